@@ -1,0 +1,66 @@
+"""Refusals: every message names the thing, the rule, the value and the first bad index.
+
+`Refused` is a ValueError and `RefusedType` a TypeError, so callers may catch either; the command line answers both
+with exit code 2 and everything else with 3.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+class Refused(ValueError):
+    """A value that breaks a stated rule."""
+
+
+class RefusedType(TypeError):
+    """A dtype, rank or Python type that breaks a stated rule."""
+
+
+def first_index(bad: np.ndarray) -> tuple[int, ...]:
+    """Index of the first True of `bad` in C order; `bad` must hold one."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
+
+
+def at(index: tuple[int, ...]) -> str:
+    """` at index (0, 3)`, or nothing for a scalar."""
+    return f" at index {index}" if index else ""
+
+
+def require_integers(values: Any, thing: str) -> np.ndarray:
+    """`values` as an array; refuses every dtype that is not an integer one (bool included)."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise RefusedType(f"{thing}: integers are needed, got dtype {array.dtype}")
+    return array
+
+
+def require_range(values: Any, low: int, high: int, thing: str, name: str = "value") -> np.ndarray:
+    """Integers in [low, high); refuses the first one outside with its index."""
+    array = require_integers(values, thing)
+    bad = (array < low) | (array >= high)
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{thing}: {name} {int(array[index])}{at(index)} is outside [{low}, {high})")
+    return array
+
+
+def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
+    """`value` if it is one of `choices`; refuses it with the list."""
+    known = list(choices)
+    if value not in known:
+        raise Refused(f"{thing}: {name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+    return value
+
+
+def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """`table[name]`; an unknown name is refused with the nearest match and the known names."""
+    if name in table:
+        return table[name]
+    near = difflib.get_close_matches(name, table, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise Refused(f"unknown {kind} {name!r}{hint} Known: {', '.join(sorted(table)) or 'none'}")
