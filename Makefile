@@ -1,0 +1,44 @@
+# `make golden` and `make test` do all the set-up on a fresh machine. PYTHON chooses the interpreter.
+PYTHON ?= python3
+VENV   ?= .venv
+OUT    ?= out
+MODEL  ?= smollm2-135m
+BIN    := $(VENV)/bin
+
+.PHONY: help golden test test-slow lint bench vectors clean
+help:
+	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
+	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
+	@echo "make lint     ruff and mypy"
+	@echo "make bench    speed beside what you would use instead, as ratios"
+	@echo "make vectors  regenerate the committed sets under vectors/"
+
+golden:
+	@$(PYTHON) tools/bootstrap.py $(VENV) models
+	@$(BIN)/refemu models fetch $(MODEL)
+	@$(BIN)/refemu generate -o $(OUT)/golden --model $(MODEL) --scheme olive-4 --hex --bin
+	@$(BIN)/refemu check $(OUT)/golden
+
+test: TESTS = -m "not slow"
+test-slow: TESTS =
+test test-slow:
+	@$(PYTHON) tools/bootstrap.py $(VENV) test
+	@$(BIN)/refemu models fetch $(MODEL) || { test -z "$$CI"; } || exit 2
+	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS) $(PYTEST)
+
+lint:
+	@$(PYTHON) tools/bootstrap.py $(VENV) dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench:
+	@$(PYTHON) tools/bootstrap.py $(VENV) bench
+	@$(BIN)/refemu models fetch $(MODEL) || true
+	@$(BIN)/python -m benchmarks $(BENCH)
+
+vectors:
+	@$(PYTHON) tools/bootstrap.py $(VENV) models
+	@$(BIN)/refemu generate -o vectors --hex
+
+clean:
+	rm -rf $(OUT) build dist *.egg-info

@@ -1,0 +1,83 @@
+"""Make a virtual environment and install refemu into it with the extras named; standard library only.
+
+    python tools/bootstrap.py VENV EXTRA
+
+Says which package is missing where the machine lacks something. A stamp in the environment makes repeated calls free.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST, NEWEST = (3, 11), (3, 13)
+CONTAINS = {"models": {"models"}, "test": {"models", "test"}, "dev": {"models", "test", "dev"}, "bench": {"models", "bench"}}
+
+
+def main() -> None:
+    venv, extra = ROOT / sys.argv[1], sys.argv[2]
+    require_python()
+    stamp = venv / "refemu-installed"
+    done = stamp.read_text().split() if stamp.exists() else []
+    if done[:1] == [key()] and CONTAINS[extra] <= set(done[1:]):
+        return
+    if extra in ("test", "dev"):
+        require_compiler()
+    if not (venv / "bin" / "python").exists():
+        make_environment(venv)
+    wanted = CONTAINS[extra] | (set(done[1:]) if done[:1] == [key()] else set())
+    install(venv, wanted)
+    stamp.write_text(" ".join([key(), *sorted(wanted)]) + "\n")
+
+
+def key() -> str:
+    """Of everything that decides what is installed."""
+    parts = [sys.version.encode(), *(ROOT.joinpath(name).read_bytes() for name in ("setup.cfg", "pyproject.toml"))]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def require_python() -> None:
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        stop(f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} is needed, this is {sys.version.split()[0]}",
+             "choose another: make PYTHON=python3.12 ...   (Debian, Ubuntu: apt-get install python3.12)")
+
+
+def require_compiler() -> None:
+    if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+        stop("no C compiler found (the tests compile the exported C headers)", "Debian, Ubuntu: apt-get install gcc libc6-dev")
+
+
+def make_environment(venv: Path) -> None:
+    print(f"making the virtual environment {venv.relative_to(ROOT)} with Python {sys.version.split()[0]}", flush=True)
+    package = f"python3.{sys.version_info[1]}-venv"
+    advice = f"Debian, Ubuntu: apt-get install {package}   (or python3-venv)"
+    try:
+        import ensurepip  # noqa: F401
+        import venv as module
+    except ImportError:
+        stop("this Python cannot make virtual environments (module venv or ensurepip is missing)", advice)
+    try:
+        module.create(venv, with_pip=True, symlinks=os.name != "nt")
+    except (OSError, subprocess.CalledProcessError) as error:
+        shutil.rmtree(venv, ignore_errors=True)
+        stop(f"the virtual environment could not be made: {error}", advice)
+
+
+def install(venv: Path, extras: set[str]) -> None:
+    print(f"installing refemu[{','.join(sorted(extras))}] (a minute or two the first time)", flush=True)
+    command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "-q", "-e",
+               f"{ROOT}[{','.join(sorted(extras))}]"]
+    if subprocess.run(command, check=False).returncode:
+        stop("pip could not install refemu (its own message is above)",
+             "check that the package index is reachable (pip config list), or set PIP_INDEX_URL, and run the command again")
+
+
+def stop(problem: str, advice: str) -> None:
+    sys.exit(f"refemu: {problem}\n        {advice}")
+
+
+if __name__ == "__main__":
+    main()
