@@ -1,0 +1,65 @@
+"""`refemu list`: formats, units, schemes and models, with paper sections and port widths."""
+
+import argparse
+from typing import Any
+
+from refemu.cli.output import print_json, print_table
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one kind or all four; returns 0."""
+    kinds = [arguments.what] if arguments.what else ["formats", "units", "schemes", "models"]
+    found = {kind: _LISTS[kind]() for kind in kinds}
+    if arguments.json:
+        print_json(found)
+        return 0
+    for kind, (columns, right) in ((kind, _COLUMNS[kind]) for kind in kinds):
+        rows = [[row[column] for column in columns] for row in found[kind]]
+        print_table(kind, columns, rows, right)
+    return 0
+
+
+def formats() -> list[dict[str, Any]]:
+    """Every ready constant: name, width in bits of one element, number of codes, the expression that makes it."""
+    from refemu import formats as layer
+
+    return [{"name": name, "bits": fmt.width, "definition": repr(fmt)} for name, fmt in layer.constants().items()]
+
+
+def units() -> list[dict[str, Any]]:
+    """Every unit in every ready configuration with its ports."""
+    from refemu import units as layer
+
+    return [
+        {"unit": unit.name, "config": name, "paper": unit.paper, "timing": unit.timing, "version": unit.version,
+         "in": _ports(unit.ports(config).inputs), "out": _ports(unit.ports(config).outputs)}
+        for unit in map(layer.find, layer.names()) for name, config in unit.configs.items()
+    ]
+
+
+def schemes() -> list[dict[str, Any]]:
+    """Every scheme with its paper and its parameters and their defaults."""
+    from refemu.models import schemes as layer
+
+    return layer.describe()
+
+
+def models() -> list[dict[str, Any]]:
+    """Every model, and whether its weights are here."""
+    from refemu.models import fetch
+
+    return fetch.status()
+
+
+def _ports(ports: Any) -> str:
+    return " ".join(f"{port.name}:{'s' if port.signed else ''}{port.bits}" + (f"x{port.lanes}" if port.lanes > 1 else "")
+                    for port in ports)
+
+
+_LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": models}
+_COLUMNS: dict[str, tuple[list[str], list[str]]] = {
+    "formats": (["name", "bits", "definition"], ["bits"]),
+    "units": (["unit", "config", "paper", "timing", "in", "out"], []),
+    "schemes": (["name", "paper", "parameters"], []),
+    "models": (["name", "state", "kind", "source", "licence"], []),
+}

@@ -1,0 +1,53 @@
+"""Entry point and exit codes: 0 equal or done, 1 different, 2 unusable, 3 an error inside refemu, 130 interrupted.
+
+An uncaught exception must never look like "different", so everything unforeseen is 3.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from refemu.cli.arguments import parser
+
+EQUAL, DIFFERENT, UNUSABLE, BROKEN, PIPE_CLOSED, INTERRUPTED = 0, 1, 2, 3, 141, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. argv: the words after `refemu`, by default those of the process."""
+    try:
+        arguments = parser().parse_args(argv)
+        code = int(importlib.import_module(f"refemu.cli.{arguments.module}").run(arguments))
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse: 0 for --help and --version, 2 for bad usage
+        return stop.code if isinstance(stop.code, int) else UNUSABLE
+    except KeyboardInterrupt:
+        print("refemu: interrupted; nothing half-written was kept", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return PIPE_CLOSED
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    from refemu.arith.checks import Refused, RefusedType
+
+    if isinstance(error, Refused | RefusedType):
+        print(f"refemu: {error}", file=sys.stderr)
+        return UNUSABLE
+    if isinstance(error, OSError):
+        print(f"refemu: {error.filename or 'input or output'}: {error.strerror or error}", file=sys.stderr)
+        return UNUSABLE
+    import traceback
+
+    traceback.print_exc()
+    print("refemu: this is an error inside refemu, not a difference; please report it with the lines above", file=sys.stderr)
+    return BROKEN
+
+
+def _silence_stdout() -> None:
+    """The reader went away: keep the interpreter from complaining when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

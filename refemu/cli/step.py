@@ -1,0 +1,129 @@
+"""`refemu step UNIT`: one event at a time, with every port and register."""
+
+import argparse
+import ast
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, lookup
+from refemu.cli.output import print_json, print_table
+
+_ALLOWED = (ast.Expression, ast.Compare, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.Name, ast.Load,
+            ast.Constant, ast.Subscript, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift,
+            ast.RShift, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one row per event, up to and including the one where the condition holds; returns 0."""
+    from refemu import units
+
+    unit = units.find(arguments.unit)
+    name, inputs = _inputs(arguments, unit)
+    config = lookup(f"configuration of {unit.name}", name, unit.configs)
+    ports = unit.ports(config)
+    condition = _condition(arguments.stop)
+    states, stopped = [], False
+    for state in unit.trace(config, inputs):
+        states.append(state)
+        if condition is not None and _holds(condition, state):
+            stopped = True
+            break
+    if arguments.json:
+        print_json({"unit": unit.name, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]})
+    else:
+        _table(unit, name, ports, states)
+        if arguments.stop:
+            print(f"stopped at event {len(states) - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}")
+    return 0
+
+
+def _table(unit: Any, name: str, ports: Any, states: list[Any]) -> None:
+    shown = [*ports.inputs, *ports.outputs, *ports.state]
+    known = {port.name for port in shown} | {"event", "index"}
+    counters = [f.name for f in dataclasses.fields(states[0]) if f.name not in known and isinstance(getattr(states[0], f.name), int)]
+    columns = ["#", "event", *(port.name for port in shown), *counters]
+    rows = [[number, state.event, *(_cell(port, getattr(state, port.name)) for port in shown),
+             *(getattr(state, counter) for counter in counters)] for number, state in enumerate(states)]
+    print_table(f"{unit.name} [{name}] {unit.paper}", columns, rows, columns[2:])
+
+
+def _cell(port: Any, value: Any) -> str:
+    """Decimal for numbers, hex for codes of 8 bits and more; lanes separated by spaces, lane 0 first."""
+    lanes = value if isinstance(value, tuple) else (value,)
+    if port.kind in ("uint", "int"):
+        return " ".join(str(int(lane)) for lane in lanes)
+    return " ".join(f"{int(lane) & ((1 << port.bits) - 1):0{-(-port.bits // 4)}x}" for lane in lanes)
+
+
+def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np.ndarray]]:
+    """Configuration name and one array per input port, from a golden case or from --input."""
+    if arguments.case:
+        from refemu import golden
+
+        folder, _, number = arguments.case.rpartition(":")
+        if not folder or not number.isdigit():
+            raise Refused(f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case!r}")
+        return golden.case_inputs(golden.load(folder), int(number), unit)
+    if not arguments.input:
+        raise Refused(f"step: give --case DIR:ID, or --input for the ports {', '.join(_needed(unit, arguments))}")
+    name = arguments.config or next(iter(unit.configs))
+    config = lookup(f"configuration of {unit.name}", name, unit.configs)
+    ports = {port.name: port for port in unit.ports(config).inputs}
+    given = dict(_assignment(word, ports) for word in arguments.input)
+    missing = [port for port in ports if port not in given]
+    if missing:
+        raise Refused(f"step: {unit.name} also needs --input {' '.join(f'{port}=...' for port in missing)}")
+    length = max(array.shape[0] for array in given.values())
+    return name, {port: _stretched(port, array, length) for port, array in given.items()}
+
+
+def _needed(unit: Any, arguments: argparse.Namespace) -> list[str]:
+    name = arguments.config or next(iter(unit.configs))
+    return [port.name for port in unit.ports(lookup(f"configuration of {unit.name}", name, unit.configs)).inputs]
+
+
+def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:
+    name, equals, text = word.partition("=")
+    port = lookup("input port", name, ports)
+    try:
+        values = [int(item, 0) for item in text.split(",")]
+    except ValueError:
+        raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, got {text!r}") from None
+    if not equals or len(values) % port.lanes:
+        raise Refused(f"step: --input {name} takes {port.lanes} value(s) per event, got {text!r}")
+    array = np.array(values, np.int64)
+    return name, array.reshape(-1, port.lanes) if port.lanes > 1 else array
+
+
+def _stretched(port: str, array: np.ndarray, length: int) -> np.ndarray:
+    if array.shape[0] not in (1, length):
+        raise Refused(f"step: --input {port} has {array.shape[0]} events, another port has {length}")
+    return np.broadcast_to(array, (length, *array.shape[1:]))
+
+
+def _condition(text: str | None) -> Any:
+    """A parsed condition over ports, registers and counters; only comparisons and integer operators are allowed."""
+    if text is None:
+        return None
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise Refused(f"step: --break {text!r} is no condition: {error.msg}") from None
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED):
+            raise Refused(f"step: --break may compare ports, registers and counters, got {type(node).__name__} in {text!r}")
+    return tree
+
+
+def _holds(tree: ast.Expression, state: Any) -> bool:
+    names = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
+    for node in _names(tree):
+        lookup("port, register or counter", node.id, names)
+    return bool(eval(compile(tree, "--break", "eval"), {"__builtins__": {}}, names))
+
+
+def _names(tree: ast.AST) -> Iterator[ast.Name]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Name))

@@ -1,0 +1,77 @@
+"""The determinism policy holds for every module of the package, and every rule is able to fail."""
+
+from pathlib import Path
+
+import pytest
+from tests.syntax_rules import violations
+
+PACKAGE = Path(__file__).resolve().parent.parent / "refemu"
+MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+#: (module, rule): why the construct is right there
+EXCEPTIONS = {
+    ("arith/fp16.py", "cast to float16"): "the one place that casts",
+    ("arith/jit.py", "njit"): "the one place that compiles",
+    ("arith/integers.py", "operator @"): "BLAS on integers below 2**24 or 2**53: every partial sum is exact",
+}
+
+BAD = {
+    "operator @": "y = a @ b",
+    "operator **": "y = x ** n",
+    "dot of a library": "y = np.dot(a, b)",
+    "einsum of a library": "y = np.einsum('ij,jk', a, b)",
+    "reduction sum": "y = x.sum()",
+    "reduction mean": "y = np.mean(x)",
+    "builtin sum": "y = sum(values)",
+    "library function exp": "y = np.exp(x)",
+    "library function log2": "from math import log2",
+    "library function cos": "y = math.cos(x)",
+    "argsort that is not stable": "y = np.argsort(x)",
+    "sort that is not stable": "y = np.sort(x, kind='quicksort')",
+    "argpartition": "y = np.argpartition(x, 3)",
+    "cast to float16": "y = x.astype(np.float16)",
+    "cast of a float to an integer": "y = np.rint(x).astype(np.int64)",
+    "njit": "f = numba.njit(g)",
+    "prange": "for i in prange(4): pass",
+    "fastmath or parallel": "f = kernel(g, fastmath=True)",
+    "np.random": "y = np.random.default_rng(0)",
+    "module random": "import random",
+    "module time": "from time import time",
+    "iteration over a set": "for x in {1, 2}: pass",
+    "hash()": "y = hash(name)",
+    "relative import": "from . import bits",
+    "kernel reads T from outside its file": "from m import T\n@kernel\ndef f(x):\n    return T[x]",
+    "float16 in a kernel": "@kernel\ndef f(x):\n    return np.float16(x)",
+    "ternary in a kernel loop": "@kernel\ndef f(x):\n    for i in range(3):\n        x = 1 if x else 2",
+    "bare float literal in a kernel loop": "@kernel\ndef f(x):\n    for i in range(3):\n        x = x * 0.5",
+}
+
+GOOD = [
+    "y = 2**10", "y = np.sort(x, kind='stable')", "y = np.cumsum(x)", "for x in sorted({1, 2}): pass", "y = np.sqrt(x)",
+    "y = x.astype(np.int64)", "y = dot.matmul(a, b, order=Sequential(), acc='fp32')",
+    "S = 3\n@kernel\ndef f(x):\n    for i in range(S):\n        x = x + np.float32(0.5)\n    return x",
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_module_keeps_the_policy(module: str) -> None:
+    found = violations((PACKAGE / module).read_text(), module)
+
+    assert [item for item in found if (module, item.rsplit(" at ", 1)[0]) not in EXCEPTIONS] == []
+
+
+@pytest.mark.parametrize("rule", BAD)
+def test_rule_catches_its_bad_snippet(rule: str) -> None:
+    assert rule in [item.rsplit(" at ", 1)[0] for item in violations(BAD[rule])]
+
+
+@pytest.mark.parametrize("source", GOOD)
+def test_allowed_constructs_pass(source: str) -> None:
+    assert violations(source) == []
+
+
+def test_every_exception_is_still_needed() -> None:
+    used = {(module, item.rsplit(" at ", 1)[0]) for module in MODULES
+            for item in violations((PACKAGE / module).read_text(), module)}
+
+    assert set(EXCEPTIONS) - used == set()
