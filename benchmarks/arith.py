@@ -1,0 +1,78 @@
+"""Ordered sums and rounding against BLAS and NumPy (performance rows PERF-1 to PERF-6, PERF-23, PERF-27)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.pairs import Row, pairs
+from refemu.arith import dot, float_jit
+from refemu.arith.dot import Sequential
+
+
+def normal(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """N(0, 1) float32 data."""
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def _columns_equal(a: np.ndarray, w: np.ndarray, ours: np.ndarray, acc: str) -> bool:
+    """A few columns of the compiled result against the readable definition."""
+    pick = np.arange(0, w.shape[0], max(1, w.shape[0] // 8))
+    want = dot.matmul(a, np.ascontiguousarray(w[pick].T), order=Sequential(), acc=acc)
+    return want.tobytes() == np.ascontiguousarray(ours[:, pick]).tobytes()
+
+
+def matmul_fp32() -> list[Row]:
+    """Ordered float32 matmul on prepared float32 weights against sgemm."""
+    rows = []
+    for id, m, size, goal in (("PERF-1", 64, 4096, 0.9), ("PERF-2", 64, 1024, 0.9), ("PERF-4", 1, 4096, 0.75)):
+        for acc in ("fp32", "fp32_fma"):
+            a, w = normal((m, size), 1), normal((size, size), 2)
+            weights = float_jit.panels(w)
+            rows.append(pairs(id, f"ordered {acc} matmul M={m} K=N={size}", "BLAS sgemm (no order)", lambda a=a, w=w: a @ w.T,
+                              lambda a=a, p=weights, acc=acc: float_jit.matmul(a, p, order=Sequential(), acc=acc),
+                              lambda _, ours, a=a, w=w, acc=acc: _columns_equal(a, w, ours, acc), goal))
+    return rows
+
+
+def matmul_fp16_weights() -> list[Row]:
+    """One row against weights kept as fp16, against sgemm on float32 weights and NumPy's own float16 product."""
+    a, w = normal((1, 4096), 1), normal((4096, 4096), 2).astype(np.float16)
+    wide, weights = w.astype(np.float32), float_jit.panels(w)
+    call = lambda: float_jit.matmul(a, weights, order=Sequential(), acc="fp32")  # noqa: E731
+    check = lambda _, ours: _columns_equal(a, wide, ours, "fp32")  # noqa: E731
+    a16 = a.astype(np.float16)
+    return [pairs("PERF-3", "ordered fp32, fp16 weights, M=1 K=N=4096", "sgemm on float32 weights", lambda: a @ wide.T, call, check, 1.2),
+            pairs("PERF-6", "ordered fp32, fp16 weights, M=1 K=N=4096", "NumPy float16 @", lambda: a16 @ w.T, call, check, 25, count=3)]
+
+
+def matmul_fp16_acc() -> list[Row]:
+    """fp16 multiply and add, each rounded, against the same loop in NumPy float16."""
+    a, w = normal((64, 1024), 1).astype(np.float16), normal((1024, 1024), 2).astype(np.float16) / np.float16(32)
+    wide, weights = a.astype(np.float32), float_jit.panels(w)
+
+    def rival() -> np.ndarray:
+        s, b = np.zeros((64, 1024), np.float16), np.ascontiguousarray(w.T)
+        for k in range(1024):
+            s = s + a[:, k, None] * b[k]
+        return s.astype(np.float32)
+
+    return [pairs("PERF-5", "fp16 MAC rounded twice, M=64 K=N=1024", "NumPy float16 loop", rival,
+                  lambda: float_jit.matmul(wide, weights, order=Sequential(), acc="fp16"), np.array_equal, 80, count=3)]
+
+
+def round16() -> list[Row]:
+    """float32 to fp16-valued float32 against NumPy's cast there and back."""
+    x = normal((1 << 20,), 1)
+    return [pairs("PERF-23", "round16 of 2^20 float32", "NumPy to float16 and back", lambda: x.astype(np.float16).astype(np.float32),
+                  lambda: float_jit.round16(x), np.array_equal, 10)]
+
+
+def exp32() -> list[Row]:
+    """The correctly rounded exponential against NumPy's float64 one and two casts."""
+    x = normal((1 << 20,), 1) * np.float32(5)
+    return [pairs("PERF-27", "exp32 of 2^20 float32", "np.exp in float64, and casts",
+                  lambda: np.exp(x.astype(np.float64)).astype(np.float32), lambda: float_jit.exp32(x), np.array_equal)]
+
+
+ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-1": matmul_fp32, "PERF-3": matmul_fp16_weights, "PERF-5": matmul_fp16_acc,
+                                            "PERF-23": round16, "PERF-27": exp32}
