@@ -1,0 +1,143 @@
+"""Bit fields, two's complement, packing of sub-byte codes, the three fields of an fp16 word.
+
+Decision: D-arith-12 (element 0 of a packed stream stands in the least significant bits).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_integers, require_range
+from refemu.arith.integers import as_int64, require_bits, require_width
+
+_BLOCK = 1 << 16  # codes packed at once: a multiple of 8, so that every block but the last fills whole bytes
+
+
+def field(code: ArrayLike, low: int, width: int) -> np.ndarray:
+    """Bits [low, low + width) of `code`, integers of any shape and sign (two's complement). Returns int64."""
+    require_bits(width, "field")
+    if not 0 <= low <= 63:
+        raise Refused(f"field: low must be in [0, 63], got {low}")
+    words = require_integers(code, "field")
+    mask = (1 << width) - 1
+    if words.dtype == np.uint64:
+        return ((words >> np.uint64(low)) & np.uint64(mask)).astype(np.int64)
+    return (words.astype(np.int64) >> low) & mask
+
+
+def join(*fields: tuple[ArrayLike, int]) -> np.ndarray:
+    """One word from (value, width) pairs, the first in the least significant bits. Returns int64.
+
+    Values broadcast, each in [0, 2**width); the widths sum to 63 at most. The inverse of `field`.
+    """
+    word, low = np.asarray(0, np.int64), 0
+    for position, (value, width) in enumerate(fields):
+        require_bits(width, "join")
+        if low + width > 63:
+            raise Refused(f"join: the widths must sum to 63 at most, got {[pair[1] for pair in fields]}")
+        part = require_width(value, width, False, f"join: field {position}")
+        word, low = word | (part << low), low + width
+    return word
+
+
+def sign_extend(code: ArrayLike, width: int) -> np.ndarray:
+    """Values of `width`-bit two's complement codes in [0, 2**width), any shape. Returns int64."""
+    sign = 1 << (require_bits(width, "sign_extend") - 1)
+    return (require_width(code, width, False, "sign_extend") ^ sign) - sign
+
+
+def to_twos(value: ArrayLike, width: int) -> np.ndarray:
+    """`width`-bit two's complement codes of values in [-2**(width-1), 2**(width-1)), any shape. Returns int64."""
+    return require_width(value, width, True, "to_twos") & ((1 << width) - 1)
+
+
+def code_dtype(width: int) -> np.dtype:
+    """The narrowest unsigned dtype for codes of `width` bits, 1 to 32."""
+    return np.dtype(np.uint8 if width <= 8 else np.uint16 if width <= 16 else np.uint32)
+
+
+def pack(codes: ArrayLike, width: int) -> bytes:
+    """Codes of `width` bits (1 to 32) as one stream of bits, C order, without gaps.
+
+    Element i stands at bits [i * width, (i + 1) * width); bit j of the stream in byte j // 8 at position j % 8
+    (D-arith-12). Spare high bits of the last byte are 0. Refused: a code outside [0, 2**width), with its index.
+    """
+    _require_code_width(width, "pack")
+    array = require_integers(codes, "pack")
+    bad = (array < 0) | (array >> (width - 1) > 1)
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"pack: code {int(array[index])}{at(index)} is outside [0, 2**{width})")
+    flat = np.ravel(array).astype("<u4")
+    return b"".join(_pack_block(flat[start : start + _BLOCK], width) for start in range(0, flat.size, _BLOCK))
+
+
+def _pack_block(codes: np.ndarray, width: int) -> bytes:
+    bits = np.unpackbits(codes.view(np.uint8).reshape(-1, 4), axis=1, count=width, bitorder="little")
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def unpack(data: bytes | np.ndarray, width: int, count: int) -> np.ndarray:
+    """The `count` codes of `width` bits (1 to 32) that `pack` wrote. Returns (count,) uint8, uint16 or uint32.
+
+    data: bytes or a uint8 array. Refused: a length that is not exactly right, or spare bits that are not 0.
+    """
+    _require_code_width(width, "unpack")
+    stream = _bytes(data)
+    if count < 0 or stream.size != (need := (count * width + 7) // 8):
+        raise Refused(f"unpack: {count} codes of {width} bits need {max(need, 0)} bytes, got {stream.size}")
+    used = count * width % 8
+    if used and int(stream[-1]) >> used:
+        raise Refused(f"unpack: spare bits of the last byte are set: 0x{int(stream[-1]):02x} of {used} used bits")
+    return np.concatenate([np.empty(0, code_dtype(width)), *_unpack_blocks(stream, width, count)])
+
+
+def _bytes(data: bytes | np.ndarray) -> np.ndarray:
+    if isinstance(data, np.ndarray):
+        if data.dtype != np.uint8:
+            raise RefusedType(f"unpack: bytes are needed, got dtype {data.dtype}")
+        return np.ravel(data)
+    return np.frombuffer(data, np.uint8)
+
+
+def _unpack_blocks(stream: np.ndarray, width: int, count: int) -> Iterator[np.ndarray]:
+    for start in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - start)
+        part = stream[start * width // 8 :]
+        bits = np.unpackbits(part[: (size * width + 7) // 8], count=size * width, bitorder="little")
+        words = np.zeros((size, 4), np.uint8)
+        words[:, : (width + 7) // 8] = np.packbits(bits.reshape(size, width), axis=1, bitorder="little")
+        yield words.view("<u4")[:, 0].astype(code_dtype(width))
+
+
+def _require_code_width(width: int, thing: str) -> None:
+    if not 1 <= width <= 32:
+        raise Refused(f"{thing}: width must be in [1, 32], got {width}")
+
+
+def f16_split(u: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sign, significand and effective exponent of fp16 words `u` in [0, 2**16), any shape, as int64.
+
+    A finite word is (-1)^sign * sig * 2^(eff - 25), with sig in [0, 2048) and eff in [1, 30]; infinity and NaN have
+    eff 31 and their fraction under a hidden one.
+    """
+    word = as_int64(require_range(u, 0, 1 << 16, "f16_split", "word"), "f16_split")
+    exponent, fraction = (word >> 10) & 31, word & 0x3FF
+    return word >> 15, fraction | ((exponent > 0).astype(np.int64) << 10), np.maximum(exponent, 1)
+
+
+def f16_join(sign: ArrayLike, sig: ArrayLike, eff: ArrayLike) -> np.ndarray:
+    """The fp16 words, uint16, whose `f16_split` is (sign, sig, eff); arguments broadcast.
+
+    Refused: a sign outside 0..1, sig outside [0, 2048), eff outside [1, 31], sig below 1024 with eff above 1.
+    """
+    s = require_range(sign, 0, 2, "f16_join", "sign").astype(np.int64)
+    m = require_range(sig, 0, 1 << 11, "f16_join", "significand").astype(np.int64)
+    e = require_range(eff, 1, 32, "f16_join", "exponent").astype(np.int64)
+    loose = (m < 0x400) & (e > 1)
+    if loose.any():
+        index = first_index(loose)
+        got = int(np.broadcast_to(m, loose.shape)[index]), int(np.broadcast_to(e, loose.shape)[index])
+        raise Refused(f"f16_join: a significand below 1024 needs exponent 1, got {got[0]} with {got[1]}{at(index)}")
+    return ((s << 15) + ((e - 1) << 10) + m).astype(np.uint16)  # a hidden one carries into the exponent field

@@ -1,0 +1,278 @@
+"""fp16: the 16-bit word, the fp16-valued float32 it is computed in, its conversions and its six operations.
+
+At a boundary fp16 is a float16 array or its uint16 words. Inside it is an *fp16-valued float32*: float32 whose every
+element is an fp16 value. One float32 operation on such values, rounded once to fp16, is the correctly rounded fp16
+result, since 24 >= 2 * 11 + 2; only the fused multiply-add needs float64.
+Decisions: D-arith-1 (one NaN), D-arith-2 (`Fp16Mode`), D-arith-3 (fused or not is said by the name of the operation).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import integers, selftest
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
+from refemu.arith.rounding import Rounding
+
+MAX = 65_504.0  #: the largest finite value
+MIN_NORMAL = 2.0**-14  #: the smallest value that is not subnormal
+OVERFLOW = 65_520.0  #: from here on a magnitude rounds to infinity: halfway from MAX to 2**16
+NAN_BITS = 0x7E00  #: the one NaN (D-arith-1)
+
+_WORD: dict[int, type[np.unsignedinteger]] = {2: np.uint16, 4: np.uint32, 8: np.uint64}  # by bytes of a float
+_NAN = {2: NAN_BITS, 4: 0x7FC0_0000, 8: 0x7FF8_0000_0000_0000}
+
+
+@dataclass(frozen=True)
+class Fp16Mode:
+    """How an fp16 datapath departs from IEEE 754 (D-arith-2); the default does not."""
+
+    rounding: Rounding | str = Rounding.HALF_EVEN  #: or "truncate": the bits below are dropped; overflow gives MAX
+    overflow: str = "inf"  #: or "saturate": MAX for every magnitude of OVERFLOW or more, infinity included
+    subnormals: str = "keep"  #: or "flush": operands, and rounded results, below MIN_NORMAL become 0 of their sign
+
+    def __post_init__(self) -> None:
+        require_choice(str(self.rounding), ["half_even", "truncate"], "Fp16Mode", "rounding")
+        require_choice(self.overflow, ["inf", "saturate"], "Fp16Mode", "overflow")
+        require_choice(self.subnormals, ["keep", "flush"], "Fp16Mode", "subnormals")
+        object.__setattr__(self, "rounding", str(self.rounding))
+
+    @property
+    def truncates(self) -> bool:
+        """Whether results are cut off rather than rounded to nearest."""
+        return self.rounding == Rounding.TRUNCATE
+
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormals become 0."""
+        return self.subnormals == "flush"
+
+
+IEEE = Fp16Mode()  #: to nearest even, infinities, subnormals
+
+
+def bits(x: ArrayLike) -> np.ndarray:
+    """The words, uint16, of float16 `x` of any shape, not copied. Raises RefusedType for another dtype."""
+    array = np.asarray(x)
+    if array.dtype != np.float16:
+        raise RefusedType(f"bits: float16 is needed, got dtype {array.dtype}")
+    return array.view(np.uint16)
+
+
+def values(u: ArrayLike) -> np.ndarray:
+    """The float16 values of words `u`, integers in [0, 2**16) of any shape; uint16 is not copied."""
+    words = require_range(u, 0, 1 << 16, "values", "word")
+    return words.astype(np.uint16, copy=False).view(np.float16)
+
+
+def canonical(x: ArrayLike) -> np.ndarray:
+    """float16, float32 or float64 `x` with every NaN replaced by the positive quiet one, a new array (D-arith-1).
+
+    For whatever is hashed, exported, compared or looked up: which payload survives an operation differs by CPU.
+    """
+    array = np.asarray(x)
+    if array.dtype.kind != "f" or array.itemsize not in _WORD:
+        raise RefusedType(f"canonical: float16, float32 or float64 is needed, got dtype {array.dtype}")
+    word = _WORD[array.itemsize]
+    return np.where(np.isnan(array), word(_NAN[array.itemsize]), array.view(word)).view(array.dtype)
+
+
+def narrow(x: np.ndarray) -> np.ndarray:
+    """float16 nearest to float32 or float64 `x`, ties to even, in one rounding whatever the width: the cast itself.
+
+    The only `astype(np.float16)` of the package; everything else goes through `round16`, `round16_of_f64`, `to_f16`.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.asarray(x).astype(np.float16)
+
+
+def to_f16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """float32, float64 or integers of any shape as float16, one rounding from the exact value, NaN canonical.
+
+    Integers are exact up to 2,048. float16 passes, but for NaN. Raises RefusedType for another dtype.
+    """
+    array = np.asarray(x)
+    if array.dtype == np.float16:
+        return canonical(array)
+    if array.dtype.kind in "iu":
+        array = array.astype(np.float64)  # inexact from 2**53 on only, far above the overflow to infinity
+    rounded = round16_of_f64(array, mode) if array.dtype == np.float64 else round16(array, mode)
+    return canonical(narrow(rounded))
+
+
+def to_f32(x: ArrayLike) -> np.ndarray:
+    """float16 `x` as fp16-valued float32: exact, NaN canonical. Raises RefusedType for another dtype."""
+    return canonical(bits(x).view(np.float16).astype(np.float32))
+
+
+def round16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """float32 (or float16) of any shape rounded once to fp16. Returns fp16-valued float32, same shape.
+
+    To nearest, ties to even, from 65,520 on infinity, the sign kept on zero, unless `mode` says otherwise. float64 is
+    refused with RefusedType: it goes through `round16_of_f64`, since two roundings are wrong.
+    """
+    array = np.asarray(x)
+    if array.dtype not in (np.float32, np.float16):
+        raise RefusedType(f"round16: float32 is needed, got dtype {array.dtype}")
+    return _round(array.astype(np.float32, copy=False), mode)
+
+
+def round16_of_f64(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """float64 of any shape rounded once to fp16, never by way of float32. Returns fp16-valued float32, same shape."""
+    array = np.asarray(x)
+    if array.dtype != np.float64:
+        raise RefusedType(f"round16_of_f64: float64 is needed, got dtype {array.dtype}")
+    return _round(array, mode)
+
+
+def _round(x: np.ndarray, mode: Fp16Mode) -> np.ndarray:
+    selftest.require_round_to_nearest()
+    rounded = _truncated(x) if mode.truncates else narrow(x)
+    result = rounded.astype(np.float32)
+    if mode.overflow == "saturate":
+        result = np.where(np.abs(x) >= OVERFLOW, np.copysign(np.float32(MAX), result), result)
+    return _flush(result) if mode.flushes else result
+
+
+def _truncated(x: np.ndarray) -> np.ndarray:
+    """x cut off to fp16 values, exact in the dtype of x: finite overflow gives MAX, infinity stays."""
+    size = x.itemsize
+    drop = {4: 13, 8: 42}[size]  # fraction bits beyond fp16's ten
+    word = x.view(_WORD[size])
+    normal = ((word >> _WORD[size](drop)) << _WORD[size](drop)).view(x.dtype)
+    magnitude = np.abs(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        small = np.ldexp(np.trunc(np.ldexp(x, 24)), -24)  # below MIN_NORMAL the quantum is 2**-24
+    cut = np.where(magnitude < MIN_NORMAL, small, normal)
+    cut = np.where((magnitude > MAX) & np.isfinite(x), np.copysign(x.dtype.type(MAX), x), cut)
+    return np.where(np.isnan(x), x, cut)
+
+
+def _flush(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) < MIN_NORMAL, np.copysign(x.dtype.type(0), x), x)
+
+
+def from_scaled(n: ArrayLike, exponent: ArrayLike = 0, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """n * 2**exponent rounded once to fp16, arguments broadcast. Returns fp16-valued float32.
+
+    n: integers, |n| < 2**53, refused otherwise. exponent: integers in [-1000, 900], so that float64 holds the product.
+    """
+    number = integers.as_int64(n, "from_scaled")
+    bad = (number <= -(1 << 53)) | (number >= 1 << 53)
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"from_scaled: {int(number[index])}{at(index)} is outside (-2**53, 2**53)")
+    power = require_range(exponent, -1000, 901, "from_scaled", "exponent").astype(np.int32)
+    return round16_of_f64(np.ldexp(number.astype(np.float64), power), mode)
+
+
+def is_fp16(x: np.ndarray) -> np.ndarray:
+    """Where float32 or float64 `x` holds an fp16 value (any NaN is one): bool, same shape."""
+    return (narrow(x).astype(x.dtype) == x) | np.isnan(x)
+
+
+def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
+    """`x` as fp16-valued float32: float16, or float32 that holds fp16 values.
+
+    Refused as `<thing>: <name> must hold fp16 values, got 0.1 at index (0, 3)`; RefusedType for another dtype.
+    """
+    array = np.asarray(x)
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype != np.float32:
+        raise RefusedType(f"{thing}: {name} must be float16 or float32, got dtype {array.dtype}")
+    bad = ~is_fp16(array)
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{thing}: {name} must hold fp16 values, got {array[index]!s}{at(index)}")
+    return array
+
+
+def add16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """a + b rounded once. a, b: float16, or float32 that holds fp16 values; they broadcast.
+
+    Returns fp16-valued float32. Refused: a value that is not fp16. So for the other operations.
+    """
+    x, y = _operands("add16", mode, a=a, b=b)
+    with np.errstate(all="ignore"):
+        return _result(x + y, mode)
+
+
+def sub16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """a - b rounded once; arguments and result as for `add16`."""
+    x, y = _operands("sub16", mode, a=a, b=b)
+    with np.errstate(all="ignore"):
+        return _result(x - y, mode)
+
+
+def mul16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """a * b rounded once; arguments and result as for `add16`."""
+    x, y = _operands("mul16", mode, a=a, b=b)
+    with np.errstate(all="ignore"):
+        return _result(x * y, mode)
+
+
+def div16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """a / b rounded once; arguments and result as for `add16`. x / 0 is infinite, 0 / 0 NaN."""
+    x, y = _operands("div16", mode, a=a, b=b)
+    with np.errstate(all="ignore"):
+        return _result(x / y, mode)
+
+
+def sqrt16(a: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """The square root of a, rounded once; argument and result as for `add16`. -0 gives -0, negative values NaN."""
+    (x,) = _operands("sqrt16", mode, a=a)
+    with np.errstate(all="ignore"):
+        return _result(np.sqrt(x), mode)
+
+
+def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
+    """a * b + c, rounded once; arguments and result as for `add16`. Not `mul16` then `add16` (D-arith-3).
+
+    In float64 the product is exact, and a sum that is not lies too near an fp16 value to reach a midpoint. float32
+    does not suffice.
+    """
+    x, y, z = (operand.astype(np.float64) for operand in _operands("fma16", mode, a=a, b=b, c=c))
+    with np.errstate(all="ignore"):
+        product = x * y
+        total = product + z
+        return _result(_to_odd(total, product, z) if mode.truncates else total, mode)
+
+
+def _operands(thing: str, mode: Fp16Mode, **operands: ArrayLike) -> list[np.ndarray]:
+    """The operands as fp16-valued floats, flushed if `mode` says so, in the width that suits the rounding.
+
+    Truncation needs float64: there sums are exact, quotients and roots too near the exact value to cross an fp16 one,
+    while a float32 sum such as 65504 - 2**-24 rounds up to the value that truncation must not reach.
+    """
+    arrays = [require_fp16(operand, thing, name) for name, operand in operands.items()]
+    if mode.flushes:
+        arrays = [_flush(array) for array in arrays]
+    return [array.astype(np.float64) for array in arrays] if mode.truncates else arrays
+
+
+def _result(exact: np.ndarray, mode: Fp16Mode) -> np.ndarray:
+    return round16_of_f64(exact, mode) if exact.dtype == np.float64 else round16(exact, mode)
+
+
+def _to_odd(total: np.ndarray, p: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """total = p + c, rounded to nearest, as round to odd has it: an inexact sum ends in 1, on the side of its error."""
+    back = total - p
+    error = (p - (total - back)) + (c - back)
+    word = np.asarray(total).view(np.int64)
+    step = np.where((error > 0) == (total > 0), 1, -1)  # away from zero where the error points that way
+    inexact = (error != 0) & np.isfinite(error) & (word & 1 == 0)
+    return np.where(inexact, word + step, word).view(np.float64)
+
+
+def order_key(u: ArrayLike, total: bool = False) -> np.ndarray:
+    """Integers in the order of fp16 words `u` (uint16, or float16), for comparing without floats. Returns int64.
+
+    IEEE order has -0 = +0, both key 0; `total=True` has -0 < +0 (D-arith-11). A NaN lies beyond the infinity of its
+    sign.
+    """
+    array = np.asarray(u)
+    word = bits(array) if array.dtype == np.float16 else require_range(array, 0, 1 << 16, "order_key", "word")
+    key = word.astype(np.int64)
+    return np.where(key < 0x8000, key, (key ^ 0x7FFF) - 0x1_0000 if total else 0x8000 - key)

@@ -1,0 +1,209 @@
+"""Integers of a stated width: range checks, wrap, saturate, exact sums and products. All arithmetic is int64.
+
+Decision: D-arith-10 (what an overflow does is stated by the unit; the default is to refuse).
+"""
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_integers
+
+
+class Overflow(StrEnum):
+    """What happens to a value that does not fit its register (D-arith-10)."""
+
+    REFUSE = "refuse"  #: an error: silent overflow is never a golden value
+    WRAP = "wrap"  #: the low bits stay
+    SATURATE = "saturate"  #: the nearest value that fits
+
+
+def as_int64(values: ArrayLike, thing: str) -> np.ndarray:
+    """`values` as int64, not copied if they are; refuses other than integers and values from 2**63 on.
+
+    thing: what the message starts with. Raises RefusedType for the dtype, Refused for a value.
+    """
+    array = require_integers(values, thing)
+    if array.dtype == np.uint64 and (bad := array >> np.uint64(63) != 0).any():
+        index = first_index(bad)
+        raise Refused(f"{thing}: {int(array[index])}{at(index)} does not fit 64 signed bits")
+    return array.astype(np.int64, copy=False)
+
+
+def limits(bits: int, signed: bool) -> tuple[int, int]:
+    """Smallest and largest value of `bits` bits, two's complement if `signed`."""
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+
+def require_bits(bits: int, thing: str) -> int:
+    """`bits` if it is a width that int64 holds for both signs, 1 to 63; refused otherwise under the name `thing`."""
+    if not 1 <= bits <= 63:
+        raise Refused(f"{thing}: bits must be in [1, 63], got {bits}")
+    return bits
+
+
+def fits(v: ArrayLike, bits: int, signed: bool) -> np.ndarray:
+    """Where `v` (integers of any shape) fits `bits` bits: bool, same shape."""
+    low, high = limits(require_bits(bits, "fits"), signed)
+    values = as_int64(v, "fits")
+    return (values >= low) & (values <= high)
+
+
+def require_width(v: ArrayLike, bits: int, signed: bool, name: str) -> np.ndarray:
+    """`v` as int64 if every value fits `bits` bits; Refused names the first one that does not.
+
+    name: what the message starts with, the register or port.
+    """
+    require_bits(bits, name)
+    values = as_int64(v, name)
+    bad = ~fits(values, bits, signed)
+    if bad.any():
+        index = first_index(bad)
+        kind = "signed" if signed else "unsigned"
+        raise Refused(f"{name}: {int(values[index])}{at(index)} does not fit {bits} {kind} bits")
+    return values
+
+
+def wrap(v: ArrayLike, bits: int, signed: bool) -> np.ndarray:
+    """The low `bits` bits of `v` (integers of any shape), read as two's complement if `signed`. Returns int64.
+
+    A ring: a sum wrapped once at the end equals one wrapped at every step, in any order.
+    """
+    require_bits(bits, "wrap")
+    low_bits = as_int64(v, "wrap") & ((1 << bits) - 1)
+    if not signed:
+        return low_bits
+    top = 1 << (bits - 1)
+    return (low_bits ^ top) - top  # v + top first, as the textbook has it, would overflow int64
+
+
+def saturate(v: ArrayLike, bits: int, signed: bool) -> np.ndarray:
+    """`v` (integers of any shape) or the nearest value of `bits` bits. Returns int64.
+
+    Not a ring: a saturating sum is stepped in its stated order.
+    """
+    low, high = limits(require_bits(bits, "saturate"), signed)
+    return np.minimum(np.maximum(as_int64(v, "saturate"), low), high)
+
+
+def limit(v: ArrayLike, bits: int, signed: bool, overflow: Overflow | str, name: str) -> np.ndarray:
+    """`v` in a register of `bits` bits, as `overflow` says (D-arith-10); `name` starts the message of a refusal."""
+    if overflow == Overflow.REFUSE:
+        return require_width(v, bits, signed, name)
+    if overflow == Overflow.WRAP:
+        return wrap(v, bits, signed)
+    if overflow == Overflow.SATURATE:
+        return saturate(v, bits, signed)
+    raise Refused(f"{name}: overflow must be one of {', '.join(map(repr, map(str, Overflow)))}, got {overflow!r}")
+
+
+def total(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
+    """Exact sum of integers (bools count as 0 and 1) along `axis`, or of all. Returns int64.
+
+    Refused where max|x| times the number of terms reaches 2**63. The only integer sum of the package.
+    """
+    array = np.asarray(x)
+    array = require_integers(array.view(np.uint8) if array.dtype == np.bool_ else array, "total")
+    terms = array.size if axis is None else _length(array.shape, axis)
+    bound = peak(array) * terms
+    if bound >= 1 << 63:
+        raise Refused(f"total: {terms} terms of magnitude up to {peak(array)} can leave int64")
+    return np.asarray(np.sum(array, axis=axis, dtype=np.int64))
+
+
+def _length(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> int:
+    length = 1
+    for one in (axis,) if isinstance(axis, int) else axis:
+        length *= shape[one]
+    return length
+
+
+def peak(x: np.ndarray) -> int:
+    """Largest magnitude in an integer array, as a Python integer; 0 if it is empty."""
+    return max(-int(x.min()), int(x.max())) if x.size else 0
+
+
+def from_float(x: ArrayLike) -> np.ndarray:
+    """Floats of any shape that hold integers, as int64. The only float-to-integer cast of the package.
+
+    Refused: NaN, infinity, a fraction, a magnitude of 2**63 or more (there the C cast is undefined), with the first
+    bad index. Raises RefusedType for a dtype that is not float.
+    """
+    array = np.asarray(x)
+    if array.dtype.kind != "f":
+        raise RefusedType(f"from_float: floats are needed, got dtype {array.dtype}")
+    bad = ~((np.abs(array) < 2.0**63) & (np.trunc(array) == array))
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"from_float: {_describe(float(array[index]))}{at(index)}")
+    return array.astype(np.int64)
+
+
+def _describe(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if abs(value) == float("inf"):
+        return "infinity" if value > 0 else "-infinity"
+    return f"{value!r} is outside int64" if abs(value) >= 2.0**63 else f"{value!r} is not an integer"
+
+
+class Right:
+    """A right factor of `matmul` prepared once: its bound and its values in the narrowest type that stays exact."""
+
+    def __init__(self, b: ArrayLike, largest: int = 1) -> None:
+        """b: (K, N) integers. largest: magnitude of the left factors to expect; more only costs a conversion."""
+        array = require_integers(b, "matmul")
+        if array.ndim != 2:
+            raise RefusedType(f"matmul: b must have two axes, got shape {array.shape}")
+        self.column_sum = _column_sum(array)  #: max over columns of the sum of magnitudes
+        self.values = array.astype(_exact_dtype(max(largest, 1) * self.column_sum))  #: (K, N)
+        self.values.flags.writeable = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(K, N)."""
+        return self.values.shape
+
+    def __repr__(self) -> str:
+        return f"<Right {self.shape} {self.values.dtype} column_sum={self.column_sum}>"
+
+
+def matmul(a: ArrayLike, b: ArrayLike | Right) -> np.ndarray:
+    """Exact product of integer matrices, (..., K) x (K, N) -> (..., N) int64.
+
+    b: integers, or a `Right` prepared from them. Refused where a sum could leave int64.
+    With bound = max|a| * max over columns of sum|b| below 2**24 (2**53) every partial sum, in any order and fused or
+    not, is an integer that float32 (float64) holds, so BLAS gives the exact answer whatever it does.
+    """
+    left = require_integers(a, "matmul")
+    largest = peak(left)
+    right = b if isinstance(b, Right) else Right(b, largest)
+    if left.ndim < 1 or left.shape[-1] != right.shape[0]:
+        raise RefusedType(f"matmul: shapes {left.shape} and {right.shape} do not fit")
+    bound = largest * right.column_sum
+    if bound >= 1 << 63:
+        raise Refused(f"matmul: a sum can reach {bound}, which is outside int64")
+    dtype = max(_exact_dtype(bound), right.values.dtype, key=_WIDENING.index)
+    product = np.matmul(left.astype(dtype), right.values.astype(dtype, copy=False))
+    return product.astype(np.int64, copy=False)
+
+
+_WIDENING: list[np.dtype] = [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)]
+
+
+def _exact_dtype(bound: int) -> np.dtype:
+    """The narrowest of `_WIDENING` that holds every integer up to `bound`."""
+    return _WIDENING[(bound >= 1 << 24) + (bound >= 1 << 53)]
+
+
+def _column_sum(b: np.ndarray) -> int:
+    """max over columns of the sum of magnitudes of (K, N) integers, exact."""
+    if peak(b) * max(b.shape[0], 1) >= 1 << 63:
+        return peak(b) * b.shape[0]  # a bound of the bound: refused or not, nothing can overflow unnoticed
+    if not b.size:
+        return 0
+    # The positive and the negative parts apart need no wider copy of b, and no |INT_MIN|.
+    up = np.sum(b, axis=0, dtype=np.int64, where=b > 0)
+    down = np.sum(b, axis=0, dtype=np.int64, where=b < 0)
+    return int((up - down).max())

@@ -1,0 +1,63 @@
+"""Random words: splitmix64 addressed by counter, the only randomness of the package (D-arith-14).
+
+Word i depends on the seed and i alone, so any part of a sequence can be made by itself, anywhere.
+"""
+
+import hashlib
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType
+
+_STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
+_MIX = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)  # splitmix64's two shift-multiply rounds
+
+
+def words(seed: int, start: int, count: int) -> np.ndarray:
+    """Words [start, start + count) of the sequence of `seed`: (count,) uint64.
+
+    seed: in [0, 2**64), as `stream` makes them. Refused: a seed outside, a negative start or count.
+    """
+    if not 0 <= seed < 1 << 64:
+        raise Refused(f"words: seed must be in [0, 2**64), got {seed}")
+    if start < 0 or count < 0:
+        raise Refused(f"words: start and count must be at least 0, got {start}, {count}")
+    first = (seed + (start + 1) * _STEP) % (1 << 64)
+    z = np.arange(count, dtype=np.uint64) * np.uint64(_STEP) + np.uint64(first)  # modulo 2**64, as all that follows
+    for shift, factor in _MIX:
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return z ^ (z >> np.uint64(31))
+
+
+def stream(label: str, seed: int) -> int:
+    """Seed of the sequence named `label`, one label per purpose (unit/kind/port), under the user's `seed`.
+
+    The first 8 bytes, little-endian, of sha256 over `label/seed` in ASCII; a label that is not ASCII is refused.
+    """
+    if not label.isascii():
+        raise Refused(f"stream: label must be ASCII, got {label!r}")
+    return int.from_bytes(hashlib.sha256(f"{label}/{seed}".encode("ascii")).digest()[:8], "little")
+
+
+def below(w: np.ndarray, n: int) -> np.ndarray:
+    """Words `w` (uint64, any shape) as integers in [0, n), from their upper halves. Returns int64. 1 <= n <= 2**32."""
+    if not 1 <= n <= 1 << 32:
+        raise Refused(f"below: n must be in [1, 2**32], got {n}")
+    return (((_require_words(w, "below") >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+
+
+def bell(w: np.ndarray) -> np.ndarray:
+    """Words `w` (uint64, any shape) as bell-shaped integers in [-131070, 131070]. Returns int64.
+
+    The sum of the four 16-bit fields less its mean; standard deviation 37,837.2.
+    """
+    word = _require_words(w, "bell")
+    fields = [((word >> np.uint64(low)) & np.uint64(0xFFFF)).astype(np.int64) for low in (0, 16, 32, 48)]
+    return fields[0] + fields[1] + fields[2] + fields[3] - 131_070
+
+
+def _require_words(w: np.ndarray, thing: str) -> np.ndarray:
+    array = np.asarray(w)
+    if array.dtype != np.uint64:
+        raise RefusedType(f"{thing}: uint64 words are needed, got dtype {array.dtype}")
+    return array
