@@ -1,0 +1,58 @@
+"""One process of the environment matrix: prints what is in force and the hashes of what refemu computes there.
+
+    python tests/environment_probe.py MODEL BACKEND SCHEME[,SCHEME...] [--generate DIR]
+"""
+
+import hashlib
+import json
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from refemu import models
+from refemu.arith import jit
+from refemu.models import text
+
+TOKENS = {"tiny": 12, "smollm2-135m": 6}
+
+
+def digest(array: np.ndarray) -> str:
+    """sha256 of the little-endian C-order bytes."""
+    return hashlib.sha256(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()).hexdigest()
+
+
+def evidence() -> dict[str, Any]:
+    """What shows that a setting really took effect."""
+    from threadpoolctl import threadpool_info
+
+    features = np._core._multiarray_umath.__cpu_features__
+    blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return {"numpy": sorted(name for name, on in features.items() if on), "blas": [pool.get("architecture") for pool in blas],
+            "blas_threads": [pool["num_threads"] for pool in blas], "path": jit.rounding_path(), "jit": jit.enabled(), "vector": vector_registers()}
+
+
+def vector_registers() -> list[str]:
+    """Kinds of vector registers in the assembly of the compiled float kernels; empty where nothing is compiled."""
+    if not jit.enabled():
+        return []
+    text = "".join(assembly for kernel in jit.compiled() for assembly in kernel.inspect_asm().values())
+    return [name for name in ("zmm", "ymm", "xmm") if f"%{name}" in text]
+
+
+def main() -> None:
+    name, backend, schemes = sys.argv[1:4]
+    model = models.load(name)
+    ids = model.tokenizer.encode(text.default())[:TOKENS[name]]
+    threads = int(os.environ.get("NUMBA_NUM_THREADS", "1"))
+    hashes = {scheme: digest(models.run(model, ids, scheme=scheme, backend=backend, threads=threads).logits) for scheme in schemes.split(",")}
+    if "--generate" in sys.argv:
+        from refemu import golden
+
+        golden.generate(sys.argv[sys.argv.index("--generate") + 1], model="tiny", scheme="olive-4")
+    print(json.dumps({"hashes": hashes, "evidence": evidence()}))
+
+
+if __name__ == "__main__":
+    main()
