@@ -1,0 +1,57 @@
+"""`refemu show FORMAT [CODE]`: the code table of a format, or one code field by field."""
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.cli.output import print_json, print_table
+
+LONGEST = 256  #: rows of a printed table; a longer one is named, and `--json` prints it whole
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one code or all of them; returns 0."""
+    from refemu import formats
+
+    fmt = formats.find(arguments.format)
+    if arguments.code is not None:
+        return _one(arguments, fmt, _number(arguments.code))
+    table = [_row(fmt, int(code)) for code in _codes(fmt)]
+    if arguments.json:
+        print_json({"format": repr(fmt), "codes": table})
+        return 0
+    print_table(f"{arguments.format}  {fmt!r}", ["code", "bits", "meaning"], [row.values() for row in table[:LONGEST]], ["code"])
+    if len(table) > LONGEST:
+        print(f"... {len(table) - LONGEST} more codes; --json prints all of them")
+    return 0
+
+
+def _codes(fmt: Any) -> np.ndarray:
+    return fmt.pairs() if hasattr(fmt, "pairs") else fmt.codes()
+
+
+def _row(fmt: Any, code: int) -> dict[str, Any]:
+    return {"code": code, "bits": f"{code:0{_width(fmt)}b}", "meaning": fmt.describe(code)}
+
+
+def _one(arguments: argparse.Namespace, fmt: Any, code: int) -> int:
+    row = _row(fmt, code)
+    if arguments.json:
+        print_json({"format": repr(fmt), **row})
+    else:
+        print(row["meaning"])
+    return 0
+
+
+def _width(fmt: Any) -> int:
+    """Bits of what `describe` takes: one code, or the pair of a pair format."""
+    return int(fmt.width) * (2 if hasattr(fmt, "pairs") else 1)
+
+
+def _number(word: str) -> int:
+    try:
+        return int(word, 0)
+    except ValueError:
+        raise Refused(f"show: a code is an integer like 0b0101, 0x5 or 5, got {word!r}") from None

@@ -1,0 +1,26 @@
+"""Every command has a module, a help text and --json."""
+
+import argparse
+import importlib
+
+import pytest
+
+from refemu.cli.arguments import parser
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    action = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
+def test_the_commands_are_those_of_the_architecture() -> None:
+    assert set(commands()) == {"list", "show", "generate", "check", "diff", "step", "ppl", "models"}
+
+
+@pytest.mark.parametrize("name", commands())
+def test_command_has_a_module_help_and_json(name: str) -> None:
+    command = commands()[name]
+
+    assert callable(importlib.import_module(f"refemu.cli.{name}").run)
+    assert "--json" in command.format_help()
+    assert command.description
