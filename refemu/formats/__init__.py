@@ -1,0 +1,37 @@
+"""What a code means: element formats, block formats and their ready constants. Knows no unit and no numba."""
+
+from refemu.arith.checks import lookup
+from refemu.formats.abfloat import E2M1_BIAS0, E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
+from refemu.formats.element import Element
+from refemu.formats.field import Field
+from refemu.formats.flint import FLINT4, Flint
+from refemu.formats.integer import INT4, INT8, IntFormat
+from refemu.formats.ovp import (
+    OVP_FLINT4,
+    OVP_FLINT4_REPO,
+    OVP_INT4,
+    OVP_INT4_REPO,
+    OVP_INT8,
+    OVP_INT8_REPO,
+    Ovp,
+)
+from refemu.formats.ovp_tensor import OvpTensor
+
+__all__ = [
+    "E2M1_BIAS0", "E2M1_BIAS2", "E2M1_BIAS3", "E2M5_BIAS2", "E4M3_BIAS4", "FLINT4", "INT4", "INT8", "OVP_FLINT4",
+    "OVP_FLINT4_REPO", "OVP_INT4", "OVP_INT4_REPO", "OVP_INT8", "OVP_INT8_REPO", "AbFloat", "Element", "Field", "Flint",
+    "IntFormat", "Ovp", "OvpTensor", "constants", "find",
+]
+
+Format = Element | Ovp
+
+
+def constants() -> dict[str, Format]:
+    """Every ready format by the name of its constant, element formats first."""
+    ready = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, Format)}
+    return dict(sorted(ready.items(), key=lambda item: (isinstance(item[1], Ovp), item[0])))
+
+
+def find(name: str) -> Format:
+    """The ready format of that name, in any case; an unknown one is refused with the nearest known name."""
+    return lookup("format", name.upper().replace("-", "_"), constants())

@@ -1,0 +1,254 @@
+"""Outlier-victim pairs: an outlier takes its neighbour's code space, and an unused code says so.
+
+Paper: [olive §3.1, Alg. 1, Fig. 4]. Decisions: D-olive-2 (magnitudes in Alg. 1), D-olive-3, D-olive-4 (the threshold),
+D-olive-5, D-olive-6 (two outliers in a pair), D-olive-9 (between N and T), D-olive-18 (illegal pairs), D-olive-25 (the
+division by the scale), D-olive-46 (far outliers), D-olive-47 (NaN and infinity).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import bits
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
+from refemu.formats.abfloat import E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
+from refemu.formats.flint import FLINT4, Flint
+from refemu.formats.integer import INT4, INT8, IntFormat
+from refemu.formats.nearest import TIES, exact, magnitude, require_finite
+from refemu.formats.ovp_tensor import OvpTensor, from_pairs, padded, to_pairs, without
+
+SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
+
+
+@dataclass(frozen=True)
+class Ovp:
+    """Pairs of codes: two normal values, or one outlier beside the identifier 10...0 (the victim, decoded as 0).
+
+    With N the largest normal value, M1 the smallest outlier magnitude, T = `threshold` or (N + M1) / 2:
+    v is an outlier if |v| > T (`closed`: |v| >= T) and |v| <= `far`. A normal value beyond N saturates (D-olive-9).
+    """
+
+    normal: IntFormat | Flint  #: type of both values of a pair without outlier
+    outlier: AbFloat | None  #: type of the outlier; None = no outliers, everything saturates at N (a baseline)
+    threshold: float | None = None  #: T in grid units; None = midway between N and M1 (D-olive-3)
+    closed: bool = False  #: whether |v| = T is an outlier (D-olive-4)
+    winner: str = "larger"  #: of two outliers: "larger", an exact tie to the right; or "left" (D-olive-5)
+    rounding: str = "half_even"  #: ties of both types, one of `nearest.TIES`
+    pairing: str = "axis"  #: elements 2k, 2k + 1 along an axis; "flat": of the whole tensor in C order (D-olive-24)
+    left: str = "low"  #: half of the packed word that holds the left element: "low" or "high" (D-olive-1)
+    far: float | None = None  #: a magnitude beyond it becomes 0 (D-olive-46)
+
+    def __post_init__(self) -> None:
+        require_choice(self.winner, ("larger", "left"), "Ovp", "winner")
+        object.__setattr__(self, "rounding", str(require_choice(self.rounding, TIES, "Ovp", "rounding")))
+        require_choice(self.pairing, ("axis", "flat"), "Ovp", "pairing")
+        require_choice(self.left, ("low", "high"), "Ovp", "left")
+        self._require_types()
+        for name, value in (("threshold", self.threshold), ("far", self.far)):
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise Refused(f"Ovp: {name} must be finite and above 0, got {value}")
+
+    def _require_types(self) -> None:
+        if (isinstance(self.normal, IntFormat) and not self.normal.symmetric) or self.normal.width > 8:
+            raise Refused(f"Ovp: normal must leave 10...0 unused and have at most 8 bits, got {self.normal}")
+        if self.outlier is None:
+            if self.threshold is not None:
+                raise Refused(f"Ovp: threshold needs an outlier format, got {self.threshold} with outlier=None")
+            return
+        if self.normal.width != self.outlier.width:
+            raise Refused(f"Ovp: both types must have one width, got {self.normal.width} and {self.outlier.width}")
+        if self.threshold is None and self.outlier.smallest <= self.normal.largest:
+            raise Refused(f"Ovp: smallest outlier {self.outlier.smallest} is not above the largest normal value "
+                          f"{self.normal.largest}; give threshold")
+
+    @property
+    def name(self) -> str:
+        """`ovp_int4_e2m1_bias2`; `ovp_int4_none` without outliers."""
+        return f"ovp_{self.normal.name}_{self.outlier.name if self.outlier else 'none'}"
+
+    @property
+    def width(self) -> int:
+        """Bits of one code; a pair has twice as many."""
+        return self.normal.width
+
+    @property
+    def digits(self) -> int:
+        """Hexadecimal digits of a pair word."""
+        return (2 * self.width + 3) // 4
+
+    @property
+    def boundary(self) -> float:
+        """T in grid units; infinity without outliers."""
+        if self.outlier is None:
+            return float("inf")
+        return (self.normal.largest + self.outlier.smallest) / 2 if self.threshold is None else float(self.threshold)
+
+    @property
+    def low_first(self) -> list[int]:
+        """Lanes of a pair (0 = left) from the least significant half of its word up."""
+        return [0, 1] if self.left == "low" else [1, 0]
+
+    def encode(self, x: Any, scale: Any = None, axis: int = -1) -> OvpTensor:
+        """Codes of `x`, elements 2k and 2k + 1 along `axis` forming a pair.
+
+        x: integers, float16, float32 or float64 with at least one axis, finite. Without a scale in grid units, used
+        exactly; with one, v = fl32(fl32(x) / scale) is encoded (D-olive-25), and a quotient beyond float32 saturates.
+        scale: float32, positive and normal, a scalar or of x's shape without `axis`.
+        Raises TypeError for another dtype; ValueError for NaN, infinity, a bad scale, a flat odd size.
+        """
+        x = np.asarray(x)
+        paired = self._paired(x.shape, axis)
+        scale = None if scale is None else require_scale(scale, x.shape, axis)
+        values = exact(x, "Ovp.encode") if scale is None else _quotient(x, scale, axis)
+        codes = self._codes(to_pairs(values, paired)).astype(np.uint8)
+        return OvpTensor(self, from_pairs(codes, padded(x.shape, paired), paired), x.shape, paired, scale)
+
+    def _codes(self, pairs: np.ndarray) -> np.ndarray:
+        """[olive Alg. 1] on (..., 2) values, compared as magnitudes and before rounding (D-olive-2, D-olive-6)."""
+        size, normal = magnitude(pairs), self.normal.code_of(pairs, self.rounding)
+        if self.far is not None:
+            normal = np.where(size > self.far, 0, normal)
+        if self.outlier is None:
+            return normal
+        left, right = self._stored(size)
+        outlier = self.outlier.code_of(pairs, self.rounding)
+        stored, victim = np.stack([left, right], axis=-1), np.stack([right, left], axis=-1)
+        return np.where(stored, outlier, np.where(victim, self.normal.identifier, normal))
+
+    def _stored(self, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether the left, the right element of each pair is stored as an outlier; never both."""
+        out = size >= self.boundary if self.closed else size > self.boundary
+        if self.far is not None:
+            out &= size <= self.far
+        first, second = out[..., 0], out[..., 1]
+        beats = first if self.winner == "left" else size[..., 0] > size[..., 1]
+        left = first & (~second | beats)
+        return left, second & ~left
+
+    def decode(self, codes: Any, axis: int = -1, *, strict: bool = True) -> np.ndarray:
+        """Grid values of codes, elements 2k and 2k + 1 along `axis` (flat pairs: of the whole array) forming a pair.
+
+        codes: integers in [0, 2**width), an even number along the axis. Returns int64, same shape; a victim is 0.
+        Raises ValueError for an illegal pair (an identifier beside a reserved code); with `strict=False` it is (0, 0).
+        """
+        array = require_range(codes, 0, 1 << self.width, "Ovp.decode", "code").astype(np.int64)
+        paired = self._paired(array.shape, axis)
+        if paired is not None and array.shape[paired] % 2:
+            raise Refused(f"Ovp.decode: codes come in pairs, got {array.shape[paired]} along axis {axis}")
+        pairs = to_pairs(array, paired)
+        illegal = self.illegal(pairs)
+        if strict and illegal.any():
+            self._refuse_pair(pairs, first_index(illegal))
+        return from_pairs(np.where(illegal[..., None], 0, self._values(pairs)), array.shape, paired)
+
+    def _values(self, pairs: np.ndarray) -> np.ndarray:
+        """[olive §4.2]: beside an identifier stands an outlier; everything else is a normal value."""
+        victim = pairs == self.normal.identifier
+        normal = self.normal.value_of(np.where(victim, 0, pairs))
+        if self.outlier is None:
+            return normal
+        return np.where(victim, 0, np.where(victim[..., ::-1], self.outlier.value_of(pairs), normal))
+
+    def illegal(self, pairs: np.ndarray) -> np.ndarray:
+        """Whether (..., 2) codes are no pair: an identifier beside a reserved code, or any where no outliers exist."""
+        victim = pairs == self.normal.identifier
+        if self.outlier is None:
+            return victim.any(axis=-1)
+        return (victim[..., ::-1] & (pairs & (self.normal.identifier - 1) == 0)).any(axis=-1)
+
+    def _refuse_pair(self, pairs: np.ndarray, index: tuple[int, ...]) -> None:
+        place = index[0] if len(index) == 1 else index
+        word = int(self.join(pairs[index]))
+        partner = next((int(c) for c in pairs[index] if c != self.normal.identifier), self.normal.identifier)
+        why = f"beside the reserved code {partner:0{self.width}b}" if self.outlier else "in a format without outliers"
+        raise Refused(f"Ovp.decode: pair {place} is 0x{word:0{self.digits}x}: an identifier {why}")
+
+    def join(self, pairs: np.ndarray) -> np.ndarray:
+        """Words of (..., 2) codes as the decoder's port sees them: uint8, or uint16 for codes above 4 bits."""
+        low, high = (pairs[..., lane].astype(np.uint16) for lane in self.low_first)
+        return (low | high << self.width).astype(bits.code_dtype(2 * self.width))
+
+    def split(self, words: Any) -> np.ndarray:
+        """Codes (..., 2), left first, of pair words in [0, 2**(2 * width)), uint8: the inverse of `join`."""
+        array = require_range(words, 0, 1 << 2 * self.width, str(self), "pair")
+        halves = np.stack([array & ((1 << self.width) - 1), array >> self.width], axis=-1)
+        return halves[..., self.low_first].astype(np.uint8)
+
+    def legal_pairs(self) -> np.ndarray:
+        """Every pair word that decodes, ascending."""
+        words = np.arange(1 << 2 * self.width)
+        return words[~self.illegal(self.split(words))].astype(bits.code_dtype(2 * self.width))
+
+    def round(self, x: Any, scale: Any = None, axis: int = -1) -> np.ndarray:
+        """`encode(x, scale, axis).decode()`: int64 grid units."""
+        return self.encode(x, scale, axis).decode()
+
+    def tensor(self, words: Any, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
+        """The OvpTensor of values of `shape` whose `pairs()` are `words`; arguments as `encode` has them."""
+        paired = self._paired(shape, axis)
+        codes = from_pairs(self.split(words), padded(shape, paired), paired)
+        return OvpTensor(self, codes, shape, paired, None if scale is None else require_scale(scale, shape, axis))
+
+    def unpack(self, data: bytes, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
+        """The OvpTensor of values of `shape` whose `pack()` is `data`; refuses a wrong length."""
+        count = math.prod(padded(shape, self._paired(shape, axis)))
+        codes = bits.unpack(data, self.width, count).reshape(count // 2, 2)
+        return self.tensor(self.join(codes[:, self.low_first]), shape, scale, axis)
+
+    def describe(self, pair: int) -> str:
+        """Kind and both values of a pair word."""
+        codes = self.split(pair)
+        text = f"0x{int(pair):0{self.digits}x}: "
+        if self.illegal(codes):
+            return text + "illegal: an identifier beside a reserved code"
+        names = ("left", "right")
+        if self.normal.identifier not in codes:
+            return text + "N-N, " + ", ".join(f"{name} {self.normal.describe(int(c))}"
+                                              for name, c in zip(names, codes, strict=True))
+        stored = int(codes[0] == self.normal.identifier)
+        assert self.outlier is not None  # without outliers an identifier is illegal
+        kind, victim = ("O-V", "V-O")[stored], names[1 - stored]
+        return text + f"{kind}, {names[stored]} {self.outlier.describe(int(codes[stored]))}, {victim} victim"
+
+    def _paired(self, shape: tuple[int, ...], axis: int) -> int | None:
+        """The axis that pairs lie along, None for flat pairs; refuses an axis that `shape` does not have."""
+        if not isinstance(axis, int) or isinstance(axis, bool):
+            raise RefusedType(f"Ovp: axis must be an int, got {axis!r}")
+        if not -len(shape) <= axis < len(shape):
+            raise Refused(f"Ovp: axis must be in [{-len(shape)}, {len(shape)}), got {axis}")
+        return None if self.pairing == "flat" else axis
+
+
+def require_scale(scale: Any, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    """`scale` rounded to float32, a scalar or of `shape` without `axis`; refuses what is not positive and normal."""
+    array = np.array(scale)
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise RefusedType(f"Ovp.encode: scale must be float32, got dtype {array.dtype}")
+    with np.errstate(over="ignore", under="ignore"):
+        array = array.astype(np.float32)
+    if array.shape not in ((), without(shape, axis)):
+        raise Refused(f"Ovp.encode: scale must be a scalar or of shape {without(shape, axis)}, got {array.shape}")
+    bad = ~(np.isfinite(array) & (array >= SMALLEST_NORMAL))
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"Ovp.encode: scale {array[index]}{at(index)} is not a positive normal float32")
+    return array
+
+
+def _quotient(x: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
+    """fl32(fl32(x) / scale) as float64 (D-olive-25); beyond float32 it is infinite and saturates."""
+    exact(x, "Ovp.encode")
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = require_finite(x.astype(np.float32), "Ovp.encode")
+        return (narrow / (scale if scale.ndim == 0 else np.expand_dims(scale, axis))).astype(np.float64)
+
+
+OVP_INT4 = Ovp(INT4, E2M1_BIAS2)  #: T = 9.5 [olive §3.1-§3.3]
+OVP_FLINT4 = Ovp(FLINT4, E2M1_BIAS3)  #: T = 20 [olive §3.1-§3.3]
+OVP_INT8 = Ovp(INT8, E4M3_BIAS4)  #: T = 135.5, outliers up to 2^15 [olive §3.2, §3.3, §4.5]
+#: What the published code does (preset `repo`): closed threshold, the left outlier wins, ties up, pairs across rows.
+OVP_INT4_REPO = Ovp(INT4, E2M1_BIAS2, closed=True, winner="left", rounding="half_up", pairing="flat", far=25_696)
+OVP_FLINT4_REPO = Ovp(FLINT4, E2M1_BIAS3, closed=True, winner="left", rounding="half_up", pairing="flat", far=51_392)
+OVP_INT8_REPO = Ovp(INT8, E2M5_BIAS2, closed=True, winner="left", rounding="half_up", pairing="flat", far=411_616)
