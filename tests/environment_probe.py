@@ -14,6 +14,7 @@ import numpy as np
 from refemu import models
 from refemu.arith import jit
 from refemu.models import text
+from refemu.models.backend import Jit
 
 TOKENS = {"tiny": 12, "smollm2-135m": 6}
 
@@ -46,7 +47,8 @@ def main() -> None:
     model = models.load(name)
     ids = model.tokenizer.encode(text.default())[:TOKENS[name]]
     threads = int(os.environ.get("NUMBA_NUM_THREADS", "1"))
-    hashes = {scheme: digest(models.run(model, ids, scheme=scheme, backend=backend, threads=threads).logits) for scheme in schemes.split(",")}
+    engine = Jit(threads) if backend == "jit" else backend
+    hashes = {scheme: digest(models.run(model, ids, scheme=scheme, backend=engine).logits) for scheme in schemes.split(",")}
     if "--generate" in sys.argv:
         from refemu import golden
 
