@@ -1,0 +1,219 @@
+"""Two ways to compute the same bits: `Jit`, the compiled kernels, and `Numpy`, the readable definitions of `arith`.
+
+A scheme names the steps and their order; a backend only chooses who computes them. All hidden states are float32
+arrays; where a step rounds to fp16 its result is fp16-valued.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from refemu.arith import dot, fp16, fp32, integers, tables
+from refemu.arith.checks import Refused, lookup
+from refemu.arith.dot import Sequential
+from refemu.formats import ovp_search
+from refemu.formats.ovp import Ovp, OvpTensor
+
+EXACT = 1 << 24  #: integers below are exact in float32, and so is every sum that stays below
+
+
+class Backend(Protocol):
+    """The steps of a decoder."""
+
+    name: str
+
+    def weights(self, rows: np.ndarray) -> Any:
+        """A matrix (outputs, inputs), float16 or float32, as `matmul` wants it."""
+
+    def integer_weights(self, rows: np.ndarray) -> Any:
+        """int64 (outputs, inputs), every one an fp16 value, as `integer_matmul` wants it."""
+
+    def matmul(self, x: np.ndarray, weights: Any, acc: str) -> np.ndarray:
+        """(tokens, inputs) times the matrix, `Sequential()` in `acc`; float32, not rounded."""
+
+    def integer_matmul(self, x: np.ndarray, weights: Any) -> np.ndarray:
+        """Exact sums of integers below 2**53, held in float32 (where all are below 2**24) or float64; x: float32."""
+
+    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
+        """q (T, H, D) at positions start + t over k and v (S, KV, D); (T, H, D), rounded to fp16 once."""
+
+    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
+        """RMSNorm of every row, rounded to fp16 once."""
+
+    def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
+        """Rotation of (T, H, D) by (T, D/2) tables, rounded to fp16 once."""
+
+    def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
+        """The fp16 table `name` of fp16-valued float32."""
+
+    def round16(self, x: np.ndarray) -> np.ndarray:
+        """float32 to fp16-valued float32."""
+
+    def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
+        """`x` in pairs along the last axis; scale: float32, one or one per row."""
+
+    def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
+        """`ovp_search.select`."""
+
+
+class Numpy:
+    """The readable definitions; for small models."""
+
+    name = "numpy"
+
+    def __repr__(self) -> str:
+        return "Numpy()"
+
+    def weights(self, rows: np.ndarray) -> np.ndarray:
+        """The transposed matrix in float32."""
+        return rows.astype(np.float32).T
+
+    def integer_weights(self, rows: np.ndarray) -> integers.Right:
+        """The transposed matrix, prepared once."""
+        return integers.Right(rows.T)
+
+    def matmul(self, x: np.ndarray, weights: np.ndarray, acc: str) -> np.ndarray:
+        """See `Backend`."""
+        return dot.matmul(x, weights, order=Sequential(), acc=acc)
+
+    def integer_matmul(self, x: np.ndarray, weights: integers.Right) -> np.ndarray:
+        """See `Backend`."""
+        return integers.matmul(integers.from_float(x), weights).astype(np.float64)
+
+    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
+        """See `Backend`."""
+        return dot.attention(q, k, v, scale=scale, start=start)
+
+    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
+        """See `Backend`."""
+        return fp16.round16(fp32.rmsnorm(x, gain, eps, order=Sequential()))
+
+    def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
+        """See `Backend`."""
+        return fp16.round16(fp32.rotate(x, cos, sin, interleaved=interleaved))
+
+    def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
+        """See `Backend`."""
+        return fp16.values(tables.apply16(name, fp16.bits(fp16.to_f16(x)))).astype(np.float32)
+
+    def round16(self, x: np.ndarray) -> np.ndarray:
+        """See `Backend`."""
+        return fp16.round16(x)
+
+    def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
+        """See `Backend`."""
+        return fmt.encode(x, scale)
+
+    def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
+        """See `Backend`."""
+        return ovp_search.select(x, formats, **options)
+
+
+class IntegerPanels:
+    """A matrix of integers in panels of fp16 values: the float32 kernel is exact while sums stay below 2**24."""
+
+    def __init__(self, rows: np.ndarray, panels: Any) -> None:
+        self.panels = panels
+        self.row_sum = max(1, int(integers.total(np.abs(rows), axis=1).max()))  #: largest sum of magnitudes of a row
+
+    def digit_bits(self, largest: int) -> int:
+        """0 if a left factor with magnitudes up to `largest` is exact as it is, else the width of its digits."""
+        safe = (EXACT - 1) // self.row_sum  # a factor of this magnitude keeps every partial sum below 2**24
+        if safe < 1:
+            raise Refused(f"integer_matmul: a row of magnitudes that sum to {self.row_sum} is not exact in float32")
+        return 0 if largest <= safe else safe.bit_length()
+
+
+class Jit:
+    """The compiled kernels. `threads` share out independent outputs; no bit depends on it."""
+
+    name = "jit"
+
+    def __init__(self, threads: int = 1) -> None:
+        from refemu.arith import float_jit
+        from refemu.formats import ovp_jit, ovp_search_jit
+
+        self.threads = threads
+        self._kernels, self._encode, self._select = float_jit, ovp_jit.encode, ovp_search_jit.select
+
+    def __repr__(self) -> str:
+        return f"Jit(threads={self.threads})"
+
+    def weights(self, rows: np.ndarray) -> Any:
+        """Panels in the width of `rows`."""
+        return self._kernels.panels(rows)
+
+    def integer_weights(self, rows: np.ndarray) -> IntegerPanels:
+        """Panels of fp16 values and the bound that makes their sums exact."""
+        return IntegerPanels(rows, self._kernels.panels(fp16.to_f16(rows)))
+
+    def matmul(self, x: np.ndarray, weights: Any, acc: str) -> np.ndarray:
+        """See `Backend`."""
+        return self._kernels.matmul(x, weights, order=Sequential(), acc=acc, threads=self.threads)
+
+    def integer_matmul(self, x: np.ndarray, weights: IntegerPanels) -> np.ndarray:
+        """See `Backend`. Where the bound is passed, x is cut into signed digits that keep it, and the sums are added.
+
+        The digits stand below each other as more rows of one product, so a decode step still reads the weights once.
+        """
+        bits = weights.digit_bits(int(np.abs(x).max()))
+        if bits == 0:
+            return self.matmul(x, weights.panels, "fp32")
+        parts = digits(x, bits)
+        sums = self.matmul(np.concatenate(parts), weights.panels, "fp32").reshape(len(parts), len(x), -1)
+        scales = [np.float64(1 << bits * place) for place in range(len(parts))]
+        total = np.zeros(sums.shape[1:], np.float64)
+        for part, scale in zip(sums, scales, strict=True):
+            total = total + part * scale  # integers below 2**53: exact
+        return total
+
+    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
+        """See `Backend`."""
+        return self._kernels.attention(q, k, v, scale=scale, start=start)
+
+    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
+        """See `Backend`."""
+        return self.round16(self._kernels.rmsnorm(x, gain, eps, order=Sequential()))
+
+    def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
+        """See `Backend`."""
+        return self.round16(self._kernels.rotate(x, cos, sin, interleaved))
+
+    def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
+        """See `Backend`."""
+        return NUMPY.apply16(name, x)
+
+    def round16(self, x: np.ndarray) -> np.ndarray:
+        """See `Backend`."""
+        return self._kernels.round16(x)
+
+    def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
+        """See `Backend`."""
+        return self._encode(fmt, x, scale)
+
+    def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
+        """See `Backend`."""
+        return self._select(x, formats, **options)
+
+
+NUMPY = Numpy()
+NAMES = {"jit": Jit, "numpy": Numpy}
+
+
+def digits(x: np.ndarray, bits: int) -> list[np.ndarray]:
+    """Signed digits of integers held in float32, lowest first: x = sum of digit * 2**(bits * place).
+
+    Every digit lies in [-2**(bits - 1), 2**(bits - 1)]: halves, rounded to even, are exact at every step.
+    """
+    parts, base = [], np.float32(1 << bits)
+    while x.any():
+        rest = np.rint(x / base)
+        parts.append(x - rest * base)
+        x = rest
+    return parts
+
+
+def find(backend: "str | Backend") -> Backend:
+    """The backend of a name ("jit", "numpy"), or the backend itself."""
+    return lookup("backend", backend, NAMES)() if isinstance(backend, str) else backend

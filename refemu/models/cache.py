@@ -1,0 +1,62 @@
+"""The KV cache of one layer: keys and values of every token so far, appended token by token."""
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+
+FIRST = 64  #: tokens that a cache has room for before it first grows
+
+
+class KVCache:
+    """Rotated keys and values of one layer, oldest first, in buffers that double: n tokens cost O(n) copied rows.
+
+    What is stored is never rounded here; scheme `fp16` appends fp16 values in float32, the paper schemes their codes.
+    """
+
+    def __init__(self, heads: int, head_dim: int, context: int) -> None:
+        """heads: KV heads; context: tokens at most."""
+        self.context = context
+        self._length = 0
+        self._buffers = np.empty((2, min(FIRST, context), heads, head_dim), np.float32)
+
+    def __len__(self) -> int:
+        """Tokens held."""
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"KVCache({len(self)} of at most {self.context} tokens)"
+
+    @property
+    def keys(self) -> np.ndarray:
+        """(tokens, heads, head_dim) float32, a view."""
+        return self._buffers[0, : self._length]
+
+    @property
+    def values(self) -> np.ndarray:
+        """(tokens, heads, head_dim) float32, a view."""
+        return self._buffers[1, : self._length]
+
+    def append(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Add the keys and values of some tokens, each (tokens, heads, head_dim); refuses more than the context."""
+        end = self._length + len(keys)
+        if end > self.context:
+            raise Refused(f"KVCache: at most {self.context} tokens fit, got {end}")
+        if end > self._buffers.shape[1]:
+            self._grow(end)
+        self._buffers[0, self._length : end] = keys
+        self._buffers[1, self._length : end] = values
+        self._length = end
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+        if not 0 <= length <= self._length:
+            raise Refused(f"KVCache: length must be in [0, {self._length}], got {length}")
+        self._length = length
+
+    def _grow(self, tokens: int) -> None:
+        room = self._buffers.shape[1]
+        while room < tokens:
+            room *= 2
+        wider = np.empty((2, min(room, self.context), *self._buffers.shape[2:]), np.float32)
+        wider[:, : self._length] = self._buffers[:, : self._length]
+        self._buffers = wider

@@ -1,0 +1,132 @@
+"""A Llama-like decoder, layer by layer, written once: a scheme's `Prepared` says how each part is computed.
+
+Pre-norm blocks of grouped-query attention with rotary positions and of SwiGLU [arithmetic §7, scheme `fp16`]. Hidden
+states are (tokens, width) float32 arrays; what values they may hold is the scheme's business. Every part works token
+by token or on the cache, so that a token's bits are the same in a prompt and in a decode step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, require_range
+from refemu.models.taps import Tap, Watch
+
+if TYPE_CHECKING:
+    from refemu.models.schemes.scheme import Prepared
+
+
+def decoder(parts: "Prepared", ids: np.ndarray, caches: Sequence[Any], watch: Watch) -> np.ndarray:
+    """The last norm's output (tokens, width) for `ids`, whose keys and values are appended to `caches`."""
+    x = parts.embed(ids)
+    for layer, cache in enumerate(caches):
+        x = parts.add(x, attention(parts, layer, x, cache, watch))
+        x = parts.add(x, feed_forward(parts, layer, x, watch))
+    return parts.norm("norm", x)
+
+
+def attention(parts: "Prepared", layer: int, x: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
+    """The attention half of a block, without the residual addition."""
+    x = parts.norm(f"blk.{layer}.attn_norm", x)
+    q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
+    q, k = parts.rotate(q, len(cache)), parts.rotate(k, len(cache))
+    cache.append(k, v)
+    return parts.linear(layer, ("o",), parts.attention(layer, q, cache), watch)[0]
+
+
+def feed_forward(parts: "Prepared", layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
+    """The SwiGLU half of a block, without the residual addition."""
+    x = parts.norm(f"blk.{layer}.ffn_norm", x)
+    gate, up = parts.linear(layer, ("gate", "up"), x, watch)
+    return parts.linear(layer, ("down",), parts.activation(layer, gate, up), watch)[0]
+
+
+def heads(parts: "Prepared", x: np.ndarray) -> np.ndarray:
+    """(tokens, heads * head_dim) seen as (tokens, heads, head_dim)."""
+    return x.reshape(len(x), -1, parts.model.head_dim)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a session: what `Session.rewind` goes back to."""
+
+    tokens: int
+    counters: tuple[tuple[str, int], ...]
+
+
+class Session:
+    """One sequence of tokens that grows: the prepared model, its KV caches, and what a run counts.
+
+    `append` gives the same bits however the sequence is cut into calls. A call that raises changes nothing.
+    """
+
+    def __init__(self, prepared: "Prepared", taps: Tap | None = None) -> None:
+        self.prepared = prepared
+        self._caches = [prepared.cache(layer) for layer in range(prepared.model.blocks)]
+        self._watch = Watch(taps)
+
+    def __len__(self) -> int:
+        """Tokens so far."""
+        return len(self._caches[0])
+
+    def __repr__(self) -> str:
+        return f"Session({self.prepared!r}, {len(self)} tokens)"
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What the scheme counted so far, by name."""
+        return dict(sorted(self._watch.counters.items()))
+
+    def append(self, ids: Sequence[int] | np.ndarray, last: bool = False) -> np.ndarray:
+        """Logits after each of `ids`, which follow the tokens so far.
+
+        ids: integers in [0, vocabulary), at least one, no more than the context holds.
+        last: only the last row is computed. Returns float32 (tokens or 1, vocabulary).
+        """
+        tokens = require_tokens(ids, self.prepared, len(self))
+        mark = self.mark()
+        self._watch.first_token = len(self)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # an fp16 overflow is a result: infinity, then NaN
+                x = decoder(self.prepared, tokens, self._caches, self._watch)
+                return self.prepared.head(x[-1:] if last else x, self._watch)
+        except BaseException:
+            self.rewind(mark)
+            raise
+
+    def mark(self) -> Mark:
+        """Where the session is now, for `rewind`."""
+        return Mark(len(self), tuple(self.counters.items()))
+
+    def rewind(self, mark: Mark) -> None:
+        """Forget every token since `mark` was taken."""
+        self._watch.counters = dict(mark.counters)
+        for cache in self._caches:
+            cache.truncate(mark.tokens)
+
+
+def require_tokens(ids: Sequence[int] | np.ndarray, prepared: "Prepared", before: int = 0) -> np.ndarray:
+    """`ids` as int64 (tokens,); refuses an empty list, an id outside the vocabulary, and more than the context."""
+    model = prepared.model
+    tokens = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
+    if tokens.ndim != 1 or tokens.size == 0:
+        raise Refused(f"{model.name}: token ids must be a list of at least one, got shape {tokens.shape}")
+    require_range(tokens, 0, model.vocab, model.name, "token id")
+    if before + tokens.size > model.context:
+        raise Refused(f"{model.name}: the context holds {model.context} tokens, got {before + tokens.size}")
+    return tokens.astype(np.int64)
+
+
+def greedy(prepared: "Prepared", ids: Sequence[int] | np.ndarray, count: int) -> list[int]:
+    """The `count` tokens of highest logit after `ids`, one by one; equal logits: the lowest id."""
+    tokens = require_tokens(ids, prepared)
+    if count < 1:
+        raise Refused(f"greedy: count must be at least 1, got {count}")
+    require_tokens(np.resize(tokens, tokens.size + count - 1), prepared)
+    session = Session(prepared)
+    chosen = [int(np.argmax(session.append(tokens, last=True)))]
+    while len(chosen) < count:
+        chosen.append(int(np.argmax(session.append(chosen[-1:]))))
+    return chosen

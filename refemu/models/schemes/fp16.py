@@ -1,0 +1,141 @@
+"""Scheme `fp16`: weights, activations, residual, keys and values are fp16 between layers [arithmetic §7, D-arith-15].
+
+A linear layer is an ordered fp32 sum rounded once; norms, softmax and rotary positions are float32 steps rounded once;
+silu is the correctly rounded fp16 table. The logits are float32. Every other scheme uses these parts for what its
+paper leaves alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from refemu.arith import fp16, rotary
+from refemu.arith.checks import require_choice
+from refemu.models.backend import Backend
+from refemu.models.cache import KVCache
+from refemu.models.schemes.scheme import GROUPS, Prepared, Progress, Scheme
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+    from refemu.models.taps import Watch
+
+
+@dataclass(frozen=True)
+class Fp16Config:
+    """Parameters of scheme `fp16`."""
+
+    paper: ClassVar[str] = "arithmetic §7"
+
+    acc: str = "fp32"  #: accumulator of the linear layers and the head; attention always sums in fp32
+    residual: str = "fp16"  #: "fp16": rounded after every block half; "fp32": the stream stays float32
+
+    def __post_init__(self) -> None:
+        require_choice(self.acc, ("fp32", "fp32_fma", "fp16", "fp16_fma"), "fp16", "acc")
+        require_choice(self.residual, ("fp16", "fp32"), "fp16", "residual")
+
+    def prepare(
+        self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
+    ) -> Prepared:
+        """Round the weights to fp16; nothing is calibrated."""
+        return Fp16(model, self, backend, progress)
+
+
+class Fp16:
+    """A model under scheme `fp16`; hidden states are fp16 values held in float32."""
+
+    def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
+        self.name, self.sha256, self.model = model.name, model.sha256, model.config
+        self.config, self.backend = config, backend
+        self.acc, self.residual = getattr(config, "acc", "fp32"), getattr(config, "residual", "fp16")
+        self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
+        self._eps = np.float32(self.model.rms_eps)
+        self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
+        self._embed = fp16.to_f16(model.tensor("embed"))
+        self._gains = {name: self._gain(model, name) for name in norms(self.model.blocks)}
+        self._linears = self._prepare_linears(model, progress)
+        self._head = self._prepare_head(model)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.config!r}, backend={self.backend.name!r})"
+
+    def embed(self, ids: np.ndarray) -> np.ndarray:
+        """Rows of the embedding, each rounded once to fp16."""
+        return self._embed[ids].astype(np.float32)
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        """RMSNorm with the gain rounded once to fp16; sum of squares in ascending order."""
+        return self.backend.rmsnorm(x, self._gains[name], self._eps)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+        """`matmul(order=Sequential(), acc=acc)`, one rounding; the rows of all `names` stand in one matrix."""
+        weights, parts = self._linears[layer, tuple(names)]
+        y = self.backend.round16(self.backend.matmul(x, weights, self.acc))
+        return [y[:, part] for part in parts]
+
+    def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
+        """Rotary positions with float32 tables of correctly rounded angles, one rounding."""
+        cos, sin = self._angles(start + len(x))
+        return self.backend.rotate(x, cos[start : start + len(x)], sin[start : start + len(x)],
+                                   self.model.rope_interleaved)
+
+    def cache(self, layer: int) -> KVCache:
+        """Keys and values as they come out of the rotation: fp16 values."""
+        return KVCache(self.model.kv_heads, self.model.head_dim, self.model.context)
+
+    def attention(self, layer: int, q: np.ndarray, cache: Any) -> np.ndarray:
+        """Causal grouped-query attention over ascending keys; one rounding, after the weighted sum."""
+        start = len(cache) - len(q)
+        return self.backend.attention(q, cache.keys, cache.values, self._scale, start).reshape(len(q), -1)
+
+    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+        """silu by table, then one fp16 product."""
+        return self.backend.round16(self.backend.apply16("silu", gate) * up)
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """float32 sum, rounded to fp16 unless the residual stream is float32."""
+        total = x + y
+        return self.backend.round16(total) if self.residual == "fp16" else total
+
+    def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
+        """The output matrix; its sums are not rounded to fp16."""
+        return self.backend.matmul(x, self._head, self.acc)
+
+    def _angles(self, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """(cos, sin) float32 of positions 0 to at least end - 1; the table doubles, so decoding stays cheap."""
+        if end > len(self._cos):
+            positions = np.arange(max(end, min(2 * len(self._cos) + 512, self.model.context)))
+            tables = rotary.rotary(positions, self.model.head_dim, self.model.rope_base, "exact")
+            self._cos, self._sin = (table.astype(np.float32) for table in tables)
+        return self._cos, self._sin
+
+    def _gain(self, model: "Model", name: str) -> np.ndarray:
+        return fp16.to_f16(model.tensor(name)).astype(np.float32)
+
+    def _prepare_linears(self, model: "Model", progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
+        linears = {}
+        for layer in range(self.model.blocks):
+            progress("weights", layer, self.model.blocks)
+            for names in GROUPS:
+                linears[layer, names] = self._prepare_group(model, layer, names)
+        progress("weights", self.model.blocks, self.model.blocks)
+        return linears
+
+    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
+        rows = [fp16.to_f16(model.tensor(f"blk.{layer}.{name}")) for name in names]
+        return self.backend.weights(np.concatenate(rows)), columns(rows)
+
+    def _prepare_head(self, model: "Model") -> Any:
+        return self.backend.weights(self._embed if self.model.tied_head else fp16.to_f16(model.tensor("head")))
+
+
+def norms(blocks: int) -> list[str]:
+    """Names of all norms of a decoder of `blocks` blocks."""
+    return [f"blk.{layer}.{kind}" for layer in range(blocks) for kind in ("attn_norm", "ffn_norm")] + ["norm"]
+
+
+def columns(rows: Sequence[np.ndarray]) -> list[slice]:
+    """Where the outputs of each of the concatenated matrices `rows` stand."""
+    ends = np.cumsum([len(part) for part in rows]).tolist()
+    return [slice(end - len(part), end) for part, end in zip(rows, ends, strict=True)]

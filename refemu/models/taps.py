@@ -1,0 +1,42 @@
+"""Taps: what crosses the ports of a unit while a model runs, in the shape that golden vectors have.
+
+`models.run(..., taps=f)` calls f(layer, unit, case): `unit` is a unit's name, `case` a `Cases` of kind "model" whose
+`config` names a configuration of that unit and whose `source` says where the values come from.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.units.unit import Cases
+
+Tap = Callable[[int, str, Cases], None]  #: tap(layer, unit, case)
+
+
+class Watch:
+    """What a session hands through the layers: the taps, the position, and the counters."""
+
+    def __init__(self, taps: Tap | None = None) -> None:
+        self.taps = taps
+        self.first_token = 0  #: position of the first token of the current call
+        self.counters: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Watch(first_token={self.first_token}, counters={self.counters})"
+
+    def count(self, name: str, number: int) -> None:
+        """Add to a counter; a counter exists from its first count, of 0 too."""
+        self.counters[name] = self.counters.get(name, 0) + number
+
+    def emit(self, layer: int, unit: str, case: Cases) -> None:
+        """Call the tap; there must be one."""
+        if self.taps is not None:
+            self.taps(layer, unit, case)
+
+
+def model_case(
+    why: str, config: str, tensor: str, layer: int, inputs: Mapping[str, np.ndarray], **source: Any
+) -> Cases:
+    """A case of kind "model": `tensor` in `layer` is where the values of `inputs` come from."""
+    return Cases("model", why, inputs, source={"tensor": tensor, "layer": layer, **source}, config=config)

@@ -1,0 +1,72 @@
+"""The registry of schemes: texts to configurations and back, and what is refused."""
+
+import dataclasses
+
+import pytest
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.models import schemes
+from refemu.models.schemes.fp16 import Fp16Config
+from refemu.models.schemes.olive import OliveConfig
+
+TEXTS = {
+    "fp16": Fp16Config(),
+    "fp16:acc=fp16_fma,residual=fp32": Fp16Config(acc="fp16_fma", residual="fp32"),
+    "olive-4": OliveConfig(),
+    "olive-8": OliveConfig(weight_bits=8, act_bits=8),
+    "olive-4:act_bits=none": OliveConfig(act_bits=None),
+    "olive-4:types=int,outliers=false": OliveConfig(types=("int",), outliers=False),
+    "olive-4:low=80,eight_bit=down+blk.0.q": OliveConfig(low=80, eight_bit=("down", "blk.0.q")),
+    "olive-4:skip=": OliveConfig(skip=()),
+    "olive-8:preset=repo": OliveConfig(weight_bits=8, act_bits=8, preset="repo"),
+}
+
+
+@pytest.mark.parametrize(("text", "config"), TEXTS.items(), ids=list(TEXTS))
+def test_text_and_configuration_stand_for_each_other(text: str, config: object) -> None:
+    assert schemes.parse(text) == config
+    assert schemes.parse(schemes.text(config)) == config
+
+
+@pytest.mark.parametrize("name", schemes.SCHEMES)
+def test_registered_names_are_their_own_text(name: str) -> None:
+    assert name == schemes.text(schemes.SCHEMES[name]) == schemes.name(schemes.SCHEMES[name])
+    assert schemes.find(schemes.SCHEMES[name]) is schemes.SCHEMES[name]
+
+
+@pytest.mark.parametrize("name", schemes.SCHEMES)
+def test_description_holds_every_parameter(name: str) -> None:
+    row = next(row for row in schemes.describe() if row["name"] == name)
+    config = schemes.parse(f"{name}:{row['parameters'].replace(' ', ',')}")
+
+    assert config == schemes.SCHEMES[name]
+    assert row["paper"]
+    assert set(schemes.parameters(config)) == {field.name for field in dataclasses.fields(config)}
+
+
+def test_parameters_are_json_values() -> None:
+    assert schemes.parameters(Fp16Config()) == {"acc": "fp32", "residual": "fp16"}
+    assert schemes.parameters(OliveConfig())["types"] == ["int", "flint"]
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    pytest.param("olive", "unknown scheme 'olive'; did you mean 'olive-", id="scheme"),
+    pytest.param("", "unknown scheme ''. Known: fp16, olive-4, olive-8", id="empty"),
+    pytest.param("fp16:ac=fp32", "unknown parameter of scheme fp16 'ac'; did you mean 'acc'", id="parameter"),
+    pytest.param("fp16:acc", "scheme fp16: parameters are field=value, got 'acc'", id="no value"),
+    pytest.param("fp16:acc=int", "fp16: acc must be one of 'fp32', .* got 'int'", id="value"),
+    pytest.param("olive-4:low=250", "olive: low must be below high, got 250, 250", id="range"),
+    pytest.param("olive-4:low=0", "olive: low must be an integer of at least 1, got 0", id="low"),
+    pytest.param("olive-4:step=1.5", "olive: step must be an integer of at least 1, got 1.5", id="float"),
+    pytest.param("olive-4:types=", "olive: types must name int, flint or both, got none", id="no type"),
+    pytest.param("olive-4:types=flintt", "olive: types must be one of 'int', 'flint', got 'flintt'", id="type"),
+    pytest.param("olive-4:weight_bits=8", "olive: act_bits must be one of 8, None, got 4", id="mixed widths"),
+])
+def test_refuses(text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        schemes.parse(text)
+
+
+def test_refuses_what_is_no_configuration() -> None:
+    with pytest.raises(RefusedType, match="scheme: a name or a configuration is needed, got int"):
+        schemes.find(4)  # type: ignore[arg-type]
