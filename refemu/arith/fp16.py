@@ -97,13 +97,17 @@ def to_f16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
         return canonical(array)
     if array.dtype.kind in "iu":
         array = array.astype(np.float64)  # inexact from 2**53 on only, far above the overflow to infinity
-    rounded = round16_of_f64(array, mode) if array.dtype == np.float64 else round16(array, mode)
-    return canonical(narrow(rounded))
+    elif array.dtype not in (np.float32, np.float64):
+        raise RefusedType(f"to_f16: floats or integers are needed, got dtype {array.dtype}")
+    return canonical(narrow(_round(array, mode)))
 
 
 def to_f32(x: ArrayLike) -> np.ndarray:
     """float16 `x` as fp16-valued float32: exact, NaN canonical. Raises RefusedType for another dtype."""
-    return canonical(bits(x).view(np.float16).astype(np.float32))
+    array = np.asarray(x)
+    if array.dtype != np.float16:
+        raise RefusedType(f"to_f32: float16 is needed, got dtype {array.dtype}")
+    return canonical(array.astype(np.float32))
 
 
 def round16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
@@ -129,7 +133,8 @@ def round16_of_f64(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
 def _round(x: np.ndarray, mode: Fp16Mode) -> np.ndarray:
     selftest.require_round_to_nearest()
     rounded = _truncated(x) if mode.truncates else narrow(x)
-    result = rounded.astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        result = rounded.astype(np.float32)
     if mode.overflow == "saturate":
         result = np.where(np.abs(x) >= OVERFLOW, np.copysign(np.float32(MAX), result), result)
     return _flush(result) if mode.flushes else result
@@ -233,8 +238,9 @@ def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike, mode: Fp16Mode = IEEE) -> np
     In float64 the product is exact, and a sum that is not lies too near an fp16 value to reach a midpoint. float32
     does not suffice.
     """
-    x, y, z = (operand.astype(np.float64) for operand in _operands("fma16", mode, a=a, b=b, c=c))
+    operands = _operands("fma16", mode, a=a, b=b, c=c)
     with np.errstate(all="ignore"):
+        x, y, z = (operand.astype(np.float64) for operand in operands)  # a signalling NaN warns here
         product = x * y
         total = product + z
         return _result(_to_odd(total, product, z) if mode.truncates else total, mode)
@@ -249,7 +255,8 @@ def _operands(thing: str, mode: Fp16Mode, **operands: ArrayLike) -> list[np.ndar
     arrays = [require_fp16(operand, thing, name) for name, operand in operands.items()]
     if mode.flushes:
         arrays = [_flush(array) for array in arrays]
-    return [array.astype(np.float64) for array in arrays] if mode.truncates else arrays
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return [array.astype(np.float64) for array in arrays] if mode.truncates else arrays
 
 
 def _result(exact: np.ndarray, mode: Fp16Mode) -> np.ndarray:
