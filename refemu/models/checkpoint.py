@@ -1,0 +1,159 @@
+"""What a weight file says about its model: sizes, and which tensor is which.
+
+A tensor or setting that a Llama-like decoder as modelled here does not use is refused, never ignored: a bias left out
+would give other logits without a word.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.models.config import ModelConfig
+from refemu.models.weights import GgufFile, SafetensorsFile
+
+GGUF_NAMES = {
+    "embed": "token_embd", "norm": "output_norm", "head": "output", "attn_norm": "attn_norm", "q": "attn_q",
+    "k": "attn_k", "v": "attn_v", "o": "attn_output", "ffn_norm": "ffn_norm", "gate": "ffn_gate",
+    "up": "ffn_up", "down": "ffn_down",
+}  #: llama.cpp's names
+HF_NAMES = {
+    "embed": "model.embed_tokens", "norm": "model.norm", "head": "lm_head", "attn_norm": "input_layernorm",
+    "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm", "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj",
+}  #: Hugging Face's names
+
+
+def gguf_config(file: GgufFile) -> ModelConfig:
+    """Sizes from GGUF metadata; rotary pairs are interleaved, as the converter of that format permutes them."""
+    kind = file.metadata("general.architecture")
+    if kind != "llama":
+        raise Refused(f"{file.path}: architecture {kind!r}; Llama-like decoders ('llama') can be run")
+    read = _Settings(f"{file.path}: llama.", lambda key, default: file.metadata(f"llama.{key}", default))
+    heads, width = read.whole("attention.head_count"), read.whole("embedding_length")
+    head_dim = read.whole("attention.key_length", width // max(heads, 1))
+    read.expect("rope.dimension_count", head_dim, "rotary positions over the whole head")
+    read.expect("attention.value_length", head_dim, "values as wide as keys")
+    read.expect("rope.scaling.type", "none", "rotary positions without scaling")
+    read.expect("expert_count", 0, "no experts")
+    return ModelConfig(
+        blocks=read.whole("block_count"), width=width, ffn=read.whole("feed_forward_length"), heads=heads,
+        kv_heads=read.whole("attention.head_count_kv", heads), head_dim=head_dim,
+        vocab=file.shape("token_embd.weight")[0], context=read.whole("context_length"),
+        rope_base=float(read.value("rope.freq_base", 10_000.0)), rope_interleaved=True,
+        rms_eps=float(read.value("attention.layer_norm_rms_epsilon")), tied_head="output.weight" not in file.names,
+    )
+
+
+def hf_config(folder: Path) -> ModelConfig:
+    """Sizes from Hugging Face's `config.json`; rotary pairs are half a head apart."""
+    where = folder / "config.json"
+    found = _json(where)
+    read = _Settings(f"{where}: ", found.get)
+    rope = found.get("rope_parameters") or {}
+    read.expect("model_type", "llama", "a Llama-like decoder")
+    for key, wanted in (("hidden_act", "silu"), ("attention_bias", False), ("mlp_bias", False), ("rope_scaling", None)):
+        read.expect(key, wanted, "the layers as modelled here")
+    if rope.get("rope_type", "default") != "default":
+        raise Refused(f"{where}: rotary positions without scaling are needed, got {rope['rope_type']!r}")
+    heads, width = read.whole("num_attention_heads"), read.whole("hidden_size")
+    return ModelConfig(
+        blocks=read.whole("num_hidden_layers"), width=width, ffn=read.whole("intermediate_size"), heads=heads,
+        kv_heads=read.whole("num_key_value_heads", heads), head_dim=read.whole("head_dim", width // max(heads, 1)),
+        vocab=read.whole("vocab_size"), context=read.whole("max_position_embeddings"),
+        rope_base=float(rope.get("rope_theta") or read.value("rope_theta", 10_000.0)), rope_interleaved=False,
+        rms_eps=_float32(read.value("rms_norm_eps")), tied_head=bool(read.value("tie_word_embeddings", False)),
+    )
+
+
+class Renamed:
+    """The weights of a file under canonical names."""
+
+    def __init__(self, file: GgufFile | SafetensorsFile, config: ModelConfig) -> None:
+        self.file = file
+        raw = raw_name_hf if isinstance(file, SafetensorsFile) else raw_name_gguf
+        self._raw = {name: raw(name) for name in config.shapes}
+        _require_same(file, config, self._raw)
+
+    def __repr__(self) -> str:
+        return f"Renamed({self.file!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Canonical names in model order."""
+        return tuple(self._raw)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a weight."""
+        return self.file.shape(self._raw[name])
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A weight as float32, decoded anew by every call."""
+        return self.file.tensor(self._raw[name])
+
+
+def raw_name_gguf(name: str) -> str:
+    """`blk.3.q` -> `blk.3.attn_q.weight`."""
+    prefix, _, part = name.rpartition(".")
+    return f"{prefix}{'.' if prefix else ''}{GGUF_NAMES[part]}.weight"
+
+
+def raw_name_hf(name: str) -> str:
+    """`blk.3.q` -> `model.layers.3.self_attn.q_proj.weight`."""
+    prefix, _, part = name.rpartition(".")
+    return f"{prefix.replace('blk', 'model.layers')}{'.' if prefix else ''}{HF_NAMES[part]}.weight"
+
+
+def _require_same(file: GgufFile | SafetensorsFile, config: ModelConfig, raw: dict[str, str]) -> None:
+    """Every weight is there in its shape, and there is nothing else."""
+    there = set(file.names)
+    for name, shape in config.shapes.items():
+        if raw[name] not in there:
+            raise Refused(f"{file.path}: tensor {raw[name]} is missing")
+        if file.shape(raw[name]) != shape:
+            raise Refused(f"{file.path}: tensor {raw[name]} must have shape {shape}, got {file.shape(raw[name])}")
+    more = sorted(there - set(raw.values()))
+    if more:
+        raise Refused(f"{file.path}: tensor {more[0]} is no part of a Llama-like decoder as modelled here")
+
+
+class _Settings:
+    """Settings of a file by key; every refusal names file and key."""
+
+    def __init__(self, where: str, get: Any) -> None:
+        self._where, self._get = where, get
+
+    def value(self, key: str, default: Any = None) -> Any:
+        found = self._get(key, default)
+        if isinstance(found, str | list | dict) or found is None:
+            raise Refused(f"{self._where}{key} must be a number, got {found!r}")
+        return found
+
+    def whole(self, key: str, default: int | None = None) -> int:
+        found = self.value(key, default)
+        if int(found) != found:
+            raise Refused(f"{self._where}{key} must be a whole number, got {found!r}")
+        return int(found)
+
+    def expect(self, key: str, wanted: Any, why: str) -> None:
+        found = self._get(key, wanted)
+        if found != wanted:
+            raise Refused(f"{self._where}{key} must be {wanted!r} ({why}), got {found!r}")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}; the sizes of a safetensors model stand there") from None
+    except ValueError as error:
+        raise Refused(f"{path}: not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise Refused(f"{path}: a JSON object is needed, got {type(found).__name__}")
+    return found
+
+
+def _float32(value: float) -> float:
+    return float(np.float32(value))

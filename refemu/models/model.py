@@ -1,0 +1,79 @@
+"""A model: its sizes, its weights by canonical name, its tokenizer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from refemu.arith.checks import Refused, lookup
+from refemu.models import catalog, checkpoint, fetch, tiny, tokenizer, weights
+from refemu.models.config import ModelConfig
+from refemu.models.tokenizer import ByteTokenizer, Tokenizer
+from refemu.models.weights import Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A decoder as it lies in its file; nothing is prepared or kept in memory."""
+
+    name: str
+    config: ModelConfig
+    weights: Weights  #: by canonical name
+    sha256: str  #: of the weight file; of the values where there is no file
+    make_tokenizer: Callable[[], Tokenizer] = ByteTokenizer
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, {self.config!r}, sha256={self.sha256!r})"
+
+    def tensor(self, name: str) -> np.ndarray:
+        """The weight `name` (`ModelConfig.shapes`), float32, a linear layer (out, in). A tied `head` is `embed`."""
+        known = dict.fromkeys([*self.config.shapes, "head"])
+        lookup("tensor", name, known)
+        return self.weights.tensor("embed" if name == "head" and self.config.tied_head else name)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Text to token ids and back."""
+        return self.make_tokenizer()
+
+
+def load(name: str | Path) -> Model:
+    """The model `name` of the catalogue, or the one in a weight file (.gguf, .safetensors) or its folder.
+
+    The sha256 of a known model's file is checked. Refuses unknown names, weights that are not here, and files that are
+    damaged, foreign, or no Llama-like decoder.
+    """
+    if str(name) == "tiny":
+        return Model("tiny", tiny.CONFIG, tiny.Tiny(), tiny.sha256(), ByteTokenizer)
+    if str(name) in catalog.MODELS:
+        return _known(catalog.find(str(name)))
+    path = Path(name).expanduser()
+    if path.is_dir():
+        path = path / "model.safetensors"
+    if not path.is_file() and path == Path(path.name) and not path.suffix:
+        catalog.find(str(name))  # refuses, with the nearest name
+    return _open(path.stem if path.name != "model.safetensors" else path.absolute().parent.name, path)
+
+
+def _known(entry: catalog.Entry) -> Model:
+    path = fetch.path(entry.name)
+    if path is None:
+        raise Refused(f"the weights of {entry.name} are not here; run: refemu models fetch {entry.name}")
+    fetch.verify(path, entry.weights, f"run: refemu models remove {entry.name}, then: refemu models fetch {entry.name}")
+    if entry.kind != "decoder":
+        raise Refused(f"{entry.name} is an {entry.kind}, decoders can be run; read its tensors with "
+                      f"refemu.models.weights.open_weights(refemu.models.fetch.path({entry.name!r}))")
+    return _open(entry.name, path, entry.weights.sha256)
+
+
+def _open(name: str, path: Path, sha256: str = "") -> Model:
+    file = weights.open_weights(path)
+    if isinstance(file, weights.GgufFile):
+        config = checkpoint.gguf_config(file)
+        return Model(name, config, checkpoint.Renamed(file, config), sha256 or fetch.digest(path),
+                     lambda: tokenizer.from_gguf(file))
+    config = checkpoint.hf_config(path.parent)
+    return Model(name, config, checkpoint.Renamed(file, config), sha256 or fetch.digest(path),
+                 lambda: tokenizer.from_json(path.parent / "tokenizer.json"))

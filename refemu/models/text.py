@@ -1,0 +1,69 @@
+"""The texts that ship: one to prompt and evaluate with, another to calibrate on.
+
+Both are public domain; `texts/README.txt` says where they come from. No scheme is calibrated on what it is judged by.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from refemu.arith.checks import Refused, lookup
+
+
+@dataclass(frozen=True)
+class Text:
+    """A shipped text: its file in `texts/`, the sha256 of its UTF-8 bytes, and what it is."""
+
+    file: str
+    sha256: str
+    title: str
+
+
+TEXTS = {
+    "persuasion": Text(
+        "persuasion.txt", "300b0a4367fc7fdf60fe09c0f10a5346f36ec5365aef7cc3c4c57bbdf347e2f5",
+        "Jane Austen, Persuasion, characters 8346 to 25577",
+    ),
+    "pride_and_prejudice": Text(
+        "pride_and_prejudice.txt", "33462de329b4a7ab451ab558e324e6b67e7dec601a6d76432351de563f2901ce",
+        "Jane Austen, Pride and Prejudice, chapters 1 to 3",
+    ),
+}
+DEFAULT = "persuasion"  #: prompt and evaluation text
+CALIBRATION = "pride_and_prejudice"  #: calibration text
+
+
+def default() -> str:
+    """The prompt and evaluation text: 17,232 characters, ASCII."""
+    return shipped(DEFAULT)
+
+
+def calibration() -> str:
+    """The calibration text: 18,341 characters, ASCII."""
+    return shipped(CALIBRATION)
+
+
+def shipped(name: str) -> str:
+    """The text `name` of `TEXTS`; refuses an unknown name and a file that is not what was shipped."""
+    entry = lookup("text", name, TEXTS)
+    raw = (resources.files("refemu.models") / "texts" / entry.file).read_bytes()
+    found = hashlib.sha256(raw).hexdigest()
+    if found != entry.sha256:
+        raise Refused(f"text {name}: sha256 is {found}, shipped was {entry.sha256}; install refemu again")
+    return raw.decode("utf-8")
+
+
+def read(path: str | Path) -> str:
+    """A text file of the user's, UTF-8, line ends as they are. Refuses other bytes with their place, and none."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise Refused(f"text {path}: {error.strerror or error}") from None
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(f"text {path}: not UTF-8, byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+    if not text:
+        raise Refused(f"text {path}: the file is empty")
+    return text

@@ -1,0 +1,160 @@
+"""Model `tiny`: a Llama-like decoder with seeded weights and the outliers of a real one; no download.
+
+It reads bytes and has learned nothing; its logits are for comparing bits, not for reading. Every weight is a small
+integer times a power of two, made of random words by integer operations, and an fp16 value: the same everywhere.
+
+What real decoders show is planted (seen in SmolLM2-135M):
+- heavy tails: about 0.7 % of a weight matrix lies beyond 3 sigma, and outliers have outlier neighbours more often than
+  chance would give them;
+- a massive activation: tokens ` `, newline and `.` carry a mark in channel `MASSIVE`; block 0 turns it into a residual
+  of some 17,000 through two neighbouring feed-forward channels, and the last block cancels it;
+- channel outliers of K: every token carries a constant in channel `CONSTANT`, which some K rows read;
+- clustered outliers into the attention output: in block 0 two neighbouring V channels of each head read the mark.
+"""
+
+import hashlib
+from functools import cache
+
+import numpy as np
+
+from refemu.arith import prng
+from refemu.arith.checks import lookup
+from refemu.models.config import ModelConfig
+
+CONFIG = ModelConfig(blocks=3, width=64, ffn=96, heads=4, kv_heads=2, head_dim=16, vocab=256, context=2048)
+TEST_TOKENS = 16  #: of a default test run: 1.8 million multiply-accumulates
+SEED = 0
+
+MASSIVE, CONSTANT = 37, 10  #: channels of the residual stream
+MARKED = tuple(b" \n.")  #: tokens that carry the mark
+DETECT = (18, 19)  #: feed-forward channels that make and cancel the massive activation
+KEY_ROWS, VALUE_ROWS = (3, 20), (6, 7, 22, 23)  #: of K and V that hold planted outliers
+
+FRACTION = {"embed": 9, "norm": 9, "o": 12, "down": 11}  #: fraction bits of the integers; 10 where none is stated
+
+
+class Tiny:
+    """The weights of model `tiny`."""
+
+    def __repr__(self) -> str:
+        return "Tiny()"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Canonical names in model order."""
+        return tuple(CONFIG.shapes)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a weight."""
+        return lookup("tensor", name, CONFIG.shapes)
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A weight as float32, every element an fp16 value."""
+        self.shape(name)
+        return np.ldexp(integers(name).astype(np.float32), np.int32(-fraction(name)))
+
+
+def fraction(name: str) -> int:
+    """Fraction bits of the integers that `integers(name)` gives."""
+    part = name.rpartition(".")[2]
+    return FRACTION["norm"] if part.endswith("norm") else FRACTION.get(part, 10)
+
+
+def integers(name: str) -> np.ndarray:
+    """The weight `name` in units of 2**-fraction(name): int64."""
+    shape, part = CONFIG.shapes[name], name.rpartition(".")[2]
+    if part.endswith("norm"):
+        return _plant_gain(name, 384 + (_bell(name, shape) >> 1))
+    w = _bell(name, shape)
+    if part != "embed":
+        w = w << _tail(name, shape)
+    return _PLANT.get(part, _keep)(name, w)
+
+
+@cache
+def sha256() -> str:
+    """sha256 over the weights in model order, each as little-endian float32."""
+    total = hashlib.sha256()
+    for name in CONFIG.shapes:
+        total.update(Tiny().tensor(name).astype("<f4").tobytes())
+    return total.hexdigest()
+
+
+def _bell(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Bell-shaped integers in [-512, 511], standard deviation 148."""
+    words = prng.words(prng.stream(f"tiny/{name}", SEED), 0, int(np.prod(shape)))
+    return (prng.bell(words) >> 8).reshape(shape)
+
+
+def _tail(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """How far each element is shifted left: 0 for most; drawn by pairs, so that outliers can be neighbours.
+
+    Of 4,096 pairs 52 have one outlier (3 bits), 3 have two, and 1 has a far one (5 bits).
+    """
+    pairs = prng.below(prng.words(prng.stream(f"tiny/{name}/tail", SEED), 0, int(np.prod(shape)) // 2), 4096)
+    left = np.where((pairs < 26) | (pairs >= 52) & (pairs < 55), 3, 0)
+    right = np.where((pairs >= 26) & (pairs < 55), 3, 0)
+    return np.stack([np.where(pairs == 55, 5, left), right], axis=-1).reshape(shape)
+
+
+def _one(name: str) -> int:
+    """1.0 in the units of a weight."""
+    return 1 << fraction(name)
+
+
+def _keep(name: str, w: np.ndarray) -> np.ndarray:
+    return w
+
+
+def _plant_embed(name: str, w: np.ndarray) -> np.ndarray:
+    """Every token carries about 1 in CONSTANT and almost nothing in MASSIVE; the marked ones 4."""
+    w[:, CONSTANT] = _one(name) + (w[:, CONSTANT] >> 3)
+    w[:, MASSIVE] >>= 4
+    w[list(MARKED), MASSIVE] = 4 * _one(name)
+    return w
+
+
+def _plant_gain(name: str, w: np.ndarray) -> np.ndarray:
+    """Gains of 0.25 to 1.25. MASSIVE is damped wherever it would drown the rest, and read by the last block's MLP."""
+    if name == f"blk.{CONFIG.blocks - 1}.ffn_norm":
+        w[MASSIVE] = _one(name) // 2
+    elif not name.startswith("blk.0."):
+        w[MASSIVE] = _one(name) // 32
+    return w
+
+
+def _plant_key(name: str, w: np.ndarray) -> np.ndarray:
+    w[list(KEY_ROWS), CONSTANT] = 4 * _one(name)
+    return w
+
+
+def _plant_value(name: str, w: np.ndarray) -> np.ndarray:
+    if name.startswith("blk.0."):
+        w[list(VALUE_ROWS), MASSIVE] = 4 * _one(name)
+    return w
+
+
+def _plant_detector(name: str, w: np.ndarray) -> np.ndarray:
+    """Gate and up of the first and the last block read MASSIVE in two neighbouring channels."""
+    if not name.startswith("blk.1."):
+        w[list(DETECT), MASSIVE] = 8 * _one(name)
+    return w
+
+
+def _plant_down(name: str, w: np.ndarray) -> np.ndarray:
+    """Block 0 writes the massive activation, the last takes it back; nothing else touches the channel much."""
+    w[MASSIVE] >>= 4
+    if not name.startswith("blk.1."):
+        w[MASSIVE, list(DETECT)] = (3 if name.startswith("blk.0.") else -8) * _one(name)
+    return w
+
+
+def _plant_output(name: str, w: np.ndarray) -> np.ndarray:
+    w[MASSIVE] >>= 4
+    return w
+
+
+_PLANT = {
+    "embed": _plant_embed, "k": _plant_key, "v": _plant_value, "o": _plant_output, "gate": _plant_detector,
+    "up": _plant_detector, "down": _plant_down,
+}

@@ -1,0 +1,109 @@
+"""Text to token ids and back.
+
+A model's own vocabulary goes through the `tokenizers` library; model `tiny` reads bytes. No token is added in front or
+behind, and special tokens written in the text (`<|im_start|>`) are matched.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from refemu.arith.checks import Refused
+from refemu.models.extras import need
+from refemu.models.weights import GgufFile
+
+CONTROL = 3  #: token type of GGUF: a special token
+
+
+class Tokenizer(Protocol):
+    """What every tokenizer does."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of `text`."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, special tokens included; bytes that are no UTF-8 become U+FFFD."""
+
+
+class ByteTokenizer:
+    """Token id = byte of the UTF-8 text; 256 tokens."""
+
+    def __repr__(self) -> str:
+        return "ByteTokenizer()"
+
+    def encode(self, text: str) -> list[int]:
+        """The UTF-8 bytes of `text`. Refuses lone surrogates."""
+        return list(_utf8(text))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of bytes `ids`; what is no UTF-8 becomes U+FFFD."""
+        return bytes(_known(ids, 256)).decode("utf-8", errors="replace")
+
+
+class LibraryTokenizer:
+    """A tokenizer of the `tokenizers` library."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self.vocab = int(library.get_vocab_size(with_added_tokens=True))
+
+    def __repr__(self) -> str:
+        return f"LibraryTokenizer({self.vocab} tokens)"
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of `text`, nothing added. Refuses lone surrogates."""
+        _utf8(text)
+        return [int(i) for i in self._library.encode(text, add_special_tokens=False).ids]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; special tokens stay."""
+        return str(self._library.decode(_known(ids, self.vocab), skip_special_tokens=False))
+
+
+def from_gguf(file: GgufFile) -> LibraryTokenizer:
+    """The tokenizer that a GGUF file carries: byte-level BPE with SmolLM2's splitting.
+
+    First every character of Unicode category N is split off on its own, then GPT-2's pattern applies. Without the first
+    step numbers come out wrong. Refuses other kinds of tokenizers: token ids can be given instead of text.
+    """
+    kind, splitting = file.metadata("tokenizer.ggml.model"), file.metadata("tokenizer.ggml.pre")
+    if (kind, splitting) != ("gpt2", "smollm"):
+        raise Refused(f"{file.path}: tokenizer {kind!r} with splitting {splitting!r} is not known, only 'gpt2' with "
+                      "'smollm'; give token ids instead of text")
+    tokenizers = need("tokenizers", "the tokenizer of this model")
+    tokens = file.metadata("tokenizer.ggml.tokens", [])
+    merges = [tuple(pair.split(" ", 1)) for pair in file.metadata("tokenizer.ggml.merges", [])]
+    bpe = tokenizers.models.BPE({token: i for i, token in enumerate(tokens)}, merges)
+    made = tokenizers.Tokenizer(bpe)
+    split = tokenizers.pre_tokenizers
+    made.pre_tokenizer = split.Sequence([split.Digits(individual_digits=True), split.ByteLevel(add_prefix_space=False)])
+    made.decoder = tokenizers.decoders.ByteLevel()
+    types = file.metadata("tokenizer.ggml.token_type", [])
+    made.add_special_tokens([token for token, kind in zip(tokens, types, strict=False) if kind == CONTROL])
+    return LibraryTokenizer(made)
+
+
+def from_json(path: Path) -> LibraryTokenizer:
+    """The tokenizer in a `tokenizer.json`, as lies beside safetensors weights."""
+    tokenizers = need("tokenizers", "the tokenizer of this model")
+    if not path.is_file():
+        raise Refused(f"{path}: no tokenizer lies beside the weights; give token ids instead of text")
+    try:
+        return LibraryTokenizer(tokenizers.Tokenizer.from_file(str(path)))
+    except Exception as error:  # the library raises bare Exception
+        raise Refused(f"{path}: not a readable tokenizer ({error})") from None
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Refused(f"encode: the text holds a lone surrogate at index {error.start}") from None
+
+
+def _known(ids: Sequence[int], vocab: int) -> list[int]:
+    known = [int(i) for i in ids]
+    for index, i in enumerate(known):
+        if not 0 <= i < vocab:
+            raise Refused(f"decode: token id {i} at index {index} is outside [0, {vocab})")
+    return known

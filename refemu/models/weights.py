@@ -1,0 +1,160 @@
+"""Weight files, tensor by tensor: GGUF and safetensors, each through its own library.
+
+A file is memory-mapped; `tensor` decodes one tensor to float32 and keeps nothing. Every decoding is exact or a fixed
+sequence of elementwise IEEE operations (a GGUF block is scale * code + minimum), so the values are the same everywhere.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from refemu.arith.checks import Refused, at, first_index, lookup
+from refemu.models.extras import need
+
+_BROKEN = (ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeDecodeError, MemoryError)  # of gguf
+
+
+class Weights(Protocol):
+    """Tensors by name."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors, in the file's order."""
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor; a linear layer is (out, in)."""
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor as float32, decoded anew by every call. Refuses NaN and infinity."""
+
+
+class GgufFile:
+    """A GGUF file (version 2 or 3)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._library = need("gguf", "reading a GGUF file")
+        with _readable(path, "GGUF", _BROKEN):
+            reader = _reader(self._library)(path)
+            self._fields: dict[str, Any] = dict(reader.fields)
+            self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+
+    def __repr__(self) -> str:
+        return f"GgufFile({str(self.path)!r}, {len(self._tensors)} tensors)"
+
+    def metadata(self, key: str, default: Any = None) -> Any:
+        """A metadata value: int, float, bool, str or a list of these; `default` where the file has none."""
+        if key not in self._fields:
+            return default
+        with _readable(self.path, "GGUF", _BROKEN):
+            return self._fields[key].contents()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors, in the file's order."""
+        return tuple(self._tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor in NumPy's order: the file's dimensions, reversed."""
+        return tuple(int(n) for n in reversed(lookup("tensor", name, self._tensors).shape))
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor as float32. Refuses NaN, infinity, and block types the library cannot decode."""
+        found = lookup("tensor", name, self._tensors)
+        with _readable(self.path, "GGUF", (*_BROKEN, NotImplementedError)):
+            values = self._library.quants.dequantize(found.data, found.tensor_type)
+        return _finite(values.reshape(self.shape(name)), self.path, name)
+
+
+class SafetensorsFile:
+    """A safetensors file with tensors in float32, float16 or bfloat16."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        library = need("safetensors", "reading a safetensors file")
+        with _readable(path, "safetensors", (library.SafetensorError,)):
+            self._file = library.safe_open(path, framework="np")
+        self._names = tuple(self._file.keys())
+
+    def __repr__(self) -> str:
+        return f"SafetensorsFile({str(self.path)!r}, {len(self._names)} tensors)"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors, ascending."""
+        return self._names
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return tuple(self._slice(name).get_shape())
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor as float32, exactly. Refuses NaN, infinity, and types that float32 does not hold."""
+        kind = self._slice(name).get_dtype()
+        if kind not in ("F32", "F16", "BF16"):
+            raise Refused(f"{self.path}: tensor {name} is {kind}; F32, F16 and BF16 are read")
+        values = self._bfloat16(name) if kind == "BF16" else self._file.get_tensor(name)
+        return _finite(values, self.path, name)
+
+    def _slice(self, name: str) -> Any:
+        lookup("tensor", name, dict.fromkeys(self._names))
+        return self._file.get_slice(name)
+
+    def _bfloat16(self, name: str) -> np.ndarray:
+        """The upper halves of float32 words. NumPy has no such dtype, so the library cannot make the array."""
+        with self.path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            entry = json.loads(file.read(length))[name]  # the library has validated this header
+        first, end = entry["data_offsets"]
+        raw = np.memmap(self.path, "<u2", "r", offset=8 + length + first, shape=((end - first) // 2,))
+        return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(entry["shape"])
+
+
+def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
+    """The weight file at `path`, told by its first bytes; refuses one that is neither GGUF nor safetensors."""
+    where = Path(path)
+    try:
+        with where.open("rb") as file:
+            head = file.read(9)
+    except OSError as error:
+        raise Refused(f"{where}: {error.strerror or error}") from None
+    if head[:4] == b"GGUF":
+        return GgufFile(where)
+    if head[8:9] == b"{":
+        return SafetensorsFile(where)
+    raise Refused(f"{where}: neither a GGUF nor a safetensors file; it begins with {head[:4].hex() or 'nothing'}")
+
+
+def _reader(library: Any) -> type:
+    """The library's reader, told to cut a plain array: cutting a memory map costs three times the time."""
+
+    class Reader(library.GGUFReader):  # type: ignore[misc, name-defined]
+        def _get(self, *arguments: Any, **keywords: Any) -> np.ndarray:
+            self.data = np.asarray(self.data)
+            return super()._get(*arguments, **keywords)  # type: ignore[no-any-return]
+
+    return Reader
+
+
+@contextmanager
+def _readable(path: Path, kind: str, errors: tuple[type[BaseException], ...]) -> Iterator[None]:
+    """Turn what a library raises on a broken file into a refusal that names the file."""
+    try:
+        yield
+    except Refused:
+        raise
+    except errors as error:
+        raise Refused(f"{path}: not a readable {kind} file, or cut short ({type(error).__name__}: {error})") from None
+
+
+def _finite(values: np.ndarray, path: Path, name: str) -> np.ndarray:
+    array = np.ascontiguousarray(values, np.float32)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{path}: tensor {name} must be finite, got {array[index]}{at(index)}")
+    return array
