@@ -5,14 +5,15 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType, require_integers, require_range
+from refemu.arith.integers import limits
 
 KINDS = ("paper", "edge", "random", "exhaustive", "model")  #: of golden cases
 
@@ -30,12 +31,52 @@ class Port:
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 64 or self.lanes < 1:
-            raise Refused(f"Port {self.name}: bits must be in [1, 64] and lanes at least 1, got {self.bits}, {self.lanes}")
+            raise Refused(f"Port {self.name}: bits must be in [1, 64] and lanes at least 1, "
+                          f"got {self.bits}, {self.lanes}")
 
     @property
     def kind(self) -> str:
         """The encoding, spelled out."""
         return self.encoding or ("int" if self.signed else "uint")
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of one lane."""
+        return limits(self.bits, self.signed)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The narrowest integer dtype of the port's signedness that holds one lane."""
+        return np.dtype(f"{'i' if self.signed else 'u'}{next(size for size in (1, 2, 4, 8) if self.bits <= 8 * size)}")
+
+    @property
+    def result_dtype(self) -> np.dtype:
+        """The dtype of the port in a Result: bool for a flag of one bit, else `dtype`."""
+        return np.dtype(np.bool_) if self.bits == 1 else self.dtype
+
+    def admit(self, values: Any, unit: str) -> np.ndarray:
+        """`values` as an array of the port's dtype, with the axis of lanes last if there are several.
+
+        unit: what a refusal starts with. Refused: a dtype that is not an integer one, a wrong number of lanes, a value
+        outside the port's bits, each with the port's name and the first bad index.
+        """
+        array = require_integers(values, f"{unit}.{self.name}")
+        if self.lanes > 1 and (array.ndim == 0 or array.shape[-1] != self.lanes):
+            raise RefusedType(f"{unit}.{self.name}: the last axis must hold {self.lanes} lanes, "
+                              f"got shape {array.shape}")
+        low, high = self.limits
+        require_range(array, low, high + 1, unit, self.name)
+        return array.astype(self.dtype, copy=False)
+
+    def admit_one(self, value: Any, unit: str) -> Any:
+        """The value of one event: a Python int, or a tuple of `lanes` of them. Refuses what `admit` refuses."""
+        low, high = self.limits
+        if self.lanes == 1 and type(value) is int and low <= value <= high:
+            return value  # what a loop of steps passes: no array is made
+        array = self.admit(value, unit)
+        if array.ndim != (self.lanes > 1):
+            raise RefusedType(f"{unit}.{self.name}: one event is needed, got shape {array.shape}")
+        return tuple(array.tolist()) if self.lanes > 1 else int(array)
 
 
 @dataclass(frozen=True)
@@ -45,6 +86,42 @@ class Ports:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     state: tuple[Port, ...] = ()  #: registers after the event that are exported as `st.<name>`
+
+    @property
+    def all(self) -> tuple[Port, ...]:
+        """Inputs, outputs, registers."""
+        return self.inputs + self.outputs + self.state
+
+
+def admit(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
+    """One array per port, each of the port's dtype, all of one shape (and the axis of lanes, where a port has several).
+
+    values: integers or integer arrays, one per port, broadcast against each other without their lanes. The results may
+    be read-only views. Refuses what `Port.admit` refuses, and shapes that do not fit each other.
+    """
+    arrays = [port.admit(value, unit) for port, value in zip(ports, values, strict=True)]
+    shapes = [array.shape[:-1] if port.lanes > 1 else array.shape for port, array in zip(ports, arrays, strict=True)]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        told = ", ".join(f"{port.name} {shape}" for port, shape in zip(ports, shapes, strict=True))
+        raise Refused(f"{unit}: the ports' shapes do not fit each other: {told}") from None
+    return [np.broadcast_to(array, shape + ((port.lanes,) if port.lanes > 1 else ()))
+            for port, array in zip(ports, arrays, strict=True)]
+
+
+def collect(states: Sequence[Any], ports: Sequence[Port], shape: tuple[int, ...]) -> dict[str, Any]:
+    """What `ports` carried in `states`, by name: arrays of `shape` (and lanes) in the ports' result dtypes."""
+    return {port.name: np.array([getattr(state, port.name) for state in states], port.result_dtype)
+            .reshape(shape + ((port.lanes,) if port.lanes > 1 else ())) for port in ports}
+
+
+def admit_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
+    """As `admit`, for units with registers: refused unless some port has an axis, the sequence of events."""
+    arrays = admit(unit, ports, values)
+    if arrays[0].ndim - (ports[0].lanes > 1) < 1:
+        raise RefusedType(f"{unit}: at least one port needs an axis, the sequence of events; all are scalars")
+    return arrays
 
 
 class Config(Mapping[str, Any]):
@@ -63,7 +140,7 @@ class Config(Mapping[str, Any]):
         return len(self._parameters)
 
     def __hash__(self) -> int:
-        return hash(tuple(self._parameters.items()))
+        return tuple(self._parameters.items()).__hash__()
 
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{name}={value!r}' for name, value in self._parameters.items())})"
@@ -110,7 +187,34 @@ def _same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-@dataclass(frozen=True)
+class Stepped:
+    """Base of the stepping classes: one immutable State, replaced as a whole when an event has happened.
+
+    So a call that raises leaves the state as it was, and an event reads committed registers only.
+    """
+
+    name: str  #: of the unit, as refusals start
+    ports: Ports
+    state: Any  #: the module's State: event, index, every port and register under its own name, counters
+
+    def snapshot(self) -> Any:
+        """Every register, port and counter after the last event: frozen, comparable, hashable."""
+        return self.state
+
+    def restore(self, state: Any) -> None:
+        """Make every register what it was when `state` was taken; refuses a State that is not this unit's."""
+        if type(state) is not type(self.state):
+            raise RefusedType(f"{self.name}: restore takes a State of this unit, got {type(state).__name__}")
+        for port in self.ports.all:
+            port.admit_one(getattr(state, port.name), self.name)
+        self.state = state
+
+    def accept(self, *values: Any) -> list[Any]:
+        """The inputs of one event as Python ints (tuples for lanes), in the ports' order, each checked."""
+        return [port.admit_one(value, self.name) for port, value in zip(self.ports.inputs, values, strict=True)]
+
+
+@dataclass(frozen=True, repr=False)
 class Unit:
     """Descriptor of a hardware block; the last statement of its module is `UNIT = Unit(...)`."""
 
@@ -123,6 +227,7 @@ class Unit:
     twin: str  #: "module:function" of the compiled twin, imported on first use
     unit_class: type  #: unit_class(**config).steps(**inputs) yields States
     cases: Callable[[Config, str, int], Iterable[Cases]]  #: cases(config, kind, seed); "model" comes from taps
+    arguments: Mapping[str, str] = field(default_factory=dict)  #: input port -> argument of `run`, where they differ
     timing: str = "combinational"  #: or "event": rows of a case are consecutive steps from reset
     version: int = 1  #: +1 whenever some input gives another output
     flags: Mapping[str, Flag] = field(default_factory=dict)
@@ -134,3 +239,25 @@ class Unit:
         """The compiled twin: same arguments, same Result. Imports numba."""
         module, function = self.twin.split(":")
         return getattr(importlib.import_module(module), function)
+
+    def evaluate(self, config: Mapping[str, Any], inputs: Mapping[str, Any], jit: bool = True) -> Any:
+        """The Result for `inputs`, one array per input port by name; by the compiled twin or the readable unit.
+
+        Combinational units: any shape. Event units: the last axis (before lanes) is the sequence of events, leading
+        axes are devices that start from reset. Refuses a missing or unknown port.
+        """
+        run = self.run_jit if jit else self.run
+        return run(**self._named(config, inputs), **config)
+
+    def trace(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Any]:
+        """Yield the State after every event of one case, by the readable unit; `inputs` as for `evaluate`."""
+        return iter(self.unit_class(**config).steps(**self._named(config, inputs)))
+
+    def _named(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        ports = [port.name for port in self.ports(Config(**config)).inputs]
+        if set(ports) != set(inputs):
+            raise Refused(f"{self.name}: inputs must be {', '.join(ports)}, got {', '.join(inputs) or 'none'}")
+        return {self.arguments.get(port, port): inputs[port] for port in ports}
+
+    def __repr__(self) -> str:
+        return f"<Unit {self.name}: {self.meaning}>"

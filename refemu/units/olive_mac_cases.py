@@ -1,0 +1,91 @@
+"""Golden cases of olive_mac. The identity of [olive §4.4] first; then the ends of 32 bits, sequences, operand sweeps.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in olive_mac.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.units import unit_cases
+from refemu.units.unit import Cases, Config
+
+Event = tuple[int, int, int, int, int, int]  #: load, acc_in, a_exp, a_int, b_exp, b_int
+NAMES = ("load", "acc_in", "a_exp", "a_int", "b_exp", "b_int")
+HIGH, LOW = (1 << 31) - 1, -(1 << 31)
+
+
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    top, most = (1 << config["exponent_bits"]) - 1, (1 << (config["int_bits"] - 1)) - 1
+    if kind == "paper":
+        yield _case(kind, "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator",
+                    [_mac(4, 3, 0, 5)])
+        yield _case(kind, "[olive §4.4] two outliers, 96 * 96, then an outlier and a normal value, 12 * -7",
+                    [_mac(5, 3, 5, 3), _mac(2, 3, 0, -7)])
+    if kind == "edge":
+        yield from _edge(top, most)
+    if kind == "random":
+        yield from _random(config, seed)
+    if kind == "exhaustive" and (config["exponent_bits"], config["int_bits"]) == (4, 4):
+        yield _sweep()
+
+
+def _edge(top: int, most: int) -> Iterator[Cases]:
+    """top: largest exponent. most: largest integer."""
+    least = -most - 1
+    ends = [[_load(acc), _mac(0, one, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for one in (1, -1)]
+    yield _case("edge", "one step below, to and over either end of 32 bits", *ends, decision="D-olive-33")
+    halves = [[_load(start), *[_mac(15, 1, 15, sign)] * 3] for start, sign in ((0, 1), (-1, 1), (0, -1), (-1, -1))]
+    if top >= 15:
+        yield _case("edge", "2**15 * 2**15 again and again: over the end at the second product", *halves,
+                    decision="D-olive-33")
+    yield _case("edge", "largest operands of either sign at the largest exponents, and back",
+                *[[_load(0), _mac(top, a, top, b), _mac(top, a, top, -b - (b == least))]
+                  for a in (most, least) for b in (most, least)], decision="D-olive-33")
+    yield _case("edge", "products of 0 at any exponent leave the accumulator alone",
+                [_load(-5), _mac(top, 0, top, most), _mac(top, least, 0, 0), _mac(0, 0, 0, 0)])
+    yield _case("edge", "a load in the middle of a sum drops the sum, and no product is made",
+                [_mac(1, 3, 0, 5), (1, -7, top, most, top, most), _mac(0, 1, 0, 1), _load(0), _mac(0, -1, 0, 1)])
+
+
+def _random(config: Config, seed: int) -> Iterator[Cases]:
+    # The ports are those of the descriptor, fetched when called: it is defined after these functions.
+    from refemu.units.olive_mac import UNIT
+
+    shape = (32, 32)
+    drawn = {port.name: unit_cases.random(UNIT.name, port, shape, seed) for port in UNIT.ports(config).inputs}
+    drawn["load"] = ((np.arange(32) == 0) | (drawn["acc_in"] % 16 == 0)).astype(np.int64)  # row 0, then 1 of 16
+    yield unit_cases.lead(UNIT, config, Cases("random", "uniform operands: large exponents overflow often", drawn))
+    small = {port: drawn[port] & 3 for port in ("a_exp", "b_exp")} | {"acc_in": drawn["acc_in"] >> 16}
+    yield unit_cases.lead(UNIT, config, Cases("random", "small exponents, as real tensors have them", drawn | small))
+
+
+def _sweep() -> Cases:
+    """All 2**16 operand pairs, a case for each pair of integers, from <1, i> on so that row 0 is not 0."""
+    exponent = np.arange(1, 257) & 255
+    codes = np.roll(np.arange(256), -17)[:, None]
+    signed = [(integer ^ 8) - 8 for integer in (codes >> 4, codes & 15)]
+    columns = np.zeros(1, np.int64), np.zeros(1, np.int64), exponent & 15, signed[0], exponent >> 4, signed[1]
+    return Cases("exhaustive", "every pair of operands; a case sums over all exponents of two integers",
+                 {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)})
+
+
+def _load(acc: int) -> Event:
+    return 1, acc, 0, 0, 0, 0
+
+
+def _mac(a_exp: int, a_int: int, b_exp: int, b_int: int) -> Event:
+    return 0, 0, a_exp, a_int, b_exp, b_int
+
+
+def _case(kind: str, why: str, *sequences: list[Event], decision: str = "") -> Cases:
+    """One block: each sequence of events is a case; all are equally long."""
+    table = np.array(sequences, np.int64)
+    return Cases(kind, why, {name: table[:, :, column] for column, name in enumerate(NAMES)}, decision)
+
+
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    return {"OVERFLOW": np.asarray(result.overflow, np.bool_)}

@@ -1,0 +1,110 @@
+"""Golden cases of ovp_decoder. Worked examples from [olive §3.1, Fig. 1b, §4.2]; the rest by sweep and seed.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in ovp_decoder.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.units import unit_cases
+from refemu.units.unit import Cases, Config
+
+#: normal type -> (pairs, bias, why)
+PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
+    "int4": (((0x85,), 2, "[olive §4.2] bias 2, 0101: <4,3> = 48, beside its victim"),
+             ((0xD5,), 2, "(5, -3): two normal values, exponent 0000 appended [olive §4.2]"),
+             ((0x82, 0xF8, 0x84), 2, "[olive Fig. 1b] 17.6, -98 and 30.7 as outliers 16, -96 and 32"),
+             ((0x58,), 2, "(0, 48): the outlier at the right"),
+             ((0x18, 0x89), 2, "(0, 12) and (-12, 0): the smallest outlier, either side")),
+    "flint4": (((0x81,), 3, "[olive §3.3] (24, 0): the smallest outlier beside flint4"),
+               ((0x40,), 3, "(0, 16): the largest normal value"),
+               ((0x21, 0x63, 0x57, 0x84, 0x86), 3, "[olive Tbl. 3] flint4 1 2 3 4 6 8, then outliers 64 and 128")),
+    "int8": (((0x8040, 0xC080), 4, "[olive §4.5] 2**15 and its negative, the largest after the clip, at bias 4"),
+             ((0x8001, 0x0180), 4, "(144, 0) and (0, 144): the smallest outlier, either side"),
+             ((0x817F,), 4, "(127, -127): the largest normal values")),
+}
+
+
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    width = 1 + config["outlier"][0] + config["outlier"][1]
+    if kind == "paper" and config["outlier"] != (2, 5):
+        for pairs, bias, why in PAPER[config["normal"]]:
+            yield _cases(kind, why, pairs, bias)
+    if kind == "edge":
+        yield from _edge(config, width)
+    if kind == "random":
+        yield from _random(config, width, seed)
+    if kind == "exhaustive":
+        yield _exhaustive(config, width)
+
+
+def _edge(config: Config, width: int) -> Iterator[Cases]:
+    identifier, bias = 1 << (width - 1), np.arange(16)
+    illegal = np.array([identifier << width | identifier, identifier, identifier << width])
+    yield _cases("edge", "an identifier beside a code of magnitude 0, at every bias", np.tile(np.roll(illegal, -1), 16),
+                 np.repeat(np.roll(bias, -1), 3), "D-olive-18")
+    code = np.delete(np.arange(1 << width), identifier)
+    outliers = np.concatenate([code | identifier << width, code << width | identifier])
+    if width == 8:
+        yield _lead(config, _cases("edge", "every outlier code on either side, at every bias", np.repeat(outliers, 16),
+                                   np.tile(bias, outliers.size)))
+        return
+    raised = outliers[outliers & 0x66 != 0]  # some bit of the exponent field is set
+    yield _cases("edge", "bias + exponent field reaches or leaves the end of the 4-bit exponent port",
+                 np.tile(raised, 3), np.repeat([15, 14, 13], raised.size), "D-olive-20")
+    yield _lead(config, _cases("edge", "identifier, its neighbours and the ends of the range on either side",
+                               *np.array(np.meshgrid(_corners(width), [0, 2, 3, 12, 13, 15])).reshape(2, -1)))
+
+
+def _corners(width: int) -> np.ndarray:
+    """Pairs of corner codes: 0, 1, largest, the identifier, the code above it, -1."""
+    half = 1 << (width - 1)
+    codes = np.array([0, 1, half - 1, half, half + 1, 2 * half - 1])
+    return (codes | codes[:, None] << width).ravel()
+
+
+def _random(config: Config, width: int, seed: int) -> Iterator[Cases]:
+    # The ports are those of the descriptor, fetched when called: it is defined after these functions.
+    from refemu.units.ovp_decoder import UNIT
+
+    pair, bias = (unit_cases.random(UNIT.name, port, (256,), seed) for port in UNIT.ports(config).inputs)
+    yield _lead(config, _cases("random", "uniform pairs and biases", pair, bias))
+    identifier, mask = 1 << (width - 1), (1 << width) - 1
+    sided = np.where(bias & 1, pair & mask | identifier << width, pair & ~mask | identifier)
+    yield _lead(config, _cases("random", "uniform codes beside an identifier", sided, bias))
+
+
+def _exhaustive(config: Config, width: int) -> Cases:
+    # Starts at an outlier pair, 48 at bias 2 or 2**15 at bias 4: row 0 then says more than zeros do.
+    if width == 8:
+        bias = 2 if config["outlier"] == (2, 5) else 4
+        return _cases("exhaustive", f"every word at bias {bias}", np.roll(np.arange(1 << 16), -0x8040), bias)
+    pairs, biases = np.roll(np.arange(256), -0x85), np.roll(np.arange(16), -2)
+    return _cases("exhaustive", "every pair at every bias", np.repeat(pairs, 16), np.tile(biases, 256))
+
+
+def _cases(kind: str, why: str, pairs: Any, bias: Any, decision: str = "") -> Cases:
+    return Cases(kind, why, unit_cases.same_length({"pair": pairs, "bias": bias}), decision)
+
+
+def _lead(config: Config, block: Cases) -> Cases:
+    from refemu.units.ovp_decoder import UNIT
+
+    return unit_cases.lead(UNIT, config, block)
+
+
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    exp_bits, man_bits = config["outlier"]
+    width = 1 + exp_bits + man_bits
+    identifier, pair = 1 << (width - 1), inputs["pair"].astype(np.int64)
+    left, right = pair & ((1 << width) - 1), pair >> width
+    victim = (left == identifier) | (right == identifier)
+    outlier = np.where(left == identifier, right, left) & (identifier - 1)
+    exponent_bits = 4 if width == 4 else 5
+    wrapped = victim & (inputs["bias"] + (outlier >> man_bits) >= 1 << exponent_bits)
+    illegal = np.asarray(result.illegal, np.bool_)
+    return {"ILLEGAL": illegal, "VICTIM": victim, "WRAPPED": wrapped, "UNSPECIFIED": victim}
