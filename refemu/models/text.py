@@ -5,7 +5,6 @@ Both are public domain; `texts/README.txt` says where they come from. No scheme 
 
 import hashlib
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from refemu.arith.checks import Refused, lookup
@@ -30,6 +29,7 @@ TEXTS = {
         "Jane Austen, Pride and Prejudice, chapters 1 to 3",
     ),
 }
+FOLDER = Path(__file__).with_name("texts")
 DEFAULT = "persuasion"  #: prompt and evaluation text
 CALIBRATION = "pride_and_prejudice"  #: calibration text
 
@@ -47,7 +47,7 @@ def calibration() -> str:
 def shipped(name: str) -> str:
     """The text `name` of `TEXTS`; refuses an unknown name and a file that is not what was shipped."""
     entry = lookup("text", name, TEXTS)
-    raw = (resources.files("refemu.models") / "texts" / entry.file).read_bytes()
+    raw = (FOLDER / entry.file).read_bytes()
     found = hashlib.sha256(raw).hexdigest()
     if found != entry.sha256:
         raise Refused(f"text {name}: sha256 is {found}, shipped was {entry.sha256}; install refemu again")

@@ -28,7 +28,8 @@ SEED = 0
 MASSIVE, CONSTANT = 37, 10  #: channels of the residual stream
 MARKED = tuple(b" \n.")  #: tokens that carry the mark
 DETECT = (18, 19)  #: feed-forward channels that make and cancel the massive activation
-KEY_ROWS, VALUE_ROWS = (3, 20), (6, 7, 22, 23)  #: of K and V that hold planted outliers
+KEY_ROWS = (3, 20)  #: rows of K that read CONSTANT
+CLUSTER = (6, 7)  #: neighbouring channels of every V head that read MASSIVE in block 0
 
 FRACTION = {"embed": 9, "norm": 9, "o": 12, "down": 11}  #: fraction bits of the integers; 10 where none is stated
 
@@ -107,15 +108,17 @@ def _keep(name: str, w: np.ndarray) -> np.ndarray:
 
 
 def _plant_embed(name: str, w: np.ndarray) -> np.ndarray:
-    """Every token carries about 1 in CONSTANT and almost nothing in MASSIVE; the marked ones 4."""
+    """Every token carries about 1 in CONSTANT and almost nothing in MASSIVE; the marked ones 8."""
     w[:, CONSTANT] = _one(name) + (w[:, CONSTANT] >> 3)
     w[:, MASSIVE] >>= 4
-    w[list(MARKED), MASSIVE] = 4 * _one(name)
+    w[list(MARKED), MASSIVE] = 8 * _one(name)
     return w
 
 
 def _plant_gain(name: str, w: np.ndarray) -> np.ndarray:
-    """Gains of 0.25 to 1.25. MASSIVE is damped wherever it would drown the rest, and read by the last block's MLP."""
+    """Gains of 0.25 to 1.25, behind the last block half of it. MASSIVE is damped wherever it would drown the rest."""
+    if name == "norm":
+        w >>= 1
     if name == f"blk.{CONFIG.blocks - 1}.ffn_norm":
         w[MASSIVE] = _one(name) // 2
     elif not name.startswith("blk.0."):
@@ -130,7 +133,8 @@ def _plant_key(name: str, w: np.ndarray) -> np.ndarray:
 
 def _plant_value(name: str, w: np.ndarray) -> np.ndarray:
     if name.startswith("blk.0."):
-        w[list(VALUE_ROWS), MASSIVE] = 4 * _one(name)
+        for channel in CLUSTER:
+            w[channel :: CONFIG.head_dim, MASSIVE] = _one(name)
     return w
 
 
@@ -145,12 +149,15 @@ def _plant_down(name: str, w: np.ndarray) -> np.ndarray:
     """Block 0 writes the massive activation, the last takes it back; nothing else touches the channel much."""
     w[MASSIVE] >>= 4
     if not name.startswith("blk.1."):
-        w[MASSIVE, list(DETECT)] = (3 if name.startswith("blk.0.") else -8) * _one(name)
+        w[MASSIVE, list(DETECT)] = (3 if name.startswith("blk.0.") else -11) * _one(name)
     return w
 
 
 def _plant_output(name: str, w: np.ndarray) -> np.ndarray:
+    """Little of what the planted V channels carry comes back to the residual stream."""
     w[MASSIVE] >>= 4
+    for channel in CLUSTER:
+        w[:, channel :: CONFIG.head_dim] >>= 3
     return w
 
 

@@ -132,10 +132,12 @@ def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
 def _reader(library: Any) -> type:
     """The library's reader, told to cut a plain array: cutting a memory map costs three times the time."""
 
-    class Reader(library.GGUFReader):  # type: ignore[misc, name-defined]
+    class Reader(library.GGUFReader):
+        data: np.ndarray
+
         def _get(self, *arguments: Any, **keywords: Any) -> np.ndarray:
             self.data = np.asarray(self.data)
-            return super()._get(*arguments, **keywords)  # type: ignore[no-any-return]
+            return super()._get(*arguments, **keywords)
 
     return Reader
 
