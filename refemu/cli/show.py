@@ -18,18 +18,20 @@ def run(arguments: argparse.Namespace) -> int:
     fmt = formats.find(arguments.format)
     if arguments.code is not None:
         return _one(arguments, fmt, _number(arguments.code))
-    table = [_row(fmt, int(code)) for code in _codes(fmt)]
+    codes = _codes(fmt)
+    shown = codes if arguments.json else codes[:LONGEST]
+    table = [_row(fmt, int(code)) for code in shown]
     if arguments.json:
         print_json({"format": repr(fmt), "codes": table})
         return 0
-    print_table(f"{arguments.format}  {fmt!r}", ["code", "bits", "meaning"], [row.values() for row in table[:LONGEST]], ["code"])
-    if len(table) > LONGEST:
-        print(f"... {len(table) - LONGEST} more codes; --json prints all of them")
+    print_table(f"{arguments.format.upper()}  {fmt!r}", ["code", "bits", "meaning"], [row.values() for row in table], ["code"])
+    if codes.size > LONGEST:
+        print(f"... {codes.size - LONGEST} more codes; --json prints all of them, and a code as second argument one")
     return 0
 
 
 def _codes(fmt: Any) -> np.ndarray:
-    return fmt.pairs() if hasattr(fmt, "pairs") else fmt.codes()
+    return fmt.legal_pairs() if hasattr(fmt, "legal_pairs") else fmt.codes()
 
 
 def _row(fmt: Any, code: int) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def _one(arguments: argparse.Namespace, fmt: Any, code: int) -> int:
 
 def _width(fmt: Any) -> int:
     """Bits of what `describe` takes: one code, or the pair of a pair format."""
-    return int(fmt.width) * (2 if hasattr(fmt, "pairs") else 1)
+    return int(fmt.width) * (2 if hasattr(fmt, "legal_pairs") else 1)
 
 
 def _number(word: str) -> int:
