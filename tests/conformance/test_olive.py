@@ -14,6 +14,7 @@ import pytest
 from refemu import formats
 from refemu.arith.checks import Refused
 from refemu.formats import Ovp, OvpTensor, ovp_jit, ovp_search, ovp_search_jit
+from refemu.units import flint_decoder
 
 LSB = {"int4": 4.0, "flint4": 2.0, "int8": 0.25}
 REPO = {"int4": formats.OVP_INT4_REPO, "flint4": formats.OVP_FLINT4_REPO, "int8": formats.OVP_INT8_REPO}
@@ -101,8 +102,6 @@ def test_code_tables(reference: Any) -> None:
 
 def test_flint_pairs(reference: Any) -> None:
     """D-olive-16: exponents and integers of all codes; the identifier is <0, 0>."""
-    from refemu.units import flint_decoder
-
     table = reference("olive/derived_code_tables")
     result = flint_decoder.run(np.arange(16))
 
