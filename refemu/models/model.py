@@ -10,6 +10,7 @@ import numpy as np
 from refemu.arith.checks import Refused, lookup
 from refemu.models import catalog, checkpoint, fetch, tiny, tokenizer, weights
 from refemu.models.config import ModelConfig
+from refemu.models.files import digest
 from refemu.models.tokenizer import ByteTokenizer, Tokenizer
 from refemu.models.weights import Weights
 
@@ -58,13 +59,10 @@ def load(name: str | Path) -> Model:
 
 
 def _known(entry: catalog.Entry) -> Model:
-    path = fetch.path(entry.name)
-    if path is None:
-        raise Refused(f"the weights of {entry.name} are not here; run: refemu models fetch {entry.name}")
-    fetch.verify(path, entry.weights, f"run: refemu models remove {entry.name}, then: refemu models fetch {entry.name}")
+    path = fetch.require(entry.name)
     if entry.kind != "decoder":
-        raise Refused(f"{entry.name} is an {entry.kind}, decoders can be run; read its tensors with "
-                      f"refemu.models.weights.open_weights(refemu.models.fetch.path({entry.name!r}))")
+        raise Refused(f"{entry.name} is an {entry.kind}, and only decoders can be run; its tensors are those of "
+                      f"refemu.models.weights.open_weights({str(path)!r})")
     return _open(entry.name, path, entry.weights.sha256)
 
 
@@ -72,8 +70,8 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
     file = weights.open_weights(path)
     if isinstance(file, weights.GgufFile):
         config = checkpoint.gguf_config(file)
-        return Model(name, config, checkpoint.Renamed(file, config), sha256 or fetch.digest(path),
+        return Model(name, config, checkpoint.Renamed(file, config), sha256 or digest(path),
                      lambda: tokenizer.from_gguf(file))
     config = checkpoint.hf_config(path.parent)
-    return Model(name, config, checkpoint.Renamed(file, config), sha256 or fetch.digest(path),
+    return Model(name, config, checkpoint.Renamed(file, config), sha256 or digest(path),
                  lambda: tokenizer.from_json(path.parent / "tokenizer.json"))

