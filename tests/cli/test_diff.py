@@ -1,0 +1,51 @@
+"""`refemu diff` names the case, the port and the lane, with both values in hex, bits and decoded."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu.cli import main
+
+
+@pytest.fixture
+def golden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["generate", "-o", str(tmp_path), "--unit", "ovp_decoder", "--kinds", "paper,exhaustive"]) == 0
+    capsys.readouterr()
+    return tmp_path / "ovp_decoder-int4"
+
+
+def answers(golden: Path) -> dict[str, np.ndarray]:
+    with np.load(golden / "vectors.npz", allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files if name.startswith("out.")}
+
+
+def test_equal(golden: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(golden), str(golden)]) == 0
+    assert "rows equal" in capsys.readouterr().out
+
+
+def test_one_flipped_bit_is_named(golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = answers(golden)
+    arrays["out.base_int"][7, 1] ^= 2
+    np.savez(tmp_path / "dut.npz", **arrays)
+
+    assert main(["diff", str(golden), str(tmp_path / "dut.npz"), "--explain"]) == 1
+    text = capsys.readouterr().out
+    assert "row 7 of case 7" in text
+    assert "out.base_int, lane 1" in text
+    assert "1 of " in text
+    assert main(["diff", str(golden), str(tmp_path / "dut.npz"), "--json"]) == 1
+    first = json.loads(capsys.readouterr().out)["first"]
+    assert (first["row"], first["port"], first["lane"]) == (7, "base_int", 1)
+    assert int(first["got"]["hex"], 16) ^ int(first["want"]["hex"], 16) == 2
+
+
+def test_unreadable_and_empty_answers_are_unusable(golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nonsense")
+    np.savez(tmp_path / "empty.npz", other=np.zeros(3))
+
+    for name in ("broken.npz", "empty.npz", "missing.npz"):
+        assert main(["diff", str(golden), str(tmp_path / name)]) == 2
+        assert name in capsys.readouterr().err

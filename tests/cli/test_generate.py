@@ -1,0 +1,57 @@
+"""`refemu generate` writes sets, says what it made, and leaves nothing half-written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refemu.cli import main
+
+
+def test_writes_one_set_per_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "-o", str(tmp_path), "--unit", "flint_decoder", "--hex", "--bin", "--json"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)
+
+    assert made["name"] == "flint_decoder-flint4"
+    assert {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("*") if path.is_file()} == {
+        "manifest.json", "vectors.npz", "hex", "bin", "include"}
+
+
+def test_the_table_counts_rows_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "-o", str(tmp_path), "--unit", "ovp_decoder", "--kinds", "exhaustive"]) == 0
+    text = capsys.readouterr().out
+
+    assert "ovp_decoder-int4" in text
+    assert "4096" in text
+
+
+def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "-o", str(tmp_path), "--unit", "olive_mac", "--kinds", "model", "--tokens", "8", "--json"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)
+    manifest = json.loads((tmp_path / made["name"] / "manifest.json").read_text())
+
+    assert set(made["kinds"]) == {"model"}
+    assert manifest["source"]["model"]["name"] == "tiny" if isinstance(manifest["source"]["model"], dict) else "tiny"
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    pytest.param(["--unit", "ovp_decodr"], "did you mean 'ovp_decoder'", id="unit"),
+    pytest.param(["--kinds", "papr"], "paper", id="kind"),
+    pytest.param(["--model", "tin"], "did you mean 'tiny'", id="model"),
+    pytest.param(["--scheme", "olive-5"], "did you mean 'olive-", id="scheme"),
+    pytest.param(["--text", "no-such-file.txt"], "no-such-file.txt", id="text"),
+])
+def test_refuses_and_writes_nothing(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "-o", str(tmp_path / "out"), *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_refuses_a_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "flint_decoder-flint4"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+
+    assert main(["generate", "-o", str(tmp_path), "--unit", "flint_decoder"]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+    assert (mine / "notes.txt").read_text() == "mine"
