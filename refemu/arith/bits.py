@@ -85,8 +85,10 @@ def unpack(data: bytes | np.ndarray, width: int, count: int) -> np.ndarray:
     """
     _require_code_width(width, "unpack")
     stream = _bytes(data)
-    if count < 0 or stream.size != (need := (count * width + 7) // 8):
-        raise Refused(f"unpack: {count} codes of {width} bits need {max(need, 0)} bytes, got {stream.size}")
+    if count < 0:
+        raise Refused(f"unpack: count must be at least 0, got {count}")
+    if stream.size != (need := (count * width + 7) // 8):
+        raise Refused(f"unpack: {count} codes of {width} bits need {need} bytes, got {stream.size}")
     used = count * width % 8
     if used and int(stream[-1]) >> used:
         raise Refused(f"unpack: spare bits of the last byte are set: 0x{int(stream[-1]):02x} of {used} used bits")

@@ -133,6 +133,8 @@ def from_float(x: ArrayLike) -> np.ndarray:
     array = np.asarray(x)
     if array.dtype.kind != "f":
         raise RefusedType(f"from_float: floats are needed, got dtype {array.dtype}")
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)  # fp16 cannot hold the bound below
     bad = ~((np.abs(array) < 2.0**63) & (np.trunc(array) == array))
     if bad.any():
         index = first_index(bad)

@@ -1,0 +1,86 @@
+"""Refusals: what is checked, in which words, and as which exception."""
+
+import numpy as np
+import pytest
+
+from refemu.arith import checks
+from refemu.arith.checks import Refused, RefusedType
+
+
+def test_refusals_are_value_and_type_errors():
+    assert issubclass(Refused, ValueError)
+    assert issubclass(RefusedType, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("bad", "index"),
+    [
+        pytest.param(np.array(True), (), id="scalar"),
+        pytest.param(np.array([False, True, True]), (1,), id="vector"),
+        pytest.param(np.array([[False, False], [False, True]]), (1, 1), id="matrix"),
+    ],
+)
+def test_first_index_is_the_first_in_c_order(bad, index):
+    assert index == checks.first_index(bad)
+    assert all(type(i) is int for i in checks.first_index(bad))
+
+
+def test_at_names_an_index_and_is_silent_for_a_scalar():
+    assert checks.at((0, 3)) == " at index (0, 3)"
+    assert checks.at(()) == ""
+
+
+@pytest.mark.parametrize("values", [3, [1, 2], np.int8(-1), np.zeros(2, np.uint64), np.zeros((0, 2), np.int16)])
+def test_integers_pass_unchanged(values):
+    array = checks.require_integers(values, "x")
+
+    assert np.asarray(values).dtype == array.dtype
+    assert np.array_equal(array, values)
+
+
+@pytest.mark.parametrize("values", [1.0, [True], np.zeros(1, np.float16), "1", [None]], ids=repr)
+def test_other_dtypes_are_refused(values):
+    with pytest.raises(RefusedType, match=r"^port: integers are needed, got dtype "):
+        checks.require_integers(values, "port")
+
+
+def test_a_range_is_half_open():
+    assert checks.require_range([0, 15], 0, 16, "INT4", "code").tolist() == [0, 15]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param([3, 16, 99], r"^INT4: code 16 at index \(1,\) is outside \[0, 16\)$", id="above"),
+        pytest.param([[0], [-1]], r"^INT4: code -1 at index \(1, 0\) is outside \[0, 16\)$", id="below"),
+        pytest.param(16, r"^INT4: code 16 is outside \[0, 16\)$", id="scalar"),
+    ],
+)
+def test_the_first_value_outside_a_range_is_named(values, message):
+    with pytest.raises(Refused, match=message):
+        checks.require_range(values, 0, 16, "INT4", "code")
+
+
+def test_a_choice_is_returned_or_refused_with_the_list():
+    assert checks.require_choice("a", ["a", "b"], "unit", "mode") == "a"
+    with pytest.raises(Refused, match=r"^unit: mode must be one of 'a', 'b', got 'c'$"):
+        checks.require_choice("c", ["a", "b"], "unit", "mode")
+
+
+def test_lookup_finds_by_name():
+    assert checks.lookup("unit", "mac", {"mac": 1}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "message"),
+    [
+        pytest.param(
+            "mca", {"mac": 1, "abc": 2}, r"^unknown unit 'mca'; did you mean 'mac'\? Known: abc, mac$", id="near"
+        ),
+        pytest.param("zzz", {"mac": 1}, r"^unknown unit 'zzz'\. Known: mac$", id="far"),
+        pytest.param("mac", {}, r"^unknown unit 'mac'\. Known: none$", id="empty"),
+    ],
+)
+def test_lookup_refuses_with_the_nearest_and_the_known_names(name, table, message):
+    with pytest.raises(Refused, match=message):
+        checks.lookup("unit", name, table)
