@@ -1,0 +1,28 @@
+"""Golden vectors: where cases come from, how they are written, checked, compared and exported.
+
+golden.generate("vec", units=["ovp_decoder"])   # directories vec/<unit>-<configuration>/
+golden.check("vec").equal                       # every file regenerated and compared
+golden.load("vec/ovp_decoder-int4").arrays      # after all checks of manifest and hashes
+golden.diff("vec/ovp_decoder-int4", "dut.npz")  # the first difference, decoded
+"""
+
+from refemu.golden.check import Checked, Finding, Report, check
+from refemu.golden.diff import Difference, Mismatch, Value, diff
+from refemu.golden.generator import Summary, generate
+from refemu.golden.sets import Golden, case_inputs, load
+
+__all__ = [
+    "Checked",
+    "Difference",
+    "Finding",
+    "Golden",
+    "Mismatch",
+    "Report",
+    "Summary",
+    "Value",
+    "case_inputs",
+    "check",
+    "diff",
+    "generate",
+    "load",
+]

@@ -1,0 +1,134 @@
+"""From a unit and its cases to the arrays and the manifest of a set."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.golden import fields, keywords, manifest
+from refemu.golden.lead import led
+from refemu.golden.rows import Block, columns, evaluate
+from refemu.units.unit import Cases, Port, Ports, Unit
+
+RESET = "a case starts from reset; inputs are those before the active edge, outputs and state those after it"
+_PACKING = {"byte_order": "little", "element_0": "least significant"}
+
+
+def build(
+    unit: Unit,
+    config: str,
+    cases: Iterable[Cases],
+    *,
+    generator: Mapping[str, Any],
+    seed: int = 0,
+    source: Mapping[str, Any] | None = None,
+    version: str = manifest.RELEASES[-1],
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Manifest (without exports and digest) and arrays of `unit` in its ready configuration `config`.
+
+    generator: kind -> function and seed, as the manifest has it. source: the run behind the cases of kind "model".
+    version: the release to be named as the last that changed the set. Refused: no cases, ports that are keywords or
+    not unique, values that do not fit their port, and cases of which none tells a working device from an absent one.
+    """
+    ports = unit.ports(unit.configs[config])
+    _require_names(unit, ports)
+    blocks = led(unit, unit.configs[config], [evaluate(unit, unit.configs[config], block) for block in cases])
+    arrays = _joined(ports, blocks)
+    described = _described(unit, config, blocks, arrays)
+    kinds = {kind: manifest.plain(entry) for kind, entry in generator.items()}
+    return {
+        **described,
+        "generator": kinds,
+        "seed": seed,
+        "source": manifest.plain(source or {}),
+        "refemu_version": version,
+    }, arrays
+
+
+def _joined(ports: Ports, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
+    """All rows of all blocks; a mask that one block has is all ones in the others."""
+    arrays = {}
+    for column in columns(ports):
+        arrays[column.name] = _stacked([block.arrays[column.name] for block in blocks])
+        if any(column.name in block.care for block in blocks):
+            full = np.array(fields.mask_of(column.port.bits), arrays[column.name].dtype)
+            masks = [
+                block.care.get(column.name, np.broadcast_to(full, block.arrays[column.name].shape)) for block in blocks
+            ]
+            arrays[f"{column.name}.care"] = _stacked(masks)
+    return {**arrays, "flags": _stacked([block.flags for block in blocks])}
+
+
+def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.ascontiguousarray(np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts]))
+
+
+def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    rows = int(arrays["flags"].shape[0])
+    return {
+        "schema": manifest.SCHEMA,
+        "name": f"{unit.name}-{config}",
+        "unit": unit.name,
+        "paper": unit.paper,
+        "unit_version": unit.version,
+        "config": manifest.plain(unit.configs[config]),
+        "rows": rows,
+        "min_rows": rows,
+        "cases": list(_entries(blocks)),
+        "flags": {name: {"bit": flag.bit, "why": flag.why} for name, flag in unit.flags.items()},
+        "arrays": list(_array_entries(unit.ports(unit.configs[config]), arrays)),
+        "timing": unit.timing,
+        "reset": RESET if unit.timing == "event" else "",
+        "packing": dict(_PACKING),
+        "hex": {},
+        "bin": {},
+    }
+
+
+def _entries(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    first = 0
+    for block in blocks:
+        cases, rows = block.shape
+        entry: dict[str, Any] = {
+            "first": first,
+            "cases": cases,
+            "rows": rows,
+            "kind": block.cases.kind,
+            "why": block.cases.why,
+        }
+        if block.cases.decision:
+            entry["decision"] = block.cases.decision
+        if block.cases.source:
+            entry["source"] = manifest.plain(block.cases.source)
+        yield entry
+        first += cases * rows
+
+
+def _array_entries(ports: Ports, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+    for column in columns(ports):
+        yield _array_entry(column.name, column.role, column.port, arrays[column.name], column.port.meaning)
+        if (mask := f"{column.name}.care") in arrays:
+            port = Port(column.port.name, column.port.bits, column.port.lanes)
+            yield _array_entry(mask, "mask", port, arrays[mask], f"bits of {column.name} to compare")
+    yield _array_entry("flags", "flags", Port("flags", 32), arrays["flags"], "one bit per name in `flags`")
+
+
+def _array_entry(name: str, role: str, port: Port, array: np.ndarray, meaning: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "role": role,
+        "dtype": array.dtype.str[1:],
+        "shape": list(array.shape),
+        "bits": port.bits,
+        "lanes": port.lanes,
+        "signed": port.signed,
+        "encoding": port.kind,
+        "meaning": meaning,
+        "sha256": manifest.array_sha256(array),
+    }
+
+
+def _require_names(unit: Unit, ports: Ports) -> None:
+    wires = [port.name for port in (*ports.inputs, *ports.outputs)]
+    for names in (wires, [port.name for port in ports.state]):
+        keywords.require_names(names, unit.name)

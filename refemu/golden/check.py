@@ -1,0 +1,216 @@
+"""Sets against what refemu makes now: every file regenerated and compared byte for byte.
+
+A reader does not notice every change of a container, so the bytes are compared; the arrays only say where it hurts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu import __version__
+from refemu.arith import selftest
+from refemu.arith.checks import Refused, first_index
+from refemu.golden import generator, model_cases, npz, sets, store
+from refemu.golden import manifest as manifests
+from refemu.golden.model_cases import Progress
+
+REGENERATED, HASHES_ONLY, UNREAD = "regenerated", "hashes only", "not regenerated"
+_SHOWN = 60  # characters of a value in a finding
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    set: str  #: folder of the set
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.set}/{self.file}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One set that was looked at."""
+
+    path: str
+    name: str
+    rows: int
+    files: int
+    how: str  #: "regenerated", "hashes only" (`note` says why) or, for a damaged manifest, "not regenerated"
+    note: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All sets below a folder."""
+
+    sets: tuple[Checked, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of all sets, in order."""
+        return tuple(finding for one in self.sets for finding in one.findings)
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+def check(path: str | Path, progress: Progress | None = None) -> Report:
+    """Regenerate every set at or below `path` and compare all files; any changed bit is a finding.
+
+    Sets with cases of a model whose weights are absent are checked by their hashes, their answers regenerated from the
+    stimulus on file. progress: called as progress(what, done, total). Refused: no set at all, a manifest that is none
+    of refemu's or follows an unknown schema, and a unit that this refemu does not know.
+    """
+    selftest.check()
+    folders = find(Path(path))
+    found = []
+    for done, folder in enumerate(folders):
+        if progress:
+            progress("check", done, len(folders))
+        found.append(check_files(str(folder), store.read(folder), progress))
+    if progress:
+        progress("check", len(folders), len(folders))
+    return Report(tuple(found))
+
+
+def find(path: Path) -> list[Path]:
+    """Folders of sets at or below `path`, sorted; names that begin with a dot are not entered. Refused: none at all."""
+    if path.name == sets.MANIFEST:
+        path = path.parent
+    if not path.is_dir():
+        raise Refused(f"{path}: no such directory")
+    candidates = {file.parent for name in (sets.MANIFEST, sets.VECTORS) for file in path.rglob(name)}
+    visible = [one for one in candidates if not any(part.startswith(".") for part in one.relative_to(path).parts)]
+    if not visible or (visible == [path] and not (path / sets.MANIFEST).is_file()):
+        raise Refused(
+            f"{path}: no {sets.MANIFEST} here or below; a golden set is a directory that `refemu generate` wrote"
+        )
+    return sorted(visible)
+
+
+def check_files(
+    folder: str,
+    files: Mapping[str, bytes],
+    progress: Progress | None = None,
+    regenerate: Callable[..., dict[str, bytes]] | None = None,
+) -> Checked:
+    """Check one set given as its files. regenerate: by default `generator.regenerate`, else what stands in for it."""
+    if sets.MANIFEST not in files:
+        return _unread(folder, files, "is missing; without it nothing says what the vectors are")
+    try:
+        manifest = manifests.parse(files[sets.MANIFEST], f"{folder}/{sets.MANIFEST}")
+        _require_release(manifest)
+    except manifests.Damaged as error:
+        return _unread(folder, files, str(error).removeprefix(f"{folder}/{sets.MANIFEST}: "))
+    how, note = REGENERATED, ""
+    try:
+        wanted = (regenerate or generator.regenerate)(manifest, progress)
+    except model_cases.Absent as error:
+        how, note = HASHES_ONLY, str(error)
+        try:
+            golden = sets.Golden(manifest, sets.arrays_of(manifest, files.get(sets.VECTORS, b""), sets.VECTORS))
+        except Refused as error:
+            finding = Finding(folder, sets.VECTORS, str(error).removeprefix(f"{sets.VECTORS}: "))
+            return Checked(folder, manifest["name"], manifest["rows"], len(files), how, note, (finding,))
+        wanted = generator.remake(manifest, generator.model_blocks(golden))
+    findings = tuple(Finding(folder, name, what) for name, what in _differences(manifest, files, wanted))
+    return Checked(folder, manifest["name"], manifest["rows"], len(files), how, note, findings)
+
+
+def _unread(folder: str, files: Mapping[str, bytes], what: str) -> Checked:
+    return Checked(folder, Path(folder).name, 0, len(files), UNREAD, "", (Finding(folder, sets.MANIFEST, what),))
+
+
+def _require_release(manifest: Mapping[str, Any]) -> None:
+    """The one field outside the digest: only releases that exist may stand there."""
+    if manifest["refemu_version"] not in manifests.RELEASES:
+        known = ", ".join(manifests.RELEASES)
+        raise manifests.Damaged(f"refemu_version is {manifest['refemu_version']}, refemu {__version__} knows {known}")
+
+
+def _differences(
+    manifest: Mapping[str, Any], files: Mapping[str, bytes], wanted: Mapping[str, bytes]
+) -> Iterator[tuple[str, str]]:
+    """File and what is wrong with it, for every file that is not as regenerated."""
+    for name in sorted(set(files) | set(wanted)):
+        if name not in wanted:
+            yield name, "is no file of this set"
+        elif name not in files:
+            yield name, "is missing"
+        elif files[name] != wanted[name]:
+            yield name, _described(name, manifest, files[name], wanted[name])
+
+
+def _described(name: str, manifest: Mapping[str, Any], got: bytes, want: bytes) -> str:
+    place = _first_byte(got, want)
+    if name == sets.MANIFEST:
+        return f"{place}; {_key_difference(manifests.parse(got, name), manifests.parse(want, name))}"
+    if name == sets.VECTORS:
+        return f"{place}; {_array_difference(manifest, got, want)}"
+    if name.startswith("hex/"):
+        line = want[: _offset(got, want)].count(b"\n")
+        return f"{place}, line {line + 1}: got {_line(got, line)}, want {_line(want, line)}"
+    return place
+
+
+def _offset(got: bytes, want: bytes) -> int:
+    """Index of the first byte that differs, or the shorter length."""
+    length = min(len(got), len(want))
+    unequal = np.frombuffer(got, np.uint8, length) != np.frombuffer(want, np.uint8, length)
+    return int(np.argmax(unequal)) if unequal.any() else length
+
+
+def _first_byte(got: bytes, want: bytes) -> str:
+    offset = _offset(got, want)
+    if offset == min(len(got), len(want)):
+        return f"has {len(got)} bytes of {len(want)}"
+    return f"byte {offset} is 0x{got[offset]:02x}, must be 0x{want[offset]:02x}"
+
+
+def _line(data: bytes, line: int) -> str:
+    lines = data.split(b"\n")
+    return lines[line].decode("ascii", "backslashreplace")[:_SHOWN] if line < len(lines) else "nothing"
+
+
+def _key_difference(got: Any, want: Any, path: str = "") -> str:
+    """The first value that differs between two manifests."""
+    if isinstance(got, dict) and isinstance(want, dict):
+        keys = [key for key in sorted(set(got) | set(want)) if got.get(key) != want.get(key) and key != "self_sha256"]
+        return (
+            _key_difference(got.get(keys[0]), want.get(keys[0]), f"{path}.{keys[0]}")
+            if keys
+            else "only the digest differs"
+        )
+    if isinstance(got, list) and isinstance(want, list) and len(got) == len(want):
+        at = next(index for index in range(len(got)) if got[index] != want[index])
+        return _key_difference(got[at], want[at], f"{path}[{at}]")
+    return f"{path.removeprefix('.')} is {str(got)[:_SHOWN]!r}, must be {str(want)[:_SHOWN]!r}"
+
+
+def _array_difference(manifest: Mapping[str, Any], got: bytes, want: bytes) -> str:
+    """Which array, row, port and lane a changed .npz differs in, as far as it can be read."""
+    try:
+        arrays = npz.read(got, sets.VECTORS)
+    except Refused as error:
+        return str(error)
+    expected = npz.read(want, sets.VECTORS)
+    for name in sorted(set(arrays) | set(expected)):
+        if name not in arrays or name not in expected:
+            return f"array {name} is {'missing' if name not in arrays else 'not of this set'}"
+        one, other = arrays[name], expected[name]
+        if (one.dtype, one.shape) != (other.dtype, other.shape):
+            return f"{name} is {one.dtype} {one.shape}, must be {other.dtype} {other.shape}"
+        if (unequal := one != other).any():
+            index = first_index(unequal)
+            lane = f", lane {index[1]}" if len(index) > 1 else ""
+            return f"{name}, row {index[0]}{lane}: got {int(one[index]):#x}, must be {int(other[index]):#x}"
+    return "its arrays read back equal, the container does not"

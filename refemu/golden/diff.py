@@ -1,0 +1,161 @@
+"""A device's answer against a set: the first difference, decoded, and how many there are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.golden import dut, sets
+from refemu.golden.decode import Value, value
+from refemu.golden.explain import explanations
+from refemu.golden.sets import Golden
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first difference: lowest row, then ports in the order of the set, then lanes."""
+
+    array: str  #: `out.<port>` or `st.<register>`
+    port: str
+    case: int  #: number of its first row, as `refemu step --case` takes it
+    row: int
+    lane: int
+    kind: str
+    why: str
+    decision: str  #: id behind the expected answer, or ""
+    flags: tuple[str, ...]  #: of the row
+    stimulus: Mapping[str, tuple[Value, ...]]  #: input port -> its lanes in this row
+    got: Value
+    want: Value
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What `diff` found."""
+
+    set: str
+    unit: str
+    config: str
+    rows: int  #: compared
+    compared: tuple[str, ...]
+    not_compared: tuple[str, ...]  #: arrays of the set that the answer lacks
+    rows_differ: int
+    ports: Mapping[str, int]  #: array -> rows in which it differs, only those with any
+    flags: Mapping[str, int]  #: flag -> differing rows that carry it; "" for rows without any
+    first: Mismatch | None
+    explanation: tuple[str, ...]  #: with `explain`: which other decision would make the device right
+
+    @property
+    def equal(self) -> bool:
+        """Whether every compared bit is as expected."""
+        return self.rows_differ == 0
+
+    @property
+    def remark(self) -> str:
+        """`all 12 are TIE`, where one flag is on every differing row; else ""."""
+        all_ = [name for name, count in self.flags.items() if name and count == self.rows_differ]
+        return f"all {self.rows_differ} are {' and '.join(all_)}" if all_ and self.rows_differ > 0 else ""
+
+
+def diff(golden_path: str | Path, dut_path: str | Path, explain: bool = False) -> Difference:
+    """Compare the answer in `dut_path` with the set in directory `golden_path`, in every bit that is to be compared.
+
+    dut_path: an .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`. explain: whether
+    to look for another decision that would make the device right. Refused: what cannot be read, and where nothing can
+    be compared.
+    """
+    golden = sets.load(golden_path)
+    return compare(golden, dut.read(dut_path, golden), explain)
+
+
+def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Difference:
+    """As `diff`, of what was read."""
+    entries = {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
+    compared = [name for name in entries if name in answer.arrays]
+    wrong = {name: _differing(golden, answer, name) for name in compared}
+    if not any(_cared(golden, name) for name in compared):
+        raise Refused(f"{golden.name}: nothing was compared: no array of the answer has a bit that counts")
+    rows = {name: mask.reshape(golden.rows, -1).any(axis=1) for name, mask in wrong.items()}
+    any_row = np.any(list(rows.values()), axis=0)
+    first = _mismatch(golden, answer, entries, wrong, int(np.argmax(any_row))) if any_row.any() else None
+    return Difference(
+        golden.name,
+        golden.manifest["unit"],
+        golden.config,
+        golden.rows,
+        tuple(compared),
+        tuple(name for name in entries if name not in answer.arrays),
+        int(np.count_nonzero(any_row)),
+        {name: int(np.count_nonzero(mask)) for name, mask in rows.items() if mask.any()},
+        _flag_counts(golden, any_row),
+        first,
+        explanations(golden, answer.arrays, any_row, first.row, first.decision) if explain_ and first else (),
+    )
+
+
+def _differing(golden: Golden, answer: dut.Answer, name: str) -> np.ndarray:
+    """Where a bit that counts differs, or is x."""
+    wrong = golden.arrays[name] ^ answer.arrays[name]
+    if name in answer.unknown:
+        wrong = wrong | answer.unknown[name]
+    mask = golden.arrays.get(f"{name}.care")
+    return (wrong if mask is None else wrong & mask) != 0
+
+
+def _cared(golden: Golden, name: str) -> bool:
+    mask = golden.arrays.get(f"{name}.care")
+    return mask is None or bool(mask.any())
+
+
+def _flag_counts(golden: Golden, rows: np.ndarray) -> dict[str, int]:
+    words = golden.arrays["flags"][rows]
+    named = {
+        name: int(np.count_nonzero(words >> np.uint32(flag["bit"]) & np.uint32(1)))
+        for name, flag in golden.manifest["flags"].items()
+    }
+    return {name: count for name, count in {**named, "": int(np.count_nonzero(words == 0))}.items() if count}
+
+
+def _mismatch(
+    golden: Golden,
+    answer: dut.Answer,
+    entries: Mapping[str, Mapping[str, Any]],
+    wrong: Mapping[str, np.ndarray],
+    row: int,
+) -> Mismatch:
+    name = next(name for name, mask in wrong.items() if mask[row].any())
+    lane = int(np.argmax(wrong[name][row]))
+    port, entry = sets.port_of(entries[name]), golden.entry(row)
+    unknown = answer.unknown.get(name)
+    flags = int(golden.arrays["flags"][row])
+    return Mismatch(
+        name,
+        port.name,
+        golden.case(row),
+        row,
+        lane,
+        entry["kind"],
+        entry["why"],
+        entry.get("decision", ""),
+        tuple(flag for flag, item in golden.manifest["flags"].items() if flags >> item["bit"] & 1),
+        _stimulus(golden, row),
+        value(_code(answer.arrays[name], row, lane), port, _code(unknown, row, lane) if unknown is not None else 0),
+        value(_code(golden.arrays[name], row, lane), port),
+    )
+
+
+def _code(array: np.ndarray, row: int, lane: int) -> int:
+    return int(array[row].reshape(-1)[lane])
+
+
+def _stimulus(golden: Golden, row: int) -> dict[str, tuple[Value, ...]]:
+    found = {}
+    for entry in golden.manifest["arrays"]:
+        if entry["role"] == "stimulus":
+            port = sets.port_of(entry)
+            codes = golden.arrays[entry["name"]][row].reshape(-1).tolist()
+            found[port.name] = tuple(value(code, port) for code in codes)
+    return found

@@ -1,0 +1,78 @@
+"""A device's answer: an .npz with the set's `out.*` names, another set's directory, or text like `gold.mem`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.golden import fields, hexfile, npz, sets
+from refemu.golden.sets import Golden
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Arrays by the set's names, as bit patterns; `unknown` has the bits that a simulator printed as x or z."""
+
+    arrays: Mapping[str, np.ndarray]
+    unknown: Mapping[str, np.ndarray]
+
+
+def read(path: str | Path, golden: Golden) -> Answer:
+    """The answer in file or directory `path` to the stimulus of `golden`.
+
+    Refused: what is no such file, arrays that `golden` has not, a wrong shape, codes of more bits than the port has,
+    and files without any output.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return _other_set(sets.load(place), golden)
+    if not place.is_file():
+        raise Refused(f"{place}: no such file")
+    data = place.read_bytes()
+    if data.startswith(b"PK") or place.suffix == ".npz":
+        return _from_arrays(npz.read(data, str(place)), golden, str(place))
+    if data.startswith(b"\x93NUMPY"):
+        raise Refused(f"{place}: is one .npy; save the arrays by name with np.savez")
+    layout = hexfile.layout([entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"])
+    return Answer(*hexfile.read(data, layout, golden.rows, str(place)))
+
+
+def _other_set(other: Golden, golden: Golden) -> Answer:
+    for name in golden.arrays:
+        if name.startswith("in.") and not _equal(other.arrays.get(name), golden.arrays[name]):
+            raise Refused(f"{other.name}: its stimulus {name} is not that of {golden.name}: nothing can be compared")
+    answers = {
+        name: array
+        for name, array in other.arrays.items()
+        if name.startswith(("out.", "st.")) and not name.endswith(".care")
+    }
+    return _from_arrays(answers, golden, other.name)
+
+
+def _equal(a: np.ndarray | None, b: np.ndarray) -> bool:
+    return a is not None and a.shape == b.shape and bool((a == b).all())
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str) -> Answer:
+    wanted = {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
+    foreign = [name for name in arrays if name not in wanted]
+    if foreign:
+        raise Refused(f"{thing}: array {foreign[0]} is no output of {golden.name}; known: {', '.join(wanted)}")
+    if not any(name.startswith("out.") for name in arrays):
+        raise Refused(f"{thing}: holds no out.* array: nothing was compared")
+    return Answer({name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in arrays.items()}, {})
+
+
+def _codes(array: np.ndarray, entry: Mapping[str, Any], thing: str) -> np.ndarray:
+    """The port's bit patterns: also signed integers, bools and floats are understood, in any width that holds them."""
+    if list(array.shape) != entry["shape"]:
+        raise Refused(f"{thing}: shape must be {tuple(entry['shape'])}, got {array.shape}")
+    port = sets.port_of(entry)
+    if array.dtype.kind == "u" and port.signed:  # already masked to the port's width, as the set has it
+        if (over := array.astype(np.uint64) > np.uint64(fields.mask_of(port.bits))).any():
+            raise Refused(f"{thing}: row {int(np.argwhere(over)[0][0])} holds more than {port.bits} bits")
+        return array.astype(fields.dtype_of(port.bits))
+    return fields.encode(array, port, thing)

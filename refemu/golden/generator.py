@@ -1,0 +1,216 @@
+"""Sets of golden vectors: from units, kinds and a model to directories, and again from a manifest to the same bytes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu import units as unit_names
+from refemu.arith import selftest
+from refemu.arith.checks import Refused, lookup, require_choice
+from refemu.golden import build, model_cases, sets, store
+from refemu.golden import manifest as manifests
+from refemu.golden.model_cases import Progress, Source, Tapped
+from refemu.units.unit import KINDS, Cases, Unit
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One set that was written."""
+
+    name: str
+    unit: str
+    config: str
+    path: str
+    rows: int
+    cases: int
+    kinds: Mapping[str, int]  #: kind -> rows
+    bytes: int  #: of all its files
+    self_sha256: str
+    refemu_version: str  #: the version that last changed the set
+
+
+def generate(
+    out: str | Path,
+    *,
+    units: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    model: str | None = None,
+    scheme: str | None = None,
+    text: str | None = None,
+    tokens: int | None = None,
+    seed: int = 0,
+    hex: bool = False,
+    bin: bool = False,
+    progress: Progress | None = None,
+) -> list[Summary]:
+    """Write one set per unit and ready configuration into `out`/<unit>-<configuration>/.
+
+    units, kinds: names; by default all. model, scheme, text, tokens: what cases of kind "model" are tapped from; by
+    default 64 tokens of the shipped text through `tiny` under `olive-4`. text: the text itself, not a path. seed: of
+    the random cases. hex, bin: also export `hex/`, `bin/` and headers. progress: called as progress(what, done, total).
+    Each directory is replaced as a whole, or, when anything goes wrong, left as it was. Refused: unknown names, and
+    folders that hold what refemu did not make, before anything is computed.
+    """
+    selftest.check()
+    chosen = [unit_names.find(name) for name in (unit_names.names() if units is None else units)]
+    wanted = _kinds(kinds)
+    targets = [(unit, config, Path(out) / f"{unit.name}-{config}") for unit in chosen for config in unit.configs]
+    for _, _, folder in targets:
+        store.require_replaceable(folder)
+    run = model_cases.source(model, scheme, text, tokens) if "model" in wanted else None
+    taps = model_cases.tapped(run, progress) if run else {}
+    written = list(_written(targets, wanted, seed, run, taps, hex, bin, progress))
+    if not written:
+        raise Refused(f"generate: no cases of kind {', '.join(wanted)} for {', '.join(unit.name for unit in chosen)}")
+    return written
+
+
+def _kinds(kinds: Sequence[str] | None) -> list[str]:
+    for kind in kinds or ():
+        require_choice(kind, KINDS, "generate", "kinds")
+    return [kind for kind in KINDS if kinds is None or kind in kinds]
+
+
+def _written(
+    targets: Sequence[tuple[Unit, str, Path]],
+    kinds: Sequence[str],
+    seed: int,
+    run: Source | None,
+    taps: Tapped,
+    hex: bool,
+    bin: bool,
+    progress: Progress | None,
+) -> Iterator[Summary]:
+    for done, (unit, config, folder) in enumerate(targets):
+        if progress:
+            progress("sets", done, len(targets))
+        tapped = taps.get((unit.name, config), ())
+        blocks, generator = collect(unit, config, kinds, seed, tapped)
+        if blocks:
+            source = model_cases.described(run) if run and tapped else {}
+            yield _write(unit, config, folder, blocks, hex, bin, generator=generator, seed=seed, source=source)
+    if progress:
+        progress("sets", len(targets), len(targets))
+
+
+def collect(
+    unit: Unit, config: str, kinds: Iterable[str], seed: int, tapped: Sequence[Cases]
+) -> tuple[list[Cases], dict[str, Any]]:
+    """The cases of the wanted kinds in their order, and for the manifest what makes each kind that has any."""
+    blocks: list[Cases] = []
+    generator: dict[str, Any] = {}
+    for kind in kinds:
+        found = list(tapped) if kind == "model" else list(unit.cases(unit.configs[config], kind, seed))
+        if found:
+            function = model_cases.FUNCTION if kind == "model" else f"{unit.cases.__module__}:{unit.cases.__qualname__}"
+            generator[kind] = {"function": function, "seed": seed}
+        blocks += found
+    return blocks, generator
+
+
+def _write(
+    unit: Unit, config: str, folder: Path, blocks: Sequence[Cases], hex: bool, bin: bool, **facts: Any
+) -> Summary:
+    manifest, arrays = build.build(unit, config, blocks, **facts)
+    files = sets.render(manifest, arrays, hex, bin)
+    sealed = manifests.parse(files[sets.MANIFEST], str(folder))
+    version = _kept_version(folder, sealed)
+    if version != manifest["refemu_version"]:
+        sealed = {**sealed, "refemu_version": version}
+        files[sets.MANIFEST] = manifests.canonical(sealed)
+    store.replace(folder, files)
+    kinds = {kind: rows for kind in KINDS if (rows := _rows(sealed, kind))}
+    return Summary(
+        sealed["name"],
+        unit.name,
+        config,
+        str(folder),
+        sealed["rows"],
+        _count(sealed),
+        kinds,
+        len(b"".join(files.values())),
+        sealed["self_sha256"],
+        version,
+    )
+
+
+def _kept_version(folder: Path, sealed: Mapping[str, Any]) -> str:
+    """The release that last changed the set: the recorded one, if all else is equal."""
+    path = folder / sets.MANIFEST
+    if path.is_file():
+        try:
+            old = manifests.parse(path.read_bytes(), str(path))
+        except Refused:
+            return str(sealed["refemu_version"])
+        if old["self_sha256"] == sealed["self_sha256"]:
+            return str(old["refemu_version"])
+    return str(sealed["refemu_version"])
+
+
+def _rows(manifest: Mapping[str, Any], kind: str) -> int:
+    rows = 0
+    for entry in manifest["cases"]:
+        rows += entry["cases"] * entry["rows"] if entry["kind"] == kind else 0
+    return rows
+
+
+def _count(manifest: Mapping[str, Any]) -> int:
+    count = 0
+    for entry in manifest["cases"]:
+        count += entry["cases"]
+    return count
+
+
+def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) -> dict[str, bytes]:
+    """Every file of the set that `manifest` describes, made anew from unit, configuration, kinds, seed and model run.
+
+    Raises model_cases.Absent where that run cannot be repeated here. Refused: an unknown unit or configuration.
+    """
+    run = model_cases.recorded(manifest["source"]) if "model" in manifest["generator"] else None
+    taps = model_cases.tapped(run, progress) if run else {}
+    return remake(manifest, taps.get((manifest["unit"], _config(manifest)), ()))
+
+
+def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases]) -> dict[str, bytes]:
+    """As `regenerate`, with the cases of kind "model" given."""
+    unit, config = unit_names.find(manifest["unit"]), _config(manifest)
+    lookup(f"configuration of {unit.name}", config, unit.configs)
+    kinds = [kind for kind in KINDS if kind in manifest["generator"]]
+    blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
+    source = manifest["source"] if "model" in generator else {}
+    made, arrays = build.build(
+        unit,
+        config,
+        blocks,
+        generator=generator,
+        seed=manifest["seed"],
+        source=source,
+        version=manifest["refemu_version"],
+    )
+    return sets.render(made, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
+
+
+def _config(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["name"])[len(manifest["unit"]) + 1 :]
+
+
+def model_blocks(golden: sets.Golden) -> list[Cases]:
+    """The cases of kind "model" as they stand in a set: their stimulus, and what the manifest says of them."""
+    found = []
+    for entry in golden.manifest["cases"]:
+        if entry["kind"] == "model":
+            inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
+            found.append(
+                Cases(
+                    "model",
+                    entry["why"],
+                    {name: np.asarray(array) for name, array in inputs.items()},
+                    entry.get("decision", ""),
+                    entry.get("source", {}),
+                    golden.config,
+                )
+            )
+    return found

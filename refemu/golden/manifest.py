@@ -1,0 +1,181 @@
+"""The manifest: canonical JSON, its hashes, and a reader that says what is wrong.
+
+Numbers are integers; a real number travels as its `float.hex()` string, so that no reader rounds it.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType
+
+SCHEMA = "refemu.vectors/1"
+RELEASES = ("0.1.0",)  #: versions that a set may name as the last that changed it
+_UNHASHED = ("self_sha256", "refemu_version")
+_MARKS = (b'"refemu.vectors/', b'"self_sha256"', b'"min_rows"', b'"refemu_version"', b'"generator"')
+
+
+class Damaged(Refused):
+    """A manifest of refemu that is not what was written: `check` reports it as a difference."""
+
+
+def canonical(manifest: Mapping[str, Any]) -> bytes:
+    """The bytes of a manifest: sorted keys, ASCII, indent 1, LF, final newline."""
+    text = json.dumps(manifest, sort_keys=True, ensure_ascii=True, indent=1, separators=(",", ": "), allow_nan=False)
+    return text.encode("ascii") + b"\n"
+
+
+def sha256(data: bytes | memoryview) -> str:
+    """Hex digest of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def array_sha256(array: np.ndarray) -> str:
+    """Digest of the C-order little-endian bytes of `array`; dtype and shape are checked apart."""
+    return sha256(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+
+
+def self_sha256(manifest: Mapping[str, Any]) -> str:
+    """Digest of the canonical manifest without its own digest and without `refemu_version`."""
+    return sha256(canonical({name: value for name, value in manifest.items() if name not in _UNHASHED}))
+
+
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """`manifest` with its `self_sha256`."""
+    return {**manifest, "self_sha256": self_sha256(manifest)}
+
+
+def plain(value: Any) -> Any:
+    """`value` in the types a manifest has: integers, strings, booleans, lists, objects with string keys.
+
+    Floats become `float.hex()`, enums their value, dataclasses objects, None the string "none".
+    """
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if value is None:
+        return "none"
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value).hex()
+    if isinstance(value, str):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(item) for item in value]
+    raise RefusedType(f"manifest: a value of type {type(value).__name__} has no form in JSON: {value!r}")
+
+
+def parse(data: bytes, thing: str) -> dict[str, Any]:
+    """The manifest in `data`; thing: what the messages start with.
+
+    Raises Damaged where a manifest of refemu was changed (not JSON, not canonical, a wrong digest), and Refused where
+    it is none, or follows another schema.
+    """
+    try:
+        return _parse(data, thing)
+    except Damaged as error:
+        if is_ours(data):
+            raise
+        raise Refused(f"{error}; this is no manifest of refemu") from error
+
+
+def is_ours(data: bytes) -> bool:
+    """Whether `data` looks like a manifest of refemu, be it damaged."""
+    return any(mark in data for mark in _MARKS)
+
+
+def _parse(data: bytes, thing: str) -> dict[str, Any]:
+    try:
+        manifest = json.loads(
+            data.decode("ascii"), object_pairs_hook=_once, parse_float=_no_float, parse_constant=_no_float
+        )
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"{thing}: not the JSON of a manifest: {error}") from error
+    if not isinstance(manifest, dict):
+        raise Damaged(f"{thing}: a manifest is an object, got {type(manifest).__name__}")
+    _require_schema(manifest, thing)
+    if canonical(manifest) != data:
+        raise Damaged(f"{thing}: not in canonical form (sorted keys, ASCII, indent 1): it was edited by something else")
+    if manifest.get("self_sha256") != (want := self_sha256(manifest)):
+        raise Damaged(f"{thing}: self_sha256 is {manifest.get('self_sha256')}, the content has {want}")
+    return validated(manifest, thing)
+
+
+def _require_schema(manifest: dict[str, Any], thing: str) -> None:
+    schema = manifest.get("schema")
+    if schema == SCHEMA:
+        return
+    restored = {**manifest, "schema": SCHEMA}
+    if (
+        isinstance(schema, str)
+        and _one_bit_apart(schema, SCHEMA)
+        and restored.get("self_sha256") == self_sha256(restored)
+    ):
+        raise Damaged(f"{thing}: schema is {schema!r}, one bit away from {SCHEMA!r}, whose digest is right")
+    if isinstance(schema, str) and schema.startswith("refemu.vectors/"):
+        raise Refused(f"{thing}: unknown schema {schema!r}; this refemu reads {SCHEMA!r}")
+    raise Damaged(f"{thing}: schema must be {SCHEMA!r}, got {schema!r}")
+
+
+def _one_bit_apart(a: str, b: str) -> bool:
+    pairs = zip(a, b, strict=False)
+    return len(a) == len(b) and [(ord(x) ^ ord(y)).bit_count() for x, y in pairs if x != y] == [1]
+
+
+def validated(manifest: dict[str, Any], thing: str) -> dict[str, Any]:
+    """`manifest` if it follows the schema and its cases cover its rows; else Damaged."""
+    import fastjsonschema
+
+    try:
+        _validator()(manifest)
+    except fastjsonschema.JsonSchemaException as error:
+        raise Damaged(f"{thing}: {error}") from error
+    _require_rows(manifest, thing)
+    return manifest
+
+
+@cache
+def _validator() -> Callable[[Any], Any]:
+    import fastjsonschema
+
+    schema = resources.files("refemu.golden").joinpath("schema/vectors-1.json").read_text("ascii")
+    return fastjsonschema.compile(json.loads(schema))
+
+
+def _require_rows(manifest: dict[str, Any], thing: str) -> None:
+    rows, row = manifest["rows"], 0
+    if rows < max(1, manifest["min_rows"]):
+        raise Damaged(f"{thing}: {rows} rows, at least {max(1, manifest['min_rows'])} are needed")
+    for entry in manifest["cases"]:
+        if entry["first"] != row:
+            raise Damaged(f"{thing}: cases must follow each other: row {row} is next, got first {entry['first']}")
+        row += entry["cases"] * entry["rows"]
+    if row != rows:
+        raise Damaged(f"{thing}: cases cover {row} rows of {rows}")
+    for array in manifest["arrays"]:
+        if array["shape"][0] != rows:
+            raise Damaged(f"{thing}: {array['name']} has {array['shape'][0]} rows of {rows}")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _no_float(text: str) -> Any:
+    raise ValueError(f"the number {text} is not an integer")

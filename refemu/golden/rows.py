@@ -1,0 +1,125 @@
+"""Cases evaluated: stimulus, answers, flags and masks of every row as bit patterns.
+
+The answers come from the readable unit, and above a stated size from its compiled twin, which is equal to it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.golden import fields
+from refemu.units.unit import Cases, Config, Port, Ports, Unit
+
+TWIN_FROM = 32768  #: rows of a block from which the twin computes it: below, compiling costs more than it saves
+
+
+@dataclass(frozen=True)
+class Column:
+    """One array of a set: a port in one role, or the flags."""
+
+    name: str  #: `in.<port>`, `out.<port>`, `st.<register>`
+    role: str
+    port: Port
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Cases that share a reason, evaluated: rows of all columns, each (cases, rows) and lanes."""
+
+    cases: Cases
+    arrays: Mapping[str, np.ndarray]
+    flags: np.ndarray
+    care: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of cases, rows of each."""
+        return self.flags.shape[0], self.flags.shape[1]
+
+    def pick(self, order: np.ndarray) -> "Block":
+        """The same block with the cases of `order` only, in that order."""
+        care = {name: mask[order] for name, mask in self.care.items()}
+        return Block(self.cases, {name: array[order] for name, array in self.arrays.items()}, self.flags[order], care)
+
+
+def columns(ports: Ports) -> list[Column]:
+    """The arrays of a unit's ports in the order of the manifest and of the packed words."""
+    groups = (("in", "stimulus", ports.inputs), ("out", "expected", ports.outputs), ("st", "state", ports.state))
+    return [Column(f"{prefix}.{port.name}", role, port) for prefix, role, group in groups for port in group]
+
+
+def evaluate(unit: Unit, config: Config, cases: Cases) -> Block:
+    """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns."""
+    ports = unit.ports(config)
+    thing = f"{unit.name}: {cases.kind} cases ({cases.why})"
+    _require_ports(ports, cases, thing)
+    stimulus = {
+        port.name: _rows(unit, fields.encode(cases.inputs[port.name], port, f"{thing}: {port.name}"), port)
+        for port in ports.inputs
+    }
+    shape = _common_shape(stimulus, thing)
+    inputs = {port.name: _unrowed(unit, fields.decode(stimulus[port.name], port)) for port in ports.inputs}
+    result = unit.evaluate(config, inputs, jit=shape[0] * shape[1] >= TWIN_FROM)
+    arrays = {f"in.{name}": array for name, array in stimulus.items()}
+    for column in columns(ports)[len(ports.inputs) :]:
+        answer = fields.encode(getattr(result, column.port.name), column.port, f"{unit.name}: {column.name}")
+        arrays[column.name] = _rows(unit, answer, column.port)
+    return Block(
+        cases, arrays, _flags(unit, config, cases, inputs, result, shape), _care(unit, config, inputs, result, arrays)
+    )
+
+
+def _require_ports(ports: Ports, cases: Cases, thing: str) -> None:
+    names = [port.name for port in ports.inputs]
+    if sorted(names) != sorted(cases.inputs):
+        raise Refused(f"{thing}: inputs must be {', '.join(names)}, got {', '.join(cases.inputs)}")
+
+
+def _common_shape(stimulus: Mapping[str, np.ndarray], thing: str) -> tuple[int, int]:
+    shapes = {name: array.shape[:2] for name, array in stimulus.items()}
+    cases, rows = next(iter(shapes.values()))
+    if any(shape != (cases, rows) for shape in shapes.values()) or cases * rows == 0:
+        raise Refused(f"{thing}: every port needs the same number of cases and rows, at least one, got {shapes}")
+    return cases, rows
+
+
+def _rows(unit: Unit, array: np.ndarray, port: Port) -> np.ndarray:
+    """(cases, rows) and lanes; a case of a combinational unit is one row."""
+    rows = array if unit.timing == "event" else array[:, None]
+    lanes = (port.lanes,) if port.lanes > 1 else ()
+    if rows.ndim != 2 + len(lanes) or rows.shape[2:] != lanes:
+        axes = "(cases, rows" if unit.timing == "event" else "(cases"
+        raise Refused(
+            f"{unit.name}: {port.name} must have shape {axes}{', lanes' if lanes else ''}), got {array.shape}"
+        )
+    return rows
+
+
+def _unrowed(unit: Unit, array: np.ndarray) -> np.ndarray:
+    return array if unit.timing == "event" else array[:, 0]
+
+
+def _flags(
+    unit: Unit, config: Config, cases: Cases, inputs: Mapping[str, np.ndarray], result: Any, shape: tuple[int, int]
+) -> np.ndarray:
+    """u4 per row; a decision behind the whole block sets UNSPECIFIED where the unit has that flag."""
+    marks = dict(unit.mark(config, inputs, result)) if unit.mark else {}
+    if cases.decision and "UNSPECIFIED" in unit.flags:
+        marks["UNSPECIFIED"] = np.ones(shape, np.bool_)
+    word = np.zeros(shape, np.uint32)
+    for name, mark in marks.items():
+        rows = np.broadcast_to(np.asarray(mark, np.bool_).reshape(-1), shape[0] * shape[1]).reshape(shape)
+        word |= rows.astype(np.uint32) << np.uint32(unit.flags[name].bit)
+    return word
+
+
+def _care(
+    unit: Unit, config: Config, inputs: Mapping[str, np.ndarray], result: Any, arrays: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    masks = dict(unit.care(config, inputs, result)) if unit.care else {}
+    return {
+        name: np.asarray(mask).astype(arrays[name].dtype).reshape(arrays[name].shape) for name, mask in masks.items()
+    }

@@ -1,0 +1,166 @@
+"""A set of golden vectors in memory: manifest and arrays, from and to the files of its directory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.golden import binary, fields, hexfile, include, npz
+from refemu.golden import manifest as manifests
+from refemu.units.unit import Port, Unit
+
+MANIFEST, VECTORS = "manifest.json", "vectors.npz"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Golden:
+    """A set that was checked: `manifest` as it stands in the file, `arrays` as unsigned integers, read-only."""
+
+    manifest: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray]
+
+    @property
+    def name(self) -> str:
+        """`<unit>-<configuration>`."""
+        return str(self.manifest["name"])
+
+    @property
+    def config(self) -> str:
+        """Name of the configuration among the unit's ready ones."""
+        return self.name[len(self.manifest["unit"]) + 1 :]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of every array."""
+        return int(self.manifest["rows"])
+
+    def entry(self, row: int) -> Mapping[str, Any]:
+        """The item of the manifest's `cases` that holds `row`; refused outside the set."""
+        if not 0 <= row < self.rows:
+            raise Refused(f"{self.name}: row {row} is outside [0, {self.rows})")
+        return next(entry for entry in reversed(self.manifest["cases"]) if entry["first"] <= row)
+
+    def case(self, row: int) -> int:
+        """Id of the case that holds `row`: the number of its first row."""
+        entry = self.entry(row)
+        return int(row - (row - entry["first"]) % entry["rows"])
+
+    def __repr__(self) -> str:
+        return f"<Golden {self.name}: {self.rows} rows of {', '.join(self.arrays)}>"
+
+
+def load(path: str | Path) -> Golden:
+    """The set in directory `path` (or beside the manifest `path`), with every check of its manifest and hashes.
+
+    Refused with what is wrong: no manifest, an unknown schema, a changed manifest, and vectors that are not exactly the
+    arrays it lists, with their dtypes, shapes, widths and sha256. Nothing is ever unpickled.
+    """
+    folder = Path(path)
+    folder = folder.parent if folder.name == MANIFEST else folder
+    if not (folder / MANIFEST).is_file():
+        raise Refused(f"{folder}: no {MANIFEST}; a golden set is a directory that `refemu generate` wrote")
+    manifest = manifests.parse((folder / MANIFEST).read_bytes(), f"{folder / MANIFEST}")
+    if not (folder / VECTORS).is_file():
+        raise Refused(f"{folder}: {VECTORS} is missing")
+    return Golden(manifest, arrays_of(manifest, (folder / VECTORS).read_bytes(), f"{folder / VECTORS}"))
+
+
+def arrays_of(manifest: Mapping[str, Any], data: bytes, thing: str) -> dict[str, np.ndarray]:
+    """The arrays in the bytes of an .npz, in the manifest's order, if they are exactly those of `manifest`."""
+    arrays = npz.read(data, thing)
+    listed = {entry["name"]: entry for entry in manifest["arrays"]}
+    for word, names in (
+        ("missing", sorted(set(listed) - set(arrays))),
+        ("not in the manifest", sorted(set(arrays) - set(listed))),
+    ):
+        if names:
+            raise Refused(f"{thing}: {', '.join(names)}: {word}")
+    for name, entry in listed.items():
+        _require_as_listed(arrays[name], entry, f"{thing}: {name}")
+    return {name: arrays[name] for name in listed}
+
+
+def _require_as_listed(array: np.ndarray, entry: Mapping[str, Any], thing: str) -> None:
+    if array.dtype.str[1:] != entry["dtype"]:
+        raise Refused(f"{thing}: dtype must be {entry['dtype']}, got {array.dtype.str[1:]}")
+    if list(array.shape) != entry["shape"]:
+        raise Refused(f"{thing}: shape must be {tuple(entry['shape'])}, got {array.shape}")
+    if manifests.array_sha256(array) != entry["sha256"]:
+        raise Refused(f"{thing}: does not match its sha256")
+    if entry["bits"] < 8 * array.dtype.itemsize and (array >> array.dtype.type(entry["bits"])).any():
+        raise Refused(f"{thing}: holds codes of more than {entry['bits']} bits")
+
+
+def render(
+    manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], hex: bool = False, bin: bool = False
+) -> dict[str, bytes]:
+    """Every file of a set, path inside its directory -> content; the manifest gets its exports and its digest.
+
+    manifest, arrays: as `build.build` returns them. hex, bin: whether to export `hex/`, `bin/`; with either, headers.
+    """
+    files: dict[str, bytes] = {VECTORS: npz.to_bytes(arrays)}
+    described = {**manifest, "hex": {}, "bin": {}}
+    for name, (layout, data) in (hexfile.files(manifest, arrays) if hex else {}).items():
+        bits = hexfile.width(layout)
+        described["hex"][name] = {
+            "word_bits": bits,
+            "digits": -(-bits // 4),
+            "fields": layout,
+            "sha256": manifests.sha256(data),
+        }
+        files[f"hex/{name}"] = data
+    for name, data in (binary.files(arrays) if bin else {}).items():
+        described["bin"][name] = {
+            "array": name.removesuffix(".bin"),
+            "bytes": len(data),
+            "sha256": manifests.sha256(data),
+        }
+        files[f"bin/{name}"] = data
+    if hex or bin:
+        files |= {f"include/{name}": data for name, data in include.files(manifest).items()}
+    sealed = manifests.validated(manifests.sealed(described), str(manifest["name"]))
+    return {MANIFEST: manifests.canonical(sealed), **dict(sorted(files.items()))}
+
+
+def port_of(entry: Mapping[str, Any]) -> Port:
+    """The port that an item of the manifest's `arrays` describes."""
+    return Port(
+        entry["name"].partition(".")[2] or entry["name"],
+        entry["bits"],
+        entry["lanes"],
+        entry["signed"],
+        entry["encoding"],
+        entry["meaning"],
+    )
+
+
+def inputs(golden: Golden, first: int, cases: int, rows: int) -> dict[str, np.ndarray]:
+    """Stimulus of `cases` cases of `rows` rows from row `first`, by port: values, as `Cases.inputs` has them."""
+    found = {}
+    for entry in golden.manifest["arrays"]:
+        if entry["role"] == "stimulus":
+            port = port_of(entry)
+            values = fields.decode(golden.arrays[entry["name"]][first : first + cases * rows], port)
+            found[port.name] = (
+                values.reshape(cases, rows, *values.shape[1:]) if golden.manifest["timing"] == "event" else values
+            )
+    return found
+
+
+def case_inputs(golden: Golden, case: int, unit: Unit) -> tuple[str, dict[str, np.ndarray]]:
+    """Configuration name and inputs of one case, each (rows,) and lanes, for `unit.trace`.
+
+    case: the number of its first row. unit: must be the set's. Refused: another unit, a row that begins no case.
+    """
+    if golden.manifest["unit"] != unit.name:
+        raise Refused(f"{golden.name}: holds cases of {golden.manifest['unit']}, not of {unit.name}")
+    if golden.case(case) != case:
+        raise Refused(f"{golden.name}: row {case} is inside case {golden.case(case)}; give {golden.case(case)}")
+    rows = golden.entry(case)["rows"]
+    found = inputs(golden, case, 1, rows)
+    return golden.config, {
+        name: array[0] if golden.manifest["timing"] == "event" else array for name, array in found.items()
+    }

@@ -1,0 +1,116 @@
+"""Directories of sets on disk: replaced as a whole or not at all, and never anything that refemu did not write."""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from refemu.arith.checks import Refused
+from refemu.golden import manifest as manifests
+from refemu.golden.sets import MANIFEST, VECTORS
+
+_OURS = re.compile(
+    rf"{re.escape(MANIFEST)}|{re.escape(VECTORS)}|hex/(stim|gold|care)\.mem|bin/[a-z0-9_.]+\.bin"
+    r"|include/[a-z0-9_]+_vec\.s?v?h"
+)
+_ADVICE = "nothing was changed. Choose another folder, or move that away"
+
+
+def names(folder: Path) -> list[str]:
+    """Every file below `folder`, as a path inside it with `/`, sorted; folders that are empty end in `/`."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if not path.is_dir() or path.is_symlink():
+            found.append(path.relative_to(folder).as_posix())
+        elif not any(path.iterdir()):
+            found.append(f"{path.relative_to(folder).as_posix()}/")
+    return found
+
+
+def read(folder: Path) -> dict[str, bytes]:
+    """All files of the set in `folder`: name -> content; an empty folder is an empty content under `name/`."""
+    return {name: b"" if name.endswith("/") else (folder / name).read_bytes() for name in names(folder)}
+
+
+def require_replaceable(folder: Path) -> None:
+    """Refuse to replace what refemu did not make: a file, a link, a folder with anything but the files of a set."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise Refused(f"{folder}: is not a directory; a set needs one of its own")
+    found = names(folder) if folder.exists() else []
+    foreign = [name for name in found if not _OURS.fullmatch(name) or (folder / name).is_symlink()]
+    if foreign:
+        raise Refused(f"{folder}: holds {foreign[0]}, which refemu did not make; {_ADVICE}")
+    if found and not (MANIFEST in found and manifests.is_ours((folder / MANIFEST).read_bytes())):
+        raise Refused(f"{folder}: holds {found[0]} but no manifest of refemu; {_ADVICE}")
+
+
+def replace(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Make `folder` hold exactly `files`: written beside it under another name, then renamed.
+
+    A failure or an interrupt before the end leaves the old set. Refused: a folder that `require_replaceable` refuses,
+    and what the file system refuses (no space, no permission), with what to do.
+    """
+    _recover(folder)
+    require_replaceable(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.new-", dir=folder.parent))
+        try:
+            _write(fresh, files)
+            _swap(fresh, folder)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+    except OSError as error:
+        kept = "the old set is unchanged" if folder.exists() else "nothing was written"
+        raise Refused(
+            f"{folder}: cannot be written: {error.strerror or error}; {kept}. "
+            "Free some space or permissions there, or choose another folder"
+        ) from error
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.chmod(0o777 & ~_umask())
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())  # a full disk speaks up here, not after the old set is gone
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _swap(fresh: Path, folder: Path) -> None:
+    """Put `fresh` where `folder` is. Between the two renames the old set has only its other name; see `_recover`."""
+    if not folder.exists():
+        fresh.rename(folder)
+        return
+    old = _old(folder)
+    folder.rename(old)
+    try:
+        fresh.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+    shutil.rmtree(old)
+
+
+def _old(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _recover(folder: Path) -> None:
+    """Put an old set back that a killed run left under its other name, or drop it where the new one stands."""
+    old = _old(folder)
+    if old.is_dir() and not folder.exists():
+        old.rename(folder)
+    elif old.is_dir():
+        shutil.rmtree(old)
