@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units import unit, unit_cases
+from refemu.units import unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit_cases import random_inputs
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -107,10 +108,9 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
         yield Cases(kind, "the largest magnitudes, and the identifier 1000 which is <0,0>",
                     {"code": np.array([12, 4, 15, 8])})
     if kind == "random":
-        inputs = {"code": unit_cases.random("flint_decoder", ports(config).inputs[0], (32,), seed)}
-        yield unit_cases.lead(UNIT, config, Cases(kind, "uniform codes", inputs))
+        yield Cases(kind, "uniform codes", random_inputs("flint_decoder", ports(config).inputs, (32,), seed))
     if kind == "exhaustive":
-        yield unit_cases.lead(UNIT, config, Cases(kind, "every code", {"code": np.arange(16)}, "D-olive-16"))
+        yield Cases(kind, "every code", {"code": np.roll(np.arange(16), -1)}, "D-olive-16")
 
 
 UNIT = Unit(

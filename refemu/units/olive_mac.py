@@ -13,7 +13,7 @@ import numpy as np
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.integers import Overflow
 from refemu.units import olive_mac_cases, unit
-from refemu.units.unit import Config, Flag, Port, Ports, Stepped, Unit, admit_events, collect
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, collect
 
 ACC_BITS = 32  #: of the accumulator [olive §4.4]
 
@@ -141,10 +141,15 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits")))
 
 
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind; see olive_mac_cases.py."""
+    return olive_mac_cases.cases(config, ports(config).inputs, kind, seed)
+
+
 UNIT = Unit(
     name="olive_mac", paper="olive §4.4", meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
     ports=ports, run=run, twin="refemu.units.olive_mac_jit:run", unit_class=OliveMac, timing="event",
-    cases=olive_mac_cases.cases, mark=olive_mac_cases.mark,
+    cases=cases, mark=olive_mac_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
 )

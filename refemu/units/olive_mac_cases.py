@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from refemu.units import unit_cases
-from refemu.units.unit import Cases, Config
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, a_exp, a_int, b_exp, b_int
 NAMES = ("load", "acc_in", "a_exp", "a_int", "b_exp", "b_int")
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     top, most = (1 << config["exponent_bits"]) - 1, (1 << (config["int_bits"] - 1)) - 1
     if kind == "paper":
         yield _case(kind, "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator",
@@ -27,7 +28,7 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(top, most)
     if kind == "random":
-        yield from _random(config, seed)
+        yield from _random(ports, seed)
     if kind == "exhaustive" and (config["exponent_bits"], config["int_bits"]) == (4, 4):
         yield _sweep()
 
@@ -50,16 +51,12 @@ def _edge(top: int, most: int) -> Iterator[Cases]:
                 [_mac(1, 3, 0, 5), (1, -7, top, most, top, most), _mac(0, 1, 0, 1), _load(0), _mac(0, -1, 0, 1)])
 
 
-def _random(config: Config, seed: int) -> Iterator[Cases]:
-    # The ports are those of the descriptor, fetched when called: it is defined after these functions.
-    from refemu.units.olive_mac import UNIT
-
-    shape = (32, 32)
-    drawn = {port.name: unit_cases.random(UNIT.name, port, shape, seed) for port in UNIT.ports(config).inputs}
+def _random(ports: tuple[Port, ...], seed: int) -> Iterator[Cases]:
+    drawn = random_inputs("olive_mac", ports, (32, 32), seed)
     drawn["load"] = ((np.arange(32) == 0) | (drawn["acc_in"] % 16 == 0)).astype(np.int64)  # row 0, then 1 of 16
-    yield unit_cases.lead(UNIT, config, Cases("random", "uniform operands: large exponents overflow often", drawn))
+    yield Cases("random", "uniform operands: large exponents overflow often", drawn)
     small = {port: drawn[port] & 3 for port in ("a_exp", "b_exp")} | {"acc_in": drawn["acc_in"] >> 16}
-    yield unit_cases.lead(UNIT, config, Cases("random", "small exponents, as real tensors have them", drawn | small))
+    yield Cases("random", "small exponents, as real tensors have them", drawn | small)
 
 
 def _sweep() -> Cases:
@@ -82,8 +79,7 @@ def _mac(a_exp: int, a_int: int, b_exp: int, b_int: int) -> Event:
 
 def _case(kind: str, why: str, *sequences: list[Event], decision: str = "") -> Cases:
     """One block: each sequence of events is a case; all are equally long."""
-    table = np.array(sequences, np.int64)
-    return Cases(kind, why, {name: table[:, :, column] for column, name in enumerate(NAMES)}, decision)
+    return Cases(kind, why, unit_cases.sequences(NAMES, sequences), decision)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.units import unit, unit_cases
+from refemu.units import unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit_cases import columns, random_inputs
 
 FORMATS = ((2, 1), (4, 3), (2, 5))  #: (exp_bits, man_bits); E2M5 is that of the published code (D-olive-14)
 
@@ -132,26 +133,26 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
         if 15 + (1 << config["exp_bits"]) - 1 >= 1 << width_of_exponent(config):
             largest = [(1 << width) - 1, (1 << (width - 1)) - 1]
             yield Cases(kind, "bias + e leaves the exponent port",
-                        unit_cases.same_length({"code": largest, "bias": 15}), "D-olive-20")
+                        columns(code=largest, bias=15), "D-olive-20")
     if kind == "random":
-        inputs = {port.name: unit_cases.random("outlier_decoder", port, (64,), seed) for port in ports(config).inputs}
-        yield unit_cases.lead(UNIT, config, Cases(kind, "uniform codes and biases", inputs))
+        inputs = random_inputs("outlier_decoder", ports(config).inputs, (64,), seed)
+        yield Cases(kind, "uniform codes and biases", inputs)
     if kind == "exhaustive":
-        codes, biases = (grid.ravel() for grid in np.meshgrid(np.arange(1 << width), np.arange(16), indexing="ij"))
-        yield unit_cases.lead(UNIT, config, Cases(kind, "every code at every bias", {"code": codes, "bias": biases}))
+        codes, biases = np.roll(np.arange(1 << width), -1), np.roll(np.arange(16), -1)
+        yield Cases(kind, "every code at every bias", columns(code=codes.repeat(16), bias=np.tile(biases, 1 << width)))
 
 
 def _paper_cases(man_bits: int) -> Iterator[Cases]:
     if man_bits == 1:
         yield Cases("paper", "[olive §4.2] bias 2, 0101: <4,3> = 48",
-                    unit_cases.same_length({"code": [0b0101], "bias": 2}))
+                    columns(code=[0b0101], bias=2))
         yield Cases("paper", "[olive §3.3] bias 2 beside int4: 12 to 96",
-                    unit_cases.same_length({"code": range(1, 8), "bias": 2}))
+                    columns(code=range(1, 8), bias=2))
         yield Cases("paper", "[olive §3.3] bias 3 beside flint4: 24 to 192",
-                    unit_cases.same_length({"code": range(1, 8), "bias": 3}))
+                    columns(code=range(1, 8), bias=3))
     elif man_bits == 3:
         yield Cases("paper", "[olive §4.5] the largest outlier after the clip, <12,8> = 2**15, and its negative",
-                    unit_cases.same_length({"code": [0x40, 0xC0], "bias": 4}))
+                    columns(code=[0x40, 0xC0], bias=4))
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Result) -> dict[str, np.ndarray]:

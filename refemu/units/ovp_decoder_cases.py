@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import unit_cases
-from refemu.units.unit import Cases, Config
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import columns, random_inputs
 
 #: normal type -> (pairs, bias, why)
 PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
@@ -27,36 +27,37 @@ PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
 }
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    width = 1 + config["outlier"][0] + config["outlier"][1]
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    width = ports[0].bits // 2
     if kind == "paper" and config["outlier"] != (2, 5):
         for pairs, bias, why in PAPER[config["normal"]]:
-            yield _cases(kind, why, pairs, bias)
+            yield Cases(kind, why, columns(pair=pairs, bias=bias))
     if kind == "edge":
-        yield from _edge(config, width)
+        yield from _edge(width)
     if kind == "random":
-        yield from _random(config, width, seed)
+        yield from _random(ports, width, seed)
     if kind == "exhaustive":
         yield _exhaustive(config, width)
 
 
-def _edge(config: Config, width: int) -> Iterator[Cases]:
+def _edge(width: int) -> Iterator[Cases]:
     identifier, bias = 1 << (width - 1), np.arange(16)
-    illegal = np.array([identifier << width | identifier, identifier, identifier << width])
-    yield _cases("edge", "an identifier beside a code of magnitude 0, at every bias", np.tile(np.roll(illegal, -1), 16),
-                 np.repeat(np.roll(bias, -1), 3), "D-olive-18")
-    code = np.delete(np.arange(1 << width), identifier)
+    code = np.delete(np.arange(1 << width), [0, identifier])
     outliers = np.concatenate([code | identifier << width, code << width | identifier])
     if width == 8:
-        yield _lead(config, _cases("edge", "every outlier code on either side, at every bias", np.repeat(outliers, 16),
-                                   np.tile(bias, outliers.size)))
-        return
-    raised = outliers[outliers & 0x66 != 0]  # some bit of the exponent field is set
-    yield _cases("edge", "bias + exponent field reaches or leaves the end of the 4-bit exponent port",
-                 np.tile(raised, 3), np.repeat([15, 14, 13], raised.size), "D-olive-20")
-    yield _lead(config, _cases("edge", "identifier, its neighbours and the ends of the range on either side",
-                               *np.array(np.meshgrid(_corners(width), [0, 2, 3, 12, 13, 15])).reshape(2, -1)))
+        yield Cases("edge", "every outlier code on either side, at every bias",
+                    columns(pair=outliers.repeat(16), bias=np.tile(bias, outliers.size)))
+    else:
+        raised = outliers[outliers & 0x66 != 0]  # some bit of the exponent field is set
+        yield Cases("edge", "bias + exponent field reaches or leaves the end of the 4-bit exponent port",
+                    columns(pair=np.tile(raised, 3), bias=np.repeat([15, 14, 13], raised.size)), "D-olive-20")
+    corners = _corners(width)
+    yield Cases("edge", "identifier, its neighbours and the ends of the range on either side",
+                columns(pair=np.tile(corners, 6), bias=np.repeat([2, 3, 12, 13, 15, 0], corners.size)))
+    illegal = np.array([identifier, identifier << width, identifier << width | identifier])
+    yield Cases("edge", "an identifier beside a code of magnitude 0, at every bias",
+                columns(pair=np.tile(illegal, 16), bias=np.repeat(np.roll(bias, -1), 3)), "D-olive-18")
 
 
 def _corners(width: int) -> np.ndarray:
@@ -66,34 +67,22 @@ def _corners(width: int) -> np.ndarray:
     return (codes | codes[:, None] << width).ravel()
 
 
-def _random(config: Config, width: int, seed: int) -> Iterator[Cases]:
-    # The ports are those of the descriptor, fetched when called: it is defined after these functions.
-    from refemu.units.ovp_decoder import UNIT
-
-    pair, bias = (unit_cases.random(UNIT.name, port, (256,), seed) for port in UNIT.ports(config).inputs)
-    yield _lead(config, _cases("random", "uniform pairs and biases", pair, bias))
-    identifier, mask = 1 << (width - 1), (1 << width) - 1
-    sided = np.where(bias & 1, pair & mask | identifier << width, pair & ~mask | identifier)
-    yield _lead(config, _cases("random", "uniform codes beside an identifier", sided, bias))
+def _random(ports: tuple[Port, ...], width: int, seed: int) -> Iterator[Cases]:
+    drawn = random_inputs("ovp_decoder", ports, (256,), seed)
+    yield Cases("random", "uniform pairs and biases", drawn)
+    pair, identifier, mask = drawn["pair"], 1 << (width - 1), (1 << width) - 1
+    sided = np.where(drawn["bias"] & 1, pair & mask | identifier << width, pair & ~mask | identifier)
+    yield Cases("random", "uniform codes beside an identifier", columns(pair=sided, bias=drawn["bias"]))
 
 
 def _exhaustive(config: Config, width: int) -> Cases:
     # Starts at an outlier pair, 48 at bias 2 or 2**15 at bias 4: row 0 then says more than zeros do.
     if width == 8:
         bias = 2 if config["outlier"] == (2, 5) else 4
-        return _cases("exhaustive", f"every word at bias {bias}", np.roll(np.arange(1 << 16), -0x8040), bias)
+        pairs = np.roll(np.arange(1 << 16), -0x8040)
+        return Cases("exhaustive", f"every word at bias {bias}", columns(pair=pairs, bias=bias))
     pairs, biases = np.roll(np.arange(256), -0x85), np.roll(np.arange(16), -2)
-    return _cases("exhaustive", "every pair at every bias", np.repeat(pairs, 16), np.tile(biases, 256))
-
-
-def _cases(kind: str, why: str, pairs: Any, bias: Any, decision: str = "") -> Cases:
-    return Cases(kind, why, unit_cases.same_length({"pair": pairs, "bias": bias}), decision)
-
-
-def _lead(config: Config, block: Cases) -> Cases:
-    from refemu.units.ovp_decoder import UNIT
-
-    return unit_cases.lead(UNIT, config, block)
+    return Cases("exhaustive", "every pair at every bias", columns(pair=pairs.repeat(16), bias=np.tile(biases, 256)))
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

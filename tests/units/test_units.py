@@ -1,0 +1,274 @@
+"""Every unit keeps the protocol: descriptor, twin, states, snapshots, refusals, golden cases. New units are found by name."""
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from refemu import units
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units.unit import KINDS, Cases, Config, Port, Unit
+
+CONFIGS = [pytest.param(units.find(unit), name, id=f"{unit}-{name}")
+           for unit in units.names() for name in units.find(unit).configs]
+UNITS = [pytest.param(units.find(unit), id=unit) for unit in units.names()]
+OWN = KINDS[:-1]  # "model" comes from taps
+
+
+def blocks(unit: Unit, name: str) -> Iterator[Cases]:
+    for kind in OWN:
+        yield from unit.cases(unit.configs[name], kind, 0)
+
+
+def rows(unit: Unit, inputs: dict[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
+    """About `count` rows from the start of a block."""
+    per_case = next(iter(inputs.values())).shape[1] if unit.timing == "event" else 1
+    return {port: array[:-(-count // per_case)] for port, array in inputs.items()}
+
+
+def one_case(unit: Unit, inputs: dict[str, np.ndarray], case: int) -> dict[str, np.ndarray]:
+    return {port: array[case] if unit.timing == "event" else array[case:case + 1] for port, array in inputs.items()}
+
+
+def interpret(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the twin's kernels by the Python interpreter from now on."""
+    twin = importlib.import_module(unit.twin.split(":")[0])
+    for name, value in list(vars(twin).items()):
+        if hasattr(value, "py_func"):
+            monkeypatch.setattr(twin, name, value.py_func)
+
+
+def test_names_are_the_modules() -> None:
+    assert {"flint_decoder", "olive_mac", "outlier_decoder", "ovp_decoder"} <= set(units.names())
+    assert list(units.names()) == sorted(units.names())
+
+
+def test_unknown_unit_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(Refused, match="unknown unit 'ovp_decode'; did you mean 'ovp_decoder'"):
+        units.find("ovp_decode")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_descriptor_is_complete(unit: Unit) -> None:
+    assert unit is units.find(unit.name)
+    assert unit.configs and unit.meaning and re.match(r"(olive|kllm|harmonia|leankv) §", unit.paper)
+    assert unit.timing in ("combinational", "event")
+    assert sorted(flag.bit for flag in unit.flags.values()) == list(range(len(unit.flags)))
+    assert repr(unit) == f"<Unit {unit.name}: {unit.meaning}>"
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_state_and_result_are_named_as_the_ports(unit: Unit, name: str) -> None:
+    ports = unit.ports(unit.configs[name])
+    device = unit.unit_class(**unit.configs[name])
+    state = {field.name for field in dataclasses.fields(device.snapshot())}
+    result = importlib.import_module(unit.run.__module__).Result
+
+    assert {"event", "index"} | {port.name for port in ports.all} <= state
+    assert {port.name for port in ports.outputs + ports.state} <= {field.name for field in dataclasses.fields(result)}
+    assert len({port.name for port in ports.all}) == len(ports.all)
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_cases_fit_their_ports_and_say_why(unit: Unit, name: str) -> None:
+    config = unit.configs[name]
+    ports = {port.name: port for port in unit.ports(config).inputs}
+    for block in blocks(unit, name):
+        assert block.kind in OWN and block.why and re.fullmatch(r"(D-[a-z]+-\d+)?", block.decision)
+        assert set(block.inputs) == set(ports)
+        for port, array in block.inputs.items():
+            low, high = ports[port].limits
+            assert array.size and array.dtype.kind in "iu" and low <= array.min() and array.max() <= high
+            assert array.ndim == 1 + (unit.timing == "event") + (ports[port].lanes > 1)
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_first_row_tells_a_device_from_none(unit: Unit, name: str) -> None:
+    """Stimulus not zero; answer neither zero nor what an all-zero stimulus gives."""
+    config, block = unit.configs[name], next(blocks(unit, name))
+    first = {port: array[:1] for port, array in block.inputs.items()}
+    result, silent = (unit.evaluate(config, inputs, jit=False) for inputs in (first, {p: a * 0 for p, a in first.items()}))
+    outputs = [port.name for port in unit.ports(config).outputs]
+
+    assert any(np.any(array) for array in first.values())
+    assert any(np.any(getattr(result, port)) for port in outputs)
+    assert any(np.any(getattr(result, port) != getattr(silent, port)) for port in outputs)
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_cases_depend_on_the_seed_alone(unit: Unit, name: str) -> None:
+    config = unit.configs[name]
+    first, again, other = ([block.inputs for block in unit.cases(config, "random", seed)] for seed in (0, 0, 1))
+
+    assert all(np.array_equal(a[port], b[port]) for a, b in zip(first, again, strict=True) for port in a)
+    assert any(not np.array_equal(a[port], b[port]) for a, b in zip(first, other, strict=True) for port in a)
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_marks_and_masks_are_those_of_the_descriptor(unit: Unit, name: str) -> None:
+    config = unit.configs[name]
+    for block in blocks(unit, name):
+        result = unit.evaluate(config, block.inputs)
+        shape = next(iter(block.inputs.values())).shape[:1 + (unit.timing == "event")]
+        marks = unit.mark(config, block.inputs, result) if unit.mark else {}
+        masks = unit.care(config, block.inputs, result) if unit.care else {}
+
+        assert set(marks) <= set(unit.flags)
+        assert all(mark.shape == shape and mark.dtype == np.bool_ for mark in marks.values())
+        assert all(mask.shape == getattr(result, key.removeprefix("out.")).shape for key, mask in masks.items())
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
+    config = unit.configs[name]
+    for block in blocks(unit, name):
+        assert unit.evaluate(config, block.inputs, jit=False).equals(unit.evaluate(config, block.inputs)), block.why
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = unit.configs[name]
+    cases = [rows(unit, dict(block.inputs), 1024) for block in blocks(unit, name)]
+    compiled = [unit.evaluate(config, inputs) for inputs in cases]
+    interpret(unit, monkeypatch)
+
+    assert all(unit.evaluate(config, inputs).equals(result) for inputs, result in zip(cases, compiled, strict=True))
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_trace_shows_what_run_returns(unit: Unit, name: str) -> None:
+    config = unit.configs[name]
+    ports = unit.ports(config)
+    for block in blocks(unit, name):
+        inputs = one_case(unit, dict(block.inputs), 0)
+        last = list(unit.trace(config, inputs))[-1]
+        result = unit.evaluate(config, inputs, jit=False)
+        counters = [field.name for field in dataclasses.fields(result) if field.type is int]
+
+        assert all(np.array_equal(np.array(getattr(last, port.name)), getattr(result, port.name)[-1])
+                   for port in ports.outputs)
+        assert all(np.array_equal(np.array(getattr(last, port.name)), inputs[port.name][-1]) for port in ports.inputs)
+        assert counters and all(getattr(last, counter) == getattr(result, counter) for counter in counters)
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_states_are_frozen_comparable_hashable_and_evaluate_back(unit: Unit, name: str) -> None:
+    config, block = unit.configs[name], next(blocks(unit, name))
+    inputs = one_case(unit, dict(block.inputs), 0)
+    states, again = (list(unit.trace(config, inputs)) for _ in range(2))
+
+    assert states == again and len({*states, *again}) == len(set(states))
+    assert all(eval(repr(state), {"State": type(state)}) == state for state in states)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        states[0].index = 7
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_device_and_config_evaluate_back(unit: Unit, name: str) -> None:
+    config, unit_class = unit.configs[name], unit.unit_class
+    device = unit_class(**config)
+    rebuilt = eval(repr(device), {unit_class.__name__: unit_class})
+
+    assert repr(rebuilt) == repr(device) and rebuilt.snapshot() == device.snapshot()
+    assert eval(repr(config), {"Config": Config}) == config and hash(config) == hash(Config(**config))
+
+
+def values(port: Port) -> st.SearchStrategy[Any]:
+    low, high = port.limits
+    lane = st.one_of(st.sampled_from([low, high, 0, high >> 1, (high >> 1) + 1]), st.integers(low, high))
+    return lane if port.lanes == 1 else st.lists(lane, min_size=port.lanes, max_size=port.lanes)
+
+
+def drawn(data: st.DataObject, unit: Unit, config: Config, most: int = 6) -> dict[str, np.ndarray]:
+    count = data.draw(st.integers(1, most))
+    return {port.name: np.array(data.draw(st.lists(values(port), min_size=count, max_size=count)), port.dtype)
+            for port in unit.ports(config).inputs}
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@settings(deadline=None, max_examples=50)
+@given(data=st.data())
+def test_twin_equals_unit_on_drawn_inputs(unit: Unit, name: str, data: st.DataObject) -> None:
+    config = unit.configs[name]
+    inputs = drawn(data, unit, config)
+
+    assert unit.evaluate(config, inputs, jit=False).equals(unit.evaluate(config, inputs))
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@settings(deadline=None, max_examples=50)
+@given(data=st.data())
+def test_restored_at_any_step_it_gives_the_same_rest(unit: Unit, name: str, data: st.DataObject) -> None:
+    config = unit.configs[name]
+    inputs = drawn(data, unit, config)
+    device = unit.unit_class(**config)
+    events = [[array[i].tolist() for array in inputs.values()] for i in range(len(next(iter(inputs.values()))))]
+    states = [device.snapshot(), *(device.step(*event) for event in events)]
+    at = data.draw(st.integers(0, len(events)))
+    device.restore(states[at])
+
+    assert device.snapshot() == states[at]
+    assert [device.step(*event) for event in events[at:]] == states[at + 1:]
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_restore_takes_only_its_own_state(unit: Unit, name: str) -> None:
+    config = unit.configs[name]
+    device = unit.unit_class(**config)
+    port = unit.ports(config).all[0]
+    outside = port.limits[1] + 1
+    bad = dataclasses.replace(device.snapshot(), **{port.name: outside if port.lanes == 1 else (outside,) * port.lanes})
+    before = device.snapshot()
+    with pytest.raises(RefusedType, match=f"{unit.name}: restore takes a State of this unit, got str"):
+        device.restore("state")
+    with pytest.raises(Refused, match=f"{unit.name}: {port.name} {outside}"):
+        device.restore(bad)
+
+    assert device.snapshot() == before
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_refused_step_leaves_the_state(unit: Unit, name: str) -> None:
+    config, block = unit.configs[name], next(blocks(unit, name))
+    device = unit.unit_class(**config)
+    event = [array.reshape(-1, *array.shape[1 + (unit.timing == "event"):])[0].tolist()
+             for array in (block.inputs[port.name] for port in unit.ports(config).inputs)]
+    device.step(*event)
+    before = device.snapshot()
+    for position, port in enumerate(unit.ports(config).inputs):
+        for wrong, error in ((port.limits[1] + 1, Refused), (port.limits[0] - 1, Refused), (1.5, RefusedType),
+                             (True, RefusedType), ("1", RefusedType)):
+            lanes = wrong if port.lanes == 1 else [wrong] * port.lanes
+            with pytest.raises(error, match=rf"{unit.name}[:.] ?{port.name}"):
+                device.step(*event[:position], lanes, *event[position + 1:])
+
+    assert device.snapshot() == before
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+def test_run_refuses_what_does_not_fit_a_port(unit: Unit, name: str, jit: bool) -> None:
+    config, block = unit.configs[name], next(blocks(unit, name))
+    for port in unit.ports(config).inputs:
+        good = {key: np.array(array, np.int64) for key, array in rows(unit, dict(block.inputs), 1).items()}
+        wide = {**good, port.name: np.full_like(good[port.name], port.limits[1] + 1)}
+        real = {**good, port.name: good[port.name].astype(np.float32)}
+        with pytest.raises(Refused, match=rf"{unit.name}: {port.name} {port.limits[1] + 1} at index \(0,.*is outside"):
+            unit.evaluate(config, wide, jit)
+        with pytest.raises(RefusedType, match=rf"{unit.name}\.{port.name}: integers are needed, got dtype float32"):
+            unit.evaluate(config, real, jit)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_missing_and_unknown_ports_are_refused(unit: Unit) -> None:
+    config = next(iter(unit.configs.values()))
+    with pytest.raises(Refused, match=f"{unit.name}: inputs must be .*, got none"):
+        unit.evaluate(config, {})
+    with pytest.raises(Refused, match=f"{unit.name}: inputs must be .*, got bogus"):
+        unit.trace(config, {"bogus": np.zeros(1, np.int64)})
