@@ -243,7 +243,7 @@ def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike, mode: Fp16Mode = IEEE) -> np
         x, y, z = (operand.astype(np.float64) for operand in operands)  # a signalling NaN warns here
         product = x * y
         total = product + z
-        return _result(_to_odd(total, product, z) if mode.truncates else total, mode)
+        return _result(round_to_odd(total, product, z) if mode.truncates else total, mode)
 
 
 def _operands(thing: str, mode: Fp16Mode, **operands: ArrayLike) -> list[np.ndarray]:
@@ -263,7 +263,7 @@ def _result(exact: np.ndarray, mode: Fp16Mode) -> np.ndarray:
     return round16_of_f64(exact, mode) if exact.dtype == np.float64 else round16(exact, mode)
 
 
-def _to_odd(total: np.ndarray, p: np.ndarray, c: np.ndarray) -> np.ndarray:
+def round_to_odd(total: np.ndarray, p: np.ndarray, c: np.ndarray) -> np.ndarray:
     """total = p + c, rounded to nearest, as round to odd has it: an inexact sum ends in 1, on the side of its error."""
     back = total - p
     error = (p - (total - back)) + (c - back)

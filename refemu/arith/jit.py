@@ -1,16 +1,138 @@
-"""The only place that names numba's `njit`; see `kernel`."""
+"""How kernels are compiled: the only place that names numba's `njit`, its cache, and the choice of rounding path.
 
+Environment, read when this module is imported (D-arith-13):
+REFEMU_CACHE    a folder: compiled code is kept there; 0: nowhere, whoever asks
+REFEMU_ROUND16  `hardware` or `portable`: which of two equal forms kernels round to fp16 with
+"""
+
+import functools
+import hashlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import llvmlite
+import llvmlite.binding
 import numba
+from numba.core.caching import FunctionCache, NullCache
+
+from refemu.arith.checks import Refused, require_choice
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+_kernels: list[Any] = []  # every dispatcher made so far, so that the cache can be turned on at any time
+_folder: Path | None = None  # where compiled code is kept
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function`: numpy's error model (vectorisable), no fastmath, GIL released."""
-    return numba.njit(error_model="numpy", nogil=True)(function)
+    """Compile `function`: numpy's error model (vectorisable), no fastmath, GIL released. Plain Python when JIT is off."""
+    compiled = numba.njit(error_model="numpy", nogil=True)(function)
+    if compiled is not function:
+        _kernels.append(compiled)
+        _use_cache(compiled)
+    return compiled
 
 
 def helper(function: Callable[..., Any]) -> Any:
     """Like `kernel`, inlined into the kernels of the same file."""
     return numba.njit(error_model="numpy", nogil=True, inline="always")(function)
+
+
+def jit_is_off() -> bool:
+    """Whether NUMBA_DISABLE_JIT is set: kernels are then the Python functions themselves."""
+    return bool(numba.config.DISABLE_JIT)
+
+
+def rounding_path() -> str:
+    """`hardware` (conversions of the CPU) or `portable` (integer and float32 operations): equal bits, other speed.
+
+    Hardware needs F16C: without it LLVM's half cast crashes. A target named by NUMBA_CPU_NAME or NUMBA_CPU_FEATURES
+    may lack it, so such a target is portable. REFEMU_ROUND16 forces one; refused: hardware where it would crash.
+    """
+    wanted = os.environ.get("REFEMU_ROUND16", "")
+    other_target = numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None
+    possible = not (jit_is_off() or other_target) and llvmlite.binding.get_host_cpu_features().get("f16c", False)
+    if not wanted:
+        return "hardware" if possible else "portable"
+    require_choice(wanted, ["hardware", "portable"], "REFEMU_ROUND16", "path")
+    if wanted == "hardware" and not possible and not jit_is_off():
+        raise Refused("REFEMU_ROUND16: hardware needs a CPU with F16C, compiled for as it is, got portable only")
+    return "portable" if jit_is_off() else wanted
+
+
+ROUND16 = rounding_path()  #: the path of this process
+
+
+def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
+    """Keep compiled code below REFEMU_CACHE, or `default_folder` without it. Returns the folder in use.
+
+    Called by the command line; the library keeps nothing unless REFEMU_CACHE names a folder. None, and no cache, where
+    REFEMU_CACHE is 0, JIT is off, or the folder cannot be written.
+    """
+    global _folder
+    root = os.environ.get("REFEMU_CACHE") or os.fspath(default_folder)
+    _folder = None if root == "0" or jit_is_off() else _writable(Path(root) / cache_key())
+    for dispatcher in _kernels:
+        _use_cache(dispatcher)
+    return _folder
+
+
+@functools.cache
+def cache_key() -> str:
+    """Name of the folder that fits this code: sha256 of all kernel sources, compiler versions and rounding path.
+
+    numba itself looks at the time stamp of the one file that defines a kernel, so it would miss an edit elsewhere.
+    """
+    digest = hashlib.sha256(f"numba {numba.__version__} llvmlite {llvmlite.__version__} {ROUND16}\n".encode())
+    for path in kernel_files():
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:32]
+
+
+def kernel_files() -> list[Path]:
+    """Sources that decide what compiled code does: every `*_jit.py` of the package and this file."""
+    return sorted([*PACKAGE.rglob("*_jit.py"), Path(__file__).resolve()])
+
+
+class _Cache(FunctionCache):
+    """numba's cache, but a damaged file or a full disk costs a compilation and nothing else."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever a truncated pickle raises
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            return
+
+
+def _use_cache(dispatcher: Any) -> None:
+    """Point `dispatcher` at the folder in use; numba.config is as before afterwards."""
+    if _folder is None:
+        dispatcher._cache = NullCache()
+        return
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = os.fspath(_folder)
+    try:
+        cache = _Cache(dispatcher.py_func)
+    finally:
+        numba.config.CACHE_DIR = before
+    # numba falls back on other folders, without the key, where it cannot write
+    dispatcher._cache = cache if Path(cache.cache_path).is_relative_to(_folder) else NullCache()
+
+
+def _writable(folder: Path) -> Path | None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK | os.X_OK) else None
+
+
+if os.environ.get("REFEMU_CACHE", "0") not in ("", "0"):
+    enable_cache(os.environ["REFEMU_CACHE"])

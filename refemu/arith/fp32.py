@@ -1,0 +1,196 @@
+"""float32 functions from basic operations only: fused multiply-add, exponential, softmax, norms, rotation.
+
+No function of a C library: `np.exp` on float32 is not the nearest value for 41 % of inputs and differs between CPUs
+(D-arith-6). Nothing here rounds to fp16; the caller does, once. NaN results are canonical (D-arith-1).
+"""
+
+import functools
+import hashlib
+from decimal import Context, Decimal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import selftest
+from refemu.arith.checks import Refused, RefusedType, at, first_index
+from refemu.arith.fp16 import canonical, round_to_odd
+from refemu.arith.orders import Order
+from refemu.arith.sums import total32
+
+EXP_TABLE_SHA256 = "88c233557c8c42e92e6e0af7bd1704fcad9d649c3c5aeef5a87004915d81d98f"
+INV = float.fromhex("0x1.71547652b82fep+6")  #: 64 / ln 2
+HI = float.fromhex("0x1.62e42feep-7")  #: ln 2 / 64 to 32 bits, so that its product with k is exact
+LO = float.fromhex("0x1.a39ef35793c76p-39")  #: the rest of ln 2 / 64
+SHIFT = float.fromhex("0x1.8p52")  #: added and taken away again, it rounds to an integer
+C3, C4, C5 = (float.fromhex(c) for c in ("0x1.5555555555555p-3", "0x1.5555555555555p-5", "0x1.1111111111111p-7"))
+
+
+def require_f32(x: ArrayLike, thing: str, name: str = "x") -> np.ndarray:
+    """`x` as a float32 array, float16 widened; RefusedType for another dtype."""
+    array = np.asarray(x)
+    if array.dtype not in (np.float32, np.float16):
+        raise RefusedType(f"{thing}: {name} must be float32, got dtype {array.dtype}")
+    selftest.require_round_to_nearest()
+    return array.astype(np.float32, copy=False)
+
+
+def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
+    """a * b + c rounded once to float32. a, b, c: float32, broadcast. Returns float32.
+
+    The product is exact in float64; the sum, rounded to odd there, cannot lead the second rounding astray.
+    """
+    x, y, z = (require_f32(value, "fma32", name).astype(np.float64) for value, name in ((a, "a"), (b, "b"), (c, "c")))
+    with np.errstate(all="ignore"):
+        product = x * y
+        return canonical(round_to_odd(product + z, product, z).astype(np.float32))
+
+
+@functools.cache
+def exp_table() -> np.ndarray:
+    """2**(j/64) nearest in float64, j = 0..63, checked against its sha256. From `decimal` square roots, 60 digits."""
+    context = Context(prec=60)
+    roots = [Decimal(2)]
+    for _ in range(6):
+        roots.append(context.sqrt(roots[-1]))
+    powers = [Decimal(1)]
+    for j in range(1, 64):
+        top = j.bit_length() - 1
+        powers.append(context.multiply(powers[j - (1 << top)], roots[6 - top]))
+    table = np.array([float(power) for power in powers], "<f8")
+    if hashlib.sha256(table.tobytes()).hexdigest() != EXP_TABLE_SHA256:
+        raise ArithmeticError("exp32: the table of powers of 2 does not have its sha256; `decimal` is not usable")
+    table.flags.writeable = False
+    return table
+
+
+def exp32(x: ArrayLike) -> np.ndarray:
+    """e**x rounded once to float32, right for every float32 of any shape. Returns float32.
+
+    x = (k + r) ln 2 / 64 with |r| <= 1/2: a table of 64 powers, a polynomial, and a power of 2, all in float64 with an
+    error below 1.26 ulp, which no exact result is near enough to a midpoint to notice.
+    """
+    value = require_f32(x, "exp32")
+    nan = np.isnan(value)
+    d = np.where(nan, 0.0, value).astype(np.float64)
+    d = np.where(d < -110.0, -110.0, np.where(d > 90.0, 90.0, d))
+    t = d * INV + SHIFT
+    kf = t - SHIFT
+    r = (d - kf * HI) - kf * LO
+    k = np.asarray(t).view(np.int64) - np.float64(SHIFT).view(np.int64)
+    p = r + (r * r) * (0.5 + r * (C3 + r * (C4 + r * C5)))
+    s = exp_table()[k & 63]
+    y = s + s * p
+    with np.errstate(over="ignore", under="ignore"):
+        result = np.ldexp(y, k >> 6).astype(np.float32)
+    return canonical(np.where(nan, np.float32(np.nan), result))
+
+
+def sigmoid32(x: ArrayLike) -> np.ndarray:
+    """1 / (1 + exp32(-x)), each operation rounded to float32. Returns float32, same shape."""
+    value = require_f32(x, "sigmoid32")
+    with np.errstate(all="ignore"):
+        return canonical(np.float32(1) / (np.float32(1) + exp32(-value)))
+
+
+def silu32(x: ArrayLike) -> np.ndarray:
+    """x * sigmoid32(x) in float32; -inf gives -0."""
+    value = require_f32(x, "silu32")
+    with np.errstate(all="ignore"):
+        product = value * sigmoid32(value)
+    return canonical(np.where(value == -np.inf, np.float32(-0.0), product))
+
+
+def rsqrt32(x: ArrayLike) -> np.ndarray:
+    """1 / sqrt(x) in float32, two roundings; +-0 gives +-inf (D-arith-9), negative values NaN."""
+    with np.errstate(all="ignore"):
+        return canonical(np.float32(1) / np.sqrt(require_f32(x, "rsqrt32")))
+
+
+def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
+    """Softmax of the last axis of float32 `x` (..., K), K >= 1: e = exp32(x - max), then e / `total32(e, order)`.
+
+    Returns float32. Refused: a row that holds -inf only. A row with NaN or +inf is NaN all over.
+    """
+    value = require_rows(x, "softmax32")
+    top = np.max(_key(value), axis=-1, keepdims=True)
+    with np.errstate(all="ignore"):
+        e = exp32(value - _from_key(top))
+        return canonical(e / total32(e, order=order)[..., None])
+
+
+def require_rows(x: ArrayLike, thing: str) -> np.ndarray:
+    """float32 (..., K) whose every row holds more than -inf."""
+    value = require_f32(x, thing)
+    if value.ndim < 1 or value.shape[-1] < 1:
+        raise RefusedType(f"{thing}: rows of at least one value are needed, got shape {value.shape}")
+    empty = (value == -np.inf).all(axis=-1)
+    if empty.any():
+        raise Refused(f"{thing}: a row without a finite value{at(first_index(empty))}")
+    return value
+
+
+def _key(x: np.ndarray) -> np.ndarray:
+    """Integers in the order of float32 `x`: a float maximum would depend on the CPU where zeros or NaN meet."""
+    word = x.view(np.int32).astype(np.int64)
+    return np.where(word < 0, word ^ 0x7FFF_FFFF, word)
+
+
+def _from_key(key: np.ndarray) -> np.ndarray:
+    return np.where(key < 0, key ^ 0x7FFF_FFFF, key).astype(np.int32).view(np.float32)
+
+
+def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndarray:
+    """Root-mean-square norm of the last axis of float32 `x` (..., K), gain `gamma` (K,). Returns float32, not rounded.
+
+    ss = sum of x*x in `order`; v = ss / K; v = v + eps; g = rsqrt32(v); y = (x * g) * gamma, every step float32.
+    """
+    value, gain = require_f32(x, "rmsnorm"), _vector(gamma, x, "rmsnorm", "gamma")
+    with np.errstate(all="ignore"):
+        return canonical((value * _inverse_rms(value, eps, order)) * gain)
+
+
+def layernorm(x: ArrayLike, gamma: ArrayLike, beta: ArrayLike, eps: float, order: Order) -> np.ndarray:
+    """Layer norm of the last axis: mean = sum / K, d = x - mean, then `rmsnorm` on d, then + beta. Returns float32."""
+    value, gain = require_f32(x, "layernorm"), _vector(gamma, x, "layernorm", "gamma")
+    with np.errstate(all="ignore"):
+        mean = total32(value, order=order) / np.float32(value.shape[-1])
+        d = value - mean[..., None]
+        return canonical((d * _inverse_rms(d, eps, order)) * gain + _vector(beta, x, "layernorm", "beta"))
+
+
+def _inverse_rms(x: np.ndarray, eps: float, order: Order) -> np.ndarray:
+    mean = total32(x * x, order=order) / np.float32(x.shape[-1])
+    return rsqrt32(mean + np.float32(eps))[..., None]
+
+
+def _vector(values: ArrayLike, x: ArrayLike, thing: str, name: str) -> np.ndarray:
+    """`values` float32, one for each element of the last axis of `x`."""
+    array, size = require_f32(values, thing, name), np.shape(x)[-1:]
+    if not size or size == (0,) or array.shape != size:
+        raise RefusedType(f"{thing}: {name} of shape {array.shape} does not fit x of shape {np.shape(x)}")
+    return array
+
+
+def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> np.ndarray:
+    """Rotary positions: pairs (a, b) of the last axis of `x` (T, H, D) become (a*c - b*s, a*s + b*c), not rounded to fp16.
+
+    cos, sin: float32 (T, D/2), of each position. interleaved: pairs are (0, 1), (2, 3), ... or else (i, i + D/2).
+    Every operation float32, nothing fused. Returns float32 (T, H, D).
+    """
+    value, c, s = rotate_operands(x, cos, sin)
+    half = value.shape[-1] // 2
+    first, second = (np.s_[..., ::2], np.s_[..., 1::2]) if interleaved else (np.s_[..., :half], np.s_[..., half:])
+    a, b = value[first], value[second]
+    result = np.empty_like(value)
+    with np.errstate(all="ignore"):
+        result[first] = a * c[:, None] - b * s[:, None]
+        result[second] = a * s[:, None] + b * c[:, None]
+    return canonical(result)
+
+
+def rotate_operands(x: ArrayLike, cos: ArrayLike, sin: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The arguments of `rotate` as float32 arrays whose shapes fit."""
+    value, c, s = require_f32(x, "rotate"), require_f32(cos, "rotate", "cos"), require_f32(sin, "rotate", "sin")
+    if value.ndim != 3 or value.shape[-1] % 2 or not c.shape == s.shape == (value.shape[0], value.shape[-1] // 2):
+        raise RefusedType(f"rotate: x (T, H, D) needs tables (T, D/2), got {value.shape}, {c.shape}, {s.shape}")
+    return value, c, s
