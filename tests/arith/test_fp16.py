@@ -112,9 +112,7 @@ def test_float64_does_not_pass_through_float32():
 
 def test_integers_convert_from_their_exact_value():
     n = np.concatenate([np.arange(-70_000, 70_001), [1 << 53, -(1 << 62), (1 << 63) - 1]])
-    want = [oracle.from_fraction(Fraction(i)) for i in n.tolist()]
-
-    assert want == fp16.bits(fp16.to_f16(n)).tolist()
+    assert [oracle.from_float(float(i)) for i in n.tolist()] == fp16.bits(fp16.to_f16(n)).tolist()
     assert fp16.to_f16(np.array([4095, 2048], np.uint16)).tolist() == [4096, 2048]
 
 
@@ -162,9 +160,9 @@ def expected_magnitude(exact, ieee, mode):
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_modes_convert_as_stated(mode):
-    """D-arith-2. Every 16th word, its midpoint, and the float32 numbers beside both; infinities and NaN."""
+    """D-arith-2. Every 32nd word, its midpoint, and the float32 numbers beside both; infinities and NaN."""
     ladder = np.append(WORDS[:0x7C00].view(np.float16).astype(np.float32), np.float32(65_536))
-    step = np.unique(np.r_[0:0x7C00:16, 0x3F0:0x410, 0x7BF0:0x7C00])
+    step = np.unique(np.r_[0:0x7C00:32, 0x3F0:0x410, 0x7BF0:0x7C00])
     points = np.concatenate([ladder[step], (ladder[step] + ladder[step + 1]) / 2, np.float32([65_520, 1e30, 1e-30])])
     x = np.concatenate([points, np.nextafter(points, np.float32(np.inf)), np.nextafter(points, np.float32(-1))])
     x = np.concatenate([x, -x, np.float32([np.inf, -np.inf, np.nan])])
@@ -234,26 +232,32 @@ def test_edge_triples_of_fma_equal_the_oracle():
 
 
 def near_ties(count):
-    """Triples that nearly cancel, and triples whose c is tiny beside a product that may be a midpoint."""
-    a, b = random_words("fma/a", count), random_words("fma/b", count)
-    product = fp16.bits(fp16.to_f16(fp16.mul16(fp16.values(a & 0xBFFF), fp16.values(b & 0xBFFF))))
-    c = random_words("fma/c", count)
-    small = (c & 0x83FF) | (c >> 4 & 0x0C00)
-    return np.stack([a & 0xBFFF, b & 0xBFFF, np.where(c & 1, small, product ^ 0x8000)], 1).tolist()
+    """Triples whose product is a midpoint (a * 3) or an fp16 value (a * 1), and whose c is tiny beside it."""
+    a = (random_words("fma/a", count) & 0x80FE) + 0x5C01 + (random_words("fma/exponent", count) % 6 << 10)
+    b = np.where(random_words("fma/b", count) & 1, 0x4200, 0x3C00)
+    c = random_words("fma/c", count) & 0x83FF
+    return np.stack([a, b, c], 1).tolist()
 
 
 def test_near_ties_of_fma_equal_the_oracle():
-    check("fma", near_ties(6000))
+    triples = near_ties(6000)
+    a, b, c = (fp16.to_f32(fp16.values(column)) for column in np.array(triples).T)
+
+    check("fma", triples)
+    assert (fp16.round16(a * b + c) != fp16.fma16(a, b, c)).sum() > 1000  # they are hard: float32 fails them
     check("fma", random_words("fma", 6000).reshape(-1, 3).tolist())
 
 
 def test_fma_needs_more_than_float32():
-    """D-arith-3: fused, through float32, and in two roundings are three different results."""
+    """D-arith-3: neither a float32 sum nor two roundings give the fused result."""
     a, b, c = (fp16.to_f32(fp16.values(u)) for u in (0x39C0, 0xC3FE, 0x07FE))
 
     assert int(words_of(fp16.fma16(a, b, c))) == 0xC1BF
     assert int(words_of(fp16.round16(a * b + c))) == 0xC1BE
-    assert int(words_of(fp16.add16(fp16.mul16(a, b), c))) == 0xC1BE
+
+    a, c = (fp16.to_f32(fp16.values(u)) for u in (0x3C01, 0xBC02))
+    assert float(fp16.fma16(a, a, c)) == 2.0**-20
+    assert float(fp16.add16(fp16.mul16(a, a), c)) == 0
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
@@ -327,8 +331,8 @@ def test_a_word_with_every_word_equals_integers(first):
 
 @pytest.mark.slow
 def test_every_pair_of_words_equals_integers():
-    """All 63,488**2 pairs of finite words, add, mul and div."""
-    for first in FINITE.tolist():
+    """All pairs of finite words, up to the sign of the first, in add, mul and div: some ten minutes."""
+    for first in FINITE[FINITE < 0x8000].tolist():
         rows_equal_integers(first)
 
 
