@@ -1,7 +1,5 @@
 """`python -m refemu`."""
 
-import sys
+from refemu.cli import console
 
-from refemu.cli import main
-
-sys.exit(main())
+console()

@@ -31,14 +31,14 @@ def evidence() -> dict[str, Any]:
     features = np._core._multiarray_umath.__cpu_features__
     blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return {"numpy": sorted(name for name, on in features.items() if on), "blas": [pool.get("architecture") for pool in blas],
-            "blas_threads": [pool["num_threads"] for pool in blas], "path": jit.rounding_path(), "jit": jit.enabled(), "vector": vector_registers()}
+            "blas_threads": [pool["num_threads"] for pool in blas], "path": jit.rounding_path(), "jit": not jit.jit_is_off(), "vector": vector_registers()}
 
 
 def vector_registers() -> list[str]:
     """Kinds of vector registers in the assembly of the compiled float kernels; empty where nothing is compiled."""
-    if not jit.enabled():
+    if jit.jit_is_off():
         return []
-    text = "".join(assembly for kernel in jit.compiled() for assembly in kernel.inspect_asm().values())
+    text = "".join(assembly for kernel in jit._kernels for assembly in kernel.inspect_asm().values())
     return [name for name in ("zmm", "ymm", "xmm") if f"%{name}" in text]
 
 

@@ -1,5 +1,5 @@
 """`refemu` on the command line: parse, call the library, print. No arithmetic in it."""
 
-from refemu.cli.main import main
+from refemu.cli.main import console, main
 
-__all__ = ["main"]
+__all__ = ["console", "main"]

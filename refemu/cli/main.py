@@ -13,6 +13,14 @@ from refemu.cli.arguments import parser
 EQUAL, DIFFERENT, UNUSABLE, BROKEN, PIPE_CLOSED, INTERRUPTED = 0, 1, 2, 3, 141, 130
 
 
+def console() -> None:
+    """What the command `refemu` calls: compiled kernels are kept in the user's cache (D-arith-13), then `main`."""
+    from refemu.home import cache_folder
+
+    os.environ.setdefault("REFEMU_CACHE", str(cache_folder() / "kernels"))
+    sys.exit(main())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. argv: the words after `refemu`, by default those of the process."""
     try:
