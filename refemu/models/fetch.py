@@ -15,22 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from refemu.arith.checks import Refused
+from refemu.home import cache_folder
 from refemu.models import catalog, download
 from refemu.models.catalog import Entry, Package
 from refemu.models.files import Progress, digest, take, verify
 
 _PARTIAL = ".partial-"
 _DAY = 86_400
-
-
-def cache_folder() -> Path:
-    """$REFEMU_HOME, or the user's cache folder of this system."""
-    home = os.environ.get("REFEMU_HOME")
-    if home:
-        return Path(home).expanduser().absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("refemu"))
 
 
 def path(name: str) -> Path | None:
