@@ -1,0 +1,83 @@
+"""Backends: every step gives the same bits in both, and integer products are exact."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused
+from refemu.models import backend
+from refemu.models.backend import NUMPY, Jit, digits
+
+JIT = Jit()
+BACKENDS = pytest.mark.parametrize("engine", [JIT, NUMPY], ids=repr)
+RANDOM = np.random.default_rng(11)
+
+
+def halves(*shape: int) -> np.ndarray:
+    """fp16-valued float32."""
+    return fp16.to_f16(RANDOM.standard_normal(shape)).astype(np.float32)
+
+
+STEPS: dict[str, Any] = {
+    "matmul": lambda b: b.matmul(X, b.weights(W), "fp32"),
+    "matmul of one token": lambda b: b.matmul(X[:1], b.weights(W), "fp32"),
+    "matmul of float32 weights": lambda b: b.matmul(X, b.weights(W.astype(np.float32) / 3), "fp32"),
+    "matmul in fp16": lambda b: b.matmul(X, b.weights(W), "fp16"),
+    "attention": lambda b: b.attention(Q, K, V, np.float32(0.35), 4),
+    "rmsnorm": lambda b: b.rmsnorm(X, X[0], np.float32(1e-5)),
+    "rotate": lambda b: b.rotate(Q, COS, SIN, True),
+    "rotate halves": lambda b: b.rotate(Q, COS, SIN, False),
+    "silu": lambda b: b.apply16("silu", X),
+    "round16": lambda b: b.round16(X * np.float32(1.001)),
+}
+X, W = halves(5, 48), fp16.to_f16(RANDOM.standard_normal((70, 48)))
+Q, K, V, COS, SIN = halves(5, 4, 8), halves(9, 2, 8), halves(9, 2, 8), halves(5, 4), halves(5, 4)
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=list(STEPS))
+def test_backends_give_equal_bits(step: Any) -> None:
+    jit, numpy = step(JIT), step(NUMPY)
+
+    assert (jit.dtype, jit.shape) == (numpy.dtype, numpy.shape) == (np.dtype(np.float32), numpy.shape)
+    assert np.array_equal(jit.view(np.uint32), numpy.view(np.uint32))
+
+
+@BACKENDS
+@pytest.mark.parametrize(("rows", "factor"), [(3, 7), (96, 96), (192, 192), (3, 1 << 15), (1 << 15, 1 << 15)])
+def test_integer_products_are_exact(engine: Any, rows: int, factor: int) -> None:
+    """At 8 bits the sums pass 2**24, where float32 would round."""
+    w = RANDOM.integers(-rows, rows + 1, (12, 64))
+    w = np.where(np.abs(w) > 2048, w & -2048, w)  # fp16 values, as every grid value is
+    x = RANDOM.integers(-factor, factor + 1, (5, 64))
+    x[0, :2] = -factor, factor
+    expected = [[sum(int(a) * int(b) for a, b in zip(row, column, strict=True)) for column in w] for row in x]
+
+    assert expected == engine.integer_matmul(x.astype(np.float32), engine.integer_weights(w)).tolist()
+
+
+@given(st.lists(st.integers(-(1 << 24), 1 << 24), min_size=1, max_size=8), st.integers(1, 12))
+@settings(deadline=None)
+def test_digits_are_small_and_add_up(values: list[int], bits: int) -> None:
+    parts = digits(np.array(values, np.float32), bits)
+    total = [sum(int(part[i]) << (bits * place) for place, part in enumerate(parts)) for i in range(len(values))]
+
+    assert values == total
+    assert all(np.abs(part).max() <= 1 << (bits - 1) for part in parts)
+
+
+def test_refuses_rows_that_no_digit_makes_exact() -> None:
+    weights = JIT.integer_weights(np.full((1, 1024), 1 << 15))
+    with pytest.raises(Refused, match="integer_matmul: a row of magnitudes that sum to 33554432 is not exact"):
+        JIT.integer_matmul(np.ones((1, 1024), np.float32), weights)
+
+
+def test_find_takes_a_name_or_a_backend() -> None:
+    assert repr(backend.find("jit")) == "Jit(threads=1)"
+    assert repr(backend.find("numpy")) == "Numpy()"
+    assert backend.find(JIT) is JIT
+    with pytest.raises(Refused, match=r"unknown backend 'jitt'; did you mean 'jit'\? Known: jit, numpy"):
+        backend.find("jitt")
