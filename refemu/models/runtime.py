@@ -109,13 +109,13 @@ class Session:
 
 def require_tokens(ids: Sequence[int] | np.ndarray, prepared: "Prepared", before: int = 0) -> np.ndarray:
     """`ids` as int64 (tokens,); refuses an empty list, an id outside the vocabulary, and more than the context."""
-    model = prepared.model
+    name, model = prepared.name, prepared.model
     tokens = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
     if tokens.ndim != 1 or tokens.size == 0:
-        raise Refused(f"{model.name}: token ids must be a list of at least one, got shape {tokens.shape}")
-    require_range(tokens, 0, model.vocab, model.name, "token id")
+        raise Refused(f"{name}: token ids must be a list of at least one, got shape {tokens.shape}")
+    require_range(tokens, 0, model.vocab, name, "token id")
     if before + tokens.size > model.context:
-        raise Refused(f"{model.name}: the context holds {model.context} tokens, got {before + tokens.size}")
+        raise Refused(f"{name}: the context holds {model.context} tokens, got {before + tokens.size}")
     return tokens.astype(np.int64)
 
 

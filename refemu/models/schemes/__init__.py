@@ -35,8 +35,9 @@ def find(scheme: "str | Scheme") -> Scheme:
     """The configuration of a text, or the configuration itself."""
     if isinstance(scheme, str):
         return parse(scheme)
-    if not dataclasses.is_dataclass(scheme) or not hasattr(scheme, "prepare"):
-        raise RefusedType(f"scheme: a name or a configuration is needed, got {type(scheme).__name__}")
+    config: Any = scheme
+    if not dataclasses.is_dataclass(config) or not hasattr(config, "prepare"):
+        raise RefusedType(f"scheme: a name or a configuration is needed, got {type(config).__name__}")
     return scheme
 
 

@@ -114,7 +114,7 @@ class Fp16:
         return fp16.to_f16(model.tensor(name)).astype(np.float32)
 
     def _prepare_linears(self, model: "Model", progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
-        linears = {}
+        linears: dict[tuple[int, tuple[str, ...]], Any] = {}
         for layer in range(self.model.blocks):
             progress("weights", layer, self.model.blocks)
             for names in GROUPS:

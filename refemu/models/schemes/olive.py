@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from refemu import formats
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, lookup, require_choice
-from refemu.formats.ovp import Ovp
+from refemu.formats.ovp import (
+    OVP_FLINT4,
+    OVP_FLINT4_REPO,
+    OVP_INT4,
+    OVP_INT4_REPO,
+    OVP_INT8,
+    OVP_INT8_REPO,
+    Ovp,
+)
 from refemu.models.backend import Backend
 from refemu.models.runtime import Session
 from refemu.models.schemes.fp16 import Fp16, Fp16Config
@@ -30,6 +37,12 @@ if TYPE_CHECKING:
 
 HEAD = "lm_head"  #: name of the output matrix in `skip` and `eight_bit`
 HEAD_LAYER = -1
+FORMATS = {
+    ("paper", 4): {"int": OVP_INT4, "flint": OVP_FLINT4},
+    ("paper", 8): {"int": OVP_INT8},
+    ("repo", 4): {"int": OVP_INT4_REPO, "flint": OVP_FLINT4_REPO},
+    ("repo", 8): {"int": OVP_INT8_REPO},
+}  #: by preset, bits and normal type
 
 
 @dataclass(frozen=True)
@@ -73,9 +86,8 @@ class OliveConfig:
 
     def formats(self, bits: int) -> tuple[Ovp, ...]:
         """The pair formats that a tensor of `bits` bits chooses from; at 8 bits there is one (D-olive-29)."""
-        kinds = self.types if bits == 4 else ("int",)
-        suffix = "_REPO" if self.preset == "repo" else ""
-        found = [formats.constants()[f"OVP_{kind.upper()}{bits}".replace("FLINT8", "INT8") + suffix] for kind in kinds]
+        ready = FORMATS[self.preset, bits]
+        found = [ready[kind] for kind in (self.types if bits == 4 else ("int",))]
         return tuple(fmt if self.outliers else dataclasses.replace(fmt, outlier=None) for fmt in found)
 
     def prepare(

@@ -126,8 +126,12 @@ class Part:
     def freeze(self, x: np.ndarray) -> None:
         """Search the input's type and scale on `x`, all tokens as one tensor."""
         fmt, found = self.backend.select(x, self.candidates.formats, per="tensor", **self.candidates.options())
-        self.input = Input(fmt, np.float32(np.asarray(found.scale).reshape(())), mean(found.mse))
-        self._rescale = self.input.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
+        self.set_input(Input(fmt, np.float32(np.asarray(found.scale).reshape(())), mean(found.mse)))
+
+    def set_input(self, found: Input) -> None:
+        """Use this type and scale from now on."""
+        self.input = found
+        self._rescale = found.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
 
     def __call__(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """x (tokens, inputs) -> float32 (tokens, outputs): three roundings after the exact sum (D-olive-42)."""
@@ -184,7 +188,7 @@ def mean(values: Any) -> float:
 def pair_values(fmt: Ovp) -> np.ndarray:
     """float32 (2**pair bits, 2): both grid values of every pair word, 0 for the illegal ones."""
     codes = fmt.split(np.arange(1 << 2 * fmt.width))
-    return fmt.decode(codes, flat=False, strict=False).astype(np.float32)
+    return fmt.decode(codes, strict=False).astype(np.float32)
 
 
 @lru_cache(maxsize=8)
