@@ -7,7 +7,6 @@ checked, then it is renamed. Nothing here deletes a file because its sha256 is w
 import contextlib
 import errno
 import importlib.util
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
