@@ -39,8 +39,9 @@ def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
 
     The product is exact in float64; the sum, rounded to odd there, cannot lead the second rounding astray.
     """
-    x, y, z = (require_f32(value, "fma32", name).astype(np.float64) for value, name in ((a, "a"), (b, "b"), (c, "c")))
+    operands = [require_f32(value, "fma32", name) for value, name in ((a, "a"), (b, "b"), (c, "c"))]
     with np.errstate(all="ignore"):
+        x, y, z = (operand.astype(np.float64) for operand in operands)  # a signalling NaN warns here
         product = x * y
         return canonical(round_to_odd(product + z, product, z).astype(np.float32))
 
