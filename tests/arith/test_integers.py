@@ -158,6 +158,12 @@ def test_a_factor_too_large_for_the_prepared_float_is_still_exact():
     assert integers.matmul([[4097], [-(1 << 45)]], right).tolist() == [[4097**2], [-(1 << 45) * 4097]]
 
 
+def test_the_peak_is_exact_for_every_dtype():
+    assert [integers.peak(np.array([low, 1], d)) for low, d in ((-128, np.int8), (LOW, np.int64))] == [128, 1 << 63]
+    assert integers.peak(np.array([0, (1 << 64) - 1], np.uint64)) == (1 << 64) - 1
+    assert integers.peak(np.zeros(0, np.int8)) == 0
+
+
 def test_matmul_knows_that_the_smallest_integer_has_no_negative():
     assert integers.matmul(np.array([[-128]], np.int8), np.array([[-128]], np.int8)).tolist() == [[16384]]
     assert integers.matmul([[1]], np.array([[LOW + 1]])).tolist() == [[LOW + 1]]
@@ -221,6 +227,9 @@ TWO_62 = np.full((2, 1), 1 << 62)
             Refused,
             "total: 8 terms of magnitude up to 1152921504606846976 can leave int64",
             id="total too large",
+        ),
+        pytest.param(
+            lambda: integers.total([LOW]), Refused, "total: 1 terms of magnitude up to 9223", id="total of the least"
         ),
         pytest.param(
             lambda: integers.from_float([0, 1, np.nan]), Refused, r"^from_float: NaN at index \(2,\)$", id="nan"
