@@ -66,7 +66,9 @@ class FlintDecoder(Stepped):
 
     def step(self, code: int) -> State:
         """Decode one code; returns the State after it."""
-        (code,) = self.accept(code)
+        return self._decode(*self.accept(code))
+
+    def _decode(self, code: int) -> State:
         exponent, base_int = decode(code, self.pairs)
         self.state = State("decode", self.state.index + 1, code, exponent, base_int, self.state.decodes + 1)
         return self.state
@@ -75,7 +77,7 @@ class FlintDecoder(Stepped):
         """Yield the State after every code, in C order."""
         (codes,) = admit(self.name, self.ports.inputs, (code,))
         for one in codes.ravel().tolist():
-            yield self.step(one)
+            yield self._decode(one)
 
     def __repr__(self) -> str:
         return f"FlintDecoder(pairs={self.pairs})"

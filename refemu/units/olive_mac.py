@@ -6,6 +6,7 @@ Decision: D-olive-33 (an accumulator that leaves 32 bits).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,10 @@ class OliveMac(Stepped):
 
     def step(self, load: int, acc_in: int, a_exp: int, a_int: int, b_exp: int, b_int: int) -> State:
         """One event; returns the State after it. With `load` no product is made: shift and product show 0."""
-        load, acc_in, a_exp, a_int, b_exp, b_int = inputs = self.accept(load, acc_in, a_exp, a_int, b_exp, b_int)
-        before = self.state
+        return self._event(*self.accept(load, acc_in, a_exp, a_int, b_exp, b_int))
+
+    def _event(self, load: int, acc_in: int, a_exp: int, a_int: int, b_exp: int, b_int: int) -> State:
+        before, inputs = self.state, (load, acc_in, a_exp, a_int, b_exp, b_int)
         if load:
             loaded = *inputs, 0, 0, acc_in, 0, before.macs, before.overflows
             self.state = State("load", before.index + 1, *loaded)
@@ -95,7 +98,7 @@ class OliveMac(Stepped):
         if arrays[0].ndim != 1:
             raise Refused(f"{self.name}: steps takes one sequence of events, got shape {arrays[0].shape}")
         for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self.step(*event)
+            yield self._event(*event)
 
     def __repr__(self) -> str:
         return (f"OliveMac(exponent_bits={self.exponent_bits}, int_bits={self.int_bits}, "
@@ -115,7 +118,7 @@ def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, 
     mac = OliveMac(exponent_bits, int_bits, overflow)
     arrays = admit_events(mac.name, mac.ports.inputs, (load, acc_in, a_exp, a_int, b_exp, b_int))
     shape = arrays[0].shape
-    count = int(np.prod(shape[:-1], dtype=np.int64))
+    count = prod(shape[:-1])
     devices = [array.reshape(count, shape[-1]) for array in arrays]
     states: list[State] = []
     macs = overflows = 0

@@ -1,5 +1,6 @@
 """Compiled twin of olive_mac.run: same arguments, same Result. Read olive_mac.py first. [olive §4.4]"""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, 
     mac = OliveMac(exponent_bits, int_bits, overflow)
     arrays = admit_events(mac.name, mac.ports.inputs, (load, acc_in, a_exp, a_int, b_exp, b_int))
     shape = arrays[0].shape
-    devices = int(np.prod(shape[:-1], dtype=np.int64))
+    devices = prod(shape[:-1])
     inputs = [array.reshape(devices, shape[-1]) for array in arrays]
     outputs: dict[str, Any] = {port.name: np.empty(shape, port.result_dtype) for port in mac.ports.outputs}
     macs, overflows = _run(*inputs, int(mac.overflow is Overflow.SATURATE),

@@ -71,7 +71,9 @@ class OutlierDecoder(Stepped):
 
     def step(self, code: int, bias: int) -> State:
         """Decode one code; returns the State after it."""
-        code, bias = self.accept(code, bias)
+        return self._decode(*self.accept(code, bias))
+
+    def _decode(self, code: int, bias: int) -> State:
         exponent, base_int = decode(code, bias, self.exp_bits, self.man_bits, self.exponent_bits)
         before = self.state
         self.state = State("decode", before.index + 1, code, bias, exponent, base_int, before.decodes + 1)
@@ -81,7 +83,7 @@ class OutlierDecoder(Stepped):
         """Yield the State after every code, in C order; the arguments broadcast."""
         codes, biases = admit(self.name, self.ports.inputs, (code, bias))
         for one in zip(codes.ravel().tolist(), biases.ravel().tolist(), strict=True):
-            yield self.step(*one)
+            yield self._decode(*one)
 
     def __repr__(self) -> str:
         return f"OutlierDecoder(exp_bits={self.exp_bits}, man_bits={self.man_bits}, exponent_bits={self.exponent_bits})"

@@ -64,7 +64,9 @@ class OvpDecoder(Stepped):
 
     def step(self, pair: int, bias: int) -> State:
         """Decode one pair; returns the State after it."""
-        pair, bias = self.accept(pair, bias)
+        return self._decode(*self.accept(pair, bias))
+
+    def _decode(self, pair: int, bias: int) -> State:
         codes = pair & ((1 << self.width) - 1), pair >> self.width  # left in the low half (D-olive-1)
         left, right = self.lane(codes[0], codes[1], bias), self.lane(codes[1], codes[0], bias)
         before, illegal = self.state, self.is_illegal(*codes)
@@ -95,7 +97,7 @@ class OvpDecoder(Stepped):
         """Yield the State after every pair, in C order; the arguments broadcast."""
         words, biases = self.admitted(pairs, bias)
         for one in zip(words.ravel().tolist(), biases.ravel().tolist(), strict=True):
-            yield self.step(*one)
+            yield self._decode(*one)
 
     def admitted(self, pairs: Any, bias: Any) -> list[np.ndarray]:
         """The inputs as arrays of one shape. Refuses also bytes where words of 16 bits are due."""

@@ -5,6 +5,7 @@ as [olive §4.2], are those of the unit.
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from refemu.units.unit import Port
 def random(unit: str, port: Port, shape: tuple[int, ...], seed: int, kind: str = "random") -> np.ndarray:
     """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes)."""
     full = (*shape, port.lanes) if port.lanes > 1 else shape
-    words = prng.words(prng.stream(f"{unit}/{kind}/{port.name}", seed), 0, int(np.prod(full, dtype=np.int64)))
+    words = prng.words(prng.stream(f"{unit}/{kind}/{port.name}", seed), 0, prod(full))
     low_bits = (words >> np.uint64(64 - port.bits)).astype(np.int64)
     return (integers.wrap(low_bits, port.bits, True) if port.signed else low_bits).reshape(full)
 

@@ -1,4 +1,4 @@
-"""Every unit keeps the protocol: descriptor, twin, states, snapshots, refusals, golden cases. New units are found by name."""
+"""Every unit keeps the protocol: descriptor, twin, states, snapshots, refusals, cases. New units join by name."""
 
 import dataclasses
 import importlib
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu import units
@@ -93,7 +93,8 @@ def test_first_row_tells_a_device_from_none(unit: Unit, name: str) -> None:
     """Stimulus not zero; answer neither zero nor what an all-zero stimulus gives."""
     config, block = unit.configs[name], next(blocks(unit, name))
     first = {port: array[:1] for port, array in block.inputs.items()}
-    result, silent = (unit.evaluate(config, inputs, jit=False) for inputs in (first, {p: a * 0 for p, a in first.items()}))
+    zeros = {port: array * 0 for port, array in first.items()}
+    result, silent = (unit.evaluate(config, inputs, jit=False) for inputs in (first, zeros))
     outputs = [port.name for port in unit.ports(config).outputs]
 
     assert any(np.any(array) for array in first.values())

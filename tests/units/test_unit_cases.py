@@ -1,0 +1,38 @@
+"""Seeded port values and columns for golden cases."""
+
+import numpy as np
+
+from refemu.units.unit import Port
+from refemu.units.unit_cases import columns, random, random_inputs, sequences
+from tests.oracles import prng as oracle
+
+
+def test_random_takes_the_top_bits_of_the_words_of_its_own_sequence() -> None:
+    words = oracle.words(oracle.stream("unit/random/x", 7), 0, 6)
+
+    assert random("unit", Port("x", 5), (6,), 7).tolist() == [word >> 59 for word in words]
+    assert random("unit", Port("x", 5, lanes=3), (2,), 7).ravel().tolist() == [word >> 59 for word in words]
+    assert random("unit", Port("x", 4, signed=True), (6,), 7).tolist() == [((word >> 60) ^ 8) - 8 for word in words]
+
+
+def test_random_reaches_the_whole_range() -> None:
+    assert sorted(set(random("unit", Port("x", 4, signed=True), (500,), 0).tolist())) == list(range(-8, 8))
+
+
+def test_sequences_differ_by_unit_port_and_seed() -> None:
+    ports = Port("a", 16), Port("b", 16)
+    first, second = random_inputs("unit", ports, (8,), 0).values()
+
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, random("other", ports[0], (8,), 0))
+    assert not np.array_equal(first, random("unit", ports[0], (8,), 1))
+
+
+def test_columns_stretch_scalars() -> None:
+    assert {k: v.tolist() for k, v in columns(pair=range(2, 4), bias=7).items()} == {"pair": [2, 3], "bias": [7, 7]}
+
+
+def test_sequences_split_events_by_name() -> None:
+    inputs = sequences(("a", "b"), [[(1, 2), (3, 4)], [(5, 6), (7, 8)]])
+
+    assert {k: v.tolist() for k, v in inputs.items()} == {"a": [[1, 3], [5, 7]], "b": [[2, 4], [6, 8]]}
