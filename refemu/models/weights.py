@@ -130,14 +130,20 @@ def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
 
 
 def _reader(library: Any) -> type:
-    """The library's reader, told to cut a plain array: cutting a memory map costs three times the time."""
+    """The library's reader with two changes to how it cuts pieces out of the file.
+
+    It cuts a plain array, because cutting a memory map takes three times as long; and a piece that reaches beyond the
+    end of the file is an error, where the library goes on with what is there, for up to 2**64 elements.
+    """
 
     class Reader(library.GGUFReader):
         data: np.ndarray
 
-        def _get(self, *arguments: Any, **keywords: Any) -> np.ndarray:
+        def _get(self, offset: int, dtype: Any, count: int = 1, *rest: Any, **more: Any) -> np.ndarray:
             self.data = np.asarray(self.data)
-            return super()._get(*arguments, **keywords)
+            if int(offset) + int(count) * np.dtype(dtype).itemsize > self.data.size:
+                raise ValueError(f"{int(count)} elements at byte {int(offset)} reach beyond byte {self.data.size}")
+            return super()._get(offset, dtype, count, *rest, **more)
 
     return Reader
 
@@ -154,7 +160,7 @@ def _readable(path: Path, kind: str, errors: tuple[type[BaseException], ...]) ->
 
 
 def _finite(values: np.ndarray, path: Path, name: str) -> np.ndarray:
-    array = np.ascontiguousarray(values, np.float32)
+    array = np.require(values, np.float32, ["C", "W"])  # a copy where the values lie in the mapped file
     bad = ~np.isfinite(array)
     if bad.any():
         index = first_index(bad)

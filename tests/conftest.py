@@ -1,0 +1,41 @@
+"""What every test shares: hypothesis without chance, the versions under test, the real model."""
+
+import os
+from importlib import metadata
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+LIBRARIES = ("numpy", "numba", "llvmlite", "scipy", "gguf", "safetensors", "tokenizers", "hypothesis")
+LEVELS = ("REFEMU_", "NUMBA_", "NPY_", "OPENBLAS_")  #: of variables that choose between ways to the same bits
+
+# The same examples in every run, and no time limit: a busy machine must not change a verdict.
+settings.register_profile("refemu", derandomize=True, deadline=None, database=None)
+settings.load_profile("refemu")
+
+
+def pytest_report_header() -> list[str]:
+    """Versions, printed at collection: a bit that moved is asked first what moved beside it."""
+    found = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
+    levels = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(LEVELS)]
+    return [f"refemu {_version('refemu')}; {found}", f"set: {' '.join(levels) or 'nothing'}"]
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Any:
+    """SmolLM2-135M with its sha256 checked. Absent weights skip the test, and fail it where CI is set."""
+    from refemu.models import fetch
+    from refemu.models.model import load
+
+    if fetch.path("smollm2-135m") is None:
+        reason = "the weights of smollm2-135m are not here; run: refemu models fetch smollm2-135m"
+        (pytest.fail if os.environ.get("CI", "").lower() not in ("", "0", "false") else pytest.skip)(reason)
+    return load("smollm2-135m")
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"
