@@ -18,16 +18,20 @@ TIES = tuple(str(rule) for rule in (Rounding.HALF_EVEN, Rounding.HALF_AWAY, Roun
 def exact(values: Any, thing: str) -> np.ndarray:
     """`values` without loss: floats as float64, integers as int64 or uint64, same shape.
 
-    Refuses a dtype that is neither an integer one nor float16, float32 or float64, and NaN and infinity with the index.
+    Refuses what `require_real` and `require_finite` refuse.
     """
+    array = require_real(values, thing)
+    if array.dtype.kind == "f":
+        return require_finite(array, thing).astype(np.float64)
+    return array.astype(np.int64 if array.dtype.kind == "i" else np.uint64)
+
+
+def require_real(values: Any, thing: str) -> np.ndarray:
+    """`values` as an array of integers, float16, float32 or float64; refuses every other dtype."""
     array = np.asarray(values)
-    if array.dtype.kind == "i":
-        return array.astype(np.int64)
-    if array.dtype.kind == "u":
-        return array.astype(np.uint64)
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise RefusedType(f"{thing}: values must be integers, float16, float32 or float64, got dtype {array.dtype}")
-    return require_finite(array, thing).astype(np.float64)
+    return array
 
 
 def require_finite(values: np.ndarray, thing: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_c
 from refemu.formats.abfloat import E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
 from refemu.formats.flint import FLINT4, Flint
 from refemu.formats.integer import INT4, INT8, IntFormat
-from refemu.formats.nearest import TIES, exact, magnitude, require_finite
+from refemu.formats.nearest import TIES, exact, magnitude, require_finite, require_real
 from refemu.formats.ovp_tensor import OvpTensor, from_pairs, padded, to_pairs, without
 
 SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
@@ -99,11 +99,11 @@ class Ovp:
         Raises TypeError for another dtype; ValueError for NaN, infinity, a bad scale, a flat odd size.
         """
         x = np.asarray(x)
-        paired = self._paired(x.shape, axis)
+        paired = self.paired(x.shape, axis)
         scale = None if scale is None else require_scale(scale, x.shape, axis)
-        values = exact(x, "Ovp.encode") if scale is None else _quotient(x, scale, axis)
+        values = exact(x, "Ovp.encode") if scale is None else quotient(x, scale, axis).astype(np.float64)
         codes = self._codes(to_pairs(values, paired)).astype(np.uint8)
-        return OvpTensor(self, from_pairs(codes, padded(x.shape, paired), paired), x.shape, paired, scale)
+        return OvpTensor(self, from_pairs(codes, padded(x.shape, paired), paired), x.shape, axis, scale)
 
     def _codes(self, pairs: np.ndarray) -> np.ndarray:
         """[olive Alg. 1] on (..., 2) values, compared as magnitudes and before rounding (D-olive-2, D-olive-6)."""
@@ -134,7 +134,7 @@ class Ovp:
         Raises ValueError for an illegal pair (an identifier beside a reserved code); with `strict=False` it is (0, 0).
         """
         array = require_range(codes, 0, 1 << self.width, "Ovp.decode", "code").astype(np.int64)
-        paired = self._paired(array.shape, axis)
+        paired = self.paired(array.shape, axis)
         if paired is not None and array.shape[paired] % 2:
             raise Refused(f"Ovp.decode: codes come in pairs, got {array.shape[paired]} along axis {axis}")
         pairs = to_pairs(array, paired)
@@ -187,13 +187,13 @@ class Ovp:
 
     def tensor(self, words: Any, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
         """The OvpTensor of values of `shape` whose `pairs()` are `words`; arguments as `encode` has them."""
-        paired = self._paired(shape, axis)
+        paired = self.paired(shape, axis)
         codes = from_pairs(self.split(words), padded(shape, paired), paired)
-        return OvpTensor(self, codes, shape, paired, None if scale is None else require_scale(scale, shape, axis))
+        return OvpTensor(self, codes, shape, axis, None if scale is None else require_scale(scale, shape, axis))
 
     def unpack(self, data: bytes, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
         """The OvpTensor of values of `shape` whose `pack()` is `data`; refuses a wrong length."""
-        count = math.prod(padded(shape, self._paired(shape, axis)))
+        count = math.prod(padded(shape, self.paired(shape, axis)))
         codes = bits.unpack(data, self.width, count).reshape(count // 2, 2)
         return self.tensor(self.join(codes[:, self.low_first]), shape, scale, axis)
 
@@ -212,7 +212,7 @@ class Ovp:
         kind, victim = ("O-V", "V-O")[stored], names[1 - stored]
         return text + f"{kind}, {names[stored]} {self.outlier.describe(int(codes[stored]))}, {victim} victim"
 
-    def _paired(self, shape: tuple[int, ...], axis: int) -> int | None:
+    def paired(self, shape: tuple[int, ...], axis: int) -> int | None:
         """The axis that pairs lie along, None for flat pairs; refuses an axis that `shape` does not have."""
         if not isinstance(axis, int) or isinstance(axis, bool):
             raise RefusedType(f"Ovp: axis must be an int, got {axis!r}")
@@ -237,12 +237,11 @@ def require_scale(scale: Any, shape: tuple[int, ...], axis: int) -> np.ndarray:
     return array
 
 
-def _quotient(x: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
-    """fl32(fl32(x) / scale) as float64 (D-olive-25); beyond float32 it is infinite and saturates."""
-    exact(x, "Ovp.encode")
+def quotient(x: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
+    """fl32(fl32(x) / scale), float32 (D-olive-25); beyond float32 it is infinite. Refuses an x that is not finite."""
     with np.errstate(over="ignore", under="ignore"):
-        narrow = require_finite(x.astype(np.float32), "Ovp.encode")
-        return (narrow / (scale if scale.ndim == 0 else np.expand_dims(scale, axis))).astype(np.float64)
+        narrow = require_finite(require_real(x, "Ovp.encode").astype(np.float32), "Ovp.encode")
+        return narrow / (scale if scale.ndim == 0 else np.expand_dims(scale, axis))
 
 
 OVP_INT4 = Ovp(INT4, E2M1_BIAS2)  #: T = 9.5 [olive §3.1-§3.3]

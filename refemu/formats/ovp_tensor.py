@@ -59,7 +59,7 @@ class OvpTensor:
     format: "Ovp"
     code: np.ndarray  #: uint8, one code per element, padded shape
     shape: tuple[int, ...]  #: of the values
-    axis: int | None  #: along which elements are paired; None for flat pairs
+    axis: int  #: along which elements are paired and share a scale; flat pairs run across it
     scale: np.ndarray | None = None  #: float32, of one shape with the values without `axis`, or a scalar; None = 1
 
     def __post_init__(self) -> None:
@@ -76,14 +76,14 @@ class OvpTensor:
 
     def decode(self) -> np.ndarray:
         """Values in grid units, int64 in the shape of the values; victims are 0, the padding is dropped."""
-        grid = self.format.decode(self.code, -1 if self.axis is None else self.axis)
+        grid = self.format.decode(self.code, self.axis)
         return grid[tuple(slice(n) for n in self.shape)]
 
     def dequantize(self) -> np.ndarray:
         """fl32(grid x scale), float32 in the shape of the values: one rounding of the exact product."""
         if self.scale is None:
             return self.decode().astype(np.float32)
-        scale = self.scale if self.scale.ndim == 0 or self.axis is None else np.expand_dims(self.scale, self.axis)
+        scale = self.scale if self.scale.ndim == 0 else np.expand_dims(self.scale, self.axis)
         return (self.decode() * scale.astype(np.float64)).astype(np.float32)
 
     def pairs(self) -> np.ndarray:
@@ -92,11 +92,12 @@ class OvpTensor:
         The paired axis stands last; flat pairs have shape (size / 2,). The left element is in the low half unless the
         format says `left="high"` (D-olive-1).
         """
-        return self.format.join(to_pairs(self.code, self.axis))
+        return self.format.join(to_pairs(self.code, self.format.paired(self.shape, self.axis)))
 
     def pack(self) -> bytes:
         """The memory layout: pairs in C order (paired axis last), the lower half of each word first (D-olive-1)."""
-        return bits.pack(to_pairs(self.code, self.axis)[..., self.format.low_first], self.format.width)
+        pairs = to_pairs(self.code, self.format.paired(self.shape, self.axis))
+        return bits.pack(pairs[..., self.format.low_first], self.format.width)
 
     def storage_bits(self, metadata: bool = True) -> int:
         """Bits of the codes, padding included; with `metadata` also 32 per scale, 1 type bit and 4 bias bits."""
