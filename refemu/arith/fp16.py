@@ -16,7 +16,7 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_c
 from refemu.arith.rounding import Rounding
 
 MAX = 65_504.0  #: the largest finite value
-MIN_NORMAL = 2.0**-14  #: the smallest value that is not subnormal
+MIN_NORMAL = 1 / (1 << 14)  #: the smallest value that is not subnormal
 OVERFLOW = 65_520.0  #: from here on a magnitude rounds to infinity: halfway from MAX to 2**16
 NAN_BITS = 0x7E00  #: the one NaN (D-arith-1)
 

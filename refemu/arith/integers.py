@@ -124,6 +124,9 @@ def peak(x: np.ndarray) -> int:
     return max(-int(x.min()), int(x.max())) if x.size else 0
 
 
+_END = float(1 << 63)  # the first magnitude outside int64
+
+
 def from_float(x: ArrayLike) -> np.ndarray:
     """Floats of any shape that hold integers, as int64. The only float-to-integer cast of the package.
 
@@ -135,7 +138,7 @@ def from_float(x: ArrayLike) -> np.ndarray:
         raise RefusedType(f"from_float: floats are needed, got dtype {array.dtype}")
     if array.dtype == np.float16:
         array = array.astype(np.float32)  # fp16 cannot hold the bound below
-    bad = ~((np.abs(array) < 2.0**63) & (np.trunc(array) == array))
+    bad = ~((np.abs(array) < _END) & (np.trunc(array) == array))
     if bad.any():
         index = first_index(bad)
         raise Refused(f"from_float: {_describe(float(array[index]))}{at(index)}")
@@ -147,7 +150,7 @@ def _describe(value: float) -> str:
         return "NaN"
     if abs(value) == float("inf"):
         return "infinity" if value > 0 else "-infinity"
-    return f"{value!r} is outside int64" if abs(value) >= 2.0**63 else f"{value!r} is not an integer"
+    return f"{value!r} is outside int64" if abs(value) >= _END else f"{value!r} is not an integer"
 
 
 class Right:
@@ -187,7 +190,7 @@ def matmul(a: ArrayLike, b: ArrayLike | Right) -> np.ndarray:
     if bound >= 1 << 63:
         raise Refused(f"matmul: a sum can reach {bound}, which is outside int64")
     dtype = max(_exact_dtype(bound), right.values.dtype, key=_WIDENING.index)
-    product = np.matmul(left.astype(dtype), right.values.astype(dtype, copy=False))
+    product = left.astype(dtype) @ right.values.astype(dtype, copy=False)
     return product.astype(np.int64, copy=False)
 
 
@@ -200,12 +203,6 @@ def _exact_dtype(bound: int) -> np.dtype:
 
 
 def _column_sum(b: np.ndarray) -> int:
-    """max over columns of the sum of magnitudes of (K, N) integers, exact."""
-    if peak(b) * max(b.shape[0], 1) >= 1 << 63:
-        return peak(b) * b.shape[0]  # a bound of the bound: refused or not, nothing can overflow unnoticed
-    if not b.size:
-        return 0
-    # The positive and the negative parts apart need no wider copy of b, and no |INT_MIN|.
-    up = np.sum(b, axis=0, dtype=np.int64, where=b > 0)
-    down = np.sum(b, axis=0, dtype=np.int64, where=b < 0)
-    return int((up - down).max())
+    """max over columns of the sum of magnitudes of (K, N) integers; where that could leave int64, a bound of it."""
+    bound = peak(b) * b.shape[0]
+    return bound if bound >= 1 << 63 else peak(total(np.abs(b.astype(np.int64)), 0))

@@ -50,8 +50,8 @@ def _check_casts() -> None:
     """Eight casts to fp16: ties both ways, subnormals, both sides of the overflow."""
     from refemu.arith import fp16  # here, since fp16 calls this module
 
-    low = [1 + 2.0**-11, 1 + 3 * 2.0**-11, 2.0**-25, 3 * 2.0**-25, 2.0**-14 - 2.0**-25]
-    inputs = np.array([*low, 65_519.99, 65_520.0, -65_520.0])
+    ties = np.ldexp(np.array([2049.0, 2051.0, 1.0, 3.0, 2047.0]), [-11, -11, -25, -25, -25])
+    inputs = np.array([*ties, 65_519.99, 65_520.0, -65_520.0])
     want = [0x3C00, 0x3C02, 0x0000, 0x0002, 0x0400, 0x7BFF, 0x7C00, 0xFC00]
     for dtype in (np.float32, np.float64):
         got = fp16.narrow(inputs.astype(dtype)).view(np.uint16).tolist()
