@@ -83,7 +83,7 @@ def sha256() -> str:
 
 def _bell(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Bell-shaped integers in [-512, 511], standard deviation 148."""
-    words = prng.words(prng.stream(f"tiny/{name}", SEED), 0, int(np.prod(shape)))
+    words = prng.words(prng.stream(f"tiny/{name}", SEED), 0, _count(shape))
     return (prng.bell(words) >> 8).reshape(shape)
 
 
@@ -92,10 +92,14 @@ def _tail(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
     Of 4,096 pairs 52 have one outlier (3 bits), 3 have two, and 1 has a far one (5 bits).
     """
-    pairs = prng.below(prng.words(prng.stream(f"tiny/{name}/tail", SEED), 0, int(np.prod(shape)) // 2), 4096)
+    pairs = prng.below(prng.words(prng.stream(f"tiny/{name}/tail", SEED), 0, _count(shape) // 2), 4096)
     left = np.where((pairs < 26) | (pairs >= 52) & (pairs < 55), 3, 0)
     right = np.where((pairs >= 26) & (pairs < 55), 3, 0)
     return np.stack([np.where(pairs == 55, 5, left), right], axis=-1).reshape(shape)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    return shape[0] * (shape[1] if len(shape) == 2 else 1)
 
 
 def _one(name: str) -> int:
