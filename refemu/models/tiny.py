@@ -4,7 +4,7 @@ It reads bytes and has learned nothing; its logits are for comparing bits, not f
 integer times a power of two, made of random words by integer operations, and an fp16 value: the same everywhere.
 
 What real decoders show is planted (seen in SmolLM2-135M):
-- heavy tails: about 0.7 % of a weight matrix lies beyond 3 sigma, and outliers have outlier neighbours more often than
+- heavy tails: about 0.5 % of a weight matrix lies beyond 3 sigma, and outliers have outlier neighbours more often than
   chance would give them;
 - a massive activation: tokens ` `, newline and `.` carry a mark in channel `MASSIVE`; block 0 turns it into a residual
   of some 23,000 through two neighbouring feed-forward channels, and the last block takes most of it back;
