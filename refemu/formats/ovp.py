@@ -103,7 +103,7 @@ class Ovp:
         scale = None if scale is None else require_scale(scale, x.shape, axis)
         values = exact(x, "Ovp.encode") if scale is None else quotient(x, scale, axis).astype(np.float64)
         codes = self._codes(to_pairs(values, paired)).astype(np.uint8)
-        return OvpTensor(self, from_pairs(codes, padded(x.shape, paired), paired), x.shape, axis, scale)
+        return OvpTensor(self, from_pairs(codes, padded(x.shape, paired), paired), x.shape, axis % x.ndim, scale)
 
     def _codes(self, pairs: np.ndarray) -> np.ndarray:
         """[olive Alg. 1] on (..., 2) values, compared as magnitudes and before rounding (D-olive-2, D-olive-6)."""
@@ -189,7 +189,8 @@ class Ovp:
         """The OvpTensor of values of `shape` whose `pairs()` are `words`; arguments as `encode` has them."""
         paired = self.paired(shape, axis)
         codes = from_pairs(self.split(words), padded(shape, paired), paired)
-        return OvpTensor(self, codes, shape, axis, None if scale is None else require_scale(scale, shape, axis))
+        scale = None if scale is None else require_scale(scale, shape, axis)
+        return OvpTensor(self, codes, tuple(shape), axis % len(shape), scale)
 
     def unpack(self, data: bytes, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
         """The OvpTensor of values of `shape` whose `pack()` is `data`; refuses a wrong length."""

@@ -1,0 +1,113 @@
+"""Compiled twin of `Ovp.encode` and `Ovp.decode`: same arguments after the format, equal results. Read ovp.py first.
+
+Paper: [olive Alg. 1, Alg. 2, §4.2]. `encode_pairs` and `decode_pairs` go between values and packed words without a code
+per element between. A format without a kernel, and values that float32 does not hold, take the readable definition.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from refemu.arith.bits import code_dtype
+from refemu.arith.checks import Refused, require_range
+from refemu.formats import ovp_kernels_jit as kernels
+from refemu.formats.integer import IntFormat
+from refemu.formats.nearest import require_real
+from refemu.formats.ovp import Ovp, quotient, require_scale
+from refemu.formats.ovp_tensor import OvpTensor, from_pairs, to_pairs
+
+INFINITY = 0x7F800000  # float32 pattern
+
+
+def encode(fmt: Ovp, x: Any, scale: Any = None, axis: int = -1) -> OvpTensor:
+    """`fmt.encode(x, scale, axis)`."""
+    return fmt.tensor(encode_pairs(fmt, x, scale, axis), np.shape(x), scale, axis)
+
+
+def encode_pairs(fmt: Ovp, x: Any, scale: Any = None, axis: int = -1) -> np.ndarray:
+    """`fmt.encode(x, scale, axis).pairs()`: packed words, uint8 or uint16, shape (..., padded / 2)."""
+    x = require_real(x, "Ovp.encode")
+    paired, plan = fmt.paired(x.shape, axis), kernels.plan(fmt)
+    values = _narrow(x) if scale is None else quotient(x, require_scale(scale, x.shape, axis), axis)
+    if values is None or plan is None:
+        return fmt.encode(x, scale, axis).pairs()
+    pairs = np.ascontiguousarray(to_pairs(values, paired))
+    words = np.empty(pairs.shape[:-1], code_dtype(2 * fmt.width))
+    run = kernels.encode_integer if isinstance(fmt.normal, IntFormat) else kernels.encode_flint4
+    largest = run(pairs.reshape(-1).view(np.int32), words.reshape(-1), plan, kernels.special(fmt))
+    if scale is None and largest >= INFINITY:
+        fmt.encode(x, scale, axis)  # refuses it
+    return words
+
+
+def _narrow(x: np.ndarray) -> np.ndarray | None:
+    """x as float32 where that is exact, else None."""
+    if x.dtype.kind != "f":
+        small = x.size == 0 or (int(x.min()) >= -(1 << 24) and int(x.max()) <= 1 << 24)
+        return x.astype(np.float32) if small else None
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = x.astype(np.float32, copy=False)
+    return narrow if x.itemsize <= 4 or np.array_equal(narrow, x) else None
+
+
+def decode(fmt: Ovp, codes: Any, axis: int = -1, *, strict: bool = True) -> np.ndarray:
+    """`fmt.decode(codes, axis, strict=strict)`."""
+    array = require_range(codes, 0, 1 << fmt.width, "Ovp.decode", "code")
+    paired = fmt.paired(array.shape, axis)
+    if paired is not None and array.shape[paired] % 2:
+        return fmt.decode(array, axis)  # refuses it
+    words = fmt.join(to_pairs(array, paired))
+    return from_pairs(decode_pairs(fmt, words, np.int64, strict=strict), array.shape, paired)
+
+
+def decode_pairs(fmt: Ovp, words: Any, dtype: DTypeLike | None = None, *, strict: bool = True) -> np.ndarray:
+    """Grid values of pair words, left first, shape (..., 2 * pairs): `fmt.decode(fmt.split(words))` laid side by side.
+
+    words: as `encode_pairs` returns them, at least one axis. dtype: of the result, any that holds every value of the
+    format; by default the narrowest of int8, int16, int32. Raises ValueError for an illegal pair if `strict`.
+    """
+    array = np.ascontiguousarray(_require_words(fmt, words))
+    values = np.dtype(_narrowest(fmt) if dtype is None else dtype)
+    table, illegal = _table(fmt, values)
+    out = np.empty((*array.shape[:-1], 2 * array.shape[-1]), _narrowest(fmt))
+    pair = np.dtype(f"u{2 * out.itemsize}")
+    met = int(kernels.decode(array.reshape(-1), table, out.reshape(-1).view(pair)))
+    flagged = met >> 8 * pair.itemsize if out.itemsize < 4 else kernels.any_marked(array.reshape(-1), illegal)
+    if strict and flagged:
+        fmt.decode(fmt.split(array))  # refuses it
+    return out.astype(values, copy=False)
+
+
+def _require_words(fmt: Ovp, words: Any) -> np.ndarray:
+    """Pair words with at least one axis, each in [0, 2**(2 * width)): the dtype alone may say so."""
+    array = np.asarray(words)
+    if array.ndim == 0:
+        raise Refused(f"{fmt.name}: pair words need at least one axis, got a scalar")
+    if array.dtype == code_dtype(2 * fmt.width) and 8 * array.itemsize == 2 * fmt.width:
+        return array
+    return require_range(array, 0, 1 << 2 * fmt.width, str(fmt), "pair")
+
+
+@functools.cache
+def _table(fmt: Ovp, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Both values of every pair word in one unsigned element, and whether the word is illegal.
+
+    Where 64 bits have room, the element is twice as wide as the pair and its upper half flags an illegal one.
+    Refuses a dtype that does not hold every value.
+    """
+    pairs = fmt.split(np.arange(1 << 2 * fmt.width))
+    values, illegal = fmt.decode(pairs, strict=False), fmt.illegal(pairs)
+    if not np.array_equal(values.astype(dtype), values):
+        raise Refused(f"{fmt.name}: {dtype} does not hold every value, the largest is {np.abs(values).max()}")
+    size = 2 * _narrowest(fmt).itemsize
+    table = np.ascontiguousarray(values.astype(_narrowest(fmt))).view(f"u{size}")[:, 0]
+    if size < 8:
+        table = (table | illegal.astype(np.uint64) << np.uint64(8 * size)).astype(f"u{2 * size}")
+    return table, illegal
+
+
+def _narrowest(fmt: Ovp) -> np.dtype:
+    largest = int(fmt.outlier.magnitudes()[-1]) if fmt.outlier else fmt.normal.largest
+    return np.dtype(np.int8 if largest < 1 << 7 else np.int16 if largest < 1 << 15 else np.int32)

@@ -1,0 +1,71 @@
+"""Compiled twin of ovp_search: same arguments, equal results, and threads. Read ovp_search.py first.
+
+Paper: [olive §3.4]. The kernels take all candidates of a row side by side, so each sum keeps its order (D-olive-28).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.float_jit import total64
+from refemu.formats import ovp_kernels_jit as kernels
+from refemu.formats import ovp_search
+from refemu.formats.integer import IntFormat
+from refemu.formats.ovp import Ovp
+from refemu.formats.ovp_search import Problem, Search, choose, prepare, range_of
+
+WORK = 1 << 24  # element-candidates per task: some 10 ms
+LANES = 16  # candidates side by side in one register; rows of fewer candidates are shared out by these
+
+Progress = Callable[[int, int], None]  #: called with what is done and what there is, in element-candidates
+
+
+def search(x: Any, fmt: Ovp, per: str = "row", base: str = "sigma", low: int = 75, high: int = 250, step: int = 2, *,
+           threads: int = 1, progress: Progress | None = None) -> Search:
+    """`ovp_search.search`; `threads` share out rows and candidates, and the result does not depend on them."""
+    plan = kernels.plan(fmt)
+    if plan is None:
+        return ovp_search.search(x, fmt, per, base, low, high, step)
+    problem = prepare(x, fmt, per, base, range_of(low, high, step), total64)
+    return problem.best(_errors(problem, plan, threads, progress))
+
+
+def select(x: Any, formats: Sequence[Ovp], per: str = "row", base: str = "sigma", low: int = 75, high: int = 250,
+           step: int = 2, *, threads: int = 1, progress: Progress | None = None) -> tuple[Ovp, Search]:
+    """`ovp_search.select`; `progress` starts again with each format."""
+    return choose([(fmt, search(x, fmt, per, base, low, high, step, threads=threads, progress=progress))
+                   for fmt in formats])
+
+
+def _errors(problem: Problem, plan: kernels.Plan, threads: int, progress: Progress | None) -> np.ndarray:
+    """(R, C) float64 squared errors of every row and candidate."""
+    run = kernels.errors_integer if isinstance(problem.format.normal, IntFormat) else kernels.errors_flint4
+    special = kernels.special(problem.format)
+    errors = np.zeros(problem.scales.shape, np.float64)
+
+    def task(part: tuple[slice, slice]) -> int:
+        rows, scales = problem.rows[part[0]], np.ascontiguousarray(problem.scales[part])
+        found = np.zeros(scales.shape, np.float64)
+        run(rows, scales, found, plan, special)
+        errors[part] = found
+        return rows.shape[1] * scales.size
+
+    done, whole = 0, problem.rows.shape[1] * problem.scales.size
+    with ThreadPoolExecutor(threads) as pool:
+        for size in pool.map(task, _parts(problem, threads)):
+            done += size
+            if progress is not None:
+                progress(done, whole)
+    return errors
+
+
+def _parts(problem: Problem, threads: int) -> Iterator[tuple[slice, slice]]:
+    """Rows in portions; where there are fewer rows than threads, candidates in portions too."""
+    count, candidates = problem.scales.shape
+    rows = max(1, WORK // (problem.rows.shape[1] * candidates))
+    lanes = LANES if count < threads else candidates
+    for row in range(0, count, rows):
+        for lane in range(0, candidates, lanes):
+            yield slice(row, row + rows), slice(lane, lane + lanes)
