@@ -182,8 +182,16 @@ def test_device_and_config_evaluate_back(unit: Unit, name: str) -> None:
 
 def values(port: Port) -> st.SearchStrategy[Any]:
     low, high = port.limits
-    lane = st.one_of(st.sampled_from([low, high, 0, high >> 1, (high >> 1) + 1]), st.integers(low, high))
+    if port.kind == "f32":  # patterns of finite values, most of them where formats decide something
+        finite = st.floats(-300, 300, width=32) | st.floats(width=32, allow_nan=False, allow_infinity=False)
+        lane = finite.map(lambda x: int(np.float32(x).view(np.uint32)))
+    else:
+        lane = integers(low, high)
     return lane if port.lanes == 1 else st.lists(lane, min_size=port.lanes, max_size=port.lanes)
+
+
+def integers(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.one_of(st.sampled_from([low, high, 0, high >> 1, (high >> 1) + 1]), st.integers(low, high))
 
 
 def drawn(data: st.DataObject, unit: Unit, config: Config, most: int = 6) -> dict[str, np.ndarray]:

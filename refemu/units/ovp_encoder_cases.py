@@ -1,0 +1,85 @@
+"""Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in ovp_encoder.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import prng
+from refemu.formats import Element, Ovp
+from refemu.units.unit import Cases, Config
+
+#: normal type -> (values, why)
+PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
+    "int4": (([(48, 0), (0, 48)], "[olive §4.2] 48 is 0101 at bias 2, at either side of its victim"),
+             ([(17.6, 1), (2, -98), (30.7, 3)], "[olive Fig. 1b] 17.6, -98 and 30.7 and the neighbours they prune"),
+             ([(5, -3)], "two normal values")),
+    "flint4": (([(24, 3)], "[olive §3.3] the smallest outlier beside flint4"),
+               ([(-0.3, 16)], "[olive Tbl. 3] the largest normal value, beside one that rounds to 0 without a sign")),
+    "int8": (([(1 << 15, 1), (1, -(1 << 15))], "[olive §4.5] 2**15, the clip, at either side"),
+             ([(127, -127)], "[olive Tbl. 3] the largest normal values")),
+}
+
+
+def cases(fmt: Ovp, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one pair format."""
+    if kind == "paper" and not fmt.far:  # the examples are those of the paper's formats
+        for values, why in PAPER[fmt.normal.name]:
+            yield _cases(kind, why, values)
+    if kind == "edge":
+        yield from _edge(fmt)
+    if kind == "random":
+        yield from _random(fmt, seed)
+
+
+def _edge(fmt: Ovp) -> Iterator[Cases]:
+    values = boundaries(fmt)
+    yield _cases("edge", "every value, midpoint, threshold and end, and its float32 neighbours, beside a normal value",
+                 [(value, 1) for value in values])
+    yield _cases("edge", "the same at the right", [(-1, value) for value in values])
+    big, bigger = np.float32(fmt.boundary) * 2, np.float32(fmt.boundary) * 3
+    yield _cases("edge", "two outliers: left larger, right larger, equal, opposite, equal after rounding only",
+                 [(bigger, big), (big, bigger), (big, big), (big, -big), (-big, big), (-bigger, -big),
+                  (big, np.nextafter(big, bigger)), (np.nextafter(big, bigger), big)], "D-olive-5")
+    float32 = np.finfo(np.float32)
+    yield _cases("edge", "zeros, negatives that round to 0, subnormals, the largest float32",
+                 [(1, -0.0), (-0.3, -0.49), (float32.smallest_subnormal, -float32.smallest_subnormal),
+                  (float32.max, -float32.max), (0, 0)], "D-olive-17")
+
+
+def boundaries(fmt: Ovp) -> list[np.float32]:
+    """Everything at which an answer changes, each with both neighbours and either sign, ascending by magnitude."""
+    points = [*_points(fmt.normal, fmt.normal.largest), fmt.normal.largest]
+    if fmt.outlier:
+        points += [*_points(fmt.outlier, fmt.outlier.largest), fmt.outlier.smallest, fmt.outlier.largest, fmt.boundary]
+    points += [fmt.far] if fmt.far else []
+    exact = np.unique(np.array(points, np.float32))
+    near = [np.nextafter(exact, np.float32(end)) for end in (-np.inf, np.inf)]
+    return [sign * value for value in np.unique(np.concatenate([exact, *near])) for sign in (1, -1)]
+
+
+def _points(fmt: Element, largest: int) -> list[float]:
+    """Magnitudes up to `largest`, 0 included, and the midpoints between them."""
+    magnitudes = np.unique(np.abs(fmt.decode(fmt.codes())))
+    magnitudes = magnitudes[magnitudes <= largest]
+    return [*magnitudes.tolist(), *((magnitudes[:-1] + magnitudes[1:]) / 2).tolist()]
+
+
+def _random(fmt: Ovp, seed: int) -> Iterator[Cases]:
+    words = prng.words(prng.stream("ovp_encoder/random/value", seed), 0, 2 * 512).reshape(512, 2)
+    grid = prng.bell(words).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
+    yield _cases("random", "bell-shaped, a standard deviation of a third of the largest normal value",
+                 grid * np.float32(fmt.normal.largest))
+    yield _cases("random", "bell-shaped, most pairs hold outliers", grid * np.float32(4 * fmt.boundary))
+
+
+def _cases(kind: str, why: str, values: Any, decision: str = "") -> Cases:
+    return Cases(kind, why, {"value": np.ascontiguousarray(values, np.float32).view(np.uint32)}, decision)
+
+
+def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    return {"OUTLIER": result.kind != 0, "SATURATES": result.saturated, "RAISED": result.raised}

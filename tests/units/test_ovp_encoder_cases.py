@@ -1,0 +1,47 @@
+"""What the golden cases of the pair encoder must hold."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import formats
+from refemu.units.ovp_encoder import UNIT
+from refemu.units.ovp_encoder_cases import boundaries
+
+
+@pytest.mark.parametrize("name", UNIT.configs)
+def test_edges_reach_every_code(name: str) -> None:
+    """Every pair of a legal outlier code and an identifier, and every normal code."""
+    config = UNIT.configs[name]
+    fmt: Any = formats.find(config["fmt"])
+    words = np.concatenate([UNIT.evaluate(config, block.inputs).pair for block in UNIT.cases(config, "edge", 0)])
+    codes = fmt.split(words)
+    outliers = fmt.outlier.codes()
+    legal = {int(code) for code in outliers if abs(int(fmt.outlier.decode(code))) <= fmt.outlier.largest}
+
+    for lane in (0, 1):
+        stored = codes[codes[:, 1 - lane] == fmt.normal.identifier, lane]
+        assert {int(code) for code in stored} == legal
+        assert {int(code) for code in codes[(codes != fmt.normal.identifier).all(axis=1), lane]} == {
+            int(code) for code in fmt.normal.codes()}
+
+
+def test_boundaries_hold_each_midpoint_with_both_neighbours() -> None:
+    """D-olive-3 and both ends: T = 9.5, N = 7, M1 = 12, Mx = 96, a midpoint 14, for int4."""
+    found = {float(value) for value in boundaries(formats.OVP_INT4)}
+
+    for point in (0.5, 7, 9.5, 12, 14, 96):
+        for end in (-np.inf, np.inf):
+            near = float(np.nextafter(np.float32(point), np.float32(end)))
+            assert {point, -point, near, -near} <= found
+
+
+def test_flags_follow_the_result() -> None:
+    config = UNIT.configs["int4"]
+    inputs = {"value": np.array([(1, 2), (48, 1), (200, 1), (10, 1)], np.float32).view(np.uint32)}
+    marks = UNIT.mark(config, inputs, UNIT.evaluate(config, inputs)) if UNIT.mark else {}
+
+    assert {flag: mark.tolist() for flag, mark in marks.items()} == {
+        "OUTLIER": [False, True, True, True], "SATURATES": [False, False, True, False],
+        "RAISED": [False, False, False, True]}
