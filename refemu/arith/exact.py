@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from refemu.arith import fp16, integers
-from refemu.arith.sums import reduce
 from refemu.arith.orders import Sequential
+from refemu.arith.sums import reduce
 
 UNIT = -48  #: exponent of the unit of a sum
 
@@ -60,3 +60,13 @@ def _to_odd(n: int) -> float:
     kept = magnitude >> dropped
     kept |= int(kept << dropped != magnitude)
     return float(np.ldexp(float(kept if n >= 0 else -kept), dropped + UNIT))
+
+
+def round_limbs(limbs: np.ndarray) -> np.ndarray:
+    """int64 limbs (3, ...) of 32 bits, lowest first, the highest signed, times 2**-48 as float64 rounded to odd."""
+    upper = (limbs[2] << 32) + limbs[1]  # a sum of fewer than 2**15 products of 80 bits leaves it below 2**63
+    whole = np.abs(upper) < 1 << 30
+    number = np.where(whole, (upper << 32) + limbs[0], upper | (limbs[0] != 0))
+    wide = np.abs(number) >= 1 << 52
+    number = np.where(wide, (number >> 11) | ((number & 2047) != 0), number)
+    return np.ldexp(number.astype(np.float64), np.where(whole, UNIT, UNIT + 32) + np.where(wide, 11, 0))

@@ -145,18 +145,19 @@ def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndar
 
     ss = sum of x*x in `order`; v = ss / K; v = v + eps; g = rsqrt32(v); y = (x * g) * gamma, every step float32.
     """
-    value, gain = require_f32(x, "rmsnorm"), _vector(gamma, x, "rmsnorm", "gamma")
+    value, gain = norm_operands(x, gamma, "rmsnorm")
     with np.errstate(all="ignore"):
         return canonical((value * _inverse_rms(value, eps, order)) * gain)
 
 
 def layernorm(x: ArrayLike, gamma: ArrayLike, beta: ArrayLike, eps: float, order: Order) -> np.ndarray:
     """Layer norm of the last axis: mean = sum / K, d = x - mean, then `rmsnorm` on d, then + beta. Returns float32."""
-    value, gain = require_f32(x, "layernorm"), _vector(gamma, x, "layernorm", "gamma")
+    value, gain = norm_operands(x, gamma, "layernorm")
+    _, offset = norm_operands(x, beta, "layernorm", "beta")
     with np.errstate(all="ignore"):
         mean = total32(value, order=order) / np.float32(value.shape[-1])
         d = value - mean[..., None]
-        return canonical((d * _inverse_rms(d, eps, order)) * gain + _vector(beta, x, "layernorm", "beta"))
+        return canonical((d * _inverse_rms(d, eps, order)) * gain + offset)
 
 
 def _inverse_rms(x: np.ndarray, eps: float, order: Order) -> np.ndarray:
@@ -164,12 +165,12 @@ def _inverse_rms(x: np.ndarray, eps: float, order: Order) -> np.ndarray:
     return rsqrt32(mean + np.float32(eps))[..., None]
 
 
-def _vector(values: ArrayLike, x: ArrayLike, thing: str, name: str) -> np.ndarray:
-    """`values` float32, one for each element of the last axis of `x`."""
-    array, size = require_f32(values, thing, name), np.shape(x)[-1:]
-    if not size or size == (0,) or array.shape != size:
-        raise RefusedType(f"{thing}: {name} of shape {array.shape} does not fit x of shape {np.shape(x)}")
-    return array
+def norm_operands(x: ArrayLike, vector: ArrayLike, thing: str, name: str = "gamma") -> tuple[np.ndarray, np.ndarray]:
+    """`x` (..., K), K >= 1, and `vector` (K,), both float32."""
+    value, array = require_f32(x, thing), require_f32(vector, thing, name)
+    if value.ndim < 1 or not value.shape[-1] or array.shape != value.shape[-1:]:
+        raise RefusedType(f"{thing}: {name} of shape {array.shape} does not fit x of shape {value.shape}")
+    return value, array
 
 
 def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> np.ndarray:

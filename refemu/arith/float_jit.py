@@ -1,0 +1,839 @@
+"""Compiled twins of `dot`, `sums`, `fp32` and of fp16 rounding: same names, same arguments, same bits.
+
+The only file with kernels that round to fp16, fuse or sum floats. Read the readable forms first. Kernels vectorise over
+outputs, never over the terms of a sum; every operation is typed, and they read names of this file only. Threads share
+out independent outputs, so no bit depends on their number.
+"""
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import ArrayLike
+
+from refemu.arith import dot as readable
+from refemu.arith import exact, fp16, fp32, integers, selftest
+from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.integers import Overflow
+from refemu.arith.jit import ROUND16, jit_is_off, kernel
+from refemu.arith.operands import Request, require_attention, require_grouped, require_matrices, require_roundings
+from refemu.arith.orders import Order, Sequential, lower, require_order
+from refemu.arith.panels import Panels, panels
+from refemu.arith.sums import require_terms
+
+U = np.uint32
+U64 = np.uint64
+FP32, FP32_FMA, FP16, FP16_FMA = range(4)  # accumulators
+ZERO, START, PRODUCT, STEP, ADD = range(5)  # operations of `orders.lower`
+CODES = {"fp32": FP32, "fp32_fma": FP32_FMA, "fp16": FP16, "fp16_fma": FP16_FMA}
+DEPTH = 64  # terms of a block: with the panel's width, what a second-level cache holds
+ROWS = 64  # rows of outputs in flight
+STRIP = 256  # outputs that an order's program works on at once
+TWO_112 = np.float32(float.fromhex("0x1p112"))
+EXP_LOW, EXP_HIGH = np.float64(-110), np.float64(90)
+EXP_INV, EXP_HI, EXP_LO = np.float64(fp32.INV), np.float64(fp32.HI), np.float64(fp32.LO)
+EXP_SHIFT, EXP_SHIFT_BITS = np.float64(fp32.SHIFT), np.int64(0x4338000000000000)
+C2, C3, C4, C5 = np.float64(0.5), np.float64(fp32.C3), np.float64(fp32.C4), np.float64(fp32.C5)
+ONE = np.float32(1)
+
+# Scalars ---------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _round16_portable(x):
+    """float32 rounded to fp16, by adding 1.5 * 2**(E + 13), whose ulp is the quantum, and taking it away again."""
+    u = np.float32(x).view(np.uint32)
+    m = U(u & U(0x7FFFFFFF))
+    e = max(U(m & U(0x7F800000)), U(0x38800000))  # exponent field, at least that of 2**-14
+    big = U(e + U(0x06C00000)).view(np.float32)
+    r = np.float32(np.float32(U(m).view(np.float32) + big) - big).view(np.uint32)
+    over = U(U(0) - U(U(m - U(0x477FF000)) <= U(0x38001000)))  # 65520 to infinity; wraps on purpose
+    r = U(U(r & U(~over)) | U(U(0x7F800000) & over))
+    return U(r | U(u & U(0x80000000))).view(np.float32)
+
+
+@kernel
+def _round16_of_f64(x):
+    """float64 rounded once to fp16: `_round16_portable` with 1.5 * 2**(E + 42)."""
+    u = np.float64(x).view(np.uint64)
+    m = U64(u & U64(0x7FFFFFFFFFFFFFFF))
+    e = max(U64(m & U64(0x7FF0000000000000)), U64(0x3F10000000000000))
+    big = U64(e + U64(0x02A8000000000000)).view(np.float64)
+    r = np.float64(np.float64(U64(m).view(np.float64) + big) - big).view(np.uint64)
+    over = U64(U64(0) - U64(U64(m - U64(0x40EFFE0000000000)) <= U64(0x3F00020000000000)))
+    r = U64(U64(r & U64(~over)) | U64(U64(0x7FF0000000000000) & over))
+    return np.float32(U64(r | U64(u & U64(0x8000000000000000))).view(np.float64))
+
+
+@kernel
+def _widen_portable(u):
+    """The float32 value of fp16 word `u`: its fields moved, then scaled by 2**112, which subnormals survive."""
+    m = U(U(u) & U(0x7FFF))
+    special = U(U(0) - U(m >= U(0x7C00)))
+    f = np.float32(U(m << U(13)).view(np.float32) * TWO_112).view(np.uint32)
+    return U(U(f | U(special & U(0x7F800000))) | U(U(U(u) & U(0x8000)) << U(16))).view(np.float32)
+
+
+if jit_is_off():
+
+    def _fma32(a, b, c):
+        return np.float32(fp32.fma32(a, b, c))
+
+    def _round16(x):
+        return _round16_portable(x)
+
+    def _widen(u):
+        return _widen_portable(u)
+
+else:
+
+    @intrinsic
+    def _llvm_fma(context, a, b, c):
+        """One instruction where the CPU has it, else a correct library call."""
+
+        def build(context, builder, signature, arguments):
+            return builder.fma(*arguments)
+
+        return types.float32(types.float32, types.float32, types.float32), build
+
+    @intrinsic
+    def _llvm_round16(context, x):
+        """To half and back: two conversions of F16C."""
+
+        def build(context, builder, signature, arguments):
+            return builder.fpext(builder.fptrunc(arguments[0], ir.HalfType()), ir.FloatType())
+
+        return types.float32(types.float32), build
+
+    @intrinsic
+    def _llvm_widen(context, u):
+        """The half of these bits, as float."""
+
+        def build(context, builder, signature, arguments):
+            return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+        return types.float32(types.uint16), build
+
+    @kernel
+    def _fma32(a, b, c):
+        return _llvm_fma(a, b, c)
+
+    if ROUND16 == "hardware":
+
+        @kernel
+        def _round16(x):
+            return _llvm_round16(x)
+
+        @kernel
+        def _widen(u):
+            return _llvm_widen(u)
+
+    else:
+        _round16, _widen = _round16_portable, _widen_portable
+
+
+@kernel
+def _fma16(a, b, c):
+    """a * b + c rounded once to fp16: the product is exact in float64."""
+    return _round16_of_f64(np.float64(a) * np.float64(b) + np.float64(c))
+
+
+@kernel
+def _canonical(x):
+    """float32 with the one NaN."""
+    u = np.float32(x).view(np.uint32)
+    nan = U(U(0) - U(U(u & U(0x7FFFFFFF)) > U(0x7F800000)))
+    return U(U(u & U(~nan)) | U(U(0x7FC00000) & nan)).view(np.float32)
+
+
+@kernel
+def _exp(x, table):
+    """`fp32.exp32` of one value; the power of two is added to the exponent field, since y is normal."""
+    d = min(max(np.float64(x), EXP_LOW), EXP_HIGH)
+    t = d * EXP_INV + EXP_SHIFT
+    kf = t - EXP_SHIFT
+    r = (d - kf * EXP_HI) - kf * EXP_LO
+    k = np.int64(np.float64(t).view(np.int64) - EXP_SHIFT_BITS)
+    s = table[k & np.int64(63)]
+    y = s + s * (r + (r * r) * (C2 + r * (C3 + r * (C4 + r * C5))))
+    e = np.float32(np.int64(np.float64(y).view(np.int64) + ((k >> np.int64(6)) << np.int64(52))).view(np.float64))
+    nan = U(U(0) - U(U(np.float32(x).view(np.uint32) & U(0x7FFFFFFF)) > U(0x7F800000)))
+    return U(U(e.view(np.uint32) & U(~nan)) | U(U(0x7FC00000) & nan)).view(np.float32)
+
+
+# Elementwise ------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _round16_all(x, out):
+    for i in range(x.size):
+        out[i] = _canonical(_round16(x[i]))
+
+
+@kernel
+def _round16_of_f64_all(x, out):
+    for i in range(x.size):
+        out[i] = _canonical(_round16_of_f64(x[i]))
+
+
+@kernel
+def _widen_all(u, out):
+    for i in range(u.size):
+        out[i] = _canonical(_widen(u[i]))
+
+
+@kernel
+def _fma32_all(a, b, c, out):
+    for i in range(a.size):
+        out[i] = _canonical(_fma32(a[i], b[i], c[i]))
+
+
+@kernel
+def _fma16_all(a, b, c, out):
+    for i in range(a.size):
+        out[i] = _canonical(_fma16(a[i], b[i], c[i]))
+
+
+@kernel
+def _exp_all(x, table, out):
+    for i in range(x.size):
+        out[i] = _exp(x[i], table)
+
+
+# Blocks of a sequential matmul: out[m, :width] += a[m, k0 + k] * b[k, :width], k ascending ---------------------------
+
+
+@kernel
+def _block_fp32(a, k0, b, out, width):
+    """Four rows by eight terms at a time; b (terms, ...), out (rows, ...)."""
+    for m in range(0, out.shape[0] - 3, 4):
+        o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
+        for k in range(0, b.shape[0] - 7, 8):
+            p, q, r, s = a[m, k0 + k :], a[m + 1, k0 + k :], a[m + 2, k0 + k :], a[m + 3, k0 + k :]
+            p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+            q0, q1, q2, q3, q4, q5, q6, q7 = q[0], q[1], q[2], q[3], q[4], q[5], q[6], q[7]
+            r0, r1, r2, r3, r4, r5, r6, r7 = r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]
+            s0, s1, s2, s3, s4, s5, s6, s7 = s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]
+            b0, b1, b2, b3, b4, b5, b6, b7 = b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7]
+            for n in range(width):
+                w0, w1, w2, w3, w4, w5, w6, w7 = b0[n], b1[n], b2[n], b3[n], b4[n], b5[n], b6[n], b7[n]
+                o0[n] = o0[n] + p0 * w0 + p1 * w1 + p2 * w2 + p3 * w3 + p4 * w4 + p5 * w5 + p6 * w6 + p7 * w7
+                o1[n] = o1[n] + q0 * w0 + q1 * w1 + q2 * w2 + q3 * w3 + q4 * w4 + q5 * w5 + q6 * w6 + q7 * w7
+                o2[n] = o2[n] + r0 * w0 + r1 * w1 + r2 * w2 + r3 * w3 + r4 * w4 + r5 * w5 + r6 * w6 + r7 * w7
+                o3[n] = o3[n] + s0 * w0 + s1 * w1 + s2 * w2 + s3 * w3 + s4 * w4 + s5 * w5 + s6 * w6 + s7 * w7
+        for k in range(b.shape[0] - b.shape[0] % 8, b.shape[0]):
+            p0, q0, r0, s0, b0 = a[m, k0 + k], a[m + 1, k0 + k], a[m + 2, k0 + k], a[m + 3, k0 + k], b[k]
+            for n in range(width):
+                o0[n] = o0[n] + p0 * b0[n]
+                o1[n] = o1[n] + q0 * b0[n]
+                o2[n] = o2[n] + r0 * b0[n]
+                o3[n] = o3[n] + s0 * b0[n]
+    for m in range(out.shape[0] - out.shape[0] % 4, out.shape[0]):
+        _row_fp32(a[m, k0:], b, out[m], width)
+
+
+@kernel
+def _row_fp32(a, b, out, width):
+    """One row by eight terms at a time."""
+    for k in range(0, b.shape[0] - 7, 8):
+        p = a[k:]
+        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+        b0, b1, b2, b3, b4, b5, b6, b7 = b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7]
+        for n in range(width):
+            out[n] = (out[n] + p0 * b0[n] + p1 * b1[n] + p2 * b2[n] + p3 * b3[n]
+                      + p4 * b4[n] + p5 * b5[n] + p6 * b6[n] + p7 * b7[n])
+    for k in range(b.shape[0] - b.shape[0] % 8, b.shape[0]):
+        p0, b0 = a[k], b[k]
+        for n in range(width):
+            out[n] = out[n] + p0 * b0[n]
+
+
+@kernel
+def _block_fma32(a, k0, b, out, width):
+    for k in range(0, b.shape[0] - 3, 4):
+        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+        for m in range(out.shape[0]):
+            p, o = a[m, k0 + k :], out[m]
+            p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
+            for n in range(width):
+                o[n] = _fma32(p3, b3[n], _fma32(p2, b2[n], _fma32(p1, b1[n], _fma32(p0, b0[n], o[n]))))
+    for k in range(b.shape[0] - b.shape[0] % 4, b.shape[0]):
+        for m in range(out.shape[0]):
+            p0, b0, o = a[m, k0 + k], b[k], out[m]
+            for n in range(width):
+                o[n] = _fma32(p0, b0[n], o[n])
+
+
+@kernel
+def _block_fp16(a, k0, b, out, width):
+    for k in range(0, b.shape[0] - 3, 4):
+        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+        for m in range(out.shape[0]):
+            p, o = a[m, k0 + k :], out[m]
+            p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
+            for n in range(width):
+                s = _round16(o[n] + _round16(p0 * b0[n]))
+                s = _round16(s + _round16(p1 * b1[n]))
+                s = _round16(s + _round16(p2 * b2[n]))
+                o[n] = _round16(s + _round16(p3 * b3[n]))
+    for k in range(b.shape[0] - b.shape[0] % 4, b.shape[0]):
+        for m in range(out.shape[0]):
+            p0, b0, o = a[m, k0 + k], b[k], out[m]
+            for n in range(width):
+                o[n] = _round16(o[n] + _round16(p0 * b0[n]))
+
+
+@kernel
+def _block_fma16(a, k0, b, out, width):
+    for k in range(b.shape[0]):
+        for m in range(out.shape[0]):
+            p0, b0, o = a[m, k0 + k], b[k], out[m]
+            for n in range(width):
+                o[n] = _fma16(p0, b0[n], o[n])
+
+
+@kernel
+def _matmul(a, wide, half, out, acc, first, last):
+    """out (M, N) <- a (M, K) times panels `first` to `last`; wide (P, K, W) float32, or else half (P, K, W) words.
+
+    Units of work are (rows, panel) tiles, numbered panel first; unit u is tile u // P of rows and panel u % P.
+    """
+    count, terms, width = max(wide.shape[0], half.shape[0]), a.shape[1], max(wide.shape[2], half.shape[2])
+    strip = np.empty((DEPTH, width), np.float32)
+    for unit in range(first, last):
+        panel, m0 = unit % count, unit // count * ROWS
+        rows = min(ROWS, a.shape[0] - m0)
+        sums = np.zeros((rows, width), np.float32)
+        for k0 in range(0, terms, DEPTH):
+            depth = min(DEPTH, terms - k0)
+            if half.shape[0] > 0:
+                for k in range(depth):
+                    for n in range(width):
+                        strip[k, n] = _widen(half[panel, k0 + k, n])
+                block = strip[:depth]
+            else:
+                block = wide[panel, k0 : k0 + depth]
+            if acc == FP32:
+                _block_fp32(a[m0:], k0, block, sums, width)
+            elif acc == FP32_FMA:
+                _block_fma32(a[m0:], k0, block, sums, width)
+            elif acc == FP16:
+                _block_fp16(a[m0:], k0, block, sums, width)
+            else:
+                _block_fma16(a[m0:], k0, block, sums, width)
+        n0 = panel * width
+        for m in range(rows):
+            for n in range(min(width, out.shape[1] - n0)):
+                out[m0 + m, n0 + n] = _canonical(sums[m, n])
+
+
+# Any order ----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _program(rows, a, b, out, slots, acc, start):
+    """out (M, N) <- the program `rows` of `orders.lower` over products a[m, k, n or 0] * b[k, n]; slots (any, STRIP)."""
+    left = np.empty(STRIP, np.float32)
+    for m in range(out.shape[0]):
+        for n0 in range(0, out.shape[1], STRIP):
+            width = min(STRIP, out.shape[1] - n0)
+            for i in range(rows.shape[0]):
+                op, s, k = rows[i, 0], slots[rows[i, 1]], rows[i, 2]
+                if op == ADD:
+                    _add(s, slots[k], width, acc)
+                elif op == ZERO:
+                    s[:width] = np.float32(0)
+                elif op == START:
+                    s[:width] = start
+                else:
+                    for n in range(width):
+                        left[n] = a[m, k, min(n0 + n, a.shape[2] - 1)]
+                    _step(s, left, b[k, n0 : n0 + width], width, acc, op)
+            for n in range(width):
+                out[m, n0 + n] = _canonical(slots[0, n])
+
+
+@kernel
+def _add(s, x, width, acc):
+    if acc <= FP32_FMA:
+        for n in range(width):
+            s[n] = s[n] + x[n]
+    else:
+        for n in range(width):
+            s[n] = _round16(s[n] + x[n])
+
+
+@kernel
+def _step(s, a, b, width, acc, op):
+    """A product into slot `s`, or one accumulation onto it."""
+    if op == PRODUCT and acc <= FP32_FMA:
+        for n in range(width):
+            s[n] = a[n] * b[n]
+    elif op == PRODUCT:
+        for n in range(width):
+            s[n] = _round16(a[n] * b[n])
+    elif acc == FP32:
+        for n in range(width):
+            s[n] = s[n] + a[n] * b[n]
+    elif acc == FP32_FMA:
+        for n in range(width):
+            s[n] = _fma32(a[n], b[n], s[n])
+    elif acc == FP16:
+        for n in range(width):
+            s[n] = _round16(s[n] + _round16(a[n] * b[n]))
+    else:
+        for n in range(width):
+            s[n] = _fma16(a[n], b[n], s[n])
+
+
+@kernel
+def _program_of_terms(rows, x, slots, zero):
+    """Slot 0 <- the program `rows` over the terms x (K, N) themselves; slots (any, N), float32 or float64 as x is."""
+    for i in range(rows.shape[0]):
+        op, s, k = rows[i, 0], slots[rows[i, 1]], rows[i, 2]
+        if op == ADD:
+            for n in range(s.size):
+                s[n] = s[n] + slots[k, n]
+        elif op == STEP:
+            for n in range(s.size):
+                s[n] = s[n] + x[k, n]
+        elif op == PRODUCT:
+            s[:] = x[k]
+        else:
+            s[:] = zero
+
+
+@kernel
+def _total(x, out):
+    """out (R,) <- the sum of each row of x (R, K) in sequence, four rows at a time so that additions overlap."""
+    rows, terms = x.shape
+    for r in range(0, rows - 3, 4):
+        s0, s1, s2, s3 = out[r], out[r + 1], out[r + 2], out[r + 3]
+        for k in range(terms):
+            s0, s1, s2, s3 = s0 + x[r, k], s1 + x[r + 1, k], s2 + x[r + 2, k], s3 + x[r + 3, k]
+        out[r], out[r + 1], out[r + 2], out[r + 3] = s0, s1, s2, s3
+    for r in range(rows - rows % 4, rows):
+        s0 = out[r]
+        for k in range(terms):
+            s0 = s0 + x[r, k]
+        out[r] = s0
+
+
+@kernel
+def _exact(a, b, low, middle, high):
+    """Limbs of 32 bits of the exact sums of products of fp16 words a[m, k, n or 0] * b[k, n]; unit 2**-48."""
+    for m in range(low.shape[0]):
+        for k in range(b.shape[0]):
+            for n in range(low.shape[1]):
+                u, w = np.int64(a[m, k, min(n, a.shape[2] - 1)]), np.int64(b[k, n])
+                x, y = (u >> 10) & 31, (w >> 10) & 31
+                sign = np.int64(0) - ((u ^ w) >> 15)
+                t = ((u & 1023) | (min(x, 1) << 10)) * ((w & 1023) | (min(y, 1) << 10))
+                t = (t ^ sign) - sign  # the product of the significands, signed: below 2**22
+                shift = max(x, 1) + max(y, 1) - 2
+                upper = shift >> 5  # 0 or 1: the limb that the product starts in
+                t = t << (shift & 31)
+                low[m, n] += t * (1 - upper)
+                middle[m, n] += t * upper
+            if k % 512 == 511 or k == b.shape[0] - 1:  # a term is below 2**53
+                for n in range(low.shape[1]):
+                    middle[m, n] += low[m, n] >> 32
+                    low[m, n] &= 0xFFFFFFFF
+                    high[m, n] += middle[m, n] >> 32
+                    middle[m, n] &= 0xFFFFFFFF
+
+
+# Grouped sums, norms, softmax, attention ----------------------------------------------------------------------------
+
+
+@kernel
+def _group_terms(a, b, powers, b_powers, scale, partial16, product16, out):
+    """out (G, M, N) <- the rounded terms of `dot.grouped_matmul`; a, b float32 integers whose group sums stay below 2**24."""
+    groups, outputs = b_powers.shape
+    size = b.shape[0] // groups
+    sums = np.empty(outputs, np.float32)
+    for m in range(a.shape[0]):
+        for g in range(groups):
+            sums[:] = np.float32(0)
+            _row_fp32(a[m, g * size :], b[g * size : (g + 1) * size], sums, outputs)
+            o = out[g, m]
+            for n in range(outputs):  # powers of two: exact in float64
+                o[n] = _rounded(np.float64(sums[n]) * (powers[m, g] * b_powers[g, n]), partial16)
+            if scale.shape[0] > 0:
+                for n in range(outputs):
+                    o[n] = _rounded(np.float64(o[n]) * np.float64(scale[g, n]), product16)
+
+
+@kernel
+def _rounded(x, to16):
+    """float64 rounded once, to fp16 or to float32."""
+    if to16:
+        return _round16_of_f64(x)
+    return np.float32(x)
+
+
+@kernel
+def _rmsnorm(x, gain, eps, out):
+    terms = np.float32(x.shape[1])
+    for r in range(x.shape[0]):
+        s = np.float32(0)
+        for k in range(x.shape[1]):
+            s = s + x[r, k] * x[r, k]
+        g = ONE / np.sqrt(s / terms + eps)
+        for k in range(x.shape[1]):
+            out[r, k] = _canonical((x[r, k] * g) * gain[k])
+
+
+@kernel
+def _rotate(x, c, s, first, second, out):
+    """Pairs of the last axis: (first * i, second + first * i), with second 1 for neighbours or D/2."""
+    for t in range(x.shape[0]):
+        for h in range(x.shape[1]):
+            for i in range(c.shape[1]):
+                a, b = x[t, h, first * i], x[t, h, first * i + second]
+                out[t, h, first * i] = _canonical(a * c[t, i] - b * s[t, i])
+                out[t, h, first * i + second] = _canonical(a * s[t, i] + b * c[t, i])
+
+
+@kernel
+def _shifted_exp(x, table, out):
+    """out <- exp32(x - max x) of one row; the maximum is taken on integer keys."""
+    top = np.int32(-2147483648)
+    for i in range(x.size):
+        word = np.float32(x[i]).view(np.int32)
+        top = max(top, np.int32(word ^ np.int32((word >> np.int32(31)) & np.int32(0x7FFFFFFF))))
+    peak = np.int32(top ^ np.int32((top >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+    for i in range(x.size):
+        out[i] = _exp(x[i] - peak, table)
+
+
+@kernel
+def _softmax(x, table, out):
+    """`fp32.softmax32` of the rows of x (R, K) in sequence."""
+    sums = np.zeros(x.shape[0], np.float32)
+    for r in range(x.shape[0]):
+        _shifted_exp(x[r], table, out[r])
+    _total(out, sums)
+    for r in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            out[r, k] = _canonical(out[r, k] / sums[r])
+
+
+@kernel
+def _attention(q, k, v, scale, start, table, out, first, last):
+    """`dot.attention` for key heads `first` to `last`: four queries at a time share keys and values."""
+    heads, depth, seen = q.shape[1] // k.shape[1], q.shape[2], start + q.shape[0]
+    keys, values = np.empty((depth, seen), np.float32), np.empty((seen, depth), np.float32)
+    logits, chances = np.empty((4, seen), np.float32), np.zeros((4, seen), np.float32)
+    sums = np.empty((4, depth), np.float32)
+    queries, total = np.zeros((4, depth), np.float32), np.empty(4, np.float32)
+    for shared in range(first, last):
+        for j in range(seen):
+            for d in range(depth):
+                keys[d, j] = k[j, shared, d]
+                values[j, d] = v[j, shared, d]
+        for r0 in range(0, q.shape[0] * heads, 4):  # row r is query r // heads, head r % heads
+            rows = min(4, q.shape[0] * heads - r0)
+            least, most = start + r0 // heads + 1, start + (r0 + rows - 1) // heads + 1  # keys seen by first and last
+            for i in range(rows):
+                queries[i] = q[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
+            logits[:, :most] = np.float32(0)
+            _block_fp32(queries, 0, keys, logits, most)
+            chances[:, least - 1 : most] = np.float32(0)  # of the keys that are not seen: they change no sum
+            for i in range(rows):
+                own = start + (r0 + i) // heads + 1
+                for j in range(own):
+                    logits[i, j] = logits[i, j] * scale
+                _shifted_exp(logits[i, :own], table, chances[i, :own])
+            total[:] = np.float32(0)
+            _total(chances[:, :most], total)
+            for i in range(rows):
+                for j in range(most):
+                    chances[i, j] = chances[i, j] / total[i]
+            sums[:] = np.float32(0)
+            _block_fp32(chances, 0, values[:least], sums, depth)
+            for i in range(rows):  # the few keys that not all of the four see
+                o = out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
+                for j in range(least, start + (r0 + i) // heads + 1):
+                    for d in range(depth):
+                        sums[i, d] = sums[i, d] + chances[i, j] * values[j, d]
+                for d in range(depth):
+                    o[d] = _canonical(_round16(sums[i, d]))
+
+
+# Python ---------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _ready() -> None:
+    """Once a process: the environment rounds to nearest, and compiled code rounds 64 hard cases right."""
+    selftest.require_round_to_nearest()
+    selftest.check_kernel(_round16_raw, f"round16 ({ROUND16})")
+
+
+def _round16_raw(x: np.ndarray) -> np.ndarray:
+    out = np.empty_like(x)
+    with np.errstate(all="ignore"):
+        _round16_all(x, out)
+    return out
+
+
+def _elementwise(run: Callable[..., None], *arrays: np.ndarray, extra: tuple[Any, ...] = ()) -> np.ndarray:
+    """`run` over broadcast arrays, flat and contiguous, into a new float32 array of their shape."""
+    _ready()
+    whole = np.broadcast_arrays(*arrays)
+    out = np.empty(whole[0].shape, np.float32)
+    with np.errstate(all="ignore"):
+        run(*(np.ascontiguousarray(array).reshape(-1) for array in whole), *extra, out.reshape(-1))
+    return out
+
+
+def round16(x: ArrayLike) -> np.ndarray:
+    """`fp16.round16`, NaN canonical."""
+    return _elementwise(_round16_all, fp32.require_f32(x, "round16"))
+
+
+def round16_of_f64(x: ArrayLike) -> np.ndarray:
+    """`fp16.round16_of_f64`, NaN canonical."""
+    array = np.asarray(x)
+    if array.dtype != np.float64:
+        raise RefusedType(f"round16_of_f64: float64 is needed, got dtype {array.dtype}")
+    return _elementwise(_round16_of_f64_all, array)
+
+
+def to_f32(x: ArrayLike) -> np.ndarray:
+    """`fp16.to_f32`: float16 as fp16-valued float32."""
+    return _elementwise(_widen_all, fp16.bits(x))
+
+
+def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
+    """`fp32.fma32`."""
+    return _elementwise(_fma32_all, *(fp32.require_f32(x, "fma32", name) for x, name in ((a, "a"), (b, "b"), (c, "c"))))
+
+
+def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
+    """`fp16.fma16`, NaN canonical."""
+    return _elementwise(_fma16_all, *(fp16.require_fp16(x, "fma16", name) for x, name in ((a, "a"), (b, "b"), (c, "c"))))
+
+
+def exp32(x: ArrayLike) -> np.ndarray:
+    """`fp32.exp32`."""
+    return _elementwise(_exp_all, fp32.require_f32(x, "exp32"), extra=(fp32.exp_table(),))
+
+
+def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: str | None = None,
+           bits: int | None = None, overflow: Overflow | str | None = None, threads: int = 1) -> np.ndarray:
+    """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: at least 1, share out the outputs."""
+    request = Request("matmul", order, acc, 0.0, out, bits, overflow)
+    if not isinstance(b, Panels):
+        if acc == "int":
+            return _integer_matmul(a, b, request)
+        x, y = readable.matmul_operands(a, b, request)
+        b = panels(y.T) if isinstance(order, Sequential) else y
+    elif acc == "int":
+        raise RefusedType("matmul: panels hold floats, which acc='int' does not take")
+    else:
+        x = _left_of_panels(a, b, request)
+    _ready()
+    if isinstance(b, Panels) and isinstance(order, Sequential):
+        return _sequential(np.ascontiguousarray(x), b, acc, threads)
+    y = b.matrix() if isinstance(b, Panels) else b
+    return _in_order(x[:, :, None], y, request)
+
+
+def _left_of_panels(a: ArrayLike, b: Panels, request: Request) -> np.ndarray:
+    """The left factor, checked as `dot.matmul_operands` does."""
+    if np.ndim(a) != 2 or np.shape(a)[1] != b.shape[1]:
+        raise RefusedType(f"matmul: (M, K) and (K, N) are needed, got {np.shape(a)} and {b.shape[::-1]}")
+    request.require(b.shape[1])
+    if request.needs_fp16 and not b.holds_fp16:
+        fp16.require_fp16(b.matrix(), "matmul", "b")
+    return request.operand(a, "a")
+
+
+def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
+    out = np.empty((x.shape[0], b.shape[0]), np.float32)
+    none = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint16)
+    wide, half = (none[0], b.values) if b.half else (b.values, none[1])
+    units = b.values.shape[0] * -(-x.shape[0] // ROWS)
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            _matmul(x, wide, half, out, CODES[acc], first, last)
+
+    _share_out(run, units, threads)
+    return out
+
+
+def _share_out(run: Callable[[int, int], None], units: int, threads: int) -> None:
+    """`run(first, last)` over [0, units), in as many parts as there are threads."""
+    if threads < 1:
+        raise Refused(f"threads: at least 1 is needed, got {threads}")
+    parts = min(threads, units)
+    if parts <= 1:
+        return run(0, units)
+    edges = [units * part // parts for part in range(parts + 1)]
+    list(_pool(threads).map(run, edges[:-1], edges[1:]))
+    return None
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="refemu")
+
+
+def _integer_matmul(a: ArrayLike, b: ArrayLike, request: Request) -> np.ndarray:
+    """Exact at once where no step can leave the register, or wrapping makes a ring of it; else stepped."""
+    x, y = readable.matmul_operands(a, b, request)
+    top = None if request.bits is None else 1 << (request.bits - 1)
+    safe = top is None or integers.peak(x) * integers.peak(y) * max(x.shape[1], 1) < top
+    if not safe and request.overflow != Overflow.WRAP:
+        return readable.matmul(x, y, order=request.order, acc="int", bits=request.bits, overflow=request.overflow)
+    return request.limit(integers.matmul(x, y))
+
+
+def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
+        bits: int | None = None, overflow: Overflow | str | None = None) -> np.ndarray:
+    """`dot.dot`."""
+    request = Request("dot", order, acc, start, out, bits, overflow)
+    x, y = readable.dot_operands(a, b, request)
+    if request.is_int:
+        return readable.dot(a, b, order=order, acc=acc, start=start, bits=bits, overflow=overflow)
+    _ready()
+    x, y = np.broadcast_arrays(x, y)
+    left, right = (np.ascontiguousarray(side.reshape(-1, side.shape[-1]).T) for side in (x, y))
+    return _in_order(left[None], right, request).reshape(x.shape[:-1])
+
+
+def _in_order(a: np.ndarray, b: np.ndarray, request: Request) -> np.ndarray:
+    """Any order but a tiled one: a (M, K, N or 1), b (K, N)."""
+    start = request.first()
+    if request.acc == "exact":
+        return _exact_sum(a, b, start, str(request.out))
+    rows, slots = lower(request.order, b.shape[0], start == 0)
+    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    with np.errstate(all="ignore"):
+        _program(rows, np.ascontiguousarray(a), np.ascontiguousarray(b), out, np.empty((slots, STRIP), np.float32),
+                 CODES[request.acc], start)
+    return out
+
+
+def _exact_sum(a: np.ndarray, b: np.ndarray, start: np.float32, out: str) -> np.ndarray:
+    """Three limbs an output, and the start as one more term times 1."""
+    if not b.shape[0]:
+        return np.full((a.shape[0], b.shape[1]), start)
+    a = np.concatenate([a, np.full((a.shape[0], 1, a.shape[2]), start)], axis=1)
+    b = np.concatenate([b, np.ones((1, b.shape[1]), np.float32)])
+    left, right = (fp16.narrow(np.where(np.isfinite(x), x, np.float32(0))).view(np.uint16) for x in (a, b))
+    limbs = np.zeros((3, a.shape[0], b.shape[1]), np.int64)
+    _exact(left, right, limbs[0], limbs[1], limbs[2])
+    if np.isfinite(a).all() and np.isfinite(b).all():
+        extremes = np.zeros(limbs.shape[1:], np.float32)
+    else:
+        extremes = exact.special([a[:, k] for k in range(a.shape[1])], list(b), np.float32(0))
+    return exact.finish(limbs, extremes, out, exact.round_limbs)
+
+
+def total32(x: ArrayLike, *, order: Order) -> np.ndarray:
+    """`sums.total32`."""
+    return _total_of(require_terms(x, np.dtype(np.float32), order, "total32"), order)
+
+
+def total64(x: ArrayLike, *, order: Order) -> np.ndarray:
+    """`sums.total64`."""
+    return _total_of(require_terms(x, np.dtype(np.float64), order, "total64"), order)
+
+
+def _total_of(x: np.ndarray, order: Order) -> np.ndarray:
+    flat = np.ascontiguousarray(x.reshape(-1, x.shape[-1]))
+    with np.errstate(all="ignore"):
+        if isinstance(order, Sequential):
+            out = np.zeros(flat.shape[0], x.dtype)
+            _total(flat, out)
+        else:
+            rows, slots = lower(order, x.shape[-1])
+            work = np.empty((slots, flat.shape[0]), x.dtype)
+            _program_of_terms(rows, np.ascontiguousarray(flat.T), work, x.dtype.type(0))
+            out = work[0]
+    return fp16.canonical(out).reshape(x.shape[:-1])
+
+
+def grouped_matmul(a: ArrayLike, b: ArrayLike, *, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None = None,
+                   b_scale: ArrayLike | None = None, partial: str, product: str | None = None, order: Order,
+                   acc: str) -> np.ndarray:
+    """`dot.grouped_matmul`."""
+    operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
+    require_roundings(partial, product, acc, operands.scale is not None)
+    require_order(order, acc, operands.groups, "grouped_matmul")
+    if operands.bound >= 1 << 24 or not operands.groups:  # beyond what float32 holds exactly
+        return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, partial=partial,
+                                       product=product, order=order, acc=acc)
+    _ready()
+    powers = [np.ldexp(1.0, exponent.astype(np.int32)) for exponent in operands.exponents]
+    scale = np.empty((0, 0), np.float32) if operands.scale is None else np.ascontiguousarray(operands.scale)
+    terms = np.empty((operands.groups, operands.a.shape[0], operands.b.shape[1]), np.float32)
+    with np.errstate(all="ignore"):
+        _group_terms(operands.a.astype(np.float32), operands.b.astype(np.float32), *powers, scale,
+                     partial == "fp16", product == "fp16", terms)
+    flat = terms.reshape(operands.groups, -1)
+    request = Request("grouped_matmul", order, acc)
+    return _in_order(np.ones((1, operands.groups, 1), np.float32), flat, request).reshape(terms.shape[1:])
+
+
+def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
+    """`fp32.softmax32`."""
+    value = fp32.require_rows(x, "softmax32")
+    _ready()
+    flat = np.ascontiguousarray(value.reshape(-1, value.shape[-1]))
+    out = np.empty_like(flat)
+    with np.errstate(all="ignore"):
+        if isinstance(order, Sequential):
+            _softmax(flat, fp32.exp_table(), out)
+            return out.reshape(value.shape)
+        for row, result in zip(flat, out, strict=True):
+            _shifted_exp(row, fp32.exp_table(), result)
+        return fp16.canonical(out / total32(out, order=order)[:, None]).reshape(value.shape)
+
+
+def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndarray:
+    """`fp32.rmsnorm`."""
+    if not isinstance(order, Sequential):
+        return fp32.rmsnorm(x, gamma, eps, order)
+    value, gain = fp32.norm_operands(x, gamma, "rmsnorm")
+    flat = np.ascontiguousarray(value.reshape(-1, value.shape[-1]))
+    out = np.empty_like(flat)
+    with np.errstate(all="ignore"):
+        _rmsnorm(flat, np.ascontiguousarray(gain), np.float32(eps), out)
+    return out.reshape(value.shape)
+
+
+def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> np.ndarray:
+    """`fp32.rotate`."""
+    value, c, s = fp32.rotate_operands(x, cos, sin)
+    value = np.ascontiguousarray(value)
+    out = np.empty_like(value)
+    first, second = (2, 1) if interleaved else (1, value.shape[-1] // 2)
+    with np.errstate(all="ignore"):
+        _rotate(value, np.ascontiguousarray(c), np.ascontiguousarray(s), first, second, out)
+    return out
+
+
+def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int, threads: int = 1) -> np.ndarray:
+    """`dot.attention`, fused; threads share out the key heads."""
+    query, key, value = (np.ascontiguousarray(x) for x in require_attention(q, k, v, start))
+    _ready()
+    out = np.empty_like(query)
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            _attention(query, key, value, np.float32(scale), start, fp32.exp_table(), out, first, last)
+
+    _share_out(run, key.shape[1], threads)
+    if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
+        return readable.attention(query, key, value, scale=scale, start=start)
+    return out

@@ -1,0 +1,59 @@
+"""Weights of a linear layer, prepared once for the compiled matmul: panels of columns that a kernel reads in sequence."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import fp16
+from refemu.arith.checks import RefusedType
+
+WIDTH = 512  #: most columns of a panel: with four rows of outputs, what a first-level cache holds
+GRAIN = 16  #: a panel's width is a multiple of it, a vector of float32
+
+
+@dataclass(frozen=True, eq=False)
+class Panels:
+    """w (N, K) as (P, K, W): column n of the right factor `w.T` is column n % W of panel n // W; the rest is 0."""
+
+    values: np.ndarray  #: (P, K, W) float32, or the uint16 words of float16
+    shape: tuple[int, int]  #: (N, K), as stored by a linear layer
+    holds_fp16: bool  #: every value is an fp16 value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.values.nbytes
+
+    @property
+    def half(self) -> bool:
+        """Whether the values are kept as fp16 words."""
+        return self.values.dtype == np.uint16
+
+    def matrix(self) -> np.ndarray:
+        """The right factor `w.T`, (K, N) float32."""
+        terms = self.values.transpose(1, 0, 2).reshape(self.shape[1], -1)[:, : self.shape[0]]
+        return terms.view(np.float16).astype(np.float32) if self.half else np.ascontiguousarray(terms)
+
+    def __repr__(self) -> str:
+        return f"<Panels {self.shape} {'float16' if self.half else 'float32'} {self.nbytes} bytes>"
+
+
+def panels(w: ArrayLike) -> Panels:
+    """`w` (N, K), float16 or float32, one row per output, packed and frozen in its own width.
+
+    `float_jit.matmul(a, panels(w), ...)` is a (M, K) times w.T.
+    """
+    rows = np.asarray(w)
+    if rows.ndim != 2 or rows.dtype not in (np.float16, np.float32):
+        raise RefusedType(f"panels: float16 or float32 (N, K) is needed, got {rows.dtype} of shape {rows.shape}")
+    outputs, terms = rows.shape
+    words = rows.view(np.uint16) if rows.dtype == np.float16 else rows
+    count = max(-(-outputs // WIDTH), 1)
+    width = max(-(-outputs // (count * GRAIN)) * GRAIN, GRAIN)
+    values = np.zeros((count, terms, width), words.dtype)
+    for number in range(count):
+        part = words[number * width : (number + 1) * width]
+        values[number, :, : part.shape[0]] = part.T
+    values.flags.writeable = False
+    return Panels(values, (outputs, terms), bool(rows.dtype == np.float16 or fp16.is_fp16(rows).all()))
