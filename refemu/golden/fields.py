@@ -36,7 +36,7 @@ def encode(values: Any, port: Port, thing: str) -> np.ndarray:
     if array.dtype.kind == "f":
         return _float_bits(array, port, thing)
     if array.dtype.kind not in "iu":
-        raise RefusedType(f"{thing}: integers of {port.bits} bits are needed, got dtype {array.dtype}")
+        raise RefusedType(f"{thing}: dtype integer of {port.bits} bits is needed, got {array.dtype}")
     low, high = limits(port.bits, port.signed)
     bad = (array < low) | (array > high)
     if bad.any():
@@ -52,9 +52,9 @@ def _low(array: np.ndarray, bits: int) -> int:
 
 
 def _float_bits(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
-    dtype = _FLOATS[port.kind][0] if port.kind in _FLOATS else None
-    if array.dtype != dtype:
-        raise RefusedType(f"{thing}: {dtype or f'integers of {port.bits} bits'} is needed, got dtype {array.dtype}")
+    needed = str(_FLOATS[port.kind][0]) if port.kind in _FLOATS else f"integer of {port.bits} bits"
+    if str(array.dtype) != needed:
+        raise RefusedType(f"{thing}: dtype {needed} is needed, got {array.dtype}")
     return _canonical(np.ascontiguousarray(array).view(dtype_of(port.bits)).reshape(array.shape), port)
 
 

@@ -135,8 +135,9 @@ def read(
 
 def _digit_matrix(data: bytes, digits: int, thing: str) -> np.ndarray:
     """(words, digits) of characters, from text with `//` comments, empty lines, `_` and CRLF."""
-    if data.startswith(b"//"):
-        data = data.partition(b"\n")[2]
+    comment, _, rest = data.partition(b"\n")
+    if comment.startswith(b"//"):
+        data = rest
     if data and len(data) % (digits + 1) == 0:  # the plain form, without a loop over lines
         matrix = np.frombuffer(data, np.uint8).reshape(-1, digits + 1)
         if (
@@ -146,7 +147,7 @@ def _digit_matrix(data: bytes, digits: int, thing: str) -> np.ndarray:
         ):
             return matrix[:, :-1]
     found = []
-    for number, line in enumerate(data.splitlines(), 2):
+    for number, line in enumerate(data.splitlines(), 1 + comment.startswith(b"//")):
         word = line.partition(b"//")[0].strip().replace(b"_", b"")
         if word and len(word) != digits:
             shown = word[:40].decode("ascii", "backslashreplace")

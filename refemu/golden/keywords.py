@@ -12,9 +12,9 @@ def _words(text: str) -> frozenset[str]:
 
 #: ISO/IEC 9899:2024, without those that begin with an underscore
 C = _words("""
-auto bool break case char const constexpr continue default do double else enum extern false float for goto if inline
-int long nullptr register restrict return short signed sizeof static struct switch thread_local true typedef typeof
-union unsigned void volatile while
+alignas alignof auto bool break case char const constexpr continue default do double else enum extern false float for
+goto if inline int long nullptr register restrict return short signed sizeof static static_assert struct switch
+thread_local true typedef typeof typeof_unqual union unsigned void volatile while
 """)
 
 #: IEEE 1800-2017, Annex B; Verilog's are among them

@@ -110,6 +110,7 @@ def _old(folder: Path) -> Path:
 def _recover(folder: Path) -> None:
     """Put an old set back that a killed run left under its other name, or drop it where the new one stands."""
     old = _old(folder)
+    require_replaceable(old)
     if old.is_dir() and not folder.exists():
         old.rename(folder)
     elif old.is_dir():

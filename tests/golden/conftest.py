@@ -1,0 +1,46 @@
+"""The fake units in place of the real ones, and sets made of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import refemu.units
+from refemu import golden
+from refemu.golden import model_cases
+from refemu.units.unit import Cases
+from tests.golden import fakes
+
+
+@pytest.fixture
+def fake_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`units.find` knows the fakes only; `units.names` leaves `inverter` out, which is for single tests."""
+    monkeypatch.setattr(refemu.units, "find", lambda name: {**fakes.UNITS, "inverter": fakes.INVERTER}[name])
+    monkeypatch.setattr(refemu.units, "names", lambda: tuple(fakes.UNITS))
+
+
+@pytest.fixture
+def made(fake_units: None, tmp_path: Path) -> Path:
+    """A folder with the sets blender-wrap, blender-saturate and meter-w4, with all exports."""
+    golden.generate(tmp_path / "sets", kinds=["paper", "edge", "random"], hex=True, bin=True)
+    return tmp_path / "sets"
+
+
+RUN = model_cases.Source("toy", "0" * 64, "scheme:a=1", {"a": 1}, "1" * 64, 0, 2, (7, 9))
+
+
+def taps() -> dict[tuple[str, str], list[Cases]]:
+    """What a run of a model that does not exist taps: two blocks for blender, and one that has no telling row for meter."""
+    first = Cases("model", "block 0", {"first": np.array([0, 9]), "second": np.array([0, -2])}, source={"layer": 0}, config="wrap")
+    second = Cases("model", "block 1", {"first": np.array([3]), "second": np.array([4])}, source={"layer": 1}, config="wrap")
+    third = Cases("model", "zeros", {"add": np.zeros((2, 4), int), "clear": np.zeros((2, 4), int)}, config="w4")
+    fourth = Cases("model", "two", {"x": np.array([3, 9])}, config="c")
+    return {("blender", "wrap"): [first, second], ("meter", "w4"): [third], ("inverter", "c"): [fourth]}
+
+
+@pytest.fixture
+def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases of kind "model" without a model."""
+    monkeypatch.setattr(model_cases, "source", lambda *arguments: RUN)
+    monkeypatch.setattr(model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])}))
+    monkeypatch.setattr(model_cases, "tapped", lambda source, progress=None: taps())

@@ -1,0 +1,150 @@
+"""The same bits again and again: from the command, and from the manifest."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import refemu.golden.generator as generator
+from refemu import golden
+from refemu.arith.checks import Refused
+from refemu.golden import manifest as manifests
+from refemu.golden import sets, store
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_one_set_per_unit_and_configuration(fake_units: None, tmp_path: Path) -> None:
+    made = golden.generate(tmp_path, kinds=["paper", "random", "edge"])
+
+    assert ["blender-wrap", "blender-saturate", "meter-w4"] == [one.name for one in made]
+    assert {"paper": 2, "edge": 2, "random": 24} == made[0].kinds
+    assert (28, 28, 12, 5) == (made[0].rows, made[0].cases, made[2].rows, made[2].cases)
+    assert str(tmp_path / "blender-wrap") == made[0].path
+    assert made[0].bytes == sum(map(len, files(tmp_path / "blender-wrap").values()))
+    assert {"manifest.json", "vectors.npz"} == set(files(tmp_path / "blender-wrap"))
+
+
+def test_kinds_in_their_order_whatever_was_asked(fake_units: None, tmp_path: Path) -> None:
+    golden.generate(tmp_path / "a", kinds=["random", "paper"])
+    golden.generate(tmp_path / "b", kinds=["paper", "random", "paper"])
+
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    assert ["paper", "random"] == [entry["kind"] for entry in sets.load(tmp_path / "a" / "blender-wrap").manifest["cases"]]
+
+
+def test_generator_says_what_makes_each_kind(made: Path) -> None:
+    manifest = sets.load(made / "meter-w4").manifest
+
+    assert {"paper": {"function": "tests.golden.fakes:meter_cases", "seed": 0},
+            "random": {"function": "tests.golden.fakes:meter_cases", "seed": 0}} == manifest["generator"]
+
+
+def test_twice_the_same_bytes(made: Path, tmp_path: Path) -> None:
+    golden.generate(tmp_path / "again", kinds=["paper", "edge", "random"], hex=True, bin=True)
+
+    assert files(made) == files(tmp_path / "again")
+
+
+def test_the_seed_matters_and_is_recorded(fake_units: None, tmp_path: Path) -> None:
+    golden.generate(tmp_path, units=["meter"], kinds=["random"], seed=5)
+    manifest = sets.load(tmp_path / "meter-w4").manifest
+
+    assert (5, 5) == (manifest["seed"], manifest["generator"]["random"]["seed"])
+    assert [5, 36 & 7, 67 & 7, 98 & 7, 129 & 7, 160 & 7] == sets.load(tmp_path / "meter-w4").arrays["in.add"].tolist()
+
+
+@pytest.mark.parametrize("name", ["blender-wrap", "blender-saturate", "meter-w4"])
+def test_regenerates_every_file_from_the_manifest(name: str, made: Path) -> None:
+    assert files(made / name) == generator.regenerate(sets.load(made / name).manifest)
+
+
+def test_model_cases_come_last_with_their_source(fake_units: None, fake_model: None, tmp_path: Path) -> None:
+    made = golden.generate(tmp_path)
+    manifest = sets.load(tmp_path / "blender-wrap").manifest
+
+    assert {"paper": 2, "edge": 2, "random": 24, "exhaustive": 256, "model": 3} == made[0].kinds
+    assert [("block 0", {"layer": 0}), ("block 1", {"layer": 1})] == [(entry["why"], entry["source"]) for entry in manifest["cases"][-2:]]
+    assert {"model": "toy", "weights_sha256": "0" * 64, "scheme": "scheme:a=1", "scheme_config": {"a": 1}, "text_sha256": "1" * 64,
+            "first_token": 0, "tokens": 2, "token_ids": [7, 9]} == manifest["source"]
+    assert {} == sets.load(tmp_path / "blender-saturate").manifest["source"]
+    assert files(tmp_path / "blender-wrap") == generator.regenerate(manifest)
+
+
+def test_a_set_of_model_cases_alone_still_begins_with_a_telling_row(fake_units: None, fake_model: None, tmp_path: Path) -> None:
+    """The taps of meter are zeros; one worked example goes before them."""
+    made = golden.generate(tmp_path, kinds=["model"])
+    manifest = sets.load(tmp_path / "meter-w4").manifest
+
+    assert ["blender-wrap", "meter-w4"] == [one.name for one in made]
+    assert {"paper": 3, "model": 8} == made[1].kinds
+    assert ["model"] == list(manifest["generator"])
+    assert files(tmp_path / "meter-w4") == generator.regenerate(manifest)
+
+
+def test_model_cases_as_they_stand_in_a_set(fake_units: None, fake_model: None, tmp_path: Path) -> None:
+    golden.generate(tmp_path, kinds=["model"])
+    for name in ("blender-wrap", "meter-w4"):
+        loaded = sets.load(tmp_path / name)
+
+        assert files(tmp_path / name) == generator.remake(loaded.manifest, generator.model_blocks(loaded))
+
+
+def test_an_equal_set_keeps_the_release_that_made_it(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "RELEASES", ("0.1.0", "0.3.3"))
+    before = files(made)
+    kept = golden.generate(made, kinds=["paper", "edge", "random"], hex=True, bin=True)
+
+    assert {"0.1.0"} == {one.refemu_version for one in kept}
+    assert before == files(made)
+
+
+def test_a_changed_set_names_the_new_release(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = {**json.loads((made / "meter-w4" / "manifest.json").read_text()), "refemu_version": "0.0.9"}
+    (made / "meter-w4" / "manifest.json").write_bytes(manifests.canonical(manifest))
+
+    assert "0.0.9" == golden.generate(made, units=["meter"], kinds=["paper", "random"], hex=True, bin=True)[0].refemu_version
+    assert "0.1.0" == golden.generate(made, units=["meter"], kinds=["paper", "random"], hex=True, seed=1)[0].refemu_version
+
+
+def test_a_damaged_set_is_replaced(made: Path) -> None:
+    (made / "meter-w4" / "manifest.json").write_bytes(b'{"self_sha256": ')
+    golden.generate(made, units=["meter"], kinds=["paper", "random"])
+
+    assert {"manifest.json", "vectors.npz"} == set(files(made / "meter-w4"))
+    assert golden.check(made / "meter-w4").equal
+
+
+def test_progress_ends_at_its_total(fake_units: None, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    golden.generate(tmp_path, kinds=["paper"], progress=lambda *event: seen.append(event))
+
+    assert [("sets", 0, 3), ("sets", 1, 3), ("sets", 2, 3), ("sets", 3, 3)] == seen
+
+
+def test_folders_are_looked_at_before_anything_is_computed(fake_units: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "meter-w4").mkdir()
+    (tmp_path / "meter-w4" / "notes.txt").write_text("mine")
+    monkeypatch.setattr(generator.build, "build", lambda *_, **__: pytest.fail("something was computed"))
+
+    with pytest.raises(Refused, match="holds notes.txt, which refemu did not make"):
+        golden.generate(tmp_path, kinds=["paper"])
+    assert ["meter-w4/notes.txt"] == store.names(tmp_path)
+
+
+def test_refuses_kinds(fake_units: None, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="generate: kinds must be one of 'paper'"):
+        golden.generate(tmp_path, kinds=["papers"])
+    with pytest.raises(Refused, match="no cases of kind exhaustive for meter"):
+        golden.generate(tmp_path, units=["meter"], kinds=["exhaustive"])
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_arrays_are_those_of_the_unit(made: Path) -> None:
+    loaded = sets.load(made / "blender-saturate")
+    sums = loaded.arrays["in.first"].astype(int) + (loaded.arrays["in.second"].astype(int) ^ 8) - 8
+
+    assert np.clip(sums, -16, 15).tolist() == ((loaded.arrays["out.both"][:, 0].astype(int) ^ 16) - 16).tolist()

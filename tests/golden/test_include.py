@@ -1,0 +1,74 @@
+"""Headers say what the manifest says."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.golden import include
+
+
+@pytest.fixture
+def manifest(made: Path) -> dict:
+    return json.loads((made / "meter-w4" / "manifest.json").read_text())
+
+
+def test_c_header(made: Path) -> None:
+    text = (made / "blender-wrap" / "include" / "blender_vec.h").read_text()
+    defined = dict(re.findall(r"#define (\w+) (\S+)", text))
+
+    assert {"BLENDER_ROWS": "28", "BLENDER_FIRST_BITS": "4", "BLENDER_FIRST_LANES": "1", "BLENDER_FIRST_TYPE": "uint8_t",
+            "BLENDER_BOTH_BITS": "5", "BLENDER_BOTH_LANES": "2", "BLENDER_RATIO_TYPE": "uint16_t",
+            "BLENDER_FLAG_OVERFLOW": "0x1u", "BLENDER_FLAG_UNSPECIFIED": "0x8u",
+            "BLENDER_CONFIG_OVERFLOW": '"wrap"'}.items() <= defined.items()
+
+
+def test_registers_have_names_of_their_own(made: Path) -> None:
+    assert "#define METER_ST_TOTAL_BITS 4\n" in (made / "meter-w4" / "include" / "meter_vec.h").read_text()
+
+
+def test_verilog_header(made: Path, manifest: dict) -> None:
+    text = (made / "meter-w4" / "include" / "meter_vec.svh").read_text()
+    parameters = dict(re.findall(r"localparam (\w+) = (\S+);", text))
+
+    assert {"N": "12", "HAS_CARE": "0", "STIM_BITS": "5", "ADD_LSB": "0", "ADD_BITS": "3", "CLEAR_LSB": "3", "FIRST_LSB": "4",
+            "GOLD_BITS": "120", "WIDE_LSB": "0", "WIDE_BITS": "40", "WIDE_LANES": "3", "CONFIG_BITS": "4"}.items() <= parameters.items()
+    assert str(manifest["hex"]["stim.mem"]["word_bits"]) == parameters["STIM_BITS"]
+    assert "localparam HAS_CARE = 1;" in (made / "blender-wrap" / "include" / "blender_vec.svh").read_text()
+
+
+def test_lists_and_objects_are_spelled_out(manifest: dict) -> None:
+    config = {"outlier": [2, 1], "inner": {"signed": True}}
+    text = include.files({**manifest, "config": config})["meter_vec.h"].decode()
+
+    assert "METER_CONFIG_OUTLIER_0 2\n" in text
+    assert "METER_CONFIG_OUTLIER_1 1\n" in text
+    assert "METER_CONFIG_INNER_SIGNED 1\n" in text
+
+
+def test_two_meanings_of_one_name_are_refused(manifest: dict) -> None:
+    with pytest.raises(Refused, match="both be called CONFIG_A_0"):
+        include.files({**manifest, "config": {"a": [1], "a_0": 2}})
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_c_compiles(made: Path) -> None:
+    """Both headers in one file, every value used."""
+    folder = made / "blender-wrap" / "include"
+    program = '#include "blender_vec.h"\n#include "blender_vec.h"\nBLENDER_FIRST_TYPE x[BLENDER_ROWS * BLENDER_BOTH_LANES];\n'
+    command = ["cc", "-std=c99", "-Wall", "-Werror", "-fsyntax-only", "-I", str(folder), "-x", "c", "-"]
+
+    assert 0 == subprocess.run(command, input=program, text=True, check=False).returncode
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="no Icarus Verilog")
+def test_verilog_compiles(made: Path, tmp_path: Path) -> None:
+    source = tmp_path / "top.sv"
+    source.write_text('module top;\n`include "blender_vec.svh"\nreg [STIM_BITS-1:0] stim [0:N];\nendmodule\n')
+    folder = made / "blender-wrap" / "include"
+
+    assert 0 == subprocess.run(["iverilog", "-g2012", "-Wall", "-I", folder, "-o", tmp_path / "top", source], check=False).returncode

@@ -1,0 +1,171 @@
+"""A directory is replaced as a whole, or it stays; what refemu did not make is never touched."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.golden import store
+
+OLD = {"manifest.json": b'"self_sha256"', "vectors.npz": b"old", "hex/gold.mem": b"old"}
+NEW = {"manifest.json": b'"self_sha256" 2', "vectors.npz": b"new", "include/u_vec.svh": b"new"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    store.replace(tmp_path / "sets" / "u-c", OLD)
+    return tmp_path / "sets" / "u-c"
+
+
+def beside(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.parent.iterdir())
+
+
+def test_writes_and_replaces_the_whole(folder: Path) -> None:
+    assert store.read(folder) == OLD
+    store.replace(folder, NEW)
+
+    assert store.read(folder) == NEW
+    assert ["u-c"] == beside(folder)
+
+
+def test_modes_follow_the_umask(folder: Path) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+
+    assert 0o777 & ~mask == folder.stat().st_mode & 0o777
+
+
+def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
+    (tmp_path / "u-c").mkdir()
+    store.replace(tmp_path / "u-c", NEW)
+
+    assert store.read(tmp_path / "u-c") == NEW
+
+
+class Full:
+    """A disk that is full, or a user who interrupts, at the nth call."""
+
+    def __init__(self, real: object, error: BaseException, calls: int) -> None:
+        self.real, self.error, self.calls = real, error, calls
+
+    def __call__(self, *arguments: object) -> object:
+        self.calls -= 1
+        if self.calls == 0:
+            raise self.error
+        return self.real(*arguments)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_a_full_disk_leaves_the_old_set(calls: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Full(os.fsync, OSError(errno.ENOSPC, "No space left on device"), calls)
+    monkeypatch.setattr(store.os, "fsync", lambda number: full(number))
+
+    with pytest.raises(Refused, match=r"u-c: cannot be written: No space left on device; the old set is unchanged. Free some space"):
+        store.replace(folder, NEW)
+    assert store.read(folder) == OLD
+    assert ["u-c"] == beside(folder)
+
+
+def test_a_full_disk_leaves_nothing_where_nothing_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Full(os.fsync, OSError(errno.ENOSPC, "No space left on device"), 2)
+    monkeypatch.setattr(store.os, "fsync", lambda number: full(number))
+
+    with pytest.raises(Refused, match="nothing was written"):
+        store.replace(tmp_path / "u-c", NEW)
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_an_interrupt_leaves_the_old_set(calls: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also between the two renames."""
+    interrupted = Full(Path.rename, KeyboardInterrupt(), calls)
+    monkeypatch.setattr(Path, "rename", lambda path, target: interrupted(path, target))
+
+    with pytest.raises(KeyboardInterrupt):
+        store.replace(folder, NEW)
+    assert store.read(folder) == OLD
+    assert ["u-c"] == beside(folder)
+
+
+def test_a_kill_between_the_renames_is_made_good_by_the_next_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.rename(folder.with_name(".u-c.old"))
+    full = Full(os.fsync, OSError(errno.ENOSPC, "No space left on device"), 1)
+    monkeypatch.setattr(store.os, "fsync", lambda number: full(number))
+
+    with pytest.raises(Refused, match="the old set is unchanged"):
+        store.replace(folder, NEW)
+    assert store.read(folder) == OLD
+    assert ["u-c"] == beside(folder)
+
+
+def test_what_a_kill_after_the_renames_left_is_dropped(folder: Path) -> None:
+    store.replace(folder.with_name(".u-c.old"), OLD)
+    store.replace(folder, NEW)
+
+    assert store.read(folder) == NEW
+    assert ["u-c"] == beside(folder)
+
+
+def test_a_folder_of_that_name_with_other_things_is_left_alone(folder: Path) -> None:
+    other = folder.with_name(".u-c.old")
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+
+    with pytest.raises(Refused, match="notes.txt, which refemu did not make"):
+        store.replace(folder, NEW)
+    assert "mine" == (other / "notes.txt").read_text()
+
+
+def foreign_file(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+
+
+def foreign_folder(folder: Path) -> None:
+    (folder / "hex" / "mine").mkdir()
+
+
+def no_manifest(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+
+
+def foreign_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"name": "an extension"}')
+
+
+def link(folder: Path) -> None:
+    (folder / "vectors.npz").unlink()
+    (folder / "vectors.npz").symlink_to(folder / "manifest.json")
+
+
+def linked_folder(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    folder.symlink_to(folder.with_name("elsewhere"))
+
+
+def plain_file(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    folder.write_text("a file")
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    (foreign_file, "holds notes.txt, which refemu did not make"), (foreign_folder, "holds hex/mine/, which"),
+    (no_manifest, "holds hex/gold.mem but no manifest of refemu"), (foreign_manifest, "but no manifest of refemu"),
+    (link, "holds vectors.npz, which"), (linked_folder, "is not a directory"), (plain_file, "is not a directory"),
+])
+def test_refuses_what_refemu_did_not_make(spoil: object, message: str, folder: Path) -> None:
+    spoil(folder)  # type: ignore[operator]
+    before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+
+    with pytest.raises(Refused, match=message):
+        store.replace(folder, NEW)
+    assert before == {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+
+
+def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sets").write_text("a file")
+
+    with pytest.raises(Refused, match="cannot be written"):
+        store.replace(tmp_path / "sets" / "u-c", NEW)
