@@ -19,12 +19,11 @@ golden:
 	@$(BIN)/refemu generate -o $(OUT)/golden --model $(MODEL) --scheme olive-4 --hex --bin
 	@$(BIN)/refemu check $(OUT)/golden
 
-test: TESTS = -m "not slow"
-test-slow: TESTS =
+test-slow: SLOW = -m "slow or not slow"
 test test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@$(BIN)/refemu models fetch $(MODEL) || { test -z "$$CI"; } || exit 2
-	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS) $(PYTEST)
+	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m pytest -n 2 --dist loadfile $(SLOW) $(PYTEST)
 
 lint:
 	@$(PYTHON) tools/bootstrap.py $(VENV) dev
