@@ -41,11 +41,11 @@ def _described(code: int, port: Port) -> str:
     """The value of a number, or what the port's format says of a code."""
     if port.kind in _FLOAT:
         return str(np.array(code, fields.dtype_of(port.bits)).view(_FLOAT[port.kind]))
-    if port.kind in ("uint", "int"):
+    if port.kind in ("uint", "int") or port.kind.upper() not in formats.constants():
         return str(int(fields.decode(np.array(code, fields.dtype_of(port.bits)), port)))
     try:
         return formats.find(port.kind).describe(code)
-    except Refused as refusal:  # no format of that name, or a code that it does not have
+    except Refused as refusal:  # a code that the format does not have
         return str(refusal)
 
 

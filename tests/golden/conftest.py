@@ -1,5 +1,6 @@
 """The fake units in place of the real ones, and sets made of them."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,20 @@ def fake_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refemu.units, "names", lambda: tuple(fakes.UNITS))
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `made` copies."""
+    folder = tmp_path_factory.mktemp("sets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refemu.units, "find", lambda name: fakes.UNITS[name])
+        golden.generate(folder, units=list(fakes.UNITS), kinds=["paper", "edge", "random"], hex=True, bin=True)
+    return folder
+
+
 @pytest.fixture
-def made(fake_units: None, tmp_path: Path) -> Path:
+def made(fake_units: None, made_once: Path, tmp_path: Path) -> Path:
     """A folder with the sets blender-wrap, blender-saturate and meter-w4, with all exports."""
-    golden.generate(tmp_path / "sets", kinds=["paper", "edge", "random"], hex=True, bin=True)
-    return tmp_path / "sets"
+    return Path(shutil.copytree(made_once, tmp_path / "sets"))
 
 
 RUN = model_cases.Source("toy", "0" * 64, "scheme:a=1", {"a": 1}, "1" * 64, 0, 2, (7, 9))

@@ -1,0 +1,153 @@
+"""The first difference, decoded, and nothing that is not one."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import golden
+from refemu.arith.checks import Refused
+from refemu.golden import sets
+from refemu.golden.decode import Value
+
+
+@pytest.fixture
+def folder(made: Path) -> Path:
+    return made / "blender-wrap"
+
+
+def answer(folder: Path, change: Any, names: tuple[str, ...] = ("out.both", "out.ratio", "out.odd")) -> Path:
+    """The right answer after `change` of copies of its arrays."""
+    loaded = sets.load(folder)
+    arrays = {name: loaded.arrays[name].copy() for name in names}
+    change(arrays)
+    path = folder.parent / "dut.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def flip(name: str, row: int, lane: int | None, bit: int) -> Any:
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        arrays[name][row if lane is None else (row, lane)] ^= 1 << bit
+
+    return change
+
+
+def test_equal(folder: Path) -> None:
+    found = golden.diff(folder, answer(folder, lambda arrays: None))
+
+    assert found.equal
+    assert (None, 0, {}, {}, "", ()) == (found.first, found.rows_differ, found.ports, found.flags, found.remark, found.explanation)
+    assert (28, ("out.both", "out.ratio", "out.odd"), ()) == (found.rows, found.compared, found.not_compared)
+    assert ("blender-wrap", "blender", "wrap") == (found.set, found.unit, found.config)
+
+
+def test_first_difference_is_decoded(folder: Path) -> None:
+    """Row 9 of random: the sweep's words are (i * 7919) & 255."""
+    row, word = 4 + 9, (9 * 7919) & 255
+    first, second = word & 15, (word >> 4) - 8
+    want = first - second
+    found = golden.diff(folder, answer(folder, flip("out.both", row, 1, 0)))
+    mismatch = found.first
+
+    assert mismatch is not None
+    assert ("out.both", "both", row, row, 1) == (mismatch.array, mismatch.port, mismatch.case, mismatch.row, mismatch.lane)
+    assert ("random", "some of everything", "", ()) == (mismatch.kind, mismatch.why, mismatch.decision, mismatch.flags)
+    assert Value(f"0x{want & 31:02x}", f"{want & 31:05b}"[0] + " " + f"{want & 31:05b}"[1:], str(want)) == mismatch.want
+    assert str(want ^ 1) == mismatch.got.decoded
+    assert {"first": str(first), "second": str(second)} == {name: lanes[0].decoded for name, lanes in mismatch.stimulus.items()}
+
+
+def test_order_is_row_then_port_then_lane(folder: Path) -> None:
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        arrays["out.odd"][3] ^= 1
+        arrays["out.both"][5] ^= 3
+        arrays["out.odd"][5] ^= 1
+        arrays["out.both"][7, 1] ^= 1
+
+    found = golden.diff(folder, answer(folder, change))
+
+    assert found.first is not None
+    assert ("out.odd", 3) == (found.first.array, found.first.row)
+    assert ({"out.both": 2, "out.odd": 2}, 3) == (found.ports, found.rows_differ)
+    found = golden.diff(folder, answer(folder, lambda arrays: arrays["out.both"].__setitem__(5, arrays["out.both"][5] ^ 3)))
+    assert found.first is not None
+    assert ("out.both", 5, 0) == (found.first.array, found.first.row, found.first.lane)
+
+
+def test_every_flipped_bit_that_counts_is_named(folder: Path) -> None:
+    """And none is where the mask says that nothing is compared."""
+    loaded = sets.load(folder)
+    for name, bits in (("out.both", 5), ("out.ratio", 16), ("out.odd", 1)):
+        for index in np.ndindex(loaded.arrays[name][:6].shape):
+            for bit in range(bits):
+                lane = index[1] if len(index) > 1 else None
+                found = golden.diff(folder, answer(folder, flip(name, index[0], lane, bit)))
+                compared = name != "out.ratio" or loaded.arrays["out.ratio.care"][index] >> bit & 1
+
+                assert found.equal != bool(compared)
+                assert found.first is None or (name, index[0], lane or 0) == (found.first.array, found.first.row, found.first.lane)
+
+
+def test_flags_of_the_differing_rows(folder: Path) -> None:
+    both = golden.diff(folder, answer(folder, lambda arrays: arrays["out.odd"].__setitem__(slice(2, 4), 0)))
+
+    assert both.first is not None
+    assert (("OVERFLOW", "UNSPECIFIED"), "D-fake-1", "edge") == (both.first.flags, both.first.decision, both.first.kind)
+    assert ({"OVERFLOW": 2, "UNSPECIFIED": 2}, "all 2 are OVERFLOW and UNSPECIFIED") == (both.flags, both.remark)
+    mixed = golden.diff(folder, answer(folder, lambda arrays: arrays["out.odd"].__setitem__(slice(0, 4), 0)))
+    assert ({"OVERFLOW": 2, "UNSPECIFIED": 2, "": 1}, "") == (mixed.flags, mixed.remark)
+
+
+def test_registers_are_compared_where_the_answer_has_them(made: Path) -> None:
+    folder = made / "meter-w4"
+    without = golden.diff(folder, answer(folder, lambda arrays: None, ("out.wide",)))
+    wrong = golden.diff(folder, answer(folder, flip("st.total", 4, None, 2), ("out.wide", "st.total")))
+
+    assert (True, ("st.total",)) == (without.equal, without.not_compared)
+    assert wrong.first is not None
+    assert ("st.total", 3, 4, 0) == (wrong.first.array, wrong.first.case, wrong.first.row, wrong.first.lane)
+
+
+def test_text_like_gold_mem(folder: Path) -> None:
+    text = (folder / "hex" / "gold.mem").read_text().splitlines()
+    row = 11
+    dut = folder.parent / "dut.mem"
+    dut.write_text("\n".join([*text[: row + 1], "x" + text[row + 1][1:], *text[row + 2:]]))
+
+    assert golden.diff(folder, folder / "hex" / "gold.mem").equal
+    found = golden.diff(folder, dut)
+    assert found.first is not None
+    assert (row, "unknown") == (found.first.row, found.first.got.decoded)
+    assert "x" in found.first.got.hex
+
+
+def test_another_set_is_an_answer_too(made: Path) -> None:
+    assert golden.diff(made / "blender-wrap", made / "blender-wrap").equal
+    assert not golden.diff(made / "blender-wrap", made / "blender-saturate").equal
+
+
+def test_nothing_compared_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = sets.load(folder)
+    blind = sets.Golden(loaded.manifest, {**loaded.arrays, "out.ratio.care": np.zeros(28, np.uint16)})
+    monkeypatch.setattr(sets, "load", lambda path: blind)
+
+    with pytest.raises(Refused, match="blender-wrap: nothing was compared"):
+        golden.diff(folder, answer(folder, lambda arrays: None, ("out.ratio",)))
+
+
+def test_explains(folder: Path, made: Path) -> None:
+    found = golden.diff(folder, made / "blender-saturate", explain=True)
+
+    assert "the device is right in every row that differs if overflow is 'saturate' (here 'wrap')" == found.explanation[0]
+    assert "the expected answer follows D-fake-1; see docs/decisions.md" in found.explanation
+    assert () == golden.diff(folder, made / "blender-saturate").explanation
+
+
+def test_everything_goes_into_json(folder: Path) -> None:
+    found = golden.diff(folder, answer(folder, flip("out.odd", 1, None, 0)))
+
+    assert json.loads(json.dumps(asdict(found)))["first"]["port"] == "odd"
