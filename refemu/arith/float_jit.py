@@ -6,6 +6,7 @@ out independent outputs, so no bit depends on their number.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -706,8 +707,13 @@ def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0,
         return readable.dot(a, b, order=order, acc=acc, start=start, bits=bits, overflow=overflow)
     _ready()
     x, y = np.broadcast_arrays(x, y)
-    left, right = (np.ascontiguousarray(side.reshape(-1, side.shape[-1]).T) for side in (x, y))
+    left, right = (np.ascontiguousarray(_rows(side).T) for side in (x, y))
     return _in_order(left[None], right, request).reshape(x.shape[:-1])
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """x (..., K) as (rows, K), also for K = 0, where -1 says nothing."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _in_order(a: np.ndarray, b: np.ndarray, request: Request) -> np.ndarray:
@@ -750,7 +756,7 @@ def total64(x: ArrayLike, *, order: Order) -> np.ndarray:
 
 
 def _total_of(x: np.ndarray, order: Order) -> np.ndarray:
-    flat = np.ascontiguousarray(x.reshape(-1, x.shape[-1]))
+    flat = np.ascontiguousarray(_rows(x))
     with np.errstate(all="ignore"):
         if isinstance(order, Sequential):
             out = np.zeros(flat.shape[0], x.dtype)
