@@ -101,7 +101,6 @@ def test_far_outliers_become_0_and_are_neither_outliers_nor_clamped(run: Any) ->
 def test_any_format_object_is_taken(run: Any, rounding: str, base: Ovp) -> None:
     fmt = dataclasses.replace(base, rounding=rounding, left="high", winner="left", closed=True)
     values = [(edge, -2) for edge in boundaries(fmt)]
-
     words = fmt.encode(np.array(values, np.float32)).pairs().ravel()
 
     assert run(patterns(values), fmt=fmt).pair.tolist() == words.tolist()
