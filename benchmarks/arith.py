@@ -28,9 +28,17 @@ def matmul_fp32() -> list[Row]:
         for acc in ("fp32", "fp32_fma"):
             a, w = normal((m, size), 1), normal((size, size), 2)
             weights = float_jit.panels(w)
-            rows.append(pairs(id, f"ordered {acc} matmul M={m} K=N={size}", "BLAS sgemm (no order)", lambda a=a, w=w: a @ w.T,
-                              lambda a=a, p=weights, acc=acc: float_jit.matmul(a, p, order=Sequential(), acc=acc),
-                              lambda _, ours, a=a, w=w, acc=acc: _columns_equal(a, w, ours, acc), goal))
+            rows.append(
+                pairs(
+                    id,
+                    f"ordered {acc} matmul M={m} K=N={size}",
+                    "BLAS sgemm (no order)",
+                    lambda a=a, w=w: a @ w.T,
+                    lambda a=a, p=weights, acc=acc: float_jit.matmul(a, p, order=Sequential(), acc=acc),
+                    lambda _, ours, a=a, w=w, acc=acc: _columns_equal(a, w, ours, acc),
+                    goal,
+                )
+            )
     return rows
 
 
@@ -41,8 +49,27 @@ def matmul_fp16_weights() -> list[Row]:
     call = lambda: float_jit.matmul(a, weights, order=Sequential(), acc="fp32")  # noqa: E731
     check = lambda _, ours: _columns_equal(a, wide, ours, "fp32")  # noqa: E731
     a16 = a.astype(np.float16)
-    return [pairs("PERF-3", "ordered fp32, fp16 weights, M=1 K=N=4096", "sgemm on float32 weights", lambda: a @ wide.T, call, check, 1.2),
-            pairs("PERF-6", "ordered fp32, fp16 weights, M=1 K=N=4096", "NumPy float16 @", lambda: a16 @ w.T, call, check, 25, count=3)]
+    return [
+        pairs(
+            "PERF-3",
+            "ordered fp32, fp16 weights, M=1 K=N=4096",
+            "sgemm on float32 weights",
+            lambda: a @ wide.T,
+            call,
+            check,
+            1.2,
+        ),
+        pairs(
+            "PERF-6",
+            "ordered fp32, fp16 weights, M=1 K=N=4096",
+            "NumPy float16 @",
+            lambda: a16 @ w.T,
+            call,
+            check,
+            25,
+            count=3,
+        ),
+    ]
 
 
 def matmul_fp16_acc() -> list[Row]:
@@ -56,23 +83,55 @@ def matmul_fp16_acc() -> list[Row]:
             s = s + a[:, k, None] * b[k]
         return s.astype(np.float32)
 
-    return [pairs("PERF-5", "fp16 MAC rounded twice, M=64 K=N=1024", "NumPy float16 loop", rival,
-                  lambda: float_jit.matmul(wide, weights, order=Sequential(), acc="fp16"), np.array_equal, 80, count=3)]
+    return [
+        pairs(
+            "PERF-5",
+            "fp16 MAC rounded twice, M=64 K=N=1024",
+            "NumPy float16 loop",
+            rival,
+            lambda: float_jit.matmul(wide, weights, order=Sequential(), acc="fp16"),
+            np.array_equal,
+            80,
+            count=3,
+        )
+    ]
 
 
 def round16() -> list[Row]:
     """float32 to fp16-valued float32 against NumPy's cast there and back."""
     x = normal((1 << 20,), 1)
-    return [pairs("PERF-23", "round16 of 2^20 float32", "NumPy to float16 and back", lambda: x.astype(np.float16).astype(np.float32),
-                  lambda: float_jit.round16(x), np.array_equal, 10)]
+    return [
+        pairs(
+            "PERF-23",
+            "round16 of 2^20 float32",
+            "NumPy to float16 and back",
+            lambda: x.astype(np.float16).astype(np.float32),
+            lambda: float_jit.round16(x),
+            np.array_equal,
+            10,
+        )
+    ]
 
 
 def exp32() -> list[Row]:
     """The correctly rounded exponential against NumPy's float64 one and two casts."""
     x = normal((1 << 20,), 1) * np.float32(5)
-    return [pairs("PERF-27", "exp32 of 2^20 float32", "np.exp in float64, and casts",
-                  lambda: np.exp(x.astype(np.float64)).astype(np.float32), lambda: float_jit.exp32(x), np.array_equal)]
+    return [
+        pairs(
+            "PERF-27",
+            "exp32 of 2^20 float32",
+            "np.exp in float64, and casts",
+            lambda: np.exp(x.astype(np.float64)).astype(np.float32),
+            lambda: float_jit.exp32(x),
+            np.array_equal,
+        )
+    ]
 
 
-ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-1": matmul_fp32, "PERF-3": matmul_fp16_weights, "PERF-5": matmul_fp16_acc,
-                                            "PERF-23": round16, "PERF-27": exp32}
+ROWS: dict[str, Callable[[], list[Row]]] = {
+    "PERF-1": matmul_fp32,
+    "PERF-3": matmul_fp16_weights,
+    "PERF-5": matmul_fp16_acc,
+    "PERF-23": round16,
+    "PERF-27": exp32,
+}

@@ -1,4 +1,4 @@
-"""The rival of the model rows: a Llama-like forward in float32 NumPy with BLAS, as one would write it without refemu."""
+"""The rival of the model rows: a Llama-like forward in float32 NumPy with BLAS, as written without refemu."""
 
 import numpy as np
 
@@ -8,11 +8,14 @@ class Forward:
 
     def __init__(self, model: "object", length: int) -> None:
         config = self.config = model.config  # type: ignore[attr-defined]
-        self.weight = lambda name: self._store.setdefault(name, np.ascontiguousarray(model.tensor(name), np.float32))  # type: ignore[attr-defined]
-        self._store: dict[str, np.ndarray] = {}
+        names = [name for name in config.shapes if name != "head"] + ["embed" if config.tied_head else "head"]
+        self._store = {name: np.ascontiguousarray(model.tensor(name), np.float32) for name in names}  # type: ignore[attr-defined]
+        self.weight = self._store.__getitem__
         shape = (config.blocks, length, config.kv_heads, config.head_dim)
         self.k, self.v, self.position = np.zeros(shape, np.float32), np.zeros(shape, np.float32), 0
-        angle = np.arange(length)[:, None] * config.rope_base ** (-2.0 * np.arange(config.head_dim // 2) / config.head_dim)
+        angle = np.arange(length)[:, None] * config.rope_base ** (
+            -2.0 * np.arange(config.head_dim // 2) / config.head_dim
+        )
         self.cos, self.sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
 
     def reset(self) -> None:
@@ -26,7 +29,11 @@ class Forward:
             x = x + self._attention(block, self._norm(x, f"blk.{block}.attn_norm"), start, stop)
             h = self._norm(x, f"blk.{block}.ffn_norm")
             gate = h @ self.weight(f"blk.{block}.gate").T
-            x = x + (gate / (1 + np.exp(-gate)) * (h @ self.weight(f"blk.{block}.up").T)) @ self.weight(f"blk.{block}.down").T
+            x = (
+                x
+                + (gate / (1 + np.exp(-gate)) * (h @ self.weight(f"blk.{block}.up").T))
+                @ self.weight(f"blk.{block}.down").T
+            )
         self.position = stop
         return self._norm(x, "norm") @ self.weight("embed" if config.tied_head else "head").T
 
@@ -35,7 +42,9 @@ class Forward:
         q, k, v = ((h @ self.weight(f"blk.{block}.{name}").T).reshape(count, -1, config.head_dim) for name in "qkv")
         self.k[block, start:stop], self.v[block, start:stop] = self._rotate(k, start, stop), v
         q = self._rotate(q, start, stop).reshape(count, config.kv_heads, -1, config.head_dim)
-        scores = np.matmul(q.transpose(1, 2, 0, 3), self.k[block, :stop].transpose(1, 2, 0)[:, None]) / np.float32(config.head_dim ** 0.5)
+        scores = np.matmul(q.transpose(1, 2, 0, 3), self.k[block, :stop].transpose(1, 2, 0)[:, None]) / np.float32(
+            config.head_dim**0.5
+        )
         scores = np.where(np.arange(stop) <= np.arange(start, stop)[:, None], scores, np.float32(-np.inf))
         p = np.exp(scores - scores.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)

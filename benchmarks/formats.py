@@ -29,8 +29,17 @@ def numpy_encode(x: np.ndarray) -> np.ndarray:
 def encode() -> list[Row]:
     """float32 grid units to packed nibbles."""
     x = normal((1 << 12, 1 << 8), 3) * np.float32(3)
-    return [pairs("PERF-17", "OVP_INT4 encode 2^20 float32 to packed pairs", "NumPy where chain", lambda: numpy_encode(x),
-                  lambda: ovp_jit.encode(OVP_INT4, x).pairs(), lambda theirs, ours: np.array_equal(theirs, ours.reshape(-1)), 30)]
+    return [
+        pairs(
+            "PERF-17",
+            "OVP_INT4 encode 2^20 float32 to packed pairs",
+            "NumPy where chain",
+            lambda: numpy_encode(x),
+            lambda: ovp_jit.encode(OVP_INT4, x).pairs(),
+            lambda theirs, ours: np.array_equal(theirs, ours.reshape(-1)),
+            30,
+        )
+    ]
 
 
 def decode() -> list[Row]:
@@ -38,8 +47,17 @@ def decode() -> list[Row]:
     tensor = OVP_INT4.encode(normal((1 << 12, 1 << 8), 3) * np.float32(3))
     packed = tensor.pairs()
     table = ovp_jit.decode_pairs(OVP_INT4, np.arange(256, dtype=np.uint8), strict=False)
-    return [pairs("PERF-18", "OVP_INT4 decode 2^19 packed pairs to int8", "np.take on a 256-entry table", lambda: np.take(table, packed, axis=0),
-                  lambda: ovp_jit.decode_pairs(OVP_INT4, packed), lambda theirs, ours: np.array_equal(theirs.reshape(-1), ours.reshape(-1)), 5)]
+    return [
+        pairs(
+            "PERF-18",
+            "OVP_INT4 decode 2^19 packed pairs to int8",
+            "np.take on a 256-entry table",
+            lambda: np.take(table, packed, axis=0),
+            lambda: ovp_jit.decode_pairs(OVP_INT4, packed),
+            lambda theirs, ours: np.array_equal(theirs.reshape(-1), ours.reshape(-1)),
+            5,
+        )
+    ]
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-17": encode, "PERF-18": decode}

@@ -17,7 +17,7 @@ GOALS = {"fp16": (1 / 1.6, 1 / 0.9), "olive-4": (1 / 1.8, 1 / 1.3)}
 def whole_model() -> list[Row]:
     """Prefill of 256 tokens and decode of 16 more, per scheme; 1.0 = as fast as float32 with BLAS."""
     model = models.load(NAME)
-    ids = model.tokenizer.encode(text.default())[:PROMPT + DECODE]
+    ids = model.tokenizer.encode(text.default())[: PROMPT + DECODE]
     rival = Forward(model, PROMPT + DECODE)
     reference = rival.append(ids)
     rows = []
@@ -27,10 +27,24 @@ def whole_model() -> list[Row]:
         def check(theirs: np.ndarray, ours: np.ndarray, scheme: str = scheme, prepared: object = prepared) -> bool:
             whole = models.run(model, ids, scheme=prepared).logits  # the prefill's columns are the decode's steps
             agree = np.mean(np.argmax(reference, -1) == np.argmax(whole, -1)) >= (0.9 if scheme == "fp16" else 0.3)
-            return bool(agree) and whole[:PROMPT].tobytes() == ours.tobytes() if len(ours) == PROMPT else whole[PROMPT:].tobytes() == ours.tobytes()
+            return (
+                bool(agree) and whole[:PROMPT].tobytes() == ours.tobytes()
+                if len(ours) == PROMPT
+                else whole[PROMPT:].tobytes() == ours.tobytes()
+            )
 
-        rows.append(pairs("PERF-M1", f"{NAME} {scheme} prefill {PROMPT}", "float32 NumPy/BLAS", lambda: _prefill(rival, ids),
-                          lambda p=prepared: models.session(p).append(ids[:PROMPT]), check, prefill_goal, count=5))
+        rows.append(
+            pairs(
+                "PERF-M1",
+                f"{NAME} {scheme} prefill {PROMPT}",
+                "float32 NumPy/BLAS",
+                lambda: _prefill(rival, ids),
+                lambda p=prepared: models.session(p).append(ids[:PROMPT]),
+                check,
+                prefill_goal,
+                count=5,
+            )
+        )
         rows.append(_decode(prepared, scheme, rival, ids, check, decode_goal))
     return rows
 
@@ -40,7 +54,9 @@ def _prefill(rival: Forward, ids: list[int]) -> np.ndarray:
     return rival.append(ids[:PROMPT])
 
 
-def _decode(prepared: object, scheme: str, rival: Forward, ids: list[int], check: Callable[..., bool], goal: float) -> Row:
+def _decode(
+    prepared: object, scheme: str, rival: Forward, ids: list[int], check: Callable[..., bool], goal: float
+) -> Row:
     session = models.session(prepared)
     session.append(ids[:PROMPT])
     mark = session.mark()
@@ -53,7 +69,9 @@ def _decode(prepared: object, scheme: str, rival: Forward, ids: list[int], check
         rival.position = PROMPT
         return np.concatenate([rival.append([token]) for token in ids[PROMPT:]])
 
-    return pairs("PERF-M2", f"{NAME} {scheme} decode {DECODE} tokens", "float32 NumPy/BLAS", theirs, ours, check, goal, count=5)
+    return pairs(
+        "PERF-M2", f"{NAME} {scheme} decode {DECODE} tokens", "float32 NumPy/BLAS", theirs, ours, check, goal, count=5
+    )
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-M1": whole_model}

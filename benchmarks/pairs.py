@@ -1,4 +1,4 @@
-"""Paired timing: rival and refemu alternate in one process on the same data; the result is the median of the pairs' ratios."""
+"""Paired timing: rival and refemu alternate in one process on the same data; the result is the median ratio."""
 
 import os
 import platform
@@ -37,8 +37,16 @@ class Row:
         return asdict(self)
 
 
-def pairs(id: str, what: str, rival_name: str, rival: Callable[[], Any], ours: Callable[[], Any], check: Callable[[Any, Any], bool],
-          goal: float = 0.0, count: int = PAIRS) -> Row:
+def pairs(
+    id: str,
+    what: str,
+    rival_name: str,
+    rival: Callable[[], Any],
+    ours: Callable[[], Any],
+    check: Callable[[Any, Any], bool],
+    goal: float = 0.0,
+    count: int = PAIRS,
+) -> Row:
     """Time `rival()` and `ours()` alternately. check(rival result, our result) says whether ours is right."""
     begin = time.perf_counter()
     result = ours()
@@ -49,9 +57,20 @@ def pairs(id: str, what: str, rival_name: str, rival: Callable[[], Any], ours: C
     loops = [_loops(rival), _loops(ours)]
     samples = [(_sample(rival, loops[0]), _sample(ours, loops[1])) for _ in range(count)]
     ratios = sorted(theirs / mine for theirs, mine in samples)
-    return Row(id, what, rival_name, statistics.median(mine for _, mine in samples), statistics.median(theirs for theirs, _ in samples),
-               statistics.median(ratios), ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10], goal, first, checked,
-               resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
+    return Row(
+        id,
+        what,
+        rival_name,
+        statistics.median(mine for _, mine in samples),
+        statistics.median(theirs for theirs, _ in samples),
+        statistics.median(ratios),
+        ratios[len(ratios) // 10],
+        ratios[-1 - len(ratios) // 10],
+        goal,
+        first,
+        checked,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+    )
 
 
 def _loops(call: Callable[[], Any]) -> int:
@@ -68,11 +87,16 @@ def _sample(call: Callable[[], Any], loops: int) -> float:
 
 def report(rows: list[Row]) -> str:
     """The table for people."""
-    lines = [f"{'row':10} {'operation':52} {'instead':34} {'ratio':>7} {'p10':>6} {'p90':>6} {'goal':>5}  {'':8} {'ours':>10} {'first call':>10}"]
+    lines = [
+        f"{'row':10} {'operation':52} {'instead':34} {'ratio':>7} {'p10':>6} {'p90':>6} {'goal':>5}  "
+        f"{'':8} {'ours':>10} {'first call':>10}"
+    ]
     for row in rows:
         verdict = "WRONG" if not row.checked else "" if not row.goal else "met" if row.ratio >= row.goal else "missed"
-        lines.append(f"{row.id:10} {row.what:52} {row.rival:34} {row.ratio:7.2f} {row.low:6.2f} {row.high:6.2f} {row.goal or '':>5}  "
-                     f"{verdict:8} {_seconds(row.ours_s):>10} {_seconds(row.first_s):>10}")
+        lines.append(
+            f"{row.id:10} {row.what:52} {row.rival:34} {row.ratio:7.2f} {row.low:6.2f} {row.high:6.2f} "
+            f"{row.goal and round(row.goal, 2) or '':>5}  {verdict:8} {_seconds(row.ours_s):>10} {_seconds(row.first_s):>10}"
+        )
     return "\n".join(lines)
 
 
@@ -88,6 +112,14 @@ def context() -> dict[str, Any]:
     source, target = np.zeros(1 << 24, np.uint8), np.zeros(1 << 24, np.uint8)
     np.copyto(target, source)
     copy = 2 * source.nbytes / _sample(lambda: np.copyto(target, source), 8)
-    return {"refemu": refemu.__version__, "python": platform.python_version(), "numpy": np.__version__, "numba": numba.__version__,
-            "llvmlite": llvmlite.__version__, "machine": platform.machine(), "cpus": len(os.sched_getaffinity(0)),
-            "load": os.getloadavg()[0], "copy_gb_s": round(copy / 1e9, 1)}
+    return {
+        "refemu": refemu.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "machine": platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "copy_gb_s": round(copy / 1e9, 1),
+    }

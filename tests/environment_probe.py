@@ -1,6 +1,6 @@
 """One process of the environment matrix: prints what is in force and the hashes of what refemu computes there.
 
-    python tests/environment_probe.py MODEL BACKEND SCHEME[,SCHEME...] [--generate DIR]
+python tests/environment_probe.py MODEL BACKEND SCHEME[,SCHEME...] [--generate DIR]
 """
 
 import hashlib
@@ -30,8 +30,14 @@ def evidence() -> dict[str, Any]:
 
     features = np._core._multiarray_umath.__cpu_features__
     blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return {"numpy": sorted(name for name, on in features.items() if on), "blas": [pool.get("architecture") for pool in blas],
-            "blas_threads": [pool["num_threads"] for pool in blas], "path": jit.rounding_path(), "jit": not jit.jit_is_off(), "vector": vector_registers()}
+    return {
+        "numpy": sorted(name for name, on in features.items() if on),
+        "blas": [pool.get("architecture") for pool in blas],
+        "blas_threads": [pool["num_threads"] for pool in blas],
+        "path": jit.rounding_path(),
+        "jit": not jit.jit_is_off(),
+        "vector": vector_registers(),
+    }
 
 
 def vector_registers() -> list[str]:
@@ -45,10 +51,12 @@ def vector_registers() -> list[str]:
 def main() -> None:
     name, backend, schemes = sys.argv[1:4]
     model = models.load(name)
-    ids = model.tokenizer.encode(text.default())[:TOKENS[name]]
+    ids = model.tokenizer.encode(text.default())[: TOKENS[name]]
     threads = int(os.environ.get("NUMBA_NUM_THREADS", "1"))
     engine = Jit(threads) if backend == "jit" else backend
-    hashes = {scheme: digest(models.run(model, ids, scheme=scheme, backend=engine).logits) for scheme in schemes.split(",")}
+    hashes = {
+        scheme: digest(models.run(model, ids, scheme=scheme, backend=engine).logits) for scheme in schemes.split(",")
+    }
     if "--generate" in sys.argv:
         from refemu import golden
 

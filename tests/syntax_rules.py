@@ -10,9 +10,40 @@ from collections.abc import Iterator
 
 PRODUCTS = {"dot", "matmul", "inner", "vdot", "einsum", "tensordot", "convolve", "correlate", "linalg"}
 REDUCTIONS = {"sum", "mean", "var", "std", "prod", "average", "norm", "nansum", "nanmean", "fsum", "trace"}
-FUNCTIONS = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "power", "float_power", "sin", "cos", "tan", "sinh",
-             "cosh", "tanh", "arcsin", "arccos", "arctan", "arctan2", "asin", "acos", "atan", "atan2", "cbrt", "erf", "erfc",
-             "hypot", "gamma", "lgamma", "expit", "logsumexp"}
+FUNCTIONS = {
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "pow",
+    "power",
+    "float_power",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "arctan2",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "cbrt",
+    "erf",
+    "erfc",
+    "hypot",
+    "gamma",
+    "lgamma",
+    "expit",
+    "logsumexp",
+}
 SORTS = {"argsort", "sort"}
 PARTITIONS = {"partition", "argpartition"}
 INTEGER_TYPES = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int"}
@@ -109,8 +140,13 @@ def _kernel_rules(function: ast.FunctionDef, tree: ast.Module) -> Iterator[tuple
 
 
 def _bare_floats(loop: ast.AST) -> Iterator[ast.Constant]:
-    typed = {id(argument) for node in ast.walk(loop) if isinstance(node, ast.Call) for argument in node.args
-             if _called(node)[0] in {"float32", "float64"}}
+    typed = {
+        id(argument)
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Call)
+        for argument in node.args
+        if _called(node)[0] in {"float32", "float64"}
+    }
     for node in ast.walk(loop):
         if isinstance(node, ast.Constant) and isinstance(node.value, float) and id(node) not in typed:
             yield node
@@ -121,7 +157,9 @@ def _defined(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.FunctionDef):
         return {node.name}
     if isinstance(node, ast.Assign | ast.AnnAssign):
-        return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
+        return {
+            inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+        }
     if isinstance(node, ast.If | ast.Try):
         return {name for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt) for name in _defined(inner)}
     return set()
@@ -147,8 +185,10 @@ def _last(node: ast.AST) -> str:
 
 def _names(call: ast.Call, wanted: set[str]) -> bool:
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(_last(argument) in wanted or (isinstance(argument, ast.Constant) and argument.value in wanted)
-               for argument in arguments)
+    return any(
+        _last(argument) in wanted or (isinstance(argument, ast.Constant) and argument.value in wanted)
+        for argument in arguments
+    )
 
 
 def _looks_float(receiver: ast.AST) -> bool:
@@ -165,7 +205,9 @@ def _is_stable(keywords: dict[str | None, ast.expr]) -> bool:
 
 
 def _is_set(node: ast.AST) -> bool:
-    return isinstance(node, ast.Set | ast.SetComp) or (isinstance(node, ast.Call) and _called(node)[0] in {"set", "frozenset"})
+    return isinstance(node, ast.Set | ast.SetComp) or (
+        isinstance(node, ast.Call) and _called(node)[0] in {"set", "frozenset"}
+    )
 
 
 def _integer_constants(node: ast.BinOp | ast.AugAssign) -> bool:

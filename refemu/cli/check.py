@@ -15,8 +15,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"equal": report.equal, **dataclasses.asdict(report)})
         return int(not report.equal)
-    rows = [[one.name, one.rows, one.files, one.how, f"{len(one.findings)} different" if one.findings else "equal", one.note]
-            for one in report.sets]
+    rows = [
+        [
+            one.name,
+            one.rows,
+            one.files,
+            one.how,
+            f"{len(one.findings)} different" if one.findings else "equal",
+            one.note,
+        ]
+        for one in report.sets
+    ]
     print_table(f"check of {arguments.dir}", ["set", "rows", "files", "how", "result", "note"], rows, ["rows", "files"])
     for finding in report.findings:
         print(finding)

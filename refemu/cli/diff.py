@@ -28,14 +28,18 @@ def run(arguments: argparse.Namespace) -> int:
 def _lines(found: Any, first: Any) -> list[str]:
     """What a person with a waveform open wants to know, the place first."""
     ports = ", ".join(f"{name} in {count}" for name, count in found.ports.items())
-    lines = [f"{found.set}: row {first.row} of case {first.case} ({first.kind}: {first.why})",
-             *(f"  in  {port:12} {'  '.join(map(_shown, lanes))}" for port, lanes in first.stimulus.items()),
-             f"  {first.array}, lane {first.lane}",
-             f"  got  {_shown(first.got)}",
-             f"  want {_shown(first.want)}"]
+    lines = [
+        f"{found.set}: row {first.row} of case {first.case} ({first.kind}: {first.why})",
+        *(f"  in  {port:12} {'  '.join(map(_shown, lanes))}" for port, lanes in first.stimulus.items()),
+        f"  {first.array}, lane {first.lane}",
+        f"  got  {_shown(first.got)}",
+        f"  want {_shown(first.want)}",
+    ]
     if first.flags:
         lines.append(f"  flags {' '.join(first.flags)}")
-    lines.append(f"{found.rows_differ} of {found.rows} rows differ: {ports}" + (f"; {found.remark}" if found.remark else ""))
+    lines.append(
+        f"{found.rows_differ} of {found.rows} rows differ: {ports}" + (f"; {found.remark}" if found.remark else "")
+    )
     return [*lines, *(f"explanation: {sentence}" for sentence in found.explanation)]
 
 

@@ -4,24 +4,44 @@ import argparse
 import dataclasses
 
 from refemu.cli.output import print_json, print_table, progress, size
-from refemu.cli.ppl import read_text
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the sets and print what was made; returns 0."""
     from refemu import golden
+    from refemu.models import text
 
     with progress() as bar:
         made = golden.generate(
-            arguments.out, units=arguments.unit, kinds=arguments.kinds.split(",") if arguments.kinds else None,
-            model=arguments.model, scheme=arguments.scheme, text=read_text(arguments.text) if arguments.text else None,
-            tokens=arguments.tokens, seed=arguments.seed, hex=arguments.hex, bin=arguments.bin, progress=bar)
+            arguments.out,
+            units=arguments.unit,
+            kinds=arguments.kinds.split(",") if arguments.kinds else None,
+            model=arguments.model,
+            scheme=arguments.scheme,
+            text=text.read(arguments.text) if arguments.text else None,
+            tokens=arguments.tokens,
+            seed=arguments.seed,
+            hex=arguments.hex,
+            bin=arguments.bin,
+            progress=bar,
+        )
     if arguments.json:
         print_json([dataclasses.asdict(one) for one in made])
         return 0
-    kinds = [kind for kind in ("paper", "edge", "random", "exhaustive", "model") if any(kind in one.kinds for one in made)]
+    kinds = [
+        kind for kind in ("paper", "edge", "random", "exhaustive", "model") if any(kind in one.kinds for one in made)
+    ]
     columns = ["set", "cases", "rows", *kinds, "size", "sha256"]
-    rows = [[one.name, one.cases, one.rows, *(one.kinds.get(kind, "") for kind in kinds), size(one.bytes), one.self_sha256[:12]]
-            for one in made]
+    rows = [
+        [
+            one.name,
+            one.cases,
+            one.rows,
+            *(one.kinds.get(kind, "") for kind in kinds),
+            size(one.bytes),
+            one.self_sha256[:12],
+        ]
+        for one in made
+    ]
     print_table(f"golden vectors in {arguments.out}", columns, rows, ["cases", "rows", *kinds, "size"])
     return 0

@@ -31,9 +31,17 @@ def units() -> list[dict[str, Any]]:
     from refemu import units as layer
 
     return [
-        {"unit": unit.name, "config": name, "paper": unit.paper, "timing": unit.timing, "version": unit.version,
-         "in": _ports(unit.ports(config).inputs), "out": _ports(unit.ports(config).outputs)}
-        for unit in map(layer.find, layer.names()) for name, config in unit.configs.items()
+        {
+            "unit": unit.name,
+            "config": name,
+            "paper": unit.paper,
+            "timing": unit.timing,
+            "version": unit.version,
+            "in": _ports(unit.ports(config).inputs),
+            "out": _ports(unit.ports(config).outputs),
+        }
+        for unit in map(layer.find, layer.names())
+        for name, config in unit.configs.items()
     ]
 
 
@@ -52,8 +60,10 @@ def models() -> list[dict[str, Any]]:
 
 
 def _ports(ports: Any) -> str:
-    return " ".join(f"{port.name}:{'s' if port.signed else ''}{port.bits}" + (f"x{port.lanes}" if port.lanes > 1 else "")
-                    for port in ports)
+    return " ".join(
+        f"{port.name}:{'s' if port.signed else ''}{port.bits}" + (f"x{port.lanes}" if port.lanes > 1 else "")
+        for port in ports
+    )
 
 
 _LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": models}

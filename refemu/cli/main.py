@@ -52,7 +52,10 @@ def _failed(error: Exception) -> int:
     import traceback
 
     traceback.print_exc()
-    print("refemu: this is an error inside refemu, not a difference; please report it with the lines above", file=sys.stderr)
+    print(
+        "refemu: this is an error inside refemu, not a difference; please report it with the lines above",
+        file=sys.stderr,
+    )
     return BROKEN
 
 

@@ -1,9 +1,7 @@
 """`refemu ppl`: perplexity, so that a change of a parameter can be judged."""
 
 import argparse
-from pathlib import Path
 
-from refemu.arith.checks import Refused
 from refemu.cli.output import print_json, print_table, progress
 
 
@@ -13,22 +11,25 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.models import perplexity, text
 
     model = models.load(arguments.model)
-    ids = model.tokenizer.encode(read_text(arguments.text) if arguments.text else text.default())[:arguments.tokens]
+    ids = model.tokenizer.encode(text.read(arguments.text) if arguments.text else text.default())[: arguments.tokens]
     with progress() as bar:
         prepared = models.prepare(model, arguments.scheme, progress=bar)
         found = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=bar)
-    row = {"model": model.name, "scheme": arguments.scheme, "tokens": len(ids), "scored": found.scored, "win": arguments.win,
-           "perplexity": found.perplexity}
+    row = {
+        "model": model.name,
+        "scheme": arguments.scheme,
+        "tokens": len(ids),
+        "scored": found.scored,
+        "win": arguments.win,
+        "perplexity": found.perplexity,
+    }
     if arguments.json:
         print_json(row)
     else:
-        print_table("perplexity", list(row), [[*list(row.values())[:-1], f"{found.perplexity:.4f}"]], ["tokens", "scored", "win", "perplexity"])
+        print_table(
+            "perplexity",
+            list(row),
+            [[*list(row.values())[:-1], f"{found.perplexity:.4f}"]],
+            ["tokens", "scored", "win", "perplexity"],
+        )
     return 0
-
-
-def read_text(path: str) -> str:
-    """A UTF-8 file; refuses other bytes with their place."""
-    try:
-        return Path(path).read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise Refused(f"{path}: not UTF-8 at byte {error.start}") from None

@@ -24,7 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"format": repr(fmt), "codes": table})
         return 0
-    print_table(f"{arguments.format.upper()}  {fmt!r}", ["code", "bits", "meaning"], [row.values() for row in table], ["code"])
+    print_table(
+        f"{arguments.format.upper()}  {fmt!r}", ["code", "bits", "meaning"], [row.values() for row in table], ["code"]
+    )
     if codes.size > LONGEST:
         print(f"... {codes.size - LONGEST} more codes; --json prints all of them, and a code as second argument one")
     return 0

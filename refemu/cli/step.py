@@ -11,9 +11,35 @@ import numpy as np
 from refemu.arith.checks import Refused, lookup
 from refemu.cli.output import print_json, print_table
 
-_ALLOWED = (ast.Expression, ast.Compare, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.Name, ast.Load,
-            ast.Constant, ast.Subscript, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift,
-            ast.RShift, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_ALLOWED = (
+    ast.Expression,
+    ast.Compare,
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.UnaryOp,
+    ast.Not,
+    ast.USub,
+    ast.Name,
+    ast.Load,
+    ast.Constant,
+    ast.Subscript,
+    ast.BinOp,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.BitAnd,
+    ast.BitOr,
+    ast.BitXor,
+    ast.LShift,
+    ast.RShift,
+    ast.Eq,
+    ast.NotEq,
+    ast.Lt,
+    ast.LtE,
+    ast.Gt,
+    ast.GtE,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,21 +58,36 @@ def run(arguments: argparse.Namespace) -> int:
             stopped = True
             break
     if arguments.json:
-        print_json({"unit": unit.name, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]})
+        print_json(
+            {"unit": unit.name, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]}
+        )
     else:
         _table(unit, name, ports, states)
         if arguments.stop:
-            print(f"stopped at event {len(states) - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}")
+            print(
+                f"stopped at event {len(states) - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}"
+            )
     return 0
 
 
 def _table(unit: Any, name: str, ports: Any, states: list[Any]) -> None:
     shown = [*ports.inputs, *ports.outputs, *ports.state]
     known = {port.name for port in shown} | {"event", "index"}
-    counters = [f.name for f in dataclasses.fields(states[0]) if f.name not in known and isinstance(getattr(states[0], f.name), int)]
+    counters = [
+        f.name
+        for f in dataclasses.fields(states[0])
+        if f.name not in known and isinstance(getattr(states[0], f.name), int)
+    ]
     columns = ["#", "event", *(port.name for port in shown), *counters]
-    rows = [[number, state.event, *(_cell(port, getattr(state, port.name)) for port in shown),
-             *(getattr(state, counter) for counter in counters)] for number, state in enumerate(states)]
+    rows = [
+        [
+            number,
+            state.event,
+            *(_cell(port, getattr(state, port.name)) for port in shown),
+            *(getattr(state, counter) for counter in counters),
+        ]
+        for number, state in enumerate(states)
+    ]
     print_table(f"{unit.name} [{name}] {unit.paper}", columns, rows, columns[2:])
 
 
@@ -65,7 +106,9 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
 
         folder, _, number = arguments.case.rpartition(":")
         if not folder or not number.isdigit():
-            raise Refused(f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case!r}")
+            raise Refused(
+                f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case!r}"
+            )
         return golden.case_inputs(golden.load(folder), int(number), unit)
     if not arguments.input:
         raise Refused(f"step: give --case DIR:ID, or --input for the ports {', '.join(_needed(unit, arguments))}")
@@ -114,7 +157,9 @@ def _condition(text: str | None) -> Any:
         raise Refused(f"step: --break {text!r} is no condition: {error.msg}") from None
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
-            raise Refused(f"step: --break may compare ports, registers and counters, got {type(node).__name__} in {text!r}")
+            raise Refused(
+                f"step: --break may compare ports, registers and counters, got {type(node).__name__} in {text!r}"
+            )
     return tree
 
 

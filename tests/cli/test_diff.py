@@ -42,7 +42,9 @@ def test_one_flipped_bit_is_named(golden: Path, tmp_path: Path, capsys: pytest.C
     assert int(first["got"]["hex"], 16) ^ int(first["want"]["hex"], 16) == 2
 
 
-def test_unreadable_and_empty_answers_are_unusable(golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_and_empty_answers_are_unusable(
+    golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nonsense")
     np.savez(tmp_path / "empty.npz", other=np.zeros(3))
 

@@ -14,7 +14,12 @@ def test_writes_one_set_per_configuration(tmp_path: Path, capsys: pytest.Capture
 
     assert made["name"] == "flint_decoder-flint4"
     assert {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("*") if path.is_file()} == {
-        "manifest.json", "vectors.npz", "hex", "bin", "include"}
+        "manifest.json",
+        "vectors.npz",
+        "hex",
+        "bin",
+        "include",
+    }
 
 
 def test_the_table_counts_rows_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,7 +31,10 @@ def test_the_table_counts_rows_by_kind(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "-o", str(tmp_path), "--unit", "olive_mac", "--kinds", "model", "--tokens", "8", "--json"]) == 0
+    assert (
+        main(["generate", "-o", str(tmp_path), "--unit", "olive_mac", "--kinds", "model", "--tokens", "8", "--json"])
+        == 0
+    )
     (made,) = json.loads(capsys.readouterr().out)
     manifest = json.loads((tmp_path / made["name"] / "manifest.json").read_text())
 
@@ -34,14 +42,19 @@ def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.Captur
     assert manifest["source"]["model"]["name"] == "tiny" if isinstance(manifest["source"]["model"], dict) else "tiny"
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    pytest.param(["--unit", "ovp_decodr"], "did you mean 'ovp_decoder'", id="unit"),
-    pytest.param(["--kinds", "papr"], "paper", id="kind"),
-    pytest.param(["--model", "tin"], "did you mean 'tiny'", id="model"),
-    pytest.param(["--scheme", "olive-5"], "did you mean 'olive-", id="scheme"),
-    pytest.param(["--text", "no-such-file.txt"], "no-such-file.txt", id="text"),
-])
-def test_refuses_and_writes_nothing(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["--unit", "ovp_decodr"], "did you mean 'ovp_decoder'", id="unit"),
+        pytest.param(["--kinds", "papr"], "paper", id="kind"),
+        pytest.param(["--model", "tin"], "did you mean 'tiny'", id="model"),
+        pytest.param(["--scheme", "olive-5"], "did you mean 'olive-", id="scheme"),
+        pytest.param(["--text", "no-such-file.txt"], "no-such-file.txt", id="text"),
+    ],
+)
+def test_refuses_and_writes_nothing(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["generate", "-o", str(tmp_path / "out"), *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())

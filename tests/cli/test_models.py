@@ -19,12 +19,15 @@ def test_list_shows_source_and_licence(capsys: pytest.CaptureFixture[str]) -> No
     assert all(word in text for word in ("tiny", "smollm2-135m", "all-minilm-l6-v2", "Apache-2.0"))
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    pytest.param(["fetch"], "name a model", id="no name"),
-    pytest.param(["fetch", "smollm2-135"], "did you mean 'smollm2-135m'", id="unknown"),
-    pytest.param(["fetch", "smollm2-135m", "--from", "missing.whl"], "missing.whl", id="no such file"),
-    pytest.param(["remove", "nothing"], "unknown model", id="remove unknown"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["fetch"], "name a model", id="no name"),
+        pytest.param(["fetch", "smollm2-135"], "did you mean 'smollm2-135m'", id="unknown"),
+        pytest.param(["fetch", "smollm2-135m", "--from", "missing.whl"], "missing.whl", id="no such file"),
+        pytest.param(["remove", "nothing"], "unknown model", id="remove unknown"),
+    ],
+)
 def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", *words]) == 2
     assert message in capsys.readouterr().err

@@ -7,7 +7,10 @@ import pytest
 from refemu.cli import output
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (98_362_432, "98.4 MB"), (2_500_000_000, "2.5 GB")])
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (98_362_432, "98.4 MB"), (2_500_000_000, "2.5 GB")],
+)
 def test_size(count: int, text: str) -> None:
     assert output.size(count) == text
 

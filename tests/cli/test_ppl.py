@@ -19,10 +19,13 @@ def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert (row["model"], row["scored"]) == ("tiny", 22)
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    pytest.param(["--prefill", "12"], "prefill", id="nothing to score"),
-    pytest.param(["--model", "tinny"], "did you mean 'tiny'", id="model"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["--prefill", "12"], "prefill", id="nothing to score"),
+        pytest.param(["--model", "tinny"], "did you mean 'tiny'", id="model"),
+    ],
+)
 def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, *words]) == 2
     assert message in capsys.readouterr().err

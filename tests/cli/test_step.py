@@ -16,7 +16,22 @@ def test_the_papers_decoder_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_break_stops_at_the_first_event_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["step", "ovp_decoder", "--input", "pair=0x85,0x88,0xd5", "--input", "bias=2", "--break", "illegal == 1", "--json"]) == 0
+    assert (
+        main(
+            [
+                "step",
+                "ovp_decoder",
+                "--input",
+                "pair=0x85,0x88,0xd5",
+                "--input",
+                "bias=2",
+                "--break",
+                "illegal == 1",
+                "--json",
+            ]
+        )
+        == 0
+    )
     shown = json.loads(capsys.readouterr().out)
 
     assert shown["stopped"]
@@ -30,18 +45,29 @@ def test_table_names_ports_and_counters(capsys: pytest.CaptureFixture[str]) -> N
     assert all(word in text for word in ("exponent", "base_int", "illegal", "outliers", "olive"))
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    pytest.param(["ovp_decoder"], "give --case DIR:ID, or --input", id="no input"),
-    pytest.param(["ovp_decoder", "--input", "pair=1"], "also needs --input bias", id="port missing"),
-    pytest.param(["ovp_decoder", "--input", "pear=1"], "did you mean 'pair'", id="unknown port"),
-    pytest.param(["ovp_decoder", "--input", "pair=x"], "takes integers", id="no number"),
-    pytest.param(["ovp_decoder", "--input", "pair=256", "--input", "bias=0"], "256", id="out of the port"),
-    pytest.param(["ovp_decoder", "--input", "pair=1,2", "--input", "bias=0,1,2"], "events", id="lengths differ"),
-    pytest.param(["ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", "illegl"], "did you mean 'illegal'", id="unknown register"),
-    pytest.param(["ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", "__import__('os')"], "may compare", id="code"),
-    pytest.param(["ovp_decoder", "--config", "int5", "--input", "pair=1"], "did you mean", id="unknown config"),
-    pytest.param(["ovp_decoder", "--case", "x"], "DIR:ID", id="bad case"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["ovp_decoder"], "give --case DIR:ID, or --input", id="no input"),
+        pytest.param(["ovp_decoder", "--input", "pair=1"], "also needs --input bias", id="port missing"),
+        pytest.param(["ovp_decoder", "--input", "pear=1"], "did you mean 'pair'", id="unknown port"),
+        pytest.param(["ovp_decoder", "--input", "pair=x"], "takes integers", id="no number"),
+        pytest.param(["ovp_decoder", "--input", "pair=256", "--input", "bias=0"], "256", id="out of the port"),
+        pytest.param(["ovp_decoder", "--input", "pair=1,2", "--input", "bias=0,1,2"], "events", id="lengths differ"),
+        pytest.param(
+            ["ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", "illegl"],
+            "did you mean 'illegal'",
+            id="unknown register",
+        ),
+        pytest.param(
+            ["ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", "__import__('os')"],
+            "may compare",
+            id="code",
+        ),
+        pytest.param(["ovp_decoder", "--config", "int5", "--input", "pair=1"], "did you mean", id="unknown config"),
+        pytest.param(["ovp_decoder", "--case", "x"], "DIR:ID", id="bad case"),
+    ],
+)
 def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", *words]) == 2
     assert message in capsys.readouterr().err
