@@ -120,10 +120,10 @@ def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, 
     shape = arrays[0].shape
     count = prod(shape[:-1])
     devices = [array.reshape(count, shape[-1]) for array in arrays]
-    states: list[State] = []
+    reset, states = mac.state, list[State]()
     macs = overflows = 0
     for device in zip(*devices, strict=True):
-        mac = OliveMac(exponent_bits, int_bits, overflow)
+        mac.state = reset
         states += mac.steps(*device)
         macs, overflows = macs + mac.state.macs, overflows + mac.state.overflows
     return Result(**collect(states, mac.ports.outputs, shape), macs=macs, overflows=overflows)

@@ -1,8 +1,8 @@
 """An 8-bit multiply-accumulate from four 4-bit processing elements and one extra adder.
 
 Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [olive §4.3]). Decisions: D-olive-33 (an
-accumulator that leaves 32 bits), D-olive-36 (how a negative integer is split), D-olive-37 (which element multiplies what,
-and where the four meet).
+accumulator that leaves 32 bits), D-olive-36 (how a negative integer is split), D-olive-37 (which element multiplies
+what, and where the four meet).
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ class Result(unit.Result):
 def halves(integer: int, split: str) -> tuple[int, int]:
     """High and low part of an 8-bit integer, 16 * high + low; an abfloat's integer has its sign folded in (D-olive-36).
 
-    twos_complement: high in -8..7, low in 0..15. sign_magnitude: both carry the sign.
+    split: "twos_complement" has high in -8..7 and low in 0..15; in "sign_magnitude" both carry the sign.
     """
     if split == "sign_magnitude" and integer < 0:
         return -(-integer >> 4), -(-integer & 15)
@@ -124,10 +124,10 @@ def run(load: Any, acc_in: Any, x_exp: Any, x_int: Any, y_exp: Any, y_int: Any, 
     pe = OlivePe8(split, overflow)
     arrays = admit_events(pe.name, pe.ports.inputs, (load, acc_in, x_exp, x_int, y_exp, y_int))
     shape = arrays[0].shape
-    states: list[State] = []
+    reset, states = pe.state, list[State]()
     counts = np.zeros(3, np.int64)
     for device in zip(*(array.reshape(prod(shape[:-1]), shape[-1]) for array in arrays), strict=True):
-        pe = OlivePe8(split, overflow)
+        pe.state = reset
         states += pe.steps(*device)
         counts += [pe.state.macs, pe.state.pe_multiplications, pe.state.overflows]
     macs, multiplications, overflows = counts.tolist()
