@@ -70,16 +70,19 @@ def test_fp16_fma_of_special_values(a: int, b: int, c: int, result: int) -> None
 
 def test_fp16_square_roots_and_quotients_invert_products() -> None:
     assert [fp16.sqrt(u) for u in (0, 0x8000, 0x7C00, 0xBC00, 0x4400)] == [0x0000, 0x8000, 0x7C00, 0x7E00, 0x4000]
-    assert [
-        fp16.div(u, v) for u, v in [(0x3C00, 0), (0x3C00, 0x8000), (0, 0), (0x3C00, 0xFC00)]
-    ] == [0x7C00, 0xFC00, 0x7E00, 0x8000]
+    assert [fp16.div(u, v) for u, v in [(0x3C00, 0), (0x3C00, 0x8000), (0, 0), (0x3C00, 0xFC00)]] == [
+        0x7C00,
+        0xFC00,
+        0x7E00,
+        0x8000,
+    ]
     for u in range(0x3C00, 0x4400):
         assert fp16.sqrt(u) == fp16.from_float(math.sqrt(fp16.to_float(u)))
         assert fp16.div(0x3C00, u) == fp16.from_float(1 / fp16.to_float(u))
 
 
 def test_float32_of_fractions_is_that_of_struct() -> None:
-    for x in (1 + 2**-24, 1 + 3 * 2**-24, 2.0**-150, 1.5 * 2.0**-150, 3.4028235677973366e38, -2.0**-149 * 0.75, 0.1):
+    for x in (1 + 2**-24, 1 + 3 * 2**-24, 2.0**-150, 1.5 * 2.0**-150, 3.4028235677973366e38, -(2.0**-149) * 0.75, 0.1):
         assert fp16.f32_bits(fp16.f32(x)) == fp16.f32_bits(fp16.f32_from_fraction(Fraction(x)))
 
 
@@ -127,16 +130,28 @@ def test_a_single_block_keeps_its_negative_zero() -> None:
 def test_accumulators_round_where_they_say() -> None:
     """The product 1 - 2**-20 rounds to 1, and 2051 is a tie."""
     a, b = [2050.0, 1 + 2.0**-10], [1.0, 1 - 2.0**-10]
-    assert {
-        acc: sums.dot(a, b, ("sequential",), acc) for acc in ("fp16", "fp16_fma", "fp32", "fp32_fma", "exact")
-    } == {"fp16": 2052.0, "fp16_fma": 2050.0, "fp32": 2051.0, "fp32_fma": 2051.0, "exact": 2051.0}
+    assert {acc: sums.dot(a, b, ("sequential",), acc) for acc in ("fp16", "fp16_fma", "fp32", "fp32_fma", "exact")} == {
+        "fp16": 2052.0,
+        "fp16_fma": 2050.0,
+        "fp32": 2051.0,
+        "fp32_fma": 2051.0,
+        "exact": 2051.0,
+    }
     assert sums.dot(a, b, ("exact",), "exact", out="fp16") == 2050.0
 
 
 def test_a_grouped_sum_scales_each_group() -> None:
     total = sums.grouped(
-        [1, 2, 3, 4], [1, 1, 1, 1], group=2, a_exp=[0, -1], b_exp=[1, 0], b_scale=[1.0, 0.5],
-        partial="fp16", product="fp16", order=("sequential",), acc="fp32",
+        [1, 2, 3, 4],
+        [1, 1, 1, 1],
+        group=2,
+        a_exp=[0, -1],
+        b_exp=[1, 0],
+        b_scale=[1.0, 0.5],
+        partial="fp16",
+        product="fp16",
+        order=("sequential",),
+        acc="fp32",
     )
 
     assert total == 3 * 2 + 7 / 2 * 0.5
@@ -166,6 +181,7 @@ def test_packing_puts_element_0_lowest() -> None:
 
 def test_normal_types_hold_the_values_of_table_3() -> None:
     """[olive Tbl. 3]."""
+
     def values(name: str) -> list[int]:
         codes = range(1 << ovp.ELEMENTS[name].width)
         return sorted(v for v in (ovp.element_decode(name, c) for c in codes) if v is not None)
@@ -247,9 +263,7 @@ def test_ties_follow_the_rounding_of_the_preset() -> None:
     for name, ties in halves.items():
         even, up, up_of_negative = expected[name]
         for mode, sign, want in (("half_even", 1, even), ("half_up", 1, up), ("half_up", -1, up_of_negative)):
-            assert want == [
-                ovp.element_decode(name, ovp.element_encode(name, sign * tie, mode)) for tie in ties
-            ]
+            assert want == [ovp.element_decode(name, ovp.element_encode(name, sign * tie, mode)) for tie in ties]
 
 
 def test_the_search_takes_the_first_of_the_least_errors() -> None:
@@ -303,6 +317,9 @@ def test_the_accumulator_wraps_or_saturates_and_says_so() -> None:
     events = [(1, 2**31 - 4, 0, 0, 0, 0), (0, 0, 1, 1, 0, 1), (0, 0, 1, 1, 0, 1), (0, 0, 4, -3, 0, 5)]
 
     assert olive_units.mac(events) == [
-        (0, 0, 2**31 - 4, False), (1, 1, 2**31 - 2, False), (1, 1, -(2**31), True), (4, -15, 2**31 - 240, True)
+        (0, 0, 2**31 - 4, False),
+        (1, 1, 2**31 - 2, False),
+        (1, 1, -(2**31), True),
+        (4, -15, 2**31 - 240, True),
     ]
     assert [acc for _, _, acc, _ in olive_units.mac(events, "saturate")][1:] == [2**31 - 2, 2**31 - 1, 2**31 - 241]
