@@ -177,6 +177,15 @@ def _round16_all(x, out):
 
 
 @kernel
+def _count_not_fp16(x):
+    """How many elements are no fp16 value; NaN is one."""
+    bad = np.int64(0)
+    for i in range(x.size):
+        bad += np.int64(_round16(x[i]) != x[i]) & np.int64(x[i] == x[i])
+    return bad
+
+
+@kernel
 def _round16_of_f64_all(x, out):
     for i in range(x.size):
         out[i] = _canonical(_round16_of_f64(x[i]))
@@ -587,11 +596,21 @@ def _round16_raw(x: np.ndarray) -> np.ndarray:
 def _elementwise(run: Callable[..., None], *arrays: np.ndarray, extra: tuple[Any, ...] = ()) -> np.ndarray:
     """`run` over broadcast arrays, flat and contiguous, into a new float32 array of their shape."""
     _ready()
-    whole = np.broadcast_arrays(*arrays)
+    whole = np.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
     out = np.empty(whole[0].shape, np.float32)
     with np.errstate(all="ignore"):
         run(*(np.ascontiguousarray(array).reshape(-1) for array in whole), *extra, out.reshape(-1))
     return out
+
+
+def _require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
+    """`fp16.require_fp16`: a KV cache passes here at every decode step, so the values are looked at in a kernel."""
+    array = np.asarray(x)
+    if array.dtype == np.float32:
+        with np.errstate(all="ignore"):
+            if _count_not_fp16(np.ascontiguousarray(array).reshape(-1)) == 0:
+                return array
+    return fp16.require_fp16(x, thing, name)
 
 
 def round16(x: ArrayLike) -> np.ndarray:
@@ -831,7 +850,7 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
 
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int, threads: int = 1) -> np.ndarray:
     """`dot.attention`, fused; threads share out the key heads."""
-    query, key, value = (np.ascontiguousarray(x) for x in require_attention(q, k, v, start))
+    query, key, value = (np.ascontiguousarray(x) for x in require_attention(q, k, v, start, _require_fp16))
     _ready()
     out = np.empty_like(query)
 

@@ -1,5 +1,6 @@
 """Checks that the readable sums and their compiled twins share: what `acc` may be, what it needs, which shapes fit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,10 +95,11 @@ def require_matrices(a: np.ndarray, b: np.ndarray, thing: str) -> None:
         raise RefusedType(f"{thing}: (M, K) and (K, N) are needed, got {a.shape} and {b.shape}")
 
 
-def require_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, start: int) -> list[np.ndarray]:
+def require_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, start: int,
+                      require_fp16: Callable[..., np.ndarray] = fp16.require_fp16) -> list[np.ndarray]:
     """q (T, H, D), k and v (S, KV, D) as fp16-valued float32 with S >= start + T and H a multiple of KV."""
     selftest.require_round_to_nearest()
-    arrays = [fp16.require_fp16(x, "attention", name) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
+    arrays = [require_fp16(x, "attention", name) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     query, key, value = arrays
     fits = query.ndim == key.ndim == 3 and key.shape == value.shape and query.shape[2] == key.shape[2]
     if not fits or not key.shape[1] or query.shape[1] % key.shape[1]:
