@@ -5,6 +5,7 @@ arrays; where a step rounds to fp16 its result is fp16-valued.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,6 +53,9 @@ class Backend(Protocol):
 
     def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
         """`x` in pairs along the last axis; scale: float32, one or one per row."""
+
+    def encode_pairs(self, fmt: Ovp, x: np.ndarray, scale: Any) -> np.ndarray:
+        """The words of these pairs as a decoder reads them, (tokens, inputs / 2)."""
 
     def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
         """`ovp_search.select`."""
@@ -105,6 +109,10 @@ class Numpy:
         """See `Backend`."""
         return fmt.encode(x, scale)
 
+    def encode_pairs(self, fmt: Ovp, x: np.ndarray, scale: Any) -> np.ndarray:
+        """See `Backend`."""
+        return fmt.encode(x, scale).pairs().reshape(len(x), -1)
+
     def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
         """See `Backend`."""
         return ovp_search.select(x, formats, **options)
@@ -135,7 +143,7 @@ class Jit:
         from refemu.formats import ovp_jit, ovp_search_jit
 
         self.threads = threads
-        self._kernels, self._encode, self._select = float_jit, ovp_jit.encode, ovp_search_jit.select
+        self._kernels, self._pairs, self._select = float_jit, ovp_jit, ovp_search_jit.select
 
     def __repr__(self) -> str:
         return f"Jit(threads={self.threads})"
@@ -182,7 +190,7 @@ class Jit:
 
     def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
-        return NUMPY.apply16(name, x)
+        return np.take(_values(name), fp16.bits(fp16.to_f16(x)))
 
     def round16(self, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
@@ -190,11 +198,21 @@ class Jit:
 
     def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
         """See `Backend`."""
-        return self._encode(fmt, x, scale)
+        return self._pairs.encode(fmt, x, scale)
+
+    def encode_pairs(self, fmt: Ovp, x: np.ndarray, scale: Any) -> np.ndarray:
+        """See `Backend`."""
+        return self._pairs.encode_pairs(fmt, x, scale).reshape(len(x), -1)
 
     def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
         """See `Backend`."""
         return self._select(x, formats, **options)
+
+
+@cache
+def _values(name: str) -> np.ndarray:
+    """The fp16 table `name` as float32."""
+    return fp16.values(tables.table16(name)).astype(np.float32)
 
 
 NUMPY = Numpy()

@@ -136,7 +136,7 @@ class Part:
     def __call__(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """x (tokens, inputs) -> float32 (tokens, outputs): three roundings after the exact sum (D-olive-42)."""
         assert self.input is not None
-        pairs = self.backend.encode(self.fmt, x, self.input.scale).pairs().reshape(len(x), -1)
+        pairs = self.backend.encode_pairs(self.fmt, x, self.input.scale)
         grid = pair_values(self.fmt).take(pairs, axis=0).reshape(len(x), -1)[:, : x.shape[1]]
         exact = self.backend.integer_matmul(grid, self._matrix)
         acc, overflowed = self._reduce(exact, grid)

@@ -1,5 +1,6 @@
 """The OliVe schemes: linear layers equal a plain-Python one, calibration, mixed widths, baselines, overflow."""
 
+import dataclasses
 import hashlib
 from functools import cache
 from typing import Any
@@ -11,6 +12,8 @@ from refemu import models
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.formats.ovp import OVP_INT8
+from refemu.models import schemes
+from refemu.models import text as texts
 from refemu.models.backend import NUMPY, Jit
 from refemu.models.schemes.olive import OliveConfig, lossiest
 from refemu.models.schemes.olive_linear import Candidates, Input, Part, Weight, quantize
@@ -29,7 +32,9 @@ TEXTS = ["olive-4", "olive-8", "olive-4:act_bits=none", "olive-8:act_bits=none",
 
 @cache
 def prepared(text: str = "olive-4", backend: str = "jit") -> Any:
-    return models.prepare("tiny", text, backend=backend, calibration=CALIBRATION)
+    """Four candidates instead of 88: the search has its own tests."""
+    config = dataclasses.replace(schemes.parse(text), low=90, high=130, step=10)  # type: ignore[type-var]
+    return models.prepare("tiny", config, backend=backend, calibration=CALIBRATION)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -42,7 +47,7 @@ def test_backends_agree_on_tiny(text: str) -> None:
 
 def test_every_variant_gives_other_logits() -> None:
     """But for saturation, which nothing in `tiny` reaches."""
-    found = {models.run("tiny", IDS, prepared(text)).logits.tobytes() for text in TEXTS}
+    found = {models.run("tiny", IDS, prepared(name)).logits.tobytes() for name in TEXTS}
 
     assert len(TEXTS) - 1 == len(found)
 
@@ -95,7 +100,7 @@ def test_scales_come_from_the_calibration_tokens_only() -> None:
     """D-olive-31: frozen, so that a decode step and a prompt meet the same scale."""
     before = [float(part.input.scale) for part in prepared().parts()]
     models.run("tiny", IDS, prepared())
-    other = models.prepare("tiny", "olive-4", calibration=CALIBRATION[::-1])
+    other = models.prepare("tiny", prepared().config, calibration=CALIBRATION[::-1])
 
     assert before == [float(part.input.scale) for part in prepared().parts()]
     assert before != [float(part.input.scale) for part in other.parts()]
@@ -114,7 +119,7 @@ def test_default_calibration_is_the_shipped_text() -> None:
     config = OliveConfig(calibration_tokens=16)
     model = models.load("tiny")
     default, given = (models.prepare(model, config, calibration=ids) for ids in
-                      (None, model.tokenizer.encode(models.text.calibration())[:16]))
+                      (None, model.tokenizer.encode(texts.calibration())[:16]))
 
     assert ([float(part.input.scale) for part in default.parts()]
             == [float(part.input.scale) for part in given.parts()])
@@ -167,7 +172,7 @@ def test_sums_beyond_32_bits_wrap_or_saturate(backend: Any) -> None:
 
 def test_progress_is_told_for_weights_and_inputs() -> None:
     told: list[tuple[str, int, int]] = []
-    models.prepare("tiny", "olive-4", calibration=CALIBRATION, progress=lambda *step: told.append(step))
+    models.prepare("tiny", prepared().config, calibration=CALIBRATION, progress=lambda *step: told.append(step))
 
     assert told == [("weights", done, 3) for done in range(4)] + [("inputs", done, 12) for done in range(1, 13)]
 
@@ -195,11 +200,12 @@ PINNED: dict[str, str] = {}  # scheme -> sha256 of the logits on `tiny`
 @pytest.mark.parametrize("text", PINNED)
 def test_logits_of_tiny_are_pinned(text: str) -> None:
     """Changes only with a decision; a release that changes it says so first."""
-    logits = models.run("tiny", list(b"She was now nine-and-twenty"), prepared(text)).logits
+    prepared = models.prepare("tiny", text, calibration=CALIBRATION)
+    logits = models.run("tiny", list(b"She was now nine-and-twenty"), prepared).logits
 
     assert PINNED[text] == hashlib.sha256(logits.astype("<f4").tobytes()).hexdigest()
 
 
 def test_repr_shows_model_scheme_and_backend() -> None:
-    assert repr(prepared()) == f"Olive('tiny', {OliveConfig()!r}, backend='jit')"
+    assert repr(prepared()) == f"Olive('tiny', {prepared().config!r}, backend='jit')"
     assert repr(prepared().group(1, ("gate", "up"))[0]) == "Part(blk.1.gate, blk.1.up)"
