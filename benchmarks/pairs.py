@@ -95,7 +95,7 @@ def report(rows: list[Row]) -> str:
         verdict = "WRONG" if not row.checked else "" if not row.goal else "met" if row.ratio >= row.goal else "missed"
         lines.append(
             f"{row.id:10} {row.what:52} {row.rival:34} {row.ratio:7.2f} {row.low:6.2f} {row.high:6.2f} "
-            f"{row.goal and round(row.goal, 2) or '':>5}  {verdict:8} {_seconds(row.ours_s):>10} {_seconds(row.first_s):>10}"
+            f"{round(row.goal, 2) or '':>5}  {verdict:8} {_seconds(row.ours_s):>10} {_seconds(row.first_s):>10}"
         )
     return "\n".join(lines)
 

@@ -60,7 +60,7 @@ def test_bad_usage_is_unusable(words: list[str], capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["show", "INT5"], "did you mean 'INT4'"),
+        (["show", "FLINT5"], "did you mean 'FLINT4'"),
         (["step", "ovp_decodr", "--input", "pair=1"], "did you mean 'ovp_decoder'"),
         (["models", "fetch", "smollm2"], "did you mean 'smollm2-135m'"),
         (["ppl", "--scheme", "fp61"], "did you mean 'fp16'"),

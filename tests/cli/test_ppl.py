@@ -35,4 +35,4 @@ def test_text_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "text.txt").write_bytes(b"caf\xe9")
 
     assert main(["ppl", "--text", str(tmp_path / "text.txt")]) == 2
-    assert "not UTF-8 at byte 3" in capsys.readouterr().err
+    assert "not UTF-8, byte 0xe9 at offset 3" in capsys.readouterr().err
