@@ -118,13 +118,12 @@ def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, 
     mac = OliveMac(exponent_bits, int_bits, overflow)
     arrays = admit_events(mac.name, mac.ports.inputs, (load, acc_in, a_exp, a_int, b_exp, b_int))
     shape = arrays[0].shape
-    count = prod(shape[:-1])
-    devices = [array.reshape(count, shape[-1]) for array in arrays]
+    flat = prod(shape[:-1]), shape[-1]
     reset, states = mac.state, list[State]()
     macs = overflows = 0
-    for device in zip(*devices, strict=True):
+    for device in zip(*(array.reshape(flat).tolist() for array in arrays), strict=True):
         mac.state = reset
-        states += mac.steps(*device)
+        states += [mac._event(*event) for event in zip(*device, strict=True)]
         macs, overflows = macs + mac.state.macs, overflows + mac.state.overflows
     return Result(**collect(states, mac.ports.outputs, shape), macs=macs, overflows=overflows)
 

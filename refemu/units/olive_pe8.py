@@ -126,9 +126,10 @@ def run(load: Any, acc_in: Any, x_exp: Any, x_int: Any, y_exp: Any, y_int: Any, 
     shape = arrays[0].shape
     reset, states = pe.state, list[State]()
     counts = np.zeros(3, np.int64)
-    for device in zip(*(array.reshape(prod(shape[:-1]), shape[-1]) for array in arrays), strict=True):
+    flat = prod(shape[:-1]), shape[-1]
+    for device in zip(*(array.reshape(flat).tolist() for array in arrays), strict=True):
         pe.state = reset
-        states += pe.steps(*device)
+        states += [pe._event(*event) for event in zip(*device, strict=True)]
         counts += [pe.state.macs, pe.state.pe_multiplications, pe.state.overflows]
     macs, multiplications, overflows = counts.tolist()
     return Result(**collect(states, pe.ports.outputs, shape), macs=macs, pe_multiplications=multiplications,

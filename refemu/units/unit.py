@@ -197,6 +197,11 @@ class Stepped:
     ports: Ports
     state: Any  #: the module's State: event, index, every port and register under its own name, counters
 
+    @property
+    def busy(self) -> bool:
+        """Whether the operation begun last has events left: then `step()` takes no inputs and goes on with it."""
+        return False
+
     def snapshot(self) -> Any:
         """Every register, port and counter after the last event: frozen, comparable, hashable."""
         return self.state

@@ -218,12 +218,18 @@ def test_restored_at_any_step_it_gives_the_same_rest(unit: Unit, name: str, data
     inputs = drawn(data, unit, config)
     device = unit.unit_class(**config)
     events = [[array[i].tolist() for array in inputs.values()] for i in range(len(next(iter(inputs.values()))))]
-    states = [device.snapshot(), *(device.step(*event) for event in events)]
-    at = data.draw(st.integers(0, len(events)))
+    states, given = [device.snapshot()], []
+    for event in events:
+        given.append(event)
+        states.append(device.step(*event))
+        while device.busy:
+            given.append([])
+            states.append(device.step())
+    at = data.draw(st.integers(0, len(given)))
     device.restore(states[at])
 
     assert device.snapshot() == states[at]
-    assert [device.step(*event) for event in events[at:]] == states[at + 1:]
+    assert [device.step(*event) for event in given[at:]] == states[at + 1:]
 
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
@@ -249,6 +255,8 @@ def test_refused_step_leaves_the_state(unit: Unit, name: str) -> None:
     event = [array.reshape(-1, *array.shape[1 + (unit.timing == "event"):])[0].tolist()
              for array in (block.inputs[port.name] for port in unit.ports(config).inputs)]
     device.step(*event)
+    while device.busy:
+        device.step()
     before = device.snapshot()
     for position, port in enumerate(unit.ports(config).inputs):
         for wrong, error in ((port.limits[1] + 1, Refused), (port.limits[0] - 1, Refused), (1.5, RefusedType),

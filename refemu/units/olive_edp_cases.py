@@ -1,0 +1,72 @@
+"""Golden cases of olive_edp. An outlier and normal values as in [olive §4.2]; the ends of 32 bits; random operations.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in olive_edp.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+BIAS = {"int4": 2, "flint4": 3, "int8": 4}  #: bias of the outliers beside each type [olive §3.3]
+HIGH, LOW = (1 << 31) - 1, -(1 << 31)
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    biases = BIAS[config["a"]], BIAS[config["b"]]
+    if kind == "paper":
+        first = 0x8040 if config["a"] == "int8" else 0x85
+        yield _cases(kind, "[olive §4.2] an outlier beside its victim, by two normal values, 5 and -3 in int4", ports,
+                     [(first, 0xFD05 if config["a"] == "int8" else 0xD5, 0)], biases)
+    if kind == "edge":
+        yield from _edge(config, ports, biases)
+    if kind == "random":
+        yield from _random(ports, biases, seed)
+
+
+def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> Iterator[Cases]:
+    wide = config["a"] == "int8"
+    one, minus = 0x01, {"int4": 0x0F, "flint4": 0x09, "int8": 0xFF}[config["b"]]
+    ends = [(one, sign, c) for c in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (one, minus)]
+    yield _cases("edge", "one step below, to and over either end of 32 bits", ports, ends, biases, "D-olive-33")
+    top, bottom = (0x8040, 0x80C0) if wide else (0x87, 0x8F)
+    signs = [(left, right) for left in (top, bottom) for right in (top, bottom)]
+    rows = np.array(signs)[:, :, None].repeat(ports[0].lanes, axis=2)
+    yield Cases("edge", "the largest outliers in every pair, of either sign",
+                _inputs(rows[:, 0], rows[:, 1], *biases, 7))
+    mark = 0x80 if wide else 0x8
+    illegal = [mark, mark << (8 if wide else 4), mark | mark << (8 if wide else 4)]
+    yield _cases("edge", "an illegal pair contributes 0 and is flagged", ports,
+                 [(pair, one, 3) for pair in illegal], biases, "D-olive-18")
+    tops = np.full((3, ports[0].lanes), top)
+    yield Cases("edge", "biases at the end of their range", _inputs(tops, tops, [15, 0, 15], [15, 15, 0], 1),
+                "D-olive-20")
+
+
+def _random(ports: tuple[Port, ...], biases: tuple[int, int], seed: int) -> Iterator[Cases]:
+    drawn = random_inputs("olive_edp", ports, (256,), seed)
+    yield Cases("random", "uniform pairs, biases and c", drawn)
+    real = _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12)
+    yield Cases("random", "uniform pairs at the formats' biases, c of 20 bits", real)
+
+
+def _cases(kind: str, why: str, ports: tuple[Port, ...], rows: list[tuple[int, int, int]], biases: tuple[int, int],
+           decision: str = "") -> Cases:
+    """Operations whose first pairs and c are given; the other pairs are 0."""
+    pairs = np.zeros((2, len(rows), ports[0].lanes), np.int64)
+    pairs[0, :, 0], pairs[1, :, 0] = [row[0] for row in rows], [row[1] for row in rows]
+    return Cases(kind, why, _inputs(pairs[0], pairs[1], *biases, [row[2] for row in rows]), decision)
+
+
+def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: Any, bias_b: Any, c: Any) -> dict[str, np.ndarray]:
+    count = np.zeros(len(a_pairs), np.int64)
+    return {"a_pairs": a_pairs, "b_pairs": b_pairs, "bias_a": count + bias_a, "bias_b": count + bias_b, "c": count + c}
+
+
+def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    return {"OVERFLOW": result.overflow, "ILLEGAL": result.illegal}

@@ -1,0 +1,21 @@
+"""What the golden cases of the dot product units must hold."""
+
+import pytest
+
+from refemu.units.olive_edp import UNIT
+
+
+@pytest.mark.parametrize("name", UNIT.configs)
+def test_edges_meet_both_ends_and_illegal_pairs(name: str) -> None:
+    """D-olive-33 and D-olive-18."""
+    results = [UNIT.evaluate(UNIT.configs[name], block.inputs) for block in UNIT.cases(UNIT.configs[name], "edge", 0)]
+    seen = {int(d) for result in results for d in result.d}
+
+    assert {2**31 - 1, 2**31 - 2, -(2**31), -(2**31) + 1} <= seen
+    assert any(result.overflows for result in results) and any(result.illegal_operations for result in results)
+
+
+def test_paper_case_is_the_worked_example() -> None:
+    (block,) = UNIT.cases(UNIT.configs["int4_int4"], "paper", 0)
+
+    assert UNIT.evaluate(UNIT.configs["int4_int4"], block.inputs).d.tolist() == [240]
