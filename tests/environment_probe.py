@@ -16,6 +16,7 @@ from refemu.arith import jit
 from refemu.models import text
 from refemu.models.backend import Jit
 
+KINDS = ["paper", "edge", "random", "model"]  # an exhaustive sweep adds time and no kernel
 TOKENS = {"tiny": 12, "smollm2-135m": 6}
 
 
@@ -60,7 +61,7 @@ def main() -> None:
     if "--generate" in sys.argv:
         from refemu import golden
 
-        golden.generate(sys.argv[sys.argv.index("--generate") + 1], model="tiny", scheme="olive-4")
+        golden.generate(sys.argv[sys.argv.index("--generate") + 1], kinds=KINDS, model="tiny", scheme="olive-4")
     print(json.dumps({"hashes": hashes, "evidence": evidence()}))
 
 

@@ -25,7 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"format": repr(fmt), "codes": table})
         return 0
     print_table(
-        f"{arguments.format.upper()}  {fmt!r}", ["code", "bits", "meaning"], [row.values() for row in table], ["code"]
+        f"{arguments.format.upper()}  {fmt!r}",
+        ["code", "bits", "meaning"],
+        [list(row.values()) for row in table],
+        ["code"],
     )
     if codes.size > LONGEST:
         print(f"... {codes.size - LONGEST} more codes; --json prints all of them, and a code as second argument one")
