@@ -71,6 +71,7 @@ def check(path: str | Path, progress: Progress | None = None) -> Report:
     of refemu's or follows an unknown schema, and a unit that this refemu does not know.
     """
     selftest.check()
+    model_cases.forget()
     folders = find(Path(path))
     found = []
     for done, folder in enumerate(folders):

@@ -55,6 +55,7 @@ def generate(
     folders that hold what refemu did not make, before anything is computed.
     """
     selftest.check()
+    model_cases.forget()
     chosen = [unit_names.find(name) for name in (unit_names.names() if units is None else units)]
     wanted = _kinds(kinds)
     targets = [(unit, config, Path(out) / f"{unit.name}-{config}") for unit in chosen for config in unit.configs]

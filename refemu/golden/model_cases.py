@@ -90,6 +90,11 @@ def recorded(entry: Mapping[str, Any]) -> Source:
     return found
 
 
+def forget() -> None:
+    """Drop the run that `tapped` remembers: a check does not trust what was computed for something else."""
+    _runs.clear()
+
+
 def tapped(source_: Source, progress: Progress | None = None) -> Tapped:
     """The kept cases of a run, for every unit and configuration that the scheme taps. The last run is remembered."""
     from refemu import models  # here: who only compares vectors should not load the runtime
@@ -128,7 +133,7 @@ class _Collector:
         found: dict[tuple[str, str], list[Cases]] = {}
         for layer, unit, case in self._cases:
             for one in _tokens(unit, case) if layer in chosen else ():
-                why = f"block {layer} ({chosen[layer]}): {one.why}"
+                why = f"{one.source['tensor']} (block {layer}: {chosen[layer]}): {one.why}"
                 found.setdefault((unit, case.config), []).append(replace(one, why=why))
         return found
 
@@ -138,7 +143,7 @@ def chosen_layers(peaks: Mapping[int, float]) -> dict[int, str]:
     blocks = sorted(layer for layer in peaks if layer >= 0)
     highest = max(blocks, key=lambda layer: peaks[layer])
     reasons = ((blocks[0], "the first"), (blocks[-1], "the last"), (highest, "its linear inputs peak highest"))
-    return {layer: " and ".join(why for at, why in reasons if at == layer) for layer, _ in sorted(reasons)}
+    return {layer: ", and ".join(why for at, why in reasons if at == layer) for layer, _ in sorted(reasons)}
 
 
 def _tokens(unit: str, case: Cases) -> Iterator[Cases]:
@@ -152,7 +157,7 @@ def _tokens(unit: str, case: Cases) -> Iterator[Cases]:
         reasons = ("the first",) * (token == 0) + ("it has the most flagged rows",) * (token == most)
         inputs = {name: array[token * size : (token + 1) * size] for name, array in case.inputs.items()}
         position = case.source["first_token"] + token
-        why = f"{case.why}, all rows of token {position} ({' and '.join(reasons)})"
+        why = f"{case.why}, all rows of token {position} ({', and '.join(reasons)})"
         yield replace(case, inputs=inputs, why=why, source={**case.source, "first_token": position, "tokens": 1})
 
 

@@ -40,9 +40,13 @@ RUN = model_cases.Source("toy", "0" * 64, "scheme:a=1", {"a": 1}, "1" * 64, 0, 2
 
 
 def taps() -> dict[tuple[str, str], list[Cases]]:
-    """What a run of a model that does not exist taps: two blocks for blender, and one that has no telling row for meter."""
-    first = Cases("model", "block 0", {"first": np.array([0, 9]), "second": np.array([0, -2])}, source={"layer": 0}, config="wrap")
-    second = Cases("model", "block 1", {"first": np.array([3]), "second": np.array([4])}, source={"layer": 1}, config="wrap")
+    """What a run of a model that does not exist taps: two blocks for blender, one without a telling row for meter."""
+    first = Cases(
+        "model", "block 0", {"first": np.array([0, 9]), "second": np.array([0, -2])}, source={"layer": 0}, config="wrap"
+    )
+    second = Cases(
+        "model", "block 1", {"first": np.array([3]), "second": np.array([4])}, source={"layer": 1}, config="wrap"
+    )
     third = Cases("model", "zeros", {"add": np.zeros((2, 4), int), "clear": np.zeros((2, 4), int)}, config="w4")
     fourth = Cases("model", "two", {"x": np.array([3, 9])}, config="c")
     return {("blender", "wrap"): [first, second], ("meter", "w4"): [third], ("inverter", "c"): [fourth]}
@@ -52,5 +56,7 @@ def taps() -> dict[tuple[str, str], list[Cases]]:
 def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cases of kind "model" without a model."""
     monkeypatch.setattr(model_cases, "source", lambda *arguments: RUN)
-    monkeypatch.setattr(model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])}))
+    monkeypatch.setattr(
+        model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
+    )
     monkeypatch.setattr(model_cases, "tapped", lambda source, progress=None: taps())

@@ -1,4 +1,4 @@
-"""Small units for the tests of golden vectors: `blender` is combinational, `meter` has a register, `inverter` is tiny."""
+"""Small units to make vectors of: `blender` is combinational, `meter` has a register, `inverter` is tiny."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,22 +34,35 @@ def blend_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
     if kind == "paper":
         yield Cases(kind, "a worked example", {"first": np.array([0, 5]), "second": np.array([0, -3])})
     if kind == "edge":
-        yield Cases(kind, "sums that leave 5 bits", {"first": np.array([15, 15]), "second": np.array([7, 6])}, "D-fake-1")
+        yield Cases(
+            kind, "sums that leave 5 bits", {"first": np.array([15, 15]), "second": np.array([7, 6])}, "D-fake-1"
+        )
     if kind == "random":
         words = (np.arange(24) * 7919 + seed) & 255
         yield Cases(kind, "some of everything", {"first": words & 15, "second": (words >> 4) - 8})
     if kind == "exhaustive":
-        yield Cases(kind, "every input", {"first": np.repeat(np.arange(16), 16), "second": np.tile(np.arange(16) - 8, 16)})
+        yield Cases(
+            kind, "every input", {"first": np.repeat(np.arange(16), 16), "second": np.tile(np.arange(16) - 8, 16)}
+        )
 
 
 BLENDER = Unit(
-    name="blender", paper="a paper, Fig. 1", meaning="sum, difference and ratio",
+    name="blender",
+    paper="a paper, Fig. 1",
+    meaning="sum, difference and ratio",
     configs={"wrap": Config(overflow="wrap"), "saturate": Config(overflow="saturate")},
     ports=lambda config: Ports(
         inputs=(Port("first", 4), Port("second", 4, signed=True)),
-        outputs=(Port("both", 5, 2, signed=True, meaning="sum and difference"), Port("ratio", 16, encoding="f16"),
-                 Port("odd", 1))),
-    run=blend, twin="tests.golden.fakes:blend", unit_class=object, cases=blend_cases,
+        outputs=(
+            Port("both", 5, 2, signed=True, meaning="sum and difference"),
+            Port("ratio", 16, encoding="f16"),
+            Port("odd", 1),
+        ),
+    ),
+    run=blend,
+    twin="tests.golden.fakes:blend",
+    unit_class=object,
+    cases=blend_cases,
     flags={"OVERFLOW": Flag(0, "a sum left 5 bits"), "UNSPECIFIED": Flag(3, "follows a decision")},
     mark=lambda config, inputs, result: {"OVERFLOW": inputs["first"] + inputs["second"] > 15},
     care=lambda config, inputs, result: {"out.ratio": np.where(inputs["second"] == 0, 0, 0xFFFF)},
@@ -77,19 +90,32 @@ def read(add: Any, clear: Any, *, bits: int) -> Reading:
 def meter_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
     """Two cases of three rows; three cases of two rows."""
     if kind == "paper":
-        yield Cases(kind, "adds and clears", {"add": np.array([[0, 3, 7], [5, 1, 2]]), "clear": np.array([[0, 0, 0], [0, 1, 0]])})
+        yield Cases(
+            kind,
+            "adds and clears",
+            {"add": np.array([[0, 3, 7], [5, 1, 2]]), "clear": np.array([[0, 0, 0], [0, 1, 0]])},
+        )
     if kind == "random":
         words = (np.arange(6).reshape(3, 2) * 31 + seed) & 15
         yield Cases(kind, "some of everything", {"add": words & 7, "clear": words >> 3})
 
 
 METER = Unit(
-    name="meter", paper="a paper, Fig. 2", meaning="a sum with a register", configs={"w4": Config(bits=4)},
+    name="meter",
+    paper="a paper, Fig. 2",
+    meaning="a sum with a register",
+    configs={"w4": Config(bits=4)},
     ports=lambda config: Ports(
-        inputs=(Port("add", 3), Port("clear", 1)), outputs=(Port("wide", 40, 3),), state=(Port("total", config["bits"]),)),
-    run=read, twin="tests.golden.fakes:read", unit_class=object, cases=meter_cases, timing="event",
+        inputs=(Port("add", 3), Port("clear", 1)),
+        outputs=(Port("wide", 40, 3),),
+        state=(Port("total", config["bits"]),),
+    ),
+    run=read,
+    twin="tests.golden.fakes:read",
+    unit_class=object,
+    cases=meter_cases,
+    timing="event",
 )
-
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +132,15 @@ def inverter_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
 
 
 INVERTER = Unit(
-    name="inverter", paper="none", meaning="all bits inverted", configs={"c": Config()},
-    ports=lambda config: Ports((Port("x", 4),), (Port("y", 4),)), run=lambda x: Inverted(15 - np.asarray(x)),
-    twin="tests.golden.fakes:none", unit_class=object, cases=inverter_cases,
+    name="inverter",
+    paper="none",
+    meaning="all bits inverted",
+    configs={"c": Config()},
+    ports=lambda config: Ports((Port("x", 4),), (Port("y", 4),)),
+    run=lambda x: Inverted(15 - np.asarray(x)),
+    twin="tests.golden.fakes:none",
+    unit_class=object,
+    cases=inverter_cases,
 )
 
 UNITS: Mapping[str, Unit] = {"blender": BLENDER, "meter": METER}

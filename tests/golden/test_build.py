@@ -20,7 +20,7 @@ def built(kind: str = "paper", unit: object = fakes.BLENDER, config: str = "wrap
 def test_arrays_in_the_order_of_the_ports() -> None:
     manifest, arrays = built()
 
-    assert ["in.first", "in.second", "out.both", "out.ratio", "out.ratio.care", "out.odd", "flags"] == list(arrays)
+    assert list(arrays) == ["in.first", "in.second", "out.both", "out.ratio", "out.ratio.care", "out.odd", "flags"]
     assert list(arrays) == [entry["name"] for entry in manifest["arrays"]]
 
 
@@ -29,49 +29,91 @@ def test_entries_of_arrays() -> None:
     both = next(entry for entry in manifest["arrays"] if entry["name"] == "out.both")
     roles = [entry["role"] for entry in manifest["arrays"]]
 
-    assert {"name": "out.both", "role": "expected", "dtype": "u1", "shape": [2, 2], "bits": 5, "lanes": 2, "signed": True,
-            "encoding": "int", "meaning": "sum and difference"} == {key: both[key] for key in both if key != "sha256"}
-    assert ["stimulus", "stimulus", "expected", "expected", "mask", "expected", "flags"] == roles
+    assert {key: both[key] for key in both if key != "sha256"} == {
+        "name": "out.both",
+        "role": "expected",
+        "dtype": "u1",
+        "shape": [2, 2],
+        "bits": 5,
+        "lanes": 2,
+        "signed": True,
+        "encoding": "int",
+        "meaning": "sum and difference",
+    }
+    assert roles == ["stimulus", "stimulus", "expected", "expected", "mask", "expected", "flags"]
     for entry in manifest["arrays"]:
-        assert (entry["dtype"], entry["shape"]) == (arrays[entry["name"]].dtype.str[1:], list(arrays[entry["name"]].shape))
+        assert (entry["dtype"], entry["shape"]) == (
+            arrays[entry["name"]].dtype.str[1:],
+            list(arrays[entry["name"]].shape),
+        )
 
 
 def test_cases_cover_the_rows() -> None:
     manifest, _ = built(unit=fakes.METER, config="w4")
 
-    assert [{"first": 0, "cases": 2, "rows": 3, "kind": "paper", "why": "adds and clears"}] == manifest["cases"]
-    assert (6, 6, "event", build.RESET) == (manifest["rows"], manifest["min_rows"], manifest["timing"], manifest["reset"])
+    assert manifest["cases"] == [{"first": 0, "cases": 2, "rows": 3, "kind": "paper", "why": "adds and clears"}]
+    assert (manifest["rows"], manifest["min_rows"], manifest["timing"], manifest["reset"]) == (
+        6,
+        6,
+        "event",
+        build.RESET,
+    )
 
 
 def test_event_cases_begin_with_a_telling_row() -> None:
     """The first case of the fake begins with an event of zeros and is rotated behind the second."""
     _, arrays = built(unit=fakes.METER, config="w4")
 
-    assert [5, 1, 2, 0, 3, 7] == arrays["in.add"].tolist()
-    assert [5, 0, 2, 0, 3, 10] == arrays["st.total"].tolist()
+    assert arrays["in.add"].tolist() == [5, 1, 2, 0, 3, 7]
+    assert arrays["st.total"].tolist() == [5, 0, 2, 0, 3, 10]
 
 
 def test_decisions_and_sources_are_kept() -> None:
-    cases = Cases("edge", "why", {"first": np.array([5]), "second": np.array([1])}, "D-fake-1", {"layer": 3, "peak": 0.5})
+    cases = Cases(
+        "edge", "why", {"first": np.array([5]), "second": np.array([1])}, "D-fake-1", {"layer": 3, "peak": 0.5}
+    )
     manifest, _ = build.build(fakes.BLENDER, "wrap", [cases], generator=GENERATOR)
 
-    assert [{"first": 0, "cases": 1, "rows": 1, "kind": "edge", "why": "why", "decision": "D-fake-1",
-             "source": {"layer": 3, "peak": "0x1.0000000000000p-1"}}] == manifest["cases"]
+    assert manifest["cases"] == [
+        {
+            "first": 0,
+            "cases": 1,
+            "rows": 1,
+            "kind": "edge",
+            "why": "why",
+            "decision": "D-fake-1",
+            "source": {"layer": 3, "peak": "0x1.0000000000000p-1"},
+        }
+    ]
 
 
 def test_a_mask_of_one_block_is_all_ones_in_the_others() -> None:
-    half = dataclasses.replace(fakes.BLENDER, care=lambda config, inputs, result: {"out.ratio": np.zeros(2)} if len(inputs["first"]) == 2 else {})
-    blocks = [*fakes.blend_cases(half.configs["wrap"], "paper", 0),
-              Cases("edge", "why", {"first": np.array([5]), "second": np.array([1])})]
+    half = dataclasses.replace(
+        fakes.BLENDER,
+        care=lambda config, inputs, result: {"out.ratio": np.zeros(2)} if len(inputs["first"]) == 2 else {},
+    )
+    blocks = [
+        *fakes.blend_cases(half.configs["wrap"], "paper", 0),
+        Cases("edge", "why", {"first": np.array([5]), "second": np.array([1])}),
+    ]
     _, arrays = build.build(half, "wrap", blocks, generator=GENERATOR)
 
-    assert [0, 0, 0xFFFF] == arrays["out.ratio.care"].tolist()
+    assert arrays["out.ratio.care"].tolist() == [0, 0, 0xFFFF]
 
 
-@pytest.mark.parametrize(("ports", "message"), [
-    pytest.param(Ports((Port("first", 4), Port("second", 4)), (Port("wire", 5),)), "'wire' is a keyword of SystemVerilog", id="keyword"),
-    pytest.param(Ports((Port("first", 4), Port("second", 4)), (Port("first", 5),)), "'first' is there twice", id="twice"),
-])
+@pytest.mark.parametrize(
+    ("ports", "message"),
+    [
+        pytest.param(
+            Ports((Port("first", 4), Port("second", 4)), (Port("wire", 5),)),
+            "'wire' is a keyword of SystemVerilog",
+            id="keyword",
+        ),
+        pytest.param(
+            Ports((Port("first", 4), Port("second", 4)), (Port("first", 5),)), "'first' is there twice", id="twice"
+        ),
+    ],
+)
 def test_port_names_are_checked(ports: Ports, message: str) -> None:
     with pytest.raises(Refused, match=f"blender: port name {message}"):
         built(unit=dataclasses.replace(fakes.BLENDER, ports=lambda config: ports))

@@ -33,14 +33,18 @@ def test_equal_sets(made: Path) -> None:
     report = golden.check(made)
 
     assert report.equal
-    assert () == report.findings
-    assert ["blender-saturate", "blender-wrap", "meter-w4"] == [one.name for one in report.sets]
-    assert [("regenerated", "", 28), ("regenerated", "", 28), ("regenerated", "", 12)] == [(one.how, one.note, one.rows) for one in report.sets]
+    assert report.findings == ()
+    assert [one.name for one in report.sets] == ["blender-saturate", "blender-wrap", "meter-w4"]
+    assert [(one.how, one.note, one.rows) for one in report.sets] == [
+        ("regenerated", "", 28),
+        ("regenerated", "", 28),
+        ("regenerated", "", 12),
+    ]
 
 
 def test_one_set_by_its_folder_or_manifest(made: Path) -> None:
-    assert 1 == len(golden.check(made / "meter-w4").sets)
-    assert 1 == len(golden.check(made / "meter-w4" / "manifest.json").sets)
+    assert len(golden.check(made / "meter-w4").sets) == 1
+    assert len(golden.check(made / "meter-w4" / "manifest.json").sets) == 1
 
 
 def flips(data: bytes) -> Iterator[bytes]:
@@ -54,66 +58,118 @@ def flips(data: bytes) -> Iterator[bytes]:
 def unfound(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, regenerate: Any) -> dict[str, list[int]]:
     """File -> bits that `check` does not miss when they are flipped. What depends on intact bytes only is done once."""
     monkeypatch.setattr(manifests, "parse", functools.cache(manifests.parse))
-    assert () == check_files("set", files, regenerate=regenerate).findings
-    return {name: [at for at, changed in enumerate(flips(data))
-                   if not check_files("set", {**files, name: changed}, regenerate=regenerate).findings]
-            for name, data in files.items()}
+    assert check_files("set", files, regenerate=regenerate).findings == ()
+    return {
+        name: [
+            at
+            for at, changed in enumerate(flips(data))
+            if not check_files("set", {**files, name: changed}, regenerate=regenerate).findings
+        ]
+        for name, data in files.items()
+    }
 
 
-def test_every_flipped_bit_of_every_file_is_found(fake_units: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_flipped_bit_of_every_file_is_found(
+    fake_units: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     golden.generate(tmp_path, units=["inverter"], kinds=["edge"], hex=True, bin=True)
     files = store.read(tmp_path / "inverter-c")
     cached = functools.cache(lambda digest: generator.regenerate(json.loads(files["manifest.json"])))
 
-    assert dict.fromkeys(files, []) == unfound(files, monkeypatch, lambda manifest, progress: cached(manifest["self_sha256"]))
-    assert 9 == len(files)
+    assert {name: [] for name in files} == unfound(
+        files, monkeypatch, lambda manifest, progress: cached(manifest["self_sha256"])
+    )
+    assert len(files) == 9
 
 
 def test_flipped_bits_are_found_without_the_weights(
-        fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Answers are regenerated from the stimulus on file, which the manifest's hashes hold."""
     golden.generate(tmp_path, units=["inverter"], kinds=["model"])
     files = store.read(tmp_path / "inverter-c")
 
-    assert dict.fromkeys(files, []) == unfound(files, monkeypatch, absent)
+    assert {name: [] for name in files} == unfound(files, monkeypatch, absent)
 
 
 def absent(manifest: Any, progress: Any) -> Any:
     raise model_cases.Absent("no weights of toy; run: refemu models fetch toy")
 
 
-def test_absent_weights_are_said_aloud(fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_weights_are_said_aloud(
+    fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     golden.generate(tmp_path, units=["blender"])
     monkeypatch.setattr(generator, "regenerate", absent)
     report = golden.check(tmp_path)
 
     assert report.equal
-    assert ("hashes only", "no weights of toy; run: refemu models fetch toy") == (report.sets[0].how, report.sets[0].note)
+    assert (report.sets[0].how, report.sets[0].note) == (
+        "hashes only",
+        "no weights of toy; run: refemu models fetch toy",
+    )
 
 
-def test_answers_are_recomputed_without_the_weights(fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_recomputed_without_the_weights(
+    fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A set that agrees with its own hashes but not with the unit."""
     golden.generate(tmp_path, units=["blender"], kinds=["model"])
     folder = tmp_path / "blender-wrap"
     loaded = sets.load(folder)
     arrays = {name: array.copy() for name, array in loaded.arrays.items()}
     arrays["out.odd"][2] ^= 1
-    manifest = {**loaded.manifest, "arrays": [{**one, "sha256": manifests.array_sha256(arrays[one["name"]])} for one in loaded.manifest["arrays"]]}
+    manifest = {
+        **loaded.manifest,
+        "arrays": [{**one, "sha256": manifests.array_sha256(arrays[one["name"]])} for one in loaded.manifest["arrays"]],
+    }
     store.replace(folder, sets.render(manifest, arrays))
     monkeypatch.setattr(generator, "regenerate", absent)
 
     assert any("out.odd, row 2: got 0x0, must be 0x1" in str(finding) for finding in golden.check(folder).findings)
 
 
-@pytest.mark.parametrize(("name", "change", "message"), [
-    pytest.param("vectors.npz", lambda data: data[:-1], "vectors.npz: has .* bytes of .*; vectors.npz: not a readable .npz", id="truncated"),
-    pytest.param("vectors.npz", lambda data: data.replace(b"\x00\x00!\x00", b"\x00\x00\x22\x00", 1), "vectors.npz: byte .*; ", id="date"),
-    pytest.param("hex/gold.mem", lambda data: data[:50] + b"f" + data[51:], "hex/gold.mem: byte 50 is 0x66, must be 0x.., line 2: got ", id="hex"),
-    pytest.param("hex/gold.mem", lambda data: data[:20], "hex/gold.mem: has 20 bytes of .*, line 1: got // 12 words", id="short"),
-    pytest.param("bin/flags.bin", lambda data: b"\x01" + data[1:], "bin/flags.bin: byte 0 is 0x01, must be 0x00$", id="bin"),
-    pytest.param("manifest.json", lambda data: data[:-2], "manifest.json: not the JSON of a manifest", id="manifest"),
-    pytest.param("manifest.json", lambda data: data.replace(b'"0.1.0"', b'"0.1.1"'), "manifest.json: refemu_version is 0.1.1, refemu .* knows 0.1.0", id="release"),
-])
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        pytest.param(
+            "vectors.npz",
+            lambda data: data[:-1],
+            "vectors.npz: has .* bytes of .*; vectors.npz: not a readable .npz",
+            id="truncated",
+        ),
+        pytest.param(
+            "vectors.npz",
+            lambda data: data.replace(b"\x00\x00!\x00", b"\x00\x00\x22\x00", 1),
+            "vectors.npz: byte .*; ",
+            id="date",
+        ),
+        pytest.param(
+            "hex/gold.mem",
+            lambda data: data[:50] + b"f" + data[51:],
+            "hex/gold.mem: byte 50 is 0x66, must be 0x.., line 2: got ",
+            id="hex",
+        ),
+        pytest.param(
+            "hex/gold.mem",
+            lambda data: data[:20],
+            "hex/gold.mem: has 20 bytes of .*, line 1: got // 12 words",
+            id="short",
+        ),
+        pytest.param(
+            "bin/flags.bin", lambda data: b"\x01" + data[1:], "bin/flags.bin: byte 0 is 0x01, must be 0x00$", id="bin"
+        ),
+        pytest.param(
+            "manifest.json", lambda data: data[:-2], "manifest.json: not the JSON of a manifest", id="manifest"
+        ),
+        pytest.param(
+            "manifest.json",
+            lambda data: data.replace(b'"0.1.0"', b'"0.1.1"'),
+            "manifest.json: refemu_version is 0.1.1, refemu .* knows 0.1.0",
+            id="release",
+        ),
+    ],
+)
 def test_says_where_it_hurts(name: str, change: Any, message: str, made: Path) -> None:
     edit(made / "meter-w4" / name, change)
 
@@ -144,19 +200,21 @@ def test_a_missing_file_is_a_finding(name: str, made: Path) -> None:
     (made / "meter-w4" / name).unlink()
     report = golden.check(made / "meter-w4")
 
-    assert [(name, "is missing")] == [(finding.file, finding.what) for finding in report.findings if not finding.file.endswith("/")]
+    assert [(name, "is missing")] == [
+        (finding.file, finding.what) for finding in report.findings if not finding.file.endswith("/")
+    ]
 
 
 def test_a_foreign_file_is_a_finding(made: Path) -> None:
     (made / "meter-w4" / "notes.txt").write_text("mine")
 
-    assert "notes.txt: is no file of this set" == the_finding(made / "meter-w4")
+    assert the_finding(made / "meter-w4") == "notes.txt: is no file of this set"
 
 
 def test_a_set_without_its_manifest_is_a_finding_among_others(made: Path) -> None:
     (made / "meter-w4" / "manifest.json").unlink()
 
-    assert ["manifest.json"] == [finding.file for finding in golden.check(made).findings]
+    assert [finding.file for finding in golden.check(made).findings] == ["manifest.json"]
 
 
 def test_other_files_between_the_sets_are_no_business_of_check(made: Path) -> None:
@@ -165,7 +223,7 @@ def test_other_files_between_the_sets_are_no_business_of_check(made: Path) -> No
     (made / ".meter-w4.new-xyz" / "vectors.npz").write_bytes(b"half")
 
     assert golden.check(made).equal
-    assert 3 == len(golden.check(made).sets)
+    assert len(golden.check(made).sets) == 3
 
 
 def manifest_of(folder: Path, **fields: Any) -> None:
@@ -173,14 +231,27 @@ def manifest_of(folder: Path, **fields: Any) -> None:
     (folder / "manifest.json").write_bytes(manifests.canonical(manifests.sealed(manifest)))
 
 
-@pytest.mark.parametrize(("spoil", "message"), [
-    pytest.param(lambda folder: shutil.rmtree(folder), "no such directory", id="no folder"),
-    pytest.param(lambda folder: [path.unlink() for path in folder.rglob("*") if path.is_file()], "no manifest.json here or below", id="empty"),
-    pytest.param(lambda folder: (folder / "manifest.json").unlink(), "no manifest.json here or below", id="no manifest"),
-    pytest.param(lambda folder: (folder / "manifest.json").write_text("{}"), "no manifest of refemu", id="foreign"),
-    pytest.param(lambda folder: manifest_of(folder, schema="refemu.vectors/2"), "unknown schema", id="schema"),
-    pytest.param(lambda folder: manifest_of(folder, name="meter-w5"), "unknown configuration of meter 'w5'", id="configuration"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        pytest.param(lambda folder: shutil.rmtree(folder), "no such directory", id="no folder"),
+        pytest.param(
+            lambda folder: [path.unlink() for path in folder.rglob("*") if path.is_file()],
+            "no manifest.json here or below",
+            id="empty",
+        ),
+        pytest.param(
+            lambda folder: (folder / "manifest.json").unlink(), "no manifest.json here or below", id="no manifest"
+        ),
+        pytest.param(lambda folder: (folder / "manifest.json").write_text("{}"), "no manifest of refemu", id="foreign"),
+        pytest.param(lambda folder: manifest_of(folder, schema="refemu.vectors/2"), "unknown schema", id="schema"),
+        pytest.param(
+            lambda folder: manifest_of(folder, name="meter-w5"),
+            "unknown configuration of meter 'w5'",
+            id="configuration",
+        ),
+    ],
+)
 def test_unusable(spoil: Any, message: str, made: Path) -> None:
     spoil(made / "meter-w4")
 
@@ -192,4 +263,4 @@ def test_progress(made: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     golden.check(made, progress=lambda *event: seen.append(event))
 
-    assert [("check", 0, 3), ("check", 1, 3), ("check", 2, 3), ("check", 3, 3)] == seen
+    assert seen == [("check", 0, 3), ("check", 1, 3), ("check", 2, 3), ("check", 3, 3)]

@@ -7,17 +7,20 @@ from refemu.golden.decode import Value, value
 from refemu.units.unit import Port
 
 
-@pytest.mark.parametrize(("code", "port", "expected"), [
-    (5, Port("p", 4), Value("0x5", "0101", "5")),
-    (13, Port("p", 4, signed=True), Value("0xd", "1101", "-3")),
-    (0x1F304, Port("p", 17), Value("0x1f304", "1 1111 0011 0000 0100", "127748")),
-    (1, Port("p", 1), Value("0x1", "1", "1")),
-    (0xFFFFFFFFFFFFFFFF, Port("p", 64, signed=True), Value("0xffffffffffffffff", " ".join(["1111"] * 16), "-1")),
-    (0xC100, Port("p", 16, encoding="f16"), Value("0xc100", "1 10000 0100000000", "-2.5")),
-    (0x7E00, Port("p", 16, encoding="f16"), Value("0x7e00", "0 11111 1000000000", "nan")),
-    (0x3F800000, Port("p", 32, encoding="f32"), Value("0x3f800000", "0 01111111 00000000000000000000000", "1.0")),
-    (13, Port("p", 4, signed=True, encoding="no_such_format"), Value("0xd", "1101", "-3")),
-])
+@pytest.mark.parametrize(
+    ("code", "port", "expected"),
+    [
+        (5, Port("p", 4), Value("0x5", "0101", "5")),
+        (13, Port("p", 4, signed=True), Value("0xd", "1101", "-3")),
+        (0x1F304, Port("p", 17), Value("0x1f304", "1 1111 0011 0000 0100", "127748")),
+        (1, Port("p", 1), Value("0x1", "1", "1")),
+        (0xFFFFFFFFFFFFFFFF, Port("p", 64, signed=True), Value("0xffffffffffffffff", " ".join(["1111"] * 16), "-1")),
+        (0xC100, Port("p", 16, encoding="f16"), Value("0xc100", "1 10000 0100000000", "-2.5")),
+        (0x7E00, Port("p", 16, encoding="f16"), Value("0x7e00", "0 11111 1000000000", "nan")),
+        (0x3F800000, Port("p", 32, encoding="f32"), Value("0x3f800000", "0 01111111 00000000000000000000000", "1.0")),
+        (13, Port("p", 4, signed=True, encoding="no_such_format"), Value("0xd", "1101", "-3")),
+    ],
+)
 def test_numbers(code: int, port: Port, expected: Value) -> None:
     assert expected == value(code, port)
 
@@ -25,7 +28,7 @@ def test_numbers(code: int, port: Port, expected: Value) -> None:
 def test_codes_of_a_format_are_split_as_the_format_says() -> None:
     found = value(0b0101, Port("p", 4, encoding="e2m1_bias2"))
 
-    assert ("0x5", "0 10 1") == (found.hex, found.bits)
+    assert (found.hex, found.bits) == ("0x5", "0 10 1")
     assert "48" in found.decoded
 
 

@@ -40,9 +40,16 @@ def test_equal(folder: Path) -> None:
     found = golden.diff(folder, answer(folder, lambda arrays: None))
 
     assert found.equal
-    assert (None, 0, {}, {}, "", ()) == (found.first, found.rows_differ, found.ports, found.flags, found.remark, found.explanation)
-    assert (28, ("out.both", "out.ratio", "out.odd"), ()) == (found.rows, found.compared, found.not_compared)
-    assert ("blender-wrap", "blender", "wrap") == (found.set, found.unit, found.config)
+    assert (found.first, found.rows_differ, found.ports, found.flags, found.remark, found.explanation) == (
+        None,
+        0,
+        {},
+        {},
+        "",
+        (),
+    )
+    assert (found.rows, found.compared, found.not_compared) == (28, ("out.both", "out.ratio", "out.odd"), ())
+    assert (found.set, found.unit, found.config) == ("blender-wrap", "blender", "wrap")
 
 
 def test_first_difference_is_decoded(folder: Path) -> None:
@@ -54,11 +61,19 @@ def test_first_difference_is_decoded(folder: Path) -> None:
     mismatch = found.first
 
     assert mismatch is not None
-    assert ("out.both", "both", row, row, 1) == (mismatch.array, mismatch.port, mismatch.case, mismatch.row, mismatch.lane)
-    assert ("random", "some of everything", "", ()) == (mismatch.kind, mismatch.why, mismatch.decision, mismatch.flags)
+    assert ("out.both", "both", row, row, 1) == (
+        mismatch.array,
+        mismatch.port,
+        mismatch.case,
+        mismatch.row,
+        mismatch.lane,
+    )
+    assert (mismatch.kind, mismatch.why, mismatch.decision, mismatch.flags) == ("random", "some of everything", "", ())
     assert Value(f"0x{want & 31:02x}", f"{want & 31:05b}"[0] + " " + f"{want & 31:05b}"[1:], str(want)) == mismatch.want
     assert str(want ^ 1) == mismatch.got.decoded
-    assert {"first": str(first), "second": str(second)} == {name: lanes[0].decoded for name, lanes in mismatch.stimulus.items()}
+    assert {"first": str(first), "second": str(second)} == {
+        name: lanes[0].decoded for name, lanes in mismatch.stimulus.items()
+    }
 
 
 def test_order_is_row_then_port_then_lane(folder: Path) -> None:
@@ -71,11 +86,13 @@ def test_order_is_row_then_port_then_lane(folder: Path) -> None:
     found = golden.diff(folder, answer(folder, change))
 
     assert found.first is not None
-    assert ("out.odd", 3) == (found.first.array, found.first.row)
-    assert ({"out.both": 2, "out.odd": 2}, 3) == (found.ports, found.rows_differ)
-    found = golden.diff(folder, answer(folder, lambda arrays: arrays["out.both"].__setitem__(5, arrays["out.both"][5] ^ 3)))
+    assert (found.first.array, found.first.row) == ("out.odd", 3)
+    assert (found.ports, found.rows_differ) == ({"out.both": 2, "out.odd": 2}, 3)
+    found = golden.diff(
+        folder, answer(folder, lambda arrays: arrays["out.both"].__setitem__(5, arrays["out.both"][5] ^ 3))
+    )
     assert found.first is not None
-    assert ("out.both", 5, 0) == (found.first.array, found.first.row, found.first.lane)
+    assert (found.first.array, found.first.row, found.first.lane) == ("out.both", 5, 0)
 
 
 def test_every_flipped_bit_that_counts_is_named(folder: Path) -> None:
@@ -89,17 +106,21 @@ def test_every_flipped_bit_that_counts_is_named(folder: Path) -> None:
                 compared = name != "out.ratio" or loaded.arrays["out.ratio.care"][index] >> bit & 1
 
                 assert found.equal != bool(compared)
-                assert found.first is None or (name, index[0], lane or 0) == (found.first.array, found.first.row, found.first.lane)
+                assert found.first is None or (name, index[0], lane or 0) == (
+                    found.first.array,
+                    found.first.row,
+                    found.first.lane,
+                )
 
 
 def test_flags_of_the_differing_rows(folder: Path) -> None:
     both = golden.diff(folder, answer(folder, lambda arrays: arrays["out.odd"].__setitem__(slice(2, 4), 0)))
 
     assert both.first is not None
-    assert (("OVERFLOW", "UNSPECIFIED"), "D-fake-1", "edge") == (both.first.flags, both.first.decision, both.first.kind)
-    assert ({"OVERFLOW": 2, "UNSPECIFIED": 2}, "all 2 are OVERFLOW and UNSPECIFIED") == (both.flags, both.remark)
+    assert (both.first.flags, both.first.decision, both.first.kind) == (("OVERFLOW", "UNSPECIFIED"), "D-fake-1", "edge")
+    assert (both.flags, both.remark) == ({"OVERFLOW": 2, "UNSPECIFIED": 2}, "all 2 are OVERFLOW and UNSPECIFIED")
     mixed = golden.diff(folder, answer(folder, lambda arrays: arrays["out.odd"].__setitem__(slice(0, 4), 0)))
-    assert ({"OVERFLOW": 2, "UNSPECIFIED": 2, "": 1}, "") == (mixed.flags, mixed.remark)
+    assert (mixed.flags, mixed.remark) == ({"OVERFLOW": 2, "UNSPECIFIED": 2, "": 1}, "")
 
 
 def test_registers_are_compared_where_the_answer_has_them(made: Path) -> None:
@@ -107,16 +128,16 @@ def test_registers_are_compared_where_the_answer_has_them(made: Path) -> None:
     without = golden.diff(folder, answer(folder, lambda arrays: None, ("out.wide",)))
     wrong = golden.diff(folder, answer(folder, flip("st.total", 4, None, 2), ("out.wide", "st.total")))
 
-    assert (True, ("st.total",)) == (without.equal, without.not_compared)
+    assert (without.equal, without.not_compared) == (True, ("st.total",))
     assert wrong.first is not None
-    assert ("st.total", 3, 4, 0) == (wrong.first.array, wrong.first.case, wrong.first.row, wrong.first.lane)
+    assert (wrong.first.array, wrong.first.case, wrong.first.row, wrong.first.lane) == ("st.total", 3, 4, 0)
 
 
 def test_text_like_gold_mem(folder: Path) -> None:
     text = (folder / "hex" / "gold.mem").read_text().splitlines()
     row = 11
     dut = folder.parent / "dut.mem"
-    dut.write_text("\n".join([*text[: row + 1], "x" + text[row + 1][1:], *text[row + 2:]]))
+    dut.write_text("\n".join([*text[: row + 1], "x" + text[row + 1][1:], *text[row + 2 :]]))
 
     assert golden.diff(folder, folder / "hex" / "gold.mem").equal
     found = golden.diff(folder, dut)
@@ -142,9 +163,11 @@ def test_nothing_compared_is_refused(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_explains(folder: Path, made: Path) -> None:
     found = golden.diff(folder, made / "blender-saturate", explain=True)
 
-    assert "the device is right in every row that differs if overflow is 'saturate' (here 'wrap')" == found.explanation[0]
+    assert (
+        found.explanation[0] == "the device is right in every row that differs if overflow is 'saturate' (here 'wrap')"
+    )
     assert "the expected answer follows D-fake-1; see docs/decisions.md" in found.explanation
-    assert () == golden.diff(folder, made / "blender-saturate").explanation
+    assert golden.diff(folder, made / "blender-saturate").explanation == ()
 
 
 def test_everything_goes_into_json(folder: Path) -> None:

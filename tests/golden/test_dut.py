@@ -17,7 +17,9 @@ def golden(made: Path) -> sets.Golden:
 
 def outputs(golden: sets.Golden, **changes: Any) -> dict[str, np.ndarray]:
     """The right answer with other arrays in it (None: without them)."""
-    arrays = {name: array for name, array in golden.arrays.items() if name.startswith("out.") and not name.endswith("care")}
+    arrays = {
+        name: array for name, array in golden.arrays.items() if name.startswith("out.") and not name.endswith("care")
+    }
     changed = {**arrays, **{name.replace("__", "."): array for name, array in changes.items()}}
     return {name: array for name, array in changed.items() if array is not None}
 
@@ -31,16 +33,19 @@ def signed(golden: sets.Golden) -> np.ndarray:
     return (golden.arrays["out.both"].astype(np.int64) ^ 16) - 16
 
 
-@pytest.mark.parametrize("change", [
-    pytest.param(lambda golden: {}, id="as in the set"),
-    pytest.param(lambda golden: {"out__both": signed(golden)}, id="int64"),
-    pytest.param(lambda golden: {"out__both": signed(golden).astype(np.int8)}, id="int8"),
-    pytest.param(lambda golden: {"out__both": golden.arrays["out.both"].astype(np.uint32)}, id="wide"),
-    pytest.param(lambda golden: {"out__both": np.asfortranarray(golden.arrays["out.both"])}, id="fortran"),
-    pytest.param(lambda golden: {"out__odd": golden.arrays["out.odd"].astype(bool)}, id="bool"),
-    pytest.param(lambda golden: {"out__ratio": golden.arrays["out.ratio"].view(np.float16)}, id="float16"),
-    pytest.param(lambda golden: {"out__ratio": golden.arrays["out.ratio"].astype(">u2")}, id="big-endian"),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda golden: {}, id="as in the set"),
+        pytest.param(lambda golden: {"out__both": signed(golden)}, id="int64"),
+        pytest.param(lambda golden: {"out__both": signed(golden).astype(np.int8)}, id="int8"),
+        pytest.param(lambda golden: {"out__both": golden.arrays["out.both"].astype(np.uint32)}, id="wide"),
+        pytest.param(lambda golden: {"out__both": np.asfortranarray(golden.arrays["out.both"])}, id="fortran"),
+        pytest.param(lambda golden: {"out__odd": golden.arrays["out.odd"].astype(bool)}, id="bool"),
+        pytest.param(lambda golden: {"out__ratio": golden.arrays["out.ratio"].view(np.float16)}, id="float16"),
+        pytest.param(lambda golden: {"out__ratio": golden.arrays["out.ratio"].astype(">u2")}, id="big-endian"),
+    ],
+)
 def test_every_form_of_the_right_answer_is_understood(change: Any, golden: sets.Golden, tmp_path: Path) -> None:
     found = answered(tmp_path, golden, **change(golden))
 
@@ -49,36 +54,53 @@ def test_every_form_of_the_right_answer_is_understood(change: Any, golden: sets.
 
 
 def test_another_set_is_an_answer(golden: sets.Golden, made: Path) -> None:
-    assert ["out.both", "out.ratio", "out.odd"] == list(dut.read(made / "blender-saturate", golden).arrays)
+    assert list(dut.read(made / "blender-saturate", golden).arrays) == ["out.both", "out.ratio", "out.odd"]
 
 
 def test_gold_mem_is_an_answer(golden: sets.Golden, made: Path) -> None:
     found = dut.read(made / "blender-wrap" / "hex" / "gold.mem", golden)
 
-    assert {name: array.tolist() for name, array in outputs(golden).items()} == {name: array.tolist() for name, array in found.arrays.items()}
+    assert {name: array.tolist() for name, array in outputs(golden).items()} == {
+        name: array.tolist() for name, array in found.arrays.items()
+    }
 
 
-@pytest.mark.parametrize(("change", "error", "message"), [
-    pytest.param({"in__first": np.zeros(28)}, Refused, "array in.first is no output of blender-wrap; known: out.both, out.ratio", id="foreign"),
-    pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "holds no out", id="nothing"),
-    pytest.param({"out__odd": np.zeros(27, np.uint8)}, Refused, r"out.odd: shape must be \(28,\), got \(27,\)", id="rows"),
-    pytest.param({"out__odd": np.full(28, 2)}, Refused, r"out.odd: 2 at index \(0,\)", id="range"),
-    pytest.param({"out__both": np.full((28, 2), 32, np.uint8)}, Refused, "row 0 holds more than 5 bits", id="bits"),
-    pytest.param({"out__odd": np.zeros(28)}, RefusedType, "dtype integer of 1 bits is needed, got float64", id="floats"),
-    pytest.param({"out__odd": np.array([None] * 28)}, Refused, "is pickled", id="pickled"),
-])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        pytest.param(
+            {"in__first": np.zeros(28)},
+            Refused,
+            "array in.first is no output of blender-wrap; known: out.both, out.ratio",
+            id="foreign",
+        ),
+        pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "holds no out", id="nothing"),
+        pytest.param(
+            {"out__odd": np.zeros(27, np.uint8)}, Refused, r"out.odd: shape must be \(28,\), got \(27,\)", id="rows"
+        ),
+        pytest.param({"out__odd": np.full(28, 2)}, Refused, r"out.odd: 2 at index \(0,\)", id="range"),
+        pytest.param({"out__both": np.full((28, 2), 32, np.uint8)}, Refused, "row 0 holds more than 5 bits", id="bits"),
+        pytest.param(
+            {"out__odd": np.zeros(28)}, RefusedType, "dtype integer of 1 bits is needed, got float64", id="floats"
+        ),
+        pytest.param({"out__odd": np.array([None] * 28)}, Refused, "is pickled", id="pickled"),
+    ],
+)
 def test_refuses_arrays(change: Any, error: type[Exception], message: str, golden: sets.Golden, tmp_path: Path) -> None:
     with pytest.raises(error, match=message):
         answered(tmp_path, golden, **change)
 
 
-@pytest.mark.parametrize(("name", "data", "message"), [
-    pytest.param("dut.npz", b"PK\x03\x04", "not a readable .npz", id="truncated"),
-    pytest.param("dut.npz", b"00\n", "not a readable .npz", id="text called npz"),
-    pytest.param("dut.npy", b"\x93NUMPY\x01\x00", "is one .npy; save the arrays by name", id="npy"),
-    pytest.param("dut.txt", b"00\n11\n", "line 1 has 2 digits, a word has 7", id="text"),
-    pytest.param("dut.txt", b"", "0 words, 28 and one sentinel", id="empty"),
-])
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        pytest.param("dut.npz", b"PK\x03\x04", "not a readable .npz", id="truncated"),
+        pytest.param("dut.npz", b"00\n", "not a readable .npz", id="text called npz"),
+        pytest.param("dut.npy", b"\x93NUMPY\x01\x00", "is one .npy; save the arrays by name", id="npy"),
+        pytest.param("dut.txt", b"00\n11\n", "line 1 has 2 digits, a word has 7", id="text"),
+        pytest.param("dut.txt", b"", "0 words, 28 and one sentinel", id="empty"),
+    ],
+)
 def test_refuses_files(name: str, data: bytes, message: str, golden: sets.Golden, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
 
@@ -92,5 +114,5 @@ def test_refuses_what_is_not_there(golden: sets.Golden, tmp_path: Path) -> None:
 
 
 def test_refuses_a_set_with_another_stimulus(golden: sets.Golden, made: Path) -> None:
-    with pytest.raises(Refused, match="meter-w4: its stimulus in.first is not that of blender-wrap"):
+    with pytest.raises(Refused, match=r"meter-w4: its stimulus in.first is not that of blender-wrap"):
         dut.read(made / "meter-w4", golden)

@@ -12,37 +12,45 @@ from refemu.golden.explain import explanations
 @pytest.fixture
 def pair(made: Path) -> tuple[sets.Golden, dict[str, np.ndarray]]:
     golden, other = sets.load(made / "blender-wrap"), sets.load(made / "blender-saturate")
-    return golden, {name: array.copy() for name, array in other.arrays.items() if name in ("out.both", "out.ratio", "out.odd")}
+    return golden, {
+        name: array.copy() for name, array in other.arrays.items() if name in ("out.both", "out.ratio", "out.odd")
+    }
 
 
 def told(golden: sets.Golden, answers: dict[str, np.ndarray], decision: str = "") -> tuple[str, ...]:
     """The explanations for all rows that differ in a bit that counts."""
-    unlike = {name: (golden.arrays[name] ^ array) & golden.arrays.get(f"{name}.care", ~(array & 0)) for name, array in answers.items()}
+    unlike = {
+        name: (golden.arrays[name] ^ array) & golden.arrays.get(f"{name}.care", ~(array & 0))
+        for name, array in answers.items()
+    }
     wrong = np.any([(bits != 0).reshape(golden.rows, -1).any(axis=1) for bits in unlike.values()], axis=0)
     return explanations(golden, answers, wrong, int(np.argmax(wrong)), decision)
 
 
 def test_a_parameter_that_explains_every_row(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
-    assert ("the device is right in every row that differs if overflow is 'saturate' (here 'wrap')",) == told(*pair)
+    assert told(*pair) == ("the device is right in every row that differs if overflow is 'saturate' (here 'wrap')",)
 
 
 def test_a_parameter_that_explains_the_first_row(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
     golden, answers = pair
     answers["out.odd"][20] ^= 1
 
-    assert ("the device is right in row 2 if overflow is 'saturate' (here 'wrap')",) == told(golden, answers)
+    assert told(golden, answers) == ("the device is right in row 2 if overflow is 'saturate' (here 'wrap')",)
 
 
 def test_bits_that_do_not_count_do_not_spoil_an_explanation(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
     golden, answers = pair
     answers["out.ratio"][golden.arrays["out.ratio.care"] == 0] ^= 1
 
-    assert "the device is right in every row that differs if overflow is 'saturate' (here 'wrap')" == told(golden, answers)[0]
+    assert (
+        told(golden, answers)[0]
+        == "the device is right in every row that differs if overflow is 'saturate' (here 'wrap')"
+    )
 
 
 def test_nothing_explains_a_broken_device(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
     golden, answers = pair
     answers["out.odd"] ^= 1
 
-    assert () == told(golden, answers)
-    assert ("the expected answer follows D-x-1; see docs/decisions.md",) == told(golden, answers, "D-x-1")
+    assert told(golden, answers) == ()
+    assert told(golden, answers, "D-x-1") == ("the expected answer follows D-x-1; see docs/decisions.md",)

@@ -10,7 +10,9 @@ from refemu.golden import fields
 from refemu.units.unit import Port
 
 
-@pytest.mark.parametrize(("bits", "name"), [(1, "u1"), (8, "u1"), (9, "u2"), (16, "u2"), (17, "u4"), (32, "u4"), (33, "u8"), (64, "u8")])
+@pytest.mark.parametrize(
+    ("bits", "name"), [(1, "u1"), (8, "u1"), (9, "u2"), (16, "u2"), (17, "u4"), (32, "u4"), (33, "u8"), (64, "u8")]
+)
 def test_dtype_is_the_smallest(bits: int, name: str) -> None:
     assert np.dtype(name) == fields.dtype_of(bits)
 
@@ -42,27 +44,53 @@ def test_one_nan_only() -> None:
     """D-arith-1."""
     halves = np.array([0x7C01, 0xFE00, 0x7FFF, 0xFC00, 0x8000], np.uint16)
 
-    assert [0x7E00, 0x7E00, 0x7E00, 0xFC00, 0x8000] == fields.encode(halves.view(np.float16), Port("p", 16, encoding="f16"), "t").tolist()
-    assert [0x7E00, 0x7E00, 0x7E00, 0xFC00, 0x8000] == fields.encode(halves, Port("p", 16, encoding="f16"), "t").tolist()
+    assert fields.encode(halves.view(np.float16), Port("p", 16, encoding="f16"), "t").tolist() == [
+        0x7E00,
+        0x7E00,
+        0x7E00,
+        0xFC00,
+        0x8000,
+    ]
+    assert fields.encode(halves, Port("p", 16, encoding="f16"), "t").tolist() == [
+        0x7E00,
+        0x7E00,
+        0x7E00,
+        0xFC00,
+        0x8000,
+    ]
     single = np.array([0xFF800001, 0x80000000], np.uint32)
 
-    assert [0x7FC00000, 0x80000000] == fields.encode(single.view(np.float32), Port("p", 32, encoding="f32"), "t").tolist()
+    assert fields.encode(single.view(np.float32), Port("p", 32, encoding="f32"), "t").tolist() == [
+        0x7FC00000,
+        0x80000000,
+    ]
 
 
 def test_bools_are_one_bit() -> None:
-    assert [1, 0] == fields.encode(np.array([True, False]), Port("p", 1), "t").tolist()
+    assert fields.encode(np.array([True, False]), Port("p", 1), "t").tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(("values", "port", "error", "message"), [
-    pytest.param(np.array([0, 16]), Port("p", 4), Refused, r"t: 16 at index \(1,\) is outside \[0, 15\]", id="too large"),
-    pytest.param(np.array([[0], [-1]]), Port("p", 4), Refused, r"-1 at index \(1, 0\)", id="negative"),
-    pytest.param(np.array([8]), Port("p", 4, signed=True), Refused, r"outside \[-8, 7\]", id="signed"),
-    pytest.param(np.array([256], np.uint16), Port("p", 8), Refused, "256", id="uint16"),
-    pytest.param(np.array([1 << 63], np.uint64), Port("p", 64, signed=True), Refused, "9223372036854775808", id="64 signed"),
-    pytest.param(np.array([1.0]), Port("p", 4), RefusedType, "integer of 4 bits is needed, got float64", id="float"),
-    pytest.param(np.array([1.0]), Port("p", 16, encoding="f16"), RefusedType, "float16 is needed, got float64", id="f64"),
-    pytest.param(np.array(["1"]), Port("p", 4), RefusedType, "integer of 4 bits", id="text"),
-])
+@pytest.mark.parametrize(
+    ("values", "port", "error", "message"),
+    [
+        pytest.param(
+            np.array([0, 16]), Port("p", 4), Refused, r"t: 16 at index \(1,\) is outside \[0, 15\]", id="too large"
+        ),
+        pytest.param(np.array([[0], [-1]]), Port("p", 4), Refused, r"-1 at index \(1, 0\)", id="negative"),
+        pytest.param(np.array([8]), Port("p", 4, signed=True), Refused, r"outside \[-8, 7\]", id="signed"),
+        pytest.param(np.array([256], np.uint16), Port("p", 8), Refused, "256", id="uint16"),
+        pytest.param(
+            np.array([1 << 63], np.uint64), Port("p", 64, signed=True), Refused, "9223372036854775808", id="64 signed"
+        ),
+        pytest.param(
+            np.array([1.0]), Port("p", 4), RefusedType, "integer of 4 bits is needed, got float64", id="float"
+        ),
+        pytest.param(
+            np.array([1.0]), Port("p", 16, encoding="f16"), RefusedType, "float16 is needed, got float64", id="f64"
+        ),
+        pytest.param(np.array(["1"]), Port("p", 4), RefusedType, "integer of 4 bits", id="text"),
+    ],
+)
 def test_refuses(values: np.ndarray, port: Port, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         fields.encode(values, port, "t")

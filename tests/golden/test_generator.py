@@ -20,9 +20,9 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_one_set_per_unit_and_configuration(fake_units: None, tmp_path: Path) -> None:
     made = golden.generate(tmp_path, kinds=["paper", "random", "edge"])
 
-    assert ["blender-wrap", "blender-saturate", "meter-w4"] == [one.name for one in made]
-    assert {"paper": 2, "edge": 2, "random": 24} == made[0].kinds
-    assert (28, 28, 12, 5) == (made[0].rows, made[0].cases, made[2].rows, made[2].cases)
+    assert [one.name for one in made] == ["blender-wrap", "blender-saturate", "meter-w4"]
+    assert made[0].kinds == {"paper": 2, "edge": 2, "random": 24}
+    assert (made[0].rows, made[0].cases, made[2].rows, made[2].cases) == (28, 28, 12, 5)
     assert str(tmp_path / "blender-wrap") == made[0].path
     assert made[0].bytes == sum(map(len, files(tmp_path / "blender-wrap").values()))
     assert {"manifest.json", "vectors.npz"} == set(files(tmp_path / "blender-wrap"))
@@ -33,14 +33,19 @@ def test_kinds_in_their_order_whatever_was_asked(fake_units: None, tmp_path: Pat
     golden.generate(tmp_path / "b", kinds=["paper", "random", "paper"])
 
     assert files(tmp_path / "a") == files(tmp_path / "b")
-    assert ["paper", "random"] == [entry["kind"] for entry in sets.load(tmp_path / "a" / "blender-wrap").manifest["cases"]]
+    assert [entry["kind"] for entry in sets.load(tmp_path / "a" / "blender-wrap").manifest["cases"]] == [
+        "paper",
+        "random",
+    ]
 
 
 def test_generator_says_what_makes_each_kind(made: Path) -> None:
     manifest = sets.load(made / "meter-w4").manifest
 
-    assert {"paper": {"function": "tests.golden.fakes:meter_cases", "seed": 0},
-            "random": {"function": "tests.golden.fakes:meter_cases", "seed": 0}} == manifest["generator"]
+    assert manifest["generator"] == {
+        "paper": {"function": "tests.golden.fakes:meter_cases", "seed": 0},
+        "random": {"function": "tests.golden.fakes:meter_cases", "seed": 0},
+    }
 
 
 def test_twice_the_same_bytes(made: Path, tmp_path: Path) -> None:
@@ -53,8 +58,8 @@ def test_the_seed_matters_and_is_recorded(fake_units: None, tmp_path: Path) -> N
     golden.generate(tmp_path, units=["meter"], kinds=["random"], seed=5)
     manifest = sets.load(tmp_path / "meter-w4").manifest
 
-    assert (5, 5) == (manifest["seed"], manifest["generator"]["random"]["seed"])
-    assert [5, 36 & 7, 67 & 7, 98 & 7, 129 & 7, 160 & 7] == sets.load(tmp_path / "meter-w4").arrays["in.add"].tolist()
+    assert (manifest["seed"], manifest["generator"]["random"]["seed"]) == (5, 5)
+    assert sets.load(tmp_path / "meter-w4").arrays["in.add"].tolist() == [5, 36 & 7, 67 & 7, 98 & 7, 129 & 7, 160 & 7]
 
 
 @pytest.mark.parametrize("name", ["blender-wrap", "blender-saturate", "meter-w4"])
@@ -66,22 +71,35 @@ def test_model_cases_come_last_with_their_source(fake_units: None, fake_model: N
     made = golden.generate(tmp_path)
     manifest = sets.load(tmp_path / "blender-wrap").manifest
 
-    assert {"paper": 2, "edge": 2, "random": 24, "exhaustive": 256, "model": 3} == made[0].kinds
-    assert [("block 0", {"layer": 0}), ("block 1", {"layer": 1})] == [(entry["why"], entry["source"]) for entry in manifest["cases"][-2:]]
-    assert {"model": "toy", "weights_sha256": "0" * 64, "scheme": "scheme:a=1", "scheme_config": {"a": 1}, "text_sha256": "1" * 64,
-            "first_token": 0, "tokens": 2, "token_ids": [7, 9]} == manifest["source"]
-    assert {} == sets.load(tmp_path / "blender-saturate").manifest["source"]
+    assert made[0].kinds == {"paper": 2, "edge": 2, "random": 24, "exhaustive": 256, "model": 3}
+    assert [(entry["why"], entry["source"]) for entry in manifest["cases"][-2:]] == [
+        ("block 0", {"layer": 0}),
+        ("block 1", {"layer": 1}),
+    ]
+    assert manifest["source"] == {
+        "model": "toy",
+        "weights_sha256": "0" * 64,
+        "scheme": "scheme:a=1",
+        "scheme_config": {"a": 1},
+        "text_sha256": "1" * 64,
+        "first_token": 0,
+        "tokens": 2,
+        "token_ids": [7, 9],
+    }
+    assert sets.load(tmp_path / "blender-saturate").manifest["source"] == {}
     assert files(tmp_path / "blender-wrap") == generator.regenerate(manifest)
 
 
-def test_a_set_of_model_cases_alone_still_begins_with_a_telling_row(fake_units: None, fake_model: None, tmp_path: Path) -> None:
+def test_a_set_of_model_cases_alone_still_begins_with_a_telling_row(
+    fake_units: None, fake_model: None, tmp_path: Path
+) -> None:
     """The taps of meter are zeros; one worked example goes before them."""
     made = golden.generate(tmp_path, kinds=["model"])
     manifest = sets.load(tmp_path / "meter-w4").manifest
 
-    assert ["blender-wrap", "meter-w4"] == [one.name for one in made]
-    assert {"paper": 3, "model": 8} == made[1].kinds
-    assert ["model"] == list(manifest["generator"])
+    assert [one.name for one in made] == ["blender-wrap", "meter-w4"]
+    assert made[1].kinds == {"paper": 3, "model": 8}
+    assert list(manifest["generator"]) == ["model"]
     assert files(tmp_path / "meter-w4") == generator.regenerate(manifest)
 
 
@@ -106,8 +124,13 @@ def test_a_changed_set_names_the_new_release(made: Path, monkeypatch: pytest.Mon
     manifest = {**json.loads((made / "meter-w4" / "manifest.json").read_text()), "refemu_version": "0.0.9"}
     (made / "meter-w4" / "manifest.json").write_bytes(manifests.canonical(manifest))
 
-    assert "0.0.9" == golden.generate(made, units=["meter"], kinds=["paper", "random"], hex=True, bin=True)[0].refemu_version
-    assert "0.1.0" == golden.generate(made, units=["meter"], kinds=["paper", "random"], hex=True, seed=1)[0].refemu_version
+    assert (
+        golden.generate(made, units=["meter"], kinds=["paper", "random"], hex=True, bin=True)[0].refemu_version
+        == "0.0.9"
+    )
+    assert (
+        golden.generate(made, units=["meter"], kinds=["paper", "random"], hex=True, seed=1)[0].refemu_version == "0.1.0"
+    )
 
 
 def test_a_damaged_set_is_replaced(made: Path) -> None:
@@ -122,17 +145,19 @@ def test_progress_ends_at_its_total(fake_units: None, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     golden.generate(tmp_path, kinds=["paper"], progress=lambda *event: seen.append(event))
 
-    assert [("sets", 0, 3), ("sets", 1, 3), ("sets", 2, 3), ("sets", 3, 3)] == seen
+    assert seen == [("sets", 0, 3), ("sets", 1, 3), ("sets", 2, 3), ("sets", 3, 3)]
 
 
-def test_folders_are_looked_at_before_anything_is_computed(fake_units: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_are_looked_at_before_anything_is_computed(
+    fake_units: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "meter-w4").mkdir()
     (tmp_path / "meter-w4" / "notes.txt").write_text("mine")
     monkeypatch.setattr(generator.build, "build", lambda *_, **__: pytest.fail("something was computed"))
 
-    with pytest.raises(Refused, match="holds notes.txt, which refemu did not make"):
+    with pytest.raises(Refused, match=r"holds notes.txt, which refemu did not make"):
         golden.generate(tmp_path, kinds=["paper"])
-    assert ["meter-w4/notes.txt"] == store.names(tmp_path)
+    assert store.names(tmp_path) == ["meter-w4/notes.txt"]
 
 
 def test_refuses_kinds(fake_units: None, tmp_path: Path) -> None:
@@ -140,7 +165,7 @@ def test_refuses_kinds(fake_units: None, tmp_path: Path) -> None:
         golden.generate(tmp_path, kinds=["papers"])
     with pytest.raises(Refused, match="no cases of kind exhaustive for meter"):
         golden.generate(tmp_path, units=["meter"], kinds=["exhaustive"])
-    assert [] == list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_arrays_are_those_of_the_unit(made: Path) -> None:

@@ -21,10 +21,18 @@ def test_c_header(made: Path) -> None:
     text = (made / "blender-wrap" / "include" / "blender_vec.h").read_text()
     defined = dict(re.findall(r"#define (\w+) (\S+)", text))
 
-    assert {"BLENDER_ROWS": "28", "BLENDER_FIRST_BITS": "4", "BLENDER_FIRST_LANES": "1", "BLENDER_FIRST_TYPE": "uint8_t",
-            "BLENDER_BOTH_BITS": "5", "BLENDER_BOTH_LANES": "2", "BLENDER_RATIO_TYPE": "uint16_t",
-            "BLENDER_FLAG_OVERFLOW": "0x1u", "BLENDER_FLAG_UNSPECIFIED": "0x8u",
-            "BLENDER_CONFIG_OVERFLOW": '"wrap"'}.items() <= defined.items()
+    assert {
+        "BLENDER_ROWS": "28",
+        "BLENDER_FIRST_BITS": "4",
+        "BLENDER_FIRST_LANES": "1",
+        "BLENDER_FIRST_TYPE": "uint8_t",
+        "BLENDER_BOTH_BITS": "5",
+        "BLENDER_BOTH_LANES": "2",
+        "BLENDER_RATIO_TYPE": "uint16_t",
+        "BLENDER_FLAG_OVERFLOW": "0x1u",
+        "BLENDER_FLAG_UNSPECIFIED": "0x8u",
+        "BLENDER_CONFIG_OVERFLOW": '"wrap"',
+    }.items() <= defined.items()
 
 
 def test_registers_have_names_of_their_own(made: Path) -> None:
@@ -35,8 +43,20 @@ def test_verilog_header(made: Path, manifest: dict) -> None:
     text = (made / "meter-w4" / "include" / "meter_vec.svh").read_text()
     parameters = dict(re.findall(r"localparam (\w+) = (\S+);", text))
 
-    assert {"N": "12", "HAS_CARE": "0", "STIM_BITS": "5", "ADD_LSB": "0", "ADD_BITS": "3", "CLEAR_LSB": "3", "FIRST_LSB": "4",
-            "GOLD_BITS": "120", "WIDE_LSB": "0", "WIDE_BITS": "40", "WIDE_LANES": "3", "CONFIG_BITS": "4"}.items() <= parameters.items()
+    assert {
+        "N": "12",
+        "HAS_CARE": "0",
+        "STIM_BITS": "5",
+        "ADD_LSB": "0",
+        "ADD_BITS": "3",
+        "CLEAR_LSB": "3",
+        "FIRST_LSB": "4",
+        "GOLD_BITS": "120",
+        "WIDE_LSB": "0",
+        "WIDE_BITS": "40",
+        "WIDE_LANES": "3",
+        "CONFIG_BITS": "4",
+    }.items() <= parameters.items()
     assert str(manifest["hex"]["stim.mem"]["word_bits"]) == parameters["STIM_BITS"]
     assert "localparam HAS_CARE = 1;" in (made / "blender-wrap" / "include" / "blender_vec.svh").read_text()
 
@@ -59,10 +79,12 @@ def test_two_meanings_of_one_name_are_refused(manifest: dict) -> None:
 def test_c_compiles(made: Path) -> None:
     """Both headers in one file, every value used."""
     folder = made / "blender-wrap" / "include"
-    program = '#include "blender_vec.h"\n#include "blender_vec.h"\nBLENDER_FIRST_TYPE x[BLENDER_ROWS * BLENDER_BOTH_LANES];\n'
+    program = (
+        '#include "blender_vec.h"\n#include "blender_vec.h"\nBLENDER_FIRST_TYPE x[BLENDER_ROWS * BLENDER_BOTH_LANES];\n'
+    )
     command = ["cc", "-std=c99", "-Wall", "-Werror", "-fsyntax-only", "-I", str(folder), "-x", "c", "-"]
 
-    assert 0 == subprocess.run(command, input=program, text=True, check=False).returncode
+    assert subprocess.run(command, input=program, text=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="no Icarus Verilog")
@@ -71,4 +93,9 @@ def test_verilog_compiles(made: Path, tmp_path: Path) -> None:
     source.write_text('module top;\n`include "blender_vec.svh"\nreg [STIM_BITS-1:0] stim [0:N];\nendmodule\n')
     folder = made / "blender-wrap" / "include"
 
-    assert 0 == subprocess.run(["iverilog", "-g2012", "-Wall", "-I", folder, "-o", tmp_path / "top", source], check=False).returncode
+    assert (
+        subprocess.run(
+            ["iverilog", "-g2012", "-Wall", "-I", folder, "-o", tmp_path / "top", source], check=False
+        ).returncode
+        == 0
+    )

@@ -25,29 +25,39 @@ def led(*blocks: rows.Block) -> Sequence[tuple[str, list[int]]]:
 
 
 def test_a_telling_start_stays() -> None:
-    assert [("a", [5, 0]), ("b", [1])] == led(block("a", (5, 1), (0, 0)), block("b", (1, 1)))
+    assert led(block("a", (5, 1), (0, 0)), block("b", (1, 1))) == [("a", [5, 0]), ("b", [1])]
 
 
 def test_a_block_is_rotated_to_a_telling_case() -> None:
-    assert [("a", [5, 6, 0])] == led(block("a", (0, 0), (5, 1), (6, 1)))
+    assert led(block("a", (0, 0), (5, 1), (6, 1))) == [("a", [5, 6, 0])]
 
 
 def test_the_first_block_with_a_telling_case_comes_first() -> None:
-    assert [("b", [3]), ("a", [0, 0]), ("c", [1])] == led(block("a", (0, 0), (0, 0)), block("b", (3, 1)), block("c", (1, 1)))
+    assert led(block("a", (0, 0), (0, 0)), block("b", (3, 1)), block("c", (1, 1))) == [
+        ("b", [3]),
+        ("a", [0, 0]),
+        ("c", [1]),
+    ]
 
 
 def test_a_case_of_another_kind_goes_before_blocks_without_any() -> None:
     (why, first), rest = led(block("a", (0, 0)))
 
-    assert "a worked example; here because a set must not begin with a row that an empty simulation passes" == why
-    assert ([5], ("a", [0])) == (first, rest)
+    assert why == "a worked example; here because a set must not begin with a row that an empty simulation passes"
+    assert (first, rest) == ([5], ("a", [0]))
 
 
 def test_an_answer_like_that_to_zeros_is_not_telling() -> None:
     """`odd` inverted is 1 for zeros, too: only another answer tells."""
-    inverted = dataclasses.replace(fakes.BLENDER, run=lambda **ports: dataclasses.replace(
-        fakes.blend(**ports), odd=1 - fakes.blend(**ports).odd, both=np.zeros((len(ports["first"]), 2), int),
-        ratio=np.zeros(len(ports["first"]), np.float16)))
+    inverted = dataclasses.replace(
+        fakes.BLENDER,
+        run=lambda **ports: dataclasses.replace(
+            fakes.blend(**ports),
+            odd=1 - fakes.blend(**ports).odd,
+            both=np.zeros((len(ports["first"]), 2), int),
+            ratio=np.zeros(len(ports["first"]), np.float16),
+        ),
+    )
     cases = Cases("edge", "a", {"first": np.array([2, 4]), "second": np.array([1, 1])})
 
     with pytest.raises(Refused, match="blender: no case tells a working device from an absent one"):
@@ -68,4 +78,4 @@ def test_a_unit_that_refuses_zeros_needs_only_an_answer() -> None:
     unit = dataclasses.replace(fakes.BLENDER, run=picky)
     cases = Cases("edge", "a", {"first": np.array([5]), "second": np.array([1])})
 
-    assert 1 == len(lead.led(unit, WRAP, [rows.evaluate(unit, WRAP, cases)]))
+    assert len(lead.led(unit, WRAP, [rows.evaluate(unit, WRAP, cases)])) == 1

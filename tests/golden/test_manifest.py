@@ -26,14 +26,14 @@ def changed(data: bytes, seal: bool = True, **fields: Any) -> bytes:
 
 
 def test_canonical_form() -> None:
-    assert b'{\n "a": [\n  1,\n  true\n ],\n "b": "\\u00a7"\n}\n' == manifests.canonical({"b": "§", "a": [1, True]})
+    assert manifests.canonical({"b": "§", "a": [1, True]}) == b'{\n "a": [\n  1,\n  true\n ],\n "b": "\\u00a7"\n}\n'
 
 
 def test_reads_back(data: bytes) -> None:
     manifest = manifests.parse(data, "m")
 
     assert data == manifests.canonical(manifest)
-    assert "refemu.vectors/1" == manifest["schema"]
+    assert manifest["schema"] == "refemu.vectors/1"
 
 
 def test_digest_leaves_out_itself_and_the_release(data: bytes) -> None:
@@ -68,11 +68,22 @@ class Parameters:
     ratio: float
 
 
-@pytest.mark.parametrize(("value", "expected"), [
-    (0.1, "0x1.999999999999ap-4"), (np.float32(0.5), "0x1.0000000000000p-1"), (np.uint8(3), 3), (True, True), (np.True_, True),
-    (None, "none"), (Colour.RED, "red"), ((1, (2,)), [1, [2]]), ({"a": (1,)}, {"a": [1]}),
-    (Parameters(1, 2.0), {"low": 1, "ratio": "0x1.0000000000000p+1"}), (np.arange(2), [0, 1]),
-])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.1, "0x1.999999999999ap-4"),
+        (np.float32(0.5), "0x1.0000000000000p-1"),
+        (np.uint8(3), 3),
+        (True, True),
+        (np.True_, True),
+        (None, "none"),
+        (Colour.RED, "red"),
+        ((1, (2,)), [1, [2]]),
+        ({"a": (1,)}, {"a": [1]}),
+        (Parameters(1, 2.0), {"low": 1, "ratio": "0x1.0000000000000p+1"}),
+        (np.arange(2), [0, 1]),
+    ],
+)
 def test_values_become_plain(value: Any, expected: Any) -> None:
     assert expected == manifests.plain(value)
     assert type(expected) is type(manifests.plain(value))
@@ -87,7 +98,9 @@ FOREIGN = [
     pytest.param(b"", "not the JSON of a manifest", id="empty"),
     pytest.param(b"\x80\x04pickle", "not the JSON", id="pickle"),
     pytest.param(b"[1, 2]", "a manifest is an object, got list", id="list"),
-    pytest.param(b'{"name": "an extension", "version": 2}', "schema must be 'refemu.vectors/1', got None", id="foreign"),
+    pytest.param(
+        b'{"name": "an extension", "version": 2}', "schema must be 'refemu.vectors/1', got None", id="foreign"
+    ),
     pytest.param(b"[" * 100_000, "not the JSON", id="deep"),
 ]
 
@@ -100,27 +113,47 @@ def test_what_is_no_manifest_is_refused(data: bytes, message: str) -> None:
     assert not isinstance(caught.value, manifests.Damaged)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    pytest.param(lambda data: data[:-40], "not the JSON of a manifest", id="truncated"),
-    pytest.param(lambda data: data.replace(b"\n", b"\r\n"), "not in canonical form", id="line ends"),
-    pytest.param(lambda data: b"\xef\xbb\xbf" + data, "not the JSON", id="byte order mark"),
-    pytest.param(lambda data: json.dumps(json.loads(data)).encode(), "not in canonical form", id="reformatted"),
-    pytest.param(lambda data: data.replace(b'"seed": 0', b'"seed": 1', 1), "self_sha256 is .*, the content has", id="edited"),
-    pytest.param(lambda data: data.replace(b'"rows": 3', b'"rows": 3.0', 1), "the number 3.0 is not an integer", id="float"),
-    pytest.param(lambda data: data.replace(b'"rows": 3', b'"rows": NaN', 1), "the number NaN is not an integer", id="nan"),
-    pytest.param(lambda data: data.replace(b' "seed": 0', b' "seed": 0,\n "seed": 0', 1), "a key is there twice", id="twice"),
-    pytest.param(lambda data: changed(data, rows=11), "rows", id="rows"),
-    pytest.param(lambda data: changed(data, rows=0), "rows must be bigger than or equal to 1", id="no rows"),
-    pytest.param(lambda data: changed(data, min_rows=13), "12 rows, at least 13 are needed", id="too few rows"),
-    pytest.param(lambda data: changed(data, extra=1), "must not contain {'extra'} properties", id="extra"),
-    pytest.param(lambda data: changed(data, timing="sometimes"), "timing must be one of", id="timing"),
-    pytest.param(lambda data: changed(data, cases=json.loads(data)["cases"][:1]), "cases cover 6 rows of 12", id="cases"),
-    pytest.param(lambda data: changed(data, cases=json.loads(data)["cases"][1:]), "row 0 is next, got first 6", id="gap"),
-    pytest.param(lambda data: changed(data, arrays=[{**one, "shape": [11]} for one in json.loads(data)["arrays"]]),
-                 "in.add has 11 rows of 12", id="shapes"),
-    pytest.param(lambda data: changed(data, schema="refemu.vectors/0", seal=False), "one bit away", id="schema, one bit"),
-    pytest.param(lambda data: changed(data, schema="x"), "schema must be", id="schema"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(lambda data: data[:-40], "not the JSON of a manifest", id="truncated"),
+        pytest.param(lambda data: data.replace(b"\n", b"\r\n"), "not in canonical form", id="line ends"),
+        pytest.param(lambda data: b"\xef\xbb\xbf" + data, "not the JSON", id="byte order mark"),
+        pytest.param(lambda data: json.dumps(json.loads(data)).encode(), "not in canonical form", id="reformatted"),
+        pytest.param(
+            lambda data: data.replace(b'"seed": 0', b'"seed": 1', 1), "self_sha256 is .*, the content has", id="edited"
+        ),
+        pytest.param(
+            lambda data: data.replace(b'"rows": 3', b'"rows": 3.0', 1), "the number 3.0 is not an integer", id="float"
+        ),
+        pytest.param(
+            lambda data: data.replace(b'"rows": 3', b'"rows": NaN', 1), "the number NaN is not an integer", id="nan"
+        ),
+        pytest.param(
+            lambda data: data.replace(b' "seed": 0', b' "seed": 0,\n "seed": 0', 1), "a key is there twice", id="twice"
+        ),
+        pytest.param(lambda data: changed(data, rows=11), "rows", id="rows"),
+        pytest.param(lambda data: changed(data, rows=0), "rows must be bigger than or equal to 1", id="no rows"),
+        pytest.param(lambda data: changed(data, min_rows=13), "12 rows, at least 13 are needed", id="too few rows"),
+        pytest.param(lambda data: changed(data, extra=1), "must not contain {'extra'} properties", id="extra"),
+        pytest.param(lambda data: changed(data, timing="sometimes"), "timing must be one of", id="timing"),
+        pytest.param(
+            lambda data: changed(data, cases=json.loads(data)["cases"][:1]), "cases cover 6 rows of 12", id="cases"
+        ),
+        pytest.param(
+            lambda data: changed(data, cases=json.loads(data)["cases"][1:]), "row 0 is next, got first 6", id="gap"
+        ),
+        pytest.param(
+            lambda data: changed(data, arrays=[{**one, "shape": [11]} for one in json.loads(data)["arrays"]]),
+            "in.add has 11 rows of 12",
+            id="shapes",
+        ),
+        pytest.param(
+            lambda data: changed(data, schema="refemu.vectors/0", seal=False), "one bit away", id="schema, one bit"
+        ),
+        pytest.param(lambda data: changed(data, schema="x"), "schema must be", id="schema"),
+    ],
+)
 def test_a_changed_manifest_is_damaged(change: Any, message: str, data: bytes) -> None:
     with pytest.raises(manifests.Damaged, match=f"^m: .*{message}"):
         manifests.parse(change(data), "m")

@@ -23,11 +23,14 @@ def test_bytes_are_those_of_every_other_platform() -> None:
     assert hashlib.sha256(npz.to_bytes(ARRAYS)).hexdigest().startswith("7bf2f3e1068430e4")
 
 
-@pytest.mark.parametrize("other", [
-    pytest.param(dict(reversed(ARRAYS.items())), id="other order"),
-    pytest.param({**ARRAYS, "a": ARRAYS["a"].astype(">u2")}, id="big-endian"),
-    pytest.param({**ARRAYS, "a": np.repeat(ARRAYS["a"], 2)[::2]}, id="strided"),
-])
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(dict(reversed(ARRAYS.items())), id="other order"),
+        pytest.param({**ARRAYS, "a": ARRAYS["a"].astype(">u2")}, id="big-endian"),
+        pytest.param({**ARRAYS, "a": np.repeat(ARRAYS["a"], 2)[::2]}, id="strided"),
+    ],
+)
 def test_equal_arrays_give_equal_bytes(other: dict[str, np.ndarray]) -> None:
     assert npz.to_bytes(ARRAYS) == npz.to_bytes(other)
 
@@ -61,7 +64,7 @@ def test_reads_what_numpy_wrote(save: object) -> None:
     save(stream, fortran=np.asfortranarray(np.arange(6).reshape(2, 3)), big=np.arange(3, dtype=">u4"))  # type: ignore[operator]
     found = npz.read(stream.getvalue(), "dut")
 
-    assert [[0, 1, 2], [3, 4, 5]] == found["fortran"].tolist()
+    assert found["fortran"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert found["fortran"].flags.c_contiguous
     assert (np.dtype(np.uint32), [0, 1, 2]) == (found["big"].dtype, found["big"].tolist())
 
@@ -71,13 +74,16 @@ def test_arrays_are_read_only() -> None:
         npz.read(npz.to_bytes(ARRAYS), "set")["a"][0] = 1
 
 
-@pytest.mark.parametrize(("name", "array", "message"), [
-    pytest.param("a/b", np.zeros(1), "array names hold", id="folder"),
-    pytest.param("A", np.zeros(1), "array names hold", id="capital"),
-    pytest.param("a", np.zeros(()), "must have an axis", id="no axis"),
-    pytest.param("a", np.array([None]), "must have an axis and hold numbers", id="object"),
-    pytest.param("a", np.array(["x"]), "hold numbers", id="text"),
-])
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        pytest.param("a/b", np.zeros(1), "array names hold", id="folder"),
+        pytest.param("A", np.zeros(1), "array names hold", id="capital"),
+        pytest.param("a", np.zeros(()), "must have an axis", id="no axis"),
+        pytest.param("a", np.array([None]), "must have an axis and hold numbers", id="object"),
+        pytest.param("a", np.array(["x"]), "hold numbers", id="text"),
+    ],
+)
 def test_writer_refuses(name: str, array: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=message):
         npz.to_bytes({name: array})

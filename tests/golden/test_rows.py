@@ -20,34 +20,41 @@ def blend(first: object, second: object, **fields: str) -> rows.Block:
 def test_signed_ports_are_masked_and_floats_are_bits() -> None:
     block = blend(np.array([5, 3]), np.array([-3, 0]))
 
-    assert [[0b0101], [0b0011]] == block.arrays["in.first"].tolist()
-    assert [[0b1101], [0b0000]] == block.arrays["in.second"].tolist()
-    assert [[[2, 8]], [[3, 3]]] == block.arrays["out.both"].tolist()
-    assert [[np.float16(np.float32(5) / np.float32(-3)).view(np.uint16)], [0x7C00]] == block.arrays["out.ratio"].tolist()
-    assert {"in.first": "u1", "in.second": "u1", "out.both": "u1", "out.ratio": "u2", "out.odd": "u1"} == {
-        name: array.dtype.str[1:] for name, array in block.arrays.items()}
+    assert block.arrays["in.first"].tolist() == [[0b0101], [0b0011]]
+    assert block.arrays["in.second"].tolist() == [[0b1101], [0b0000]]
+    assert block.arrays["out.both"].tolist() == [[[2, 8]], [[3, 3]]]
+    assert [[np.float16(np.float32(5) / np.float32(-3)).view(np.uint16)], [0x7C00]] == block.arrays[
+        "out.ratio"
+    ].tolist()
+    assert {name: array.dtype.str[1:] for name, array in block.arrays.items()} == {
+        "in.first": "u1",
+        "in.second": "u1",
+        "out.both": "u1",
+        "out.ratio": "u2",
+        "out.odd": "u1",
+    }
 
 
 def test_flags_and_masks() -> None:
     block = blend(np.array([15, 5]), np.array([7, 0]))
 
-    assert [[1], [0]] == block.flags.tolist()
+    assert block.flags.tolist() == [[1], [0]]
     assert np.uint32 == block.flags.dtype
-    assert [[0xFFFF], [0]] == block.care["out.ratio"].tolist()
+    assert block.care["out.ratio"].tolist() == [[0xFFFF], [0]]
 
 
 def test_a_decision_marks_its_rows_unspecified() -> None:
-    assert [[0b1000], [0b1001]] == blend(np.array([1, 15]), np.array([1, 7]), decision="D-fake-1").flags.tolist()
+    assert blend(np.array([1, 15]), np.array([1, 7]), decision="D-fake-1").flags.tolist() == [[0b1000], [0b1001]]
 
 
 def test_event_units_have_cases_of_rows() -> None:
     inputs = {"add": np.array([[1, 2, 3], [4, 4, 7]]), "clear": np.array([[0, 0, 0], [0, 1, 0]])}
     block = rows.evaluate(fakes.METER, fakes.METER.configs["w4"], Cases("paper", "a reason", inputs))
 
-    assert (2, 3) == block.shape
-    assert [[1, 3, 6], [4, 0, 7]] == block.arrays["st.total"].tolist()
-    assert (2, 3, 3) == block.arrays["out.wide"].shape
-    assert [6, 6 << 30, (1 << 40) - 7] == block.arrays["out.wide"][0, 2].tolist()
+    assert block.shape == (2, 3)
+    assert block.arrays["st.total"].tolist() == [[1, 3, 6], [4, 0, 7]]
+    assert block.arrays["out.wide"].shape == (2, 3, 3)
+    assert block.arrays["out.wide"][0, 2].tolist() == [6, 6 << 30, (1 << 40) - 7]
 
 
 def test_the_twin_is_used_from_a_stated_size_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,32 +68,40 @@ def test_the_twin_is_used_from_a_stated_size_on(monkeypatch: pytest.MonkeyPatch)
     for size in (rows.TWIN_FROM - 1, rows.TWIN_FROM):
         blend(np.ones(size, np.uint8), np.ones(size, np.int8))
 
-    assert [(rows.TWIN_FROM - 1, False), (rows.TWIN_FROM, True)] == asked
+    assert asked == [(rows.TWIN_FROM - 1, False), (rows.TWIN_FROM, True)]
 
 
 def test_pick_takes_cases_of_everything() -> None:
     block = blend(np.arange(4), np.array([1, 0, 1, 7])).pick(np.array([3, 1]))
 
-    assert [[3], [1]] == block.arrays["in.first"].tolist()
-    assert [[0xFFFF], [0]] == block.care["out.ratio"].tolist()
-    assert (2, 1) == block.shape
+    assert block.arrays["in.first"].tolist() == [[3], [1]]
+    assert block.care["out.ratio"].tolist() == [[0xFFFF], [0]]
+    assert block.shape == (2, 1)
 
 
-@pytest.mark.parametrize(("inputs", "message"), [
-    pytest.param({"first": np.ones(2, int)}, "inputs must be first, second, got first", id="missing"),
-    pytest.param({"first": np.ones(2, int), "second": np.ones(3, int)}, "the same number of cases and rows", id="lengths"),
-    pytest.param({"first": np.ones(0, int), "second": np.ones(0, int)}, "at least one", id="none"),
-    pytest.param({"first": np.array([1, 16]), "second": np.ones(2, int)}, r"first: 16 at index \(1,\)", id="range"),
-    pytest.param({"first": np.ones((2, 2), int), "second": np.ones((2, 2), int)}, r"must have shape \(cases\)", id="rank"),
-])
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        pytest.param({"first": np.ones(2, int)}, "inputs must be first, second, got first", id="missing"),
+        pytest.param(
+            {"first": np.ones(2, int), "second": np.ones(3, int)}, "the same number of cases and rows", id="lengths"
+        ),
+        pytest.param({"first": np.ones(0, int), "second": np.ones(0, int)}, "at least one", id="none"),
+        pytest.param({"first": np.array([1, 16]), "second": np.ones(2, int)}, r"first: 16 at index \(1,\)", id="range"),
+        pytest.param(
+            {"first": np.ones((2, 2), int), "second": np.ones((2, 2), int)}, r"must have shape \(cases\)", id="rank"
+        ),
+    ],
+)
 def test_refuses(inputs: dict[str, np.ndarray], message: str) -> None:
     with pytest.raises(Refused, match=message):
         rows.evaluate(fakes.BLENDER, WRAP, Cases("edge", "a reason", inputs))
 
 
 def test_a_unit_that_breaks_its_own_port_is_refused() -> None:
-    broken = dataclasses.replace(fakes.BLENDER, run=lambda **ports: dataclasses.replace(
-        fakes.blend(**ports), odd=np.array([2])))
+    broken = dataclasses.replace(
+        fakes.BLENDER, run=lambda **ports: dataclasses.replace(fakes.blend(**ports), odd=np.array([2]))
+    )
 
-    with pytest.raises(Refused, match="blender: out.odd: 2 at index"):
+    with pytest.raises(Refused, match=r"blender: out.odd: 2 at index"):
         rows.evaluate(broken, WRAP, Cases("edge", "a reason", {"first": np.array([1]), "second": np.array([1])}))

@@ -20,7 +20,10 @@ def folder(made: Path) -> Path:
 
 def with_arrays(folder: Path, **changes: Any) -> Path:
     """The set with other arrays (None: without them), its manifest untouched."""
-    arrays = {**npz.read((folder / "vectors.npz").read_bytes(), ""), **{name.replace("__", "."): array for name, array in changes.items()}}
+    arrays = {
+        **npz.read((folder / "vectors.npz").read_bytes(), ""),
+        **{name.replace("__", "."): array for name, array in changes.items()},
+    }
     npz.write(folder / "vectors.npz", {name: array for name, array in arrays.items() if array is not None})
     return folder
 
@@ -28,11 +31,14 @@ def with_arrays(folder: Path, **changes: Any) -> Path:
 def test_loads_manifest_and_arrays(folder: Path) -> None:
     golden = sets.load(folder)
 
-    assert ("blender-wrap", "wrap", 28) == (golden.name, golden.config, golden.rows)
+    assert (golden.name, golden.config, golden.rows) == ("blender-wrap", "wrap", 28)
     assert list(golden.arrays) == [entry["name"] for entry in golden.manifest["arrays"]]
     assert golden.manifest == json.loads((folder / "manifest.json").read_text())
     assert not golden.arrays["in.first"].flags.writeable
-    assert "<Golden blender-wrap: 28 rows of in.first, in.second, out.both, out.ratio, out.ratio.care, out.odd, flags>" == repr(golden)
+    assert (
+        repr(golden)
+        == "<Golden blender-wrap: 28 rows of in.first, in.second, out.both, out.ratio, out.ratio.care, out.odd, flags>"
+    )
 
 
 def test_the_path_of_the_manifest_will_do(folder: Path) -> None:
@@ -48,20 +54,23 @@ def test_numpy_reads_the_same(folder: Path) -> None:
 def test_ids_of_cases(made: Path) -> None:
     golden = sets.load(made / "meter-w4")
 
-    assert [0, 0, 0, 3, 3, 3, 6, 6, 8, 8, 10, 10] == [golden.case(row) for row in range(12)]
-    assert "some of everything" == golden.entry(8)["why"]
+    assert [golden.case(row) for row in range(12)] == [0, 0, 0, 3, 3, 3, 6, 6, 8, 8, 10, 10]
+    assert golden.entry(8)["why"] == "some of everything"
     with pytest.raises(Refused, match=r"row 12 is outside \[0, 12\)"):
         golden.entry(12)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    pytest.param({"out__odd": None}, "vectors.npz: out.odd: missing", id="missing"),
-    pytest.param({"out__even": np.zeros(28, np.uint8)}, "out.even: not in the manifest", id="extra"),
-    pytest.param({"out__odd": np.zeros(28, np.uint16)}, "out.odd: dtype must be u1, got u2", id="dtype"),
-    pytest.param({"out__odd": np.zeros(28, np.bool_)}, "out.odd: dtype must be u1, got b1", id="bool"),
-    pytest.param({"out__odd": np.zeros(27, np.uint8)}, r"out.odd: shape must be \(28,\), got \(27,\)", id="shape"),
-    pytest.param({"out__odd": np.zeros(28, np.uint8)}, "out.odd: does not match its sha256", id="hash"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"out__odd": None}, "vectors.npz: out.odd: missing", id="missing"),
+        pytest.param({"out__even": np.zeros(28, np.uint8)}, "out.even: not in the manifest", id="extra"),
+        pytest.param({"out__odd": np.zeros(28, np.uint16)}, "out.odd: dtype must be u1, got u2", id="dtype"),
+        pytest.param({"out__odd": np.zeros(28, np.bool_)}, "out.odd: dtype must be u1, got b1", id="bool"),
+        pytest.param({"out__odd": np.zeros(27, np.uint8)}, r"out.odd: shape must be \(28,\), got \(27,\)", id="shape"),
+        pytest.param({"out__odd": np.zeros(28, np.uint8)}, "out.odd: does not match its sha256", id="hash"),
+    ],
+)
 def test_other_arrays_are_refused(changes: dict, message: str, folder: Path) -> None:
     with pytest.raises(Refused, match=message):
         sets.load(with_arrays(folder, **changes))
@@ -74,16 +83,27 @@ def test_codes_beyond_their_bits_are_refused(folder: Path) -> None:
     entry["sha256"] = manifests.array_sha256(wide)
     (folder / "manifest.json").write_bytes(manifests.canonical(manifests.sealed(manifest)))
 
-    with pytest.raises(Refused, match="out.odd: holds codes of more than 1 bits"):
+    with pytest.raises(Refused, match=r"out.odd: holds codes of more than 1 bits"):
         sets.load(with_arrays(folder, out__odd=wide))
 
 
-@pytest.mark.parametrize(("spoil", "message"), [
-    pytest.param(lambda folder: (folder / "manifest.json").unlink(), "no manifest.json; a golden set is a directory", id="no manifest"),
-    pytest.param(lambda folder: (folder / "vectors.npz").unlink(), "vectors.npz is missing", id="no vectors"),
-    pytest.param(lambda folder: (folder / "vectors.npz").write_bytes(b"PK"), "vectors.npz: not a readable .npz", id="truncated"),
-    pytest.param(lambda folder: (folder / "manifest.json").write_text("{}"), "no manifest of refemu", id="foreign"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        pytest.param(
+            lambda folder: (folder / "manifest.json").unlink(),
+            "no manifest.json; a golden set is a directory",
+            id="no manifest",
+        ),
+        pytest.param(lambda folder: (folder / "vectors.npz").unlink(), "vectors.npz is missing", id="no vectors"),
+        pytest.param(
+            lambda folder: (folder / "vectors.npz").write_bytes(b"PK"),
+            "vectors.npz: not a readable .npz",
+            id="truncated",
+        ),
+        pytest.param(lambda folder: (folder / "manifest.json").write_text("{}"), "no manifest of refemu", id="foreign"),
+    ],
+)
 def test_broken_sets_are_refused(spoil: Any, message: str, folder: Path) -> None:
     spoil(folder)
 
@@ -94,15 +114,22 @@ def test_broken_sets_are_refused(spoil: Any, message: str, folder: Path) -> None
 def test_inputs_of_a_case_are_values(made: Path) -> None:
     config, inputs = sets.case_inputs(sets.load(made / "meter-w4"), 3, fakes.METER)
 
-    assert ("w4", {"add": [0, 3, 7], "clear": [0, 0, 0]}) == (config, {name: array.tolist() for name, array in inputs.items()})
+    assert (config, {name: array.tolist() for name, array in inputs.items()}) == (
+        "w4",
+        {"add": [0, 3, 7], "clear": [0, 0, 0]},
+    )
     _, inputs = sets.case_inputs(sets.load(made / "blender-wrap"), 0, fakes.BLENDER)
-    assert {"first": [5], "second": [-3]} == {name: array.tolist() for name, array in inputs.items()}
+    assert {name: array.tolist() for name, array in inputs.items()} == {"first": [5], "second": [-3]}
 
 
-@pytest.mark.parametrize(("case", "unit", "message"), [
-    (0, fakes.BLENDER, "meter-w4: holds cases of meter, not of blender"), (4, fakes.METER, "row 4 is inside case 3; give 3"),
-    (12, fakes.METER, "row 12 is outside"),
-])
+@pytest.mark.parametrize(
+    ("case", "unit", "message"),
+    [
+        (0, fakes.BLENDER, "meter-w4: holds cases of meter, not of blender"),
+        (4, fakes.METER, "row 4 is inside case 3; give 3"),
+        (12, fakes.METER, "row 12 is outside"),
+    ],
+)
 def test_no_such_case(case: int, unit: Any, message: str, made: Path) -> None:
     with pytest.raises(Refused, match=message):
         sets.case_inputs(sets.load(made / "meter-w4"), case, unit)
@@ -112,7 +139,14 @@ def test_exports_are_in_the_manifest(folder: Path) -> None:
     manifest = sets.load(folder).manifest
 
     assert {"stim.mem", "gold.mem", "care.mem"} == set(manifest["hex"])
-    assert {"array": "in.first", "bytes": 28, "sha256": manifests.sha256((folder / "bin/in.first.bin").read_bytes())} == manifest["bin"]["in.first.bin"]
+    assert {
+        "array": "in.first",
+        "bytes": 28,
+        "sha256": manifests.sha256((folder / "bin/in.first.bin").read_bytes()),
+    } == manifest["bin"]["in.first.bin"]
     for name, entry in manifest["hex"].items():
         assert manifests.sha256((folder / "hex" / name).read_bytes()) == entry["sha256"]
-        assert (8 if name == "stim.mem" else 27, 2 if name == "stim.mem" else 7) == (entry["word_bits"], entry["digits"])
+        assert (8 if name == "stim.mem" else 27, 2 if name == "stim.mem" else 7) == (
+            entry["word_bits"],
+            entry["digits"],
+        )

@@ -28,7 +28,7 @@ def test_writes_and_replaces_the_whole(folder: Path) -> None:
     store.replace(folder, NEW)
 
     assert store.read(folder) == NEW
-    assert ["u-c"] == beside(folder)
+    assert beside(folder) == ["u-c"]
 
 
 def test_modes_follow_the_umask(folder: Path) -> None:
@@ -63,10 +63,12 @@ def test_a_full_disk_leaves_the_old_set(calls: int, folder: Path, monkeypatch: p
     full = Full(os.fsync, OSError(errno.ENOSPC, "No space left on device"), calls)
     monkeypatch.setattr(store.os, "fsync", lambda number: full(number))
 
-    with pytest.raises(Refused, match=r"u-c: cannot be written: No space left on device; the old set is unchanged. Free some space"):
+    with pytest.raises(
+        Refused, match=r"u-c: cannot be written: No space left on device; the old set is unchanged. Free some space"
+    ):
         store.replace(folder, NEW)
     assert store.read(folder) == OLD
-    assert ["u-c"] == beside(folder)
+    assert beside(folder) == ["u-c"]
 
 
 def test_a_full_disk_leaves_nothing_where_nothing_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +77,7 @@ def test_a_full_disk_leaves_nothing_where_nothing_was(tmp_path: Path, monkeypatc
 
     with pytest.raises(Refused, match="nothing was written"):
         store.replace(tmp_path / "u-c", NEW)
-    assert [] == list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("calls", [1, 2])
@@ -87,7 +89,7 @@ def test_an_interrupt_leaves_the_old_set(calls: int, folder: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         store.replace(folder, NEW)
     assert store.read(folder) == OLD
-    assert ["u-c"] == beside(folder)
+    assert beside(folder) == ["u-c"]
 
 
 def test_a_kill_between_the_renames_is_made_good_by_the_next_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +100,7 @@ def test_a_kill_between_the_renames_is_made_good_by_the_next_run(folder: Path, m
     with pytest.raises(Refused, match="the old set is unchanged"):
         store.replace(folder, NEW)
     assert store.read(folder) == OLD
-    assert ["u-c"] == beside(folder)
+    assert beside(folder) == ["u-c"]
 
 
 def test_what_a_kill_after_the_renames_left_is_dropped(folder: Path) -> None:
@@ -106,7 +108,7 @@ def test_what_a_kill_after_the_renames_left_is_dropped(folder: Path) -> None:
     store.replace(folder, NEW)
 
     assert store.read(folder) == NEW
-    assert ["u-c"] == beside(folder)
+    assert beside(folder) == ["u-c"]
 
 
 def test_a_folder_of_that_name_with_other_things_is_left_alone(folder: Path) -> None:
@@ -114,9 +116,9 @@ def test_a_folder_of_that_name_with_other_things_is_left_alone(folder: Path) -> 
     other.mkdir()
     (other / "notes.txt").write_text("mine")
 
-    with pytest.raises(Refused, match="notes.txt, which refemu did not make"):
+    with pytest.raises(Refused, match=r"notes.txt, which refemu did not make"):
         store.replace(folder, NEW)
-    assert "mine" == (other / "notes.txt").read_text()
+    assert (other / "notes.txt").read_text() == "mine"
 
 
 def foreign_file(folder: Path) -> None:
@@ -150,11 +152,18 @@ def plain_file(folder: Path) -> None:
     folder.write_text("a file")
 
 
-@pytest.mark.parametrize(("spoil", "message"), [
-    (foreign_file, "holds notes.txt, which refemu did not make"), (foreign_folder, "holds hex/mine/, which"),
-    (no_manifest, "holds hex/gold.mem but no manifest of refemu"), (foreign_manifest, "but no manifest of refemu"),
-    (link, "holds vectors.npz, which"), (linked_folder, "is not a directory"), (plain_file, "is not a directory"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (foreign_file, "holds notes.txt, which refemu did not make"),
+        (foreign_folder, "holds hex/mine/, which"),
+        (no_manifest, "holds hex/gold.mem but no manifest of refemu"),
+        (foreign_manifest, "but no manifest of refemu"),
+        (link, "holds vectors.npz, which"),
+        (linked_folder, "is not a directory"),
+        (plain_file, "is not a directory"),
+    ],
+)
 def test_refuses_what_refemu_did_not_make(spoil: object, message: str, folder: Path) -> None:
     spoil(folder)  # type: ignore[operator]
     before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}

@@ -1,0 +1,56 @@
+"""What the package offers, and that looking at vectors loads neither numba nor the transformer runtime."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from refemu import golden, units
+
+
+def test_public_names() -> None:
+    for name in golden.__all__:
+        assert getattr(golden, name).__doc__
+
+
+def test_comparing_is_light(tmp_path: Path) -> None:
+    golden.generate(tmp_path, units=["flint_decoder"], kinds=["exhaustive"])
+    code = f"""
+import sys
+from refemu import golden
+assert golden.diff({str(tmp_path / "flint_decoder-flint4")!r}, {str(tmp_path / "flint_decoder-flint4")!r}).equal
+assert golden.check({str(tmp_path)!r}).equal
+print(sorted({{"numba", "scipy", "hypothesis", "rich", "refemu.models"}} & set(sys.modules)))
+"""
+
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+def test_every_unit_in_every_configuration_makes_a_set(tmp_path: Path) -> None:
+    made = golden.generate(tmp_path, kinds=["paper", "edge"], hex=True, bin=True)
+
+    assert {f"{name}-{config}" for name in units.names() for config in units.find(name).configs} == {
+        one.name for one in made
+    }
+    assert golden.check(tmp_path).equal
+    for one in made:
+        loaded = golden.load(one.path)
+        first = {name: array[0] for name, array in loaded.arrays.items()}
+        assert any(np.any(first[name]) for name in first if name.startswith("in."))
+        assert any(np.any(first[name]) for name in first if name.startswith("out."))
+        assert golden.diff(one.path, Path(one.path) / "hex" / "gold.mem").equal
+
+
+def test_a_case_can_be_stepped(tmp_path: Path) -> None:
+    golden.generate(tmp_path, units=["olive_mac"], kinds=["paper"])
+    loaded = golden.load(tmp_path / "olive_mac-wrap")
+    unit = units.find("olive_mac")
+    for entry in loaded.manifest["cases"]:
+        config, inputs = golden.case_inputs(loaded, entry["first"], unit)
+        states = list(unit.trace(unit.configs[config], inputs))
+
+        acc = loaded.arrays["out.acc"][entry["first"] : entry["first"] + entry["rows"]].view(np.int32)
+        assert acc.tolist() == [state.acc for state in states]
