@@ -92,7 +92,7 @@ def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Diffe
         {name: int(np.count_nonzero(mask)) for name, mask in rows.items() if mask.any()},
         _flag_counts(golden, any_row),
         first,
-        explanations(golden, answer.arrays, any_row, first.row, first.decision) if explain_ and first else (),
+        explanations(golden, answer.arrays, any_row, first.row) if explain_ and first else (),
     )
 
 

@@ -1,5 +1,6 @@
 """Why a device may differ: the decision behind the case, and other parameters under which it would be right."""
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
@@ -13,16 +14,16 @@ from refemu.golden.rows import evaluate
 from refemu.golden.sets import Golden
 from refemu.units.unit import Cases, Config, Unit
 
+_ID = re.compile(r"D-[a-z]+-[0-9]+")
 
-def explanations(
-    golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.ndarray, row: int, decision: str
-) -> tuple[str, ...]:
+
+def explanations(golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.ndarray, row: int) -> tuple[str, ...]:
     """Sentences, the best first; () if nothing is known.
 
-    answers: the device's arrays. wrong: bool per row. row: of the first difference. decision: id behind its case.
+    answers: the device's arrays. wrong: bool per row that differs. row: the first of them.
     """
     unit = units.find(golden.manifest["unit"])
-    found = [f"the expected answer follows {decision}; see docs/decisions.md"] if decision else []
+    found = list(_decisions(golden, row))
     for changed, config in _others(unit, golden.config):
         right = _right(unit, config, golden, answers, wrong)
         if right is not None and right[wrong].all():
@@ -30,6 +31,16 @@ def explanations(
         elif right is not None and right[row]:
             found.append(f"the device is right in row {row} if {changed}")
     return tuple(sorted(found, key=lambda sentence: "every" not in sentence))
+
+
+def _decisions(golden: Golden, row: int) -> Iterator[str]:
+    """What the expected answer of a row follows: the decision behind its case, and those behind its flags."""
+    entry, flags = golden.entry(row), int(golden.arrays["flags"][row])
+    if "decision" in entry:
+        yield f"the expected answer follows {entry['decision']}; see docs/decisions.md"
+    for name, flag in golden.manifest["flags"].items():
+        if flags >> flag["bit"] & 1 and _ID.search(flag["why"]):
+            yield f"row {row} is {name}: {flag['why']}"
 
 
 def _others(unit: Unit, name: str) -> Iterator[tuple[str, Config]]:

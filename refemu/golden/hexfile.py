@@ -11,11 +11,10 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.golden import fields
 
-_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _VALUE = np.full(256, 255, np.uint8)
 _VALUE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 _VALUE[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
-_CHUNK = 1 << 15  # rows packed at once, so that the matrix of bits stays small
+_CHUNK = 1 << 21  # bits packed at once: their matrix, a byte for each, stays in the cache
 
 
 def layout(entries: Sequence[Mapping[str, Any]], first: bool = False) -> list[dict[str, Any]]:
@@ -89,8 +88,9 @@ def lines(layout_: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]
     """The words of all rows as text, a chunk of lines at a time."""
     names = list(dict.fromkeys(field["name"] for field in layout_))
     bits = {field["name"]: field["bits"] for field in layout_}
-    for start in range(0, len(arrays[names[0]]), _CHUNK):
-        parts = [_bits(arrays[name][start : start + _CHUNK], bits[name]) for name in names]
+    step = max(1, _CHUNK // width(layout_))
+    for start in range(0, len(arrays[names[0]]), step):
+        parts = [_bits(arrays[name][start : start + step], bits[name]) for name in names]
         yield _text(np.packbits(np.concatenate(parts, axis=1), axis=1, bitorder="little"), -(-width(layout_) // 4))
 
 
@@ -102,9 +102,9 @@ def _bits(codes: np.ndarray, bits: int) -> np.ndarray:
 
 def _text(packed: np.ndarray, digits: int) -> bytes:
     """Little-endian bytes (rows, n) as lines of `digits` hex digits, most significant first."""
+    text = np.frombuffer(packed[:, ::-1].tobytes().hex().encode(), np.uint8).reshape(len(packed), -1)
     line = np.full((len(packed), digits + 1), ord("\n"), np.uint8)
-    nibbles = np.stack([packed & 15, packed >> 4], axis=2).reshape(len(packed), -1)
-    line[:, :digits] = _DIGITS[nibbles[:, digits - 1 :: -1] if digits < nibbles.shape[1] else nibbles[:, ::-1]]
+    line[:, :digits] = text[:, text.shape[1] - digits :]
     return line.tobytes()
 
 

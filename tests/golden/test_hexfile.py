@@ -83,9 +83,9 @@ def test_words_are_the_ports_as_one_integer(ports: list[tuple[int, int]], rows: 
 
 def test_many_rows_are_written_in_chunks() -> None:
     layout = hexfile.layout([{"name": "x", "lanes": 1, "bits": 20, "signed": False}])
-    array = np.arange(100_000, dtype=np.uint32)
+    array = np.arange(300_000, dtype=np.uint32)
 
-    assert [f"{value:05x}" for value in range(100_000)] == b"".join(
+    assert [f"{value:05x}" for value in range(300_000)] == b"".join(
         hexfile.lines(layout, {"x": array})
     ).decode().split()
 
