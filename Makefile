@@ -37,7 +37,7 @@ bench:
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models
-	@$(BIN)/refemu generate -o vectors --hex
+	@$(BIN)/refemu generate -o vectors --kinds paper,edge,random,model
 
 clean:
 	rm -rf $(OUT) build dist *.egg-info
