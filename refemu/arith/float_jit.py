@@ -32,10 +32,14 @@ U64 = np.uint64
 FP32, FP32_FMA, FP16, FP16_FMA = range(4)  # accumulators
 ZERO, START, PRODUCT, STEP, ADD = range(5)  # operations of `orders.lower`
 CODES = {"fp32": FP32, "fp32_fma": FP32_FMA, "fp16": FP16, "fp16_fma": FP16_FMA}
-DEPTH = 64  # terms of a block: with the panel's width, what a second-level cache holds
-ROWS = 64  # rows of outputs in flight
+TILE = 512  # most columns of a tile
+DEPTH = 64  # terms of a strip: with TILE, what a second-level cache holds
+ROWS = 64  # rows of a tile
+PAD = 16
+GRAIN = 64  # columns that one thread takes at least
 STRIP = 256  # outputs that an order's program works on at once
 TWO_112 = np.float32(float.fromhex("0x1p112"))
+EXP_TABLE = fp32.exp_table()  # a constant of the compiled code: as an argument it would block vectorisation
 EXP_LOW, EXP_HIGH = np.float64(-110), np.float64(90)
 EXP_INV, EXP_HI, EXP_LO = np.float64(fp32.INV), np.float64(fp32.HI), np.float64(fp32.LO)
 EXP_SHIFT, EXP_SHIFT_BITS = np.float64(fp32.SHIFT), np.int64(0x4338000000000000)
@@ -153,14 +157,14 @@ def _canonical(x):
 
 
 @kernel
-def _exp(x, table):
+def _exp(x):
     """`fp32.exp32` of one value; the power of two is added to the exponent field, since y is normal."""
     d = min(max(np.float64(x), EXP_LOW), EXP_HIGH)
     t = d * EXP_INV + EXP_SHIFT
     kf = t - EXP_SHIFT
     r = (d - kf * EXP_HI) - kf * EXP_LO
     k = np.int64(np.float64(t).view(np.int64) - EXP_SHIFT_BITS)
-    s = table[k & np.int64(63)]
+    s = EXP_TABLE[k & np.int64(63)]
     y = s + s * (r + (r * r) * (C2 + r * (C3 + r * (C4 + r * C5))))
     e = np.float32(np.int64(np.float64(y).view(np.int64) + ((k >> np.int64(6)) << np.int64(52))).view(np.float64))
     nan = U(U(0) - U(U(np.float32(x).view(np.uint32) & U(0x7FFFFFFF)) > U(0x7F800000)))
@@ -183,6 +187,15 @@ def _count_not_fp16(x):
     for i in range(x.size):
         bad += np.int64(_round16(x[i]) != x[i]) & np.int64(x[i] == x[i])
     return bad
+
+
+@kernel
+def _strangers(x):
+    """How many float32 values of x are not fp16 values."""
+    count = np.int64(0)
+    for i in range(x.size):
+        count += np.int64(_canonical(_round16(x[i])).view(np.uint32) != _canonical(x[i]).view(np.uint32))
+    return count
 
 
 @kernel
@@ -210,9 +223,9 @@ def _fma16_all(a, b, c, out):
 
 
 @kernel
-def _exp_all(x, table, out):
+def _exp_all(x, out):
     for i in range(x.size):
-        out[i] = _exp(x[i], table)
+        out[i] = _exp(x[i])
 
 
 # Blocks of a sequential matmul: out[m, :width] += a[m, k0 + k] * b[k, :width], k ascending ---------------------------
@@ -220,126 +233,170 @@ def _exp_all(x, table, out):
 
 @kernel
 def _block_fp32(a, k0, b, out, width):
-    """Four rows by eight terms at a time; b (terms, ...), out (rows, ...)."""
-    for m in range(0, out.shape[0] - 3, 4):
-        o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
-        for k in range(0, b.shape[0] - 7, 8):
-            p, q, r, s = a[m, k0 + k :], a[m + 1, k0 + k :], a[m + 2, k0 + k :], a[m + 3, k0 + k :]
-            p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-            q0, q1, q2, q3, q4, q5, q6, q7 = q[0], q[1], q[2], q[3], q[4], q[5], q[6], q[7]
-            r0, r1, r2, r3, r4, r5, r6, r7 = r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]
-            s0, s1, s2, s3, s4, s5, s6, s7 = s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]
-            b0, b1, b2, b3, b4, b5, b6, b7 = b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7]
-            for n in range(width):
-                w0, w1, w2, w3, w4, w5, w6, w7 = b0[n], b1[n], b2[n], b3[n], b4[n], b5[n], b6[n], b7[n]
-                o0[n] = o0[n] + p0 * w0 + p1 * w1 + p2 * w2 + p3 * w3 + p4 * w4 + p5 * w5 + p6 * w6 + p7 * w7
-                o1[n] = o1[n] + q0 * w0 + q1 * w1 + q2 * w2 + q3 * w3 + q4 * w4 + q5 * w5 + q6 * w6 + q7 * w7
-                o2[n] = o2[n] + r0 * w0 + r1 * w1 + r2 * w2 + r3 * w3 + r4 * w4 + r5 * w5 + r6 * w6 + r7 * w7
-                o3[n] = o3[n] + s0 * w0 + s1 * w1 + s2 * w2 + s3 * w3 + s4 * w4 + s5 * w5 + s6 * w6 + s7 * w7
-        for k in range(b.shape[0] - b.shape[0] % 8, b.shape[0]):
-            p0, q0, r0, s0, b0 = a[m, k0 + k], a[m + 1, k0 + k], a[m + 2, k0 + k], a[m + 3, k0 + k], b[k]
-            for n in range(width):
-                o0[n] = o0[n] + p0 * b0[n]
-                o1[n] = o1[n] + q0 * b0[n]
-                o2[n] = o2[n] + r0 * b0[n]
-                o3[n] = o3[n] + s0 * b0[n]
-    for m in range(out.shape[0] - out.shape[0] % 4, out.shape[0]):
+    """Eight rows by four terms at a time, then the terms and the rows that are left; b (terms, ...), out (rows, ...)."""
+    rows, terms = out.shape[0] - out.shape[0] % 8, b.shape[0] - b.shape[0] % 4
+    for m in range(0, rows, 8):
+        o0, o1, o2, o3, o4, o5, o6, o7 = (out[m], out[m + 1], out[m + 2], out[m + 3],
+                                          out[m + 4], out[m + 5], out[m + 6], out[m + 7])
+        for k in range(0, terms, 4):
+            b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+            p = a[m:, k0 + k :]
+            p00, p01, p02, p03 = p[0, 0], p[0, 1], p[0, 2], p[0, 3]
+            p10, p11, p12, p13 = p[1, 0], p[1, 1], p[1, 2], p[1, 3]
+            p20, p21, p22, p23 = p[2, 0], p[2, 1], p[2, 2], p[2, 3]
+            p30, p31, p32, p33 = p[3, 0], p[3, 1], p[3, 2], p[3, 3]
+            p40, p41, p42, p43 = p[4, 0], p[4, 1], p[4, 2], p[4, 3]
+            p50, p51, p52, p53 = p[5, 0], p[5, 1], p[5, 2], p[5, 3]
+            p60, p61, p62, p63 = p[6, 0], p[6, 1], p[6, 2], p[6, 3]
+            p70, p71, p72, p73 = p[7, 0], p[7, 1], p[7, 2], p[7, 3]
+            for n in range(width):  # by terms, not by rows: eight independent chains of additions
+                w0, w1, w2, w3 = b0[n], b1[n], b2[n], b3[n]
+                s0, s1, s2, s3 = o0[n] + p00 * w0, o1[n] + p10 * w0, o2[n] + p20 * w0, o3[n] + p30 * w0
+                s4, s5, s6, s7 = o4[n] + p40 * w0, o5[n] + p50 * w0, o6[n] + p60 * w0, o7[n] + p70 * w0
+                s0, s1, s2, s3 = s0 + p01 * w1, s1 + p11 * w1, s2 + p21 * w1, s3 + p31 * w1
+                s4, s5, s6, s7 = s4 + p41 * w1, s5 + p51 * w1, s6 + p61 * w1, s7 + p71 * w1
+                s0, s1, s2, s3 = s0 + p02 * w2, s1 + p12 * w2, s2 + p22 * w2, s3 + p32 * w2
+                s4, s5, s6, s7 = s4 + p42 * w2, s5 + p52 * w2, s6 + p62 * w2, s7 + p72 * w2
+                o0[n], o1[n], o2[n], o3[n] = s0 + p03 * w3, s1 + p13 * w3, s2 + p23 * w3, s3 + p33 * w3
+                o4[n], o5[n], o6[n], o7[n] = s4 + p43 * w3, s5 + p53 * w3, s6 + p63 * w3, s7 + p73 * w3
+    for m in range(rows):
+        _row_fp32(a[m, k0 + terms :], b[terms:], out[m], width)
+    for m in range(rows, out.shape[0]):
         _row_fp32(a[m, k0:], b, out[m], width)
 
 
 @kernel
 def _row_fp32(a, b, out, width):
     """One row by eight terms at a time."""
-    for k in range(0, b.shape[0] - 7, 8):
+    terms = b.shape[0] - b.shape[0] % 8
+    for k in range(0, terms, 8):
         p = a[k:]
         p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
         b0, b1, b2, b3, b4, b5, b6, b7 = b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7]
         for n in range(width):
             out[n] = (out[n] + p0 * b0[n] + p1 * b1[n] + p2 * b2[n] + p3 * b3[n]
                       + p4 * b4[n] + p5 * b5[n] + p6 * b6[n] + p7 * b7[n])
-    for k in range(b.shape[0] - b.shape[0] % 8, b.shape[0]):
+    for k in range(terms, b.shape[0]):
         p0, b0 = a[k], b[k]
         for n in range(width):
             out[n] = out[n] + p0 * b0[n]
 
 
 @kernel
+def _row_half(a, b, out, width):
+    """`_row_fp32` over words of fp16, widened on the way: half the memory traffic."""
+    terms = b.shape[0] - b.shape[0] % 8
+    for k in range(0, terms, 8):
+        p = a[k:]
+        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+        b0, b1, b2, b3, b4, b5, b6, b7 = b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7]
+        for n in range(width):
+            s = out[n] + p0 * _widen(b0[n]) + p1 * _widen(b1[n]) + p2 * _widen(b2[n]) + p3 * _widen(b3[n])
+            out[n] = s + p4 * _widen(b4[n]) + p5 * _widen(b5[n]) + p6 * _widen(b6[n]) + p7 * _widen(b7[n])
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k], b[k]
+        for n in range(width):
+            out[n] = out[n] + p0 * _widen(b0[n])
+
+
+@kernel
 def _block_fma32(a, k0, b, out, width):
-    for k in range(0, b.shape[0] - 3, 4):
-        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-        for m in range(out.shape[0]):
-            p, o = a[m, k0 + k :], out[m]
+    terms = b.shape[0] - b.shape[0] % 4
+    for m in range(out.shape[0]):
+        o = out[m]
+        for k in range(0, terms, 4):
+            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m, k0 + k :]
             p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
             for n in range(width):
                 o[n] = _fma32(p3, b3[n], _fma32(p2, b2[n], _fma32(p1, b1[n], _fma32(p0, b0[n], o[n]))))
-    for k in range(b.shape[0] - b.shape[0] % 4, b.shape[0]):
-        for m in range(out.shape[0]):
-            p0, b0, o = a[m, k0 + k], b[k], out[m]
+        for k in range(terms, b.shape[0]):
+            p0, b0 = a[m, k0 + k], b[k]
             for n in range(width):
                 o[n] = _fma32(p0, b0[n], o[n])
 
 
 @kernel
 def _block_fp16(a, k0, b, out, width):
-    for k in range(0, b.shape[0] - 3, 4):
-        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-        for m in range(out.shape[0]):
-            p, o = a[m, k0 + k :], out[m]
+    terms = b.shape[0] - b.shape[0] % 4
+    for m in range(out.shape[0]):
+        o = out[m]
+        for k in range(0, terms, 4):
+            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m, k0 + k :]
             p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
             for n in range(width):
                 s = _round16(o[n] + _round16(p0 * b0[n]))
                 s = _round16(s + _round16(p1 * b1[n]))
                 s = _round16(s + _round16(p2 * b2[n]))
                 o[n] = _round16(s + _round16(p3 * b3[n]))
-    for k in range(b.shape[0] - b.shape[0] % 4, b.shape[0]):
-        for m in range(out.shape[0]):
-            p0, b0, o = a[m, k0 + k], b[k], out[m]
+        for k in range(terms, b.shape[0]):
+            p0, b0 = a[m, k0 + k], b[k]
             for n in range(width):
                 o[n] = _round16(o[n] + _round16(p0 * b0[n]))
 
 
 @kernel
 def _block_fma16(a, k0, b, out, width):
-    for k in range(b.shape[0]):
-        for m in range(out.shape[0]):
-            p0, b0, o = a[m, k0 + k], b[k], out[m]
+    for m in range(out.shape[0]):
+        o = out[m]
+        for k in range(b.shape[0]):
+            p0, b0 = a[m, k0 + k], b[k]
             for n in range(width):
                 o[n] = _fma16(p0, b0[n], o[n])
 
 
 @kernel
-def _matmul(a, wide, half, out, acc, first, last):
-    """out (M, N) <- a (M, K) times panels `first` to `last`; wide (P, K, W) float32, or else half (P, K, W) words.
+def _matmul(a, wide, half, tile, out, acc, first, last):
+    """Tiles `first` to `last` of out (M, N) <- a (M, K) times panels, wide (P, K, W) float32 or else half (P, K, W) words.
 
-    Units of work are (rows, panel) tiles, numbered panel first; unit u is tile u // P of rows and panel u % P.
+    A tile is ROWS rows by `tile` columns of one panel. Its columns of the panel are copied, as float32, to a strip
+    that a second-level cache holds; rows of strip and sums are PAD longer, so that they do not share cache sets.
     """
-    count, terms, width = max(wide.shape[0], half.shape[0]), a.shape[1], max(wide.shape[2], half.shape[2])
-    strip = np.empty((DEPTH, width), np.float32)
+    count, span = max(wide.shape[0], half.shape[0]), max(wide.shape[2], half.shape[2])
+    across = (span + tile - 1) // tile  # tiles across a panel
+    strip = np.empty((DEPTH, tile + PAD), np.float32)
     for unit in range(first, last):
-        panel, m0 = unit % count, unit // count * ROWS
-        rows = min(ROWS, a.shape[0] - m0)
-        sums = np.zeros((rows, width), np.float32)
-        for k0 in range(0, terms, DEPTH):
-            depth = min(DEPTH, terms - k0)
-            if half.shape[0] > 0:
-                for k in range(depth):
+        panel, c0, m0 = unit // across % count, unit % across * tile, unit // across // count * ROWS
+        rows, width = min(ROWS, a.shape[0] - m0), min(tile, span - c0)
+        sums = np.zeros((rows, tile + PAD), np.float32)
+        for k0 in range(0, a.shape[1], DEPTH):
+            depth = min(DEPTH, a.shape[1] - k0)
+            for k in range(depth):
+                row = strip[k]
+                if half.shape[0] > 0:
+                    words = half[panel, k0 + k, c0 : c0 + width]
                     for n in range(width):
-                        strip[k, n] = _widen(half[panel, k0 + k, n])
-                block = strip[:depth]
-            else:
-                block = wide[panel, k0 : k0 + depth]
+                        row[n] = _widen(words[n])
+                else:
+                    row[:width] = wide[panel, k0 + k, c0 : c0 + width]
             if acc == FP32:
-                _block_fp32(a[m0:], k0, block, sums, width)
+                _block_fp32(a[m0:], k0, strip[:depth], sums, width)
             elif acc == FP32_FMA:
-                _block_fma32(a[m0:], k0, block, sums, width)
+                _block_fma32(a[m0:], k0, strip[:depth], sums, width)
             elif acc == FP16:
-                _block_fp16(a[m0:], k0, block, sums, width)
+                _block_fp16(a[m0:], k0, strip[:depth], sums, width)
             else:
-                _block_fma16(a[m0:], k0, block, sums, width)
-        n0 = panel * width
+                _block_fma16(a[m0:], k0, strip[:depth], sums, width)
+        n0 = panel * span + c0
         for m in range(rows):
-            for n in range(min(width, out.shape[1] - n0)):
-                out[m0 + m, n0 + n] = _canonical(sums[m, n])
+            row = out[m0 + m, n0:]
+            for n in range(min(width, row.size)):
+                row[n] = _canonical(sums[m, n])
+
+
+@kernel
+def _vector(a, wide, half, out, first, last):
+    """Columns `first` to `last` of out (N,) <- a (K,) times panels as in `_matmul`, acc fp32; panels are read once."""
+    span = max(wide.shape[2], half.shape[2])
+    for panel in range(first // span, (last - 1) // span + 1):
+        c0, c1 = max(first - panel * span, 0), min(last - panel * span, span)
+        sums = np.zeros(c1 - c0, np.float32)
+        if half.shape[0] > 0:
+            _row_half(a, half[panel, :, c0:c1], sums, c1 - c0)
+        else:
+            _row_fp32(a, wide[panel, :, c0:c1], sums, c1 - c0)
+        row = out[panel * span + c0 :]
+        for n in range(min(c1 - c0, row.size)):
+            row[n] = _canonical(sums[n])
 
 
 # Any order ----------------------------------------------------------------------------------------------------------
@@ -511,7 +568,7 @@ def _rotate(x, c, s, first, second, out):
 
 
 @kernel
-def _shifted_exp(x, table, out):
+def _shifted_exp(x, out):
     """out <- exp32(x - max x) of one row; the maximum is taken on integer keys."""
     top = np.int32(-2147483648)
     for i in range(x.size):
@@ -519,15 +576,15 @@ def _shifted_exp(x, table, out):
         top = max(top, np.int32(word ^ np.int32((word >> np.int32(31)) & np.int32(0x7FFFFFFF))))
     peak = np.int32(top ^ np.int32((top >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
     for i in range(x.size):
-        out[i] = _exp(x[i] - peak, table)
+        out[i] = _exp(x[i] - peak)
 
 
 @kernel
-def _softmax(x, table, out):
+def _softmax(x, out):
     """`fp32.softmax32` of the rows of x (R, K) in sequence."""
     sums = np.zeros(x.shape[0], np.float32)
     for r in range(x.shape[0]):
-        _shifted_exp(x[r], table, out[r])
+        _shifted_exp(x[r], out[r])
     _total(out, sums)
     for r in range(x.shape[0]):
         for k in range(x.shape[1]):
@@ -535,45 +592,54 @@ def _softmax(x, table, out):
 
 
 @kernel
-def _attention(q, k, v, scale, start, table, out, first, last):
-    """`dot.attention` for key heads `first` to `last`: four queries at a time share keys and values."""
+def _attention(q, k, v, scale, start, out, first, last):
+    """`dot.attention` for key heads `first` to `last`: eight rows at a time, row r being query r // heads, head r % heads.
+
+    The keys that all eight see take one block; then each row adds the few that it sees besides.
+    """
     heads, depth, seen = q.shape[1] // k.shape[1], q.shape[2], start + q.shape[0]
-    keys, values = np.empty((depth, seen), np.float32), np.empty((seen, depth), np.float32)
-    logits, chances = np.empty((4, seen), np.float32), np.zeros((4, seen), np.float32)
-    sums = np.empty((4, depth), np.float32)
-    queries, total = np.zeros((4, depth), np.float32), np.empty(4, np.float32)
+    keys, values = np.empty((depth, seen + PAD + seen % 32), np.float32), np.empty((seen, depth), np.float32)
+    logits, chances = np.empty((8, seen + PAD), np.float32), np.zeros((8, seen + PAD), np.float32)
+    queries, sums, total = np.zeros((8, depth), np.float32), np.empty((8, depth), np.float32), np.empty(8, np.float32)
     for shared in range(first, last):
+        _transpose(k, shared, keys, seen)
         for j in range(seen):
-            for d in range(depth):
-                keys[d, j] = k[j, shared, d]
-                values[j, d] = v[j, shared, d]
-        for r0 in range(0, q.shape[0] * heads, 4):  # row r is query r // heads, head r % heads
-            rows = min(4, q.shape[0] * heads - r0)
-            least, most = start + r0 // heads + 1, start + (r0 + rows - 1) // heads + 1  # keys seen by first and last
+            values[j] = v[j, shared]
+        for r0 in range(0, q.shape[0] * heads, 8):
+            rows = min(8, q.shape[0] * heads - r0)
+            least, most = start + r0 // heads + 1, start + (r0 + rows - 1) // heads + 1  # keys of the first, the last
             for i in range(rows):
                 queries[i] = q[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
-            logits[:, :most] = np.float32(0)
-            _block_fp32(queries, 0, keys, logits, most)
-            chances[:, least - 1 : most] = np.float32(0)  # of the keys that are not seen: they change no sum
+            logits[:rows, :most] = np.float32(0)
+            _block_fp32(queries, 0, keys, logits[:rows], most)
+            chances[:rows, least - 1 : most] = np.float32(0)  # keys not seen add +0 to no effect
             for i in range(rows):
                 own = start + (r0 + i) // heads + 1
                 for j in range(own):
                     logits[i, j] = logits[i, j] * scale
-                _shifted_exp(logits[i, :own], table, chances[i, :own])
+                _shifted_exp(logits[i, :own], chances[i, :own])
             total[:] = np.float32(0)
-            _total(chances[:, :most], total)
+            _total(chances[:rows, :most], total[:rows])
+            sums[:] = np.float32(0)
             for i in range(rows):
                 for j in range(most):
                     chances[i, j] = chances[i, j] / total[i]
-            sums[:] = np.float32(0)
-            _block_fp32(chances, 0, values[:least], sums, depth)
-            for i in range(rows):  # the few keys that not all of the four see
-                o = out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
-                for j in range(least, start + (r0 + i) // heads + 1):
-                    for d in range(depth):
-                        sums[i, d] = sums[i, d] + chances[i, j] * values[j, d]
+            _block_fp32(chances, 0, values[:least], sums[:rows], depth)
+            for i in range(rows):
+                own, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
+                _row_fp32(chances[i, least:own], values[least:own], sums[i], depth)
                 for d in range(depth):
                     o[d] = _canonical(_round16(sums[i, d]))
+
+
+@kernel
+def _transpose(k, shared, keys, seen):
+    """keys (D, ...) <- head `shared` of k (S, KV, D), sixteen positions at a time."""
+    for j0 in range(0, seen, 16):
+        for d in range(k.shape[2]):
+            row = keys[d]
+            for j in range(j0, min(j0 + 16, seen)):
+                row[j] = k[j, shared, d]
 
 
 # Python ---------------------------------------------------------------------------------------------------------------
@@ -593,13 +659,13 @@ def _round16_raw(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def _elementwise(run: Callable[..., None], *arrays: np.ndarray, extra: tuple[Any, ...] = ()) -> np.ndarray:
+def _elementwise(run: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
     """`run` over broadcast arrays, flat and contiguous, into a new float32 array of their shape."""
     _ready()
     whole = np.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
     out = np.empty(whole[0].shape, np.float32)
     with np.errstate(all="ignore"):
-        run(*(np.ascontiguousarray(array).reshape(-1) for array in whole), *extra, out.reshape(-1))
+        run(*(np.ascontiguousarray(array).reshape(-1) for array in whole), out.reshape(-1))
     return out
 
 
@@ -611,6 +677,19 @@ def _require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
             if _count_not_fp16(np.ascontiguousarray(array).reshape(-1)) == 0:
                 return array
     return fp16.require_fp16(x, thing, name)
+
+
+def _require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
+    """`fp16.require_fp16`, which is asked only for the message of a refusal."""
+    array = np.asarray(x)
+    if array.dtype == np.float16:
+        return to_f32(array)
+    if array.dtype == np.float32:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        with np.errstate(all="ignore"):
+            if _strangers(flat) == 0:
+                return array
+    return fp16.require_fp16(array, thing, name)
 
 
 def round16(x: ArrayLike) -> np.ndarray:
@@ -638,18 +717,18 @@ def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
 
 def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
     """`fp16.fma16`, NaN canonical."""
-    return _elementwise(_fma16_all, *(fp16.require_fp16(x, "fma16", name) for x, name in ((a, "a"), (b, "b"), (c, "c"))))
+    return _elementwise(_fma16_all, *(_require_fp16(x, "fma16", name) for x, name in ((a, "a"), (b, "b"), (c, "c"))))
 
 
 def exp32(x: ArrayLike) -> np.ndarray:
     """`fp32.exp32`."""
-    return _elementwise(_exp_all, fp32.require_f32(x, "exp32"), extra=(fp32.exp_table(),))
+    return _elementwise(_exp_all, fp32.require_f32(x, "exp32"))
 
 
 def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: str | None = None,
            bits: int | None = None, overflow: Overflow | str | None = None, threads: int = 1) -> np.ndarray:
     """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: at least 1, share out the outputs."""
-    request = Request("matmul", order, acc, 0.0, out, bits, overflow)
+    request = Request("matmul", order, acc, 0.0, out, bits, overflow, _require_fp16)
     if not isinstance(b, Panels):
         if acc == "int":
             return _integer_matmul(a, b, request)
@@ -680,13 +759,22 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
     out = np.empty((x.shape[0], b.shape[0]), np.float32)
     none = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint16)
     wide, half = (none[0], b.values) if b.half else (b.values, none[1])
-    units = b.values.shape[0] * -(-x.shape[0] // ROWS)
+    count, _, span = b.values.shape
 
-    def run(first: int, last: int) -> None:
+    def vector(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            _matmul(x, wide, half, out, CODES[acc], first, last)
+            _vector(x[0], wide, half, out[0], GRAIN * first, min(GRAIN * last, count * span))
 
-    _share_out(run, units, threads)
+    def tiles(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            _matmul(x, wide, half, tile, out, CODES[acc], first, last)
+
+    if x.shape[0] == 1 and acc == "fp32":
+        _share_out(vector, -(-count * span // GRAIN), threads)
+    else:
+        across = -(-span // TILE)
+        tile = -(-span // (across * PAD)) * PAD
+        _share_out(tiles, count * -(-span // tile) * -(-x.shape[0] // ROWS), threads)
     return out
 
 
@@ -720,7 +808,7 @@ def _integer_matmul(a: ArrayLike, b: ArrayLike, request: Request) -> np.ndarray:
 def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
         bits: int | None = None, overflow: Overflow | str | None = None) -> np.ndarray:
     """`dot.dot`."""
-    request = Request("dot", order, acc, start, out, bits, overflow)
+    request = Request("dot", order, acc, start, out, bits, overflow, _require_fp16)
     x, y = readable.dot_operands(a, b, request)
     if request.is_int:
         return readable.dot(a, b, order=order, acc=acc, start=start, bits=bits, overflow=overflow)
@@ -818,10 +906,10 @@ def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
     out = np.empty_like(flat)
     with np.errstate(all="ignore"):
         if isinstance(order, Sequential):
-            _softmax(flat, fp32.exp_table(), out)
+            _softmax(flat, out)
             return out.reshape(value.shape)
         for row, result in zip(flat, out, strict=True):
-            _shifted_exp(row, fp32.exp_table(), result)
+            _shifted_exp(row, result)
         return fp16.canonical(out / total32(out, order=order)[:, None]).reshape(value.shape)
 
 
@@ -856,7 +944,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, st
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            _attention(query, key, value, np.float32(scale), start, fp32.exp_table(), out, first, last)
+            _attention(query, key, value, np.float32(scale), start, out, first, last)
 
     _share_out(run, key.shape[1], threads)
     if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
