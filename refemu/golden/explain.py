@@ -50,7 +50,7 @@ def _others(unit: Unit, name: str) -> Iterator[tuple[str, Config]]:
         for candidate in _candidates(unit, parameter, current):
             yield f"{parameter} is {_text(candidate)} (here {_text(current)})", Config(**{**own, parameter: candidate})
     for other, config in unit.configs.items():
-        if len([parameter for parameter in own if own[parameter] != config[parameter]]) > 1:
+        if len([parameter for parameter in own if own[parameter] != config.get(parameter)]) > 1:
             yield f"its configuration is {other} (here {name})", config
 
 

@@ -88,10 +88,13 @@ def _array(body: bytes, thing: str) -> np.ndarray:
         count *= extent
     if count * dtype.itemsize != left:
         raise Refused(f"{thing}: shape {shape} of {dtype} needs {count * dtype.itemsize} bytes, the file has {left}")
-    flat = np.frombuffer(body, dtype, count, stream.tell())
-    array = np.ascontiguousarray(flat.reshape(shape, order="F" if fortran else "C"), dtype.newbyteorder("="))
+    try:
+        stored: np.ndarray = np.ndarray(shape, dtype, body, stream.tell(), order="F" if fortran else "C")
+    except (ValueError, OverflowError) as error:  # (0, 2**63) and the like
+        raise Refused(f"{thing}: shape {shape} is no shape of an array: {error}") from error
+    array = np.array(stored, dtype.newbyteorder("="), order="C")
     array.flags.writeable = False
-    return array.reshape(shape)  # ascontiguousarray gives a 0-d array an axis
+    return array
 
 
 def _header(stream: io.BytesIO, thing: str) -> tuple[tuple[int, ...], bool, np.dtype]:

@@ -119,9 +119,9 @@ def twice() -> bytes:
     return stream.getvalue()
 
 
-def huge() -> bytes:
+def header(*shape: int) -> bytes:
     stream = io.BytesIO()
-    np.lib.format.write_array_header_1_0(stream, {"descr": "<u8", "fortran_order": False, "shape": (1 << 40,)})
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<u8", "fortran_order": False, "shape": shape})
     return stream.getvalue()
 
 
@@ -141,7 +141,9 @@ BAD = [
     pytest.param(archive(a__npy=b"hello"), "no .npy header", id="no header"),
     pytest.param(archive(a__npy=member(np.zeros(3))[:-1]), "needs 24 bytes, the file has 23", id="short array"),
     pytest.param(archive(a__npy=member(np.zeros(3)) + b"x"), "needs 24 bytes, the file has 25", id="long array"),
-    pytest.param(archive(a__npy=huge()), "needs 8796093022208 bytes, the file has 0", id="huge"),
+    pytest.param(archive(a__npy=header(1 << 40)), "needs 8796093022208 bytes, the file has 0", id="huge"),
+    pytest.param(archive(a__npy=header(0, 1 << 70)), "is no shape of an array", id="beyond"),
+    pytest.param(archive(a__npy=header(-1)), "needs -8 bytes", id="negative"),
     pytest.param(twice(), "array a is there twice", id="twice"),
 ]
 

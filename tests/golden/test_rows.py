@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden import rows
 from refemu.units.unit import Cases, Unit
@@ -105,3 +106,19 @@ def test_a_unit_that_breaks_its_own_port_is_refused() -> None:
 
     with pytest.raises(Refused, match=r"blender: out.odd: 2 at index"):
         rows.evaluate(broken, WRAP, Cases("edge", "a reason", {"first": np.array([1]), "second": np.array([1])}))
+
+
+@pytest.mark.parametrize("name", ["ovp_decoder", "olive_mac"])
+def test_the_twin_gives_the_same_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = units.find(name)
+    config = next(iter(unit.configs.values()))
+    for kind in ("paper", "edge", "random"):
+        for cases in unit.cases(config, kind, 0):
+            monkeypatch.setattr(rows, "TWIN_FROM", 1 << 62)
+            readable = rows.evaluate(unit, config, cases)
+            monkeypatch.setattr(rows, "TWIN_FROM", 0)
+            compiled = rows.evaluate(unit, config, cases)
+
+            assert compiled.flags.tolist() == readable.flags.tolist()
+            for array, other in zip(compiled.arrays.values(), readable.arrays.values(), strict=True):
+                assert (array.dtype, array.tolist()) == (other.dtype, other.tolist())
