@@ -114,17 +114,29 @@ def check_files(
         return _unread(folder, files, str(error).removeprefix(f"{folder}/{sets.MANIFEST}: "))
     how, note = REGENERATED, ""
     try:
-        wanted = (regenerate or generator.regenerate)(manifest, progress)
-    except model_cases.Absent as error:
-        how, note = HASHES_ONLY, str(error)
         try:
-            golden = sets.Golden(manifest, sets.arrays_of(manifest, files.get(sets.VECTORS, b""), sets.VECTORS))
-        except Refused as error:
-            finding = Finding(folder, sets.VECTORS, str(error).removeprefix(f"{sets.VECTORS}: "))
-            return Checked(folder, manifest["name"], manifest["rows"], len(files), how, note, (finding,))
-        wanted = generator.remake(manifest, generator.model_blocks(golden))
-    findings = tuple(Finding(folder, name, what) for name, what in _differences(manifest, files, wanted))
+            wanted = (regenerate or generator.regenerate)(manifest, progress)
+        except model_cases.Absent as error:
+            how, note = HASHES_ONLY, str(error)
+            wanted = _from_stimulus(manifest, files.get(sets.VECTORS, b""))
+        found = list(_differences(manifest, files, wanted))
+    except _Unreadable as error:
+        found = [(sets.VECTORS, str(error).removeprefix(f"{sets.VECTORS}: "))]
+    findings = tuple(Finding(folder, name, what) for name, what in found)
     return Checked(folder, manifest["name"], manifest["rows"], len(files), how, note, findings)
+
+
+class _Unreadable(Refused):
+    """The vectors of a set that is checked by its hashes are not those of its manifest."""
+
+
+def _from_stimulus(manifest: Mapping[str, Any], vectors: bytes) -> dict[str, bytes]:
+    """Every file of a set, its model cases taken from its own vectors, which the manifest's hashes hold."""
+    try:
+        golden = sets.Golden(manifest, sets.arrays_of(manifest, vectors, sets.VECTORS))
+    except Refused as error:
+        raise _Unreadable(str(error)) from error
+    return generator.remake(manifest, generator.model_blocks(golden))
 
 
 def _unread(folder: str, files: Mapping[str, bytes], what: str) -> Checked:
