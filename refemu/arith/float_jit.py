@@ -190,15 +190,6 @@ def _count_not_fp16(x):
 
 
 @kernel
-def _strangers(x):
-    """How many float32 values of x are not fp16 values."""
-    count = np.int64(0)
-    for i in range(x.size):
-        count += np.int64(_canonical(_round16(x[i])).view(np.uint32) != _canonical(x[i]).view(np.uint32))
-    return count
-
-
-@kernel
 def _round16_of_f64_all(x, out):
     for i in range(x.size):
         out[i] = _canonical(_round16_of_f64(x[i]))
@@ -672,22 +663,11 @@ def _elementwise(run: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
 def _require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
     """`fp16.require_fp16`: a KV cache passes here at every decode step, so the values are looked at in a kernel."""
     array = np.asarray(x)
-    if array.dtype == np.float32:
-        with np.errstate(all="ignore"):
-            if _count_not_fp16(np.ascontiguousarray(array).reshape(-1)) == 0:
-                return array
-    return fp16.require_fp16(x, thing, name)
-
-
-def _require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
-    """`fp16.require_fp16`, which is asked only for the message of a refusal."""
-    array = np.asarray(x)
     if array.dtype == np.float16:
         return to_f32(array)
     if array.dtype == np.float32:
-        flat = np.ascontiguousarray(array).reshape(-1)
         with np.errstate(all="ignore"):
-            if _strangers(flat) == 0:
+            if _count_not_fp16(np.ascontiguousarray(array).reshape(-1)) == 0:
                 return array
     return fp16.require_fp16(array, thing, name)
 

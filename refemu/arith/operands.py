@@ -26,6 +26,7 @@ class Request:
     out: str | None = None
     bits: int | None = None
     overflow: Overflow | str | None = None
+    require_fp16: Callable[[ArrayLike, str, str], np.ndarray] = fp16.require_fp16  #: or its compiled twin
 
     @property
     def is_int(self) -> bool:
@@ -56,7 +57,7 @@ class Request:
         selftest.require_round_to_nearest()
         array = np.asarray(x)
         if self.needs_fp16:
-            return fp16.require_fp16(array, self.thing, name)
+            return self.require_fp16(array, self.thing, name)
         if array.dtype not in (np.float32, np.float16):
             raise RefusedType(f"{self.thing}: {name} must be float16 or float32, got dtype {array.dtype}")
         return array.astype(np.float32, copy=False)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import RefusedType
 
-WIDTH = 512  #: most columns of a panel: with four rows of outputs, what a first-level cache holds
+WIDTH = 4096  #: most columns of a panel: long rows suit a single vector, whose sums a first-level cache still holds
 GRAIN = 16  #: a panel's width is a multiple of it, a vector of float32
 
 

@@ -134,19 +134,22 @@ def _value(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def _composed_sigmoid(u: np.ndarray) -> np.ndarray:
-    one = np.float32(1)
-    return fp16.div16(one, fp16.add16(one, _value("exp", -fp16.to_f32(fp16.values(u)))))
+    return fp16.div16(np.float32(1), _one_plus_exp_of_minus(u))
 
 
 def _composed_silu(u: np.ndarray) -> np.ndarray:
-    return fp16.mul16(fp16.to_f32(fp16.values(u)), _composed_sigmoid(u))
+    return fp16.div16(fp16.to_f32(fp16.values(u)), _one_plus_exp_of_minus(u))
+
+
+def _one_plus_exp_of_minus(u: np.ndarray) -> np.ndarray:
+    return fp16.add16(np.float32(1), _value("exp", -fp16.to_f32(fp16.values(u))))
 
 
 def _composed_rsqrt(u: np.ndarray) -> np.ndarray:
     return fp16.div16(np.float32(1), fp16.sqrt16(fp16.to_f32(fp16.values(u))))
 
 
-#: 1 / (1 + exp(-x)); x * that; 1 / sqrt(x): every step one fp16 operation, exp by its table (D-arith-7)
+#: 1 / (1 + exp(-x)); x / (1 + exp(-x)); 1 / sqrt(x): every step one fp16 operation, exp by its table (D-arith-7)
 COMPOSED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sigmoid": _composed_sigmoid, "silu": _composed_silu, "rsqrt": _composed_rsqrt,
 }
