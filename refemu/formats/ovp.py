@@ -161,9 +161,14 @@ class Ovp:
     def _refuse_pair(self, pairs: np.ndarray, index: tuple[int, ...]) -> None:
         place = index[0] if len(index) == 1 else index
         word = int(self.join(pairs[index]))
-        partner = next((int(c) for c in pairs[index] if c != self.normal.identifier), self.normal.identifier)
-        why = f"beside the reserved code {partner:0{self.width}b}" if self.outlier else "in a format without outliers"
-        raise Refused(f"Ovp.decode: pair {place} is 0x{word:0{self.digits}x}: an identifier {why}")
+        raise Refused(f"Ovp.decode: pair {place} is 0x{word:0{self.digits}x}: an identifier {self._why(pairs[index])}")
+
+    def _why(self, pair: np.ndarray) -> str:
+        """What makes a pair with an identifier illegal."""
+        if self.outlier is None:
+            return "in a format without outliers"
+        partner = next((int(code) for code in pair if code != self.normal.identifier), self.normal.identifier)
+        return f"beside the reserved code {partner:0{self.width}b}"
 
     def join(self, pairs: np.ndarray) -> np.ndarray:
         """Words of (..., 2) codes as the decoder's port sees them: uint8, or uint16 for codes above 4 bits."""
@@ -203,7 +208,7 @@ class Ovp:
         codes = self.split(pair)
         text = f"0x{int(pair):0{self.digits}x}: "
         if self.illegal(codes):
-            return text + "illegal: an identifier beside a reserved code"
+            return text + "illegal: an identifier " + self._why(codes)
         names = ("left", "right")
         if self.normal.identifier not in codes:
             return text + "N-N, " + ", ".join(f"{name} {self.normal.describe(int(c))}"

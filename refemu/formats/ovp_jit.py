@@ -76,7 +76,7 @@ def decode_pairs(fmt: Ovp, words: Any, dtype: DTypeLike | None = None, *, strict
     met = int(kernels.decode(array.reshape(-1), table, out.reshape(-1).view(pair)))
     flagged = met >> 8 * pair.itemsize if out.itemsize < 4 else kernels.any_marked(array.reshape(-1), illegal)
     if strict and flagged:
-        fmt.decode(fmt.split(array))  # refuses it
+        fmt.decode(fmt.split(array).reshape(out.shape))  # refuses it
     return out.astype(values, copy=False)
 
 
@@ -109,5 +109,7 @@ def _table(fmt: Ovp, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _narrowest(fmt: Ovp) -> np.dtype:
-    largest = int(fmt.outlier.magnitudes()[-1]) if fmt.outlier else fmt.normal.largest
+    """The narrowest of int8, int16 and int32 that holds every value."""
+    outliers = [int(fmt.outlier.magnitudes()[-1])] if fmt.outlier else []
+    largest = max([fmt.normal.largest, *outliers])
     return np.dtype(np.int8 if largest < 1 << 7 else np.int16 if largest < 1 << 15 else np.int32)

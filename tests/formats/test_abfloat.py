@@ -96,7 +96,8 @@ def test_ties_without_a_mantissa_use_the_rank() -> None:
     assert AbFloat(3, 0, 2).round([12, 24, 48, 96]).tolist() == [16, 16, 64, 64]
 
 
-@given(value=st.floats(12, 96) | st.floats(-96, -12), fields=st.sampled_from([(2, 1, 2), (4, 3, 0), (2, 5, 0), (1, 2, 1)]))
+@given(value=st.floats(12, 96) | st.floats(-96, -12),
+       fields=st.sampled_from([(2, 1, 2), (4, 3, 0), (2, 5, 0), (1, 2, 1)]))
 def test_encode_is_algorithm_2(value: float, fields: tuple[int, int, int]) -> None:
     """[olive Alg. 2] inside the range, D-olive-15: for every mantissa width, and on the magnitude."""
     fmt = AbFloat(*fields)
@@ -120,9 +121,9 @@ def test_codes_are_described_by_fields_integer_and_shift() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param((-1, 3, 0), Refused, "exp_bits and man_bits must be at least 0 and not both 0, got -1, 3", id="exp_bits"),
-    pytest.param((3, -1, 0), Refused, "exp_bits and man_bits must be at least 0 and not both 0, got 3, -1", id="man_bits"),
-    pytest.param((0, 0, 0), Refused, "exp_bits and man_bits must be at least 0 and not both 0, got 0, 0", id="both 0"),
+    pytest.param((-1, 3, 0), Refused, "exp_bits and man_bits must .* not both 0, got -1, 3", id="exp_bits"),
+    pytest.param((3, -1, 0), Refused, "exp_bits and man_bits must .* not both 0, got 3, -1", id="man_bits"),
+    pytest.param((0, 0, 0), Refused, "exp_bits and man_bits must .* not both 0, got 0, 0", id="both 0"),
     pytest.param((4, 4, 0), Refused, r"width = 1 \+ exp_bits \+ man_bits must be in \[2, 8\], got 9", id="wide"),
     pytest.param((2, 1, 16), Refused, r"bias must be in \[0, 15\], got 16", id="bias"),
     pytest.param((2, 1, -1), Refused, r"bias must be in \[0, 15\], got -1", id="negative bias"),

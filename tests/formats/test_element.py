@@ -27,7 +27,8 @@ def magnitudes(fmt: Element) -> np.ndarray:
 def interesting(fmt: Element) -> np.ndarray:
     """Every value, every midpoint, and their float32 neighbours, with both signs."""
     values = magnitudes(fmt)
-    points = np.concatenate([values, (values[1:] + values[:-1]) / 2, [0, 0.3, 0.49, 2.0**-149, 1e30]]).astype(np.float32)
+    points = np.concatenate([values, (values[1:] + values[:-1]) / 2, [0, 0.3, 0.49, 2.0**-149, 1e30]])
+    points = points.astype(np.float32)
     near = [points, np.nextafter(points, np.float32(0)), np.nextafter(points, np.float32(np.inf))]
     return np.concatenate([*near, *(-p for p in near)])
 
@@ -79,7 +80,7 @@ def test_round_gives_a_nearest_value(fmt: Element, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("rounding", ["half_even", "half_away"])
-@pytest.mark.parametrize("fmt", [fmt for fmt in ALL if not isinstance(fmt, IntFormat) or fmt.symmetric], ids=lambda f: f.name)
+@pytest.mark.parametrize("fmt", [fmt for fmt in ALL if getattr(fmt, "symmetric", True)], ids=lambda fmt: fmt.name)
 def test_rounding_that_ignores_the_sign_is_odd(fmt: Element, rounding: str) -> None:
     values = interesting(fmt)
     values = values[values != 0]  # an abfloat has no 0: both zeros round to the smallest positive value
@@ -129,14 +130,14 @@ def test_every_code_is_described_by_its_bits_and_value(fmt: Element) -> None:
 INT4 = formats.INT4
 BAD_CALLS = [
     pytest.param(lambda: INT4.decode([[0, 16]]), Refused, r"code 16 at index \(0, 1\) is outside \[0, 16\)", id="code"),
-    pytest.param(lambda: INT4.decode([-1]), Refused, r"code -1 at index \(0,\) is outside \[0, 16\)", id="negative code"),
+    pytest.param(lambda: INT4.decode([-1]), Refused, r"code -1 at index \(0,\) is outside", id="negative code"),
     pytest.param(lambda: INT4.decode([1.0]), RefusedType, "integers are needed, got dtype float64", id="float code"),
-    pytest.param(lambda: INT4.decode([1, 8]), Refused, r"code 1000 at index \(1,\) is the outlier identifier", id="int id"),
-    pytest.param(lambda: formats.FLINT4.decode(8), Refused, "code 1000 is the outlier identifier", id="flint identifier"),
+    pytest.param(lambda: INT4.decode([1, 8]), Refused, r"1000 at index \(1,\) is the outlier identifier", id="int id"),
+    pytest.param(lambda: formats.FLINT4.decode(8), Refused, "code 1000 is the outlier identifier", id="flint id"),
     pytest.param(lambda: INT4.encode([0, np.nan]), Refused, r"values\[1\] is nan; values must be finite", id="nan"),
     pytest.param(lambda: INT4.encode("1"), RefusedType, "got dtype <U1", id="text"),
     pytest.param(lambda: INT4.encode(1, "half_odd"), Refused, "rounding must be one of 'half_even'", id="rounding"),
-    pytest.param(lambda: INT4.encode(1, "floor"), Refused, "rounding must be one of 'half_even'", id="directed rounding"),
+    pytest.param(lambda: INT4.encode(1, "floor"), Refused, "rounding must be one of 'half_even'", id="directed"),
     pytest.param(lambda: INT4.describe(16), Refused, r"code 16 is outside \[0, 16\)", id="describe"),
 ]
 
