@@ -158,7 +158,8 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
 
     a_pairs, b_pairs: (..., 8) bytes, or (..., 4) words of 16 bits for int8. bias_a, bias_b: unsigned, below 16.
     c: int32. They broadcast beside their lanes. a, b, overflow: as for DotProductUnit.
-    Returns the Result, arrays of shape (...). Refuses a value outside its port and types of different width. Paper: [olive §4.1, Fig. 6a].
+    Returns the Result, arrays of shape (...). Refuses a value outside its port and types of different width.
+    Paper: [olive §4.1, Fig. 6a].
     """
     device = DotProductUnit(a, b, overflow)
     arrays = admit(device.name, device.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))

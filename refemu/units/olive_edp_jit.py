@@ -27,7 +27,7 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
     d, over = np.empty(shape, np.int32), np.empty(shape, np.bool_)
     elements = [array.reshape(-1, n) for array in (x.exponent, x.base_int, y.exponent, y.base_int)]
     overflows = _dot(*elements, start.reshape(-1), saturate, d.reshape(-1), over.reshape(-1))
-    illegal = np.asarray(x.illegal.any(axis=-1) | y.illegal.any(axis=-1))
+    illegal = np.asarray(np.any(x.illegal | y.illegal, axis=-1))
     return Result(d, over, illegal, start.size, n * start.size, n * start.size, int(overflows),
                   int(np.count_nonzero(illegal)))
 

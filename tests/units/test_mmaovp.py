@@ -1,0 +1,146 @@
+"""The tile instruction against Python integers, the dot product units, and its register layout."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import mmaovp
+from refemu.units.mmaovp import COUNTERS, TYPES, UNIT, MmaOvp, fragments
+from refemu.units.olive_edp import OUTLIER
+from tests.oracles import olive_units as oracle
+from tests.oracles.bits import signed
+
+IMPLEMENTATIONS = [pytest.param(mmaovp.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+HIGH, LOW = 2**31 - 1, -(2**31)
+OPERANDS = [("ovpi4", "ovpi4"), ("ovpi4", "ovpf4"), ("ovpf4", "ovpi4"), ("ovpf4", "ovpf4"), ("ovpi8", "ovpi8")]
+
+
+def tile(rng: np.random.Generator, kind: str) -> np.ndarray:
+    """Pairs of 8 rows, a quarter of them with a victim."""
+    width, lanes = (8, 64) if kind == "ovpi8" else (4, 128)
+    pairs = rng.integers(0, 1 << 2 * width, lanes)
+    mark = np.where(rng.integers(0, 2, lanes) == 1, 1 << (width - 1), 1 << (2 * width - 1))
+    keep = np.where(mark > 1 << width, (1 << width) - 1, ((1 << width) - 1) << width)
+    return np.where(rng.integers(0, 4, lanes) == 0, pairs & keep | mark, pairs)
+
+
+def rows(pairs: np.ndarray, bias: int, kind: str) -> list[list[int]]:
+    """Integers of 8 rows, by the oracle."""
+    name = TYPES[kind]
+    decoded = [oracle.ovp_decoder(int(pair), bias, name, OUTLIER[name]) for pair in pairs]
+    values = [i * 2**e for exponents, integers, _ in decoded for e, i in zip(exponents, integers, strict=True)]
+    return [values[i * len(values) // 8:(i + 1) * len(values) // 8] for i in range(8)]
+
+
+def expected(a: list[list[int]], b: list[list[int]], c: list[int], overflow: str) -> tuple[list[int], list[bool]]:
+    """D and flags: two chunks of K, the second onto the d of the first, each reduced once."""
+    result, flags = [], []
+    for place, d in enumerate(c):
+        x, y, over = a[place // 8], b[place % 8], False
+        for chunk in (slice(0, len(x) // 2), slice(len(x) // 2, None)):
+            exact = d + sum(p * q for p, q in zip(x[chunk], y[chunk], strict=True))
+            over |= not LOW <= exact <= HIGH
+            d = signed(exact % 2**32, 32) if overflow == "wrap" else max(LOW, min(HIGH, exact))
+        result.append(d)
+        flags.append(over)
+    return result, flags
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("overflow", ["wrap", "saturate"])
+@pytest.mark.parametrize(("a_type", "b_type"), OPERANDS)
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 2**32), biases=st.tuples(st.integers(0, 15), st.integers(0, 15)))
+def test_tiles_equal_the_oracle(run: Any, overflow: str, a_type: str, b_type: str, seed: int, biases: Any) -> None:
+    """D-olive-34: every operation reduces once, so in `saturate` the order of the chunks is K ascending."""
+    rng = np.random.default_rng(seed)
+    a, b, c = tile(rng, a_type), tile(rng, b_type), rng.integers(LOW, HIGH + 1, 64)
+    result = run(a, b, *biases, c, a_type=a_type, b_type=b_type, overflow=overflow)
+    d, flags = expected(rows(a, biases[0], a_type), rows(b, biases[1], b_type), c.tolist(), overflow)
+
+    assert (result.d.tolist(), result.overflow.tolist()) == (d, flags)
+    assert (result.d.dtype, result.overflow.dtype, result.illegal.dtype) == (np.int32, np.bool_, np.bool_)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("a_type", "n"), [("ovpi4", 16), ("ovpi8", 8)])
+def test_a_tile_is_128_operations_in_8_cycles_of_16_units(run: Any, a_type: str, n: int) -> None:
+    """[olive §4.1] m8n8k32 and m8n8k16 are 128 dot product operations; 16 EDPs a tensor core."""
+    lanes = 8 * n
+    result = run(np.ones((3, lanes), int), np.ones((3, lanes), int), 2, 2, [0] * 64, a_type=a_type, b_type=a_type)
+
+    assert {name: getattr(result, name) for name in COUNTERS} == {
+        "operations": 384, "macs": 384 * n, "decodes": 384 * n, "overflows": 0, "illegal_operations": 0, "cycles": 24}
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_an_illegal_pair_flags_its_tile_and_its_operations(run: Any) -> None:
+    """D-olive-18: one pair of row 7 of A is used by 8 operations."""
+    a = np.full((2, 128), 0x11)
+    a[1, 127] = 0x08
+    result = run(a, np.full(128, 0x11), 2, 2, [0] * 64)
+
+    assert (result.illegal.tolist(), result.illegal_operations) == ([False, True], 8)
+    assert result.d[1].reshape(8, 8)[:, 0].tolist() == [32] * 7 + [30]
+
+
+def test_states_follow_row_column_and_chunk() -> None:
+    core = MmaOvp()
+    states = list(core.steps([0x11] * 128, [0x11] * 128, 2, 2, list(range(64))))
+
+    assert [state.index for state in states] == list(range(128)) and {state.event for state in states} == {"edp"}
+    assert [state.d[:2] for state in states[:4]] == [(16, 1), (32, 1), (32, 17), (32, 33)]
+    assert [state.cycles for state in states[14:17]] == [0, 1, 1] and not core.busy
+
+
+def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
+    core = MmaOvp()
+    with pytest.raises(Refused, match="mmaovp: step takes the inputs of a tile"):
+        core.step()
+    begun = core.step([0] * 128, [0] * 128, 2, 2, [0] * 64)
+    with pytest.raises(Refused, match="mmaovp: step takes no inputs: operation 0 came last"):
+        core.step([0] * 128, [0] * 128, 2, 2, [0] * 64)
+
+    assert core.snapshot() == begun
+
+
+@pytest.mark.parametrize(("dtype", "lanes", "per_lane"), [(np.uint8, 128, 4), (np.uint16, 64, 2)])
+def test_fragments_are_the_registers_of_turings_layout(dtype: Any, lanes: int, per_lane: int) -> None:
+    """Lane l: row l >> 2, elements 8t to 8t + 7 (8 bit: 4t to 4t + 3) with t = l & 3; of C columns 2t, 2t + 1."""
+    pairs = np.arange(lanes, dtype=dtype)
+    registers = fragments(pairs, pairs[::-1].copy(), np.arange(64) - 32)
+    row = lanes // 8
+
+    for lane in range(32):
+        g, t = lane >> 2, lane & 3
+        words = [int(pair) for pair in pairs[g * row + per_lane * t:g * row + per_lane * (t + 1)]]
+        bits = 32 // per_lane
+        assert int(registers["a"][lane]) == sum(word << bits * i for i, word in enumerate(words))
+        assert registers["c"][lane].view(np.int32).tolist() == [g * 8 + 2 * t - 32, g * 8 + 2 * t - 31]
+    assert registers["b"].shape == (32,) and int(registers["b"][31]) & 0xFF == per_lane - 1
+
+
+def test_mnemonic_names_the_types() -> None:
+    """D-olive-21: D, A, B, C, then the two biases."""
+    assert MmaOvp("ovpi4", "ovpf4").mnemonic == "mmaovp.s32.ovpi4.ovpf4.s32.s4.s4"
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    pytest.param({"a_pairs": [0] * 64}, RefusedType, "mmaovp.a_pairs: the last axis must hold 128 lanes", id="k16"),
+    pytest.param({"c": [0] * 63}, RefusedType, "mmaovp.c: the last axis must hold 64 lanes", id="c"),
+    pytest.param({"bias_a": 16}, Refused, "mmaovp: bias_a 16 is outside", id="bias"),
+    pytest.param({"b_type": "ovpi8"}, Refused, "a_type and b_type must have one width, got ovpi4 and ovpi8", id="mix"),
+    pytest.param({"a_type": "int4"}, Refused, "a_type must be one of .*, got 'int4'", id="type")])
+def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    good = {"a_pairs": [0] * 128, "b_pairs": [0] * 128, "bias_a": 2, "bias_b": 2, "c": [0] * 64}
+    with pytest.raises(error, match=message):
+        run(**(good | arguments))
+
+
+def test_repr_evaluates_back() -> None:
+    assert repr(MmaOvp("ovpi8", "ovpi8")) == "MmaOvp(a_type='ovpi8', b_type='ovpi8', overflow='wrap')"
