@@ -9,7 +9,7 @@ import builtins
 from collections.abc import Iterator
 
 PRODUCTS = {"dot", "matmul", "inner", "vdot", "einsum", "tensordot", "convolve", "correlate", "linalg"}
-REDUCTIONS = {"sum", "mean", "var", "std", "prod", "average", "norm", "nansum", "nanmean", "fsum", "trace"}
+REDUCTIONS = {"sum", "mean", "var", "std", "prod", "average", "norm", "nansum", "nanmean", "fsum"}
 FUNCTIONS = {
     "exp",
     "exp2",
