@@ -9,7 +9,7 @@ import builtins
 from collections.abc import Iterator
 
 PRODUCTS = {"dot", "matmul", "inner", "vdot", "einsum", "tensordot", "convolve", "correlate", "linalg"}
-REDUCTIONS = {"sum", "mean", "var", "std", "prod", "average", "norm", "nansum", "nanmean", "fsum"}
+REDUCTIONS = {"sum", "mean", "var", "std", "prod", "average", "nansum", "nanmean", "fsum"}
 FUNCTIONS = {
     "exp",
     "exp2",
@@ -70,6 +70,8 @@ def _rules(node: ast.AST, path: str) -> Iterator[str]:
         yield from _call_rules(node)
     if isinstance(node, ast.Attribute) and node.attr == "random" and _root(node) in {"np", "numpy"}:
         yield "np.random"
+    if isinstance(node, ast.Attribute) and node.attr == "linalg":
+        yield "linalg of a library"
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield from _import_rules(node, path)
     if isinstance(node, ast.For | ast.comprehension) and _is_set(node.iter):
@@ -81,7 +83,7 @@ def _call_rules(call: ast.Call) -> Iterator[str]:
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if owner in NUMERIC_MODULES | {"ops"} and name in PRODUCTS:
         yield f"{name} of a library"
-    if name in REDUCTIONS and owner is not None:
+    if name in REDUCTIONS and owner is not None and (owner, name) != ("math", "prod"):
         yield f"reduction {name}"
     if name == "sum" and owner is None:
         yield "builtin sum"
