@@ -17,13 +17,12 @@ from functools import cache
 
 import numpy as np
 
-from refemu.arith import prng
 from refemu.arith.checks import lookup
+from refemu.models import seeded
 from refemu.models.config import ModelConfig
 
 CONFIG = ModelConfig(blocks=3, width=64, ffn=96, heads=4, kv_heads=2, head_dim=16, vocab=256, context=2048)
 TEST_TOKENS = 16  #: of a default test run: 1.8 million multiply-accumulates
-SEED = 0
 
 MASSIVE, CONSTANT = 37, 10  #: channels of the residual stream
 MARKED = tuple(b" \n.")  #: tokens that carry the mark
@@ -65,10 +64,10 @@ def integers(name: str) -> np.ndarray:
     """The weight `name` in units of 2**-fraction(name): int64."""
     shape, part = CONFIG.shapes[name], name.rpartition(".")[2]
     if part.endswith("norm"):
-        return _plant_gain(name, 384 + (_bell(name, shape) >> 1))
-    w = _bell(name, shape)
+        return _plant_gain(name, 384 + (seeded.bell(f"tiny/{name}", shape) >> 1))
+    w = seeded.bell(f"tiny/{name}", shape)
     if part != "embed":
-        w = w << _tail(name, shape)
+        w = w << seeded.tail(f"tiny/{name}", shape)
     return _PLANT.get(part, _keep)(name, w)
 
 
@@ -79,27 +78,6 @@ def sha256() -> str:
     for name in CONFIG.shapes:
         total.update(Tiny().tensor(name).astype("<f4").tobytes())
     return total.hexdigest()
-
-
-def _bell(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Bell-shaped integers in [-512, 511], standard deviation 148."""
-    words = prng.words(prng.stream(f"tiny/{name}", SEED), 0, _count(shape))
-    return (prng.bell(words) >> 8).reshape(shape)
-
-
-def _tail(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """How far each element is shifted left: 0 for most; drawn by pairs, so that outliers can be neighbours.
-
-    Of 4,096 pairs 52 have one outlier (3 bits), 3 have two, and 1 has a far one (5 bits).
-    """
-    pairs = prng.below(prng.words(prng.stream(f"tiny/{name}/tail", SEED), 0, _count(shape) // 2), 4096)
-    left = np.where((pairs < 26) | (pairs >= 52) & (pairs < 55), 3, 0)
-    right = np.where((pairs >= 26) & (pairs < 55), 3, 0)
-    return np.stack([np.where(pairs == 55, 5, left), right], axis=-1).reshape(shape)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return shape[0] * (shape[1] if len(shape) == 2 else 1)
 
 
 def _one(name: str) -> int:
