@@ -251,41 +251,43 @@ def _block_fp32(a, k0, b, out, width):
                 o0[n], o1[n], o2[n], o3[n] = s0 + p03 * w3, s1 + p13 * w3, s2 + p23 * w3, s3 + p33 * w3
                 o4[n], o5[n], o6[n], o7[n] = s4 + p43 * w3, s5 + p53 * w3, s6 + p63 * w3, s7 + p73 * w3
     for m in range(rows):
-        _row_fp32(a[m, k0 + terms :], b[terms:], out[m], width)
+        _row_fp32(a[m, k0 + terms :], b[terms:], 0, out[m], width)
     for m in range(rows, out.shape[0]):
-        _row_fp32(a[m, k0:], b, out[m], width)
+        _row_fp32(a[m, k0:], b, 0, out[m], width)
 
 
 @kernel
-def _row_fp32(a, b, out, width):
-    """One row by eight terms at a time."""
+def _row_fp32(a, b, c0, out, width):
+    """One row by eight terms at a time, from column c0 of b on."""
     terms = b.shape[0] - b.shape[0] % 8
     for k in range(0, terms, 8):
         p = a[k:]
         p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        b0, b1, b2, b3, b4, b5, b6, b7 = b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7]
+        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
+        b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
         for n in range(width):
             out[n] = (out[n] + p0 * b0[n] + p1 * b1[n] + p2 * b2[n] + p3 * b3[n]
                       + p4 * b4[n] + p5 * b5[n] + p6 * b6[n] + p7 * b7[n])
     for k in range(terms, b.shape[0]):
-        p0, b0 = a[k], b[k]
+        p0, b0 = a[k], b[k, c0:]
         for n in range(width):
             out[n] = out[n] + p0 * b0[n]
 
 
 @kernel
-def _row_half(a, b, out, width):
+def _row_half(a, b, c0, out, width):
     """`_row_fp32` over words of fp16, widened on the way: half the memory traffic."""
     terms = b.shape[0] - b.shape[0] % 8
     for k in range(0, terms, 8):
         p = a[k:]
         p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        b0, b1, b2, b3, b4, b5, b6, b7 = b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7]
+        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
+        b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
         for n in range(width):
             s = out[n] + p0 * _widen(b0[n]) + p1 * _widen(b1[n]) + p2 * _widen(b2[n]) + p3 * _widen(b3[n])
             out[n] = s + p4 * _widen(b4[n]) + p5 * _widen(b5[n]) + p6 * _widen(b6[n]) + p7 * _widen(b7[n])
     for k in range(terms, b.shape[0]):
-        p0, b0 = a[k], b[k]
+        p0, b0 = a[k], b[k, c0:]
         for n in range(width):
             out[n] = out[n] + p0 * _widen(b0[n])
 
@@ -358,7 +360,9 @@ def _matmul(a, wide, half, tile, out, acc, first, last):
                     for n in range(width):
                         row[n] = _widen(words[n])
                 else:
-                    row[:width] = wide[panel, k0 + k, c0 : c0 + width]
+                    values = wide[panel, k0 + k, c0 : c0 + width]
+                    for n in range(width):
+                        row[n] = values[n]
             if acc == FP32:
                 _block_fp32(a[m0:], k0, strip[:depth], sums, width)
             elif acc == FP32_FMA:
@@ -382,9 +386,9 @@ def _vector(a, wide, half, out, first, last):
         c0, c1 = max(first - panel * span, 0), min(last - panel * span, span)
         sums = np.zeros(c1 - c0, np.float32)
         if half.shape[0] > 0:
-            _row_half(a, half[panel, :, c0:c1], sums, c1 - c0)
+            _row_half(a, half[panel], c0, sums, c1 - c0)
         else:
-            _row_fp32(a, wide[panel, :, c0:c1], sums, c1 - c0)
+            _row_fp32(a, wide[panel], c0, sums, c1 - c0)
         row = out[panel * span + c0 :]
         for n in range(min(c1 - c0, row.size)):
             row[n] = _canonical(sums[n])
@@ -518,7 +522,7 @@ def _group_terms(a, b, powers, b_powers, scale, partial16, product16, out):
     for m in range(a.shape[0]):
         for g in range(groups):
             sums[:] = np.float32(0)
-            _row_fp32(a[m, g * size :], b[g * size : (g + 1) * size], sums, outputs)
+            _row_fp32(a[m, g * size :], b[g * size : (g + 1) * size], 0, sums, outputs)
             o = out[g, m]
             for n in range(outputs):  # powers of two: exact in float64
                 o[n] = _rounded(np.float64(sums[n]) * (powers[m, g] * b_powers[g, n]), partial16)
@@ -618,7 +622,7 @@ def _attention(q, k, v, scale, start, out, first, last):
             _block_fp32(chances, 0, values[:least], sums[:rows], depth)
             for i in range(rows):
                 own, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
-                _row_fp32(chances[i, least:own], values[least:own], sums[i], depth)
+                _row_fp32(chances[i, least:own], values[least:own], 0, sums[i], depth)
                 for d in range(depth):
                     o[d] = _canonical(_round16(sums[i, d]))
 
@@ -720,7 +724,10 @@ def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: 
         x = _left_of_panels(a, b, request)
     _ready()
     if isinstance(b, Panels) and isinstance(order, Sequential):
-        return _sequential(np.ascontiguousarray(x), b, acc, threads)
+        x = np.ascontiguousarray(x)
+        if acc == "fp32_fma" and b.holds_fp16 and _count_not_fp16(x.reshape(-1)) == 0:
+            acc = "fp32"  # a product of two fp16 values is exact in float32: fused or not is the same
+        return _sequential(x, b, acc, threads)
     y = b.matrix() if isinstance(b, Panels) else b
     return _in_order(x[:, :, None], y, request)
 
