@@ -60,17 +60,21 @@ def test_free_running_greedy_text_equals_the_reference(prepared: Any, reference:
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_logits_are_near_the_reference(prepared: Any, reference: Any, prompt: str) -> None:
-    """A bound measured on these prompts (0.05), not derived: it catches a wrong layer, the other tests a wrong bit."""
+    """Bounds measured on these prompts (0.17 and 0.05), not derived: they catch a wrong layer, other tests a wrong bit.
+
+    The first position is off by more: its residual holds a massive activation of 23,700, where fp16 steps by 16.
+    """
     data = reference("models/smollm2_prompts")
     logits = models.run("smollm2-135m", data[f"{prompt}_ids"], prepared).logits
 
-    assert np.abs(logits[0] - data[f"{prompt}_logits_first"]).max() < 0.1
+    assert np.abs(logits[0] - data[f"{prompt}_logits_first"]).max() < 0.3
     assert np.abs(logits[-1] - data[f"{prompt}_logits_last"]).max() < 0.1
 
 
-@pytest.mark.parametrize(("tokens", "expected"), [(1024, FIRST_1024), (4096, REFERENCE)])
-def test_perplexity_is_that_of_float32(prepared: Any, reference: Any, tokens: int, expected: float) -> None:
-    found = perplexity(prepared, reference("models/ppl_slice_persuasion")["ids"][:tokens])
+def test_perplexity_is_that_of_float32(prepared: Any, reference: Any) -> None:
+    """The Persuasion slice: 8 windows of 512 tokens, of which the first two are a reference of their own."""
+    found = perplexity(prepared, reference("models/ppl_slice_persuasion")["ids"])
 
-    assert tokens - tokens // 512 == found.scored
-    assert abs(found.perplexity / expected - 1) < ALLOWED
+    assert found.scored == 4088
+    assert abs(found.perplexity / REFERENCE - 1) < ALLOWED
+    assert abs(np.exp(np.mean(found.windows[:2])) / FIRST_1024 - 1) < ALLOWED

@@ -1,0 +1,62 @@
+"""The package's front door: prepare, run and session take names or objects, and refuse what does not fit."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from refemu import models
+from refemu.arith.checks import Refused, RefusedType
+from refemu.models.backend import NUMPY
+from refemu.models.schemes.fp16 import Fp16Config
+from refemu.models.schemes.olive import OliveConfig
+
+IDS = [1, 2, 3]
+
+
+def test_names_and_objects_give_equal_bits() -> None:
+    model = models.load("tiny")
+    prepared = models.prepare(model, Fp16Config(), backend=NUMPY)
+    runs = [models.run("tiny", IDS), models.run(model, IDS, Fp16Config(), backend=NUMPY),
+            models.run(model, IDS, prepared)]
+
+    assert len({run.logits.tobytes() for run in runs}) == 1
+    assert {run.scheme for run in runs} == {Fp16Config()}
+
+
+def test_logits_are_one_row_a_position() -> None:
+    run = models.run("tiny", np.array(IDS))
+
+    assert (run.logits.dtype, run.logits.shape) == (np.float32, (3, 256))
+    assert run.counters == {}
+
+
+def test_calibration_of_a_run_reaches_the_scheme() -> None:
+    config = OliveConfig(low=90, high=130, step=10)
+    first, second = (models.run("tiny", IDS, config, calibration=ids).logits for ids in ([65] * 8, [66, 67]))
+
+    assert first.tobytes() != second.tobytes()
+
+
+def test_a_prepared_scheme_belongs_to_its_model() -> None:
+    prepared = models.prepare("tiny")
+    with pytest.raises(Refused, match="run: the scheme was prepared for model 'tiny', got 'smollm2-135m'"):
+        models.run("smollm2-135m", IDS, prepared)
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    pytest.param({"scheme": "fp61"}, Refused, "unknown scheme 'fp61'; did you mean 'fp16'", id="scheme"),
+    pytest.param({"backend": "numba"}, Refused, "unknown backend 'numba'", id="backend"),
+    pytest.param({"scheme": 16}, RefusedType, "scheme: a name or a configuration is needed, got int", id="type"),
+])
+def test_refuses(arguments: dict, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        models.run("tiny", IDS, **arguments)
+
+
+def test_import_leaves_numba_and_scipy_alone() -> None:
+    """`refemu list schemes` should not wait for a compiler."""
+    code = "import sys; import refemu.models; sys.exit('numba' in sys.modules or 'scipy' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
