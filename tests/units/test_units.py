@@ -165,7 +165,7 @@ def test_states_are_frozen_comparable_hashable_and_evaluate_back(unit: Unit, nam
     states, again = (list(unit.trace(config, inputs)) for _ in range(2))
 
     assert states == again and len({*states, *again}) == len(set(states))
-    assert all(eval(repr(state), {"State": type(state)}) == state for state in states)
+    assert all(eval(repr(state), dict(vars(importlib.import_module(unit.run.__module__)))) == state for state in states)
     with pytest.raises(dataclasses.FrozenInstanceError):
         states[0].index = 7
 
