@@ -1,7 +1,20 @@
 """What a code means: element formats, block formats and their ready constants. Knows no unit and no numba."""
 
 from refemu.arith.checks import lookup
-from refemu.formats.abfloat import E2M1_BIAS0, E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
+from refemu.formats.abfloat import (
+    E0M3_BIAS0,
+    E0M3_BIAS1,
+    E1M2_BIAS1,
+    E1M2_BIAS2,
+    E2M1_BIAS0,
+    E2M1_BIAS2,
+    E2M1_BIAS3,
+    E2M5_BIAS2,
+    E3M0_BIAS2,
+    E3M0_BIAS4,
+    E4M3_BIAS4,
+    AbFloat,
+)
 from refemu.formats.element import Element
 from refemu.formats.field import Field
 from refemu.formats.flint import FLINT4, Flint
@@ -18,9 +31,10 @@ from refemu.formats.ovp import (
 from refemu.formats.ovp_tensor import OvpTensor
 
 __all__ = [
-    "E2M1_BIAS0", "E2M1_BIAS2", "E2M1_BIAS3", "E2M5_BIAS2", "E4M3_BIAS4", "FLINT4", "INT4", "INT8", "OVP_FLINT4",
-    "OVP_FLINT4_REPO", "OVP_INT4", "OVP_INT4_REPO", "OVP_INT8", "OVP_INT8_REPO", "AbFloat", "Element", "Field", "Flint",
-    "IntFormat", "Ovp", "OvpTensor", "constants", "find",
+    "E0M3_BIAS0", "E0M3_BIAS1", "E1M2_BIAS1", "E1M2_BIAS2", "E2M1_BIAS0", "E2M1_BIAS2", "E2M1_BIAS3", "E2M5_BIAS2",
+    "E3M0_BIAS2", "E3M0_BIAS4", "E4M3_BIAS4", "FLINT4", "INT4", "INT8", "OVP_FLINT4", "OVP_FLINT4_REPO",
+    "OVP_INT4", "OVP_INT4_REPO", "OVP_INT8", "OVP_INT8_REPO", "AbFloat", "Element", "Field", "Flint", "IntFormat",
+    "Ovp", "OvpTensor", "constants", "find",
 ]
 
 Format = Element | Ovp
