@@ -35,7 +35,7 @@ def encode() -> list[Row]:
             "OVP_INT4 encode 2^20 float32 to packed pairs",
             "NumPy where chain",
             lambda: numpy_encode(x),
-            lambda: ovp_jit.encode(OVP_INT4, x).pairs(),
+            lambda: ovp_jit.encode_pairs(OVP_INT4, x),
             lambda theirs, ours: np.array_equal(theirs, ours.reshape(-1)),
             30,
         )
@@ -46,7 +46,7 @@ def decode() -> list[Row]:
     """Packed pairs to grid values."""
     tensor = OVP_INT4.encode(normal((1 << 12, 1 << 8), 3) * np.float32(3))
     packed = tensor.pairs()
-    table = ovp_jit.decode_pairs(OVP_INT4, np.arange(256, dtype=np.uint8), strict=False)
+    table = ovp_jit.decode_pairs(OVP_INT4, np.arange(256, dtype=np.uint8), strict=False).reshape(256, 2)
     return [
         pairs(
             "PERF-18",
