@@ -5,7 +5,6 @@ D-olive-5, D-olive-6 (two outliers in a pair), D-olive-9 (between N and T), D-ol
 division by the scale), D-olive-46 (far outliers), D-olive-47 (NaN and infinity).
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,7 +198,7 @@ class Ovp:
 
     def unpack(self, data: bytes, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
         """The OvpTensor of values of `shape` whose `pack()` is `data`; refuses a wrong length."""
-        count = math.prod(padded(shape, self.paired(shape, axis)))
+        count = np.broadcast_to(0, padded(shape, self.paired(shape, axis))).size
         codes = bits.unpack(data, self.width, count).reshape(count // 2, 2)
         return self.tensor(self.join(codes[:, self.low_first]), shape, scale, axis)
 
