@@ -9,12 +9,14 @@ from typing import Any
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.models.schemes.fp16 import Fp16Config
 from refemu.models.schemes.olive import OliveConfig
+from refemu.models.schemes.olive_study import OliveStudyConfig
 from refemu.models.schemes.scheme import Scheme
 
 SCHEMES: dict[str, Scheme] = {
     "fp16": Fp16Config(),
     "olive-4": OliveConfig(),
     "olive-8": OliveConfig(weight_bits=8, act_bits=8),
+    "olive-study": OliveStudyConfig(),
 }
 WORDS = {"none": None, "true": True, "false": False}
 

@@ -8,6 +8,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
 from refemu.models.schemes.fp16 import Fp16Config
 from refemu.models.schemes.olive import OliveConfig
+from refemu.models.schemes.olive_study import OliveStudyConfig
 
 TEXTS = {
     "fp16": Fp16Config(),
@@ -19,6 +20,7 @@ TEXTS = {
     "olive-4:low=80,eight_bit=down+blk.0.q": OliveConfig(low=80, eight_bit=("down", "blk.0.q")),
     "olive-4:skip=": OliveConfig(skip=()),
     "olive-8:preset=repo": OliveConfig(weight_bits=8, act_bits=8, preset="repo"),
+    "olive-study:experiment=prune_victims,sigma=2.5": OliveStudyConfig(experiment="prune_victims", sigma=2.5),
 }
 
 

@@ -1,0 +1,102 @@
+"""Scheme `olive-study`: what losing outliers, or their neighbours, does to a model [olive §2.3, Fig. 3].
+
+Weights of the linear layers and their inputs go through one experiment of `formats.ovp_study`; all else is scheme
+`fp16`, so that the difference is the experiment's. Three sigma of an input is frozen on a calibration text, and
+everything happens inside a token, so that a decode step gives the bits of the prefill.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from refemu.arith import fp16, prng
+from refemu.arith.checks import Refused, require_choice
+from refemu.formats import ovp_study
+from refemu.models.backend import Backend
+from refemu.models.runtime import Session
+from refemu.models.schemes.fp16 import Fp16, columns
+from refemu.models.schemes.olive import OliveConfig, calibration_ids
+from refemu.models.schemes.scheme import GROUPS, Prepared, Progress
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+    from refemu.models.taps import Watch
+
+EXPERIMENTS = ("clip", "prune_victims", "prune_normals")  #: as [olive Fig. 3] compares them
+
+
+@dataclass(frozen=True)
+class OliveStudyConfig:
+    """Parameters of scheme `olive-study`."""
+
+    paper: ClassVar[str] = "olive §2.3, Fig. 3"
+
+    experiment: str = "clip"  #: one of `EXPERIMENTS`
+    weights: bool = True  #: on the weights of the linear layers
+    inputs: bool = True  #: on their inputs
+    sigma: float = 3  #: beyond as many standard deviations of the tensor a value is an outlier (D-olive-43)
+    seed: int = 0  #: of the normal values that are pruned (D-olive-44)
+    calibration_tokens: int = 512  #: of the calibration text, one sequence (D-olive-31)
+
+    def __post_init__(self) -> None:
+        require_choice(self.experiment, EXPERIMENTS, "olive-study", "experiment")
+        require_choice(self.weights, (True, False), "olive-study", "weights")
+        require_choice(self.inputs, (True, False), "olive-study", "inputs")
+        if type(self.sigma) not in (int, float) or not 0 < self.sigma < float("inf"):
+            raise Refused(f"olive-study: sigma must be a finite number above 0, got {self.sigma!r}")
+        for name, least in (("seed", 0), ("calibration_tokens", 1)):
+            if type(getattr(self, name)) is not int or getattr(self, name) < least:
+                raise Refused(f"olive-study: {name} must be an integer of at least {least}, "
+                              f"got {getattr(self, name)!r}")
+
+    def prepare(
+        self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
+    ) -> Prepared:
+        """Change the weights, then find the outliers' threshold of every input on the calibration tokens."""
+        ids = calibration_ids(OliveConfig(calibration_tokens=self.calibration_tokens), model, calibration)
+        prepared = OliveStudy(model, self, backend, progress)
+        if self.inputs:
+            Session(prepared).append(ids, last=True)
+        return prepared
+
+
+class OliveStudy(Fp16):
+    """A model under scheme `olive-study`."""
+
+    def __init__(self, model: "Model", config: OliveStudyConfig, backend: Backend, progress: Progress) -> None:
+        self._study, self._progress = config, progress
+        self._limits: dict[tuple[int, tuple[str, ...]], float] = {}
+        super().__init__(model, config, backend, progress)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+        """The experiment on the input, rounded to fp16 again; then as in scheme `fp16`, with the changed weights."""
+        if self._study.inputs:
+            x = self.backend.round16(self._input(layer, tuple(names), x, watch.first_token))
+        return super().linear(layer, names, x, watch)
+
+    def _input(self, layer: int, names: tuple[str, ...], x: np.ndarray, first_token: int) -> np.ndarray:
+        """Only `prepare` gets here before the thresholds are frozen."""
+        if (layer, names) not in self._limits:
+            self._limits[layer, names] = ovp_study.threshold(x, self._study.sigma)
+            self._progress("inputs", len(self._limits), len(GROUPS) * self.model.blocks)
+        name, start = f"blk.{layer}.{names[0]}.input", first_token * x.shape[1]
+        return self._change(x, name, self._limits[layer, names], per="row", start=start)
+
+    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
+        weights = {f"blk.{layer}.{name}": model.tensor(f"blk.{layer}.{name}") for name in names}
+        if self._study.weights:
+            weights = {name: self._change(weight, name, ovp_study.threshold(weight, self._study.sigma))
+                       for name, weight in weights.items()}
+        rows = [fp16.to_f16(weight) for weight in weights.values()]
+        return self.backend.weights(np.concatenate(rows)), columns(rows)
+
+    def _change(self, x: np.ndarray, name: str, limit: float, per: str = "tensor", start: int = 0) -> np.ndarray:
+        """The experiment on `x`, of which the values beyond `limit` are outliers."""
+        seed = prng.stream(f"olive-study/{name}", self._study.seed)
+        if self._study.experiment == "clip":
+            return ovp_study.clip_outliers(x, limit)
+        if self._study.experiment == "prune_victims":
+            return ovp_study.prune_victims(x, limit)
+        return ovp_study.prune_normals(x, seed, limit, start, per)
