@@ -50,6 +50,7 @@ class Ovp:
                 raise Refused(f"Ovp: {name} must be finite and above 0, got {value}")
 
     def _require_types(self) -> None:
+        # unsigned grids have no code to spare for the identifier, so there are none (D-olive-22)
         if (isinstance(self.normal, IntFormat) and not self.normal.symmetric) or self.normal.width > 8:
             raise Refused(f"Ovp: normal must leave 10...0 unused and have at most 8 bits, got {self.normal}")
         if self.outlier is None:
