@@ -24,7 +24,7 @@ from refemu.arith.integers import Overflow
 from refemu.arith.jit import ROUND16, jit_is_off, kernel
 from refemu.arith.operands import Request, require_attention, require_grouped, require_matrices, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
-from refemu.arith.panels import Panels, panels
+from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums import require_terms
 
 U = np.uint32
@@ -144,8 +144,25 @@ else:
 
 @kernel
 def _fma16(a, b, c):
-    """a * b + c rounded once to fp16: the product is exact in float64."""
-    return _round16_of_f64(np.float64(a) * np.float64(b) + np.float64(c))
+    """a * b + c rounded once to fp16: an exact product, a float32 sum rounded to odd by its error, one rounding."""
+    p = np.float32(a * b)
+    s = np.float32(p + c)
+    back = np.float32(s - p)
+    e = np.float32(np.float32(p - np.float32(s - back)) + np.float32(c - back))
+    u = s.view(np.uint32)
+    step = U(U(U(e != np.float32(0)) & U(e == e)) & U(U(~u) & U(1)))  # inexact, finite, and even
+    inwards = U(U(e.view(np.uint32) ^ u) >> U(31))
+    return _round16(U(U(u + step) - U(U(step & inwards) << U(1))).view(np.float32))
+
+
+@kernel
+def _round16_product(x, bounded):
+    """float32 rounded to fp16; `bounded` says that |x| < 65520 and that the sign of a zero result does not matter."""
+    if bounded:
+        e = max(U(np.float32(x).view(np.uint32) & U(0x7F800000)), U(0x38800000))
+        big = U(e + U(0x06C00000)).view(np.float32)
+        return np.float32(np.float32(np.float32(x) + big) - big)
+    return _round16(x)
 
 
 @kernel
@@ -181,12 +198,12 @@ def _round16_all(x, out):
 
 
 @kernel
-def _count_not_fp16(x):
-    """How many elements are no fp16 value; NaN is one."""
-    bad = np.int64(0)
+def _all_fp16(x):
+    """Whether every float32 is an fp16 value; NaN is one."""
+    strange = U(0)
     for i in range(x.size):
-        bad += np.int64(_round16(x[i]) != x[i]) & np.int64(x[i] == x[i])
-    return bad
+        strange = U(strange | U(U(_round16(x[i]) != x[i]) & U(x[i] == x[i])))
+    return strange == U(0)
 
 
 @kernel
@@ -309,22 +326,36 @@ def _block_fma32(a, k0, b, out, width):
 
 
 @kernel
-def _block_fp16(a, k0, b, out, width):
-    terms = b.shape[0] - b.shape[0] % 4
-    for m in range(out.shape[0]):
-        o = out[m]
-        for k in range(0, terms, 4):
-            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m, k0 + k :]
-            p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
+def _block_fp16(a, k0, b, out, width, bounded):
+    """Four rows by two terms at a time."""
+    rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 2
+    for m in range(0, rows, 4):
+        o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
+        for k in range(0, terms, 2):
+            b0, b1, p = b[k], b[k + 1], a[m:, k0 + k :]
+            p00, p01, p10, p11, p20, p21, p30, p31 = p[0, 0], p[0, 1], p[1, 0], p[1, 1], p[2, 0], p[2, 1], p[3, 0], p[3, 1]
             for n in range(width):
-                s = _round16(o[n] + _round16(p0 * b0[n]))
-                s = _round16(s + _round16(p1 * b1[n]))
-                s = _round16(s + _round16(p2 * b2[n]))
-                o[n] = _round16(s + _round16(p3 * b3[n]))
-        for k in range(terms, b.shape[0]):
-            p0, b0 = a[m, k0 + k], b[k]
-            for n in range(width):
-                o[n] = _round16(o[n] + _round16(p0 * b0[n]))
+                w0, w1 = b0[n], b1[n]
+                s0 = _round16(o0[n] + _round16_product(p00 * w0, bounded))
+                s1 = _round16(o1[n] + _round16_product(p10 * w0, bounded))
+                s2 = _round16(o2[n] + _round16_product(p20 * w0, bounded))
+                s3 = _round16(o3[n] + _round16_product(p30 * w0, bounded))
+                o0[n] = _round16(s0 + _round16_product(p01 * w1, bounded))
+                o1[n] = _round16(s1 + _round16_product(p11 * w1, bounded))
+                o2[n] = _round16(s2 + _round16_product(p21 * w1, bounded))
+                o3[n] = _round16(s3 + _round16_product(p31 * w1, bounded))
+    for m in range(rows):
+        _row_fp16(a[m, k0 + terms :], b[terms:], out[m], width, bounded)
+    for m in range(rows, out.shape[0]):
+        _row_fp16(a[m, k0:], b, out[m], width, bounded)
+
+
+@kernel
+def _row_fp16(a, b, out, width, bounded):
+    for k in range(b.shape[0]):
+        p0, b0 = a[k], b[k]
+        for n in range(width):
+            out[n] = _round16(out[n] + _round16_product(p0 * b0[n], bounded))
 
 
 @kernel
@@ -338,7 +369,7 @@ def _block_fma16(a, k0, b, out, width):
 
 
 @kernel
-def _matmul(a, wide, half, tile, out, acc, first, last):
+def _matmul(a, wide, half, tile, out, acc, bounded, first, last):
     """Tiles `first` to `last` of out (M, N) <- a (M, K) times panels, wide (P, K, W) float32 or else half (P, K, W) words.
 
     A tile is ROWS rows by `tile` columns of one panel. Its columns of the panel are copied, as float32, to a strip
@@ -368,7 +399,7 @@ def _matmul(a, wide, half, tile, out, acc, first, last):
             elif acc == FP32_FMA:
                 _block_fma32(a[m0:], k0, strip[:depth], sums, width)
             elif acc == FP16:
-                _block_fp16(a[m0:], k0, strip[:depth], sums, width)
+                _block_fp16(a[m0:], k0, strip[:depth], sums, width, bounded)
             else:
                 _block_fma16(a[m0:], k0, strip[:depth], sums, width)
         n0 = panel * span + c0
@@ -671,7 +702,7 @@ def _require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
         return to_f32(array)
     if array.dtype == np.float32:
         with np.errstate(all="ignore"):
-            if _count_not_fp16(np.ascontiguousarray(array).reshape(-1)) == 0:
+            if _all_fp16(np.ascontiguousarray(array).reshape(-1)):
                 return array
     return fp16.require_fp16(array, thing, name)
 
@@ -725,7 +756,7 @@ def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: 
     _ready()
     if isinstance(b, Panels) and isinstance(order, Sequential):
         x = np.ascontiguousarray(x)
-        if acc == "fp32_fma" and b.holds_fp16 and _count_not_fp16(x.reshape(-1)) == 0:
+        if acc == "fp32_fma" and b.holds_fp16 and _all_fp16(x.reshape(-1)):
             acc = "fp32"  # a product of two fp16 values is exact in float32: fused or not is the same
         return _sequential(x, b, acc, threads)
     y = b.matrix() if isinstance(b, Panels) else b
@@ -747,6 +778,7 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
     none = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint16)
     wide, half = (none[0], b.values) if b.half else (b.values, none[1])
     count, _, span = b.values.shape
+    bounded = acc == "fp16" and peak(x) * b.peak < fp16.OVERFLOW  # a sum from +0 never sees the sign of a zero product
 
     def vector(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
@@ -754,7 +786,7 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
 
     def tiles(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            _matmul(x, wide, half, tile, out, CODES[acc], first, last)
+            _matmul(x, wide, half, tile, out, CODES[acc], bounded, first, last)
 
     if x.shape[0] == 1 and acc == "fp32":
         _share_out(vector, -(-count * span // GRAIN), threads)

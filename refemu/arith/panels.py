@@ -19,6 +19,7 @@ class Panels:
     values: np.ndarray  #: (P, K, W) float32, or the uint16 words of float16
     shape: tuple[int, int]  #: (N, K), as stored by a linear layer
     holds_fp16: bool  #: every value is an fp16 value
+    peak: float  #: largest magnitude; NaN if there is one
 
     @property
     def nbytes(self) -> int:
@@ -56,4 +57,11 @@ def panels(w: ArrayLike) -> Panels:
         part = words[number * width : (number + 1) * width]
         values[number, :, : part.shape[0]] = part.T
     values.flags.writeable = False
-    return Panels(values, (outputs, terms), bool(rows.dtype == np.float16 or fp16.is_fp16(rows).all()))
+    return Panels(values, (outputs, terms), bool(rows.dtype == np.float16 or fp16.is_fp16(rows).all()), peak(rows))
+
+
+def peak(x: np.ndarray) -> float:
+    """Largest magnitude of float16 or float32 `x`, by its words; NaN if there is one, 0 if `x` is empty."""
+    word = np.dtype(f"u{x.itemsize}").type
+    words = np.ascontiguousarray(x).view(word) & word((1 << 8 * x.itemsize - 1) - 1)
+    return float(words.max(initial=0).view(x.dtype))
