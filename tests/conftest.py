@@ -25,13 +25,23 @@ def pytest_report_header() -> list[str]:
 @pytest.fixture(scope="session")
 def smollm2() -> Any:
     """SmolLM2-135M with its sha256 checked. Absent weights skip the test, and fail it where CI is set."""
+    return _model("smollm2-135m")
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Any:
+    """all-MiniLM-L6-v2, as `smollm2`."""
+    return _model("all-minilm-l6-v2")
+
+
+def _model(name: str) -> Any:
     from refemu.models import fetch
     from refemu.models.model import load
 
-    if fetch.path("smollm2-135m") is None:
-        reason = "the weights of smollm2-135m are not here; run: refemu models fetch smollm2-135m"
+    if fetch.path(name) is None:
+        reason = f"the weights of {name} are not here; run: refemu models fetch {name}"
         (pytest.fail if os.environ.get("CI", "").lower() not in ("", "0", "false") else pytest.skip)(reason)
-    return load("smollm2-135m")
+    return load(name)
 
 
 def _version(name: str) -> str:

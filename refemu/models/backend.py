@@ -42,6 +42,9 @@ class Backend(Protocol):
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
         """RMSNorm of every row, rounded to fp16 once."""
 
+    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: np.float32) -> np.ndarray:
+        """LayerNorm of every row, rounded to fp16 once."""
+
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """Rotation of (T, H, D) by (T, D/2) tables, rounded to fp16 once."""
 
@@ -92,6 +95,10 @@ class Numpy:
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
         """See `Backend`."""
         return fp16.round16(fp32.rmsnorm(x, gain, eps, order=Sequential()))
+
+    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: np.float32) -> np.ndarray:
+        """See `Backend`."""
+        return fp16.round16(fp32.layernorm(x, gain, offset, eps, order=Sequential()))
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """See `Backend`."""
@@ -183,6 +190,13 @@ class Jit:
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
         """See `Backend`."""
         return self.round16(self._kernels.rmsnorm(x, gain, eps, order=Sequential()))
+
+    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: np.float32) -> np.ndarray:
+        """See `Backend`. The norm of x - mean, then the offset: the same operations as in the readable form."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self._kernels.total32(x, order=Sequential()) / np.float32(x.shape[-1])
+            normed = self._kernels.rmsnorm(x - mean[..., None], gain, eps, order=Sequential())
+            return self.round16(fp16.canonical(normed + offset))
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """See `Backend`."""

@@ -38,7 +38,7 @@ class Entry:
     """A model. Without a package it is built in."""
 
     name: str
-    kind: str  #: "decoder" (can be run) or "encoder" (its weights can be read)
+    kind: str  #: "decoder" (`models.run`) or "encoder" (`models.encode`)
     licence: str
     meaning: str  #: one line for people
     package: Package | None = None
@@ -58,6 +58,11 @@ class Entry:
 TINY = Entry(
     name="tiny", kind="decoder", licence="Apache-2.0",
     meaning="3 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+)
+
+TINY_ENCODER = Entry(
+    name="tiny-encoder", kind="encoder", licence="Apache-2.0",
+    meaning="BERT-like, 2 blocks of width 48, seeded weights with realistic outliers; reads bytes",
 )
 
 SMOLLM2_135M = Entry(
@@ -92,7 +97,7 @@ ALL_MINILM_L6_V2 = Entry(
     ),
 )
 
-MODELS = {entry.name: entry for entry in (TINY, SMOLLM2_135M, ALL_MINILM_L6_V2)}
+MODELS = {entry.name: entry for entry in (TINY, TINY_ENCODER, SMOLLM2_135M, ALL_MINILM_L6_V2)}
 
 
 def find(name: str) -> Entry:

@@ -5,6 +5,7 @@ would give other logits without a word.
 """
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
+from refemu.models.encoder_config import EncoderConfig
 from refemu.models.weights import GgufFile, SafetensorsFile
 
 GGUF_NAMES = {
@@ -31,7 +33,7 @@ def gguf_config(file: GgufFile) -> ModelConfig:
     kind = file.metadata("general.architecture")
     if kind != "llama":
         raise Refused(f"{file.path}: architecture {kind!r}; Llama-like decoders ('llama') can be run")
-    read = _Settings(f"{file.path}: llama.", lambda key, default: file.metadata(f"llama.{key}", default))
+    read = Settings(f"{file.path}: llama.", lambda key, default: file.metadata(f"llama.{key}", default))
     heads, width = read.whole("attention.head_count"), read.whole("embedding_length")
     head_dim = read.whole("attention.key_length", width // max(heads, 1))
     read.expect("rope.dimension_count", head_dim, "rotary positions over the whole head")
@@ -50,8 +52,8 @@ def gguf_config(file: GgufFile) -> ModelConfig:
 def hf_config(folder: Path) -> ModelConfig:
     """Sizes from Hugging Face's `config.json`; rotary pairs are half a head apart."""
     where = folder / "config.json"
-    found = _json(where)
-    read = _Settings(f"{where}: ", found.get)
+    found = read_json(where)
+    read = Settings(f"{where}: ", found.get)
     rope = found.get("rope_parameters") or {}
     read.expect("model_type", "llama", "a Llama-like decoder")
     for key, wanted in (("hidden_act", "silu"), ("attention_bias", False), ("mlp_bias", False), ("rope_scaling", None)):
@@ -71,11 +73,13 @@ def hf_config(folder: Path) -> ModelConfig:
 class Renamed:
     """The weights of a file under canonical names."""
 
-    def __init__(self, file: GgufFile | SafetensorsFile, config: ModelConfig) -> None:
+    def __init__(self, file: GgufFile | SafetensorsFile, config: ModelConfig | EncoderConfig,
+                 raw: Callable[[str], str] | None = None, unused: Sequence[str] = ()) -> None:
+        """raw: canonical name to the file's; by default that of a decoder. unused: tensors that may be there."""
         self.file = file
-        raw = raw_name_hf if isinstance(file, SafetensorsFile) else raw_name_gguf
-        self._raw = {name: raw(name) for name in config.shapes}
-        _require_same(file, config, self._raw)
+        rename = raw or (raw_name_hf if isinstance(file, SafetensorsFile) else raw_name_gguf)
+        self._raw = {name: rename(name) for name in config.shapes}
+        _require_same(file, config, self._raw, unused)
 
     def __repr__(self) -> str:
         return f"Renamed({self.file!r})"
@@ -106,7 +110,8 @@ def raw_name_hf(name: str) -> str:
     return f"{prefix.replace('blk', 'model.layers')}{'.' if prefix else ''}{HF_NAMES[part]}.weight"
 
 
-def _require_same(file: GgufFile | SafetensorsFile, config: ModelConfig, raw: dict[str, str]) -> None:
+def _require_same(file: GgufFile | SafetensorsFile, config: ModelConfig | EncoderConfig, raw: dict[str, str],
+                  unused: Sequence[str]) -> None:
     """Every weight is there in its shape, and there is nothing else."""
     there = set(file.names)
     for name, shape in config.shapes.items():
@@ -114,12 +119,12 @@ def _require_same(file: GgufFile | SafetensorsFile, config: ModelConfig, raw: di
             raise Refused(f"{file.path}: tensor {raw[name]} is missing")
         if file.shape(raw[name]) != shape:
             raise Refused(f"{file.path}: tensor {raw[name]} must have shape {shape}, got {file.shape(raw[name])}")
-    more = sorted(there - set(raw.values()))
+    more = sorted(there - set(raw.values()) - set(unused))
     if more:
-        raise Refused(f"{file.path}: tensor {more[0]} is no part of a Llama-like decoder as modelled here")
+        raise Refused(f"{file.path}: tensor {more[0]} is no part of {config.meaning} as modelled here")
 
 
-class _Settings:
+class Settings:
     """Settings of a file by key; every refusal names file and key."""
 
     def __init__(self, where: str, get: Any) -> None:
@@ -143,7 +148,8 @@ class _Settings:
             raise Refused(f"{self._where}{key} must be {wanted!r} ({why}), got {found!r}")
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; refuses a missing file and anything else in it."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except OSError as error:

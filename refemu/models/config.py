@@ -5,6 +5,7 @@ Canonical names: `embed`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.o`, `.ffn_nor
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from refemu.arith.checks import Refused
 
@@ -12,6 +13,8 @@ from refemu.arith.checks import Refused
 @dataclass(frozen=True)
 class ModelConfig:
     """A decoder of pre-norm blocks: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases."""
+
+    meaning: ClassVar[str] = "a Llama-like decoder"
 
     blocks: int
     width: int  #: of the residual stream

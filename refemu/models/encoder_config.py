@@ -5,6 +5,7 @@ Canonical names: `embed` (words), `position`, `token_type`, `embed_norm`; `blk.<
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from refemu.arith.checks import Refused
 
@@ -15,6 +16,8 @@ BIAS = ".bias"  #: ends the name of a bias
 @dataclass(frozen=True)
 class EncoderConfig:
     """An encoder of post-norm blocks: LayerNorm after each residual sum, learned positions, GELU, biases throughout."""
+
+    meaning: ClassVar[str] = "a BERT-like encoder"
 
     blocks: int
     width: int  #: of the hidden states

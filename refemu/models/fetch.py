@@ -26,11 +26,11 @@ _DAY = 86_400
 def path(name: str) -> Path | None:
     """The weight file of model `name`: in the cache, or in an installed package, which is not imported; None if absent.
 
-    For `tiny` the module that makes the weights. Its sha256 is not looked at: see `verify`.
+    For a model that is built in, the module that makes the weights. Its sha256 is not looked at: see `verify`.
     """
     entry = catalog.find(name)
     if entry.package is None:
-        return Path(__file__).with_name("tiny.py")
+        return Path(__file__).with_name(f"{entry.name.replace('-', '_')}.py")
     for candidate in (_folder(entry) / entry.weights.name, _installed(entry)):
         if candidate is not None and candidate.is_file():
             return candidate
@@ -98,7 +98,7 @@ def _folder(entry: Entry) -> Path:
 
 
 def _package(entry: Entry) -> Package:
-    assert entry.package is not None, "model tiny is answered before"
+    assert entry.package is not None, "a model that is built in is answered before"
     return entry.package
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from refemu.arith.checks import Refused, lookup
-from refemu.models import catalog, checkpoint, fetch, tiny, tokenizer, weights
+from refemu.arith.checks import lookup
+from refemu.models import catalog, checkpoint, encoder_checkpoint, fetch, tiny, tiny_encoder, tokenizer, weights
 from refemu.models.config import ModelConfig
+from refemu.models.encoder_config import EncoderConfig
 from refemu.models.files import digest
 from refemu.models.tokenizer import ByteTokenizer, Tokenizer
 from refemu.models.weights import Weights
@@ -17,10 +18,10 @@ from refemu.models.weights import Weights
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A decoder as it lies in its file; nothing is prepared or kept in memory."""
+    """A model as it lies in its file; nothing is prepared or kept in memory."""
 
     name: str
-    config: ModelConfig
+    config: ModelConfig | EncoderConfig  #: of a decoder, of an encoder
     weights: Weights  #: by canonical name
     sha256: str  #: of the weight file; of the values where there is no file
     make_tokenizer: Callable[[], Tokenizer] = ByteTokenizer
@@ -29,10 +30,10 @@ class Model:
         return f"Model({self.name!r}, {self.config!r}, sha256={self.sha256!r})"
 
     def tensor(self, name: str) -> np.ndarray:
-        """The weight `name` (`ModelConfig.shapes`), float32, a linear layer (out, in). A tied `head` is `embed`."""
-        known = dict.fromkeys([*self.config.shapes, "head"])
-        lookup("tensor", name, known)
-        return self.weights.tensor("embed" if name == "head" and self.config.tied_head else name)
+        """The weight `name` of `config.shapes`, float32, a linear layer (out, in). A tied `head` is `embed`."""
+        tied = isinstance(self.config, ModelConfig) and self.config.tied_head
+        lookup("tensor", name, dict.fromkeys([*self.config.shapes, *(["head"] if tied else [])]))
+        return self.weights.tensor("embed" if tied and name == "head" else name)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -44,10 +45,12 @@ def load(name: str | Path) -> Model:
     """The model `name` of the catalogue, or the one in a weight file (.gguf, .safetensors) or its folder.
 
     The sha256 of a known model's file is checked. Refuses unknown names, weights that are not here, and files that are
-    damaged, foreign, or no Llama-like decoder.
+    damaged, foreign, or neither a Llama-like decoder nor a BERT-like encoder.
     """
     if str(name) == "tiny":
         return Model("tiny", tiny.CONFIG, tiny.Tiny(), tiny.sha256(), ByteTokenizer)
+    if str(name) == tiny_encoder.NAME:
+        return Model(tiny_encoder.NAME, tiny_encoder.CONFIG, tiny_encoder.TinyEncoder(), tiny_encoder.sha256())
     if str(name) in catalog.MODELS:
         return _known(catalog.find(str(name)))
     path = Path(name).expanduser()
@@ -59,11 +62,7 @@ def load(name: str | Path) -> Model:
 
 
 def _known(entry: catalog.Entry) -> Model:
-    path = fetch.require(entry.name)
-    if entry.kind != "decoder":
-        raise Refused(f"{entry.name} is an {entry.kind}, and only decoders can be run; its tensors are those of "
-                      f"refemu.models.weights.open_weights({str(path)!r})")
-    return _open(entry.name, path, entry.weights.sha256)
+    return _open(entry.name, fetch.require(entry.name), entry.weights.sha256)
 
 
 def _open(name: str, path: Path, sha256: str = "") -> Model:
@@ -72,6 +71,12 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
         config = checkpoint.gguf_config(file)
         return Model(name, config, checkpoint.Renamed(file, config), sha256 or digest(path),
                      lambda: tokenizer.from_gguf(file))
-    config = checkpoint.hf_config(path.parent)
-    return Model(name, config, checkpoint.Renamed(file, config), sha256 or digest(path),
-                 lambda: tokenizer.from_json(path.parent / "tokenizer.json"))
+    folder = path.parent
+    sizes: ModelConfig | EncoderConfig
+    if encoder_checkpoint.is_encoder(folder):
+        sizes = encoder_checkpoint.hf_config(folder)
+        found = encoder_checkpoint.renamed(file, sizes)
+    else:
+        sizes = checkpoint.hf_config(folder)
+        found = checkpoint.Renamed(file, sizes)
+    return Model(name, sizes, found, sha256 or digest(path), lambda: tokenizer.from_json(folder / "tokenizer.json"))

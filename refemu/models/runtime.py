@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith.checks import Refused, require_range
+from refemu.models.encoder_config import EncoderConfig
 from refemu.models.taps import Tap, Watch
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def feed_forward(parts: "Prepared", layer: int, x: np.ndarray, watch: Watch) -> 
     return parts.linear(layer, ("down",), parts.activation(layer, gate, up), watch)[0]
 
 
-def heads(parts: "Prepared", x: np.ndarray) -> np.ndarray:
+def heads(parts: Any, x: np.ndarray) -> np.ndarray:
     """(tokens, heads * head_dim) seen as (tokens, heads, head_dim)."""
     return x.reshape(len(x), -1, parts.model.head_dim)
 
@@ -63,6 +64,9 @@ class Session:
     """
 
     def __init__(self, prepared: "Prepared", taps: Tap | None = None) -> None:
+        """Refuses an encoder: it reads a text at once."""
+        if isinstance(prepared.model, EncoderConfig):
+            raise Refused(f"{prepared.name} is an encoder; use models.encode")
         self.prepared = prepared
         self._caches = [prepared.cache(layer) for layer in range(prepared.model.blocks)]
         self._watch = Watch(taps)
@@ -107,7 +111,7 @@ class Session:
             cache.truncate(mark.tokens)
 
 
-def require_tokens(ids: Sequence[int] | np.ndarray, prepared: "Prepared", before: int = 0) -> np.ndarray:
+def require_tokens(ids: Sequence[int] | np.ndarray, prepared: Any, before: int = 0) -> np.ndarray:
     """`ids` as int64 (tokens,); refuses an empty list, an id outside the vocabulary, and more than the context."""
     name, model = prepared.name, prepared.model
     tokens = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))

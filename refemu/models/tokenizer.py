@@ -1,7 +1,8 @@
 """Text to token ids and back.
 
-A model's own vocabulary goes through the `tokenizers` library; model `tiny` reads bytes. No token is added in front or
-behind, and special tokens written in the text (`<|im_start|>`) are matched.
+A model's own vocabulary goes through the `tokenizers` library; the models that are built in read bytes. `encode` adds
+no token in front or behind; `sentence` adds those that an encoder was trained with ([CLS] and [SEP]). Special tokens
+written in the text (`<|im_start|>`) are matched.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,9 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]:
         """Token ids of `text`."""
 
+    def sentence(self, text: str, most: int | None = None) -> list[int]:
+        """Token ids of `text` between the tokens that frame a text, no more than `most` with them; the rest is cut."""
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, special tokens included; bytes that are no UTF-8 become U+FFFD."""
 
@@ -34,6 +38,10 @@ class ByteTokenizer:
     def encode(self, text: str) -> list[int]:
         """The UTF-8 bytes of `text`. Refuses lone surrogates."""
         return list(_utf8(text))
+
+    def sentence(self, text: str, most: int | None = None) -> list[int]:
+        """The bytes of `text`, at most `most`; nothing frames them."""
+        return self.encode(text)[: _room(most, 0)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of bytes `ids`; what is no UTF-8 becomes U+FFFD."""
@@ -54,6 +62,19 @@ class LibraryTokenizer:
         """Token ids of `text`, nothing added. Refuses lone surrogates."""
         _utf8(text)
         return [int(i) for i in self._library.encode(text, add_special_tokens=False).ids]
+
+    def sentence(self, text: str, most: int | None = None) -> list[int]:
+        """Token ids of `text` between what the library's post-processor adds, at most `most` in all."""
+        front, behind = self._frame
+        return [*front, *self.encode(text)[: _room(most, len(front) + len(behind))], *behind]
+
+    @property
+    def _frame(self) -> tuple[list[int], list[int]]:
+        """The tokens in front of a text and behind it."""
+        found = self._library.encode("", add_special_tokens=True)
+        ids, types = [int(i) for i in found.ids], self._library.encode("a", add_special_tokens=True).special_tokens_mask
+        front = types.index(0) if 0 in types else 0
+        return ids[:front], ids[front:]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; special tokens stay."""
@@ -89,9 +110,19 @@ def from_json(path: Path) -> LibraryTokenizer:
     if not path.is_file():
         raise Refused(f"{path}: no tokenizer lies beside the weights; give token ids instead of text")
     try:
-        return LibraryTokenizer(tokenizers.Tokenizer.from_file(str(path)))
+        made = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
         raise Refused(f"{path}: not a readable tokenizer ({error})") from None
+    made.no_truncation()  # lengths are the caller's business: the file of all-MiniLM-L6-v2 cuts and pads to 128
+    made.no_padding()
+    return LibraryTokenizer(made)
+
+
+def _room(most: int | None, frame: int) -> int | None:
+    """Tokens left for the text; refuses a length that cannot hold one."""
+    if most is not None and most <= frame:
+        raise Refused(f"sentence: most must be at least {frame + 1}, got {most}")
+    return None if most is None else most - frame
 
 
 def _utf8(text: str) -> bytes:

@@ -6,8 +6,8 @@ from refemu.arith.checks import Refused
 from refemu.models import catalog
 
 
-def test_three_models_are_known() -> None:
-    assert list(catalog.MODELS) == ["tiny", "smollm2-135m", "all-minilm-l6-v2"]
+def test_known_models_in_order() -> None:
+    assert list(catalog.MODELS) == ["tiny", "tiny-encoder", "smollm2-135m", "all-minilm-l6-v2"]
 
 
 @pytest.mark.parametrize("entry", catalog.MODELS.values(), ids=lambda entry: entry.name)

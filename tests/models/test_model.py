@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import fetch, tiny
+from refemu.models import fetch, tiny, tiny_encoder
 from refemu.models.model import load
-from tests.models import toy_files
+from tests.models import toy_encoder, toy_files
 
 
 @pytest.fixture(autouse=True)
@@ -103,8 +103,31 @@ def test_smollm2_has_its_sizes_and_its_hash(smollm2: Any) -> None:
     assert smollm2.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def test_the_encoder_is_refused_with_a_way_to_its_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "require", Path)
+def test_tiny_encoder_is_always_here() -> None:
+    model = load("tiny-encoder")
 
-    with pytest.raises(Refused, match=r"is an encoder, and only decoders .*open_weights\('all-minilm-l6-v2'\)"):
-        load("all-minilm-l6-v2")
+    assert (model.name, model.config, model.sha256) == ("tiny-encoder", tiny_encoder.CONFIG, tiny_encoder.sha256())
+    assert model.tokenizer.sentence("any text ü", 5) == list(b"any t")
+
+
+def test_a_folder_with_an_encoder_is_a_model(tmp_path: Path) -> None:
+    given = toy_encoder.values(toy_encoder.CONFIG)
+    model = load(toy_encoder.write(tmp_path / "small", given))
+
+    assert (model.name, model.config) == ("small", toy_encoder.CONFIG)
+    assert np.array_equal(model.tensor("blk.1.down.bias"), given["blk.1.down.bias"])
+    assert model.tokenizer.decode(model.tokenizer.sentence("in the")) == "[CLS] in the [SEP]"
+
+
+def test_an_encoder_has_no_head() -> None:
+    with pytest.raises(Refused, match="unknown tensor 'head'"):
+        load("tiny-encoder").tensor("head")
+
+
+@pytest.mark.model
+def test_minilm_has_its_sizes_and_its_hash(minilm: Any) -> None:
+    c = minilm.config
+
+    assert (c.blocks, c.width, c.ffn, c.heads, c.head_dim) == (6, 384, 1536, 12, 32)
+    assert (c.vocab, c.context, c.token_types, c.norm_eps) == (30_522, 512, 2, 1e-12)
+    assert minilm.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

@@ -15,9 +15,11 @@ from refemu.arith import fp16, rotary
 from refemu.arith.checks import require_choice
 from refemu.models.backend import Backend
 from refemu.models.cache import KVCache
+from refemu.models.encoder_config import EncoderConfig
 from refemu.models.schemes.scheme import GROUPS, Prepared, Progress, Scheme
 
 if TYPE_CHECKING:
+    from refemu.models.config import ModelConfig
     from refemu.models.model import Model
     from refemu.models.taps import Watch
 
@@ -27,6 +29,7 @@ class Fp16Config:
     """Parameters of scheme `fp16`."""
 
     paper: ClassVar[str] = "arithmetic §7"
+    encoders: ClassVar[bool] = True
 
     acc: str = "fp32"  #: accumulator of the linear layers and the head; attention always sums in fp32
     residual: str = "fp16"  #: "fp16": rounded after every block half; "fp32": the stream stays float32
@@ -39,23 +42,27 @@ class Fp16Config:
         self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
     ) -> Prepared:
         """Round the weights to fp16; nothing is calibrated."""
-        return Fp16(model, self, backend, progress)
+        from refemu.models.schemes.fp16_encoder import Fp16Encoder
+
+        made: Any = Fp16Encoder if isinstance(model.config, EncoderConfig) else Fp16
+        return made(model, self, backend, progress)
 
 
-class Fp16:
-    """A model under scheme `fp16`; hidden states are fp16 values held in float32."""
+class Fp16Layers:
+    """What every kind of model shares under scheme `fp16`; hidden states are fp16 values held in float32."""
+
+    groups: ClassVar[tuple[tuple[str, ...], ...]] = GROUPS  #: linear layers of a block; a group reads one input
+    model: Any  #: sizes, of the kind that the class computes
 
     def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
         self.name, self.sha256, self.model = model.name, model.sha256, model.config
         self.config, self.backend = config, backend
         self.acc, self.residual = getattr(config, "acc", "fp32"), getattr(config, "residual", "fp16")
         self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
-        self._eps = np.float32(self.model.rms_eps)
-        self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
         self._embed = fp16.to_f16(model.tensor("embed"))
-        self._gains = {name: self._gain(model, name) for name in norms(self.model.blocks)}
+        self._vectors = {name: self._vector(model, name) for name, shape in model.config.shapes.items()
+                         if len(shape) == 1}
         self._linears = self._prepare_linears(model, progress)
-        self._head = self._prepare_head(model)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.config!r}, backend={self.backend.name!r})"
@@ -64,15 +71,53 @@ class Fp16:
         """Rows of the embedding, each rounded once to fp16."""
         return self._embed[ids].astype(np.float32)
 
-    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """RMSNorm with the gain rounded once to fp16; sum of squares in ascending order."""
-        return self.backend.rmsnorm(x, self._gains[name], self._eps)
-
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
         """`matmul(order=Sequential(), acc=acc)`, one rounding; the rows of all `names` stand in one matrix."""
         weights, parts = self._linears[layer, tuple(names)]
-        y = self.backend.round16(self.backend.matmul(x, weights, self.acc))
+        full = [f"blk.{layer}.{name}" for name in names]
+        y = self.finish(full, self.backend.matmul(x, weights, self.acc))
         return [y[:, part] for part in parts]
+
+    def finish(self, names: Sequence[str], y: np.ndarray) -> np.ndarray:
+        """What follows the float32 sums of the linear layers `names` ("blk.3.q"), side by side: one rounding."""
+        return self.backend.round16(y)
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """float32 sum, rounded to fp16 unless the residual stream is float32."""
+        total = x + y
+        return self.backend.round16(total) if self.residual == "fp16" else total
+
+    def _vector(self, model: "Model", name: str) -> np.ndarray:
+        return fp16.to_f16(model.tensor(name)).astype(np.float32)
+
+    def _prepare_linears(self, model: "Model", progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
+        linears: dict[tuple[int, tuple[str, ...]], Any] = {}
+        for layer in range(self.model.blocks):
+            progress("weights", layer, self.model.blocks)
+            for names in self.groups:
+                linears[layer, names] = self._prepare_group(model, layer, names)
+        progress("weights", self.model.blocks, self.model.blocks)
+        return linears
+
+    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
+        rows = [fp16.to_f16(model.tensor(f"blk.{layer}.{name}")) for name in names]
+        return self.backend.weights(np.concatenate(rows)), columns(rows)
+
+
+class Fp16(Fp16Layers):
+    """A Llama-like decoder under scheme `fp16`."""
+
+    model: "ModelConfig"
+
+    def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
+        super().__init__(model, config, backend, progress)
+        self._eps = np.float32(self.model.rms_eps)
+        self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
+        self._head = self._prepare_head(model)
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        """RMSNorm with the gain rounded once to fp16; sum of squares in ascending order."""
+        return self.backend.rmsnorm(x, self._vectors[name], self._eps)
 
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
         """Rotary positions with float32 tables of correctly rounded angles, one rounding."""
@@ -93,11 +138,6 @@ class Fp16:
         """silu by table, then one fp16 product."""
         return self.backend.round16(self.backend.apply16("silu", gate) * up)
 
-    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """float32 sum, rounded to fp16 unless the residual stream is float32."""
-        total = x + y
-        return self.backend.round16(total) if self.residual == "fp16" else total
-
     def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """The output matrix; its sums are not rounded to fp16."""
         return self.backend.matmul(x, self._head, self.acc)
@@ -110,29 +150,8 @@ class Fp16:
             self._cos, self._sin = (table.astype(np.float32) for table in tables)
         return self._cos, self._sin
 
-    def _gain(self, model: "Model", name: str) -> np.ndarray:
-        return fp16.to_f16(model.tensor(name)).astype(np.float32)
-
-    def _prepare_linears(self, model: "Model", progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
-        linears: dict[tuple[int, tuple[str, ...]], Any] = {}
-        for layer in range(self.model.blocks):
-            progress("weights", layer, self.model.blocks)
-            for names in GROUPS:
-                linears[layer, names] = self._prepare_group(model, layer, names)
-        progress("weights", self.model.blocks, self.model.blocks)
-        return linears
-
-    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
-        rows = [fp16.to_f16(model.tensor(f"blk.{layer}.{name}")) for name in names]
-        return self.backend.weights(np.concatenate(rows)), columns(rows)
-
     def _prepare_head(self, model: "Model") -> Any:
         return self.backend.weights(self._embed if self.model.tied_head else fp16.to_f16(model.tensor("head")))
-
-
-def norms(blocks: int) -> list[str]:
-    """Names of all norms of a decoder of `blocks` blocks."""
-    return [f"blk.{layer}.{kind}" for layer in range(blocks) for kind in ("attn_norm", "ffn_norm")] + ["norm"]
 
 
 def columns(rows: Sequence[np.ndarray]) -> list[slice]:

@@ -10,12 +10,11 @@ gives the bits of the prefill.
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from refemu.arith import fp16
-from refemu.arith.checks import Refused, lookup, require_choice
+from refemu.arith.checks import Refused, require_choice
 from refemu.formats.ovp import (
     OVP_FLINT4,
     OVP_FLINT4_REPO,
@@ -26,17 +25,17 @@ from refemu.formats.ovp import (
     Ovp,
 )
 from refemu.models.backend import Backend
+from refemu.models.encoder_config import EncoderConfig
 from refemu.models.runtime import Session
 from refemu.models.schemes.fp16 import Fp16, Fp16Config
-from refemu.models.schemes.olive_linear import Candidates, Part, Plain, Weight, quantize
-from refemu.models.schemes.scheme import GROUPS, Prepared, Progress, silent
+from refemu.models.schemes.olive_layers import HEAD, HEAD_LAYER, Observing, OliveLayers
+from refemu.models.schemes.olive_linear import Part, Plain, Weight
+from refemu.models.schemes.scheme import Prepared, Progress, silent
 
 if TYPE_CHECKING:
     from refemu.models.model import Model
     from refemu.models.taps import Watch
 
-HEAD = "lm_head"  #: name of the output matrix in `skip` and `eight_bit`
-HEAD_LAYER = -1
 FORMATS = {
     ("paper", 4): {"int": OVP_INT4, "flint": OVP_FLINT4},
     ("paper", 8): {"int": OVP_INT8},
@@ -50,6 +49,7 @@ class OliveConfig:
     """Parameters of the OliVe schemes; `act_bits=None` quantizes weights only [olive Tbl. 7]."""
 
     paper: ClassVar[str] = "olive §3.4, §4, §5.2"
+    encoders: ClassVar[bool] = True
 
     weight_bits: int = 4  #: 4 or 8
     act_bits: int | None = 4  #: as `weight_bits` (D-olive-41), or None
@@ -94,12 +94,15 @@ class OliveConfig:
         self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
     ) -> Prepared:
         """Search and encode the weights, then the scales of the inputs on the calibration tokens."""
-        ids = calibration_ids(self, model, calibration) if self.act_bits else []
+        from refemu.models.schemes.olive_encoder import OliveEncoder
+
+        kind: Any = OliveEncoder if isinstance(model.config, EncoderConfig) else Olive
+        ids = kind.calibration(self, model, calibration) if self.act_bits else []
         store: dict[tuple[str, int], Weight] = {}
-        prepared = Olive(model, self, backend, progress, store)
+        prepared = kind(model, self, backend, progress, store)
         prepared.calibrate(model, ids)
         if self.n_eight_bit:
-            prepared = Olive(model, self, backend, progress, store, lossiest(prepared, self.n_eight_bit))
+            prepared = kind(model, self, backend, progress, store, lossiest(prepared, self.n_eight_bit))
             prepared.calibrate(model, ids)
         return prepared
 
@@ -115,31 +118,13 @@ def calibration_ids(config: OliveConfig, model: "Model", given: Sequence[int] | 
     return list(given)[: model.config.context]
 
 
-class Olive(Fp16):
-    """A model under an OliVe scheme."""
+class Olive(OliveLayers, Fp16):
+    """A decoder under an OliVe scheme."""
 
-    def __init__(
-        self,
-        model: "Model",
-        config: OliveConfig,
-        backend: Backend,
-        progress: Progress,
-        store: dict[tuple[str, int], Weight],
-        eight_bit: Sequence[str] = (),
-    ) -> None:
-        """store: weights encoded so far, by name and bits. eight_bit: layers at 8 bits beyond the configuration's."""
-        self._olive, self._progress, self._store = config, progress, store
-        self._widths = widths(model.config.blocks, config, eight_bit)
-        super().__init__(model, config, backend, progress)
-
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
-        """One encode of the input per width, one exact integer product, one rescale, one rounding."""
-        outputs: dict[str, np.ndarray] = {}
-        for part in self._linears[layer, tuple(names)]:
-            self.freeze(part, x)
-            y = self.backend.round16(part(x, watch))
-            outputs.update({name: y[:, columns] for name, columns in part.columns.items()})
-        return [outputs[linear_name(layer, name)] for name in names]
+    @staticmethod
+    def calibration(config: OliveConfig, model: "Model", given: Sequence[int] | None) -> list[int]:
+        """What `calibrate` reads."""
+        return calibration_ids(config, model, given)
 
     def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """As in scheme `fp16` unless it is quantized; never rounded to fp16."""
@@ -152,60 +137,19 @@ class Olive(Fp16):
             runner = self if self._olive.calibration == "sequential" else Observer(model, self)
             Session(runner).append(ids, last=isinstance(self._head, Plain))
 
-    def freeze(self, part: Part | Plain, x: np.ndarray) -> None:
-        """Search the input of a part that has not met one: only `calibrate` gets here before all are frozen."""
-        if isinstance(part, Part) and part.input is None:
-            part.freeze(x)
-            parts = self.parts()
-            self._progress("inputs", len([one for one in parts if one.input]), len(parts))
-
-    def parts(self) -> list[Part]:
-        """Every quantized part in model order."""
-        groups = [*self._linears.values(), [self._head]]
-        return [part for group in groups for part in group if isinstance(part, Part)]
-
-    def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
-        """The parts that compute one of `GROUPS`."""
-        return self._linears[layer, tuple(names)]
-
-    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> list[Part | Plain]:
-        """The linear layers of a group, those of one width together."""
-        by_width: dict[int | None, list[str]] = {}
-        for name in names:
-            by_width.setdefault(self._widths[linear_name(layer, name)], []).append(name)
-        return [self._prepare_part(model, layer, same, bits) for bits, same in by_width.items()]
-
     def _prepare_head(self, model: "Model") -> Part | Plain:
         return self._prepare_group(model, HEAD_LAYER, ("embed" if self.model.tied_head else "head",))[0]
 
-    def _prepare_part(self, model: "Model", layer: int, names: Sequence[str], bits: int | None) -> Part | Plain:
-        full = [linear_name(layer, name) for name in names]
-        if bits is None:
-            return Plain(full, [fp16.to_f16(model.tensor(tensor_name(layer, name))) for name in names], self.backend)
-        choice = candidates(self._olive, bits)
-        weights = [self._weight(model, tensor_name(layer, name), bits, choice) for name in names]
-        if self._olive.act_bits is None:
-            return Plain(full, [weight.tensor.dequantize() for weight in weights], self.backend)
-        return Part(layer, full, weights, choice, self._olive.overflow, self.backend)
-
-    def _weight(self, model: "Model", name: str, bits: int, choice: Candidates) -> Weight:
-        if (name, bits) not in self._store:
-            self._store[name, bits] = quantize(name, model.tensor(name), choice, self.backend)
-        return self._store[name, bits]
+    def _head_parts(self) -> Sequence[Part | Plain]:
+        return [self._head]
 
 
-class Observer(Fp16):
-    """Scheme `fp16` that freezes the inputs of an OliVe scheme as they pass: calibration "float"."""
+class Observer(Observing, Fp16):
+    """A decoder under scheme `fp16` that freezes the inputs of an OliVe scheme."""
 
     def __init__(self, model: "Model", target: Olive) -> None:
         super().__init__(model, Fp16Config(), target.backend, silent)
         self._target = target
-
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
-        """As scheme `fp16`, after a look at `x`."""
-        for part in self._target.group(layer, names):
-            self._target.freeze(part, x)
-        return super().linear(layer, names, x, watch)
 
     def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """As scheme `fp16`, after a look at `x`."""
@@ -214,34 +158,7 @@ class Observer(Fp16):
         return super().head(x, watch)
 
 
-def linear_name(layer: int, name: str) -> str:
-    """Name of a linear layer in `skip`, `eight_bit` and taps: "blk.3.down", or "lm_head"."""
-    return HEAD if layer == HEAD_LAYER else f"blk.{layer}.{name}"
-
-
-def tensor_name(layer: int, name: str) -> str:
-    """Name of a linear layer's weight in the model."""
-    return name if layer == HEAD_LAYER else f"blk.{layer}.{name}"
-
-
-def candidates(config: OliveConfig, bits: int) -> Candidates:
-    """What the searches of a width choose from (D-olive-26)."""
-    base = "mean_sigma" if config.preset == "repo" else "sigma"
-    return Candidates(config.formats(bits), base, config.low, config.high, config.step)
-
-
-def widths(blocks: int, config: OliveConfig, eight_bit: Sequence[str]) -> dict[str, int | None]:
-    """Bits of every linear layer by name, None where it stays as in scheme `fp16`; refuses names that do not exist."""
-    kinds = {kind: [linear_name(layer, kind) for layer in range(blocks)] for group in GROUPS for kind in group}
-    names = {**{name: [name] for group in kinds.values() for name in group}, HEAD: [HEAD]}
-    found: dict[str, int | None] = dict.fromkeys(names, config.weight_bits)
-    for bits, chosen in ((8, (*config.eight_bit, *eight_bit)), (None, config.skip)):
-        for name in chosen:
-            found.update(dict.fromkeys(lookup("linear layer", name, {**kinds, **names}), bits))
-    return found
-
-
-def lossiest(prepared: Olive, count: int) -> list[str]:
+def lossiest(prepared: OliveLayers, count: int) -> list[str]:
     """The layers that `n_eight_bit` raises to 8 bits: the last two, and those of largest weight plus input error."""
     errors = [(weight.mse + part.input.mse, name) for part in prepared.parts() if part.input is not None
               for name, weight in zip(part.names, part.weights, strict=True)]

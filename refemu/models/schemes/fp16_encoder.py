@@ -1,0 +1,59 @@
+"""Scheme `fp16` on BERT-like encoders: the parts that `refemu.models.encoder` asks for [arithmetic §6, §7, D-arith-15].
+
+Linear layers are those of the decoders with a bias added in float32 before the rounding; LayerNorm is a sequence of
+float32 steps rounded once; GELU is the correctly rounded fp16 table of the form with erf.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.models.backend import Backend
+from refemu.models.encoder_config import BIAS, LINEARS, EncoderConfig
+from refemu.models.schemes.fp16 import Fp16Layers
+from refemu.models.schemes.scheme import Progress, Scheme
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+
+
+class Fp16Encoder(Fp16Layers):
+    """A BERT-like encoder under scheme `fp16`."""
+
+    groups = LINEARS
+    model: EncoderConfig
+
+    def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
+        super().__init__(model, config, backend, progress)
+        self._eps = np.float32(self.model.norm_eps)
+        self._position = fp16.to_f16(model.tensor("position"))
+        self._type = fp16.to_f16(model.tensor("token_type"))[0].astype(np.float32)
+
+    def embeddings(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Word + position, + token type 0: fp16 values added in float32, the sum as `add` rounds it (D-arith-16)."""
+        return self.add(self.embed(ids) + self._position[positions].astype(np.float32), self._type)
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        """LayerNorm, gain and bias rounded once to fp16; both sums in ascending order."""
+        return self.backend.layernorm(x, self._vectors[name], self._vectors[name + BIAS], self._eps)
+
+    def finish(self, names: Sequence[str], y: np.ndarray) -> np.ndarray:
+        """The biases, fp16 values added in float32; then one rounding."""
+        return super().finish(names, y + np.concatenate([self._vectors[name + BIAS] for name in names]))
+
+    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Attention of every token to every token of one text, (tokens, heads, head_dim) each; one rounding.
+
+        The queries of a head stand as so many heads of one token at the last position, which share that head's keys:
+        what causal attention does for them is what each of them needs.
+        """
+        tokens, heads, dim = q.shape
+        queries = np.ascontiguousarray(q.transpose(1, 0, 2)).reshape(1, heads * tokens, dim)
+        mixed = self.backend.attention(queries, k, v, self._scale, tokens - 1)
+        return np.ascontiguousarray(mixed.reshape(heads, tokens, dim).transpose(1, 0, 2)).reshape(tokens, -1)
+
+    def activation(self, x: np.ndarray) -> np.ndarray:
+        """GELU with erf, by table."""
+        return self.backend.apply16("gelu_erf", x)

@@ -1,0 +1,134 @@
+"""What decoders and encoders share under the OliVe schemes: which layer has which width, how a group is computed.
+
+One encode of the input per group and width, one exact integer product, one rescale [olive §4]; what follows the float32
+sums is the scheme's `finish`.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import lookup
+from refemu.models.backend import Backend
+from refemu.models.schemes.fp16 import Fp16Layers
+from refemu.models.schemes.olive_linear import Candidates, Part, Plain, Weight, quantize
+from refemu.models.schemes.scheme import Progress
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+    from refemu.models.schemes.olive import OliveConfig
+    from refemu.models.taps import Watch
+
+HEAD = "lm_head"  #: name of the output matrix in `skip` and `eight_bit`
+HEAD_LAYER = -1
+
+
+class OliveLayers(Fp16Layers):
+    """Linear layers of the OliVe schemes, for any kind of model."""
+
+    def __init__(
+        self,
+        model: "Model",
+        config: "OliveConfig",
+        backend: Backend,
+        progress: Progress,
+        store: dict[tuple[str, int], Weight],
+        eight_bit: Sequence[str] = (),
+    ) -> None:
+        """store: weights encoded so far, by name and bits. eight_bit: layers at 8 bits beyond the configuration's."""
+        self._olive, self._progress, self._store = config, progress, store
+        self._widths = widths(model.config.blocks, config, eight_bit, self.groups)
+        super().__init__(model, config, backend, progress)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+        """One encode of the input per width, one exact integer product, one rescale, one rounding."""
+        outputs: dict[str, np.ndarray] = {}
+        for part in self._linears[layer, tuple(names)]:
+            self.freeze(part, x)
+            y = self.finish(part.names, part(x, watch))
+            outputs.update({name: y[:, columns] for name, columns in part.columns.items()})
+        return [outputs[linear_name(layer, name)] for name in names]
+
+    def freeze(self, part: Part | Plain, x: np.ndarray) -> None:
+        """Search the input of a part that has not met one: only `calibrate` gets here before all are frozen."""
+        if isinstance(part, Part) and part.input is None:
+            part.freeze(x)
+            parts = self.parts()
+            self._progress("inputs", len([one for one in parts if one.input]), len(parts))
+
+    def parts(self) -> list[Part]:
+        """Every quantized part in model order."""
+        groups = [*self._linears.values(), self._head_parts()]
+        return [part for group in groups for part in group if isinstance(part, Part)]
+
+    def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
+        """The parts that compute one of `GROUPS`."""
+        return self._linears[layer, tuple(names)]
+
+    def _head_parts(self) -> Sequence[Part | Plain]:
+        """The output matrix, where there is one."""
+        return ()
+
+    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> list[Part | Plain]:
+        """The linear layers of a group, those of one width together."""
+        by_width: dict[int | None, list[str]] = {}
+        for name in names:
+            by_width.setdefault(self._widths[linear_name(layer, name)], []).append(name)
+        return [self._prepare_part(model, layer, same, bits) for bits, same in by_width.items()]
+
+    def _prepare_part(self, model: "Model", layer: int, names: Sequence[str], bits: int | None) -> Part | Plain:
+        full = [linear_name(layer, name) for name in names]
+        if bits is None:
+            return Plain(full, [fp16.to_f16(model.tensor(tensor_name(layer, name))) for name in names], self.backend)
+        choice = candidates(self._olive, bits)
+        weights = [self._weight(model, tensor_name(layer, name), bits, choice) for name in names]
+        if self._olive.act_bits is None:
+            return Plain(full, [weight.tensor.dequantize() for weight in weights], self.backend)
+        return Part(layer, full, weights, choice, self._olive.overflow, self.backend)
+
+    def _weight(self, model: "Model", name: str, bits: int, choice: Candidates) -> Weight:
+        if (name, bits) not in self._store:
+            self._store[name, bits] = quantize(name, model.tensor(name), choice, self.backend)
+        return self._store[name, bits]
+
+
+class Observing(Fp16Layers):
+    """Scheme `fp16` that freezes the inputs of an OliVe scheme as they pass: calibration "float"."""
+
+    _target: OliveLayers
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+        """As scheme `fp16`, after a look at `x`."""
+        for part in self._target.group(layer, names):
+            self._target.freeze(part, x)
+        return super().linear(layer, names, x, watch)
+
+
+def linear_name(layer: int, name: str) -> str:
+    """Name of a linear layer in `skip`, `eight_bit` and taps: "blk.3.down", or "lm_head"."""
+    return HEAD if layer == HEAD_LAYER else f"blk.{layer}.{name}"
+
+
+def tensor_name(layer: int, name: str) -> str:
+    """Name of a linear layer's weight in the model."""
+    return name if layer == HEAD_LAYER else f"blk.{layer}.{name}"
+
+
+def candidates(config: "OliveConfig", bits: int) -> Candidates:
+    """What the searches of a width choose from (D-olive-26)."""
+    base = "mean_sigma" if config.preset == "repo" else "sigma"
+    return Candidates(config.formats(bits), base, config.low, config.high, config.step)
+
+
+def widths(blocks: int, config: "OliveConfig", eight_bit: Sequence[str],
+           groups: Sequence[Sequence[str]]) -> dict[str, int | None]:
+    """Bits of every linear layer by name, None where it stays as in scheme `fp16`; refuses names that do not exist."""
+    kinds = {kind: [linear_name(layer, kind) for layer in range(blocks)] for group in groups for kind in group}
+    names = {**{name: [name] for group in kinds.values() for name in group}, HEAD: [HEAD]}
+    found: dict[str, int | None] = dict.fromkeys(names, config.weight_bits)
+    for bits, chosen in ((8, (*config.eight_bit, *eight_bit)), (None, config.skip)):
+        for name in chosen:
+            found.update(dict.fromkeys(lookup("linear layer", name, {**kinds, **names}), bits))
+    return found
