@@ -6,6 +6,8 @@ y = fl32(fl32(acc) * fl32(s_a * s_w)), + bias in float32, rounded to fp16 [olive
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from refemu.arith.checks import Refused
 from refemu.models import encoder
 from refemu.models.schemes.fp16 import Fp16Config
@@ -47,9 +49,12 @@ class EncoderObserver(Observing, Fp16Encoder):
 
 
 def batch(config: "OliveConfig", model: "Model", given: Any) -> list[Sequence[int]]:
-    """Token ids of the texts to calibrate on: those given (one text, or several), or the shipped calibration text."""
+    """Token ids of the texts to calibrate on: those given, one text or several, or the start of the shipped text."""
     if given is None:
         from refemu.models import text
 
         given = model.tokenizer.sentence(text.calibration(), config.calibration_tokens)
-    return [given]
+    if len(given) == 0:
+        raise Refused("olive: act_bits needs calibration tokens, got none")
+    several = all(np.ndim(one) for one in given)
+    return [list(one)[: model.config.context] for one in (given if several else [given])]
