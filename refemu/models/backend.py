@@ -39,10 +39,10 @@ class Backend(Protocol):
     def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
         """q (T, H, D) at positions start + t over k and v (S, KV, D); (T, H, D), rounded to fp16 once."""
 
-    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
+    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
         """RMSNorm of every row, rounded to fp16 once."""
 
-    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: np.float32) -> np.ndarray:
+    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: float) -> np.ndarray:
         """LayerNorm of every row, rounded to fp16 once."""
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
@@ -92,11 +92,11 @@ class Numpy:
         """See `Backend`."""
         return dot.attention(q, k, v, scale=scale, start=start)
 
-    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
+    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
         return fp16.round16(fp32.rmsnorm(x, gain, eps, order=Sequential()))
 
-    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: np.float32) -> np.ndarray:
+    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
         return fp16.round16(fp32.layernorm(x, gain, offset, eps, order=Sequential()))
 
@@ -187,11 +187,11 @@ class Jit:
         """See `Backend`."""
         return self._kernels.attention(q, k, v, scale=scale, start=start)
 
-    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: np.float32) -> np.ndarray:
+    def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
         return self.round16(self._kernels.rmsnorm(x, gain, eps, order=Sequential()))
 
-    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: np.float32) -> np.ndarray:
+    def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`. The norm of x - mean, then the offset: the same operations as in the readable form."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean = self._kernels.total32(x, order=Sequential()) / np.float32(x.shape[-1])

@@ -111,7 +111,7 @@ class Fp16(Fp16Layers):
 
     def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
         super().__init__(model, config, backend, progress)
-        self._eps = np.float32(self.model.rms_eps)
+        self._eps = self.model.rms_eps  # rounded to float32 where it is used
         self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
         self._head = self._prepare_head(model)
 
