@@ -1,6 +1,7 @@
 """The protocol that every scheme keeps."""
 
 import dataclasses
+import sys
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ def test_configurations_are_frozen_and_name_their_source(name: str) -> None:
 
     assert config.paper
     assert hash(config) == hash(dataclasses.replace(config))
-    assert eval(repr(config), vars(models.schemes.fp16) | vars(models.schemes.olive)) == config
+    assert eval(repr(config), vars(sys.modules[type(config).__module__])) == config
 
 
 @pytest.mark.parametrize("name", schemes.SCHEMES)
