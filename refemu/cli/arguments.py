@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"refemu {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for build in (_list, _show, _generate, _check, _diff, _step, _ppl, _models):
+    for build in (_list, _show, _generate, _check, _diff, _step, _ppl, _study, _models):
         build(commands)
     return top
 
@@ -101,6 +101,17 @@ def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--prefill", type=_natural, default=0, metavar="N", help="tokens of a window that enter as a prompt, unscored"
     )
     command.add_argument("--tokens", type=_positive, metavar="N", help="use only the first N tokens of the text")
+
+
+def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(commands, "study", "a paper's own experiments on a model")
+    command.add_argument("name", metavar="NAME", choices=("olive",), help="olive: pair statistics, pruning")
+    command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
+    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
+    command.add_argument(
+        "--tokens", type=_natural, default=256, metavar="N", help="of the text to run; 0: only the weights; default 256"
+    )
+    command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
 
 
 def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -33,15 +33,16 @@ def bound(rows: Rows, factor: float = 3) -> float:
 def shares(rows: Rows, factors: tuple[int, ...] = (3, 6)) -> list[float]:
     """Share of values beyond each multiple of sigma."""
     values = [value for row in rows for value in row]
-    return [len([v for v in values if abs(v) > bound(rows, factor)]) / len(values) for factor in factors]
+    limits = [bound(rows, factor) for factor in factors]
+    return [len([value for value in values if abs(value) > limit]) / len(values) for limit in limits]
 
 
 def pairs(rows: Rows, factor: float = 3) -> list[int]:
     """How many pairs hold no, one and two outliers."""
-    counts = [0, 0, 0]
+    counts, limit = [0, 0, 0], bound(rows, factor)
     for row in rows:
         for left, right in zip(row[0::2], row[1::2], strict=False):
-            counts[(abs(left) > bound(rows, factor)) + (abs(right) > bound(rows, factor))] += 1
+            counts[(abs(left) > limit) + (abs(right) > limit)] += 1
     return counts
 
 

@@ -1,0 +1,64 @@
+"""`refemu study`: a paper's own experiments on a model."""
+
+import argparse
+import dataclasses
+from typing import Any
+
+from refemu.cli.output import print_json, print_table, progress
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print OliVe's statistics and experiments for a model; returns 0."""
+    from refemu import models
+
+    found = olive(models.load(arguments.model), arguments)
+    if arguments.json:
+        print_json(found)
+        return 0
+    print_table(f"pairs of {found['model']}, percent", list(_PAIRS), _rows(found["pairs"], _PAIRS), list(_PAIRS)[1:])
+    print_table("mean error of the largest weights by outlier format, in sigma", list(_ERRORS),
+                _rows(found["rounding_errors"], _ERRORS), ["error"])
+    if found["losses"]:
+        print_table(f"perplexity of {found['tokens']} tokens", list(_LOSSES), _rows(found["losses"], _LOSSES),
+                    ["perplexity", "nll"])
+    return 0
+
+
+def olive(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Everything of [olive Fig. 2, Tbl. 2, Fig. 5], and with tokens also the inputs and [olive Fig. 3]."""
+    from refemu.models import study, text
+
+    words = text.read(arguments.text) if arguments.text else text.default()
+    ids = model.tokenizer.encode(words)[: arguments.tokens] if arguments.tokens else []
+    with progress() as bar:
+        watch = bar or (lambda what, done, total: None)
+        weights = study.weights(model, watch)
+        pairs = study.summaries(weights, "all weights")
+        if ids:
+            pairs += study.summaries(study.inputs(model, ids, watch), "all inputs")
+        losses = list(study.losses(model, ids, arguments.win, watch)) if ids else []
+    return {
+        "study": "olive", "model": model.name, "tokens": len(ids), "win": arguments.win,
+        "pairs": [dataclasses.asdict(row) for row in pairs],
+        "rounding_errors": study.rounding_errors(weights), "losses": losses,
+    }
+
+
+def _rows(found: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
+    return [[show(row[field]) for field, show in columns.values()] for row in found]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4f}"
+
+
+#: heading -> field, and how it is written
+_PAIRS = {
+    "tensors": ("kind", str), "n": ("tensors", str), "> 3 sigma": ("beyond_three", _percent),
+    "> 6 sigma": ("beyond_six", _percent), "N-N": ("normal_normal", _percent), "O-N": ("outlier_normal", _percent),
+    "O-O": ("outlier_outlier", _percent), "O-O if independent": ("independent", _percent),
+    "max sigma, median": ("max_sigma_median", "{:.1f}".format), "largest": ("max_sigma_largest", "{:.1f}".format),
+}
+_ERRORS = {"normal": ("normal", str), "outlier": ("outlier", str), "error": ("error", "{:.3f}".format),
+           "least": ("least", lambda least: "least" if least else "")}
+_LOSSES = {"scheme": ("scheme", str), "perplexity": ("perplexity", "{:.4f}".format), "nll": ("nll", "{:.4f}".format)}

@@ -1,0 +1,161 @@
+"""What `refemu study olive` measures on a model: where its outliers lie, and what losing them costs.
+
+Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5]. Figures for people, made of exact bits: tensors are
+measured by `formats.ovp_study`, runs are those of schemes `fp16` and `olive-study`.
+"""
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu import models
+from refemu.arith import dot
+from refemu.arith.checks import Refused
+from refemu.arith.dot import Sequential
+from refemu.formats import ovp_study
+from refemu.formats.abfloat import (
+    E0M3_BIAS0,
+    E0M3_BIAS1,
+    E1M2_BIAS1,
+    E1M2_BIAS2,
+    E2M1_BIAS2,
+    E2M1_BIAS3,
+    E3M0_BIAS2,
+    E3M0_BIAS4,
+)
+from refemu.formats.flint import FLINT4
+from refemu.formats.integer import INT4
+from refemu.models import perplexity as scoring
+from refemu.models.model import Model
+from refemu.models.schemes.olive_study import EXPERIMENTS
+from refemu.models.schemes.scheme import Progress, silent
+
+CONTENDERS = {
+    "int4": (INT4.largest, (E0M3_BIAS0, E1M2_BIAS1, E2M1_BIAS2, E3M0_BIAS2)),
+    "flint4": (FLINT4.largest, (E0M3_BIAS1, E1M2_BIAS2, E2M1_BIAS3, E3M0_BIAS4)),
+}  #: the outlier formats of [olive Fig. 5] beside each normal type and its largest value (D-olive-45)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One tensor."""
+
+    name: str  #: "blk.3.down", or "blk.3.down.input" of what the layer reads
+    tensor: ovp_study.TensorStatistics
+    pairs: ovp_study.PairStatistics
+
+    @property
+    def kind(self) -> str:
+        """The name without its block: "down", "down.input"."""
+        return self.name.split(".", 2)[-1]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means over the tensors of a kind, each tensor counting once; shares are 0 to 1."""
+
+    kind: str
+    tensors: int
+    beyond_three: float
+    beyond_six: float
+    normal_normal: float
+    outlier_normal: float
+    outlier_outlier: float
+    independent: float  #: outlier-outlier pairs if outliers fell anywhere
+    max_sigma_median: float
+    max_sigma_largest: float
+
+
+def measure(name: str, x: np.ndarray) -> Measured:
+    """The statistics of one tensor, pairs along the last axis."""
+    return Measured(name, ovp_study.tensor_statistics(x), ovp_study.pair_statistics(x))
+
+
+def weights(model: Model, progress: Progress = silent) -> list[Measured]:
+    """The weights of all linear layers of the blocks, in model order."""
+    names = [name for name, shape in model.config.shapes.items() if name.startswith("blk.") and len(shape) == 2]
+    return [measure(name, model.tensor(name)) for name in _counted("weights", names, progress)]
+
+
+def inputs(model: Model, ids: Sequence[int], progress: Progress = silent) -> list[Measured]:
+    """What the linear layers of a decoder under scheme `fp16` read for `ids`, one prompt; a tensor is all its tokens.
+
+    Layers that read the same input are one: `blk.0.q.input` is also that of k and v.
+    """
+    recorder = Recorder(models.prepare(model, "fp16", progress=progress), progress)
+    models.session(recorder).append(ids, last=True)
+    return recorder.found
+
+
+class Recorder:
+    """A prepared model that measures what its linear layers read."""
+
+    def __init__(self, prepared: Any, progress: Progress) -> None:
+        self._prepared, self._progress = prepared, progress
+        self.found: list[Measured] = []
+
+    def __repr__(self) -> str:
+        return f"Recorder({self._prepared!r}, {len(self.found)} inputs)"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._prepared, name)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Any:
+        """As the prepared model computes it."""
+        self.found.append(measure(f"blk.{layer}.{names[0]}.input", x))
+        self._progress("statistics", layer, self._prepared.model.blocks)
+        return self._prepared.linear(layer, names, x, watch)
+
+
+def summaries(found: Sequence[Measured], name: str) -> list[Summary]:
+    """A row per kind in the order met, and one of all, called `name`."""
+    kinds = dict.fromkeys(one.kind for one in found)
+    rows = [_summary(kind, [one for one in found if one.kind == kind]) for kind in kinds]
+    return [*rows, _summary(name, found)]
+
+
+def rounding_errors(found: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Mean error in sigma of the tensors' maxima in every contender of [olive Fig. 5]; `least` marks the smallest."""
+    maxima = [one.tensor.max_sigma for one in found]
+    rows: list[dict[str, Any]] = []
+    for normal, (largest, outliers) in CONTENDERS.items():
+        errors = [ovp_study.outlier_rounding_error(maxima, outlier, largest) for outlier in outliers]
+        rows += [{"normal": normal, "outlier": outlier.name, "error": error, "least": error == min(errors)}
+                 for outlier, error in zip(outliers, errors, strict=True)]
+    return rows
+
+
+def losses(model: Model, ids: Sequence[int], win: int, progress: Progress = silent) -> Iterator[dict[str, Any]]:
+    """Perplexity of a decoder on `ids` under scheme `fp16`, then with each experiment of [olive Fig. 3]."""
+    for scheme in ("fp16", *(f"olive-study:experiment={experiment}" for experiment in EXPERIMENTS)):
+        prepared = models.prepare(model, scheme, progress=progress)
+        found = scoring.perplexity(prepared, ids, win=win, progress=progress)
+        yield {"scheme": scheme, "perplexity": found.perplexity, "nll": found.nll}
+
+
+def _summary(kind: str, found: Sequence[Measured]) -> Summary:
+    if not found:
+        raise Refused(f"study: {kind}: at least one tensor is needed, got none")
+    none, some, both = (_mean(one.pairs.shares[place] for one in found) for place in range(3))
+    maxima = [one.tensor.max_sigma for one in found]
+    return Summary(
+        kind, len(found), beyond_three=_mean(one.tensor.beyond_three for one in found),
+        beyond_six=_mean(one.tensor.beyond_six for one in found), normal_normal=none, outlier_normal=some,
+        outlier_outlier=both, independent=_mean(one.pairs.independent for one in found),
+        max_sigma_median=statistics.median(maxima), max_sigma_largest=max(maxima),
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    array = np.array(list(values), np.float64)
+    return float(dot.total64(array, order=Sequential())) / array.size
+
+
+def _counted(what: str, names: Sequence[str], progress: Progress) -> Iterator[str]:
+    for done, name in enumerate(names):
+        progress(what, done, len(names))
+        yield name
+    progress(what, len(names), len(names))
