@@ -1,8 +1,8 @@
 """Ordered sums of products: the readable forms. Order and accumulator are mandatory arguments.
 
-A loop over k with NumPy vectorised over the outputs, never a reduction of NumPy's; `float_jit` holds compiled twins of
-the same names and bits. Decisions: D-arith-3 (fused or not is part of `acc`), D-arith-4 (order), D-arith-5 (start +0),
-D-arith-10 (integer overflow). `acc` is one step s <- s + a*b:
+A loop over k with NumPy vectorised over the outputs, never a reduction of NumPy's; `dot_jit` holds the compiled
+twins, of the same names and bits. Decisions: D-arith-3 (fused or not is part of `acc`), D-arith-4 (order), D-arith-5
+(start +0), D-arith-10 (integer overflow). `acc` is one step s <- s + a*b:
 
 "fp32": f32(s + f32(a*b)); "fp32_fma": the same fused; any float32.
 "fp16": round16(s + round16(a*b)); "fp16_fma": the same fused; fp16 values.
@@ -160,7 +160,7 @@ def _rounded(x: np.ndarray, to: str) -> np.ndarray:
 
 
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int) -> np.ndarray:
-    """Causal grouped-query attention of scheme fp16: `matmul`, `softmax32`, `matmul`, all `Sequential`, then one round16.
+    """Causal grouped-query attention of scheme fp16: `matmul`, `softmax32`, `matmul`, all sequential, one round16.
 
     q: fp16 values (T, H, D), query t at position start + t; k, v: fp16 values (S, KV, D), S >= start + T; query head h
     reads key head h * KV // H, keys 0 to start + t. logit = f32(dot(q, k) * scale); probabilities stay float32.

@@ -14,7 +14,7 @@ from refemu.arith.sums import reduce
 UNIT = -48  #: exponent of the unit of a sum
 
 
-def steps(x: np.ndarray) -> np.ndarray:
+def steps(x: np.ndarray | np.float32) -> np.ndarray:
     """Finite fp16 values as int64 multiples of 2**-24; others count as 0."""
     return integers.from_float(np.ldexp(np.where(np.isfinite(x), x, np.float32(0)).astype(np.float64), 24))
 
@@ -38,7 +38,8 @@ def special(a: list[np.ndarray], b: list[np.ndarray], start: np.float32) -> np.n
         return np.asarray(reduce(Sequential(), products, first, np.add))
 
 
-def finish(total: np.ndarray, extremes: np.ndarray, out: str, rounder: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def finish(total: np.ndarray, extremes: np.ndarray, out: str,
+           rounder: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """`total` by `rounder`, float64 that one more rounding brings to `out`; `extremes` where they are not 0."""
     value = np.where(extremes == 0, rounder(total), extremes.astype(np.float64))
     if out == "fp16":

@@ -1,42 +1,28 @@
-"""Compiled twins of `dot`, `sums`, `fp32` and of fp16 rounding: same names, same arguments, same bits.
+"""Every compiled kernel that rounds to fp16, fuses or sums floats; the twins `fp16_jit`, `fp32_jit`, `sums_jit` and
+`dot_jit` check and prepare what they are given.
 
-The only file with kernels that round to fp16, fuse or sum floats. Read the readable forms first. Kernels vectorise over
-outputs, never over the terms of a sum; every operation is typed, and they read names of this file only. Threads share
-out independent outputs, so no bit depends on their number.
+Read the readable forms first. Kernels vectorise over outputs, never over the terms of a sum. Every operation is typed,
+so that jitted and interpreted runs agree; unsigned subtractions wrap on purpose. They read names of this file only,
+since numba's cache does not notice an edit in another one.
 """
-
-import functools
-import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import ArrayLike
 
-from refemu.arith import dot as readable
-from refemu.arith import exact, fp16, fp32, integers, selftest
-from refemu.arith.checks import Refused, RefusedType
-from refemu.arith.integers import Overflow
+from refemu.arith import fp32
 from refemu.arith.jit import ROUND16, jit_is_off, kernel
-from refemu.arith.operands import Request, require_attention, require_grouped, require_matrices, require_roundings
-from refemu.arith.orders import Order, Sequential, lower, require_order
-from refemu.arith.panels import Panels, panels, peak
-from refemu.arith.sums import require_terms
 
 U = np.uint32
 U64 = np.uint64
 FP32, FP32_FMA, FP16, FP16_FMA = range(4)  # accumulators
 ZERO, START, PRODUCT, STEP, ADD = range(5)  # operations of `orders.lower`
-CODES = {"fp32": FP32, "fp32_fma": FP32_FMA, "fp16": FP16, "fp16_fma": FP16_FMA}
+ACCUMULATORS = {"fp32": FP32, "fp32_fma": FP32_FMA, "fp16": FP16, "fp16_fma": FP16_FMA}
 TILE = 512  # most columns of a tile
 DEPTH = 64  # terms of a strip: with TILE, what a second-level cache holds
 ROWS = 64  # rows of a tile
-PAD = 16
-GRAIN = 64  # columns that one thread takes at least
+PAD = 16  # columns that rows of a strip are longer, so that they do not share cache sets; the grain of a tile
 STRIP = 256  # outputs that an order's program works on at once
 TWO_112 = np.float32(float.fromhex("0x1p112"))
 EXP_TABLE = fp32.exp_table()  # a constant of the compiled code: as an argument it would block vectorisation
@@ -192,13 +178,14 @@ def _exp(x):
 
 
 @kernel
-def _round16_all(x, out):
+def round16_all(x, out):
+    """out <- `fp16.round16` of x (size,) float32."""
     for i in range(x.size):
         out[i] = _canonical(_round16(x[i]))
 
 
 @kernel
-def _all_fp16(x):
+def all_fp16(x):
     """Whether every float32 is an fp16 value; NaN is one."""
     strange = U(0)
     for i in range(x.size):
@@ -207,31 +194,36 @@ def _all_fp16(x):
 
 
 @kernel
-def _round16_of_f64_all(x, out):
+def round16_of_f64_all(x, out):
+    """out <- `fp16.round16_of_f64` of x (size,) float64."""
     for i in range(x.size):
         out[i] = _canonical(_round16_of_f64(x[i]))
 
 
 @kernel
-def _widen_all(u, out):
+def widen_all(u, out):
+    """out <- the values, float32, of fp16 words u (size,)."""
     for i in range(u.size):
         out[i] = _canonical(_widen(u[i]))
 
 
 @kernel
-def _fma32_all(a, b, c, out):
+def fma32_all(a, b, c, out):
+    """out <- `fp32.fma32` of float32 (size,)."""
     for i in range(a.size):
         out[i] = _canonical(_fma32(a[i], b[i], c[i]))
 
 
 @kernel
-def _fma16_all(a, b, c, out):
+def fma16_all(a, b, c, out):
+    """out <- `fp16.fma16` of fp16-valued float32 (size,)."""
     for i in range(a.size):
         out[i] = _canonical(_fma16(a[i], b[i], c[i]))
 
 
 @kernel
-def _exp_all(x, out):
+def exp_all(x, out):
+    """out <- `fp32.exp32` of x (size,)."""
     for i in range(x.size):
         out[i] = _exp(x[i])
 
@@ -241,7 +233,7 @@ def _exp_all(x, out):
 
 @kernel
 def _block_fp32(a, k0, b, out, width):
-    """Eight rows by four terms at a time, then the terms and the rows that are left; b (terms, ...), out (rows, ...)."""
+    """Eight rows by four terms at a time, then the terms and rows that are left; b (terms, ...), out (rows, ...)."""
     rows, terms = out.shape[0] - out.shape[0] % 8, b.shape[0] - b.shape[0] % 4
     for m in range(0, rows, 8):
         o0, o1, o2, o3, o4, o5, o6, o7 = (out[m], out[m + 1], out[m + 2], out[m + 3],
@@ -268,9 +260,9 @@ def _block_fp32(a, k0, b, out, width):
                 o0[n], o1[n], o2[n], o3[n] = s0 + p03 * w3, s1 + p13 * w3, s2 + p23 * w3, s3 + p33 * w3
                 o4[n], o5[n], o6[n], o7[n] = s4 + p43 * w3, s5 + p53 * w3, s6 + p63 * w3, s7 + p73 * w3
     for m in range(rows):
-        _row_fp32(a[m, k0 + terms :], b[terms:], 0, out[m], width)
+        _row_fp32(a[m, k0 + terms :], b[terms:], np.int64(0), out[m], width)
     for m in range(rows, out.shape[0]):
-        _row_fp32(a[m, k0:], b, 0, out[m], width)
+        _row_fp32(a[m, k0:], b, np.int64(0), out[m], width)
 
 
 @kernel
@@ -333,7 +325,8 @@ def _block_fp16(a, k0, b, out, width, bounded):
         o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
         for k in range(0, terms, 2):
             b0, b1, p = b[k], b[k + 1], a[m:, k0 + k :]
-            p00, p01, p10, p11, p20, p21, p30, p31 = p[0, 0], p[0, 1], p[1, 0], p[1, 1], p[2, 0], p[2, 1], p[3, 0], p[3, 1]
+            p00, p01, p10, p11 = p[0, 0], p[0, 1], p[1, 0], p[1, 1]
+            p20, p21, p30, p31 = p[2, 0], p[2, 1], p[3, 0], p[3, 1]
             for n in range(width):
                 w0, w1 = b0[n], b1[n]
                 s0 = _round16(o0[n] + _round16_product(p00 * w0, bounded))
@@ -369,49 +362,77 @@ def _block_fma16(a, k0, b, out, width):
 
 
 @kernel
-def _matmul(a, wide, half, tile, out, acc, bounded, first, last):
-    """Tiles `first` to `last` of out (M, N) <- a (M, K) times panels, wide (P, K, W) float32 or else half (P, K, W) words.
+def matmul_fp32(a, wide, half, tile, out, first, last):
+    """Tiles `first` to `last` of out (M, N) <- a (M, K) times panels, acc fp32.
 
-    A tile is ROWS rows by `tile` columns of one panel. Its columns of the panel are copied, as float32, to a strip
-    that a second-level cache holds; rows of strip and sums are PAD longer, so that they do not share cache sets.
+    wide: (P, K, W) float32, or else half: (P, K, W) words. A tile is ROWS rows by `tile` columns of one panel. Its
+    columns of the panel are copied, as float32, to a strip that a second-level cache holds.
     """
-    count, span = max(wide.shape[0], half.shape[0]), max(wide.shape[2], half.shape[2])
-    across = (span + tile - 1) // tile  # tiles across a panel
     strip = np.empty((DEPTH, tile + PAD), np.float32)
     for unit in range(first, last):
-        panel, c0, m0 = unit // across % count, unit % across * tile, unit // across // count * ROWS
-        rows, width = min(ROWS, a.shape[0] - m0), min(tile, span - c0)
-        sums = np.zeros((rows, tile + PAD), np.float32)
+        panel, c0, m0, width = _place(unit, wide, half, tile)
+        sums = np.zeros((min(ROWS, a.shape[0] - m0), tile + PAD), np.float32)
         for k0 in range(0, a.shape[1], DEPTH):
-            depth = min(DEPTH, a.shape[1] - k0)
-            for k in range(depth):
-                row = strip[k]
-                if half.shape[0] > 0:
-                    words = half[panel, k0 + k, c0 : c0 + width]
-                    for n in range(width):
-                        row[n] = _widen(words[n])
-                else:
-                    values = wide[panel, k0 + k, c0 : c0 + width]
-                    for n in range(width):
-                        row[n] = values[n]
-            if acc == FP32:
-                _block_fp32(a[m0:], k0, strip[:depth], sums, width)
-            elif acc == FP32_FMA:
-                _block_fma32(a[m0:], k0, strip[:depth], sums, width)
-            elif acc == FP16:
-                _block_fp16(a[m0:], k0, strip[:depth], sums, width, bounded)
-            else:
-                _block_fma16(a[m0:], k0, strip[:depth], sums, width)
-        n0 = panel * span + c0
-        for m in range(rows):
-            row = out[m0 + m, n0:]
-            for n in range(min(width, row.size)):
-                row[n] = _canonical(sums[m, n])
+            block = _load(strip[: min(DEPTH, a.shape[1] - k0)], wide, half, panel, k0, c0, width)
+            _block_fp32(a[m0:], k0, block, sums, width)
+        _store(sums, out, m0, panel * max(wide.shape[2], half.shape[2]) + c0, width)
 
 
 @kernel
-def _vector(a, wide, half, out, first, last):
-    """Columns `first` to `last` of out (N,) <- a (K,) times panels as in `_matmul`, acc fp32; panels are read once."""
+def matmul_of(a, wide, half, tile, out, acc, bounded, first, last):
+    """`matmul_fp32` for the other accumulators; `bounded` as in `_round16_product`."""
+    strip = np.empty((DEPTH, tile + PAD), np.float32)
+    for unit in range(first, last):
+        panel, c0, m0, width = _place(unit, wide, half, tile)
+        sums = np.zeros((min(ROWS, a.shape[0] - m0), tile + PAD), np.float32)
+        for k0 in range(0, a.shape[1], DEPTH):
+            block = _load(strip[: min(DEPTH, a.shape[1] - k0)], wide, half, panel, k0, c0, width)
+            if acc == FP32_FMA:
+                _block_fma32(a[m0:], k0, block, sums, width)
+            elif acc == FP16:
+                _block_fp16(a[m0:], k0, block, sums, width, bounded)
+            else:
+                _block_fma16(a[m0:], k0, block, sums, width)
+        _store(sums, out, m0, panel * max(wide.shape[2], half.shape[2]) + c0, width)
+
+
+@kernel
+def _place(unit, wide, half, tile):
+    """(panel, first column in it, first row, columns) of tile `unit`: columns vary first, then panels, then rows."""
+    count, span = max(wide.shape[0], half.shape[0]), max(wide.shape[2], half.shape[2])
+    across = (span + tile - 1) // tile
+    c0 = unit % across * tile
+    return unit // across % count, c0, unit // across // count * ROWS, min(tile, span - c0)
+
+
+@kernel
+def _load(strip, wide, half, panel, k0, c0, width):
+    """strip (terms, ...) <- terms from k0 and columns from c0 on of a panel, as float32."""
+    for k in range(strip.shape[0]):
+        row = strip[k]
+        if half.shape[0] > 0:
+            words = half[panel, k0 + k, c0 : c0 + width]
+            for n in range(width):
+                row[n] = _widen(words[n])
+        else:
+            values = wide[panel, k0 + k, c0 : c0 + width]
+            for n in range(width):
+                row[n] = values[n]
+    return strip
+
+
+@kernel
+def _store(sums, out, m0, n0, width):
+    """Rows of `sums` to out[m0:, n0:], without the columns that only fill a panel up."""
+    for m in range(sums.shape[0]):
+        row, sums_of_row = out[m0 + m, n0:], sums[m]
+        for n in range(min(width, row.size)):
+            row[n] = _canonical(sums_of_row[n])
+
+
+@kernel
+def vector_fp32(a, wide, half, out, first, last):
+    """Columns `first` to `last` of out (N,) <- a (K,) times panels as `matmul_fp32`, acc fp32, read from end to end."""
     span = max(wide.shape[2], half.shape[2])
     for panel in range(first // span, (last - 1) // span + 1):
         c0, c1 = max(first - panel * span, 0), min(last - panel * span, span)
@@ -429,8 +450,8 @@ def _vector(a, wide, half, out, first, last):
 
 
 @kernel
-def _program(rows, a, b, out, slots, acc, start):
-    """out (M, N) <- the program `rows` of `orders.lower` over products a[m, k, n or 0] * b[k, n]; slots (any, STRIP)."""
+def run_program(rows, a, b, out, slots, acc, start):
+    """out (M, N) <- a program of `orders.lower` over products a[m, k, n or 0] * b[k, n]; slots (any, STRIP)."""
     left = np.empty(STRIP, np.float32)
     for m in range(out.shape[0]):
         for n0 in range(0, out.shape[1], STRIP):
@@ -485,32 +506,48 @@ def _step(s, a, b, width, acc, op):
 
 
 @kernel
-def _program_of_terms(rows, x, slots, zero):
+def run_program_of_terms(rows, x, slots):
     """Slot 0 <- the program `rows` over the terms x (K, N) themselves; slots (any, N), float32 or float64 as x is."""
     for i in range(rows.shape[0]):
         op, s, k = rows[i, 0], slots[rows[i, 1]], rows[i, 2]
         if op == ADD:
-            for n in range(s.size):
-                s[n] = s[n] + slots[k, n]
+            _plus(slots[k], s)
         elif op == STEP:
-            for n in range(s.size):
-                s[n] = s[n] + x[k, n]
+            _plus(x[k], s)
         elif op == PRODUCT:
-            s[:] = x[k]
+            _copy(x[k], s)
         else:
-            s[:] = zero
+            _clear(s)
 
 
 @kernel
-def _total(x, out):
-    """out (R,) <- the sum of each row of x (R, K) in sequence, four rows at a time so that additions overlap."""
-    rows, terms = x.shape
-    for r in range(0, rows - 3, 4):
+def _plus(x, out):
+    for i in range(out.size):
+        out[i] = out[i] + x[i]
+
+
+@kernel
+def _copy(x, out):
+    for i in range(out.size):
+        out[i] = x[i]
+
+
+@kernel
+def _clear(out):
+    for i in range(out.size):
+        out[i] = 0
+
+
+@kernel
+def total_rows(x, terms, out):
+    """out (R,) += the first `terms` of each row of x (R, ...) in sequence, four rows at a time: additions overlap."""
+    rows = out.size - out.size % 4
+    for r in range(0, rows, 4):
         s0, s1, s2, s3 = out[r], out[r + 1], out[r + 2], out[r + 3]
         for k in range(terms):
             s0, s1, s2, s3 = s0 + x[r, k], s1 + x[r + 1, k], s2 + x[r + 2, k], s3 + x[r + 3, k]
         out[r], out[r + 1], out[r + 2], out[r + 3] = s0, s1, s2, s3
-    for r in range(rows - rows % 4, rows):
+    for r in range(rows, out.size):
         s0 = out[r]
         for k in range(terms):
             s0 = s0 + x[r, k]
@@ -518,7 +555,7 @@ def _total(x, out):
 
 
 @kernel
-def _exact(a, b, low, middle, high):
+def exact_limbs(a, b, low, middle, high):
     """Limbs of 32 bits of the exact sums of products of fp16 words a[m, k, n or 0] * b[k, n]; unit 2**-48."""
     for m in range(low.shape[0]):
         for k in range(b.shape[0]):
@@ -545,15 +582,15 @@ def _exact(a, b, low, middle, high):
 
 
 @kernel
-def _group_terms(a, b, powers, b_powers, scale, partial16, product16, out):
-    """out (G, M, N) <- the rounded terms of `dot.grouped_matmul`; a, b float32 integers whose group sums stay below 2**24."""
+def group_terms(a, b, powers, b_powers, scale, partial16, product16, out):
+    """out (G, M, N) <- the rounded terms of `dot.grouped_matmul`; a, b hold integers, group sums stay below 2**24."""
     groups, outputs = b_powers.shape
     size = b.shape[0] // groups
     sums = np.empty(outputs, np.float32)
     for m in range(a.shape[0]):
         for g in range(groups):
-            sums[:] = np.float32(0)
-            _row_fp32(a[m, g * size :], b[g * size : (g + 1) * size], 0, sums, outputs)
+            _clear(sums)
+            _row_fp32(a[m, g * size :], b[g * size : (g + 1) * size], np.int64(0), sums, outputs)
             o = out[g, m]
             for n in range(outputs):  # powers of two: exact in float64
                 o[n] = _rounded(np.float64(sums[n]) * (powers[m, g] * b_powers[g, n]), partial16)
@@ -571,7 +608,8 @@ def _rounded(x, to16):
 
 
 @kernel
-def _rmsnorm(x, gain, eps, out):
+def rmsnorm_rows(x, gain, eps, out):
+    """out <- `fp32.rmsnorm` of the rows of x (R, K), in sequence."""
     terms = np.float32(x.shape[1])
     for r in range(x.shape[0]):
         s = np.float32(0)
@@ -583,7 +621,7 @@ def _rmsnorm(x, gain, eps, out):
 
 
 @kernel
-def _rotate(x, c, s, first, second, out):
+def rotate_pairs(x, c, s, first, second, out):
     """Pairs of the last axis: (first * i, second + first * i), with second 1 for neighbours or D/2."""
     for t in range(x.shape[0]):
         for h in range(x.shape[1]):
@@ -594,7 +632,7 @@ def _rotate(x, c, s, first, second, out):
 
 
 @kernel
-def _shifted_exp(x, out):
+def shifted_exp(x, out):
     """out <- exp32(x - max x) of one row; the maximum is taken on integer keys."""
     top = np.int32(-2147483648)
     for i in range(x.size):
@@ -606,54 +644,54 @@ def _shifted_exp(x, out):
 
 
 @kernel
-def _softmax(x, out):
+def softmax_rows(x, out):
     """`fp32.softmax32` of the rows of x (R, K) in sequence."""
     sums = np.zeros(x.shape[0], np.float32)
     for r in range(x.shape[0]):
-        _shifted_exp(x[r], out[r])
-    _total(out, sums)
+        shifted_exp(x[r], out[r])
+    total_rows(out, x.shape[1], sums)
     for r in range(x.shape[0]):
         for k in range(x.shape[1]):
             out[r, k] = _canonical(out[r, k] / sums[r])
 
 
 @kernel
-def _attention(q, k, v, scale, start, out, first, last):
-    """`dot.attention` for key heads `first` to `last`: eight rows at a time, row r being query r // heads, head r % heads.
+def attention_heads(q, k, v, scale, start, out, first, last):
+    """`dot.attention` for key heads `first` to `last`, eight rows at a time: row r is query r // heads, head r % heads.
 
     The keys that all eight see take one block; then each row adds the few that it sees besides.
     """
     heads, depth, seen = q.shape[1] // k.shape[1], q.shape[2], start + q.shape[0]
     keys, values = np.empty((depth, seen + PAD + seen % 32), np.float32), np.empty((seen, depth), np.float32)
-    logits, chances = np.empty((8, seen + PAD), np.float32), np.zeros((8, seen + PAD), np.float32)
+    logits, chances = np.empty((8, seen + PAD), np.float32), np.empty((8, seen + PAD), np.float32)
     queries, sums, total = np.zeros((8, depth), np.float32), np.empty((8, depth), np.float32), np.empty(8, np.float32)
     for shared in range(first, last):
         _transpose(k, shared, keys, seen)
         for j in range(seen):
-            values[j] = v[j, shared]
+            _copy(v[j, shared], values[j])
         for r0 in range(0, q.shape[0] * heads, 8):
             rows = min(8, q.shape[0] * heads - r0)
             least, most = start + r0 // heads + 1, start + (r0 + rows - 1) // heads + 1  # keys of the first, the last
             for i in range(rows):
-                queries[i] = q[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
-            logits[:rows, :most] = np.float32(0)
-            _block_fp32(queries, 0, keys, logits[:rows], most)
-            chances[:rows, least - 1 : most] = np.float32(0)  # keys not seen add +0 to no effect
+                _copy(q[(r0 + i) // heads, shared * heads + (r0 + i) % heads], queries[i])
+                _clear(logits[i, :most])
+                _clear(chances[i, :most])  # a key that is not seen adds +0, to no effect
+                _clear(sums[i])
+            _clear(total)
+            _block_fp32(queries, np.int64(0), keys, logits[:rows], most)
             for i in range(rows):
                 own = start + (r0 + i) // heads + 1
                 for j in range(own):
                     logits[i, j] = logits[i, j] * scale
-                _shifted_exp(logits[i, :own], chances[i, :own])
-            total[:] = np.float32(0)
-            _total(chances[:rows, :most], total[:rows])
-            sums[:] = np.float32(0)
+                shifted_exp(logits[i, :own], chances[i, :own])
+            total_rows(chances, most, total[:rows])
             for i in range(rows):
                 for j in range(most):
                     chances[i, j] = chances[i, j] / total[i]
-            _block_fp32(chances, 0, values[:least], sums[:rows], depth)
+            _block_fp32(chances, np.int64(0), values[:least], sums[:rows], depth)
             for i in range(rows):
                 own, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
-                _row_fp32(chances[i, least:own], values[least:own], 0, sums[i], depth)
+                _row_fp32(chances[i, least:own], values[least:own], np.int64(0), sums[i], depth)
                 for d in range(depth):
                     o[d] = _canonical(_round16(sums[i, d]))
 
@@ -666,306 +704,3 @@ def _transpose(k, shared, keys, seen):
             row = keys[d]
             for j in range(j0, min(j0 + 16, seen)):
                 row[j] = k[j, shared, d]
-
-
-# Python ---------------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _ready() -> None:
-    """Once a process: the environment rounds to nearest, and compiled code rounds 64 hard cases right."""
-    selftest.require_round_to_nearest()
-    selftest.check_kernel(_round16_raw, f"round16 ({ROUND16})")
-
-
-def _round16_raw(x: np.ndarray) -> np.ndarray:
-    out = np.empty_like(x)
-    with np.errstate(all="ignore"):
-        _round16_all(x, out)
-    return out
-
-
-def _elementwise(run: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
-    """`run` over broadcast arrays, flat and contiguous, into a new float32 array of their shape."""
-    _ready()
-    whole = np.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
-    out = np.empty(whole[0].shape, np.float32)
-    with np.errstate(all="ignore"):
-        run(*(np.ascontiguousarray(array).reshape(-1) for array in whole), out.reshape(-1))
-    return out
-
-
-def _require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
-    """`fp16.require_fp16`: a KV cache passes here at every decode step, so the values are looked at in a kernel."""
-    array = np.asarray(x)
-    if array.dtype == np.float16:
-        return to_f32(array)
-    if array.dtype == np.float32:
-        with np.errstate(all="ignore"):
-            if _all_fp16(np.ascontiguousarray(array).reshape(-1)):
-                return array
-    return fp16.require_fp16(array, thing, name)
-
-
-def round16(x: ArrayLike) -> np.ndarray:
-    """`fp16.round16`, NaN canonical."""
-    return _elementwise(_round16_all, fp32.require_f32(x, "round16"))
-
-
-def round16_of_f64(x: ArrayLike) -> np.ndarray:
-    """`fp16.round16_of_f64`, NaN canonical."""
-    array = np.asarray(x)
-    if array.dtype != np.float64:
-        raise RefusedType(f"round16_of_f64: float64 is needed, got dtype {array.dtype}")
-    return _elementwise(_round16_of_f64_all, array)
-
-
-def to_f32(x: ArrayLike) -> np.ndarray:
-    """`fp16.to_f32`: float16 as fp16-valued float32."""
-    return _elementwise(_widen_all, fp16.bits(x))
-
-
-def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """`fp32.fma32`."""
-    return _elementwise(_fma32_all, *(fp32.require_f32(x, "fma32", name) for x, name in ((a, "a"), (b, "b"), (c, "c"))))
-
-
-def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """`fp16.fma16`, NaN canonical."""
-    return _elementwise(_fma16_all, *(_require_fp16(x, "fma16", name) for x, name in ((a, "a"), (b, "b"), (c, "c"))))
-
-
-def exp32(x: ArrayLike) -> np.ndarray:
-    """`fp32.exp32`."""
-    return _elementwise(_exp_all, fp32.require_f32(x, "exp32"))
-
-
-def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: str | None = None,
-           bits: int | None = None, overflow: Overflow | str | None = None, threads: int = 1) -> np.ndarray:
-    """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: at least 1, share out the outputs."""
-    request = Request("matmul", order, acc, 0.0, out, bits, overflow, _require_fp16)
-    if not isinstance(b, Panels):
-        if acc == "int":
-            return _integer_matmul(a, b, request)
-        x, y = readable.matmul_operands(a, b, request)
-        b = panels(y.T) if isinstance(order, Sequential) else y
-    elif acc == "int":
-        raise RefusedType("matmul: panels hold floats, which acc='int' does not take")
-    else:
-        x = _left_of_panels(a, b, request)
-    _ready()
-    if isinstance(b, Panels) and isinstance(order, Sequential):
-        x = np.ascontiguousarray(x)
-        if acc == "fp32_fma" and b.holds_fp16 and _all_fp16(x.reshape(-1)):
-            acc = "fp32"  # a product of two fp16 values is exact in float32: fused or not is the same
-        return _sequential(x, b, acc, threads)
-    y = b.matrix() if isinstance(b, Panels) else b
-    return _in_order(x[:, :, None], y, request)
-
-
-def _left_of_panels(a: ArrayLike, b: Panels, request: Request) -> np.ndarray:
-    """The left factor, checked as `dot.matmul_operands` does."""
-    if np.ndim(a) != 2 or np.shape(a)[1] != b.shape[1]:
-        raise RefusedType(f"matmul: (M, K) and (K, N) are needed, got {np.shape(a)} and {b.shape[::-1]}")
-    request.require(b.shape[1])
-    if request.needs_fp16 and not b.holds_fp16:
-        fp16.require_fp16(b.matrix(), "matmul", "b")
-    return request.operand(a, "a")
-
-
-def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
-    out = np.empty((x.shape[0], b.shape[0]), np.float32)
-    none = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint16)
-    wide, half = (none[0], b.values) if b.half else (b.values, none[1])
-    count, _, span = b.values.shape
-    bounded = acc == "fp16" and peak(x) * b.peak < fp16.OVERFLOW  # a sum from +0 never sees the sign of a zero product
-
-    def vector(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
-            _vector(x[0], wide, half, out[0], GRAIN * first, min(GRAIN * last, count * span))
-
-    def tiles(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
-            _matmul(x, wide, half, tile, out, CODES[acc], bounded, first, last)
-
-    if x.shape[0] == 1 and acc == "fp32":
-        _share_out(vector, -(-count * span // GRAIN), threads)
-    else:
-        across = -(-span // TILE)
-        tile = -(-span // (across * PAD)) * PAD
-        _share_out(tiles, count * -(-span // tile) * -(-x.shape[0] // ROWS), threads)
-    return out
-
-
-def _share_out(run: Callable[[int, int], None], units: int, threads: int) -> None:
-    """`run(first, last)` over [0, units), in as many parts as there are threads."""
-    if threads < 1:
-        raise Refused(f"threads: at least 1 is needed, got {threads}")
-    parts = min(threads, units)
-    if parts <= 1:
-        return run(0, units)
-    edges = [units * part // parts for part in range(parts + 1)]
-    list(_pool(threads).map(run, edges[:-1], edges[1:]))
-    return None
-
-
-@functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="refemu")
-
-
-def _integer_matmul(a: ArrayLike, b: ArrayLike, request: Request) -> np.ndarray:
-    """Exact at once where no step can leave the register, or wrapping makes a ring of it; else stepped."""
-    x, y = readable.matmul_operands(a, b, request)
-    top = None if request.bits is None else 1 << (request.bits - 1)
-    safe = top is None or integers.peak(x) * integers.peak(y) * max(x.shape[1], 1) < top
-    if not safe and request.overflow != Overflow.WRAP:
-        return readable.matmul(x, y, order=request.order, acc="int", bits=request.bits, overflow=request.overflow)
-    return request.limit(integers.matmul(x, y))
-
-
-def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
-        bits: int | None = None, overflow: Overflow | str | None = None) -> np.ndarray:
-    """`dot.dot`."""
-    request = Request("dot", order, acc, start, out, bits, overflow, _require_fp16)
-    x, y = readable.dot_operands(a, b, request)
-    if request.is_int:
-        return readable.dot(a, b, order=order, acc=acc, start=start, bits=bits, overflow=overflow)
-    _ready()
-    x, y = np.broadcast_arrays(x, y)
-    left, right = (np.ascontiguousarray(_rows(side).T) for side in (x, y))
-    return _in_order(left[None], right, request).reshape(x.shape[:-1])
-
-
-def _rows(x: np.ndarray) -> np.ndarray:
-    """x (..., K) as (rows, K), also for K = 0, where -1 says nothing."""
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-
-
-def _in_order(a: np.ndarray, b: np.ndarray, request: Request) -> np.ndarray:
-    """Any order but a tiled one: a (M, K, N or 1), b (K, N)."""
-    start = request.first()
-    if request.acc == "exact":
-        return _exact_sum(a, b, start, str(request.out))
-    rows, slots = lower(request.order, b.shape[0], start == 0)
-    out = np.empty((a.shape[0], b.shape[1]), np.float32)
-    with np.errstate(all="ignore"):
-        _program(rows, np.ascontiguousarray(a), np.ascontiguousarray(b), out, np.empty((slots, STRIP), np.float32),
-                 CODES[request.acc], start)
-    return out
-
-
-def _exact_sum(a: np.ndarray, b: np.ndarray, start: np.float32, out: str) -> np.ndarray:
-    """Three limbs an output, and the start as one more term times 1."""
-    if not b.shape[0]:
-        return np.full((a.shape[0], b.shape[1]), start)
-    a = np.concatenate([a, np.full((a.shape[0], 1, a.shape[2]), start)], axis=1)
-    b = np.concatenate([b, np.ones((1, b.shape[1]), np.float32)])
-    left, right = (fp16.narrow(np.where(np.isfinite(x), x, np.float32(0))).view(np.uint16) for x in (a, b))
-    limbs = np.zeros((3, a.shape[0], b.shape[1]), np.int64)
-    _exact(left, right, limbs[0], limbs[1], limbs[2])
-    if np.isfinite(a).all() and np.isfinite(b).all():
-        extremes = np.zeros(limbs.shape[1:], np.float32)
-    else:
-        extremes = exact.special([a[:, k] for k in range(a.shape[1])], list(b), np.float32(0))
-    return exact.finish(limbs, extremes, out, exact.round_limbs)
-
-
-def total32(x: ArrayLike, *, order: Order) -> np.ndarray:
-    """`sums.total32`."""
-    return _total_of(require_terms(x, np.dtype(np.float32), order, "total32"), order)
-
-
-def total64(x: ArrayLike, *, order: Order) -> np.ndarray:
-    """`sums.total64`."""
-    return _total_of(require_terms(x, np.dtype(np.float64), order, "total64"), order)
-
-
-def _total_of(x: np.ndarray, order: Order) -> np.ndarray:
-    flat = np.ascontiguousarray(_rows(x))
-    with np.errstate(all="ignore"):
-        if isinstance(order, Sequential):
-            out = np.zeros(flat.shape[0], x.dtype)
-            _total(flat, out)
-        else:
-            rows, slots = lower(order, x.shape[-1])
-            work = np.empty((slots, flat.shape[0]), x.dtype)
-            _program_of_terms(rows, np.ascontiguousarray(flat.T), work, x.dtype.type(0))
-            out = work[0]
-    return fp16.canonical(out).reshape(x.shape[:-1])
-
-
-def grouped_matmul(a: ArrayLike, b: ArrayLike, *, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None = None,
-                   b_scale: ArrayLike | None = None, partial: str, product: str | None = None, order: Order,
-                   acc: str) -> np.ndarray:
-    """`dot.grouped_matmul`."""
-    operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
-    require_roundings(partial, product, acc, operands.scale is not None)
-    require_order(order, acc, operands.groups, "grouped_matmul")
-    if operands.bound >= 1 << 24 or not operands.groups:  # beyond what float32 holds exactly
-        return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, partial=partial,
-                                       product=product, order=order, acc=acc)
-    _ready()
-    powers = [np.ldexp(1.0, exponent.astype(np.int32)) for exponent in operands.exponents]
-    scale = np.empty((0, 0), np.float32) if operands.scale is None else np.ascontiguousarray(operands.scale)
-    terms = np.empty((operands.groups, operands.a.shape[0], operands.b.shape[1]), np.float32)
-    with np.errstate(all="ignore"):
-        _group_terms(operands.a.astype(np.float32), operands.b.astype(np.float32), *powers, scale,
-                     partial == "fp16", product == "fp16", terms)
-    flat = terms.reshape(operands.groups, -1)
-    request = Request("grouped_matmul", order, acc)
-    return _in_order(np.ones((1, operands.groups, 1), np.float32), flat, request).reshape(terms.shape[1:])
-
-
-def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
-    """`fp32.softmax32`."""
-    value = fp32.require_rows(x, "softmax32")
-    _ready()
-    flat = np.ascontiguousarray(value.reshape(-1, value.shape[-1]))
-    out = np.empty_like(flat)
-    with np.errstate(all="ignore"):
-        if isinstance(order, Sequential):
-            _softmax(flat, out)
-            return out.reshape(value.shape)
-        for row, result in zip(flat, out, strict=True):
-            _shifted_exp(row, result)
-        return fp16.canonical(out / total32(out, order=order)[:, None]).reshape(value.shape)
-
-
-def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndarray:
-    """`fp32.rmsnorm`."""
-    if not isinstance(order, Sequential):
-        return fp32.rmsnorm(x, gamma, eps, order)
-    value, gain = fp32.norm_operands(x, gamma, "rmsnorm")
-    flat = np.ascontiguousarray(value.reshape(-1, value.shape[-1]))
-    out = np.empty_like(flat)
-    with np.errstate(all="ignore"):
-        _rmsnorm(flat, np.ascontiguousarray(gain), np.float32(eps), out)
-    return out.reshape(value.shape)
-
-
-def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> np.ndarray:
-    """`fp32.rotate`."""
-    value, c, s = fp32.rotate_operands(x, cos, sin)
-    value = np.ascontiguousarray(value)
-    out = np.empty_like(value)
-    first, second = (2, 1) if interleaved else (1, value.shape[-1] // 2)
-    with np.errstate(all="ignore"):
-        _rotate(value, np.ascontiguousarray(c), np.ascontiguousarray(s), first, second, out)
-    return out
-
-
-def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int, threads: int = 1) -> np.ndarray:
-    """`dot.attention`, fused; threads share out the key heads."""
-    query, key, value = (np.ascontiguousarray(x) for x in require_attention(q, k, v, start, _require_fp16))
-    _ready()
-    out = np.empty_like(query)
-
-    def run(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
-            _attention(query, key, value, np.float32(scale), start, out, first, last)
-
-    _share_out(run, key.shape[1], threads)
-    if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
-        return readable.attention(query, key, value, scale=scale, start=start)
-    return out

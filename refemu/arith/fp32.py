@@ -174,10 +174,10 @@ def norm_operands(x: ArrayLike, vector: ArrayLike, thing: str, name: str = "gamm
 
 
 def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> np.ndarray:
-    """Rotary positions: pairs (a, b) of the last axis of `x` (T, H, D) become (a*c - b*s, a*s + b*c), not rounded to fp16.
+    """Rotary positions: pairs (a, b) of the last axis of `x` (T, H, D) become (a*c - b*s, a*s + b*c).
 
     cos, sin: float32 (T, D/2), of each position. interleaved: pairs are (0, 1), (2, 3), ... or else (i, i + D/2).
-    Every operation float32, nothing fused. Returns float32 (T, H, D).
+    Every operation float32, nothing fused, not rounded to fp16. Returns float32 (T, H, D).
     """
     value, c, s = rotate_operands(x, cos, sin)
     half = value.shape[-1] // 2

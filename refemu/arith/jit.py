@@ -26,7 +26,7 @@ _folder: Path | None = None  # where compiled code is kept
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function`: numpy's error model (vectorisable), no fastmath, GIL released. Plain Python when JIT is off."""
+    """Compile `function`: numpy's error model (vectorisable), no fastmath, GIL released. As it is when JIT is off."""
     compiled = numba.njit(error_model="numpy", nogil=True)(function)
     if compiled is not function:
         _kernels.append(compiled)

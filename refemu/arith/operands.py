@@ -46,8 +46,9 @@ class Request:
             require_choice(self.out, ["fp16", "fp32"], self.thing, "out")
         elif self.out is not None:
             raise Refused(f'{self.thing}: out goes with acc="exact" only, got acc={self.acc!r}, out={self.out!r}')
-        if self.bits is None and self.overflow is not None or self.bits is not None and not self.is_int:
-            raise Refused(f'{self.thing}: overflow needs bits, and both acc="int", got acc={self.acc!r}, bits={self.bits}')
+        if (self.bits is not None and not self.is_int) or (self.bits is None and self.overflow is not None):
+            given = f"acc={self.acc!r}, bits={self.bits}, overflow={self.overflow!r}"
+            raise Refused(f'{self.thing}: bits goes with acc="int" only, and overflow with bits, got {given}')
         self.first()
 
     def operand(self, x: ArrayLike, name: str) -> np.ndarray:
@@ -144,7 +145,8 @@ def require_grouped(a: ArrayLike, b: ArrayLike, group: int, a_exp: ArrayLike, b_
     groups = left.shape[1] // group
     shapes = (left.shape[0], groups), (groups, right.shape[1])
     zeros = np.zeros(shapes[1], np.int64)
-    exponents = (_exponents(a_exp, shapes[0], "a_exp"), _exponents(zeros if b_exp is None else b_exp, shapes[1], "b_exp"))
+    right_exp = zeros if b_exp is None else b_exp
+    exponents = _exponents(a_exp, shapes[0], "a_exp"), _exponents(right_exp, shapes[1], "b_exp")
     scale = None if b_scale is None else fp16.require_fp16(b_scale, thing, "b_scale")
     if scale is not None and scale.shape != shapes[1]:
         raise RefusedType(f"{thing}: b_scale must have shape {shapes[1]}, got {scale.shape}")

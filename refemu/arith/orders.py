@@ -50,7 +50,7 @@ class Halves:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Terms dealt to `count` lanes, each summed in ascending order; `across` combines the lanes, an empty one being +0."""
+    """Terms dealt to `count` lanes, each summed in ascending order, an empty one +0; `across` combines the lanes."""
 
     count: int
     split: str | tuple[int, ...]  #: "strided": k mod count; "blocked": k // ceil(K/count); or the lane of each term
@@ -211,7 +211,7 @@ class _Results(_Terms):
 
 @functools.lru_cache(maxsize=64)
 def lower(order: Order, terms: int, start_is_zero: bool = True) -> tuple[np.ndarray, int]:
-    """`order` over `terms` terms as (rows of (operation, slot, operand) int64, number of slots); the result is slot 0."""
+    """`order` over `terms` terms: rows (operation, slot, operand) int64 and the number of slots; slot 0 is the result."""
     program = _Program()
     if terms:
         result = _sum(program, order, _Terms(program, range(terms)), outermost=True, zero=start_is_zero)

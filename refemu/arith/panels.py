@@ -1,4 +1,4 @@
-"""Weights of a linear layer, prepared once for the compiled matmul: panels of columns that a kernel reads in sequence."""
+"""Weights of a linear layer, prepared once for the compiled matmul: panels of columns, read in sequence."""
 
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ class Panels:
 def panels(w: ArrayLike) -> Panels:
     """`w` (N, K), float16 or float32, one row per output, packed and frozen in its own width.
 
-    `float_jit.matmul(a, panels(w), ...)` is a (M, K) times w.T.
+    `dot_jit.matmul(a, panels(w), ...)` is a (M, K) times w.T.
     """
     rows = np.asarray(w)
     if rows.ndim != 2 or rows.dtype not in (np.float16, np.float32):

@@ -17,7 +17,7 @@ from refemu.formats.integer import IntFormat
 from refemu.formats.nearest import exact, require_finite
 from refemu.formats.ovp import SMALLEST_NORMAL, Ovp
 
-Total = Callable[..., np.ndarray]  #: `total64` of arith.dot or of arith.float_jit
+Total = Callable[..., np.ndarray]  #: `total64` of arith.sums or of arith.sums_jit
 
 
 @dataclass(frozen=True, eq=False)

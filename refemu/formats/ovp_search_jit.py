@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.float_jit import total64
+from refemu.arith.sums_jit import total64
 from refemu.formats import ovp_kernels_jit as kernels
 from refemu.formats import ovp_search
 from refemu.formats.integer import IntFormat

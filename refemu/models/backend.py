@@ -146,26 +146,27 @@ class Jit:
     name = "jit"
 
     def __init__(self, threads: int = 1) -> None:
-        from refemu.arith import float_jit
+        from refemu.arith import dot_jit, fp16_jit, fp32_jit
         from refemu.formats import ovp_jit, ovp_search_jit
 
         self.threads = threads
-        self._kernels, self._pairs, self._select = float_jit, ovp_jit, ovp_search_jit.select
+        self._dot, self._fp16, self._fp32 = dot_jit, fp16_jit, fp32_jit
+        self._pairs, self._select = ovp_jit, ovp_search_jit.select
 
     def __repr__(self) -> str:
         return f"Jit(threads={self.threads})"
 
     def weights(self, rows: np.ndarray) -> Any:
         """Panels in the width of `rows`."""
-        return self._kernels.panels(rows)
+        return self._dot.panels(rows)
 
     def integer_weights(self, rows: np.ndarray) -> IntegerPanels:
         """Panels of fp16 values and the bound that makes their sums exact."""
-        return IntegerPanels(rows, self._kernels.panels(fp16.to_f16(rows)))
+        return IntegerPanels(rows, self._dot.panels(fp16.to_f16(rows)))
 
     def matmul(self, x: np.ndarray, weights: Any, acc: str) -> np.ndarray:
         """See `Backend`."""
-        return self._kernels.matmul(x, weights, order=Sequential(), acc=acc, threads=self.threads)
+        return self._dot.matmul(x, weights, order=Sequential(), acc=acc, threads=self.threads)
 
     def integer_matmul(self, x: np.ndarray, weights: IntegerPanels) -> np.ndarray:
         """See `Backend`. Where the bound is passed, x is cut into signed digits that keep it, and the sums are added.
@@ -185,22 +186,22 @@ class Jit:
 
     def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
         """See `Backend`."""
-        return self._kernels.attention(q, k, v, scale=scale, start=start)
+        return self._dot.attention(q, k, v, scale=scale, start=start)
 
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
-        return self.round16(self._kernels.rmsnorm(x, gain, eps, order=Sequential()))
+        return self.round16(self._fp32.rmsnorm(x, gain, eps, order=Sequential()))
 
     def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`. The norm of x - mean, then the offset: the same operations as in the readable form."""
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = self._kernels.total32(x, order=Sequential()) / np.float32(x.shape[-1])
-            normed = self._kernels.rmsnorm(x - mean[..., None], gain, eps, order=Sequential())
+            mean = self._dot.total32(x, order=Sequential()) / np.float32(x.shape[-1])
+            normed = self._fp32.rmsnorm(x - mean[..., None], gain, eps, order=Sequential())
             return self.round16(fp16.canonical(normed + offset))
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """See `Backend`."""
-        return self.round16(self._kernels.rotate(x, cos, sin, interleaved))
+        return self.round16(self._fp32.rotate(x, cos, sin, interleaved))
 
     def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
@@ -208,7 +209,7 @@ class Jit:
 
     def round16(self, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
-        return self._kernels.round16(x)
+        return self._fp16.round16(x)
 
     def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
         """See `Backend`."""

@@ -1,0 +1,197 @@
+"""Compiled twins of `dot`: same names, same arguments, same bits. Kernels: `float_jit`.
+
+A sequential matmul runs in tiles over prepared panels; every other order is lowered to a program of additions that one
+kernel runs for all outputs. `threads` share out independent outputs, so no bit depends on their number.
+"""
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import dot as readable
+from refemu.arith import exact, float_jit, fp16, integers
+from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.fp16_jit import holds_fp16, plain, ready, require_fp16
+from refemu.arith.integers import Overflow
+from refemu.arith.operands import Request, require_attention, require_grouped, require_roundings
+from refemu.arith.orders import Order, Sequential, lower, require_order
+from refemu.arith.panels import Panels, panels, peak
+from refemu.arith.sums_jit import rows, total32, total64
+
+__all__ = ["Panels", "attention", "dot", "grouped_matmul", "matmul", "panels", "total32", "total64"]
+
+GRAIN = 64  #: columns that one thread takes at least
+
+
+def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
+        bits: int | None = None, overflow: Overflow | str | None = None) -> np.ndarray:
+    """`dot.dot`; integers take the readable form."""
+    request = Request("dot", order, acc, start, out, bits, overflow, require_fp16)
+    if request.is_int:
+        return readable.dot(a, b, order=order, acc=acc, start=start, out=out, bits=bits, overflow=overflow)
+    x, y = np.broadcast_arrays(*readable.dot_operands(a, b, request))
+    return _in_order(rows(x).T[None], rows(y).T, request).reshape(x.shape[:-1])
+
+
+def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: str | None = None,
+           bits: int | None = None, overflow: Overflow | str | None = None, threads: int = 1) -> np.ndarray:
+    """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: at least 1, share out the outputs."""
+    request = Request("matmul", order, acc, 0.0, out, bits, overflow, require_fp16)
+    if request.is_int:
+        return _integer_matmul(a, b, request)
+    x, right = _factors(a, b, request)
+    if not isinstance(order, Sequential):
+        return _in_order(x[:, :, None], right.matrix() if isinstance(right, Panels) else right, request)
+    return _sequential(plain(x), right if isinstance(right, Panels) else panels(right.T), acc, threads)
+
+
+def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.ndarray, np.ndarray | Panels]:
+    """The operands, checked as `dot.matmul_operands` does."""
+    if not isinstance(b, Panels):
+        return readable.matmul_operands(a, b, request)
+    if np.ndim(a) != 2 or np.shape(a)[1] != b.shape[1]:
+        raise RefusedType(f"matmul: (M, K) and (K, N) are needed, got {np.shape(a)} and {b.shape[::-1]}")
+    request.require(b.shape[1])
+    if request.needs_fp16 and not b.holds_fp16:
+        fp16.require_fp16(b.matrix(), "matmul", "b")
+    return request.operand(a, "a"), b
+
+
+def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
+    """Tiles, or for one row in fp32 the panels from end to end."""
+    ready()
+    out = np.empty((x.shape[0], b.shape[0]), np.float32)
+    wide = np.empty((0, 0, 0), np.float32) if b.half else b.values
+    half = b.values if b.half else np.empty((0, 0, 0), np.uint16)
+    for empty in (wide, half):
+        empty.flags.writeable = False  # as panels are: a kernel sees one array type
+    count, _, span = b.values.shape
+    if acc == "fp32_fma" and b.holds_fp16 and holds_fp16(x):
+        acc = "fp32"  # a product of two fp16 values is exact in float32: fused or not is the same
+    if x.shape[0] == 1 and acc == "fp32":
+        run = functools.partial(_vector, x[0], wide, half, out[0])
+        _share_out(run, -(-count * span // GRAIN), threads)
+        return out
+    across = -(-span // float_jit.TILE)
+    tile = -(-span // (across * float_jit.PAD)) * float_jit.PAD
+    tiles = count * -(-span // tile) * -(-x.shape[0] // float_jit.ROWS)
+    # A sum that starts at +0 does not see the sign of a zero product.
+    bounded = acc == "fp16" and peak(x) * b.peak < fp16.OVERFLOW
+    _share_out(functools.partial(_tiles, acc, bounded, x, wide, half, tile, out), tiles, threads)
+    return out
+
+
+def _vector(x: np.ndarray, wide: np.ndarray, half: np.ndarray, out: np.ndarray, first: int, last: int) -> None:
+    columns = max(wide.shape[0] * wide.shape[2], half.shape[0] * half.shape[2])
+    with np.errstate(all="ignore"):
+        float_jit.vector_fp32(x, wide, half, out, GRAIN * first, min(GRAIN * last, columns))
+
+
+def _tiles(acc: str, bounded: bool, *arguments: Any) -> None:
+    *operands, first, last = arguments
+    with np.errstate(all="ignore"):
+        if acc == "fp32":
+            float_jit.matmul_fp32(*operands, first, last)
+        else:
+            float_jit.matmul_of(*operands, float_jit.ACCUMULATORS[acc], bounded, first, last)
+
+
+def _share_out(run: Callable[[int, int], None], units: int, threads: int) -> None:
+    """`run(first, last)` over [0, units), in as many parts as there are threads."""
+    if threads < 1:
+        raise Refused(f"threads: at least 1 is needed, got {threads}")
+    parts = min(threads, units)
+    if parts <= 1:
+        run(0, units)
+        return
+    edges = [units * part // parts for part in range(parts + 1)]
+    list(_pool(threads).map(run, edges[:-1], edges[1:]))
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="refemu")
+
+
+def _integer_matmul(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> np.ndarray:
+    """Exact at once where no step can leave the register, or wrapping makes a ring of it; else stepped."""
+    if isinstance(b, Panels):
+        raise RefusedType('matmul: panels hold floats, which acc="int" does not take')
+    x, y = readable.matmul_operands(a, b, request)
+    top = None if request.bits is None else 1 << (request.bits - 1)
+    safe = top is None or integers.peak(x) * integers.peak(y) * max(x.shape[1], 1) < top
+    if not safe and request.overflow != Overflow.WRAP:
+        return readable.matmul(x, y, order=request.order, acc="int", bits=request.bits, overflow=request.overflow)
+    return request.limit(integers.matmul(x, y))
+
+
+def _in_order(a: np.ndarray, b: np.ndarray, request: Request) -> np.ndarray:
+    """(M, N) by a program of additions; a (M, K, N or 1), b (K, N)."""
+    ready()
+    start = request.first()
+    if request.acc == "exact":
+        return _exact(a, b, start, str(request.out))
+    program, slots = lower(request.order, b.shape[0], bool(start == 0))
+    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    work = np.empty((slots, float_jit.STRIP), np.float32)
+    with np.errstate(all="ignore"):
+        float_jit.run_program(program, plain(a), plain(b), out, work, float_jit.ACCUMULATORS[request.acc], start)
+    return out
+
+
+def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: str) -> np.ndarray:
+    """Three limbs an output, and the start as one more term times 1."""
+    if not b.shape[0]:
+        return np.full((a.shape[0], b.shape[1]), start)
+    a = np.concatenate([a, np.full((a.shape[0], 1, a.shape[2]), start)], axis=1)
+    b = np.concatenate([b, np.ones((1, b.shape[1]), np.float32)])
+    left, right = (plain(fp16.narrow(np.where(np.isfinite(x), x, np.float32(0)))).view(np.uint16) for x in (a, b))
+    limbs = np.zeros((3, a.shape[0], b.shape[1]), np.int64)
+    float_jit.exact_limbs(left, right, limbs[0], limbs[1], limbs[2])
+    extremes = np.zeros(limbs.shape[1:], np.float32)
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        extremes = exact.special([a[:, k] for k in range(a.shape[1])], list(b), np.float32(0))
+    return exact.finish(limbs, extremes, out, exact.round_limbs)
+
+
+def grouped_matmul(a: ArrayLike, b: ArrayLike, *, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None = None,
+                   b_scale: ArrayLike | None = None, partial: str, product: str | None = None, order: Order,
+                   acc: str) -> np.ndarray:
+    """`dot.grouped_matmul`; compiled where no sum inside a group can reach 2**24."""
+    operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
+    require_roundings(partial, product, acc, operands.scale is not None)
+    require_order(order, acc, operands.groups, "grouped_matmul")
+    if operands.bound >= 1 << 24 or not operands.groups:  # beyond what float32 holds exactly
+        return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, partial=partial,
+                                       product=product, order=order, acc=acc)
+    powers = [np.ldexp(1.0, exponent.astype(np.int32)) for exponent in operands.exponents]
+    scale = np.empty((0, 0), np.float32) if operands.scale is None else plain(operands.scale)
+    left, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
+    terms = np.empty((operands.groups, left.shape[0], right.shape[1]), np.float32)
+    ready()
+    with np.errstate(all="ignore"):
+        float_jit.group_terms(left, right, *powers, scale, partial == "fp16", product == "fp16", terms)
+    ones = np.ones((1, operands.groups, 1), np.float32)
+    flat = terms.reshape(operands.groups, -1)
+    return _in_order(ones, flat, Request("grouped_matmul", order, acc)).reshape(terms.shape[1:])
+
+
+def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int,
+              threads: int = 1) -> np.ndarray:
+    """`dot.attention`, fused; threads share out the key heads."""
+    query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
+    ready()
+    out = np.empty_like(query)
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            float_jit.attention_heads(query, key, value, np.float32(scale), start, out, first, last)
+
+    _share_out(run, key.shape[1], threads)
+    if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
+        return readable.attention(query, key, value, scale=scale, start=start)
+    return out
