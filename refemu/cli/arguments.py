@@ -111,7 +111,9 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--tokens", type=_natural, default=256, metavar="N", help="of the text to run; 0: only the weights; default 256"
     )
-    command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
+    command.add_argument(
+        "--win", type=_positive, default=512, metavar="N", help="tokens of a window or paragraph; default 512"
+    )
 
 
 def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:

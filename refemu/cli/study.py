@@ -19,8 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     print_table("mean error of the largest weights by outlier format, in sigma", list(_ERRORS),
                 _rows(found["rounding_errors"], _ERRORS), ["error"])
     if found["losses"]:
-        print_table(f"perplexity of {found['tokens']} tokens", list(_LOSSES), _rows(found["losses"], _LOSSES),
-                    ["perplexity", "nll"])
+        print_table(f"what a run of {found['tokens']} tokens loses", list(_LOSSES), _rows(found["losses"], _LOSSES),
+                    ["value"])
     return 0
 
 
@@ -29,16 +29,17 @@ def olive(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     from refemu.models import study, text
 
     words = text.read(arguments.text) if arguments.text else text.default()
-    ids = model.tokenizer.encode(words)[: arguments.tokens] if arguments.tokens else []
+    read = study.texts(model, words, arguments.tokens, arguments.win)
     with progress() as bar:
         watch = bar or (lambda what, done, total: None)
         weights = study.weights(model, watch)
         pairs = study.summaries(weights, "all weights")
-        if ids:
-            pairs += study.summaries(study.inputs(model, ids, watch), "all inputs")
-        losses = list(study.losses(model, ids, arguments.win, watch)) if ids else []
+        if read:
+            pairs += study.summaries(study.inputs(model, read, watch), "all inputs")
+        losses = list(study.losses(model, read, arguments.win, watch)) if read else []
     return {
-        "study": "olive", "model": model.name, "tokens": len(ids), "win": arguments.win,
+        "study": "olive", "model": model.name, "tokens": len([one for part in read for one in part]),
+        "win": arguments.win,
         "pairs": [dataclasses.asdict(row) for row in pairs],
         "rounding_errors": study.rounding_errors(weights), "losses": losses,
     }
@@ -61,4 +62,4 @@ _PAIRS = {
 }
 _ERRORS = {"normal": ("normal", str), "outlier": ("outlier", str), "error": ("error", "{:.3f}".format),
            "least": ("least", lambda least: "least" if least else "")}
-_LOSSES = {"scheme": ("scheme", str), "perplexity": ("perplexity", "{:.4f}".format), "nll": ("nll", "{:.4f}".format)}
+_LOSSES = {"scheme": ("scheme", str), "measure": ("measure", str), "value": ("value", "{:.4f}".format)}

@@ -28,7 +28,9 @@ from refemu.formats.abfloat import (
 )
 from refemu.formats.flint import FLINT4
 from refemu.formats.integer import INT4
+from refemu.models import encoder
 from refemu.models import perplexity as scoring
+from refemu.models.encoder_config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.schemes.olive_study import EXPERIMENTS
 from refemu.models.schemes.scheme import Progress, silent
@@ -80,13 +82,36 @@ def weights(model: Model, progress: Progress = silent) -> list[Measured]:
     return [measure(name, model.tensor(name)) for name in _counted("weights", names, progress)]
 
 
-def inputs(model: Model, ids: Sequence[int], progress: Progress = silent) -> list[Measured]:
-    """What the linear layers of a decoder under scheme `fp16` read for `ids`, one prompt; a tensor is all its tokens.
+def texts(model: Model, words: str, tokens: int, win: int) -> list[list[int]]:
+    """What a model is run on, `tokens` token ids at most: one text for a decoder, paragraphs for an encoder.
 
-    Layers that read the same input are one: `blk.0.q.input` is also that of k and v.
+    win: at most as many tokens of a paragraph, and no more than the context holds.
+    """
+    if not isinstance(model.config, EncoderConfig):
+        return [model.tokenizer.encode(words)[:tokens]] if tokens else []
+    most, left = min(win, model.config.context), tokens
+    found = []
+    for paragraph in words.split("\n\n"):
+        ids = model.tokenizer.sentence(paragraph, most) if paragraph.strip() else []
+        if len(ids) > left:
+            break
+        found += [ids] if ids else []
+        left -= len(ids)
+    return found
+
+
+def inputs(model: Model, read: Sequence[Sequence[int]], progress: Progress = silent) -> list[Measured]:
+    """What the linear layers read under scheme `fp16`; a tensor is all tokens of the texts `read`.
+
+    Layers that read the same input are one: `blk.0.q.input` is also that of k and v. A decoder takes one text.
     """
     recorder = Recorder(models.prepare(model, "fp16", progress=progress), progress)
-    models.session(recorder).append(ids, last=True)
+    if isinstance(model.config, EncoderConfig):
+        encoder.encode(recorder, read)
+    elif len(read) != 1:
+        raise Refused(f"study: {model.name} is a decoder and takes one text, got {len(read)}")
+    else:
+        models.session(recorder).append(read[0], last=True)
     return recorder.found
 
 
@@ -128,12 +153,30 @@ def rounding_errors(found: Sequence[Measured]) -> list[dict[str, Any]]:
     return rows
 
 
-def losses(model: Model, ids: Sequence[int], win: int, progress: Progress = silent) -> Iterator[dict[str, Any]]:
-    """Perplexity of a decoder on `ids` under scheme `fp16`, then with each experiment of [olive Fig. 3]."""
+def losses(
+    model: Model, read: Sequence[Sequence[int]], win: int, progress: Progress = silent
+) -> Iterator[dict[str, Any]]:
+    """What scheme `fp16` and each experiment of [olive Fig. 3] make of the texts `read`.
+
+    win: tokens of a window. `value` is the perplexity of a decoder; of an encoder the mean over the texts of 1 - cosine
+    between the text's embedding and that of scheme `fp16`.
+    """
+    reference: list[np.ndarray] = []
     for scheme in ("fp16", *(f"olive-study:experiment={experiment}" for experiment in EXPERIMENTS)):
         prepared = models.prepare(model, scheme, progress=progress)
-        found = scoring.perplexity(prepared, ids, win=win, progress=progress)
-        yield {"scheme": scheme, "perplexity": found.perplexity, "nll": found.nll}
+        if isinstance(model.config, EncoderConfig):
+            found = [models.embedding(model, ids, prepared).astype(np.float64) for ids in read]
+            reference = reference or found
+            yield {"scheme": scheme, "measure": "1 - cosine", "value": _distance(found, reference)}
+        else:
+            value = scoring.perplexity(prepared, read[0], win=win, progress=progress).perplexity
+            yield {"scheme": scheme, "measure": "perplexity", "value": value}
+
+
+def _distance(found: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> float:
+    """Mean of 1 - cosine of vectors of length 1: half the square of their difference."""
+    off = [one - other for one, other in zip(found, reference, strict=True)]
+    return _mean(float(dot.total64(part * part, order=Sequential())) / 2 for part in off)
 
 
 def _summary(kind: str, found: Sequence[Measured]) -> Summary:

@@ -20,7 +20,17 @@ def test_tables_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
                                                        "q.input", "o.input", "gate.input", "down.input", "all inputs"]
     assert all(f"{100 * row['normal_normal']:.4f}" in tables for row in found["pairs"])
     assert all(f"{row['error']:.3f}" in tables for row in found["rounding_errors"])
-    assert all(f"{row['perplexity']:.4f}" in tables for row in found["losses"])
+    assert all(f"{row['value']:.4f}" in tables for row in found["losses"])
+
+
+def test_an_encoder_is_studied_on_paragraphs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "olive", "--model", "tiny-encoder", "--tokens", "60", "--win", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert 40 < found["tokens"] <= 60
+    assert [row["kind"] for row in found["pairs"]][-5:] == ["q.input", "o.input", "up.input", "down.input",
+                                                            "all inputs"]
+    assert [row["measure"] for row in found["losses"]] == ["1 - cosine"] * 4
 
 
 def test_without_tokens_only_weights_are_measured(capsys: pytest.CaptureFixture[str]) -> None:

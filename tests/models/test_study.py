@@ -44,7 +44,7 @@ def test_rows_are_means_over_tensors() -> None:
 
 def test_every_linear_weight_and_every_input_is_measured() -> None:
     model = models.load("tiny")
-    weights, inputs = study.weights(model), study.inputs(model, IDS)
+    weights, inputs = study.weights(model), study.inputs(model, [IDS])
     kinds = [row.kind for row in study.summaries(inputs, "all inputs")]
 
     assert [one.name for one in weights[:8]] == [f"blk.{n}" for n in ("0.q", "0.k", "0.v", "0.o", "0.gate", "0.up",
@@ -57,8 +57,8 @@ def test_inputs_are_what_the_layers_read() -> None:
     prepared = models.prepare("tiny")
     x = prepared.norm("blk.0.attn_norm", prepared.embed(np.array(IDS)))
 
-    assert study.inputs(models.load("tiny"), IDS)[0] == study.measure("blk.0.q.input", x)
-    assert study.inputs(models.load("tiny"), IDS)[0].tensor.count == len(IDS) * 64
+    assert study.inputs(models.load("tiny"), [IDS])[0] == study.measure("blk.0.q.input", x)
+    assert study.inputs(models.load("tiny"), [IDS])[0].tensor.count == len(IDS) * 64
 
 
 def test_one_format_has_the_least_error_beside_each_normal_type() -> None:
@@ -71,11 +71,37 @@ def test_one_format_has_the_least_error_beside_each_normal_type() -> None:
 
 
 def test_losses_are_perplexities_of_the_schemes() -> None:
-    rows = list(study.losses(models.load("tiny"), IDS, 12))
+    rows = list(study.losses(models.load("tiny"), [IDS], 12))
     victims = models.prepare("tiny", "olive-study:experiment=prune_victims")
 
     assert [row["scheme"].rpartition("=")[2] for row in rows] == ["fp16", "clip", "prune_victims", "prune_normals"]
-    assert rows[2]["perplexity"] == perplexity.perplexity(victims, IDS, 12).perplexity
+    assert rows[2]["value"] == perplexity.perplexity(victims, IDS, 12).perplexity
+
+
+def test_losses_of_an_encoder_are_distances_between_embeddings() -> None:
+    model, read = models.load("tiny-encoder"), [IDS, IDS[4:]]
+    rows = list(study.losses(model, read, 12))
+    vectors = [[models.embedding(model, ids, scheme).tolist() for ids in read] for scheme in ("fp16", "olive-study")]
+    halves = [sum((a - b) ** 2 for a, b in zip(*pair, strict=True)) / 2 for pair in zip(*vectors, strict=True)]
+
+    assert rows[0]["value"] == 0
+    assert rows[1]["value"] == sum(halves) / 2
+    assert {row["measure"] for row in rows} == {"1 - cosine"}
+
+
+def test_texts_of_decoders_and_encoders() -> None:
+    """An encoder reads whole paragraphs, the last that fits included, long ones cut."""
+    words = "Anne\n\n\n\nMr. Elliot\n\nMary"
+
+    assert study.texts(models.load("tiny"), words, 6, 99) == [list(b"Anne\n\n")]
+    assert study.texts(models.load("tiny-encoder"), words, 11, 99) == [list(b"Anne")]
+    assert study.texts(models.load("tiny-encoder"), words, 11, 6) == [list(b"Anne"), list(b"Mr. El")]
+    assert study.texts(models.load("tiny"), words, 0, 99) == study.texts(models.load("tiny-encoder"), words, 0, 9) == []
+
+
+def test_a_decoder_takes_one_text() -> None:
+    with pytest.raises(Refused, match="study: tiny is a decoder and takes one text, got 2"):
+        study.inputs(models.load("tiny"), [IDS, IDS])
 
 
 def test_progress_ends_at_the_whole() -> None:

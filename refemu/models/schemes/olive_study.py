@@ -2,7 +2,7 @@
 
 Weights of the linear layers and their inputs go through one experiment of `formats.ovp_study`; all else is scheme
 `fp16`, so that the difference is the experiment's. Three sigma of an input is frozen on a calibration text, and
-everything happens inside a token, so that a decode step gives the bits of the prefill.
+everything happens inside a token, so that a decode step gives the bits of the prefill. Encoders and decoders alike.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,15 @@ import numpy as np
 from refemu.arith import fp16, prng
 from refemu.arith.checks import Refused, require_choice
 from refemu.formats import ovp_study
+from refemu.models import encoder
 from refemu.models.backend import Backend
+from refemu.models.encoder_config import EncoderConfig
 from refemu.models.runtime import Session
-from refemu.models.schemes.fp16 import Fp16, columns
+from refemu.models.schemes.fp16 import Fp16, Fp16Layers, columns
+from refemu.models.schemes.fp16_encoder import Fp16Encoder
 from refemu.models.schemes.olive import OliveConfig, calibration_ids
-from refemu.models.schemes.scheme import GROUPS, Prepared, Progress
+from refemu.models.schemes.olive_encoder import batch
+from refemu.models.schemes.scheme import Prepared, Progress
 
 if TYPE_CHECKING:
     from refemu.models.model import Model
@@ -32,6 +36,7 @@ class OliveStudyConfig:
     """Parameters of scheme `olive-study`."""
 
     paper: ClassVar[str] = "olive §2.3, Fig. 3"
+    encoders: ClassVar[bool] = True
 
     experiment: str = "clip"  #: one of `EXPERIMENTS`
     weights: bool = True  #: on the weights of the linear layers
@@ -52,18 +57,26 @@ class OliveStudyConfig:
                               f"got {getattr(self, name)!r}")
 
     def prepare(
-        self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
+        self, model: "Model", backend: Backend, calibration: Any, progress: Progress
     ) -> Prepared:
         """Change the weights, then find the outliers' threshold of every input on the calibration tokens."""
-        ids = calibration_ids(OliveConfig(calibration_tokens=self.calibration_tokens), model, calibration)
+        options = OliveConfig(calibration_tokens=self.calibration_tokens)
+        prepared: Any
+        if isinstance(model.config, EncoderConfig):
+            texts = batch(options, model, calibration)
+            prepared = OliveStudyEncoder(model, self, backend, progress)
+            if self.inputs:
+                encoder.encode(prepared, texts)
+            return prepared
+        ids = calibration_ids(options, model, calibration)
         prepared = OliveStudy(model, self, backend, progress)
         if self.inputs:
             Session(prepared).append(ids, last=True)
         return prepared
 
 
-class OliveStudy(Fp16):
-    """A model under scheme `olive-study`."""
+class StudyLayers(Fp16Layers):
+    """Linear layers under scheme `olive-study`, for any kind of model."""
 
     def __init__(self, model: "Model", config: OliveStudyConfig, backend: Backend, progress: Progress) -> None:
         self._study, self._progress = config, progress
@@ -80,7 +93,7 @@ class OliveStudy(Fp16):
         """Only `prepare` gets here before the thresholds are frozen."""
         if (layer, names) not in self._limits:
             self._limits[layer, names] = ovp_study.threshold(x, self._study.sigma)
-            self._progress("inputs", len(self._limits), len(GROUPS) * self.model.blocks)
+            self._progress("inputs", len(self._limits), len(self.groups) * self.model.blocks)
         name, start = f"blk.{layer}.{names[0]}.input", first_token * x.shape[1]
         return self._change(x, name, self._limits[layer, names], per="row", start=start)
 
@@ -100,3 +113,11 @@ class OliveStudy(Fp16):
         if self._study.experiment == "prune_victims":
             return ovp_study.prune_victims(x, limit)
         return ovp_study.prune_normals(x, seed, limit, start, per)
+
+
+class OliveStudy(StudyLayers, Fp16):
+    """A decoder under scheme `olive-study`."""
+
+
+class OliveStudyEncoder(StudyLayers, Fp16Encoder):
+    """An encoder under scheme `olive-study`; texts that are encoded together count their tokens through."""

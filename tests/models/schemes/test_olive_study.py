@@ -91,6 +91,17 @@ def test_decoding_gives_the_bits_of_the_prompt_on_both_backends(experiment: str)
     assert rows.tobytes() == models.run("tiny", IDS, config, "numpy", calibration=CALIBRATION).logits.tobytes()
 
 
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_encoders_go_through_the_same_experiments(experiment: str) -> None:
+    """[olive Fig. 3]: the paper's own model is an encoder. Both backends; off, it is scheme `fp16`."""
+    found, numpy = (models.encode("tiny-encoder", IDS, f"olive-study:experiment={experiment}", backend, None,
+                                  CALIBRATION) for backend in ("jit", "numpy"))
+    off = models.encode("tiny-encoder", IDS, f"olive-study:experiment={experiment},weights=false,inputs=false")
+
+    assert found.tobytes() == numpy.tobytes() != off.tobytes()
+    assert off.tobytes() == models.encode("tiny-encoder", IDS, "fp16").tobytes()
+
+
 def test_without_weights_and_inputs_it_is_fp16() -> None:
     found = models.run("tiny", IDS, "olive-study:weights=false,inputs=false").logits
 
