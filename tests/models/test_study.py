@@ -1,7 +1,5 @@
 """The study of a model: its rows are means over tensors that a loop gives too; the measured figures of real models."""
 
-import os
-import re
 from statistics import mean, median
 from typing import Any
 
@@ -10,13 +8,10 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import fetch, perplexity, study
-from refemu.models.weights import open_weights
+from refemu.models import perplexity, study, text
 from tests.oracles import ovp_study as oracle
 
 IDS = list(b"She was only Anne. ")
-LINEARS = (r"encoder\.layer\.\d+\."
-           r"(attention\.self\.(query|key|value)|(attention\.)?output\.dense|intermediate\.dense)\.weight")
 
 
 def percent(row: study.Summary) -> list[float]:
@@ -135,20 +130,25 @@ def test_pairs_of_smollm2(smollm2: Any) -> None:
 
 
 @pytest.mark.model
-def test_pairs_of_minilm() -> None:
+def test_pairs_of_minilm(minilm: Any) -> None:
     """[olive Tbl. 2, Fig. 2]; [olive Fig. 5] does not hold: the largest maximum is 175 sigma, E3M0 is best."""
-    path = fetch.path("all-minilm-l6-v2")
-    if path is None:
-        absent = pytest.fail if os.environ.get("CI", "").lower() not in ("", "0", "false") else pytest.skip
-        absent("the weights of all-minilm-l6-v2 are not here; run: refemu models fetch all-minilm-l6-v2")
-    file = open_weights(path)
-    found = [study.measure(name, file.tensor(name)) for name in file.names if re.fullmatch(LINEARS, name)]
-    down = [one for one in found if one.name.endswith("output.dense.weight") and "attention" not in one.name]
-    row, last = study.summaries(found, "all")[-1], study.summaries(down, "all")[-1]
+    found = study.weights(minilm)
+    last, row = study.summaries(found, "all")[-2:]
 
-    assert (row.tensors, last.tensors) == (36, 6)
+    assert (row.tensors, last.tensors, last.kind) == (36, 6, "down")
     assert percent(row) == [0.682, 98.657, 1.322, 0.0215, 0.0050]
     assert percent(last) == [0.775, 98.488, 1.474, 0.0385, 0.0062]
     assert [round(row.max_sigma_median, 1), round(row.max_sigma_largest, 1)] == [7.1, 174.7]
     assert [round(last.max_sigma_median, 1), round(last.max_sigma_largest, 1)] == [86.6, 174.7]
     assert [round(one["error"], 1) for one in study.rounding_errors(found)[:4]] == [15.5, 13.9, 9.4, 4.4]
+
+
+@pytest.mark.model
+def test_clipping_outliers_hurts_most_on_minilm(minilm: Any) -> None:
+    """[olive Fig. 3]: clipping >> pruning victims >= pruning as many normal values, in what embeddings lose."""
+    read = study.texts(minilm, text.default(), 600, 128)
+    none, clip, victims, normals = (row["value"] for row in study.losses(minilm, read, 128))
+
+    assert none == 0
+    assert clip > 5 * victims
+    assert victims >= normals > 0
