@@ -55,7 +55,7 @@ def prepare(
     found, engine = schemes.find(scheme), backends.find(backend)
     loaded = load(model) if isinstance(model, str) else model
     if isinstance(loaded.config, EncoderConfig) and not getattr(found, "encoders", False):
-        raise Refused(f"scheme {schemes.name(found)} computes decoders, and {loaded.name} is an encoder")
+        raise Refused(f"{type(found).__name__} computes decoders, and {loaded.name} is an encoder")
     return found.prepare(loaded, engine, calibration, progress or silent)
 
 

@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused
 from refemu.models import text
 from refemu.models.tokenizer import ByteTokenizer, from_gguf, from_json
 from refemu.models.weights import GgufFile
-from tests.models import toy_files
+from tests.models import toy_encoder, toy_files
 
 CHARACTERS = toy_files.byte_characters()
 SUFFIXES = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
@@ -189,3 +189,35 @@ def test_smollm2_equals_the_oracle_on_both_texts(smollm2: Any) -> None:
         assert smollm2.tokenizer.encode(line) == oracle.encode(line)
         assert smollm2.tokenizer.decode(smollm2.tokenizer.encode(line)) == line
     assert len(smollm2.tokenizer.encode(text.default())) == 4096
+
+
+def word_pieces(tmp_path: Path) -> Any:
+    toy_encoder.tokenizer().save(str(tmp_path / "tokenizer.json"))
+    return from_json(tmp_path / "tokenizer.json")
+
+
+def test_word_pieces_are_neither_cut_nor_padded(tmp_path: Path) -> None:
+    """The file says to cut and to pad to 4 tokens; lengths are the caller's."""
+    made = word_pieces(tmp_path)
+
+    assert made.encode("in") == [4]
+    assert made.encode("In THE thes in in in") == [4, 5, 5, 6, 4, 4, 4]
+
+
+@pytest.mark.parametrize(("words", "most", "ids"), [
+    ("in the", None, [2, 4, 5, 3]), ("in the", 4, [2, 4, 5, 3]), ("in the", 3, [2, 4, 3]), ("", None, [2, 3])])
+def test_a_sentence_is_framed_and_cut_inside_the_frame(tmp_path: Path, words: str, most: int | None,
+                                                       ids: list[int]) -> None:
+    assert ids == word_pieces(tmp_path).sentence(words, most)
+
+
+def test_bytes_have_no_frame() -> None:
+    assert ByteTokenizer().sentence("in the", 3) == list(b"in ")
+    assert ByteTokenizer().sentence("in") == list(b"in")
+
+
+def test_a_sentence_without_room_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="most must be at least 3, got 2"):
+        word_pieces(tmp_path).sentence("in", 2)
+    with pytest.raises(Refused, match="most must be at least 1, got 0"):
+        ByteTokenizer().sentence("in", 0)

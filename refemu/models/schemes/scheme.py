@@ -64,7 +64,11 @@ class Prepared(Protocol):
 
 
 class Scheme(Protocol):
-    """A frozen dataclass whose fields are the scheme's parameters."""
+    """A frozen dataclass whose fields are the scheme's parameters.
+
+    A scheme that also computes BERT-like encoders says so by a class variable `encoders` that is true; its `prepare`
+    then answers them with a `refemu.models.encoder.PreparedEncoder`.
+    """
 
     paper: ClassVar[str]  #: "olive §3.4", or where else the scheme is defined
 

@@ -1,0 +1,41 @@
+"""What decoders and encoders share under the OliVe schemes: names and widths of linear layers, groups, candidates."""
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.models.encoder_config import LINEARS
+from refemu.models.schemes.olive import OliveConfig
+from refemu.models.schemes.olive_layers import candidates, linear_name, tensor_name, widths
+from refemu.models.schemes.scheme import GROUPS
+
+
+@pytest.mark.parametrize(("groups", "count"), [(GROUPS, 7), (LINEARS, 6)], ids=["decoder", "encoder"])
+def test_every_linear_layer_has_the_width_of_the_scheme(groups: tuple[tuple[str, ...], ...], count: int) -> None:
+    found = widths(2, OliveConfig(), (), groups)
+
+    assert found.pop("lm_head") is None
+    assert [4] * 2 * count == list(found.values())
+
+
+def test_a_kind_or_a_layer_can_be_named() -> None:
+    config = OliveConfig(eight_bit=("down", "blk.0.q"), skip=("blk.1.o", "lm_head"))
+    found = widths(2, config, ("blk.1.up",), LINEARS)
+
+    assert {name for name, bits in found.items() if bits == 8} == {"blk.0.down", "blk.1.down", "blk.0.q", "blk.1.up"}
+    assert {name for name, bits in found.items() if bits is None} == {"blk.1.o", "lm_head"}
+
+
+def test_an_encoder_has_no_gate() -> None:
+    with pytest.raises(Refused, match="unknown linear layer 'gate'"):
+        widths(2, OliveConfig(eight_bit=("gate",)), (), LINEARS)
+
+
+def test_the_output_matrix_has_a_name_of_its_own() -> None:
+    assert (linear_name(-1, "embed"), tensor_name(-1, "embed")) == ("lm_head", "embed")
+    assert linear_name(3, "q") == tensor_name(3, "q") == "blk.3.q"
+
+
+def test_the_preset_chooses_the_base_of_the_search() -> None:
+    """D-olive-26."""
+    assert candidates(OliveConfig(), 4).base == "sigma"
+    assert candidates(OliveConfig(preset="repo"), 8).base == "mean_sigma"
