@@ -31,17 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     kinds = [
         kind for kind in ("paper", "edge", "random", "exhaustive", "model") if any(kind in one.kinds for one in made)
     ]
-    columns = ["set", "cases", "rows", *kinds, "size", "sha256"]
-    rows = [
-        [
-            one.name,
-            one.cases,
-            one.rows,
-            *(one.kinds.get(kind, "") for kind in kinds),
-            size(one.bytes),
-            one.self_sha256[:12],
-        ]
-        for one in made
-    ]
-    print_table(f"golden vectors in {arguments.out}", columns, rows, ["cases", "rows", *kinds, "size"])
+    rows = [[one.name, one.rows, *(one.kinds.get(kind, "") for kind in kinds), size(one.bytes)] for one in made]
+    columns = ["set", "rows", *kinds, "size"]
+    print_table(f"golden vectors in {arguments.out}", columns, rows, columns[1:])
     return 0

@@ -13,6 +13,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(found)
         return 0
+    for row in found.get("units", ()):
+        row["timing"] = _SHORT[row["timing"]]
     for kind, (columns, right) in ((kind, _COLUMNS[kind]) for kind in kinds):
         rows = [[row[column] for column in columns] for row in found[kind]]
         print_table(kind, columns, rows, right)
@@ -66,6 +68,7 @@ def _ports(ports: Any) -> str:
     )
 
 
+_SHORT = {"combinational": "comb.", "event": "event"}
 _LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": models}
 _COLUMNS: dict[str, tuple[list[str], list[str]]] = {
     "formats": (["name", "bits", "definition"], ["bits"]),
