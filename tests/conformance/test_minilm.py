@@ -27,7 +27,7 @@ WORDS = 256  #: tokens of a text at most, as the model's own program cuts
 def bound(blocks: int) -> float:
     """Largest relative L2 error of a token behind `blocks` blocks in scheme `fp16`.
 
-    Rounding a vector to fp16 moves it by at most `UNIT_ROUNDOFF` relative to its length. The roundings behind each other
+    Rounding a vector to fp16 moves it by at most `UNIT_ROUNDOFF` relative to its length. Roundings behind each other
     are independent, so their squares add; a post-norm block passes an error on with a gain of about one, because the
     norm behind each residual sum sets the length again. float32 programs differ by 4e-6, which needs no allowance.
     """
