@@ -71,7 +71,7 @@ class Request:
             return int(self.start)
         with np.errstate(over="ignore"):
             start = np.float32(self.start)
-        if start != self.start and start == start:
+        if float(start) != float(self.start) and start == start:
             raise Refused(f"{self.thing}: start must be a float32 value, got {self.start!r}")
         if self.needs_fp16:
             fp16.require_fp16(start, self.thing, "start")

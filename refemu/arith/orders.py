@@ -64,7 +64,8 @@ class Lanes:
         if isinstance(self.split, str):
             require_choice(self.split, ["strided", "blocked"], "Lanes", "split")
             return
-        lanes = require_range(self.split, 0, self.count, "Lanes", "split")
+        given = np.asarray(self.split) if np.size(self.split) else np.empty(0, np.int64)
+        lanes = require_range(given, 0, self.count, "Lanes", "split")
         object.__setattr__(self, "split", tuple(lanes.ravel().tolist()))
 
     def lane(self, k: int, terms: int) -> int:
@@ -211,7 +212,7 @@ class _Results(_Terms):
 
 @functools.lru_cache(maxsize=64)
 def lower(order: Order, terms: int, start_is_zero: bool = True) -> tuple[np.ndarray, int]:
-    """`order` over `terms` terms: rows (operation, slot, operand) int64 and the number of slots; slot 0 is the result."""
+    """`order` over `terms` terms: int64 rows (operation, slot, operand) and how many slots; slot 0 is the sum."""
     program = _Program()
     if terms:
         result = _sum(program, order, _Terms(program, range(terms)), outermost=True, zero=start_is_zero)
