@@ -1,10 +1,12 @@
 """From a unit and its cases to the arrays and the manifest of a set."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from refemu import formats
 from refemu.golden import fields, keywords, manifest
 from refemu.golden.lead import led
 from refemu.golden.rows import Block, columns, evaluate
@@ -71,7 +73,7 @@ def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping
         "unit": unit.name,
         "paper": unit.paper,
         "unit_version": unit.version,
-        "config": manifest.plain(unit.configs[config]),
+        "config": {name: spelled(value) for name, value in unit.configs[config].items()},
         "rows": rows,
         "min_rows": rows,
         "cases": list(_entries(blocks)),
@@ -83,6 +85,16 @@ def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping
         "hex": {},
         "bin": {},
     }
+
+
+def spelled(value: Any) -> Any:
+    """A parameter with everything that is behind it: a format is spelled out, also where it stands by name."""
+    if isinstance(value, str) and value in formats.constants():
+        return {"name": value, **spelled(formats.constants()[value])}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: spelled(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"type": type(value).__name__, **parts}
+    return manifest.plain(value)
 
 
 def _entries(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:

@@ -62,7 +62,7 @@ def generate(
     for _, _, folder in targets:
         store.require_replaceable(folder)
     run = model_cases.source(model, scheme, text, tokens) if "model" in wanted else None
-    taps = model_cases.tapped(run, progress) if run else {}
+    taps = model_cases.tapped(run, progress, [unit.name for unit in chosen]) if run else {}
     written = list(_written(targets, wanted, seed, run, taps, hex, bin, progress))
     if not written:
         raise Refused(f"generate: no cases of kind {', '.join(wanted)} for {', '.join(unit.name for unit in chosen)}")

@@ -1,11 +1,13 @@
 """Cases of kind "model": what crosses the ports of the units while a model reads a text, and which part of it is kept.
 
-Kept are three blocks (the first, the last, and the one whose linear inputs peak highest, where a massive activation
-sits) and of each tensor two tokens (token 0, whose activations are unlike all others', and the one with the most rows
-that carry a flag, which for pairs are those with an outlier), every row of them. What lists no tokens is kept whole.
+Kept are three blocks: the first, the last, and the one whose linear inputs peak highest, where a massive activation
+sits. Of a tensor's rows, which stand token by token, windows of at most WINDOW rows: of token 0, whose activations are
+unlike all others', and of the token with the most rows that carry a flag (for pairs: that hold an outlier), the window
+with the most of them; and the window that holds the largest magnitude. Of cases that say how large they are, such as
+dot products, the largest of each block. What lists neither is kept whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +16,10 @@ import numpy as np
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden import manifest as manifests
-from refemu.golden.rows import evaluate
 from refemu.units.unit import Cases
 
 FUNCTION = "refemu.models:run"  #: what makes these cases, as a manifest says
+WINDOW = 128  #: rows of a token that are kept
 DEFAULT_MODEL, DEFAULT_SCHEME, DEFAULT_TOKENS = "tiny", "olive-4", 64
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
@@ -49,12 +51,15 @@ def source(model: str | None, scheme: str | None, text: str | None, tokens: int 
     from refemu import models
     from refemu.models import schemes
     from refemu.models import text as texts
+    from refemu.models.encoder_config import EncoderConfig
 
     loaded = models.load(model or DEFAULT_MODEL)
     config = schemes.parse(scheme or DEFAULT_SCHEME)
     read = texts.default() if text is None else text
     count = min(tokens or DEFAULT_TOKENS, loaded.config.context)
-    ids = tuple(int(token) for token in loaded.tokenizer.encode(read)[:count])
+    encodes = isinstance(loaded.config, EncoderConfig)  # an encoder reads a text in its frame
+    found = loaded.tokenizer.sentence(read, count) if encodes else loaded.tokenizer.encode(read)[:count]
+    ids = tuple(int(token) for token in found)
     if not ids:
         raise Refused("generate: the text holds no token")
     return Source(
@@ -95,26 +100,56 @@ def forget() -> None:
     _runs.clear()
 
 
-def tapped(source_: Source, progress: Progress | None = None) -> Tapped:
-    """The kept cases of a run, for every unit and configuration that the scheme taps. The last run is remembered."""
-    from refemu import models  # here: who only compares vectors should not load the runtime
+def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[str] | None = None) -> Tapped:
+    """The kept cases of a run, for every unit and configuration that the scheme taps. The last run is remembered.
 
-    key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids
+    units_: the units that are wanted, by default all. The model runs only if the scheme taps one of them.
+    """
+    from refemu.models import schemes  # here: who only compares vectors should not load the runtime
+
+    known = getattr(schemes.parse(source_.scheme), "taps", ())
+    wanted = frozenset(known if units_ is None else set(known).intersection(units_))
+    key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted
     if key not in _runs:
-        collector = _Collector(models.prepare(source_.model, source_.scheme, progress=progress))
-        models.session(collector, collector.tap).append(list(source_.token_ids))
+        found = _run(source_, wanted, progress) if wanted else {}
         _runs.clear()
-        _runs[key] = collector.kept()
+        _runs[key] = found
     return _runs[key]
+
+
+def _run(source_: Source, wanted: frozenset[str], progress: Progress | None) -> Tapped:
+    from refemu import models
+    from refemu.models import encoder
+    from refemu.models.encoder_config import EncoderConfig
+
+    prepared = models.prepare(source_.model, source_.scheme, progress=progress)
+    collector = _Collector(prepared, wanted)
+    ids = list(source_.token_ids)
+    if isinstance(prepared.model, EncoderConfig):
+        encoder.encode(collector, [ids], collector.tap)
+    else:
+        models.session(collector, collector.tap).append(ids)
+    return collector.kept()
+
+
+class _Tap:
+    """A tap of some units that keeps what it is told."""
+
+    def __init__(self, units_: frozenset[str]) -> None:
+        self.units = units_
+        self.cases: list[tuple[int, str, Cases]] = []
+
+    def __call__(self, layer: int, unit: str, case: Cases) -> None:
+        self.cases.append((layer, unit, case))
 
 
 class _Collector:
     """A prepared model that also keeps the peak of the linear inputs of each block, and what the taps deliver."""
 
-    def __init__(self, prepared: Any) -> None:
+    def __init__(self, prepared: Any, wanted: frozenset[str]) -> None:
         self._prepared = prepared
         self._peaks: dict[int, float] = {}
-        self._cases: list[tuple[int, str, Cases]] = []
+        self.tap = _Tap(wanted)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._prepared, name)
@@ -124,18 +159,32 @@ class _Collector:
         self._peaks[layer] = max(self._peaks.get(layer, 0.0), float(np.abs(x).max()))
         return self._prepared.linear(layer, names, x, watch)
 
-    def tap(self, layer: int, unit: str, case: Cases) -> None:
-        self._cases.append((layer, unit, case))
-
     def kept(self) -> Tapped:
         """The cases of the chosen blocks, in the order in which they crossed the ports."""
         chosen = chosen_layers(self._peaks)
         found: dict[tuple[str, str], list[Cases]] = {}
-        for layer, unit, case in self._cases:
-            for one in _tokens(unit, case) if layer in chosen else ():
+        for layer, unit, case in _largest([one for one in self.tap.cases if one[0] in chosen]):
+            for one in _windows(unit, case):
                 why = f"{one.source['tensor']} (block {layer}: {chosen[layer]}): {one.why}"
                 found.setdefault((unit, case.config), []).append(replace(one, why=why))
         return found
+
+
+def _largest(cases: Sequence[tuple[int, str, Cases]]) -> Iterator[tuple[int, str, Cases]]:
+    """The cases without those that are smaller than another of their block, unit, configuration and reason.
+
+    A case whose source has `largest` says by it how large it is; the first of equals stays.
+    """
+    most: dict[tuple[int, str, str, str], Cases] = {}
+    for layer, unit, case in cases:
+        key = layer, unit, case.config, case.why
+        if "largest" in case.source and (key not in most or case.source["largest"] > most[key].source["largest"]):
+            most[key] = case
+    for layer, unit, case in cases:
+        if "largest" not in case.source:
+            yield layer, unit, case
+        elif case is most[layer, unit, case.config, case.why]:
+            yield layer, unit, replace(case, why=f"{case.why}, of the linear layers here the one where it is largest")
 
 
 def chosen_layers(peaks: Mapping[int, float]) -> dict[int, str]:
@@ -146,21 +195,44 @@ def chosen_layers(peaks: Mapping[int, float]) -> dict[int, str]:
     return {layer: ", and ".join(why for at, why in reasons if at == layer) for layer, _ in sorted(reasons)}
 
 
-def _tokens(unit: str, case: Cases) -> Iterator[Cases]:
-    """The kept tokens of a case that lists tokens; any other case as it is."""
+def _windows(unit: str, case: Cases) -> Iterator[Cases]:
+    """The kept rows of a case that lists tokens; any other case as it is."""
     if "pairs_per_token" not in case.source:
         yield case
         return
-    tokens, size = case.source["tokens"], case.source["pairs_per_token"]
-    most = int(np.argmax(np.count_nonzero(_flagged(unit, case).reshape(tokens, size), axis=1)))
-    for token in sorted({0, most}):
-        reasons = ("the first",) * (token == 0) + ("it has the most flagged rows",) * (token == most)
-        inputs = {name: array[token * size : (token + 1) * size] for name, array in case.inputs.items()}
+    size = case.source["pairs_per_token"]
+    source_ = {name: value for name, value in case.source.items() if name != "peak_row"}
+    for first, reasons in sorted(_starts(unit, case).items()):
+        token, pair = divmod(first, size)
+        count = min(WINDOW, size - pair)
+        inputs = {name: array[first : first + count] for name, array in case.inputs.items()}
         position = case.source["first_token"] + token
-        why = f"{case.why}, all rows of token {position} ({', and '.join(reasons)})"
-        yield replace(case, inputs=inputs, why=why, source={**case.source, "first_token": position, "tokens": 1})
+        rows = f"rows {pair} to {pair + count - 1} of {size} of token {position}"
+        place = {"first_token": position, "tokens": 1, "first_pair": pair, "pairs": count}
+        why = f"{case.why}, {rows} ({', and '.join(reasons)})"
+        yield replace(case, inputs=inputs, why=why, source={**source_, **place})
+
+
+def _starts(unit: str, case: Cases) -> dict[int, list[str]]:
+    """First row of every kept window, and why it is kept."""
+    size = case.source["pairs_per_token"]
+    flagged = _flagged(unit, case).reshape(-1, size)
+    most = int(np.argmax(np.count_nonzero(flagged, axis=1)))
+    found: dict[int, list[str]] = {}
+    for token, why in ((0, "the first token"), (most, "the token with the most flagged rows")):
+        counts = [np.count_nonzero(flagged[token, at : at + WINDOW]) for at in range(0, size, WINDOW)]
+        found.setdefault(token * size + WINDOW * int(np.argmax(counts)), []).append(why)
+    if "peak_row" in case.source:
+        token, at = divmod(case.source["peak_row"], size)
+        found.setdefault(token * size + at // WINDOW * WINDOW, []).append("the largest magnitude")
+    return found
 
 
 def _flagged(unit: str, case: Cases) -> np.ndarray:
+    """Whether each row carries a flag. By the compiled twin: these are all rows, not only those that are kept."""
     found = units.find(unit)
-    return evaluate(found, found.configs[case.config], case).flags != 0
+    config, inputs = found.configs[case.config], dict(case.inputs)
+    rows = np.zeros(len(next(iter(inputs.values()))), np.bool_)
+    for mark in found.mark(config, inputs, found.evaluate(config, inputs)).values() if found.mark else ():
+        rows |= mark
+    return rows

@@ -1,10 +1,12 @@
 """Taps: what crosses the ports of a unit while a model runs, in the shape that golden vectors have.
 
 `models.run(..., taps=f)` calls f(layer, unit, case): `unit` is a unit's name, `case` a `Cases` of kind "model" whose
-`config` names a configuration of that unit and whose `source` says where the values come from.
+`config` names a configuration of that unit and whose `source` says where the values come from. An f that has an
+attribute `units` is called for the units named there only; the others cost nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,10 +31,37 @@ class Watch:
         """Add to a counter; a counter exists from its first count, of 0 too."""
         self.counters[name] = self.counters.get(name, 0) + number
 
+    def wants(self, unit: str) -> bool:
+        """Whether a tap listens to `unit`."""
+        return self.taps is not None and unit in getattr(self.taps, "units", (unit,))
+
     def emit(self, layer: int, unit: str, case: Cases) -> None:
-        """Call the tap; there must be one."""
-        if self.taps is not None:
+        """Call the tap, if it listens to `unit`."""
+        if self.taps is not None and self.wants(unit):
             self.taps(layer, unit, case)
+
+
+class Later(Mapping[str, np.ndarray]):
+    """Arrays by name that are made when the first of them is asked for: most cases of a run are never looked at."""
+
+    def __init__(self, make: Callable[[], Mapping[str, np.ndarray]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[str, np.ndarray]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __repr__(self) -> str:
+        return f"Later({', '.join(self._made)})" if "_made" in vars(self) else "Later()"
 
 
 def model_case(

@@ -59,4 +59,4 @@ def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
     )
-    monkeypatch.setattr(model_cases, "tapped", lambda source, progress=None: taps())
+    monkeypatch.setattr(model_cases, "tapped", lambda source, progress=None, units_=None: taps())

@@ -5,7 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from refemu import units
 from refemu.arith.checks import Refused
+from refemu.arith.rounding import Rounding
+from refemu.formats import FLINT4
 from refemu.golden import build
 from refemu.units.unit import Cases, Port, Ports
 from tests.golden import fakes
@@ -117,3 +120,39 @@ def test_a_mask_of_one_block_is_all_ones_in_the_others() -> None:
 def test_port_names_are_checked(ports: Ports, message: str) -> None:
     with pytest.raises(Refused, match=f"blender: port name {message}"):
         built(unit=dataclasses.replace(fakes.BLENDER, ports=lambda config: ports))
+
+
+def test_formats_are_spelled_out_in_the_configuration() -> None:
+    """Also where a configuration has only their name."""
+    manifest, _ = built("edge", units.find("ovp_encoder"), "int8_repo")
+
+    assert manifest["config"] == {
+        "fmt": {
+            "name": "OVP_INT8_REPO",
+            "type": "Ovp",
+            "normal": {"type": "IntFormat", "width": 8, "symmetric": True},
+            "outlier": {"type": "AbFloat", "exp_bits": 2, "man_bits": 5, "bias": 2, "limit": "none"},
+            "threshold": "none",
+            "closed": True,
+            "winner": "left",
+            "rounding": "half_up",
+            "pairing": "flat",
+            "left": "low",
+            "far": 411616,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("int4", "int4", id="a type of the unit's own"),
+        pytest.param((2, 1), [2, 1], id="tuple"),
+        pytest.param(None, "none", id="none"),
+        pytest.param(FLINT4, {"type": "Flint", "width": 4}, id="format"),
+        pytest.param("FLINT4", {"name": "FLINT4", "type": "Flint", "width": 4}, id="name of a format"),
+        pytest.param(Rounding.HALF_EVEN, "half_even", id="enum"),
+    ],
+)
+def test_parameters(value: object, expected: object) -> None:
+    assert build.spelled(value) == expected

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from refemu import golden, models
 from refemu.arith.checks import Refused
 from refemu.golden import model_cases, sets
 from refemu.models.taps import model_case
+from refemu.units.unit import Cases
 from tests.golden import fakes
 
 
@@ -33,7 +35,7 @@ def test_blocks_that_are_kept(peaks: dict[int, float], expected: dict[int, str])
 class Run:
     """A prepared model of four blocks; block 2 has the highest input, each block taps blender with three tokens."""
 
-    name = "toy"
+    name, model = "toy", None
 
     def linear(self, layer: int, names: tuple[str, ...], x: np.ndarray, watch: Any) -> str:
         return f"projection of {layer}"
@@ -46,38 +48,18 @@ class Session:
         self.prepared, self.tap = prepared, tap
 
     def append(self, ids: list[int]) -> None:
+        assert self.prepared.name == "toy" and self.tap.units == {"blender"}
         for layer in range(4):
             x = np.full((3, 2), -100.0 if layer == 2 else 1.0, np.float32)
             assert self.prepared.linear(layer, ("q",), x, None) == f"projection of {layer}"
-            first = np.array([1, 2, 3, 15, 5, 15]) + np.zeros(6, int)
+            first = np.array([1, 2, 3, 15, 5, 15])
+            rows = {"first_token": 10, "tokens": 3, "pairs_per_token": 2}
             inputs = {"first": first, "second": np.array([1, 1, 1, 7, 1, 1])}
-            self.tap(
-                layer,
-                "blender",
-                model_case(
-                    "input of q",
-                    "wrap",
-                    f"blk.{layer}.q.input",
-                    layer,
-                    inputs,
-                    first_token=10,
-                    tokens=3,
-                    pairs_per_token=2,
-                ),
-            )
-            self.tap(
-                layer,
-                "blender",
-                model_case(
-                    "a row",
-                    "wrap",
-                    f"blk.{layer}.q.weight",
-                    layer,
-                    {name: array[:1] for name, array in inputs.items()},
-                    row=5,
-                ),
-            )
-        assert self.prepared.name == "toy"
+            self.tap(layer, "blender", model_case("input", "wrap", f"blk.{layer}.q.input", layer, inputs, **rows))
+            for name, largest in (("q", 3), ("k", 5 + layer), ("v", 5)):
+                row = {port: array[:1] for port, array in inputs.items()}
+                tensor = f"blk.{layer}.{name}.weight"
+                self.tap(layer, "blender", model_case("a row", "wrap", tensor, layer, row, row=5, largest=largest))
 
 
 @pytest.fixture
@@ -85,38 +67,60 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> model_cases.Source:
     monkeypatch.setattr(refemu.units, "find", lambda name: fakes.UNITS[name])
     monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: Run())
     monkeypatch.setattr(models, "session", Session)
+    monkeypatch.setattr(models.schemes, "parse", lambda text: SimpleNamespace(taps=("blender",)))
+    monkeypatch.setattr(model_cases, "WINDOW", 3)
     model_cases.forget()
     return model_cases.Source("toy", "0", "s", {}, "1", 0, 3, (1, 2, 3))
 
 
 def test_tokens_and_rows_that_are_kept(toy: model_cases.Source) -> None:
-    """Tokens 1 and 2 have one flagged row each: the first of them counts. Other cases stay whole."""
+    """Tokens 1 and 2 have one flagged row each: the first of them counts. Of equally large cases the first stays."""
     kept = model_cases.tapped(toy)[("blender", "wrap")]
 
     assert [case.source["tensor"] for case in kept] == [
-        "blk.0.q.input",
-        "blk.0.q.input",
-        "blk.0.q.weight",
-        "blk.2.q.input",
-        "blk.2.q.input",
-        "blk.2.q.weight",
-        "blk.3.q.input",
-        "blk.3.q.input",
-        "blk.3.q.weight",
-    ]
+        tensor for layer in (0, 2, 3) for tensor in
+        (f"blk.{layer}.q.input", f"blk.{layer}.q.input", f"blk.{layer}.k.weight")]
     assert [case.inputs["first"].tolist() for case in kept[:3]] == [[1, 2], [3, 15], [1]]
     assert kept[4].why == (
-        "blk.2.q.input (block 2: its linear inputs peak highest): input of q, all rows of token 11 "
-        "(it has the most flagged rows)"
+        "blk.2.q.input (block 2: its linear inputs peak highest): input, rows 0 to 1 of 2 of token 11 "
+        "(the token with the most flagged rows)"
     )
-    assert kept[4].source == {
-        "tensor": "blk.2.q.input",
-        "layer": 2,
-        "first_token": 11,
-        "tokens": 1,
-        "pairs_per_token": 2,
-    }
-    assert kept[8].why == "blk.3.q.weight (block 3: the last): a row"
+    assert kept[4].source == {"tensor": "blk.2.q.input", "layer": 2, "first_token": 11, "tokens": 1,
+                              "pairs_per_token": 2, "first_pair": 0, "pairs": 2}
+    assert kept[8].why == (
+        "blk.3.k.weight (block 3: the last): a row, of the linear layers here the one where it is largest")
+
+
+@pytest.mark.parametrize(
+    ("flagged", "peak", "expected"),
+    [
+        ([], 0, {0: ["the first token", "the token with the most flagged rows", "the largest magnitude"]}),
+        ([6], 13, {6: ["the first token", "the token with the most flagged rows"], 11: ["the largest magnitude"]}),
+        ([4, 14, 15, 16], 5, {3: ["the first token", "the largest magnitude"],
+                              14: ["the token with the most flagged rows"]}),
+    ],
+)
+def test_windows_of_a_token(toy: model_cases.Source, flagged: list[int], peak: int,
+                            expected: dict[int, list[str]]) -> None:
+    """Three tokens of eight rows, windows of three, of which the last of a token holds two."""
+    first = np.zeros(24, np.int64)
+    first[flagged] = 15
+    inputs = {"first": first, "second": np.full(24, 7)}
+    source = {"tensor": "t", "first_token": 0, "tokens": 3, "pairs_per_token": 8, "peak_row": peak}
+    case = Cases("model", "why", inputs, source=source, config="wrap")
+
+    assert model_cases._starts("blender", case) == expected
+    assert [len(one.inputs["first"]) for one in model_cases._windows("blender", case)] == [
+        2 if start % 8 == 6 else 3 for start in sorted(expected)]
+
+
+def test_a_model_runs_only_where_a_wanted_unit_is_tapped(toy: model_cases.Source,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: pytest.fail("the model was prepared"))
+
+    assert model_cases.tapped(toy, units_=["meter"]) == {}
+    monkeypatch.setattr(models.schemes, "parse", lambda text: SimpleNamespace())
+    assert model_cases.tapped(toy) == {}
 
 
 def test_one_run_serves_many_sets_until_it_is_forgotten(toy: model_cases.Source) -> None:
@@ -179,16 +183,20 @@ def test_weights_that_are_absent_or_others(change: dict[str, Any], message: str)
         model_cases.recorded(entry)
 
 
-def test_from_the_weights_of_tiny_to_vectors(tmp_path: Path) -> None:
-    """The whole way, and back through `check`."""
-    made = golden.generate(tmp_path, units=["ovp_decoder", "olive_mac"], kinds=["paper", "model"], tokens=6)
+@pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
+def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> None:
+    """The whole way and back through `check`, for every unit that the scheme taps."""
+    config: Any = models.schemes.parse(scheme)
+    chosen = [name for name in refemu.units.names() if name.startswith(("o", "m", "f"))]
+    fewer = f"{scheme}:low=90,high=130,step=10,calibration_tokens=64"
+    made = golden.generate(tmp_path, units=chosen, kinds=["paper", "model"], tokens=6, scheme=fewer)
     report = golden.check(tmp_path)
 
     assert report.equal
     assert {"regenerated"} == {one.how for one in report.sets}
     assert {"paper", "model"} == {kind for one in made for kind in one.kinds}
     with_model = [sets.load(one.path) for one in made if "model" in one.kinds]
-    assert {"ovp_decoder", "olive_mac"} == {one.manifest["unit"] for one in with_model}
+    assert set(config.taps) == {one.manifest["unit"] for one in with_model}
     for one in with_model:
         assert (one.manifest["source"]["model"], len(one.manifest["source"]["token_ids"])) == ("tiny", 6)
         for entry in one.manifest["cases"]:

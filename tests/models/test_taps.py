@@ -1,9 +1,12 @@
 """What a session hands through the layers: taps, the position, counters."""
 
+from typing import ClassVar
+
+import numpy as np
 import pytest
 
 from refemu import models
-from refemu.models.taps import Watch, model_case
+from refemu.models.taps import Later, Watch, model_case
 from refemu.units.unit import Cases
 
 
@@ -21,6 +24,32 @@ def test_a_case_says_where_its_values_come_from() -> None:
 
     assert (case.kind, case.config, case.why) == ("model", "int4", "why")
     assert dict(case.source) == {"tensor": "blk.2.down.input", "layer": 2, "first_token": 5, "tokens": 1}
+
+
+def test_a_tap_hears_of_the_units_that_it_names() -> None:
+    class Tap:
+        units = ("olive_mac",)
+        heard: ClassVar[list[str]] = []
+
+        def __call__(self, layer: int, unit: str, case: Cases) -> None:
+            self.heard.append(unit)
+
+    watch = Watch(Tap())
+    for unit in ("olive_mac", "ovp_decoder"):
+        watch.emit(0, unit, model_case("why", "wrap", "x", 0, {}))
+
+    assert Tap.heard == ["olive_mac"]
+    assert [watch.wants(unit) for unit in ("olive_mac", "ovp_decoder")] == [True, False]
+    assert Watch(lambda *call: None).wants("ovp_decoder") and not Watch().wants("ovp_decoder")
+
+
+def test_inputs_are_made_when_somebody_looks_and_once() -> None:
+    made: list[int] = []
+    later = Later(lambda: {"pair": np.array(made.append(1) or [1, 2])})
+
+    assert (made, repr(later)) == ([], "Later()")
+    assert later["pair"].tolist() == [1, 2] and list(later) == ["pair"] and len(later) == 1
+    assert (made, repr(later)) == ([1], "Later(pair)")
 
 
 def test_fp16_has_no_units_to_tap() -> None:

@@ -84,6 +84,13 @@ class OliveConfig:
         for one in self.types:
             require_choice(one, ("int", "flint"), "olive", "types")
 
+    @property
+    def taps(self) -> tuple[str, ...]:
+        """Units whose ports a run can show."""
+        from refemu.models.schemes import olive_taps
+
+        return olive_taps.tapped(self)
+
     def formats(self, bits: int) -> tuple[Ovp, ...]:
         """The pair formats that a tensor of `bits` bits chooses from; at 8 bits there is one (D-olive-29)."""
         ready = FORMATS[self.preset, bits]

@@ -142,7 +142,7 @@ class Part:
         acc, overflowed = self._reduce(exact, grid)
         watch.count("overflowed_outputs", overflowed)
         if watch.taps is not None:
-            self._tap(pairs, exact, watch)
+            self._tap(x, pairs, exact, watch)
         return acc.astype(np.float32) * self._rescale
 
     def _reduce(self, exact: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, int]:
@@ -166,10 +166,10 @@ class Part:
             acc = integers.saturate(acc + integers.matmul(a[:, chunk], b[:, chunk].T), 32, signed=True)
         return acc
 
-    def _tap(self, pairs: np.ndarray, exact: np.ndarray, watch: "Watch") -> None:
+    def _tap(self, x: np.ndarray, pairs: np.ndarray, exact: np.ndarray, watch: "Watch") -> None:
         from refemu.models.schemes import olive_taps
 
-        olive_taps.emit(self, pairs, exact, watch)
+        olive_taps.emit(self, x, pairs, exact, watch)
 
 
 def columns(rows: Sequence[np.ndarray]) -> list[slice]:

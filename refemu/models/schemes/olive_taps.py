@@ -1,100 +1,130 @@
-"""What crosses the ports of OliVe's units while a model runs: pairs at the decoder, one dot product at the MAC.
+"""What crosses the ports of OliVe's units while a model runs.
 
-Per linear input: all its pairs as they arrive at `ovp_decoder`. Per linear weight, once a run: the row that holds the
-largest outlier. Per linear layer of 4 bits: the dot product whose exact sum has the largest magnitude, as the events of
-`olive_mac`, a load of 0 first.
+Per linear input: all its pairs, as values at `ovp_encoder` and as words at `ovp_decoder`, and the codes among them that
+`outlier_decoder` and `flint_decoder` answer. Per linear weight, once a run: the row that holds the largest outlier, in
+the same way behind the encoder. Dot products and tiles are those of `olive_tap_sums`.
 """
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refemu.formats.ovp import Ovp
-from refemu.models.taps import Watch, model_case
-from refemu.units import ovp_decoder
+from refemu import formats, units
+from refemu.formats.ovp import Ovp, quotient
+from refemu.models.schemes import olive_tap_sums
+from refemu.models.schemes.olive_tap_sums import Pass, bias, config_of, decoder, pair_peaks
+from refemu.models.taps import Later, Watch, model_case
 
 if TYPE_CHECKING:
+    from refemu.models.schemes.olive import OliveConfig
     from refemu.models.schemes.olive_linear import Part, Weight
 
-
-def emit(part: "Part", pairs: np.ndarray, exact: np.ndarray, watch: Watch) -> None:
-    """Call the taps for one pass through a part; pairs: (tokens, inputs / 2) words, exact: (tokens, outputs) sums."""
-    config = config_name(part.fmt)
-    if config is None:
-        return
-    _input(part, config, pairs, watch)
-    if watch.first_token == 0:
-        for weight in part.weights:
-            _weight_row(part, weight, watch)
-    if part.fmt.width == 4:
-        for name, weight in zip(part.names, part.weights, strict=True):
-            _dot_product(part, weight, pairs, exact[:, part.columns[name]], watch)
+MAGNITUDES = 0x7FFFFFFF  #: bits of a float32 pattern without its sign
+LARGEST = 0x7F7FFFFF  #: pattern of the largest finite float32
+DECODERS = ("ovp_decoder", "outlier_decoder", "flint_decoder")
+SUMS = {4: ("olive_mac", "olive_edp", "mmaovp", "olive_systolic"),
+        8: ("olive_pe8", "olive_edp", "mmaovp", "olive_systolic")}  #: by width of the codes
 
 
-def config_name(fmt: Ovp) -> str | None:
-    """The configuration of `ovp_decoder` that decodes a format, None if there is none."""
-    for name, config in ovp_decoder.UNIT.configs.items():
-        if dict(config) == decoder_parameters(fmt):
-            return name
-    return None
+def tapped(config: "OliveConfig") -> tuple[str, ...]:
+    """The units whose ports a run under `config` can show, in alphabetical order."""
+    if config.act_bits is None:
+        return ()
+    widths = {config.weight_bits} | ({8} if config.eight_bit or config.n_eight_bit else set())
+    decoders = DECODERS if 4 in widths else DECODERS[:-1]  # flint has 4 bits
+    return tuple(sorted({"ovp_encoder", *decoders, *(unit for width in widths for unit in SUMS[width])}))
 
 
-def decoder_parameters(fmt: Ovp) -> dict[str, Any]:
-    """Keywords of the decoder of a format; without outliers any outlier decoder will do, E2M1 stands there."""
-    kind = type(fmt.normal).__name__.lower().replace("format", "")
-    outlier = (2, 1) if fmt.outlier is None else (fmt.outlier.exp_bits, fmt.outlier.man_bits)
-    return {"normal": f"{kind}{fmt.width}", "outlier": outlier}
+def emit(part: "Part", x: np.ndarray, pairs: np.ndarray, exact: np.ndarray, watch: Watch) -> None:
+    """Call the taps for one pass through a part.
+
+    x: float32 (tokens, inputs). pairs: their words, (tokens, inputs / 2). exact: the sums, (tokens, outputs).
+    """
+    one = Pass(part, x, pairs, exact, watch)
+    if any(watch.wants(unit) for unit in ("ovp_encoder", *DECODERS)):
+        _input(one)
+        if watch.first_token == 0:
+            for weight in part.weights:
+                _weight_row(part, weight, watch)
+    if any(watch.wants(unit) for unit in SUMS[part.fmt.width]):
+        olive_tap_sums.emit(one)
 
 
-def bias(fmt: Ovp) -> int:
-    """The decoder's bias; 0 without outliers."""
-    return 0 if fmt.outlier is None else fmt.outlier.bias
+def _input(one: Pass) -> None:
+    part, tokens, size = one.part, *one.pairs.shape
+    tensor = f"{part.names[0]}.input"
+    source = {"first_token": one.watch.first_token, "tokens": tokens, "linears": list(part.names)}
+    rows = {**source, "pairs_per_token": size, "peak_row": one.peak[0] * size + one.peak[1]}
+    why = f"input of {', '.join(part.names)}"
+    encoder = _encoder_config(part.fmt)
+    if encoder is not None:
+        values = Later(lambda: {"value": _values(one)})
+        case = model_case(why, encoder, tensor, part.layer, values, scale=one.scale, **rows)
+        one.watch.emit(part.layer, "ovp_encoder", case)
+    _decoders(one.watch, why, tensor, part.layer, one.pairs, part.fmt, rows, source)
 
 
-def _input(part: "Part", config: str, pairs: np.ndarray, watch: Watch) -> None:
-    tokens, per_token = pairs.shape
-    case = model_case(
-        f"input of {', '.join(part.names)}", config, f"{part.names[0]}.input", part.layer,
-        _decoder_inputs(pairs.reshape(-1), part.fmt),
-        first_token=watch.first_token, tokens=tokens, pairs_per_token=per_token, linears=list(part.names))
-    watch.emit(part.layer, "ovp_decoder", case)
+def _encoder_config(fmt: Ovp) -> str | None:
+    """The configuration of `ovp_encoder` that has a format, None if there is none."""
+    ready = units.find("ovp_encoder").configs.items()
+    return next((name for name, config in ready if formats.find(config["fmt"]) == fmt), None)
+
+
+def _values(one: Pass) -> np.ndarray:
+    """fl32(x / scale) of every pair as patterns, (rows, 2); beyond float32 the largest, which has the same code."""
+    values = quotient(one.x, np.asarray(one.scale), -1)
+    wide = np.zeros((len(values), 2 * one.pairs.shape[1]), np.float32)
+    wide[:, : values.shape[1]] = values
+    patterns = wide.view(np.uint32).reshape(-1, 2)
+    return patterns & ~np.uint32(MAGNITUDES) | np.minimum(patterns & MAGNITUDES, np.uint32(LARGEST))
 
 
 def _weight_row(part: "Part", weight: "Weight", watch: Watch) -> None:
-    row, config = weight.largest_outlier(), config_name(weight.format)
-    if row is not None and config is not None:
-        case = model_case("weight row that holds the largest outlier", config, f"{weight.name}.weight", part.layer,
-                          _decoder_inputs(weight.pairs()[row], weight.format), row=row)
-        watch.emit(part.layer, "ovp_decoder", case)
+    peaks = pair_peaks(weight.format)
+    outliers = np.where(peaks > weight.format.normal.largest, peaks, 0).take(weight.pairs()).max(axis=1)
+    values = outliers * weight.scale.astype(np.float64)
+    row = int(np.argmax(values))
+    if outliers[row]:
+        source = {"row": row, "largest": float(values[row])}
+        _decoders(watch, "weight row that holds the largest outlier", f"{weight.name}.weight", part.layer,
+                  weight.pairs()[row], weight.format, source, source)
 
 
-def _decoder_inputs(pairs: np.ndarray, fmt: Ovp) -> dict[str, np.ndarray]:
-    return {"pair": pairs, "bias": np.broadcast_to(np.uint8(bias(fmt)), pairs.shape)}
+def _decoders(watch: Watch, why: str, tensor: str, layer: int, pairs: np.ndarray, fmt: Ovp, rows: dict[str, Any],
+              source: dict[str, Any]) -> None:
+    """A stream of pair words at the pair decoder, and the codes met in it at the two decoders inside.
+
+    rows: `source` of the case of pairs. source: of the cases of codes.
+    """
+    config = config_of("ovp_decoder", decoder(fmt))
+    if config is None:
+        return
+    words = pairs.reshape(-1)
+    inputs = {"pair": words, "bias": np.broadcast_to(np.uint8(bias(fmt)), words.shape)}
+    watch.emit(layer, "ovp_decoder", model_case(why, config, tensor, layer, inputs, **rows))
+    if not (watch.wants("outlier_decoder") or watch.wants("flint_decoder")):
+        return
+    outliers, normals = codes_met(words, fmt)
+    told = "codes met there, each once, in order of appearance"
+    if outliers.size:
+        exp_bits, man_bits = decoder(fmt)["outlier"]
+        inputs = {"code": outliers, "bias": np.broadcast_to(np.uint8(bias(fmt)), outliers.shape)}
+        watch.emit(layer, "outlier_decoder", model_case(
+            f"{why}: outlier {told}", f"e{exp_bits}m{man_bits}", tensor, layer, inputs, **source))
+    if decoder(fmt)["normal"] == "flint4" and normals.size:
+        watch.emit(layer, "flint_decoder", model_case(
+            f"{why}: normal {told}", "flint4", tensor, layer, {"code": normals}, **source))
 
 
-def _dot_product(part: "Part", weight: "Weight", pairs: np.ndarray, exact: np.ndarray, watch: Watch) -> None:
-    """The events of the sum of largest magnitude, the first of equals: one load, then every product in order."""
-    token, row = (int(at) for at in np.unravel_index(int(np.argmax(np.abs(exact))), exact.shape))
-    a_exp, a_int = _operands(pairs[token], part.fmt)
-    b_exp, b_int = _operands(weight.pairs()[row], weight.format)
-    load = np.zeros((1, len(a_exp)), np.uint8)
-    load[0, 0] = 1
-    inputs = {"a_exp": a_exp[None], "a_int": a_int[None], "b_exp": b_exp[None], "b_int": b_int[None],
-              "load": load, "acc_in": np.zeros(load.shape, np.int32)}
-    case = model_case("dot product with the largest sum", part.overflow, f"{weight.name}.output", part.layer, inputs,
-                      token=watch.first_token + token, first_token=watch.first_token, tokens=len(pairs), row=row)
-    watch.emit(part.layer, "olive_mac", case)
+def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
+    """The codes beside an identifier, and those beside none, in pair words: each once, in order of appearance."""
+    present, first = np.unique(words, return_index=True)
+    codes = fmt.split(present[np.argsort(first)])
+    victim = codes == fmt.normal.identifier
+    beside = victim[:, ::-1] & ~victim
+    return _once(codes[beside]), _once(codes[~victim & ~beside])
 
 
-def _operands(pairs: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
-    """Exponents and integers of a row of pairs in order, behind one 0 for the load."""
-    exponents, integers = (table[pairs].reshape(-1) for table in _decoded(fmt))
-    return np.concatenate([exponents[:1] * 0, exponents]), np.concatenate([integers[:1] * 0, integers])
-
-
-@lru_cache(maxsize=8)
-def _decoded(fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
-    """What the decoder makes of every pair word: exponents and integers, each (words, 2)."""
-    decoded = ovp_decoder.run(np.arange(1 << 2 * fmt.width), bias(fmt), **decoder_parameters(fmt))
-    return decoded.exponent, decoded.base_int
+def _once(codes: np.ndarray) -> np.ndarray:
+    found, first = np.unique(codes, return_index=True)
+    return found[np.argsort(first)]

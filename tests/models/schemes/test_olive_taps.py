@@ -9,6 +9,9 @@ import pytest
 
 from refemu import models, units
 from refemu.models import schemes
+from refemu.models.schemes import olive_taps
+from refemu.models.schemes.olive_tap_sums import Pass
+from refemu.models.taps import Watch
 from refemu.units.unit import Cases
 
 IDS = list(b"It is a truth. It is")
@@ -29,9 +32,9 @@ def recorded(scheme: str, ids: list[int] = IDS) -> list[tuple[int, str, Cases]]:
     return calls
 
 
-def named(scheme: str, tensor: str) -> Cases:
-    """The one case of a tensor."""
-    [case] = [case for _, _, case in recorded(scheme) if case.source["tensor"] == tensor]
+def named(scheme: str, tensor: str, unit: str = "ovp_decoder") -> Cases:
+    """The one case of a tensor at a unit."""
+    [case] = [case for _, name, case in recorded(scheme) if (case.source["tensor"], name) == (tensor, unit)]
     return case
 
 
@@ -46,16 +49,19 @@ def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
         ports = unit.ports(unit.configs[case.config])
         assert (case.kind, case.source["layer"]) == ("model", layer)
         assert set(case.inputs) == {port.name for port in ports.inputs}
-        assert len({array.shape for array in case.inputs.values()}) == 1
+        leading = 1 + (unit.timing == "event")
+        assert len({array.shape[:leading] for array in case.inputs.values()}) == 1
         for port in ports.inputs:
             low, high = (-(1 << port.bits - 1), (1 << port.bits - 1) - 1) if port.signed else (0, (1 << port.bits) - 1)
+            assert case.inputs[port.name].shape[leading:] == ((port.lanes,) if port.lanes > 1 else ())
             assert case.inputs[port.name].min() >= low and case.inputs[port.name].max() <= high
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
 def test_every_linear_input_is_tapped_once(scheme: str) -> None:
     """One encode serves q, k and v, and one gate and up."""
-    inputs = [case.source for _, _, case in recorded(scheme) if case.source["tensor"].endswith(".input")]
+    inputs = [case.source for _, unit, case in recorded(scheme)
+              if unit == "ovp_decoder" and case.source["tensor"].endswith(".input")]
 
     assert [f"blk.{layer}.{name}.input" for layer in range(3) for name in ("q", "o", "gate", "down")] == [
         source["tensor"] for source in inputs]
@@ -86,20 +92,6 @@ def test_weight_row_holds_the_largest_outlier() -> None:
     assert np.array_equal(weight.pairs()[case.source["row"]], case.inputs["pair"])
 
 
-def test_dot_product_of_the_mac_is_the_largest_sum_of_the_layer() -> None:
-    case, part = named("olive-4", "blk.1.up.output"), prepared().group(1, ("gate", "up"))[0]
-    mac = units.find("olive_mac")
-    acc = mac.run(**case.inputs, **mac.configs[case.config]).acc
-    pairs = named("olive-4", "blk.1.gate.input").inputs["pair"].reshape(len(IDS), -1)
-    x = part.fmt.decode(part.fmt.split(pairs)).reshape(len(IDS), -1)
-    sums = x.astype(object) @ part.weights[1].grid().T.astype(object)
-
-    assert case.inputs["load"].tolist() == [[1] + [0] * x.shape[1]]
-    assert not case.inputs["acc_in"].any()
-    assert acc[0, -1] == sums[case.source["token"], case.source["row"]]
-    assert abs(int(acc[0, -1])) == np.abs(sums).max()
-
-
 def test_weights_are_tapped_in_the_first_call_only() -> None:
     calls: list[Cases] = []
     session = models.session(prepared(), lambda layer, unit, case: calls.append(case))
@@ -121,16 +113,101 @@ def test_taps_change_no_bit() -> None:
     assert plain.counters == tapped.counters
 
 
-BASELINES = ["olive-4:outliers=false", "olive-8:preset=repo", "olive-4:overflow=saturate"]
+@pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
+def test_encoder_makes_the_pairs_that_the_decoder_is_shown(scheme: str) -> None:
+    values, pairs = (named(scheme, "blk.1.down.input", unit) for unit in ("ovp_encoder", "ovp_decoder"))
+    encoder = units.find("ovp_encoder")
+
+    assert np.array_equal(encoder.run(**values.inputs, **encoder.configs[values.config]).pair, pairs.inputs["pair"])
+    assert {**pairs.source, "scale": values.source["scale"]} == values.source
+    assert values.source["scale"] == prepared(scheme).group(1, ("down",))[0].input.scale
 
 
-@pytest.mark.parametrize("scheme", BASELINES)
+def test_a_quotient_beyond_float32_is_shown_as_the_largest() -> None:
+    """The encoder takes finite values only; the code is the same, which is the largest either way."""
+    part = prepared().group(1, ("down",))[0]
+    x = np.zeros((1, 3), np.float32)
+    x[0, :2] = np.finfo(np.float32).max, -1
+    scale, part.input = part.input, dataclasses.replace(part.input, scale=np.float32(0.25))
+    pairs = part.fmt.encode(x, part.input.scale).pairs()
+    values = olive_taps._values(Pass(part, x, pairs.reshape(1, -1), x, Watch()))
+    part.input = scale
+
+    assert values.view(np.float32).tolist() == [[float(np.finfo(np.float32).max), -4], [0, 0]]
+    assert np.array_equal(units.find("ovp_encoder").run(values, fmt=part.fmt).pair, pairs.reshape(-1))
+
+
+@pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
+def test_codes_met_are_those_of_the_stream_each_once(scheme: str) -> None:
+    calls = recorded(scheme)
+    for tensor in ("blk.0.down.input", "blk.0.up.weight"):
+        pairs = named(scheme, tensor)
+        words = pairs.inputs["pair"].tolist()
+        width = 4 if scheme == "olive-4" else 8
+        identifier, mask = 1 << width - 1, (1 << width) - 1
+        lanes = [(code, other) for word in words for code, other in
+                 ((word & mask, word >> width), (word >> width, word & mask)) if code != identifier]
+        outliers = list(dict.fromkeys(code for code, other in lanes if other == identifier))
+        normals = list(dict.fromkeys(code for code, other in lanes if other != identifier))
+        found = {name: case for _, name, case in calls if case.source["tensor"] == tensor}
+
+        assert found["outlier_decoder"].inputs["code"].tolist() == outliers
+        assert set(found["outlier_decoder"].inputs["bias"].tolist()) == set(pairs.inputs["bias"].tolist())
+        assert ("flint_decoder" in found) == (pairs.config == "flint4")
+        if pairs.config == "flint4":
+            assert found["flint_decoder"].inputs["code"].tolist() == normals
+
+
+@pytest.mark.parametrize("scheme", ["olive-4", "olive-8", "olive-4:eight_bit=down"])
+def test_units_that_a_scheme_declares_are_those_it_taps(scheme: str) -> None:
+    assert set(prepared(scheme).config.taps) == {name for _, name, _ in recorded(scheme)}
+
+
+def test_weight_only_taps_nothing() -> None:
+    assert schemes.parse("olive-4:act_bits=none").taps == () == getattr(schemes.parse("fp16"), "taps", ())  # type: ignore[attr-defined]
+    assert recorded("olive-4:act_bits=none") == []
+
+
+@pytest.mark.parametrize("unit", schemes.parse("olive-4").taps)  # type: ignore[attr-defined]
+def test_a_tap_of_one_unit_hears_of_it_alone_and_the_same(unit: str) -> None:
+    class One:
+        units = (unit,)
+
+        def __init__(self) -> None:
+            self.calls: list[Any] = []
+
+        def __call__(self, *call: Any) -> None:
+            self.calls.append(call)
+
+    one = One()
+    models.run("tiny", IDS, prepared(), taps=one)
+    of_all = [(layer, case.why, dict(case.source)) for layer, name, case in recorded("olive-4") if name == unit]
+
+    assert {unit} == {name for _, name, _ in one.calls}
+    assert [(layer, case.why, dict(case.source)) for layer, _, case in one.calls] == of_all
+
+
+DECODERS = {"outlier_decoder-e2m1", "flint_decoder-flint4", "ovp_decoder-int4", "ovp_decoder-flint4"}
+CONFIGURATIONS = {
+    "olive-4:outliers=false": {
+        "ovp_decoder-int4", "ovp_decoder-flint4", "flint_decoder-flint4", "olive_mac-wrap", "olive_edp-int4_flint4",
+        "olive_edp-flint4_flint4", "olive_edp-flint4_int4", "olive_edp-int4_int4", "mmaovp-i4_i4", "mmaovp-i4_f4",
+        "mmaovp-f4_i4", "mmaovp-f4_f4", "olive_systolic-int4", "olive_systolic-int4_flint4", "olive_systolic-flint4"},
+    "olive-8:preset=repo": {"ovp_encoder-int8_repo", "ovp_decoder-int8_repo", "outlier_decoder-e2m5", "olive_pe8-wrap"},
+    "olive-4:overflow=saturate": {"ovp_encoder-int4", "ovp_encoder-flint4", "olive_mac-saturate", *DECODERS},
+    "olive-8:overflow=saturate": {
+        "ovp_encoder-int8", "ovp_decoder-int8", "outlier_decoder-e4m3", "olive_pe8-saturate",
+        "olive_edp-int8_int8_saturate", "mmaovp-i8_i8_saturate", "olive_systolic-int8_saturate"},
+    "olive-8:outliers=false": {"ovp_decoder-int8", "olive_pe8-wrap", "olive_edp-int8_int8", "mmaovp-i8_i8",
+                               "olive_systolic-int8"},
+}
+
+
+@pytest.mark.parametrize("scheme", CONFIGURATIONS)
 def test_configurations_are_those_of_the_units(scheme: str) -> None:
-    """Without outliers any outlier decoder will do; the published code's 8-bit outliers have a decoder of their own."""
-    found = {(name, case.config) for _, name, case in recorded(scheme)}
-    allowed = {"olive-4:outliers=false": {("ovp_decoder", "int4"), ("ovp_decoder", "flint4"), ("olive_mac", "wrap")},
-               "olive-8:preset=repo": {("ovp_decoder", "int8_repo")},
-               "olive-4:overflow=saturate": {("ovp_decoder", "int4"), ("ovp_decoder", "flint4"),
-                                             ("olive_mac", "saturate")}}
+    """Without outliers any outlier decoder will do; only the decoders know the published code's 8-bit outliers."""
+    found = {f"{name}-{case.config}" for _, name, case in recorded(scheme)}
 
-    assert found and found <= allowed[scheme]
+    assert found and found <= CONFIGURATIONS[scheme]
+    if scheme.startswith("olive-8"):
+        assert found == CONFIGURATIONS[scheme]

@@ -1,0 +1,232 @@
+"""Dot products and tiles of a run, as the units that sum see them.
+
+Per linear layer, two places. The sum of largest magnitude: its products one by one at `olive_mac` or `olive_pe8`, a
+load of 0 first, and its operations at `olive_edp`, c running over K. The input of largest magnitude: the tile around it
+at `mmaovp`, over the first chunks of K and over those from the large input on, and the corner of the matrices and the
+part around it at `olive_systolic`. What a tile has beyond the matrices are zero pairs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu import units
+from refemu.arith import integers
+from refemu.formats.ovp import Ovp
+from refemu.models.schemes.olive_linear import TERMS, pair_values
+from refemu.models.taps import Later, Watch, model_case
+from refemu.units import mmaovp, ovp_decoder
+from refemu.units.olive_mac import ACC_BITS
+
+if TYPE_CHECKING:
+    from refemu.models.schemes.olive_linear import Part, Weight
+
+TILE = 8  #: rows and columns of the tile of `mmaovp`
+CHUNKS = 4  #: of K that are shown from the start, and from the largest input on
+MMA_TYPES = {kind: name for name, kind in mmaovp.TYPES.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One pass through a part."""
+
+    part: "Part"
+    x: np.ndarray  #: float32 (tokens, inputs)
+    pairs: np.ndarray  #: words, (tokens, inputs / 2)
+    exact: np.ndarray  #: sums, (tokens, outputs)
+    watch: Watch
+
+    @property
+    def scale(self) -> np.float32:
+        """Of the input."""
+        assert self.part.input is not None
+        return self.part.input.scale
+
+    @cached_property
+    def peak(self) -> tuple[int, int]:
+        """Token and pair of the input of largest magnitude, the first of equals."""
+        token, pair = divmod(int(np.argmax(pair_peaks(self.part.fmt).take(self.pairs))), self.pairs.shape[1])
+        return token, pair
+
+    @property
+    def peak_value(self) -> float:
+        """Magnitude of that input as it is decoded."""
+        return float(np.float64(pair_peaks(self.part.fmt)[self.pairs[self.peak]]) * np.float64(self.scale))
+
+    def source(self, **more: Any) -> dict[str, Any]:
+        """What every case of the pass says."""
+        return {"first_token": self.watch.first_token, "tokens": len(self.pairs), **more}
+
+
+def emit(one: Pass) -> None:
+    """Call the taps of the units that sum, for every linear layer of a part."""
+    for name, weight in zip(one.part.names, one.part.weights, strict=True):
+        sums = np.abs(one.exact[:, one.part.columns[name]])
+        _largest_sum(one, weight, sums)
+        _tile(one, weight, sums)
+        _array(one, weight, sums)
+
+
+def _largest_sum(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
+    """The dot product of largest magnitude, the first of equals."""
+    token, row = divmod(int(np.argmax(sums)), sums.shape[1])
+    a, b, part = one.pairs[token], weight.pairs()[row], one.part
+    source = one.source(token=one.watch.first_token + token, row=row, largest=int(sums[token, row]))
+    if part.fmt.width == 4:
+        unit, names, config = "olive_mac", "ab", config_of("olive_mac", {"overflow": part.overflow})
+    else:
+        unit, names = "olive_pe8", "xy"
+        config = config_of(unit, {"split": "twos_complement", "overflow": part.overflow})
+    why, tensor = "dot product with the largest sum", f"{weight.name}.output"
+    if config is not None and _decodable(part.fmt, weight.format):
+        inputs = Later(lambda: _events(names, (a, part.fmt), (b, weight.format)))
+        one.watch.emit(part.layer, unit, model_case(why, config, tensor, part.layer, inputs, **source))
+    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    config = config_of("olive_edp", {**kinds, "overflow": part.overflow})
+    if config is not None and _standard(part.fmt, weight.format):
+        inputs = Later(lambda: _operations(a, b, part, weight))
+        one.watch.emit(part.layer, "olive_edp", model_case(why, config, tensor, part.layer, inputs, **source))
+
+
+def _events(names: str, *operands: tuple[np.ndarray, Ovp]) -> dict[str, np.ndarray]:
+    """One load of 0, then every product in order, of two rows of pairs and their formats; each (1, events)."""
+    inputs = {}
+    for name, (pairs, fmt) in zip(names, operands, strict=True):
+        for port, table in zip(("exp", "int"), decoded(fmt), strict=True):
+            values = table[pairs].reshape(-1)
+            inputs[f"{name}_{port}"] = np.concatenate([values[:1] * 0, values])[None]
+    load = np.zeros_like(inputs[f"{names[0]}_exp"], np.uint8)
+    load[0, 0] = 1
+    return {**inputs, "load": load, "acc_in": np.zeros(load.shape, np.int32)}
+
+
+def _operations(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") -> dict[str, np.ndarray]:
+    """The operations of a dot product unit that make one sum."""
+    lanes = TERMS[part.fmt.width] // 2
+    left, right = (padded(row[None], 1, lanes) for row in (a, b))
+    c = running(left, right, part, weight)[:-1, 0, 0]
+    return {"a_pairs": left.reshape(-1, lanes), "b_pairs": right.reshape(-1, lanes), "c": c,
+            **_biases(len(c), part.fmt, weight.format)}
+
+
+def _tile(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
+    """Eight tokens by eight outputs: the tokens around the largest input, the outputs around their largest sum."""
+    part, width = one.part, one.part.fmt.width
+    kinds = {f"{side}_type": MMA_TYPES[decoder(fmt)["normal"]] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    config = config_of("mmaovp", {**kinds, "overflow": part.overflow})
+    if config is None or not _standard(part.fmt, weight.format) or not one.watch.wants("mmaovp"):
+        return
+    token = one.peak[0] // TILE * TILE
+    row = int(np.argmax(sums[token:token + TILE].max(axis=0))) // TILE * TILE
+    total, at = -(-one.pairs.shape[1] // TERMS[width]), one.peak[1] // TERMS[width]
+    chunks = sorted({chunk for start in (0, at) for chunk in range(start, min(start + CHUNKS, total))})
+    source = one.source(token=one.watch.first_token + token, row=row, chunks=chunks, largest=one.peak_value)
+    inputs = Later(lambda: _instructions(one.pairs[token:token + TILE], weight.pairs()[row:row + TILE], chunks, part,
+                                         weight))
+    one.watch.emit(part.layer, "mmaovp", model_case("tile around the largest input", config, f"{weight.name}.output",
+                                                    part.layer, inputs, **source))
+
+
+def _instructions(a: np.ndarray, b: np.ndarray, chunks: list[int], part: "Part",
+                  weight: "Weight") -> dict[str, np.ndarray]:
+    """`mmaovp` on some chunks of K; C is what the chunks before left."""
+    pairs = TERMS[part.fmt.width]  # of a row in an instruction: two operations of half as many
+    left, right = (padded(rows, TILE, pairs) for rows in (a, b))
+    c = running(left, right, part, weight)[:-1:mmaovp.CHUNKS][chunks].reshape(len(chunks), -1)
+    a_pairs, b_pairs = (rows.reshape(TILE, -1, pairs).transpose(1, 0, 2)[chunks].reshape(len(chunks), -1)
+                        for rows in (left, right))
+    return {"a_pairs": a_pairs, "b_pairs": b_pairs, "c": c, **_biases(len(c), part.fmt, weight.format)}
+
+
+def _array(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
+    """Two operations of the systolic array: the corner of the matrices, and the part around the largest input."""
+    part = one.part
+    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    config = config_of("olive_systolic", {**kinds, "overflow": part.overflow})
+    if config is None or not _standard(part.fmt, weight.format) or not one.watch.wants("olive_systolic"):
+        return
+    sizes = units.find("olive_systolic").configs[config]
+    m, n, k = sizes["m"], sizes["n"], sizes["k"] // 2
+    token, pair = (max(0, min(at, size - count)) for at, size, count in zip(one.peak, one.pairs.shape, (m, k),
+                                                                          strict=True))
+    row = max(0, min(int(np.argmax(sums[one.peak[0]])), sums.shape[1] - n))
+    source = one.source(token=one.watch.first_token + token, row=row, pair=pair, largest=one.peak_value)
+    a, b = one.pairs, weight.pairs()
+    operands = [[padded(matrix[start:start + count, at:at + k][:, :k], count, k).reshape(-1)
+                 for start, at in ((0, 0), (first, pair))] for matrix, first, count in ((a, token, m), (b, row, n))]
+    inputs = {"a_pairs": np.array(operands[0]), "b_pairs": np.array(operands[1]),
+              **_biases(2, part.fmt, weight.format)}
+    one.watch.emit(part.layer, "olive_systolic", model_case(
+        "corner of the matrices, and the part around the largest input", config, f"{weight.name}.output", part.layer,
+        inputs, **source))
+
+
+def running(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") -> np.ndarray:
+    """The accumulators before the first and after every operation of the dot product unit, in 32 bits.
+
+    a: pair words (M, pairs), b: (N, pairs), a whole number of operations. Returns int64 (operations + 1, M, N).
+    """
+    terms = TERMS[part.fmt.width]
+    left, right = (pair_values(fmt).take(words, axis=0).reshape(len(words), -1).astype(np.int64)
+                   for words, fmt in ((a, part.fmt), (b, weight.format)))
+    sums = [np.zeros((len(left), len(right)), np.int64)]
+    for at in range(0, left.shape[1], terms):
+        total = sums[-1] + integers.matmul(left[:, at:at + terms], right[:, at:at + terms].T)
+        sums.append(integers.limit(total, ACC_BITS, True, part.overflow, "olive taps"))
+    return np.stack(sums)
+
+
+def padded(words: np.ndarray, rows: int, multiple: int) -> np.ndarray:
+    """Pair words with zero pairs below up to `rows`, and behind up to a multiple of `multiple`."""
+    wide = np.zeros((rows, -(-words.shape[1] // multiple) * multiple), words.dtype)
+    wide[:len(words), :words.shape[1]] = words
+    return wide
+
+
+def _biases(count: int, a: Ovp, b: Ovp) -> dict[str, np.ndarray]:
+    return {f"bias_{side}": np.full(count, bias(fmt), np.uint8) for side, fmt in (("a", a), ("b", b))}
+
+
+def config_of(unit: str, parameters: Mapping[str, Any]) -> str | None:
+    """The first ready configuration of a unit that has these parameters, None if there is none."""
+    return next((name for name, config in units.find(unit).configs.items() if parameters.items() <= config.items()),
+                None)
+
+
+def decoder(fmt: Ovp) -> dict[str, Any]:
+    """Keywords of the decoder of a format; without outliers any outlier decoder will do, the paper's stands there."""
+    kind = type(fmt.normal).__name__.lower().replace("format", "")
+    paper = (2, 1) if fmt.width == 4 else (4, 3)
+    outlier = paper if fmt.outlier is None else (fmt.outlier.exp_bits, fmt.outlier.man_bits)
+    return {"normal": f"{kind}{fmt.width}", "outlier": outlier}
+
+
+def bias(fmt: Ovp) -> int:
+    """The decoder's bias; 0 without outliers."""
+    return 0 if fmt.outlier is None else fmt.outlier.bias
+
+
+def _decodable(*operands: Ovp) -> bool:
+    return all(config_of("ovp_decoder", decoder(fmt)) is not None for fmt in operands)
+
+
+def _standard(*operands: Ovp) -> bool:
+    """Whether the decoders inside the units that take pairs are those of the formats: the published E2M5 is not."""
+    return _decodable(*operands) and all(decoder(fmt)["outlier"] in ((2, 1), (4, 3)) for fmt in operands)
+
+
+@lru_cache(maxsize=8)
+def pair_peaks(fmt: Ovp) -> np.ndarray:
+    """float32 (2**pair bits,): the larger magnitude of every pair word in grid units."""
+    peaks: np.ndarray = np.abs(pair_values(fmt)).max(axis=1)
+    return peaks
+
+
+@lru_cache(maxsize=8)
+def decoded(fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
+    """What the decoder makes of every pair word: exponents and integers, each (words, 2)."""
+    found = ovp_decoder.run(np.arange(1 << 2 * fmt.width), bias(fmt), **decoder(fmt))
+    return found.exponent, found.base_int
