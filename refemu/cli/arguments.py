@@ -1,12 +1,22 @@
 """The argument parser: every command and option, and nothing that takes time to import."""
 
 import argparse
+import difflib
+from typing import Any
 
 from refemu import __version__
 
 
 class _Parser(argparse.ArgumentParser):
-    """Suggests the nearest command for a misspelt one."""
+    """Suggests the nearest choice for a misspelt one."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = difflib.get_close_matches(str(value), [str(choice) for choice in action.choices or ()], n=1)
+            error.message += f"; did you mean {near[0]!r}?" if near else ""
+            raise
 
     def error(self, message: str) -> None:  # type: ignore[override]
         super().error(f"{message}\nTry: {self.prog} --help")
@@ -126,14 +136,18 @@ def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _natural(word: str) -> int:
-    value = int(word, 0)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
-    return value
+    return _integer(word, 0)
 
 
 def _positive(word: str) -> int:
-    value = int(word, 0)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return _integer(word, 1)
+
+
+def _integer(word: str, low: int) -> int:
+    try:
+        value = int(word, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be an integer, got {word!r}") from None
+    if value < low:
+        raise argparse.ArgumentTypeError(f"must be at least {low}, got {value}")
     return value

@@ -15,7 +15,7 @@ def run(arguments: argparse.Namespace) -> int:
         made = golden.generate(
             arguments.out,
             units=arguments.unit,
-            kinds=arguments.kinds.split(",") if arguments.kinds else None,
+            kinds=None if arguments.kinds is None else arguments.kinds.split(","),
             model=arguments.model,
             scheme=arguments.scheme,
             text=text.read(arguments.text) if arguments.text else None,

@@ -26,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parser().parse_args(argv)
         code = int(importlib.import_module(f"refemu.cli.{arguments.module}").run(arguments))
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the shell closed it: `>&-`
+            sys.stdout.flush()
         return code
     except SystemExit as stop:  # argparse: 0 for --help and --version, 2 for bad usage
         return stop.code if isinstance(stop.code, int) else UNUSABLE

@@ -42,14 +42,22 @@ def console(error: bool = False) -> Any:
     """A rich console on standard output or error."""
     from rich.console import Console
 
-    stream = sys.stderr if error else sys.stdout
-    return Console(stderr=error, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # `main` has the exit code; rich would exit with 1, which means "different"
+
+    return Output(stderr=error, highlight=False, width=None if _is_terminal(sys.stderr if error else sys.stdout)
+                  else PIPE_WIDTH)
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and bool(stream.isatty())  # None where the shell closed it
 
 
 @contextmanager
 def progress() -> Iterator[Progress | None]:
     """A progress callable that draws bars on standard error; None where that is no terminal."""
-    if not sys.stderr.isatty():
+    if not _is_terminal(sys.stderr):
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

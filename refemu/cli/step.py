@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     states, stopped = [], False
     for state in unit.trace(config, inputs):
         states.append(state)
-        if condition is not None and _holds(condition, state):
+        if condition is not None and _holds(condition, arguments.stop, state):
             stopped = True
             break
     if arguments.json:
@@ -105,7 +105,9 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
         from refemu import golden
 
         folder, _, number = arguments.case.rpartition(":")
-        if not folder or not number.isdigit():
+        if arguments.config or arguments.input:
+            raise Refused("step: --case brings configuration and inputs; give it without --config and --input")
+        if not folder or not (number.isascii() and number.isdigit()):
             raise Refused(
                 f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case!r}"
             )
@@ -115,7 +117,11 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
     name = arguments.config or next(iter(unit.configs))
     config = lookup(f"configuration of {unit.name}", name, unit.configs)
     ports = {port.name: port for port in unit.ports(config).inputs}
-    given = dict(_assignment(word, ports) for word in arguments.input)
+    given: dict[str, np.ndarray] = {}
+    for port, array in (_assignment(word, ports) for word in arguments.input):
+        if port in given:
+            raise Refused(f"step: --input {port} is there twice; separate the values of several events by commas")
+        given[port] = array
     missing = [port for port in ports if port not in given]
     if missing:
         raise Refused(f"step: {unit.name} also needs --input {' '.join(f'{port}=...' for port in missing)}")
@@ -137,7 +143,11 @@ def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:
         raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, got {text!r}") from None
     if not equals or len(values) % port.lanes:
         raise Refused(f"step: --input {name} takes {port.lanes} value(s) per event, got {text!r}")
-    array = np.array(values, np.int64)
+    low, high = port.limits
+    for value in values:
+        if not low <= value <= high:
+            raise Refused(f"step: --input {name} takes values in [{low}, {high}], got {value}")
+    array = np.array(values, port.dtype)
     return name, array.reshape(-1, port.lanes) if port.lanes > 1 else array
 
 
@@ -163,11 +173,15 @@ def _condition(text: str | None) -> Any:
     return tree
 
 
-def _holds(tree: ast.Expression, state: Any) -> bool:
+def _holds(tree: ast.Expression, text: str, state: Any) -> bool:
     names = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
     for node in _names(tree):
         lookup("port, register or counter", node.id, names)
-    return bool(eval(compile(tree, "--break", "eval"), {"__builtins__": {}}, names))
+    try:
+        return bool(eval(compile(tree, "--break", "eval"), {"__builtins__": {}}, names))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise Refused(f"step: --break {text!r} cannot be computed at event {state.index}: {error}; a lane of a port is "
+                      "port[0], port[1], ...") from None
 
 
 def _names(tree: ast.AST) -> Iterator[ast.Name]:

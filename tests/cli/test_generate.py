@@ -48,6 +48,7 @@ def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.Captur
     [
         pytest.param(["--unit", "ovp_decodr"], "did you mean 'ovp_decoder'", id="unit"),
         pytest.param(["--kinds", "papr"], "paper", id="kind"),
+        pytest.param(["--kinds", ""], "paper", id="no kind"),
         pytest.param(["--model", "tin"], "did you mean 'tiny'", id="model"),
         pytest.param(["--scheme", "olive-5"], "did you mean 'olive-", id="scheme"),
         pytest.param(["--text", "no-such-file.txt"], "no-such-file.txt", id="text"),

@@ -50,6 +50,7 @@ def test_exit_code_of_every_failure(
         ["check"],
         ["ppl", "--win", "0"],
         ["generate", "--seed", "-1", "-o", "x"],
+        ["generate", "--seed", "one", "-o", "x"],
     ],
 )
 def test_bad_usage_is_unusable(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,6 +61,8 @@ def test_bad_usage_is_unusable(words: list[str], capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["generat"], "did you mean 'generate'"),
+        (["list", "unit"], "did you mean 'units'"),
         (["show", "FLINT5"], "did you mean 'FLINT4'"),
         (["step", "ovp_decodr", "--input", "pair=1"], "did you mean 'ovp_decoder'"),
         (["models", "fetch", "smollm2"], "did you mean 'smollm2-135m'"),
@@ -90,9 +93,17 @@ def test_module_runs_and_help_imports_nothing_heavy() -> None:
     ).stdout.startswith("refemu ")
 
 
-def test_closed_pipe_is_silent() -> None:
-    command = f"{sys.executable} -m refemu show OVP_INT8 --json | head -1"
-    piped = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("words", ["show OVP_INT8 --json", "list"])
+def test_closed_pipe_is_silent_and_is_not_called_different(words: str) -> None:
+    command = [sys.executable, "-m", "refemu", *words.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
 
-    assert piped.stdout == "{\n"
-    assert piped.stderr == ""
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_works_without_standard_output_or_error(closed: str) -> None:
+    assert subprocess.run(["sh", "-c", f"{sys.executable} -m refemu models {closed}"], check=False).returncode == 0

@@ -66,8 +66,19 @@ def test_table_names_ports_and_counters(capsys: pytest.CaptureFixture[str]) -> N
         ),
         pytest.param(["ovp_decoder", "--config", "int5", "--input", "pair=1"], "did you mean", id="unknown config"),
         pytest.param(["ovp_decoder", "--case", "x"], "DIR:ID", id="bad case"),
+        pytest.param(["ovp_decoder", "--case", "x:\u00b2"], "DIR:ID", id="digits of another script"),
+        pytest.param(["ovp_decoder", "--case", "x:0", "--config", "int8"], "without --config", id="case and config"),
+        pytest.param(["ovp_decoder", "--case", "x:0", "--input", "pair=1"], "without --config", id="case and input"),
+        pytest.param(["ovp_decoder", "--input", "pair=1", "--input", "pair=2"], "is there twice", id="port twice"),
+        pytest.param(["ovp_decoder", "--input", f"pair={1 << 70}"], "takes values in [0, 255]", id="beyond int64"),
     ],
 )
 def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("condition", ["exponent > 3", "exponent[9] == 1", "illegal[0]", "pair - 'a'", "1 << -1"])
+def test_a_condition_that_cannot_be_computed_is_bad_usage(condition: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["step", "ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", condition]) == 2
+    assert "cannot be computed at event 0" in capsys.readouterr().err
