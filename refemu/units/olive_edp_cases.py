@@ -26,6 +26,8 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield from _edge(config, ports, biases)
     if kind == "random":
         yield from _random(ports, biases, seed)
+    if kind == "exhaustive" and config["a"] != "int8":
+        yield _sweep(biases)
 
 
 def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> Iterator[Cases]:
@@ -52,6 +54,14 @@ def _random(ports: tuple[Port, ...], biases: tuple[int, int], seed: int) -> Iter
     yield Cases("random", "uniform pairs, biases and c", drawn)
     real = _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12)
     yield Cases("random", "uniform pairs at the formats' biases, c of 20 bits", real)
+
+
+def _sweep(biases: tuple[int, int]) -> Cases:
+    """All 2**16 pairs of pairs, from 0x05 by 0x85 on so that row 0 is not 0; lane l has those of A from 32 l on."""
+    row = np.roll(np.arange(1 << 13), -0x0585)[:, None]
+    a_pairs, b_pairs = np.broadcast_arrays((row >> 8) + 32 * np.arange(8), row & 255)
+    return Cases("exhaustive", "every pair of A by every pair of B, eight of these in an operation",
+                 _inputs(a_pairs, b_pairs, *biases, 0))
 
 
 def _cases(kind: str, why: str, ports: tuple[Port, ...], rows: list[tuple[int, int, int]], biases: tuple[int, int],

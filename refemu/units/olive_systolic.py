@@ -278,6 +278,7 @@ UNIT = Unit(
     configs={"int4": Config(**SIZE, a="int4", b="int4", overflow="wrap"),
              "flint4": Config(**SIZE, a="flint4", b="flint4", overflow="wrap"),
              "int4_flint4": Config(**SIZE, a="int4", b="flint4", overflow="wrap"),
+             "flint4_int4": Config(**SIZE, a="flint4", b="int4", overflow="wrap"),
              "int8": Config(**SIZE, a="int8", b="int8", overflow="wrap"),
              "int8_saturate": Config(**SIZE, a="int8", b="int8", overflow="saturate")},
     ports=ports, run=run, twin="refemu.units.olive_systolic_jit:run", unit_class=OliveSystolic, cases=cases,

@@ -33,6 +33,10 @@ def cases(fmt: Ovp, kind: str, seed: int) -> Iterator[Cases]:
         yield from _edge(fmt)
     if kind == "random":
         yield from _random(fmt, seed)
+    if kind == "exhaustive" and fmt.width == 4:
+        points = np.concatenate([-exact_points(fmt)[:0:-1], exact_points(fmt)])
+        yield _cases(kind, "every value, midpoint, threshold and end beside every other, of either sign",
+                     np.stack([points.repeat(len(points)), np.tile(points, len(points))], axis=-1))
 
 
 def _edge(fmt: Ovp) -> Iterator[Cases]:
@@ -52,13 +56,18 @@ def _edge(fmt: Ovp) -> Iterator[Cases]:
 
 def boundaries(fmt: Ovp) -> list[np.float32]:
     """Everything at which an answer changes, each with both neighbours and either sign, ascending by magnitude."""
+    exact = exact_points(fmt)
+    near = [np.nextafter(exact, np.float32(end)) for end in (-np.inf, np.inf)]
+    return [sign * value for value in np.unique(np.concatenate([exact, *near])) for sign in (1, -1)]
+
+
+def exact_points(fmt: Ovp) -> np.ndarray:
+    """Magnitudes at which an answer changes: values, midpoints, threshold and ends; float32, ascending from 0."""
     points = [*_points(fmt.normal, fmt.normal.largest), fmt.normal.largest]
     if fmt.outlier:
         points += [*_points(fmt.outlier, fmt.outlier.largest), fmt.outlier.smallest, fmt.outlier.largest, fmt.boundary]
     points += [fmt.far] if fmt.far else []
-    exact = np.unique(np.array(points, np.float32))
-    near = [np.nextafter(exact, np.float32(end)) for end in (-np.inf, np.inf)]
-    return [sign * value for value in np.unique(np.concatenate([exact, *near])) for sign in (1, -1)]
+    return np.unique(np.array(points, np.float32))
 
 
 def _points(fmt: Element, largest: int) -> list[float]:

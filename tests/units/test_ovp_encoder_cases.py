@@ -37,6 +37,18 @@ def test_boundaries_hold_each_midpoint_with_both_neighbours() -> None:
             assert {point, -point, near, -near} <= found
 
 
+@pytest.mark.parametrize("name", ["int4", "flint4", "int4_repo", "flint4_repo"])
+def test_sweep_reaches_every_pair_that_an_encoder_makes(name: str) -> None:
+    """D-olive-5: two outliers in all orders; 225 pairs of normal values and 14 outliers on either side."""
+    config = UNIT.configs[name]
+    (block,) = UNIT.cases(config, "exhaustive", 0)
+    values = block.inputs["value"].view(np.float32)
+    found = np.unique(UNIT.evaluate(config, block.inputs).pair)
+
+    assert len(np.unique(block.inputs["value"], axis=0)) == len(values) == len(np.unique(values[:, 0])) ** 2
+    assert np.array_equal(found, formats.find(config["fmt"]).legal_pairs())  # type: ignore[union-attr]
+
+
 def test_flags_follow_the_result() -> None:
     config = UNIT.configs["int4"]
     inputs = {"value": np.array([(1, 2), (48, 1), (200, 1), (10, 1)], np.float32).view(np.uint32)}

@@ -67,7 +67,8 @@ class Scheme(Protocol):
     """A frozen dataclass whose fields are the scheme's parameters.
 
     A scheme that also computes BERT-like encoders says so by a class variable `encoders` that is true; its `prepare`
-    then answers them with a `refemu.models.encoder.PreparedEncoder`.
+    then answers them with a `refemu.models.encoder.PreparedEncoder`. One that taps names the units whose ports a run
+    can show in an attribute `taps`.
     """
 
     paper: ClassVar[str]  #: "olive §3.4", or where else the scheme is defined
