@@ -5,6 +5,7 @@ REFEMU_CACHE    a folder: compiled code is kept there; 0: nowhere, whoever asks
 REFEMU_ROUND16  `hardware` or `portable`: which of two equal forms kernels round to fp16 with
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -102,13 +103,13 @@ class _Cache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # whatever a truncated pickle raises
+            with contextlib.suppress(OSError):
+                self.flush()  # else the damaged index would be in the way of saving
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        try:
+        with contextlib.suppress(OSError):
             super().save_overload(sig, data)
-        except OSError:
-            return
 
 
 def _use_cache(dispatcher: Any) -> None:

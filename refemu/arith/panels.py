@@ -33,8 +33,9 @@ class Panels:
 
     def matrix(self) -> np.ndarray:
         """The right factor `w.T`, (K, N) float32."""
-        terms = self.values.transpose(1, 0, 2).reshape(self.shape[1], -1)[:, : self.shape[0]]
-        return terms.view(np.float16).astype(np.float32) if self.half else np.ascontiguousarray(terms)
+        count, terms, width = self.values.shape
+        columns = self.values.transpose(1, 0, 2).reshape(terms, count * width)[:, : self.shape[0]]
+        return columns.view(np.float16).astype(np.float32) if self.half else np.ascontiguousarray(columns)
 
     def __repr__(self) -> str:
         return f"<Panels {self.shape} {'float16' if self.half else 'float32'} {self.nbytes} bytes>"

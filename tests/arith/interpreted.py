@@ -25,8 +25,11 @@ def interpreted() -> Iterator[None]:
     fp16_jit.ready()
     plain = {name: kernel.py_func for name, kernel in vars(float_jit).items() if hasattr(kernel, "py_func")}
     if plain:  # else JIT is off, and they are
-        plain |= {"_fma32": lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
-                  "_round16": plain["_round16_portable"], "_widen": plain["_widen_portable"]}
+        plain |= {
+            "_fma32": lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
+            "_round16": plain["_round16_portable"],
+            "_widen": plain["_widen_portable"],
+        }
     with mock.patch.multiple(float_jit, **plain), np.errstate(all="ignore"):
         yield
 

@@ -8,20 +8,42 @@ from hypothesis import strategies as st
 from refemu.arith.orders import Chunks, Halves, Lanes, Order, Sequential, Tree
 
 #: zeros, ends of the subnormals, ties, ones, the largest; what cancels and what overflows
-WORDS = [w | s for s in (0, 0x8000) for w in (
-    0, 1, 2, 3, 0x1FF, 0x3FF, 0x400, 0x401, 0x1400, 0x37FF, 0x3BFF, 0x3C00, 0x3C01, 0x3FFF, 0x4200, 0x6400, 0x6401,
-    0x7800, 0x7BFF)]  # fmt: skip
+WORDS = [
+    w | s
+    for s in (0, 0x8000)
+    for w in (
+        0,
+        1,
+        2,
+        3,
+        0x1FF,
+        0x3FF,
+        0x400,
+        0x401,
+        0x1400,
+        0x37FF,
+        0x3BFF,
+        0x3C00,
+        0x3C01,
+        0x3FFF,
+        0x4200,
+        0x6400,
+        0x6401,
+        0x7800,
+        0x7BFF,
+    )
+]
 words = st.one_of(st.sampled_from(WORDS), st.integers(0, 0x7BFF), st.integers(0x8000, 0xFBFF))
 halves = words.map(lambda w: np.uint16(w).view(np.float16).astype(np.float32))
 singles = st.floats(width=32, allow_nan=False, allow_infinity=False).map(np.float32)
 
-_flat = st.one_of(
-    st.just(Sequential()), st.integers(1, 9).map(Tree), st.sampled_from([1, 2, 4, 8]).map(Halves))
+_flat = st.one_of(st.just(Sequential()), st.integers(1, 9).map(Tree), st.sampled_from([1, 2, 4, 8]).map(Halves))
 
 
 def _nested(inner: st.SearchStrategy[Order]) -> st.SearchStrategy[Order]:
-    lanes = st.builds(Lanes, st.integers(1, 5), st.sampled_from(["strided", "blocked"]), inner,
-                      st.sampled_from(["zero", "product"]))
+    lanes = st.builds(
+        Lanes, st.integers(1, 5), st.sampled_from(["strided", "blocked"]), inner, st.sampled_from(["zero", "product"])
+    )
     return st.one_of(lanes, st.builds(Chunks, st.integers(1, 6), inner, inner))
 
 

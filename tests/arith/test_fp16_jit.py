@@ -94,7 +94,7 @@ def test_the_portable_widening_equals_the_hardwares():
 @pytest.mark.parametrize("way", WAYS)
 @given(halves, halves, halves)
 def test_fma16_rounds_once(way, a, b, c):
-    """D-arith-3. Exact product, float32 sum rounded to odd: another derivation than the float64 of the readable form."""
+    """D-arith-3. Exact product, float32 sum rounded to odd: another derivation than the readable form's float64."""
     with way():
         got = fp16_jit.fma16(a, b, c)
 
@@ -142,7 +142,7 @@ def test_compiled_rounding_is_tried_before_it_is_used(monkeypatch):
     """A kernel that rounds otherwise is found before its first answer is given."""
     monkeypatch.setattr(float_jit, "round16_all", lambda x, out: np.copyto(out, x))
     fp16_jit.ready.cache_clear()
-    with pytest.raises(ArithmeticError, match="round16 .* does not round to nearest"):
+    with pytest.raises(ArithmeticError, match=r"round16 .* does not round to nearest"):
         fp16_jit.round16(np.ones(1, np.float32))
     fp16_jit.ready.cache_clear()
     selftest.require_round_to_nearest()

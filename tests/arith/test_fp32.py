@@ -19,9 +19,40 @@ from tests.oracles import fp16 as oracle
 from tests.oracles import sums as sums_oracle
 
 ORDERS = [Sequential(), Tree(4), Lanes(3, "strided", Sequential())]
-EDGES = np.array([0, -0.0, 1, -1, 0.5, 2**-24, -(2**-25), 2**-149, -(2**-149), 2**-126, 88.72283, 88.722839, 88.72284, 90, 91,
-                  -87.3, -87.4, -103.2, -103.9, -103.97208, -103.97209, -104, -110, -111, 3e38, -3e38, np.inf, -np.inf,
-                  np.nan], np.float32)  # fmt: skip
+EDGES = np.array(
+    [
+        0,
+        -0.0,
+        1,
+        -1,
+        0.5,
+        2**-24,
+        -(2**-25),
+        2**-149,
+        -(2**-149),
+        2**-126,
+        88.72283,
+        88.722839,
+        88.72284,
+        90,
+        91,
+        -87.3,
+        -87.4,
+        -103.2,
+        -103.9,
+        -103.97208,
+        -103.97209,
+        -104,
+        -110,
+        -111,
+        3e38,
+        -3e38,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ],
+    np.float32,
+)
 any_single = st.integers(0, 2**32 - 1).map(lambda u: np.uint32(u).view(np.float32))
 
 
@@ -100,7 +131,7 @@ def test_the_table_of_powers():
     assert fp32.exp_table()[1] == float.fromhex("0x1.02c9a3e778061p+0")
     assert fp32.exp_table()[32] == math.sqrt(2)
     assert not fp32.exp_table().flags.writeable
-    assert float_jit.EXP_SHIFT_BITS == np.float64(fp32.SHIFT).view(np.int64)
+    assert np.float64(fp32.SHIFT).view(np.int64) == float_jit.EXP_SHIFT_BITS
 
 
 def test_a_table_that_is_not_the_pinned_one_is_refused(monkeypatch):
@@ -164,7 +195,9 @@ def _tuple(order):
 
 @pytest.mark.parametrize("softmax", [fp32.softmax32, fp32_jit.softmax32])
 def test_softmax_of_nan_and_infinity_is_nan_all_over(softmax):
-    rows = np.array([[1, np.nan, 2], [1, np.inf, 2], [1, np.uint32(0xFFC00000).view(np.float32), 2], [1, 1, 1]], np.float32)
+    rows = np.array(
+        [[1, np.nan, 2], [1, np.inf, 2], [1, np.uint32(0xFFC00000).view(np.float32), 2], [1, 1, 1]], np.float32
+    )
     got = softmax(rows, Sequential())
 
     assert set(words(got[:3]).ravel().tolist()) == {0x7FC00000}
@@ -228,18 +261,35 @@ def test_rotation_of_pairs(way, interleaved):
 X = np.ones((2, 3, 4), np.float32)
 NO_ROW = np.array([[0, 1], [-np.inf, -np.inf]], np.float32)
 REFUSED = [
-    pytest.param(lambda m: m.exp32(np.zeros(2)), RefusedType, "exp32: x must be float32, got dtype float64", id="float64"),
+    pytest.param(
+        lambda m: m.exp32(np.zeros(2)), RefusedType, "exp32: x must be float32, got dtype float64", id="float64"
+    ),
     pytest.param(lambda m: m.fma32(X, X, np.zeros(4)), RefusedType, "fma32: c must be float32", id="fma32"),
-    pytest.param(lambda m: m.softmax32(NO_ROW, Sequential()), Refused,
-                 r"softmax32: a row without a finite value at index \(1,\)", id="masked row"),
-    pytest.param(lambda m: m.softmax32(NO_ROW[:, :0], Sequential()), RefusedType, "rows of at least one value", id="no row"),
-    pytest.param(lambda m: m.rmsnorm(X, X[0, 0, :3], 0, Sequential()), RefusedType,
-                 r"rmsnorm: gamma of shape \(3,\) does not fit x of shape \(2, 3, 4\)", id="gamma"),
-    pytest.param(lambda m: m.layernorm(X, X[0, 0], X[0], 0, Sequential()), RefusedType, "layernorm: beta of shape",
-                 id="beta"),
-    pytest.param(lambda m: m.rotate(X, X[0], X[0], True), RefusedType,
-                 r"rotate: x \(T, H, D\) needs tables \(T, D/2\), got \(2, 3, 4\), \(3, 4\), \(3, 4\)", id="rotate"),
-]  # fmt: skip
+    pytest.param(
+        lambda m: m.softmax32(NO_ROW, Sequential()),
+        Refused,
+        r"softmax32: a row without a finite value at index \(1,\)",
+        id="masked row",
+    ),
+    pytest.param(
+        lambda m: m.softmax32(NO_ROW[:, :0], Sequential()), RefusedType, "rows of at least one value", id="no row"
+    ),
+    pytest.param(
+        lambda m: m.rmsnorm(X, X[0, 0, :3], 0, Sequential()),
+        RefusedType,
+        r"rmsnorm: gamma of shape \(3,\) does not fit x of shape \(2, 3, 4\)",
+        id="gamma",
+    ),
+    pytest.param(
+        lambda m: m.layernorm(X, X[0, 0], X[0], 0, Sequential()), RefusedType, "layernorm: beta of shape", id="beta"
+    ),
+    pytest.param(
+        lambda m: m.rotate(X, X[0], X[0], True),
+        RefusedType,
+        r"rotate: x \(T, H, D\) needs tables \(T, D/2\), got \(2, 3, 4\), \(3, 4\), \(3, 4\)",
+        id="rotate",
+    ),
+]
 
 
 @pytest.mark.parametrize("module", [fp32, fp32_jit])

@@ -1,0 +1,102 @@
+"""The exact accumulator against fractions: one rounding, whatever is summed."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refemu.arith import dot, dot_jit, exact, fp16, prng
+from refemu.arith.orders import Exact
+from tests.arith.strategies import same
+from tests.oracles import fp16 as oracle
+
+KINDS = [{"out": "fp16"}, {"out": "fp32"}]
+
+
+def products(count, label):
+    words = prng.words(prng.stream(label, 0), 0, count).view(np.uint16).reshape(-1, 4)
+    finite = words & 0xBFFF  # no exponent of infinity
+    return [fp16.to_f32(finite[:, i].view(np.float16)) for i in (0, 1)]
+
+
+@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("terms", [1, 511, 512, 513, 3000])
+def test_carries_reach_the_top_limb(module, terms):
+    """The largest products of one sign, then one of the smallest: every limb takes part."""
+    a = np.full(terms + 1, -65504, np.float32)
+    b = np.full(terms + 1, 65504, np.float32)
+    a[-1] = b[-1] = 2.0**-24
+    want = Fraction(-terms * 65504**2) + Fraction(1, 1 << 48)
+
+    assert float(module.dot(a, b, order=Exact(), acc="exact", out="fp32")) == oracle.f32_from_fraction(want)
+    assert float(module.dot(a, b, order=Exact(), acc="exact", out="fp16")) == -math.inf
+
+
+TIES = [("fp16", 2048, 1, 2048, 2050), ("fp16", 2048, 3, 2052, 2052), ("fp32", 2**24, 1, 2**24, 2**24 + 2)]
+
+
+@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize(("out", "large", "small", "even", "above"), TIES)
+def test_a_tie_sees_the_smallest_product(module, out, large, small, even, above):
+    """large + small is a midpoint; 2**-48 more, or less, decides it."""
+    root = math.isqrt(large // 2) * 2 if large == 2048 else math.isqrt(large)
+    a = np.array([root, small, 0], np.float32)
+    b = np.array([large // root, 1, 2.0**-24], np.float32)
+
+    for tiny, want in ((0, even), (2.0**-24, above), (-(2.0**-24), large if small == 1 else 2050)):
+        a[2] = tiny
+        assert float(module.dot(a, b, order=Exact(), acc="exact", out=out)) == want
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_compiled_equals_readable_on_many_sums(kind):
+    a, b = products(64 * 40, "exact")
+    a, b = a.reshape(64, 40), b.reshape(40, 64)
+
+    assert same(
+        dot.matmul(a, b, order=Exact(), acc="exact", **kind), dot_jit.matmul(a, b, order=Exact(), acc="exact", **kind)
+    )
+
+
+@pytest.mark.parametrize("module", [dot, dot_jit])
+def test_it_bounds_every_other_accumulator(module):
+    """No accumulator of 60 terms is further from the exact sum than its roundings allow."""
+    a, b = (np.random.default_rng(seed).normal(size=60).astype(np.float16) for seed in (1, 2))
+    whole = float(module.dot(a, b, order=Exact(), acc="exact", out="fp32"))
+    size = float(np.abs(a.astype(np.float64) * b).cumsum()[-1])
+
+    for acc, half_ulp in (("fp32", 2**-24), ("fp16", 2**-11)):
+        got = float(module.dot(a, b, order=dot.Sequential(), acc=acc))
+        assert abs(got - whole) <= 2 * 60 * half_ulp * size + 2**-23 * size
+
+
+def test_cancellation_leaves_plus_zero():
+    x = np.array([3, -3], np.float32)
+
+    for module in (dot, dot_jit):
+        assert same(np.float32(0), module.dot(x, np.ones(2, np.float32), order=Exact(), acc="exact", out="fp32"))
+        assert same(np.float32(-0.0), module.dot(x[:0], x[:0], order=Exact(), acc="exact", out="fp16", start=-0.0))
+
+
+@given(st.lists(st.integers(-(2**94), 2**94), min_size=1, max_size=8))
+def test_limbs_round_as_integers_do(numbers):
+    total = np.array(numbers, object)
+    limbs = np.array(
+        [[n & 0xFFFFFFFF for n in numbers], [n >> 32 & 0xFFFFFFFF for n in numbers], [n >> 64 for n in numbers]],
+        np.int64,
+    )
+    for out in (np.float32, np.float16):
+        with np.errstate(over="ignore"):
+            assert same(exact.round_integers(total).astype(out), exact.round_limbs(limbs).astype(out))
+
+
+def test_special_values_decide():
+    inf, one = np.float32(np.inf), np.float32(1)
+
+    assert exact.special([one, inf], [one, one], np.float32(0)) == np.inf
+    assert np.isnan(exact.special([one, inf], [one, np.float32(0)], np.float32(0)))
+    assert np.isnan(exact.special([inf, inf], [one, -one], np.float32(0)))
+    assert exact.special([one], [one], np.float32(3)) == 0

@@ -1,0 +1,80 @@
+"""The kernel file itself: few signatures, and accumulators under the names their twins use. What the kernels compute is
+tested with the readable forms they are twins of."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from refemu.arith import dot_jit, float_jit, fp16_jit, fp32, fp32_jit, operands
+from refemu.arith.jit import jit_is_off
+from refemu.arith.orders import Sequential, Tree
+
+KERNELS = {name: value for name, value in vars(float_jit).items() if hasattr(value, "py_func")}
+
+
+def use_everything():
+    """Every kernel, with arrays as different users bring them: frozen, transposed, sliced, of either weight type."""
+    x = np.random.default_rng(1).normal(size=(18, 40)).astype(np.float16).astype(np.float32)
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    for a in (x, frozen, x[::2], x.T[:18, :18], x[:1], x[:0]):
+        for acc in ("fp32", "fp32_fma", "fp16", "fp16_fma"):
+            for weights in (a, a.astype(np.float16)):
+                dot_jit.matmul(a, dot_jit.panels(weights), order=Sequential(), acc=acc)
+        dot_jit.matmul(a, a.T, order=Tree(4), acc="fp32")
+        dot_jit.dot(a, a, order=dot_jit.readable.Exact(), acc="exact", out="fp16")
+        for order in (Sequential(), Tree(2)):
+            dot_jit.total32(a, order=order)
+            dot_jit.total64(a.astype(np.float64), order=order)
+            fp32_jit.softmax32(a, order)
+        fp32_jit.rmsnorm(a, a.sum(0), 1e-5, Sequential())
+        fp16_jit.round16(a), fp16_jit.round16_of_f64(a.astype(np.float64)), fp16_jit.to_f32(a.astype(np.float16))
+        fp16_jit.fma16(a, a, a), fp32_jit.fma32(a, a, a), fp32_jit.exp32(a)
+        q = a[:, None, :8]
+        fp32_jit.rotate(q, a[:, :4], a[:, :4], True)
+        dot_jit.attention(q, q, q, scale=np.float32(1), start=0)
+    groups = {"group": 2, "a_exp": np.zeros((3, 2), int), "order": Tree(2), "acc": "fp32", "product": "fp16"}
+    b = np.arange(8).reshape(4, 2)
+    dot_jit.grouped_matmul(np.ones((3, 4), int), b, b_scale=b[:2].astype(np.float16), partial="fp16", **groups)
+    dot_jit.grouped_matmul(np.ones((3, 4), int), b.T.reshape(2, 4).T, partial="fp32", **groups)
+
+
+@pytest.mark.skipif(jit_is_off(), reason="nothing is compiled")
+def test_a_kernel_is_compiled_for_one_set_of_types():
+    """[performance §2] Twice where float32 and float64, or weights of two widths, are both wanted."""
+    use_everything()
+    several = {"total_rows": 2, "run_program_of_terms": 2, "_plus": 2, "_copy": 2, "_clear": 2, "_row_fp32": 2}
+    counts = {name: len(kernel.signatures) for name, kernel in KERNELS.items()}
+    scalars = {name for name, kernel in KERNELS.items() if not inspect.getsource(kernel.py_func).count("for ")}
+
+    assert {name: count for name, count in counts.items() if count > several.get(name, 1) and name not in scalars} == {}
+
+
+@pytest.mark.skipif(jit_is_off(), reason="nothing is compiled")
+def test_every_kernel_is_used_by_these_tests():
+    use_everything()
+
+    unused = {name for name, kernel in KERNELS.items() if not kernel.signatures}
+    assert unused - {"_round16_portable", "_widen_portable"} == set()  # the path that is not this process's
+
+
+def test_accumulators_have_their_names():
+    assert list(float_jit.ACCUMULATORS) == [acc for acc in operands.ACCUMULATORS if acc not in ("exact", "int")]
+    assert list(float_jit.ACCUMULATORS.values()) == [0, 1, 2, 3]
+
+
+def test_constants_are_those_of_the_readable_exponential():
+    assert float_jit.EXP_TABLE is fp32.exp_table()
+    assert [float_jit.EXP_INV, float_jit.EXP_HI, float_jit.EXP_LO] == [fp32.INV, fp32.HI, fp32.LO]
+    assert [float_jit.C3, float_jit.C4, float_jit.C5] == [fp32.C3, fp32.C4, fp32.C5]
+
+
+def test_results_are_the_same_for_the_kernels_own_types_only():
+    """`plain` is what keeps signatures few: contiguous and writable."""
+    x = np.ones((4, 4), np.float32)
+    x.flags.writeable = False
+
+    assert fp16_jit.plain(x).flags.writeable and fp16_jit.plain(x.T).flags.c_contiguous
+    y = np.ones(3, np.float32)
+    assert fp16_jit.plain(y) is y

@@ -1,0 +1,186 @@
+"""The compiler's switches: the cache and its key, the rounding path, JIT off. Most are read once a process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+from refemu.arith import float_jit, jit
+from refemu.arith.checks import Refused
+from refemu.arith.jit import jit_is_off
+
+ROOT = Path(__file__).resolve().parents[2]
+SWITCHES = (
+    "REFEMU_CACHE",
+    "REFEMU_ROUND16",
+    "NUMBA_DISABLE_JIT",
+    "NUMBA_CPU_NAME",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_CACHE_DIR",
+)
+needs_jit = pytest.mark.skipif(jit_is_off(), reason="nothing is compiled")
+
+#: widens one fp16 word with a kernel; prints the value, hits and misses of the cache, the folder, numba's own setting
+USE = """
+import numpy as np, numba
+from refemu.arith import fp16_jit, float_jit, jit
+value = fp16_jit.to_f32(np.float16([1.5]))[0]
+stats = getattr(float_jit.widen_all, "stats", None)
+print(value, *(sum(s.values()) for s in (stats.cache_hits, stats.cache_misses)) if stats else "--", jit._folder,
+      repr(numba.config.CACHE_DIR))
+"""
+NO_CACHE = ["1.5", "0", "1", "None", "''"]
+ENABLE = "from refemu.arith import jit, float_jit; jit.enable_cache({folder!r})\n" + USE
+
+
+def run(code, **environment):
+    """Output of `code` in a new process in which only these switches are set, in words."""
+    clean = {name: value for name, value in os.environ.items() if name not in SWITCHES}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=ROOT, env=clean | environment
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
+# Cache
+
+
+def test_the_library_keeps_nothing_unless_it_is_told():
+    """D-arith-13."""
+    assert run(USE) == run(USE, REFEMU_CACHE="") == NO_CACHE
+
+
+def test_a_second_process_finds_what_the_first_compiled(tmp_path):
+    first, second = (run(USE, REFEMU_CACHE=str(tmp_path)) for _ in range(2))
+
+    assert first == ["1.5", "0", "1", str(tmp_path / jit.cache_key()), "''"]
+    assert second == ["1.5", "1", "0", str(tmp_path / jit.cache_key()), "''"]
+
+
+def test_the_command_line_turns_it_on_for_kernels_that_exist(tmp_path):
+    code = ENABLE.format(folder=str(tmp_path / "default"))
+
+    assert run(code)[1:3] == ["0", "1"] and run(code)[1:3] == ["1", "0"]
+    assert not (tmp_path / "other").exists()
+    assert run(code, REFEMU_CACHE=str(tmp_path / "other"))[3].startswith(str(tmp_path / "other"))
+    assert run(code, REFEMU_CACHE="0") == NO_CACHE
+
+
+def test_a_damaged_file_costs_a_compilation(tmp_path):
+    run(USE, REFEMU_CACHE=str(tmp_path))
+    for path in tmp_path.rglob("*.nb*"):
+        path.write_bytes(path.read_bytes()[:40])
+
+    assert run(USE, REFEMU_CACHE=str(tmp_path))[:3] == ["1.5", "0", "1"]
+    assert run(USE, REFEMU_CACHE=str(tmp_path))[:3] == ["1.5", "1", "0"]
+
+
+def test_a_folder_that_cannot_be_made_is_no_cache(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+
+    assert run(USE, REFEMU_CACHE=str(tmp_path / "file")) == NO_CACHE
+
+
+def test_the_key_covers_every_kernel_file():
+    """numba notices an edit only in the file that defines the kernel it loads."""
+    names = {path.relative_to(jit.PACKAGE).as_posix() for path in jit.kernel_files()}
+
+    assert {"arith/jit.py", "arith/float_jit.py", "formats/ovp_jit.py", "units/olive_mac_jit.py"} <= names
+
+
+def test_an_edit_anywhere_makes_another_key(tmp_path, monkeypatch):
+    monkeypatch.setattr(jit, "PACKAGE", tmp_path)
+    monkeypatch.setattr(jit, "kernel_files", lambda: sorted(tmp_path.glob("*_jit.py")))
+
+    def key(**sources):
+        for name, source in sources.items():
+            (tmp_path / f"{name}_jit.py").write_text(source)
+        return jit.cache_key.__wrapped__()
+
+    first = key(a="return 11", b="")
+    assert first != key(a="return 22", b="") and first == key(a="return 11", b="")
+    assert first != key(c="")
+    monkeypatch.setattr(jit, "ROUND16", "another")
+    assert first != key()
+
+
+@needs_jit
+def test_turning_it_off_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("REFEMU_CACHE", "")
+    before = jit._folder
+    try:
+        folder = jit.enable_cache(tmp_path)
+        assert folder == tmp_path / jit.cache_key() and folder.is_dir()
+        assert Path(float_jit.exp_all._cache.cache_path).is_relative_to(folder)
+        monkeypatch.setenv("REFEMU_CACHE", "0")
+        assert jit.enable_cache(tmp_path) is None and float_jit.exp_all._cache.cache_path is None
+    finally:
+        monkeypatch.setenv("REFEMU_CACHE", str(before.parent) if before else "0")
+        jit.enable_cache("unused")
+
+
+# Rounding path and JIT
+
+PATH = "from refemu.arith import jit; print(jit.ROUND16)"
+AVAILABLE = jit.llvmlite.binding.get_host_cpu_features().get("f16c", False)
+
+
+def test_the_rounding_path_follows_the_target():
+    """Hardware conversions only where the target is this CPU as it is, and has them."""
+    assert run(PATH) == ["hardware" if AVAILABLE else "portable"]
+    assert run(PATH, NUMBA_CPU_NAME="generic") == ["portable"]
+    assert run(PATH, NUMBA_CPU_FEATURES="+sse2") == ["portable"]
+    assert run(PATH, REFEMU_ROUND16="portable") == ["portable"]
+    assert run(PATH, NUMBA_DISABLE_JIT="1") == ["portable"]
+    assert run(PATH, NUMBA_DISABLE_JIT="1", REFEMU_ROUND16="hardware") == ["portable"]
+
+
+def test_a_path_that_would_crash_is_refused(monkeypatch):
+    monkeypatch.setattr(numba.config, "CPU_NAME", "generic")
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 0)
+    monkeypatch.setenv("REFEMU_ROUND16", "hardware")
+    with pytest.raises(Refused, match="REFEMU_ROUND16: hardware needs a CPU with F16C"):
+        jit.rounding_path()
+
+
+def test_an_unknown_path_is_refused(monkeypatch):
+    monkeypatch.setenv("REFEMU_ROUND16", "fast")
+    with pytest.raises(Refused, match="REFEMU_ROUND16: path must be one of 'hardware', 'portable', got 'fast'"):
+        jit.rounding_path()
+
+
+def test_without_jit_kernels_are_plain_python():
+    code = USE + "print(type(float_jit.widen_all).__name__, type(float_jit._fma32).__name__, len(jit._kernels))"
+
+    assert run(code, NUMBA_DISABLE_JIT="1", REFEMU_CACHE="/nowhere") == [
+        "1.5",
+        "-",
+        "-",
+        "None",
+        "''",
+        "function",
+        "function",
+        "0",
+    ]
+
+
+@needs_jit
+def test_a_helper_is_inlined_and_a_kernel_keeps_its_python():
+    @jit.helper
+    def twice(x):
+        return x + x
+
+    def four_times(x):
+        return twice(twice(x))
+
+    kernel = jit.kernel(four_times)
+    try:
+        assert kernel(3) == 12 and kernel.py_func is four_times
+        assert kernel.targetoptions["nogil"] and kernel.targetoptions["error_model"] == "numpy"
+        assert "fastmath" not in kernel.targetoptions and "parallel" not in kernel.targetoptions
+    finally:
+        jit._kernels.remove(kernel)

@@ -1,0 +1,163 @@
+"""fp16 function tables: the pinned bytes, their limits, and entries against 60-digit arithmetic."""
+
+import inspect
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from refemu.arith import fp16, tables
+from refemu.arith.checks import Refused, RefusedType
+from tests.oracles import fp16 as oracle
+
+WORDS = np.arange(1 << 16)
+NAMES = sorted(tables.SHA256)
+EXACT = Context(prec=60, Emin=-999999, Emax=999999)
+
+
+def entry(name, x):
+    """The value of the table at a float."""
+    return oracle.to_float(int(tables.table16(name)[oracle.from_float(x)]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_are_the_pinned_ones(name):
+    """D-arith-7. The sha256 is compared when a table is built; building it is the test."""
+    table = tables.table16(name)
+
+    assert table.shape == (65536,) and table.dtype == np.uint16 and not table.flags.writeable
+    assert tables.table16(name) is table
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nan_is_one_word(name):
+    table = tables.table16(name)
+    is_nan = (WORDS & 0x7FFF) > 0x7C00
+
+    assert set(table[is_nan].tolist()) == {0x7E00}
+    assert ((table & 0x7FFF) > 0x7C00).sum() == is_nan.sum() + (31744 if name in ("log", "rsqrt", "sqrt") else 0)
+
+
+INF = math.inf
+LIMITS = [
+    ("exp", -INF, 0.0),
+    ("exp", INF, INF),
+    ("exp", 0.0, 1.0),
+    ("exp2", -24.0, 2.0**-24),
+    ("exp2", 15.0, 32768.0),
+    ("log", 0.0, -INF),
+    ("log", -0.0, -INF),
+    ("log", 1.0, 0.0),
+    ("tanh", -0.0, -0.0),
+    ("tanh", INF, 1.0),
+    ("sigmoid", -INF, 0.0),
+    ("sigmoid", 0.0, 0.5),
+    ("silu", -INF, -0.0),
+    ("silu", -0.0, -0.0),
+    ("silu", INF, INF),
+    ("gelu_erf", -INF, -0.0),
+    ("gelu_erf", INF, INF),
+    ("gelu_tanh", -INF, -0.0),
+    ("gelu_tanh", INF, INF),
+    ("rsqrt", 0.0, INF),
+    ("rsqrt", -0.0, -INF),
+    ("rsqrt", 4.0, 0.5),
+    ("recip", 0.0, INF),
+    ("recip", -0.0, -INF),
+    ("recip", -INF, -0.0),
+    ("sqrt", -0.0, -0.0),
+    ("sqrt", 9.0, 3.0),
+]
+
+
+@pytest.mark.parametrize(("name", "x", "want"), LIMITS)
+def test_limits(name, x, want):
+    """D-arith-9 among them."""
+    got = entry(name, x)
+
+    assert got == want and math.copysign(1, got) == math.copysign(1, want)
+
+
+def nearest(x):
+    return oracle.from_fraction(Fraction(x))
+
+
+@pytest.mark.parametrize("name", ["sqrt", "recip", "rsqrt", "exp", "log"])
+def test_entries_are_nearest(name):
+    """One word in 31 against decimals of 60 digits."""
+    exact = {
+        "sqrt": EXACT.sqrt,
+        "recip": lambda x: EXACT.divide(1, x),
+        "exp": EXACT.exp,
+        "log": EXACT.ln,
+        "rsqrt": lambda x: EXACT.divide(1, EXACT.sqrt(x)),
+    }[name]
+    table = tables.table16(name)
+    for word in range(1, 0x7C00, 31):
+        x = Decimal(oracle.to_float(word))
+        assert nearest(exact(x)) == int(table[word]), word
+
+
+def test_sigmoid_and_tanh_are_nearest():
+    for word in [*range(1, 0x4C00, 31), *range(0x8001, 0xCC00, 31)]:
+        x = Decimal(oracle.to_float(word))
+        sigmoid = EXACT.divide(1, EXACT.add(1, EXACT.exp(-x)))
+        assert nearest(sigmoid) == int(tables.table16("sigmoid")[word])
+        assert nearest(EXACT.multiply(x, sigmoid)) == int(tables.table16("silu")[word]), word
+        tanh = EXACT.subtract(1, EXACT.divide(2, EXACT.add(EXACT.exp(2 * x), 1)))
+        assert nearest(tanh) == int(tables.table16("tanh")[word]), word
+
+
+def test_apply16_looks_words_up():
+    codes = WORDS.reshape(256, 256)
+
+    assert np.array_equal(tables.table16("silu").reshape(256, 256), tables.apply16("silu", codes))
+    assert tables.apply16("exp", 0x3C00).tolist() == int(tables.table16("exp")[0x3C00])
+
+
+@pytest.mark.parametrize(("name", "differ"), [("sigmoid", 11078), ("silu", 11830), ("rsqrt", 8402)])
+def test_composed_functions_are_other_units(name, differ):
+    """D-arith-7: step by step in fp16, with a rounding after each, thousands of words come out otherwise."""
+    composed = tables.apply16(name, WORDS, mode="composed")
+
+    assert composed.dtype == np.uint16
+    assert (composed != tables.table16(name)).sum() == differ
+
+
+def test_composed_sigmoid_by_hand():
+    x = fp16.to_f16(np.float32([1.5]))
+    e = fp16.values(tables.apply16("exp", fp16.bits(fp16.to_f16(-x.astype(np.float32)))))
+    want = fp16.div16(np.float16(1), fp16.add16(np.float16(1), e).astype(np.float16))
+
+    assert fp16.bits(fp16.to_f16(want)).tolist() == tables.apply16("sigmoid", fp16.bits(x), mode="composed").tolist()
+
+
+def test_a_table_with_another_hash_is_refused(monkeypatch):
+    monkeypatch.setitem(tables.SHA256, "exp", "0" * 64)
+    with pytest.raises(ArithmeticError, match=r'^table16\("exp"\): sha256 608c213c.* is not the pinned 0000'):
+        inspect.unwrap(tables.table16)("exp")
+
+
+REFUSED = [
+    pytest.param(
+        lambda: tables.table16("expo"), Refused, "unknown fp16 function 'expo'; did you mean 'exp'", id="name"
+    ),
+    pytest.param(
+        lambda: tables.apply16("exp", [65536]), Refused, r"apply16: code 65536 at index \(0,\) is outside", id="code"
+    ),
+    pytest.param(lambda: tables.apply16("exp", [1.0]), RefusedType, "apply16: integers are needed", id="floats"),
+    pytest.param(
+        lambda: tables.apply16("exp", [0], mode="fast"), Refused, "unknown mode of an fp16 function 'fast'", id="mode"
+    ),
+    pytest.param(
+        lambda: tables.apply16("tanh", [0], mode="composed"), Refused, "Known: rsqrt, sigmoid, silu", id="composed"
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_refuses(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
