@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from refemu.arith import dot, dot_jit, fp16, fp32, integers
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Chunks, Exact, Halves, Lanes, Sequential, Tree
-from tests.arith.interpreted import WAYS
+from tests.arith.interpreted import WAYS, needs_jit
 from tests.arith.strategies import described, halves, is_fusable, orders, same, singles
 from tests.oracles import sums as oracle
 
@@ -97,6 +97,7 @@ def test_compiled_matmul_equals_readable(way, acc, shape):
             assert same(want, dot_jit.matmul(a, dot_jit.panels(fp16.to_f16(b.T)), order=order, acc=acc))
 
 
+@needs_jit
 @pytest.mark.parametrize("acc", ACC)
 @pytest.mark.parametrize("shape", [(1, 300, 5000), (75, 140, 1100), (8, 64, 512), (65, 65, 513)], ids=repr)
 def test_tiles_strips_and_panels_have_no_seams(acc, shape):
@@ -110,6 +111,7 @@ def test_tiles_strips_and_panels_have_no_seams(acc, shape):
             assert same(want, got[:, pick])
 
 
+@needs_jit
 @pytest.mark.parametrize("k", [1, 4, 1000])
 def test_any_float32_goes_through_fp32(k):
     """Products that are not exact tell the fused accumulator from the other."""
@@ -290,6 +292,7 @@ def test_attention_is_composed(way, queries, heads, shared, depth, start):
     assert same(want, got) and fp16.is_fp16(got).all()
 
 
+@needs_jit
 @pytest.mark.parametrize("start", [0, 100])
 def test_attention_in_blocks_has_no_seams(start):
     q = fp16_values((37, 9, 16), 23)

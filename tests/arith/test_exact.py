@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from refemu.arith import dot, dot_jit, exact, fp16, prng
 from refemu.arith.orders import Exact
+from tests.arith.interpreted import needs_jit
 from tests.arith.strategies import same
 from tests.oracles import fp16 as oracle
 
@@ -51,6 +52,7 @@ def test_a_tie_sees_the_smallest_product(module, out, large, small, even, above)
         assert float(module.dot(a, b, order=Exact(), acc="exact", out=out)) == want
 
 
+@needs_jit
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_compiled_equals_readable_on_many_sums(kind):
     a, b = products(64 * 40, "exact")

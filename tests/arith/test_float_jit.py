@@ -4,11 +4,10 @@ tested with the readable forms they are twins of."""
 import inspect
 
 import numpy as np
-import pytest
 
 from refemu.arith import dot_jit, float_jit, fp16_jit, fp32, fp32_jit, operands
-from refemu.arith.jit import jit_is_off
 from refemu.arith.orders import Sequential, Tree
+from tests.arith.interpreted import needs_jit
 
 KERNELS = {name: value for name, value in vars(float_jit).items() if hasattr(value, "py_func")}
 
@@ -40,7 +39,7 @@ def use_everything():
     dot_jit.grouped_matmul(np.ones((3, 4), int), b.T.reshape(2, 4).T, partial="fp32", **groups)
 
 
-@pytest.mark.skipif(jit_is_off(), reason="nothing is compiled")
+@needs_jit
 def test_a_kernel_is_compiled_for_one_set_of_types():
     """[performance §2] Twice where float32 and float64, or weights of two widths, are both wanted."""
     use_everything()
@@ -51,7 +50,7 @@ def test_a_kernel_is_compiled_for_one_set_of_types():
     assert {name: count for name, count in counts.items() if count > several.get(name, 1) and name not in scalars} == {}
 
 
-@pytest.mark.skipif(jit_is_off(), reason="nothing is compiled")
+@needs_jit
 def test_every_kernel_is_used_by_these_tests():
     use_everything()
 

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from refemu.arith import float_jit, fp16, fp16_jit, prng, selftest
 from refemu.arith.checks import Refused, RefusedType
-from tests.arith.interpreted import WAYS
+from tests.arith.interpreted import WAYS, needs_jit
 from tests.arith.strategies import halves, same
 
 WORDS = np.arange(1 << 16, dtype=np.uint16)
@@ -23,6 +23,7 @@ def float32s(label, count):
     return np.concatenate([low, near, *beside, -near, words])
 
 
+@needs_jit
 def test_round16_is_the_readable_one():
     x = float32s("round16", 200_000)
 
@@ -59,6 +60,7 @@ def test_round16_of_f64_never_goes_through_float32(way):
     assert same(fp16.canonical(fp16.round16_of_f64(x)), got)
 
 
+@needs_jit
 def test_round16_of_f64_beside_every_midpoint():
     middle = float32s("f64", 0).astype(np.float64)
     for x in (middle, np.nextafter(middle, -np.inf), np.nextafter(middle, np.inf)):
@@ -101,6 +103,7 @@ def test_fma16_rounds_once(way, a, b, c):
     assert same(fp16.canonical(fp16.fma16(a, b, c)), got)
 
 
+@needs_jit
 def test_fma16_on_products_near_midpoints():
     """c is a midpoint's distance from a product, and one step beside it."""
     words = prng.words(prng.stream("fma16", 0), 0, 300_000).view(np.uint16).reshape(-1, 4)

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from refemu.arith import float_jit, fp32, fp32_jit
 from refemu.arith.checks import Refused, RefusedType
-from refemu.arith.jit import jit_is_off
 from refemu.arith.orders import Lanes, Sequential, Tree
-from tests.arith.interpreted import WAYS
+from tests.arith.interpreted import WAYS, needs_jit
 from tests.arith.strategies import same, singles
 from tests.oracles import exp as exp_oracle
 from tests.oracles import fp16 as oracle
@@ -117,11 +116,13 @@ def _differences(start, step):
     return (words(compiled) != words(library)).sum() + (words(compiled) != words(fp32.exp32(x))).sum()
 
 
+@needs_jit
 def test_exp32_on_one_in_4093_of_every_float32():
-    """Against the C library's float64 exponential, which no input of float32 can tell from the exact one."""
+    """D-arith-6. Against the C library's float64 exponential, which no input of float32 can tell from the exact one."""
     assert sum(_differences(start, 4093) for start in range(0, 1 << 32, 1 << 22)) == 0
 
 
+@needs_jit
 @pytest.mark.slow
 def test_exp32_on_every_float32():
     assert sum(_differences(start, 1) for start in range(0, 1 << 32, 1 << 22)) == 0
@@ -140,7 +141,7 @@ def test_a_table_that_is_not_the_pinned_one_is_refused(monkeypatch):
         inspect.unwrap(fp32.exp_table)()
 
 
-@pytest.mark.skipif(jit_is_off(), reason="nothing is compiled")
+@needs_jit
 @pytest.mark.parametrize("kernel", ["exp_all", "_block_fp32", "_row_fp32", "rmsnorm_rows", "rotate_pairs"])
 def test_nothing_is_fused_by_the_compiler(kernel):
     """[arithmetic §10.3] A multiplication and an addition stay two instructions unless they are asked to be one."""

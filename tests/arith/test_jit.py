@@ -10,7 +10,7 @@ import pytest
 
 from refemu.arith import float_jit, jit
 from refemu.arith.checks import Refused
-from refemu.arith.jit import jit_is_off
+from tests.arith.interpreted import needs_jit
 
 ROOT = Path(__file__).resolve().parents[2]
 SWITCHES = (
@@ -21,7 +21,6 @@ SWITCHES = (
     "NUMBA_CPU_FEATURES",
     "NUMBA_CACHE_DIR",
 )
-needs_jit = pytest.mark.skipif(jit_is_off(), reason="nothing is compiled")
 
 #: widens one fp16 word with a kernel; prints the value, hits and misses of the cache, the folder, numba's own setting
 USE = """
@@ -57,8 +56,8 @@ def test_the_library_keeps_nothing_unless_it_is_told():
 def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     first, second = (run(USE, REFEMU_CACHE=str(tmp_path)) for _ in range(2))
 
-    assert first == ["1.5", "0", "1", str(tmp_path / jit.cache_key()), "''"]
-    assert second == ["1.5", "1", "0", str(tmp_path / jit.cache_key()), "''"]
+    assert first[:3] == ["1.5", "0", "1"] and second[:3] == ["1.5", "1", "0"]
+    assert first[3:] == second[3:] and Path(first[3]).parent == tmp_path and first[4] == "''"
 
 
 def test_the_command_line_turns_it_on_for_kernels_that_exist(tmp_path):
