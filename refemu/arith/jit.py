@@ -92,8 +92,8 @@ def cache_key() -> str:
 
 
 def kernel_files() -> list[Path]:
-    """Sources that decide what compiled code does: every `*_jit.py` of the package and this file."""
-    return sorted([*PACKAGE.rglob("*_jit.py"), Path(__file__).resolve()])
+    """Sources that decide what compiled code does: the layers that have kernels, whose constants they may take in."""
+    return sorted(path for layer in ("arith", "formats", "units") for path in (PACKAGE / layer).rglob("*.py"))
 
 
 class _Cache(FunctionCache):
