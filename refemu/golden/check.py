@@ -136,7 +136,7 @@ def _from_stimulus(manifest: Mapping[str, Any], vectors: bytes) -> dict[str, byt
         golden = sets.Golden(manifest, sets.arrays_of(manifest, vectors, sets.VECTORS))
     except Refused as error:
         raise _Unreadable(str(error)) from error
-    return generator.remake(manifest, generator.model_blocks(golden))
+    return generator.remake(manifest, generator.model_blocks(golden), manifest["source"])
 
 
 def _unread(folder: str, files: Mapping[str, bytes], what: str) -> Checked:

@@ -172,23 +172,23 @@ def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) ->
     """
     run = model_cases.recorded(manifest["source"]) if "model" in manifest["generator"] else None
     taps = model_cases.tapped(run, progress) if run else {}
-    return remake(manifest, taps.get((manifest["unit"], _config(manifest)), ()))
+    source = model_cases.described(run) if run else {}
+    return remake(manifest, taps.get((manifest["unit"], _config(manifest)), ()), source)
 
 
-def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases]) -> dict[str, bytes]:
-    """As `regenerate`, with the cases of kind "model" given."""
+def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping[str, Any]) -> dict[str, bytes]:
+    """As `regenerate`, with the cases of kind "model" and the run behind them given."""
     unit, config = unit_names.find(manifest["unit"]), _config(manifest)
     lookup(f"configuration of {unit.name}", config, unit.configs)
     kinds = [kind for kind in KINDS if kind in manifest["generator"]]
     blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
-    source = manifest["source"] if "model" in generator else {}
     made, arrays = build.build(
         unit,
         config,
         blocks,
         generator=generator,
         seed=manifest["seed"],
-        source=source,
+        source=source if "model" in generator else {},
         version=manifest["refemu_version"],
     )
     return sets.render(made, arrays, bool(manifest["hex"]), bool(manifest["bin"]))

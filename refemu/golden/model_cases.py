@@ -8,7 +8,7 @@ dot products, the largest of each block. What lists neither is kept whole.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 Tapped = Mapping[tuple[str, str], Sequence[Cases]]  #: (unit, configuration) -> cases
 
 _runs: dict[tuple[Any, ...], Tapped] = {}  # one run serves all sets of a folder
+_loaded: dict[tuple[str, str], Any] = {}  # by name and sha256: the name of a weight file leads to no model, or another
 
 
 class Absent(Refused):
@@ -53,7 +54,10 @@ def source(model: str | None, scheme: str | None, text: str | None, tokens: int 
     from refemu.models import text as texts
     from refemu.models.encoder_config import EncoderConfig
 
+    if tokens is not None and tokens < 1:
+        raise Refused(f"generate: tokens must be at least 1, got {tokens}")
     loaded = models.load(model or DEFAULT_MODEL)
+    _loaded[loaded.name, loaded.sha256] = loaded
     config = schemes.parse(scheme or DEFAULT_SCHEME)
     read = texts.default() if text is None else text
     count = min(tokens or DEFAULT_TOKENS, loaded.config.context)
@@ -80,10 +84,21 @@ def described(source_: Source) -> dict[str, Any]:
 
 
 def recorded(entry: Mapping[str, Any]) -> Source:
-    """The Source in a manifest. Raises Absent where this refemu cannot repeat that run."""
-    from refemu import models
+    """The Source in a manifest, what follows from the scheme and the tokens derived anew.
 
+    Raises Absent where this refemu cannot repeat that run: weights that are not here, or that came from a file of the
+    user's. Refused: a source that is none.
+    """
+    from refemu import models
+    from refemu.models import catalog, schemes
+
+    names = [field.name for field in fields(Source)]
+    if sorted(entry) != sorted(names):
+        got = ", ".join(sorted(entry)) or "nothing"
+        raise Refused(f"source of model cases: must hold {', '.join(names)}, got {got}")
     found = Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
+    if found.model not in catalog.MODELS:
+        raise Absent(f"{found.model} is no model of `refemu models list`: the set came from a weight file")
     try:
         loaded = models.load(found.model)
     except Refused as error:
@@ -92,12 +107,15 @@ def recorded(entry: Mapping[str, Any]) -> Source:
         raise Absent(
             f"weights of {found.model} have sha256 {loaded.sha256}, the set was made from {found.weights_sha256}"
         )
-    return found
+    _loaded[loaded.name, loaded.sha256] = loaded
+    config = manifests.plain(schemes.parameters(schemes.parse(found.scheme)))
+    return replace(found, scheme_config=config, tokens=len(found.token_ids))
 
 
 def forget() -> None:
     """Drop the run that `tapped` remembers: a check does not trust what was computed for something else."""
     _runs.clear()
+    _loaded.clear()
 
 
 def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[str] | None = None) -> Tapped:
@@ -122,7 +140,8 @@ def _run(source_: Source, wanted: frozenset[str], progress: Progress | None) -> 
     from refemu.models import encoder
     from refemu.models.encoder_config import EncoderConfig
 
-    prepared = models.prepare(source_.model, source_.scheme, progress=progress)
+    model = _loaded.get((source_.model, source_.weights_sha256), source_.model)
+    prepared = models.prepare(model, source_.scheme, progress=progress)
     collector = _Collector(prepared, wanted)
     ids = list(source_.token_ids)
     if isinstance(prepared.model, EncoderConfig):

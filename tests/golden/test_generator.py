@@ -108,7 +108,8 @@ def test_model_cases_as_they_stand_in_a_set(fake_units: None, fake_model: None, 
     for name in ("blender-wrap", "meter-w4"):
         loaded = sets.load(tmp_path / name)
 
-        assert files(tmp_path / name) == generator.remake(loaded.manifest, generator.model_blocks(loaded))
+        cases, source = generator.model_blocks(loaded), loaded.manifest["source"]
+        assert files(tmp_path / name) == generator.remake(loaded.manifest, cases, source)
 
 
 def test_an_equal_set_keeps_the_release_that_made_it(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Which blocks, tokens and rows of a run are kept, and that a manifest is enough to repeat it."""
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,6 +156,7 @@ def test_defaults_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
         (("tin", None, None, None), "did you mean 'tiny'"),
         ((None, "olive-5", None, None), "did you mean 'olive-"),
         ((None, None, "", None), "the text holds no token"),
+        ((None, None, None, 0), "tokens must be at least 1, got 0"),
     ],
 )
 def test_refuses(arguments: tuple[Any, ...], message: str) -> None:
@@ -173,7 +175,8 @@ def test_a_recorded_run_needs_no_text() -> None:
     ("change", "message"),
     [
         ({"weights_sha256": "0" * 64}, "weights of tiny have sha256 .*, the set was made from 0000"),
-        ({"model": "no-such-model"}, "no-such-model"),
+        ({"model": "no-such-model"}, "no-such-model is no model of `refemu models list`"),
+        ({"model": "/etc/hostname"}, "the set came from a weight file"),
     ],
 )
 def test_weights_that_are_absent_or_others(change: dict[str, Any], message: str) -> None:
@@ -181,6 +184,40 @@ def test_weights_that_are_absent_or_others(change: dict[str, Any], message: str)
 
     with pytest.raises(model_cases.Absent, match=message):
         model_cases.recorded(entry)
+
+
+def test_what_follows_from_a_recorded_scheme_is_derived_anew() -> None:
+    """So that `check` finds a manifest that states other parameters than those of its vectors."""
+    source = model_cases.source(None, None, "some text", 4)
+    entry = {**model_cases.described(source), "scheme_config": {}, "tokens": 9}
+
+    assert source == model_cases.recorded(entry)
+
+
+@pytest.mark.parametrize("entry", [{}, {"model": "tiny"}])
+def test_a_source_that_is_none_is_refused(entry: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match="source of model cases: must hold model, weights_sha256"):
+        model_cases.recorded(entry)
+
+
+def test_cases_come_from_the_weights_whose_sha256_they_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight file may be called like a model that is built in."""
+    other = dataclasses.replace(models.load("tiny"), sha256="2" * 64)
+    monkeypatch.setattr(models, "load", lambda name: other)
+    source = model_cases.source("tiny.gguf", None, "some text", 4)
+
+    class Seen(Exception):
+        pass
+
+    def prepare(model: Any, scheme: str, progress: Any) -> None:
+        assert model is other
+        raise Seen
+
+    monkeypatch.setattr(models, "prepare", prepare)
+    assert (source.model, source.weights_sha256) == ("tiny", "2" * 64)
+    with pytest.raises(Seen):
+        model_cases.tapped(source)
+    model_cases.forget()
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
@@ -201,3 +238,12 @@ def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> Non
         assert (one.manifest["source"]["model"], len(one.manifest["source"]["token_ids"])) == ("tiny", 6)
         for entry in one.manifest["cases"]:
             assert (entry["kind"] == "model") == ("source" in entry)
+
+
+def test_an_encoder_reads_its_text_at_once(tmp_path: Path) -> None:
+    fewer = "olive-8:low=90,high=130,step=10,calibration_tokens=64"
+    made = golden.generate(tmp_path, units=["ovp_encoder", "olive_pe8"], kinds=["model"], model="tiny-encoder",
+                           tokens=6, scheme=fewer)
+
+    assert {"ovp_encoder-int8", "olive_pe8-wrap"} == {one.name for one in made}
+    assert golden.check(tmp_path).equal
