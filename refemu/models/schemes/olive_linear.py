@@ -42,12 +42,6 @@ class Weight:
         """int64 (outputs, inputs) in grid units."""
         return self.tensor.decode()
 
-    def largest_outlier(self) -> int | None:
-        """The row that holds the outlier of largest magnitude, the first of equals; None if there is no outlier."""
-        grid = np.abs(self.grid())
-        outliers = np.where(grid > self.format.normal.largest, grid, 0).max(axis=1) * self.scale.astype(np.float64)
-        return int(np.argmax(outliers)) if outliers.any() else None
-
 
 @dataclass(frozen=True, eq=False)
 class Input:

@@ -119,7 +119,7 @@ def _decoders(watch: Watch, why: str, tensor: str, layer: int, pairs: np.ndarray
 def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
     """The codes beside an identifier, and those beside none, in pair words: each once, in order of appearance."""
     present, first = np.unique(words, return_index=True)
-    codes = fmt.split(present[np.argsort(first)])
+    codes = fmt.split(present[np.argsort(first, kind="stable")])
     victim = codes == fmt.normal.identifier
     beside = victim[:, ::-1] & ~victim
     return _once(codes[beside]), _once(codes[~victim & ~beside])
@@ -127,4 +127,4 @@ def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
 
 def _once(codes: np.ndarray) -> np.ndarray:
     found, first = np.unique(codes, return_index=True)
-    return found[np.argsort(first)]
+    return found[np.argsort(first, kind="stable")]
