@@ -17,6 +17,7 @@ from refemu.models import text
 from refemu.models.backend import Jit
 
 KINDS = ["paper", "edge", "random", "model"]  # an exhaustive sweep adds time and no kernel
+UNITS = ["olive_edp", "olive_mac", "ovp_decoder", "ovp_encoder"]
 TOKENS = {"tiny": 12, "smollm2-135m": 6}
 
 
@@ -61,7 +62,9 @@ def main() -> None:
     if "--generate" in sys.argv:
         from refemu import golden
 
-        golden.generate(sys.argv[sys.argv.index("--generate") + 1], kinds=KINDS, model="tiny", scheme="olive-4")
+        golden.generate(
+            sys.argv[sys.argv.index("--generate") + 1], units=UNITS, kinds=KINDS, model="tiny", scheme="olive-4"
+        )
     print(json.dumps({"hashes": hashes, "evidence": evidence()}))
 
 
