@@ -24,7 +24,7 @@ def read(path: str | Path, golden: Golden) -> Answer:
     """The answer in file or directory `path` to the stimulus of `golden`.
 
     Refused: what is no such file, arrays that `golden` has not, a wrong shape, codes of more bits than the port has,
-    and files without any output.
+    and files without some output. Registers (`st.*`) may be left out.
     """
     place = Path(path)
     if place.is_dir():
@@ -63,6 +63,9 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str) -
         raise Refused(f"{thing}: array {foreign[0]} is no output of {golden.name}; known: {', '.join(wanted)}")
     if not any(name.startswith("out.") for name in arrays):
         raise Refused(f"{thing}: holds no out.* array: nothing was compared")
+    missing = [name for name in wanted if name.startswith("out.") and name not in arrays]
+    if missing:  # an answer without a port would pass however wrong that port is
+        raise Refused(f"{thing}: lacks {', '.join(missing)}; an answer holds every out.* array of {golden.name}")
     return Answer({name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in arrays.items()}, {})
 
 

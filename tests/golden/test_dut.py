@@ -75,6 +75,7 @@ def test_gold_mem_is_an_answer(golden: sets.Golden, made: Path) -> None:
             id="foreign",
         ),
         pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "holds no out", id="nothing"),
+        pytest.param({"out__odd": None}, Refused, "lacks out.odd; an answer holds every out", id="a port is missing"),
         pytest.param(
             {"out__odd": np.zeros(27, np.uint8)}, Refused, r"out.odd: shape must be \(28,\), got \(27,\)", id="rows"
         ),
