@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.element import Element, require_int
 from refemu.formats.nearest import nearest
 
@@ -29,6 +29,9 @@ class AbFloat(Element):
     limit: int | None = None  #: largest magnitude that `encode` produces; `decode` knows no limit
 
     def __post_init__(self) -> None:
+        for name, value in (("exp_bits", self.exp_bits), ("man_bits", self.man_bits), ("limit", self.limit or 0)):
+            if type(value) is not int:
+                raise RefusedType(f"AbFloat: {name} must be an int, got {value!r}")
         if self.exp_bits < 0 or self.man_bits < 0 or self.exp_bits + self.man_bits == 0:
             raise Refused("AbFloat: exp_bits and man_bits must be at least 0 and not both 0, got "
                           f"{self.exp_bits}, {self.man_bits}")

@@ -46,10 +46,17 @@ class Ovp:
         require_choice(self.left, ("low", "high"), "Ovp", "left")
         self._require_types()
         for name, value in (("threshold", self.threshold), ("far", self.far)):
+            if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
+                raise RefusedType(f"Ovp: {name} must be a number, got {value!r}")
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise Refused(f"Ovp: {name} must be finite and above 0, got {value}")
 
     def _require_types(self) -> None:
+        if not isinstance(self.normal, IntFormat | Flint) or not isinstance(self.outlier, AbFloat | None):
+            raise RefusedType("Ovp: normal must be an IntFormat or a Flint and outlier an AbFloat or None, got "
+                              f"{self.normal!r}, {self.outlier!r}")
+        if not isinstance(self.closed, bool):
+            raise RefusedType(f"Ovp: closed must be a bool, got {self.closed!r}")
         # unsigned grids have no code to spare for the identifier, so there are none (D-olive-22)
         if (isinstance(self.normal, IntFormat) and not self.normal.symmetric) or self.normal.width > 8:
             raise Refused(f"Ovp: normal must leave 10...0 unused and have at most 8 bits, got {self.normal}")

@@ -128,6 +128,9 @@ def test_codes_are_described_by_fields_integer_and_shift() -> None:
     pytest.param((2, 1, 16), Refused, r"bias must be in \[0, 15\], got 16", id="bias"),
     pytest.param((2, 1, -1), Refused, r"bias must be in \[0, 15\], got -1", id="negative bias"),
     pytest.param((2, 1, 2.0), RefusedType, "bias must be an int, got 2.0", id="float bias"),
+    pytest.param(("2", 1, 2), RefusedType, "exp_bits must be an int, got '2'", id="text exp_bits"),
+    pytest.param((2, True, 2), RefusedType, "man_bits must be an int, got True", id="bool man_bits"),
+    pytest.param((4, 3, 4, 32768.0), RefusedType, "limit must be an int, got 32768.0", id="float limit"),
     pytest.param((7, 0, 0), Refused, r"values must be below 2\*\*53, got exp_bits=7, bias=0", id="large"),
     pytest.param((4, 3, 4, 32767), Refused, "limit must be a magnitude of the format, got 32767", id="limit")])
 def test_refuses(arguments: Any, error: type, message: str) -> None:

@@ -287,6 +287,15 @@ BAD_FORMATS = [
 ]
 
 
+@pytest.mark.parametrize(("arguments", "message"), [
+    pytest.param({"normal": E2M1, "outlier": INT4}, "normal must be an IntFormat or a Flint", id="swapped"),
+    pytest.param({"threshold": "9"}, "threshold must be a number, got '9'", id="text threshold"),
+    pytest.param({"closed": 1}, "closed must be a bool, got 1", id="closed")])
+def test_refuses_parameters_of_another_type(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(RefusedType, match=f"Ovp: {message}"):
+        Ovp(**{"normal": INT4, "outlier": E2M1, **arguments})
+
+
 @pytest.mark.parametrize(("arguments", "message"), BAD_FORMATS)
 def test_refuses_formats(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match="Ovp: .*" + message):
