@@ -465,8 +465,7 @@ def run_program(rows, a, b, out, slots, acc, start):
                 elif op == START:
                     s[:width] = start
                 else:
-                    for n in range(width):
-                        left[n] = a[m, k, min(n0 + n, a.shape[2] - 1)]
+                    _spread(a[m, k], n0, left, width)
                     _step(s, left, b[k, n0 : n0 + width], width, acc, op)
             for n in range(width):
                 out[m, n0 + n] = _canonical(slots[0, n])
@@ -555,27 +554,48 @@ def total_rows(x, terms, out):
 
 
 @kernel
+def _spread(x, n0, out, width):
+    """out <- x[n0:], or the one element of x everywhere."""
+    if x.size == 1:
+        for n in range(width):
+            out[n] = x[0]
+    else:
+        part = x[n0 : n0 + width]
+        for n in range(width):
+            out[n] = part[n]
+
+
+@kernel
 def exact_limbs(a, b, low, middle, high):
     """Limbs of 32 bits of the exact sums of products of fp16 words a[m, k, n or 0] * b[k, n]; unit 2**-48."""
+    left = np.empty(low.shape[1], np.uint16)
     for m in range(low.shape[0]):
+        lower, upper, top = low[m], middle[m], high[m]
         for k in range(b.shape[0]):
-            for n in range(low.shape[1]):
-                u, w = np.int64(a[m, k, min(n, a.shape[2] - 1)]), np.int64(b[k, n])
-                x, y = (u >> 10) & 31, (w >> 10) & 31
-                sign = np.int64(0) - ((u ^ w) >> 15)
-                t = ((u & 1023) | (min(x, 1) << 10)) * ((w & 1023) | (min(y, 1) << 10))
-                t = (t ^ sign) - sign  # the product of the significands, signed: below 2**22
-                shift = max(x, 1) + max(y, 1) - 2
-                upper = shift >> 5  # 0 or 1: the limb that the product starts in
-                t = t << (shift & 31)
-                low[m, n] += t * (1 - upper)
-                middle[m, n] += t * upper
+            _spread(a[m, k], np.int64(0), left, left.size)
+            _add_products(left, b[k], lower, upper)
             if k % 512 == 511 or k == b.shape[0] - 1:  # a term is below 2**53
-                for n in range(low.shape[1]):
-                    middle[m, n] += low[m, n] >> 32
-                    low[m, n] &= 0xFFFFFFFF
-                    high[m, n] += middle[m, n] >> 32
-                    middle[m, n] &= 0xFFFFFFFF
+                for n in range(lower.size):
+                    upper[n] += lower[n] >> 32
+                    lower[n] &= 0xFFFFFFFF
+                    top[n] += upper[n] >> 32
+                    upper[n] &= 0xFFFFFFFF
+
+
+@kernel
+def _add_products(a, b, lower, upper):
+    """The products of words a[n] * b[n], each shifted into the limb that it starts in."""
+    for n in range(lower.size):
+        u, w = np.int64(a[n]), np.int64(b[n])
+        x, y = (u >> 10) & 31, (w >> 10) & 31
+        sign = np.int64(0) - ((u ^ w) >> 15)
+        t = ((u & 1023) | (min(x, 1) << 10)) * ((w & 1023) | (min(y, 1) << 10))
+        t = (t ^ sign) - sign  # the product of the significands, signed: below 2**22
+        shift = max(x, 1) + max(y, 1) - 2
+        beyond = shift >> 5  # 1 if it starts in the upper limb
+        t = t << (shift & 31)
+        lower[n] += t * (1 - beyond)
+        upper[n] += t * beyond
 
 
 # Grouped sums, norms, softmax, attention ----------------------------------------------------------------------------

@@ -43,7 +43,9 @@ def use_everything():
 def test_a_kernel_is_compiled_for_one_set_of_types():
     """[performance §2] Twice where float32 and float64, or weights of two widths, are both wanted."""
     use_everything()
-    several = {"total_rows": 2, "run_program_of_terms": 2, "_plus": 2, "_copy": 2, "_clear": 2, "_row_fp32": 2}
+    several = dict.fromkeys(
+        ["total_rows", "run_program_of_terms", "_plus", "_copy", "_clear", "_row_fp32", "_spread"], 2
+    )
     counts = {name: len(kernel.signatures) for name, kernel in KERNELS.items()}
     scalars = {name for name, kernel in KERNELS.items() if not inspect.getsource(kernel.py_func).count("for ")}
 
