@@ -61,7 +61,8 @@ def require_compiler() -> None:
 
 
 def make_environment(venv: Path) -> None:
-    print(f"making the virtual environment {os.path.relpath(venv, ROOT)} with Python {sys.version.split()[0]}", flush=True)
+    where, version = os.path.relpath(venv, ROOT), sys.version.split()[0]
+    print(f"making the virtual environment {where} with Python {version}", flush=True)
     package = f"python3.{sys.version_info[1]}-venv"
     advice = f"Debian, Ubuntu: apt-get install {package}   (or python3-venv)"
     try:
