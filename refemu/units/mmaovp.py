@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, require_choice
+from refemu.arith.checks import Refused, require_choice, require_range
 from refemu.units import mmaovp_cases, unit
 from refemu.units.olive_edp import DotProductUnit
 from refemu.units.olive_mac import ACC_BITS
@@ -20,6 +20,7 @@ TYPES = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8"}  #: operand types 
 ROWS = COLUMNS = 8  #: of the tile of D
 CHUNKS = 2  #: dot product operations that one element of D needs
 EDPS = 16  #: of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
+PRODUCTS = {4: 16, 8: 8, 16: 4}  #: of a dot product unit, by the bits of its operands [olive §4.1]
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,47 @@ class MmaOvp(Stepped):
 
 def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
     return (*values[:place], value, *values[place + 1:])
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """How many of each block a GPU with these tensor cores has: [olive Tbl. 5, Tbl. 10], Turing by default.
+
+    bits: 4 or 8, of the operands, or 16 for the tensor core without pairs: an EDP of four products of 16-bit floats.
+    """
+
+    bits: int = 4
+    sms: int = 68  #: streaming multiprocessors
+    cores_per_sm: int = 8
+
+    def __post_init__(self) -> None:
+        require_choice(self.bits, PRODUCTS, "Gpu", "bits")
+        for name in ("sms", "cores_per_sm"):
+            require_range(getattr(self, name), 1, 1 << 16, "Gpu", name)
+
+    @property
+    def tensor_cores(self) -> int:
+        """Of all streaming multiprocessors."""
+        return self.sms * self.cores_per_sm
+
+    @property
+    def edps(self) -> int:
+        """Dot product units."""
+        return self.tensor_cores * EDPS
+
+    @property
+    def multipliers(self) -> int:
+        """Products that start in one cycle."""
+        return self.edps * PRODUCTS[self.bits]
+
+    @property
+    def pair_decoders(self) -> int:
+        """One for every pair of both operands of every EDP; none for 16-bit floats, which are not pairs."""
+        return self.multipliers if self.bits < 16 else 0
+
+    def operations_per_second(self, megahertz: int = 1545) -> int:
+        """Multiplications and additions. The paper states no clock; 1,545 MHz gives its three figures [olive §4.1]."""
+        return 2 * self.multipliers * megahertz * 10**6
 
 
 def fragments(a_pairs: Any, b_pairs: Any, c: Any) -> dict[str, np.ndarray]:

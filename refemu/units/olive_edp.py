@@ -84,6 +84,16 @@ class DotProductUnit(Stepped):
         self.state = State("reset", -1, pairs, pairs, 0, 0, 0, 0, 0, 0, none, none, zeros, zeros, zeros, 0, 0, 0, 0, 0)
 
     @property
+    def multipliers(self) -> int:
+        """One for every product: 16 of 4 bits or 8 of 8 bits [olive §4.1]."""
+        return self.n
+
+    @property
+    def pair_decoders(self) -> int:
+        """One for every pair of both operands, as many as multipliers [olive Tbl. 10]."""
+        return 2 * (self.n // 2)
+
+    @property
     def busy(self) -> bool:
         """Whether an operation is on its way: after `decode` until `reduce`."""
         return self.state.event in EVENTS[:-1]

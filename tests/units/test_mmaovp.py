@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import mmaovp
-from refemu.units.mmaovp import COUNTERS, TYPES, UNIT, MmaOvp, fragments
-from refemu.units.olive_edp import OUTLIER
+from refemu.units.mmaovp import COUNTERS, EDPS, PRODUCTS, TYPES, UNIT, Gpu, MmaOvp, fragments
+from refemu.units.olive_edp import OUTLIER, DotProductUnit
 from tests.oracles import olive_units as oracle
 from tests.oracles.bits import signed
 
@@ -142,5 +142,31 @@ def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], me
         run(**(good | arguments))
 
 
+@pytest.mark.parametrize(("bits", "multipliers", "tenths"), [(16, 34_816, 1076), (8, 69_632, 2152), (4, 139_264, 4303)])
+def test_multipliers_and_operations_of_the_papers_gpu(bits: int, multipliers: int, tenths: int) -> None:
+    """[olive §4.1, Tbl. 5] 68 x 8 x 2 x 8 x 4 = 34,816, twice and four times that; 107.6, 215.2, 430.3 TOPS."""
+    gpu = Gpu(bits)
+
+    assert (gpu.tensor_cores, gpu.edps, gpu.multipliers) == (544, 8_704, multipliers)
+    assert 68 * 8 * 2 * 8 * 4 * (16 // bits) == multipliers
+    assert round(gpu.operations_per_second() / 10**11) == tenths
+
+
+def test_pair_decoders_of_the_papers_gpu() -> None:
+    """[olive Tbl. 10] 139,264 of 4 bits, 69,632 of 8 bits: one for every pair that a dot product unit reads."""
+    assert [Gpu(bits).pair_decoders for bits in (4, 8, 16)] == [139_264, 69_632, 0]
+    for bits, kind in ((4, "int4"), (8, "int8")):
+        unit = DotProductUnit(kind, kind)
+        assert (unit.pair_decoders, unit.multipliers) == (PRODUCTS[bits],) * 2
+        assert Gpu(bits).pair_decoders == 544 * EDPS * unit.pair_decoders
+
+
+@pytest.mark.parametrize("arguments", [{"bits": 2}, {"sms": 0}, {"cores_per_sm": -1}], ids=str)
+def test_impossible_gpus_are_refused(arguments: dict[str, int]) -> None:
+    with pytest.raises(Refused, match=f"Gpu: {next(iter(arguments))} .*{next(iter(arguments.values()))}"):
+        Gpu(**arguments)
+
+
 def test_repr_evaluates_back() -> None:
+    assert eval(repr(Gpu(8, 2, 4))) == Gpu(8, 2, 4)
     assert repr(MmaOvp("ovpi8", "ovpi8")) == "MmaOvp(a_type='ovpi8', b_type='ovpi8', overflow='wrap')"

@@ -132,5 +132,14 @@ def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], me
         run(**(good | arguments))
 
 
+@pytest.mark.parametrize(("kind", "n"), [("int4", 16), ("flint4", 16), ("int8", 8)])
+def test_multipliers_and_pair_decoders_are_those_of_an_operation(kind: str, n: int) -> None:
+    """[olive §4.1] 16EDP and 8EDP; as many pair decoders as multipliers [olive Tbl. 10]."""
+    device = DotProductUnit(kind, kind)
+    done = olive_edp.run(row(0, n // 2), row(0, n // 2), 2, 2, 0, a=kind, b=kind)
+
+    assert (device.multipliers, device.pair_decoders) == (n, n) == (done.macs, done.decodes)
+
+
 def test_repr_evaluates_back() -> None:
     assert repr(DotProductUnit("int8", "int8")) == "DotProductUnit(a='int8', b='int8', overflow='wrap')"
