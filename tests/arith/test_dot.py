@@ -112,7 +112,7 @@ def test_tiles_strips_and_panels_have_no_seams(acc, shape):
 
 
 @needs_jit
-@pytest.mark.parametrize("k", [1, 4, 1000])
+@pytest.mark.parametrize("k", [1, 3, 4, 9, 1000, 1003])
 def test_any_float32_goes_through_fp32(k):
     """Products that are not exact tell the fused accumulator from the other."""
     rng = np.random.default_rng(7)
@@ -270,6 +270,20 @@ def test_large_groups_and_no_groups(module):
     assert got.tolist() == [[4.0]]
     none = module.grouped_matmul(big[:, :0], big.T[:0], group=4, a_exp=NO_EXP[:, :0], **options)
     assert none.tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize(("partial", "exponents"), [
+    ("fp16", [(-300, 295), (350, -340), (-24, -1), (400, 400), (-400, -400), (10, 3)]),
+    ("fp32", [(-300, 200), (350, -250), (-149, -1), (400, 400), (-400, -400), (100, 26)])])  # fmt: skip
+def test_powers_of_two_meet_before_they_round(module, partial, exponents):
+    """2**a_exp alone may lie far outside of float32, above and below; results overflow, underflow, or tie."""
+    a, b = np.array([[3, 2]]), np.array([[1], [0]])
+    for first, second in exponents:
+        options = {"group": 2, "partial": partial, "acc": "fp32"}
+        want = oracle.grouped([3, 2], [1, 0], a_exp=[first], b_exp=[second], product="fp32", order=("sequential",), **options)
+        got = module.grouped_matmul(a, b, a_exp=[[first]], b_exp=[[second]], order=Sequential(), **options)
+        assert same(np.array([[want]], np.float32), got), (first, second)
 
 
 # Attention

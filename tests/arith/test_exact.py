@@ -36,6 +36,17 @@ def test_carries_reach_the_top_limb(module, terms):
     assert float(module.dot(a, b, order=Exact(), acc="exact", out="fp16")) == -math.inf
 
 
+@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("terms", [1023, 1025, 2600])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_carries_leave_the_lowest_limb_in_time(module, terms, sign):
+    """The largest terms that start in the lowest limb, below 2**53 each: 1,024 of them fill 63 bits."""
+    a, b = np.full(terms, sign * 2047 / 512, np.float32), np.full(terms, 2047 / 256, np.float32)
+    want = Fraction(sign * terms * 2047**2, 1 << 17)
+
+    assert float(module.dot(a, b, order=Exact(), acc="exact", out="fp32")) == oracle.f32_from_fraction(want)
+
+
 TIES = [("fp16", 2048, 1, 2048, 2050), ("fp16", 2048, 3, 2052, 2052), ("fp32", 2**24, 1, 2**24, 2**24 + 2)]
 
 

@@ -41,6 +41,19 @@ def test_both_paths_round_alike_in_a_kernel(path, monkeypatch):
     assert same(fp16.canonical(fp16.round16(x)), got)
 
 
+@pytest.mark.parametrize("path", ["_round16", "_round16_portable"])
+def test_both_paths_have_the_same_ends(path):
+    """Overflow begins at 65520 and not at 65504; the quantum stays at 2**-24 below 2**-14."""
+    low = np.array([0, 2**-25, 2**-24, 3 * 2**-25, 2**-15, 2**-14 - 2**-25, 2**-14, 65472, 65488, 65504, 65520, 65536, 1e38])
+    low = low.astype(np.float32)
+    x = np.concatenate([low, np.nextafter(low, np.float32(0)), np.nextafter(low, np.float32(np.inf)), [np.inf, np.nan]])
+    x = np.concatenate([x, -x]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        got = fp16.canonical(np.array([getattr(float_jit, path)(v) for v in x], np.float32))
+
+    assert same(fp16.canonical(fp16.round16(x)), got)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_round16_interpreted(way):
     x = float32s("interpreted", 300)[::97]

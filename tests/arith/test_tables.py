@@ -110,6 +110,34 @@ def test_sigmoid_and_tanh_are_nearest():
         assert nearest(tanh) == int(tables.table16("tanh")[word]), word
 
 
+def erfc(x):
+    """By the series of erf, whose terms cancel: right to more than 30 digits for |x| below 6."""
+    total = term = x
+    for n in range(1, 250):
+        term = EXACT.divide(EXACT.multiply(term, EXACT.multiply(-x, x)), n)
+        total = EXACT.add(total, EXACT.divide(term, 2 * n + 1))
+    return EXACT.subtract(1, EXACT.divide(2 * total, EXACT.sqrt(PI)))
+
+
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
+
+
+def test_gelus_and_powers_of_two_are_nearest():
+    """Below -7 both gelus are nearer to -0 than to anything, above 7 nearest to x."""
+    slope = EXACT.multiply(2, EXACT.sqrt(EXACT.divide(2, PI)))
+    for word in [*range(1, 0x4700, 97), *range(0x8001, 0xC700, 97)]:
+        x = Decimal(oracle.to_float(word))
+        half = EXACT.divide(x, 2)
+        assert nearest(EXACT.multiply(half, erfc(EXACT.divide(-x, EXACT.sqrt(2))))) == int(tables.table16("gelu_erf")[word])
+        inner = EXACT.add(x, EXACT.multiply(Decimal("0.044715"), EXACT.multiply(x, EXACT.multiply(x, x))))
+        inverse = EXACT.add(1, EXACT.exp(EXACT.multiply(-slope, inner)))
+        assert nearest(EXACT.divide(x, inverse)) == int(tables.table16("gelu_tanh")[word]), word
+        assert nearest(EXACT.exp(EXACT.multiply(x, EXACT.ln(2)))) == int(tables.table16("exp2")[word]), word
+    for name in ("gelu_erf", "gelu_tanh"):
+        assert set(tables.table16(name)[0xC700:0xFC01].tolist()) == {0x8000}
+        assert np.array_equal(tables.table16(name)[0x4700:0x7C01], WORDS[0x4700:0x7C01])
+
+
 def test_apply16_looks_words_up():
     codes = WORDS.reshape(256, 256)
 
