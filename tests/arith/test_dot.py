@@ -280,8 +280,8 @@ def test_powers_of_two_meet_before_they_round(module, partial, exponents):
     """2**a_exp alone may lie far outside of float32, above and below; results overflow, underflow, or tie."""
     a, b = np.array([[3, 2]]), np.array([[1], [0]])
     for first, second in exponents:
-        options = {"group": 2, "partial": partial, "acc": "fp32"}
-        want = oracle.grouped([3, 2], [1, 0], a_exp=[first], b_exp=[second], product="fp32", order=("sequential",), **options)
+        options = {"group": 2, "partial": partial, "product": "fp32", "acc": "fp32"}
+        want = oracle.grouped([3, 2], [1, 0], a_exp=[first], b_exp=[second], order=("sequential",), **options)
         got = module.grouped_matmul(a, b, a_exp=[[first]], b_exp=[[second]], order=Sequential(), **options)
         assert same(np.array([[want]], np.float32), got), (first, second)
 

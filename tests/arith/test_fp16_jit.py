@@ -44,8 +44,8 @@ def test_both_paths_round_alike_in_a_kernel(path, monkeypatch):
 @pytest.mark.parametrize("path", ["_round16", "_round16_portable"])
 def test_both_paths_have_the_same_ends(path):
     """Overflow begins at 65520 and not at 65504; the quantum stays at 2**-24 below 2**-14."""
-    low = np.array([0, 2**-25, 2**-24, 3 * 2**-25, 2**-15, 2**-14 - 2**-25, 2**-14, 65472, 65488, 65504, 65520, 65536, 1e38])
-    low = low.astype(np.float32)
+    small = [0, 2**-25, 2**-24, 3 * 2**-25, 2**-15, 2**-14 - 2**-25, 2**-14]
+    low = np.array([*small, 65472, 65488, 65504, 65520, 65536, 1e38], np.float32)
     x = np.concatenate([low, np.nextafter(low, np.float32(0)), np.nextafter(low, np.float32(np.inf)), [np.inf, np.nan]])
     x = np.concatenate([x, -x]).astype(np.float32)
     with np.errstate(all="ignore"):

@@ -92,7 +92,8 @@ def _ties_that_float64_does_not_see():
     rest = left * right - (1 << 47)
     near = np.flatnonzero((rest != 0) & (np.abs(rest) <= 64))  # products hardly beside 2**-150 once they are scaled
     pick = near[rng.integers(0, near.size, 1500)]
-    subnormal = np.ldexp(left[pick], -98), np.ldexp(right[pick], -99), np.ldexp(rng.integers(1 << 17, 1 << 23, 1500), -149)
+    third = np.ldexp(rng.integers(1 << 17, 1 << 23, 1500), -149)
+    subnormal = np.ldexp(left[pick], -98), np.ldexp(right[pick], -99), third
     return [np.concatenate(pair).astype(np.float32) for pair in zip((a, b, c), subnormal, strict=True)]
 
 
@@ -101,10 +102,10 @@ def test_fma32_sees_what_float64_does_not(fma):
     """[arithmetic §6] The sum is rounded to odd; float64's own sum, rounded again, is wrong in half of these cases."""
     a, b, c = _ties_that_float64_does_not_see()
     want = [oracle.f32_bits(oracle.fma32(*row)) for row in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)]
-    naive = words((a.astype(np.float64) * b + c).astype(np.float32))
+    wrong = words((a.astype(np.float64) * b + c).astype(np.float32)) != np.array(want, np.uint32)
 
     assert want == words(fma(a, b, c)).tolist()
-    assert min((naive[half] != np.array(want, np.uint32)[half]).sum() for half in (slice(1500), slice(1500, None))) > 500
+    assert wrong[:1500].sum() > 500 and wrong[1500:].sum() > 500
 
 
 # Exponential
@@ -124,20 +125,21 @@ def test_exp32_is_the_oracles(x):
     assert oracle.f32_bits(exp_oracle.exp32(float(x))) == int(words(fp32.exp32(np.float32(x))))
 
 
-#: those whose exponential comes nearest to a midpoint, hardest first, among the 543 million with a normal result
+#: of the 543 million arguments with a normal result, some whose exponential comes nearest to a midpoint
 HARDEST = [
-    0xC16912CD, 0xBBF0EDF1, 0x377EFF81, 0x38E69CC1, 0x39C6BE5B, 0xB3000000, 0xBAE0E25C, 0x383A3EF1, 0x3D1A274E, 0x4001B249,
-    0x40315B33, 0x36FDFFC1, 0x39E5BB1D, 0x337FFFFF, 0x4288942B, 0x3FE67199, 0xBC2A461A, 0xC0781533, 0x38AD9E29, 0x41CBF87B,
-    0xBBB70EE8, 0xC13D6631, 0x4034D02B, 0x3A7BCD08, 0x3C608A0E, 0x3C971AAA, 0x3CAFFE2E, 0xBCB8F40F, 0x3B18F346, 0x40DD70CB,
-    0xBFBFA14B, 0x3F5BC24C, 0xB7C9C09F, 0x3B8C972E, 0xBF81EADF, 0x4178966E, 0xBA7242A6, 0xBF76FD92, 0x38643E69, 0x4283070F,
-    0xBDB393EB, 0x3DFB09D6, 0xC0382E72, 0xC159FA1E, 0x3D7010DE, 0xBEE0E6CD, 0x37FE7F03, 0xC236E4B4, 0xBCE017BB, 0xBE67B559,
-    0x408B904B, 0x40A470E2, 0x3A7AF53D, 0x3B00BA9D, 0x37FF7F01, 0x3E777FEC, 0xBDF128EB, 0xBB9CBB8E, 0xBFAB7CE4, 0xBEED01AF,
+    0xC16912CD, 0xBBF0EDF1, 0x377EFF81, 0x38E69CC1, 0x39C6BE5B, 0xB3000000, 0xBAE0E25C, 0x383A3EF1, 0x3D1A274E,
+    0x4001B249, 0x40315B33, 0x36FDFFC1, 0x39E5BB1D, 0x337FFFFF, 0x4288942B, 0x3FE67199, 0xBC2A461A, 0xC0781533,
+    0x38AD9E29, 0x41CBF87B, 0xBBB70EE8, 0xC13D6631, 0x4034D02B, 0x3A7BCD08, 0x3C608A0E, 0x3C971AAA, 0x3CAFFE2E,
+    0xBCB8F40F, 0x3B18F346, 0x40DD70CB, 0xBFBFA14B, 0x3F5BC24C, 0xB7C9C09F, 0x3B8C972E, 0xBF81EADF, 0x4178966E,
+    0xBA7242A6, 0xBF76FD92, 0x38643E69, 0x4283070F, 0xBDB393EB, 0x3DFB09D6, 0xC0382E72, 0xC159FA1E, 0x3D7010DE,
+    0xBEE0E6CD, 0x37FE7F03, 0xC236E4B4, 0xBCE017BB, 0xBE67B559, 0x408B904B, 0x40A470E2, 0x3A7AF53D, 0x3B00BA9D,
+    0x37FF7F01, 0x3E777FEC, 0xBDF128EB, 0xBB9CBB8E, 0xBFAB7CE4, 0xBEED01AF,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("exp32", [fp32.exp32, fp32_jit.exp32])
 def test_the_hardest_arguments_of_exp32(exp32):
-    """[arithmetic §6] Nothing normal comes nearer to a midpoint than e**0xC16912CD, by 1.27 ulp of float64 (D-arith-6)."""
+    """[arithmetic §6] Nothing normal comes nearer to a midpoint than e**0xC16912CD, by 1.27 ulp64 (D-arith-6)."""
     x = np.array(HARDEST, np.uint32).view(np.float32)
 
     assert [oracle.f32_bits(exp_oracle.exp32(v)) for v in x.tolist()] == words(exp32(x)).tolist()
