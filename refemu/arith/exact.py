@@ -64,10 +64,15 @@ def _to_odd(n: int) -> float:
 
 
 def round_limbs(limbs: np.ndarray) -> np.ndarray:
-    """int64 limbs (3, ...) of 32 bits, lowest first, the highest signed, times 2**-48 as float64 rounded to odd."""
-    upper = (limbs[2] << 32) + limbs[1]  # a sum of fewer than 2**15 products of 80 bits leaves it below 2**63
-    whole = np.abs(upper) < 1 << 30
-    number = np.where(whole, (upper << 32) + limbs[0], upper | (limbs[0] != 0))
+    """int64 limbs (3, ...) of 32 bits, lowest first, the highest signed, times 2**-48 as float64 rounded to odd.
+
+    From the top, a limb is appended while there is room, and from 30 bits on only sets the last bit if it is not 0.
+    """
+    number, exponent = limbs[2], np.full(limbs.shape[1:], UNIT + 64)
+    for limb in (limbs[1], limbs[0]):
+        room = np.abs(number) < 1 << 30
+        number = np.where(room, (number << 32) + limb, number | (limb != 0))
+        exponent = np.where(room, exponent - 32, exponent)
     wide = np.abs(number) >= 1 << 52
     number = np.where(wide, (number >> 11) | ((number & 2047) != 0), number)
-    return np.ldexp(number.astype(np.float64), np.where(whole, UNIT, UNIT + 32) + np.where(wide, 11, 0))
+    return np.ldexp(number.astype(np.float64), np.where(wide, exponent + 11, exponent))
