@@ -1,4 +1,4 @@
-"""SmolLM2 prefill and decode under a scheme against the float32 NumPy/BLAS forward (performance §1.4)."""
+"""SmolLM2 prefill and decode under a scheme against the float32 NumPy/BLAS forward."""
 
 from collections.abc import Callable
 

@@ -49,6 +49,14 @@ def require_range(values: Any, low: int, high: int, thing: str, name: str = "val
     return array
 
 
+def require_int(value: Any, low: int, high: int, thing: str, name: str) -> None:
+    """Refuse a parameter that is not a Python int in [low, high]."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise RefusedType(f"{thing}: {name} must be an int, got {value!r}")
+    if not low <= value <= high:
+        raise Refused(f"{thing}: {name} must be in [{low}, {high}], got {value}")
+
+
 def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
     """`value` if it is one of `choices`; refuses it with the list."""
     known = list(choices)

@@ -1,7 +1,7 @@
 """How kernels are compiled: the only place that names numba's `njit`, its cache, and the choice of rounding path.
 
 Environment, read when this module is imported (D-arith-13):
-REFEMU_CACHE    a folder: compiled code is kept there; 0: nowhere, whoever asks
+REFEMU_CACHE    a folder: compiled code is kept there; 1: in the user's cache; 0: nowhere, whoever asks
 REFEMU_ROUND16  `hardware` or `portable`: which of two equal forms kernels round to fp16 with
 """
 
@@ -19,6 +19,7 @@ import numba
 from numba.core.caching import FunctionCache, NullCache
 
 from refemu.arith.checks import Refused, require_choice
+from refemu.home import cache_folder
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -73,6 +74,7 @@ def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
     """
     global _folder
     root = os.environ.get("REFEMU_CACHE") or os.fspath(default_folder)
+    root = os.fspath(cache_folder() / "kernels") if root == "1" else root
     _folder = None if root == "0" or jit_is_off() else _writable(Path(root) / cache_key())
     for dispatcher in _kernels:
         _use_cache(dispatcher)

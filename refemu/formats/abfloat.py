@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType
-from refemu.formats.element import Element, require_int
+from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 
 

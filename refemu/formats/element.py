@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith.bits import code_dtype
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
+from refemu.arith.checks import Refused, at, first_index, require_choice, require_range
 from refemu.formats.nearest import TIES, exact
 
 
@@ -65,7 +65,7 @@ class Element(ABC):
         codes: integers of any shape, each in [0, 2**width). Returns int64, same shape.
         Raises TypeError for another dtype, ValueError for a code out of range or without a value.
         """
-        return self.value_of(self.require_codes(codes).astype(np.int64))
+        return np.asarray(self.value_of(self.require_codes(codes).astype(np.int64)))
 
     def round(self, values: Any, rounding: str = "half_even") -> np.ndarray:
         """`decode(encode(values))`: the nearest representable values, int64."""
@@ -82,11 +82,3 @@ class Element(ABC):
             code = f"{self.identifier:0{self.width}b}{at(first_index(bad))}"
             raise Refused(f"{self}: code {code} is the outlier identifier, not a value")
         return codes
-
-
-def require_int(value: Any, low: int, high: int, thing: str, name: str) -> None:
-    """Refuse a parameter that is not a Python int in [low, high]."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise RefusedType(f"{thing}: {name} must be an int, got {value!r}")
-    if not low <= value <= high:
-        raise Refused(f"{thing}: {name} must be in [{low}, {high}], got {value}")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.formats.element import Element, require_int
+from refemu.arith.checks import require_int
+from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 
 

@@ -1,6 +1,6 @@
 """A BERT-like encoder, layer by layer, written once: a scheme's prepared model says how each part is computed.
 
-Post-norm blocks: x = norm(x + attention(x)), then x = norm(x + down(gelu(up(x)))) [arithmetic §7, scheme `fp16`].
+Post-norm blocks: x = norm(x + attention(x)), then x = norm(x + down(gelu(up(x)))) [D-arith-15].
 Several texts stand below each other as one (tokens, width) array; they meet only where a scheme calibrates on all.
 """
 

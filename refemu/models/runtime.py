@@ -1,6 +1,6 @@
 """A Llama-like decoder, layer by layer, written once: a scheme's `Prepared` says how each part is computed.
 
-Pre-norm blocks of grouped-query attention with rotary positions and of SwiGLU [arithmetic §7, scheme `fp16`]. Hidden
+Pre-norm blocks of grouped-query attention with rotary positions and of SwiGLU [D-arith-15]. Hidden
 states are (tokens, width) float32 arrays; what values they may hold is the scheme's business. Every part works token
 by token or on the cache, so that a token's bits are the same in a prompt and in a decode step.
 """

@@ -31,8 +31,8 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
         bad.append(np.any(decoded.illegal.reshape(-1, ROWS, CHUNKS, n // 2), axis=-1, keepdims=True)[..., 0])
     tiles = elements[0].shape[0]
     d, over = np.empty((*shape, ROWS * COLUMNS), np.int32), np.empty((*shape, ROWS * COLUMNS), np.bool_)
-    overflows = _multiply(*elements, arrays[4].reshape(tiles, -1), int(overflow == "saturate"),
-                          d.reshape(tiles, -1), over.reshape(tiles, -1))
+    overflows = _multiply(*elements, arrays[4].reshape(tiles, ROWS * COLUMNS), int(overflow == "saturate"),
+                          d.reshape(tiles, ROWS * COLUMNS), over.reshape(tiles, ROWS * COLUMNS))
     illegal = bad[0][:, :, None] | bad[1][:, None]  # of every operation: tile, i, j, chunk
     some = np.count_nonzero(illegal.reshape(tiles, ROWS * COLUMNS * CHUNKS), axis=1)
     operations = illegal.size

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, require_choice
+from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.arith.integers import Overflow
 from refemu.units import olive_mac_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, collect
@@ -68,9 +68,8 @@ class OliveMac(Stepped):
 
     def __init__(self, exponent_bits: int = 4, int_bits: int = 4, overflow: str = "wrap") -> None:
         """exponent_bits, int_bits: widths of an operand. overflow: "wrap" or "saturate"."""
-        if not (1 <= exponent_bits <= 5 and 2 <= int_bits <= 8):
-            raise Refused(f"{self.name}: exponent_bits must be in [1, 5] and int_bits in [2, 8], "
-                          f"got {exponent_bits}, {int_bits}")
+        require_int(exponent_bits, 1, 5, self.name, "exponent_bits")
+        require_int(int_bits, 2, 8, self.name, "int_bits")
         require_choice(str(overflow), ("wrap", "saturate"), self.name, "overflow")
         self.exponent_bits, self.int_bits, self.overflow = exponent_bits, int_bits, Overflow(overflow)
         self.ports = ports({"exponent_bits": exponent_bits, "int_bits": int_bits})

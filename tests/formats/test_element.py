@@ -146,3 +146,12 @@ BAD_CALLS = [
 def test_refuses(call: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("fmt", [formats.INT4, formats.FLINT4, formats.E2M1_BIAS2], ids=lambda fmt: fmt.name)
+def test_one_code_decodes_to_an_array_without_axes(fmt: Element) -> None:
+    """Every family returns the same kind of object for a scalar."""
+    value = fmt.decode(3)
+
+    assert isinstance(value, np.ndarray)
+    assert value.shape == ()

@@ -1,4 +1,4 @@
-"""Scheme `fp16`: weights, activations, residual, keys and values are fp16 between layers [arithmetic §7, D-arith-15].
+"""Scheme `fp16`: weights, activations, residual, keys and values are fp16 between layers [D-arith-15].
 
 A linear layer is an ordered fp32 sum rounded once; norms, softmax and rotary positions are float32 steps rounded once;
 silu is the correctly rounded fp16 table. The logits are float32. Every other scheme uses these parts for what its
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Fp16Config:
     """Parameters of scheme `fp16`."""
 
-    paper: ClassVar[str] = "arithmetic §7"
+    paper: ClassVar[str] = "docs/models.md"
     encoders: ClassVar[bool] = True
 
     acc: str = "fp32"  #: accumulator of the linear layers and the head; attention always sums in fp32

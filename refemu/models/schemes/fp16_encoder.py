@@ -1,4 +1,4 @@
-"""Scheme `fp16` on BERT-like encoders: the parts that `refemu.models.encoder` asks for [arithmetic §6, §7, D-arith-15].
+"""Scheme `fp16` on BERT-like encoders: the parts that `refemu.models.encoder` asks for [D-arith-15].
 
 Linear layers are those of the decoders with a bias added in float32 before the rounding; LayerNorm is a sequence of
 float32 steps rounded once; GELU is the correctly rounded fp16 table of the form with erf.

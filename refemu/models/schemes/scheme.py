@@ -2,7 +2,7 @@
 
 A configuration's fields are the scheme's parameters: the command line sets them by name, a manifest carries them.
 `Prepared` is the list of parts that `refemu.models.runtime` asks for. Scheme `fp16` computes every one of them
-[arithmetic §7]; another scheme derives from it and replaces what its paper changes.
+[D-arith-15]; another scheme derives from it and replaces what its paper changes.
 """
 
 from collections.abc import Callable, Sequence

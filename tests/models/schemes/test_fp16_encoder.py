@@ -36,7 +36,7 @@ def small(**changes: np.ndarray) -> Model:
 
 
 class Oracle:
-    """The encoder in Python floats, token by token, every value an fp16 or float32 one [arithmetic §6, §7]."""
+    """The encoder in Python floats, token by token, every value an fp16 or float32 one [docs/models.md]."""
 
     def __init__(self, model: Model) -> None:
         self.weights = {name: half(model.tensor(name).tolist()) for name in model.config.shapes}
