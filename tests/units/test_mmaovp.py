@@ -88,6 +88,27 @@ def test_an_illegal_pair_flags_its_tile_and_its_operations(run: Any) -> None:
     assert result.d[1].reshape(8, 8)[:, 0].tolist() == [32] * 7 + [30]
 
 
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("a_type", "lanes"), [("ovpi4", 128), ("ovpf4", 128), ("ovpi8", 64)])
+def test_a_tile_of_zeros_passes_c_through(run: Any, a_type: str, lanes: int) -> None:
+    c = np.resize([0, 1, -1, HIGH, LOW], 64)
+    result = run([0] * lanes, [0] * lanes, 2, 15, c, a_type=a_type, b_type=a_type)
+
+    assert result.d.tolist() == c.tolist() and not result.overflow.any() and not result.illegal
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_chunks_of_k_may_change_places_in_wrap_but_not_in_saturate(run: Any) -> None:
+    """D-olive-33: 3 * 2**30 and then -2**31 leave 32 bits in between, or the other way round do not."""
+    a, b = np.zeros((2, 8, 8), int)
+    a[:, [0, 1, 2, 4, 5]], b[:, [0, 1, 2]], b[:, [4, 5]] = 0x8040, 0x8040, 0x80C0
+    turned = [4, 5, 6, 7, 0, 1, 2, 3]
+    results = [[int(run(x.ravel(), y.ravel(), 4, 4, [0] * 64, a_type="ovpi8", b_type="ovpi8", overflow=rule).d[0])
+                for x, y in ((a, b), (a[:, turned], b[:, turned]))] for rule in ("wrap", "saturate")]
+
+    assert results == [[2**30, 2**30], [-1, 2**30]]
+
+
 def test_states_follow_row_column_and_chunk() -> None:
     core = MmaOvp()
     states = list(core.steps([0x11] * 128, [0x11] * 128, 2, 2, list(range(64))))

@@ -287,6 +287,17 @@ def test_run_refuses_what_does_not_fit_a_port(unit: Unit, name: str, jit: bool) 
             unit.evaluate(config, real, jit)
 
 
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+def test_no_rows_give_no_results_and_count_nothing(unit: Unit, name: str, jit: bool) -> None:
+    config, block = unit.configs[name], next(blocks(unit, name))
+    result = unit.evaluate(config, {port: array[:0] for port, array in block.inputs.items()}, jit)
+
+    assert all(getattr(result, port.name).size == 0 and getattr(result, port.name).dtype == port.result_dtype
+               for port in unit.ports(config).outputs)
+    assert not any(getattr(result, field.name) for field in dataclasses.fields(result) if field.type is int)
+
+
 @pytest.mark.parametrize("unit", UNITS)
 def test_missing_and_unknown_ports_are_refused(unit: Unit) -> None:
     config = next(iter(unit.configs.values()))
