@@ -149,6 +149,23 @@ def test_products_that_overflow_fp16_are_not_taken_for_bounded():
     assert same(want, dot_jit.matmul(a, b, order=Sequential(), acc="fp16"))
 
 
+FUSABLE = [Sequential(), *PAPERS[:1], PAPERS[2], Chunks(16, Sequential(), Tree(4)), Lanes(3, "strided", Halves(4))]
+
+
+@pytest.mark.parametrize("order", FUSABLE, ids=repr)
+def test_any_float32_goes_through_any_order(order):
+    """Significands of 24 bits: a product rounded before it is added shows in nearly every sum."""
+    rng = np.random.default_rng(32)
+    a, b = (rng.normal(size=(9, 70)).astype(np.float32) for _ in range(2))
+    sums = [dot.dot(a, b, order=order, acc=acc) for acc in ("fp32", "fp32_fma")]
+    rows = list(zip(a.tolist(), b.tolist(), strict=True))
+
+    for acc, got in zip(("fp32", "fp32_fma"), sums, strict=True):
+        assert [oracle.dot(x, y, described(order), acc) for x, y in rows] == got.tolist()
+        assert same(got, dot_jit.dot(a, b, order=order, acc=acc))
+    assert (sums[0] != sums[1]).sum() > 4
+
+
 # Properties
 
 
