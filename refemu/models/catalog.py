@@ -1,6 +1,6 @@
-"""The models that refemu knows: where their weights come from, how large they are, and their sha256.
+"""The models and texts that refemu can fetch: where they come from, how large they are, and their sha256.
 
-Data only. Weights are never committed; they come as files inside packages of the Python package index.
+Data only. None of it is ever committed; it comes as files inside packages of the Python package index.
 """
 
 from dataclasses import dataclass
@@ -12,33 +12,40 @@ from refemu.arith.checks import lookup
 class File:
     """One file of a model, and where it lies in its package."""
 
-    member: str  #: path inside the wheel
+    member: str  #: path inside the wheel or source archive
     size: int  #: bytes
     sha256: str
+    inner: str = ""  #: path inside `member`, where that is a tar archive
 
     @property
     def name(self) -> str:
         """Its name in the cache."""
-        return self.member.rpartition("/")[2]
+        return (self.inner or self.member).rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Package:
-    """A wheel of the package index that holds a model."""
+    """A file of the package index that holds a model: a wheel, or a source archive, which `suffix` tells."""
 
     name: str
     version: str
     module: str  #: folder in site-packages; looked up, never imported
-    size: int  #: of the wheel in bytes
-    sha256: str  #: of the wheel
+    size: int  #: of the file in bytes
+    sha256: str  #: of the file
+    suffix: str = ".whl"  #: of its name
+
+    @property
+    def form(self) -> str:
+        """What people call the file."""
+        return "wheel" if self.suffix == ".whl" else "source archive"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A model. Without a package it is built in."""
+    """A model or a text. Without a package it is built in."""
 
     name: str
-    kind: str  #: "decoder" (`models.run`) or "encoder" (`models.encode`)
+    kind: str  #: "decoder" (`models.run`), "encoder" (`models.encode`), or "text" (what a study reads)
     licence: str
     meaning: str  #: one line for people
     package: Package | None = None
@@ -50,8 +57,13 @@ class Entry:
         return self.files[0]
 
     @property
+    def content(self) -> str:
+        """What its first file is, for messages."""
+        return "text" if self.kind == "text" else "weights"
+
+    @property
     def source(self) -> str:
-        """Where the weights come from."""
+        """Where its files come from."""
         return f"pip {self.package.name}=={self.package.version}" if self.package else "built in"
 
 
@@ -97,9 +109,23 @@ ALL_MINILM_L6_V2 = Entry(
     ),
 )
 
-MODELS = {entry.name: entry for entry in (TINY, TINY_ENCODER, SMOLLM2_135M, ALL_MINILM_L6_V2)}
+FILM_REVIEWS = Entry(
+    name="film-reviews", kind="text", licence="MIT (the package)",
+    meaning="10,605 sentences of film reviews, each with the mean of people's ratings from -4 to 4",
+    package=Package(
+        name="vaderSentiment", version="0.5", module="vaderSentiment", size=2_448_964, suffix=".zip",
+        sha256="5d97c37f3ef6e24eef331122e055dbedafeb6a56abfce0608b326701116ea49a",
+    ),
+    files=(File(
+        member="vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz",
+        inner="hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt", size=1_383_098,
+        sha256="c8293b0d942e90e223ea2c0955d969040d1a1be514a978b9af0698940bd13350",
+    ),),
+)
+
+MODELS = {entry.name: entry for entry in (TINY, TINY_ENCODER, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)}
 
 
 def find(name: str) -> Entry:
-    """The model `name`; refuses an unknown one with the nearest match and the known names."""
+    """The model or text `name`; refuses an unknown one with the nearest match and the known names."""
     return lookup("model", name, MODELS)

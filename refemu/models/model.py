@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from refemu.arith.checks import lookup
+from refemu.arith.checks import Refused, lookup
 from refemu.models import catalog, checkpoint, encoder_checkpoint, fetch, tiny, tiny_encoder, tokenizer, weights
 from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import EncoderConfig
@@ -62,6 +62,8 @@ def load(name: str | Path) -> Model:
 
 
 def _known(entry: catalog.Entry) -> Model:
+    if entry.kind == "text":
+        raise Refused(f"{entry.name} is a text, not a model: {entry.meaning}")
     return _open(entry.name, fetch.require(entry.name), entry.weights.sha256)
 
 

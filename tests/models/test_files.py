@@ -1,5 +1,6 @@
 """A model's files: taken whole and right, or refused with both hashes and nothing changed."""
 
+import dataclasses
 import zipfile
 from pathlib import Path
 
@@ -7,7 +8,16 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.models import files
-from tests.models.toy_package import BESIDE, CONTENT, ENTRY, sha256, write_wheel
+from tests.models.toy_package import (
+    BESIDE,
+    CONTENT,
+    ENTRY,
+    TEXT,
+    TEXT_ENTRY,
+    sha256,
+    write_source_archive,
+    write_wheel,
+)
 
 
 @pytest.fixture
@@ -77,6 +87,50 @@ def test_refuses_everything_else_and_changes_nothing(tmp_path: Path, folder: Pat
         with pytest.raises(Refused, match=message):
             take(origin, folder)
         assert (origin.read_bytes() if origin.is_file() else None) == before
+
+
+def test_a_source_archive_gives_the_file_inside_its_tar_archive(tmp_path: Path, folder: Path) -> None:
+    files.take(TEXT_ENTRY, write_source_archive(tmp_path / "toy.zip"), folder, lambda *progress: None)
+
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"rated.txt": TEXT}
+
+
+@pytest.mark.parametrize(("content", "inner", "message"), [
+    pytest.param(TEXT[::-1], "more/rated.txt", f"rated.txt: sha256 is {sha256(TEXT[::-1])}, {sha256(TEXT)} is wanted",
+                 id="another text"),
+    pytest.param(TEXT + b"!", "more/rated.txt", f"more/rated.txt must have {len(TEXT)} bytes, got {len(TEXT) + 1}",
+                 id="longer"),
+    pytest.param(TEXT, "more/else.txt", "no source archive of pip toy-text==1.0, it holds no more/rated.txt",
+                 id="missing"),
+])
+def test_refuses_another_source_archive(
+    tmp_path: Path, folder: Path, content: bytes, inner: str, message: str
+) -> None:
+    with pytest.raises(Refused, match=message):
+        files.take(TEXT_ENTRY, write_source_archive(tmp_path / "toy.zip", content, inner), folder, lambda *_: None)
+
+
+@pytest.mark.parametrize(("packed", "message"), [
+    pytest.param(b"no tar archive", "a damaged source archive", id="no tar"),
+    pytest.param(b"", "a damaged source archive", id="empty"),
+    pytest.param(None, "it holds no more/rated.txt", id="no member"),
+])
+def test_refuses_a_source_archive_without_a_tar_archive(
+    tmp_path: Path, folder: Path, packed: bytes | None, message: str
+) -> None:
+    with zipfile.ZipFile(tmp_path / "toy.zip", "w") as archive:
+        archive.writestr("toy-text-1.0/setup.py", b"")
+        if packed is not None:
+            archive.writestr("toy-text-1.0/more.tar.gz", packed)
+    with pytest.raises(Refused, match=message):
+        files.take(TEXT_ENTRY, tmp_path / "toy.zip", folder, lambda *progress: None)
+
+
+def test_refuses_a_folder_in_place_of_the_text(tmp_path: Path, folder: Path) -> None:
+    (file,) = TEXT_ENTRY.files
+    entry = dataclasses.replace(TEXT_ENTRY, files=(dataclasses.replace(file, inner="more"),))
+    with pytest.raises(Refused, match="it holds no more"):
+        files.take(entry, write_source_archive(tmp_path / "toy.zip"), folder, lambda *progress: None)
 
 
 def test_verify_says_both_hashes_and_the_advice(tmp_path: Path) -> None:

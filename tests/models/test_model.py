@@ -88,6 +88,11 @@ def test_unknown_models_are_refused(name: str, message: str, tmp_path: Path, mon
         load(name)
 
 
+def test_a_text_is_no_model() -> None:
+    with pytest.raises(Refused, match="film-reviews is a text, not a model"):
+        load("film-reviews")
+
+
 def test_an_unknown_tensor_is_refused() -> None:
     with pytest.raises(Refused, match=r"unknown tensor 'blk\.0\.w'"):
         load("tiny").tensor("blk.0.w")

