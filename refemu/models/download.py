@@ -83,8 +83,8 @@ def _wait(
 def _arrived(folder: Path, package: Package) -> int:
     """Size of the largest file in the making."""
     largest = 0
-    for file in folder.rglob(f"*{package.suffix}"):
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # pip deletes folders while this looks into them
+        for file in folder.rglob(f"*{package.suffix}"):
             largest = max(largest, file.stat().st_size)
     return largest
 

