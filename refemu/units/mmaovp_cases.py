@@ -39,6 +39,11 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
                     _inputs(mark, mark * 0 + ones, *biases, np.zeros((1, 64), np.int64)), "D-olive-18")
         yield Cases(kind, "biases beyond 7, which a signed reading would take as negative",
                     _inputs(top, top, [8, 15], [15, 8], np.zeros((2, 64), np.int64)), "D-olive-21")
+        zero = np.zeros((1, lanes), np.int64)
+        yield Cases(kind, "tiles of zeros: C comes out", _inputs(zero, zero, *biases, c[:1]))
+        border = np.where(np.arange(lanes) % 2 == 0, 0x4080 if wide else 0x58, outlier)[None]  # V-O, O-V, V-O, ...
+        yield Cases(kind, "outliers on both sides of every pair border",
+                    _inputs(border, border, *biases, np.zeros((1, 64), np.int64)))
     if kind == "random":
         drawn = random_inputs("mmaovp", ports, (8,), seed)
         yield Cases(kind, "uniform pairs at the formats' biases, C of 20 bits",

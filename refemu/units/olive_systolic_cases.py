@@ -34,6 +34,11 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         bad = np.where(np.arange(lanes[0]) == lanes[0] - 1, 0x8000 if wide else 0x80, ones)[None]
         yield Cases(kind, "one illegal pair, the last of A", _inputs(bad, np.full((1, lanes[1]), ones), *biases),
                     "D-olive-18")
+        zeros = [np.zeros((1, count), np.int64) for count in lanes]
+        yield Cases(kind, "matrices of zeros", _inputs(*zeros, *biases))
+        pair = (0x8040, 0x4080) if wide else (0x85, 0x58)  # O-V, then V-O and O-V meet at a border
+        a, b = (np.where(np.arange(count) % 2 == 0, pair[1], pair[0])[None] for count in lanes)
+        yield Cases(kind, "outliers on both sides of every other pair border", _inputs(a, b, *biases))
     if kind == "random":
         drawn = random_inputs("olive_systolic", ports, (16,), seed)
         yield Cases(kind, "uniform pairs at the formats' biases", _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases))
