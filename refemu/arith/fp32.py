@@ -110,7 +110,7 @@ def rsqrt32(x: ArrayLike) -> np.ndarray:
 def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
     """Softmax of the last axis of float32 `x` (..., K), K >= 1: e = exp32(x - max), then e / `total32(e, order)`.
 
-    Returns float32. Refused: a row that holds -inf only. A row with NaN or +inf is NaN all over.
+    Returns float32. Refused: a row that holds -inf only. A row with NaN or +inf is NaN all over (D-arith-17).
     """
     value = require_rows(x, "softmax32")
     top = np.max(_key(value), axis=-1, keepdims=True)
