@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 OUT    ?= out
 MODEL  ?= smollm2-135m
+TESTED := smollm2-135m all-minilm-l6-v2
 BIN    := $(VENV)/bin
 
 .PHONY: help golden test test-slow lint bench vectors clean
@@ -22,7 +23,7 @@ golden:
 test-slow: SLOW = -m "slow or not slow"
 test test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@$(BIN)/refemu models fetch $(MODEL) || { test -z "$$CI"; } || exit 2
+	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m pytest -n 2 --dist loadfile $(SLOW) $(PYTEST)
 
 lint:
