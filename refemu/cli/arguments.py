@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _command(commands: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> argparse.ArgumentParser:
+def _command(commands: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
     command = commands.add_parser(name, help=help, description=help)
     command.set_defaults(module=name)
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -115,7 +115,19 @@ def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "study", "a paper's own experiments on a model")
-    command.add_argument("name", metavar="NAME", choices=("olive",), help="olive: pair statistics, pruning")
+    names = command.add_subparsers(metavar="NAME", dest="name", required=True)
+    _study_olive(names)
+    _study_accuracy(names)
+
+
+def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
+    command = names.add_parser(name, help=help, description=help)
+    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as before the name")
+    return command
+
+
+def _study_olive(names: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _named(names, "olive", "where outliers lie, and what losing them costs [olive Fig. 2, 3, 5; Tbl. 2]")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument(
@@ -123,6 +135,18 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument(
         "--win", type=_positive, default=512, metavar="N", help="tokens of a window or paragraph; default 512"
+    )
+
+
+def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _named(names, "accuracy", "what formats do to sentence embeddings and a probe on them [olive Tbl. 6-9]")
+    command.add_argument("--model", default="all-minilm-l6-v2", metavar="M", help="default all-minilm-l6-v2")
+    command.add_argument(
+        "--data", metavar="F", help="rated sentences: number, rating, text by tabs; default film-reviews, once fetched"
+    )
+    command.add_argument(
+        "--sentences", type=_positive, default=1000, metavar="N",
+        help="to test with, and twice as many others to train the probe; default 1000",
     )
 
 
