@@ -152,14 +152,14 @@ def _row(
     name: str, scheme: str, weights: np.ndarray, found: np.ndarray, exact: np.ndarray, good: np.ndarray
 ) -> Row:
     said, plain = predict(weights, found), predict(weights, exact)
-    return Row(name, scheme, _share(said == good), _share(said == plain), _error(found, exact))
+    return Row(name, scheme, _share(said == good), _share(said == plain), error(found, exact))
 
 
 def _share(hits: np.ndarray) -> float:
     return int(np.count_nonzero(hits)) / hits.size
 
 
-def _error(found: np.ndarray, exact: np.ndarray) -> float:
+def error(found: np.ndarray, exact: np.ndarray) -> float:
     """Mean of |found - exact| / |exact|, row by row."""
     off, length = (np.sqrt(dot.total64(part * part, order=Sequential()))
                    for part in (found.astype(np.float64) - exact, exact.astype(np.float64)))

@@ -1,6 +1,7 @@
-"""`refemu study olive` prints three tables, and the same in JSON."""
+"""`refemu study olive` prints three tables, `refemu study accuracy` one, and the same in JSON."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,47 @@ def test_without_tokens_only_weights_are_measured(capsys: pytest.CaptureFixture[
     assert (found["losses"], len(found["pairs"]), len(found["rounding_errors"])) == ([], 8, 8)
 
 
+@pytest.fixture
+def rated(tmp_path: Path) -> str:
+    """Twelve sentences, good and bad."""
+    lines = [f"{n}\t{(-1) ** n * (1 + n / 4)}\t{'Dull' if n % 2 else 'Fine'} film, {n} times." for n in range(12)]
+    (tmp_path / "rated.txt").write_text("\n".join(lines))
+    return str(tmp_path / "rated.txt")
+
+
+def test_accuracy_is_one_table_with_its_columns_explained(rated: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["study", "accuracy", "--model", "tiny-encoder", "--data", rated, "--sentences", "4"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    table = capsys.readouterr().out
+
+    assert (found["study"], found["model"], found["data"]) == ("accuracy", "tiny-encoder", rated)
+    assert (found["test"], found["training"], found["ridge"]) == (4, 8, 1.0)
+    assert [row["name"] for row in found["rows"]][:4] == ["fp32", "fp16", "olive-8", "int8 without outliers"]
+    for row in found["rows"]:
+        shown = next(line.split() for line in table.splitlines() if line.startswith(f"{row['name']} "))
+        assert shown[-3:] == [f"{100 * row['accuracy']:.1f}", f"{100 * row['agreement']:.1f}", f"{row['error']:.4f}"]
+    assert "applied unchanged to the embeddings of every scheme" in table
+    assert all(f"\n{column} " in table for column in ("probe", "as fp32", "error"))
+
+
+def test_json_may_stand_before_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "--json", "olive", "--tokens", "0"]) == 0
+    assert json.loads(capsys.readouterr().out)["study"] == "olive"
+
+
+def test_accuracy_without_the_reviews_says_what_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REFEMU_HOME", str(tmp_path))
+
+    assert main(["study", "accuracy", "--model", "tiny-encoder"]) == 2
+    assert "is not here; run: refemu models fetch film-reviews" in capsys.readouterr().err
+    assert main(["study", "accuracy"]) == 2
+    assert "are not here; run: refemu models fetch all-minilm-l6-v2" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -48,6 +90,10 @@ def test_without_tokens_only_weights_are_measured(capsys: pytest.CaptureFixture[
         pytest.param(["study", "olive", "--tokens", "1"], "at least 2 tokens are needed, got 1", id="one token"),
         pytest.param(["study", "olive", "--tokens", "-1"], "must be at least 0, got -1", id="tokens"),
         pytest.param(["study", "olive", "--text", "nowhere.txt"], "nowhere.txt", id="text"),
+        pytest.param(["study", "acuracy"], "did you mean 'accuracy'", id="misspelt"),
+        pytest.param(["study", "accuracy", "--tokens", "9"], "unrecognized arguments: --tokens", id="other option"),
+        pytest.param(["study", "accuracy", "--model", "tiny", "--data", __file__], "line 1: number, rating", id="data"),
+        pytest.param(["study", "accuracy", "--sentences", "0"], "must be at least 1, got 0", id="sentences"),
     ],
 )
 def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
