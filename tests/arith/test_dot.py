@@ -170,7 +170,7 @@ def test_any_float32_goes_through_any_order(order):
 
 
 def test_halves_are_an_xor_butterfly():
-    """[arithmetic §7] `Halves(32)` is 16, 8, 4, 2, 1: every lane of the butterfly ends with the same sum."""
+    """`Halves(32)` is 16, 8, 4, 2, 1: every lane of the butterfly ends with the same sum."""
     x = np.random.default_rng(10).normal(size=32).astype(np.float32)
     lanes = x.copy()
     for distance in (16, 8, 4, 2, 1):
@@ -312,7 +312,7 @@ def test_powers_of_two_meet_before_they_round(module, partial, exponents):
     [(1, 3, 1, 4, 0), (3, 4, 2, 8, 2), (5, 6, 6, 2, 0), (4, 3, 1, 6, 17)],
 )
 def test_attention_is_composed(way, queries, heads, shared, depth, start):
-    """[arithmetic §7] The fused kernel has the order and the bits of matmul, softmax32, matmul."""
+    """The fused kernel has the order and the bits of matmul, softmax32, matmul."""
     q = fp16_values((queries, heads, depth), 20)
     k, v = (fp16_values((start + queries + 1, shared, depth), seed) for seed in (21, 22))
     scale = np.float32(1) / np.sqrt(np.float32(depth))

@@ -32,7 +32,7 @@ def test_round16_is_the_readable_one():
 
 @pytest.mark.parametrize("path", ["_round16", "_round16_portable"])
 def test_both_paths_round_alike_in_a_kernel(path, monkeypatch):
-    """[arithmetic §5.2] The conversions of the CPU and the magic addition."""
+    """The conversions of the CPU and the magic addition."""
     x = float32s("paths", 1000)[::31]
     scalar = getattr(float_jit, path)
     with np.errstate(all="ignore"):
@@ -128,7 +128,7 @@ def test_fma16_on_products_near_midpoints():
 
 
 def test_the_case_that_a_float32_sum_gets_wrong():
-    """[arithmetic §5.4] 0x39C0 * 0xC3FE + 0x07FE = 0xC1BF, not 0xC1BE."""
+    """0x39C0 * 0xC3FE + 0x07FE = 0xC1BF, not 0xC1BE."""
     a, b, c = (fp16.values(w) for w in ([0x39C0], [0xC3FE], [0x07FE]))
 
     assert fp16.bits(fp16.to_f16(fp16_jit.fma16(a, b, c))).tolist() == [0xC1BF]

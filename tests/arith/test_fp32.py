@@ -99,7 +99,7 @@ def _ties_that_float64_does_not_see():
 
 @pytest.mark.parametrize("fma", [fp32.fma32, fp32_jit.fma32])
 def test_fma32_sees_what_float64_does_not(fma):
-    """[arithmetic §6] The sum is rounded to odd; float64's own sum, rounded again, is wrong in half of these cases."""
+    """The sum is rounded to odd; float64's own sum, rounded again, is wrong in half of these cases."""
     a, b, c = _ties_that_float64_does_not_see()
     want = [oracle.f32_bits(oracle.fma32(*row)) for row in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)]
     wrong = words((a.astype(np.float64) * b + c).astype(np.float32)) != np.array(want, np.uint32)
@@ -139,7 +139,7 @@ HARDEST = [
 
 @pytest.mark.parametrize("exp32", [fp32.exp32, fp32_jit.exp32])
 def test_the_hardest_arguments_of_exp32(exp32):
-    """[arithmetic §6] Nothing normal comes nearer to a midpoint than e**0xC16912CD, by 1.27 ulp64 (D-arith-6)."""
+    """Nothing normal comes nearer to a midpoint than e**0xC16912CD, by 1.27 ulp64 (D-arith-6)."""
     x = np.array(HARDEST, np.uint32).view(np.float32)
 
     assert [oracle.f32_bits(exp_oracle.exp32(v)) for v in x.tolist()] == words(exp32(x)).tolist()
@@ -183,7 +183,7 @@ def test_a_table_that_is_not_the_pinned_one_is_refused(monkeypatch):
 @needs_jit
 @pytest.mark.parametrize("kernel", ["exp_all", "_block_fp32", "_row_fp32", "rmsnorm_rows", "rotate_pairs"])
 def test_nothing_is_fused_by_the_compiler(kernel):
-    """[arithmetic §10.3] A multiplication and an addition stay two instructions unless they are asked to be one."""
+    """A multiplication and an addition stay two instructions unless they are asked to be one."""
     x = np.ones((8, 16), np.float32)
     float_jit.exp_all(x[0], np.empty_like(x[0]))
     float_jit._block_fp32(x, np.int64(0), x, x.copy(), 16)

@@ -244,6 +244,8 @@ def test_a_signal_ends_the_download_and_leaves_nothing(tmp_path: Path, home: Pat
         time.sleep(60)
     """)
     code = """
+        import signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with the signal ignored
         from refemu.models import catalog, fetch
         from tests.models.toy_package import ENTRY
         catalog.MODELS["toy"] = ENTRY
