@@ -35,7 +35,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield Cases(kind, "one illegal pair, the last of A", _inputs(bad, np.full((1, lanes[1]), ones), *biases),
                     "D-olive-18")
         zeros = [np.zeros((1, count), np.int64) for count in lanes]
-        yield Cases(kind, "matrices of zeros", _inputs(*zeros, *biases))
+        yield Cases(kind, "matrices of zeros", _inputs(zeros[0], zeros[1], *biases))
         pair = (0x8040, 0x4080) if wide else (0x85, 0x58)  # O-V, then V-O and O-V meet at a border
         a, b = (np.where(np.arange(count) % 2 == 0, pair[1], pair[0])[None] for count in lanes)
         yield Cases(kind, "outliers on both sides of every other pair border", _inputs(a, b, *biases))
