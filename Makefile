@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 OUT    ?= out
 MODEL  ?= smollm2-135m
-TESTED := smollm2-135m all-minilm-l6-v2
+TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 
 .PHONY: help golden test test-slow lint bench vectors clean
