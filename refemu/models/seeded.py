@@ -1,11 +1,16 @@
-"""Seeded integers shaped like the weights of a model: a bell, and a heavy tail whose outliers can be neighbours.
+"""Seeded weights of the built-in models: integers in a bell, with a heavy tail whose outliers can be neighbours.
 
 Made of random words by integer operations, so the same everywhere. A label names what the words are for.
 """
 
+import hashlib
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from refemu.arith import prng
+from refemu.arith.checks import lookup
 
 SEED = 0
 
@@ -25,6 +30,52 @@ def tail(label: str, shape: tuple[int, ...]) -> np.ndarray:
     left = np.where((pairs < 26) | (pairs >= 52) & (pairs < 55), 3, 0)
     right = np.where((pairs >= 26) & (pairs < 55), 3, 0)
     return np.stack([np.where(pairs == 55, 5, left), right], axis=-1).reshape(shape)
+
+
+class Weights:
+    """The weights of a seeded model, each `integers(name)` times a power of two, an fp16 value."""
+
+    shapes: ClassVar[Mapping[str, tuple[int, ...]]]  #: by canonical name, in model order
+
+    @staticmethod
+    def integers(name: str) -> np.ndarray:
+        """A weight in units of 2**-fraction(name): int64."""
+        raise NotImplementedError
+
+    @staticmethod
+    def fraction(name: str) -> int:
+        """Fraction bits of these integers."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Canonical names in model order."""
+        return tuple(self.shapes)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a weight; refuses an unknown name."""
+        return lookup("tensor", name, self.shapes)
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A weight as float32, every element an fp16 value; refuses an unknown name."""
+        self.shape(name)
+        return np.ldexp(self.integers(name).astype(np.float32), np.int32(-self.fraction(name)))
+
+    def sha256(self) -> str:
+        """Over the weights in model order, each as little-endian float32."""
+        total = hashlib.sha256()
+        for name in self.shapes:
+            total.update(self.tensor(name).astype("<f4").tobytes())
+        return total.hexdigest()
+
+
+def fraction(name: str, bits: Mapping[str, int]) -> int:
+    """Fraction bits of weight `name`: those of its part in `bits` (one entry for all norms), else 10."""
+    part = name.rpartition(".")[2]
+    return bits["norm"] if part.endswith("norm") else bits.get(part, 10)
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -12,12 +12,10 @@ What real decoders show is planted (seen in SmolLM2-135M):
 - clustered outliers into the attention output: in block 0 two neighbouring V channels of each head read the mark.
 """
 
-import hashlib
 from functools import cache
 
 import numpy as np
 
-from refemu.arith.checks import lookup
 from refemu.models import seeded
 from refemu.models.config import ModelConfig
 
@@ -33,31 +31,9 @@ CLUSTER = (6, 7)  #: neighbouring channels of every V head that read MASSIVE in 
 FRACTION = {"embed": 9, "norm": 9, "o": 12, "down": 11}  #: fraction bits of the integers; 10 where none is stated
 
 
-class Tiny:
-    """The weights of model `tiny`."""
-
-    def __repr__(self) -> str:
-        return "Tiny()"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Canonical names in model order."""
-        return tuple(CONFIG.shapes)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a weight."""
-        return lookup("tensor", name, CONFIG.shapes)
-
-    def tensor(self, name: str) -> np.ndarray:
-        """A weight as float32, every element an fp16 value."""
-        self.shape(name)
-        return np.ldexp(integers(name).astype(np.float32), np.int32(-fraction(name)))
-
-
 def fraction(name: str) -> int:
     """Fraction bits of the integers that `integers(name)` gives."""
-    part = name.rpartition(".")[2]
-    return FRACTION["norm"] if part.endswith("norm") else FRACTION.get(part, 10)
+    return seeded.fraction(name, FRACTION)
 
 
 def integers(name: str) -> np.ndarray:
@@ -71,13 +47,18 @@ def integers(name: str) -> np.ndarray:
     return _PLANT.get(part, _keep)(name, w)
 
 
+class Tiny(seeded.Weights):
+    """The weights of model `tiny`."""
+
+    shapes = CONFIG.shapes
+    integers = staticmethod(integers)
+    fraction = staticmethod(fraction)
+
+
 @cache
 def sha256() -> str:
     """sha256 over the weights in model order, each as little-endian float32."""
-    total = hashlib.sha256()
-    for name in CONFIG.shapes:
-        total.update(Tiny().tensor(name).astype("<f4").tobytes())
-    return total.hexdigest()
+    return Tiny().sha256()
 
 
 def _one(name: str) -> int:

@@ -7,12 +7,10 @@ integer operations, and an fp16 value: the same everywhere. Planted, as seen in 
   there.
 """
 
-import hashlib
 from functools import cache
 
 import numpy as np
 
-from refemu.arith.checks import lookup
 from refemu.models import seeded
 from refemu.models.encoder_config import EncoderConfig
 
@@ -25,31 +23,9 @@ OUTLIER_INPUTS = (20, 21)  #: neighbouring inputs of that row
 FRACTION = {"embed": 9, "position": 10, "token_type": 10, "norm": 9, "o": 11, "down": 11, "bias": 12}  #: 10 elsewhere
 
 
-class TinyEncoder:
-    """The weights of model `tiny-encoder`."""
-
-    def __repr__(self) -> str:
-        return "TinyEncoder()"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Canonical names in model order."""
-        return tuple(CONFIG.shapes)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a weight."""
-        return lookup("tensor", name, CONFIG.shapes)
-
-    def tensor(self, name: str) -> np.ndarray:
-        """A weight as float32, every element an fp16 value."""
-        self.shape(name)
-        return np.ldexp(integers(name).astype(np.float32), np.int32(-fraction(name)))
-
-
 def fraction(name: str) -> int:
     """Fraction bits of the integers that `integers(name)` gives."""
-    part = name.rpartition(".")[2]
-    return FRACTION["norm"] if part.endswith("norm") else FRACTION.get(part, 10)
+    return seeded.fraction(name, FRACTION)
 
 
 def integers(name: str) -> np.ndarray:
@@ -63,13 +39,18 @@ def integers(name: str) -> np.ndarray:
     return _plant_down(w) if part == "down" else w
 
 
+class TinyEncoder(seeded.Weights):
+    """The weights of model `tiny-encoder`."""
+
+    shapes = CONFIG.shapes
+    integers = staticmethod(integers)
+    fraction = staticmethod(fraction)
+
+
 @cache
 def sha256() -> str:
     """sha256 over the weights in model order, each as little-endian float32."""
-    total = hashlib.sha256()
-    for name in CONFIG.shapes:
-        total.update(TinyEncoder().tensor(name).astype("<f4").tobytes())
-    return total.hexdigest()
+    return TinyEncoder().sha256()
 
 
 def _plant_gain(part: str, w: np.ndarray) -> np.ndarray:
