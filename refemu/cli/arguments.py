@@ -66,7 +66,9 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--model", metavar="M", help="a name of `refemu list models`, for cases of kind model; default tiny"
     )
-    command.add_argument("--scheme", metavar="S", help="NAME or NAME:parameter=value,...; default olive-4")
+    command.add_argument(
+        "--scheme", action="append", metavar="S", help="NAME or NAME:parameter=value,...; repeatable; default olive-4"
+    )
     command.add_argument("--text", metavar="F", help="UTF-8 text that the model reads; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, metavar="N", help="tokens of the text to run; default 64")
     command.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random cases; default 0")

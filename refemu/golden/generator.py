@@ -12,7 +12,7 @@ from refemu.arith import selftest
 from refemu.arith.checks import Refused, lookup, require_choice
 from refemu.golden import build, model_cases, sets, store
 from refemu.golden import manifest as manifests
-from refemu.golden.model_cases import Progress, Source, Tapped
+from refemu.golden.model_cases import Progress, Source
 from refemu.units.unit import KINDS, Cases, Unit
 
 
@@ -38,7 +38,7 @@ def generate(
     units: Sequence[str] | None = None,
     kinds: Sequence[str] | None = None,
     model: str | None = None,
-    scheme: str | None = None,
+    scheme: str | Sequence[str] | None = None,
     text: str | None = None,
     tokens: int | None = None,
     seed: int = 0,
@@ -49,10 +49,11 @@ def generate(
     """Write one set per unit and ready configuration into `out`/<unit>-<configuration>/.
 
     units, kinds: names; by default all. model, scheme, text, tokens: what cases of kind "model" are tapped from; by
-    default 64 tokens of the shipped text through `tiny` under `olive-4`. text: the text itself, not a path. seed: of
-    the random cases. hex, bin: also export `hex/`, `bin/` and headers. progress: called as progress(what, done, total).
+    default 64 tokens of the shipped text through `tiny` under `olive-4`. scheme: one or several; each unit is tapped
+    under the one that has it. text: the text itself, not a path. seed: of the random cases. hex, bin: also export `hex/`, `bin/` and headers. progress: called as progress(what, done, total).
     Each directory is replaced as a whole, or, when anything goes wrong, left as it was. Refused: unknown names, and
-    folders that hold what refemu did not make, before anything is computed.
+    folders that hold what refemu did not make, before anything is computed;
+    and two schemes that tap one unit in one configuration.
     """
     selftest.check()
     model_cases.forget()
@@ -61,9 +62,10 @@ def generate(
     targets = [(unit, config, Path(out) / f"{unit.name}-{config}") for unit in chosen for config in unit.configs]
     for _, _, folder in targets:
         store.require_replaceable(folder)
-    run = model_cases.source(model, scheme, text, tokens) if "model" in wanted else None
-    taps = model_cases.tapped(run, progress, [unit.name for unit in chosen]) if run else {}
-    written = list(_written(targets, wanted, seed, run, taps, hex, bin, progress))
+    schemes = [scheme] if scheme is None or isinstance(scheme, str) else list(scheme)
+    runs = [model_cases.source(model, one, text, tokens) for one in schemes] if "model" in wanted else []
+    taps = _tapped(runs, [unit.name for unit in chosen], progress)
+    written = list(_written(targets, wanted, seed, taps, hex, bin, progress))
     if not written:
         raise Refused(f"generate: no cases of kind {', '.join(wanted)} for {', '.join(unit.name for unit in chosen)}")
     return written
@@ -75,12 +77,25 @@ def _kinds(kinds: Sequence[str] | None) -> list[str]:
     return [kind for kind in KINDS if kinds is None or kind in kinds]
 
 
+def _tapped(
+    runs: Sequence[Source], names: Sequence[str], progress: Progress | None
+) -> dict[tuple[str, str], tuple[Source, Sequence[Cases]]]:
+    """The model cases of every unit and configuration, with the run that they come from."""
+    found: dict[tuple[str, str], tuple[Source, Sequence[Cases]]] = {}
+    for run in runs:
+        for key, cases in model_cases.tapped(run, progress, names).items():
+            if key in found:
+                raise Refused(f"generate: schemes {found[key][0].scheme} and {run.scheme} both tap {'-'.join(key)}; "
+                              "give each a folder of its own")
+            found[key] = run, cases
+    return found
+
+
 def _written(
     targets: Sequence[tuple[Unit, str, Path]],
     kinds: Sequence[str],
     seed: int,
-    run: Source | None,
-    taps: Tapped,
+    taps: Mapping[tuple[str, str], tuple[Source, Sequence[Cases]]],
     hex: bool,
     bin: bool,
     progress: Progress | None,
@@ -88,7 +103,7 @@ def _written(
     for done, (unit, config, folder) in enumerate(targets):
         if progress:
             progress("sets", done, len(targets))
-        tapped = taps.get((unit.name, config), ())
+        run, tapped = taps.get((unit.name, config), (None, ()))
         blocks, generator = collect(unit, config, kinds, seed, tapped)
         if blocks:
             source = model_cases.described(run) if run and tapped else {}

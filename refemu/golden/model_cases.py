@@ -20,12 +20,13 @@ from refemu.units.unit import Cases
 
 FUNCTION = "refemu.models:run"  #: what makes these cases, as a manifest says
 WINDOW = 128  #: rows of a token that are kept
+REMEMBERED = 8  #: runs: a folder of sets holds one for each scheme
 DEFAULT_MODEL, DEFAULT_SCHEME, DEFAULT_TOKENS = "tiny", "olive-4", 64
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 Tapped = Mapping[tuple[str, str], Sequence[Cases]]  #: (unit, configuration) -> cases
 
-_runs: dict[tuple[Any, ...], Tapped] = {}  # one run serves all sets of a folder
+_runs: dict[tuple[Any, ...], Tapped] = {}  # one run serves all sets of a folder that a scheme taps
 _loaded: dict[tuple[str, str], Any] = {}  # by name and sha256: the name of a weight file leads to no model, or another
 
 
@@ -119,7 +120,7 @@ def forget() -> None:
 
 
 def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[str] | None = None) -> Tapped:
-    """The kept cases of a run, for every unit and configuration that the scheme taps. The last run is remembered.
+    """The kept cases of a run, for every unit and configuration that the scheme taps. The last runs are remembered.
 
     units_: the units that are wanted, by default all. The model runs only if the scheme taps one of them.
     """
@@ -130,7 +131,8 @@ def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[s
     key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted
     if key not in _runs:
         found = _run(source_, wanted, progress) if wanted else {}
-        _runs.clear()
+        while len(_runs) >= REMEMBERED:
+            del _runs[next(iter(_runs))]
         _runs[key] = found
     return _runs[key]
 

@@ -1,5 +1,6 @@
 """The same bits again and again: from the command, and from the manifest."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import refemu.golden.generator as generator
 from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.golden import manifest as manifests
-from refemu.golden import sets, store
+from refemu.golden import model_cases, sets, store
+from tests.golden.conftest import RUN, taps
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -174,3 +176,23 @@ def test_arrays_are_those_of_the_unit(made: Path) -> None:
     sums = loaded.arrays["in.first"].astype(int) + (loaded.arrays["in.second"].astype(int) ^ 8) - 8
 
     assert np.clip(sums, -16, 15).tolist() == ((loaded.arrays["out.both"][:, 0].astype(int) ^ 16) - 16).tolist()
+
+
+def test_every_unit_is_tapped_under_the_scheme_that_has_it(
+    fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two schemes in one call: each set's manifest names its own."""
+    def source(model: str | None, scheme: str | None, *rest: object) -> model_cases.Source:
+        return dataclasses.replace(RUN, scheme=scheme or "")
+
+    def tapped(run: model_cases.Source, progress: object = None, units_: object = None) -> object:
+        return {key: cases for key, cases in taps().items() if key[0] == run.scheme}
+
+    monkeypatch.setattr(model_cases, "source", source)
+    monkeypatch.setattr(model_cases, "tapped", tapped)
+    golden.generate(tmp_path, kinds=["model"], scheme=["meter", "blender"])
+
+    assert sets.load(tmp_path / "meter-w4").manifest["source"]["scheme"] == "meter"
+    assert sets.load(tmp_path / "blender-wrap").manifest["source"]["scheme"] == "blender"
+    with pytest.raises(Refused, match="schemes meter and meter both tap meter-w4; give each a folder of its own"):
+        golden.generate(tmp_path, kinds=["model"], scheme=["meter", "meter"])
