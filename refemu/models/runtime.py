@@ -34,14 +34,14 @@ def attention(parts: "Prepared", layer: int, x: np.ndarray, cache: Any, watch: W
     q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
     q, k = parts.rotate(q, len(cache)), parts.rotate(k, len(cache))
     cache.append(k, v)
-    return parts.linear(layer, ("o",), parts.attention(layer, q, cache), watch)[0]
+    return parts.linear(layer, ("o",), parts.attention(layer, q, cache, watch), watch)[0]
 
 
 def feed_forward(parts: "Prepared", layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
     """The SwiGLU half of a block, without the residual addition."""
     x = parts.norm(f"blk.{layer}.ffn_norm", x)
     gate, up = parts.linear(layer, ("gate", "up"), x, watch)
-    return parts.linear(layer, ("down",), parts.activation(layer, gate, up), watch)[0]
+    return parts.linear(layer, ("down",), parts.activation(layer, gate, up, watch), watch)[0]
 
 
 def heads(parts: Any, x: np.ndarray) -> np.ndarray:

@@ -129,12 +129,12 @@ class Fp16(Fp16Layers):
         """Keys and values as they come out of the rotation: fp16 values."""
         return KVCache(self.model.kv_heads, self.model.head_dim, self.model.context)
 
-    def attention(self, layer: int, q: np.ndarray, cache: Any) -> np.ndarray:
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
         """Causal grouped-query attention over ascending keys; one rounding, after the weighted sum."""
         start = len(cache) - len(q)
         return self.backend.attention(q, cache.keys, cache.values, self._scale, start).reshape(len(q), -1)
 
-    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """silu by table, then one fp16 product."""
         return self.backend.round16(self.backend.apply16("silu", gate) * up)
 

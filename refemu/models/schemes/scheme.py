@@ -50,10 +50,10 @@ class Prepared(Protocol):
     def cache(self, layer: int) -> Any:
         """An empty KV cache of a block: `len`, `append(k, v)`, `truncate(length)`."""
 
-    def attention(self, layer: int, q: np.ndarray, cache: Any) -> np.ndarray:
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
         """Scores, softmax and weighted sum of the last tokens over all that `cache` holds, (tokens, heads * dim)."""
 
-    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """silu(gate) * up."""
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
