@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.unit import KINDS, Cases, Config, Port, Unit
+from refemu.units.unit_cases import admitted
 
 CONFIGS = [pytest.param(units.find(unit), name, id=f"{unit}-{name}")
            for unit in units.names() for name in units.find(unit).configs]
@@ -93,7 +94,8 @@ def test_first_row_tells_a_device_from_none(unit: Unit, name: str) -> None:
     """Stimulus not zero; answer neither zero nor what an all-zero stimulus gives."""
     config, block = unit.configs[name], next(blocks(unit, name))
     first = {port: array[:1] for port, array in block.inputs.items()}
-    zeros = {port: array * 0 for port, array in first.items()}
+    lowest = {port.name: max(port.limits[0], 0) for port in unit.ports(config).inputs}
+    zeros = {port: array * 0 + lowest[port] for port, array in first.items()}
     result, silent = (unit.evaluate(config, inputs, jit=False) for inputs in (first, zeros))
     outputs = [port.name for port in unit.ports(config).outputs]
 
@@ -186,7 +188,7 @@ def values(port: Port) -> st.SearchStrategy[Any]:
         finite = st.floats(-300, 300, width=32) | st.floats(width=32, allow_nan=False, allow_infinity=False)
         lane = finite.map(lambda x: int(np.float32(x).view(np.uint32)))
     else:
-        lane = integers(low, high)
+        lane = integers(low, high).map(lambda value: int(admitted(port, np.array(value))))
     return lane if port.lanes == 1 else st.lists(lane, min_size=port.lanes, max_size=port.lanes)
 
 
@@ -195,11 +197,18 @@ def integers(low: int, high: int) -> st.SearchStrategy[int]:
 
 
 def drawn(data: st.DataObject, unit: Unit, config: Config, most: int = 6) -> dict[str, np.ndarray]:
+    """Any values of the ports; where a unit refuses some of them or their combinations, it says what to take instead."""
+    inputs = drawn_ports(data, unit, config, most)
+    return dict(unit.legal(config, inputs)) if unit.legal else inputs
+
+
+def drawn_ports(data: st.DataObject, unit: Unit, config: Config, most: int) -> dict[str, np.ndarray]:
     wide = [port for port in unit.ports(config).inputs if port.lanes > 16]
     if wide:  # drawn lane by lane this would take seconds
         rng = np.random.default_rng(data.draw(st.integers(0, 999)))
-        return {port.name: rng.integers(port.limits[0], port.limits[1] + 1, (1, port.lanes)[:1 + (port.lanes > 1)],
-                                        port.dtype) for port in unit.ports(config).inputs}
+        return {port.name: admitted(port, rng.integers(port.limits[0], port.limits[1] + 1, endpoint=False, dtype=np.int64,
+                                                       size=(1, port.lanes)[:1 + (port.lanes > 1)])).astype(port.dtype)
+                for port in unit.ports(config).inputs}
     count = data.draw(st.integers(1, most))
     return {port.name: np.array(data.draw(st.lists(values(port), min_size=count, max_size=count)), port.dtype)
             for port in unit.ports(config).inputs}
