@@ -19,7 +19,7 @@ from refemu.units import olive_systolic_cases, unit
 from refemu.units.olive_edp import OUTLIER
 from refemu.units.olive_mac import ACC_BITS, reduce
 from refemu.units.ovp_decoder import OvpDecoder
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
 
 
 class Operand(NamedTuple):
@@ -219,16 +219,6 @@ class OliveSystolic(Stepped):
                 f"a={self.a!r}, b={self.b!r}, overflow={self.overflow.value!r})")
 
 
-def lanes(values: list[int]) -> Any:
-    """The value of a port: a tuple, or an int if it has one lane."""
-    return tuple(values) if len(values) > 1 else values[0]
-
-
-def fields(value: Any) -> tuple[int, ...]:
-    """The lanes of a port's value: the inverse of `lanes`."""
-    return value if isinstance(value, tuple) else (value,)
-
-
 class Border(NamedTuple):
     """What a border decoder does in one cycle."""
 
@@ -285,4 +275,5 @@ UNIT = Unit(
     mark=olive_systolic_cases.mark,
     flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},
+    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

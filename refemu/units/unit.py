@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ class Port:
     signed: bool = False  #: two's complement in `bits` bits
     encoding: str = ""  #: what a field means: "uint", "int", "f16", "f32" or the name of a format; "" = by `signed`
     meaning: str = ""  #: one line for people
+    least: int | None = None  #: smallest value of a lane that is admitted, if that is not what the bits say
+    most: int | None = None  #: largest one
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 64 or self.lanes < 1:
@@ -42,7 +44,8 @@ class Port:
     @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of one lane."""
-        return limits(self.bits, self.signed)
+        low, high = limits(self.bits, self.signed)
+        return low if self.least is None else self.least, high if self.most is None else self.most
 
     @property
     def dtype(self) -> np.dtype:
@@ -154,6 +157,25 @@ class Flag:
     why: str
 
 
+@dataclass(frozen=True)
+class Alternative:
+    """Another answer to a decision. `apply` makes the configuration of a device that took it."""
+
+    decision: str  #: id, "D-olive-33"
+    says: str  #: "overflow is 'saturate'"
+    apply: Callable[["Config"], "Config"]
+
+
+def choices(decision: str, parameter: str, *values: Any) -> tuple[Alternative, ...]:
+    """Alternatives that set one parameter of the configuration to each of `values`."""
+    return tuple(Alternative(decision, f"{parameter} is {value!r}", partial(_with, parameter, value))
+                 for value in values)
+
+
+def _with(parameter: str, value: Any, config: "Config") -> "Config":
+    return Config(**{**config, parameter: value})
+
+
 @dataclass(frozen=True, eq=False)
 class Cases:
     """A block of golden cases of one kind that share a reason.
@@ -182,9 +204,19 @@ class Result:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, np.ndarray | np.generic):
+        return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     return type(a) is type(b) and bool(a == b)
+
+
+def lanes(values: Sequence[int]) -> Any:
+    """The value of a port: a tuple, or an int if it has one lane."""
+    return tuple(values) if len(values) > 1 else values[0]
+
+
+def fields(value: Any) -> tuple[int, ...]:
+    """The lanes of a port's value: the inverse of `lanes`."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 class Stepped:
@@ -238,6 +270,8 @@ class Unit:
     flags: Mapping[str, Flag] = field(default_factory=dict)
     mark: Callable[..., Mapping[str, np.ndarray]] | None = None  #: mark(config, inputs, result) -> flag -> bool (rows,)
     care: Callable[..., Mapping[str, np.ndarray]] | None = None  #: care(config, inputs, result) -> "out.x" -> mask
+    legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
+    alternatives: Sequence[Alternative] = ()  #: what `refemu diff --explain` tries: other answers to decisions
 
     @cached_property
     def run_jit(self) -> Callable[..., Any]:

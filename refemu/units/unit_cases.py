@@ -15,11 +15,22 @@ from refemu.units.unit import Port
 
 
 def random(unit: str, port: Port, shape: tuple[int, ...], seed: int, kind: str = "random") -> np.ndarray:
-    """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes)."""
+    """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes).
+
+    Words of an fp16 port are finite; a port with limits of its own gets values between them.
+    """
     full = (*shape, port.lanes) if port.lanes > 1 else shape
     words = prng.words(prng.stream(f"{unit}/{kind}/{port.name}", seed), 0, prod(full))
     low_bits = (words >> np.uint64(64 - port.bits)).astype(np.int64)
-    return (integers.wrap(low_bits, port.bits, True) if port.signed else low_bits).reshape(full)
+    return admitted(port, integers.wrap(low_bits, port.bits, True) if port.signed else low_bits).reshape(full)
+
+
+def admitted(port: Port, values: np.ndarray) -> np.ndarray:
+    """int64 `values` of the port's bits as ones between its limits, and finite for fp16; most stay as they are."""
+    if port.kind == "f16":
+        values = np.where(values & 0x7C00 == 0x7C00, values ^ 0x4000, values)
+    low, high = port.limits
+    return np.where((values < low) | (values > high), low + np.abs(values - low) % (high - low + 1), values)
 
 
 def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: int) -> dict[str, np.ndarray]:

@@ -206,8 +206,8 @@ def drawn_ports(data: st.DataObject, unit: Unit, config: Config, most: int) -> d
     wide = [port for port in unit.ports(config).inputs if port.lanes > 16]
     if wide:  # drawn lane by lane this would take seconds
         rng = np.random.default_rng(data.draw(st.integers(0, 999)))
-        return {port.name: admitted(port, rng.integers(port.limits[0], port.limits[1] + 1, endpoint=False, dtype=np.int64,
-                                                       size=(1, port.lanes)[:1 + (port.lanes > 1)])).astype(port.dtype)
+        return {port.name: admitted(port, rng.integers(*port.limits, (1, port.lanes)[:1 + (port.lanes > 1)], np.int64,
+                                                       endpoint=True)).astype(port.dtype)
                 for port in unit.ports(config).inputs}
     count = data.draw(st.integers(1, most))
     return {port.name: np.array(data.draw(st.lists(values(port), min_size=count, max_size=count)), port.dtype)
