@@ -1,8 +1,15 @@
-"""Why a device may differ: the decision behind the case, and other parameters under which it would be right."""
+"""Why a device may differ: the decision behind the case, and other decisions under which it would be right.
+
+The alternatives are those that the unit states, one at a time and then two at a time; after them the parameters of its
+other ready configurations.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,7 +19,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.golden import sets
 from refemu.golden.rows import evaluate
 from refemu.golden.sets import Golden
-from refemu.units.unit import Cases, Config, Unit
+from refemu.units.unit import Alternative, Cases, Config, Unit
 
 _ID = re.compile(r"D-[a-z]+-[0-9]+")
 
@@ -22,15 +29,83 @@ def explanations(golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.nd
 
     answers: the device's arrays. wrong: bool per row that differs. row: the first of them.
     """
-    unit = units.find(golden.manifest["unit"])
-    found = list(_decisions(golden, row))
-    for changed, config in _others(unit, golden.config):
-        right = _right(unit, config, golden, answers, wrong)
-        if right is not None and right[wrong].all():
-            found.append(f"the device is right in every row that differs if {changed}")
-        elif right is not None and right[row]:
-            found.append(f"the device is right in row {row} if {changed}")
-    return tuple(sorted(found, key=lambda sentence: "every" not in sentence))
+    trial = _Trial(golden, answers, wrong)
+    own = _Changed("", trial.unit.configs[golden.config])
+    singles = _singles(trial.unit, golden.config)
+    matches = [one.text for one in singles if trial.matches(one.config)]
+    if not matches:
+        doubles = (one for one in _doubles(trial.unit, own.config) if trial.matches(one.config))
+        matches = [one.text for one in doubles]
+    partly = [f"the device is right in row {row} if {one.text}"
+              for one in singles if not matches and trial.right(one.config, row)]
+    best = [f"the device is right in every row if {text}" for text in matches]
+    return (*best, *_decisions(golden, row), *partly)
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """A configuration, and how it differs from that of the set."""
+
+    text: str
+    config: Config
+
+
+class _Trial:
+    """The device's answers, held against what the unit gives under other configurations."""
+
+    def __init__(self, golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.ndarray) -> None:
+        self.golden, self.answers, self.wrong = golden, answers, wrong
+        self.unit = units.find(golden.manifest["unit"])
+        self._known: dict[tuple[int, str], np.ndarray | None] = {}
+
+    @cached_property
+    def _entries(self) -> list[Mapping[str, Any]]:
+        """Entries with a differing row first: most configurations fail there already."""
+        entries = list(self.golden.manifest["cases"])
+        return sorted(entries, key=lambda entry: not self.wrong[_rows(entry)].any())
+
+    def matches(self, config: Config) -> bool:
+        """Whether the device is right in every row, those included in which it did not differ."""
+        for entry in self._entries:
+            right = self._right(config, entry)
+            if right is None or not right.all():
+                return False
+        return True
+
+    def right(self, config: Config, row: int) -> bool:
+        """Whether the device is right in one row."""
+        entry = self.golden.entry(row)
+        right = self._right(config, entry)
+        return right is not None and bool(right[row - entry["first"]])
+
+    def _right(self, config: Config, entry: Mapping[str, Any]) -> np.ndarray | None:
+        key = entry["first"], repr(config)
+        if key not in self._known:
+            self._known[key] = self._compared(config, entry)
+        return self._known[key]
+
+    def _compared(self, config: Config, entry: Mapping[str, Any]) -> np.ndarray | None:
+        """Rows of an entry in which the answers are what the unit gives; None if it cannot take this stimulus."""
+        inputs = sets.inputs(self.golden, entry["first"], entry["cases"], entry["rows"])
+        try:
+            block = evaluate(self.unit, config, Cases(entry["kind"], entry["why"], inputs))
+        except (Refused, RefusedType):
+            return None
+        rows = _rows(entry)
+        right = np.ones(rows.stop - rows.start, np.bool_)
+        for name, array in self.answers.items():
+            made = block.arrays[name].reshape(-1, *block.arrays[name].shape[2:])
+            if made.shape != array[rows].shape:
+                return None
+            unlike = made ^ array[rows]
+            if f"{name}.care" in self.golden.arrays:
+                unlike &= self.golden.arrays[f"{name}.care"][rows]
+            right &= ~unlike.reshape(len(made), -1).any(axis=1)
+        return right
+
+
+def _rows(entry: Mapping[str, Any]) -> slice:
+    return slice(entry["first"], entry["first"] + entry["cases"] * entry["rows"])
 
 
 def _decisions(golden: Golden, row: int) -> Iterator[str]:
@@ -43,15 +118,47 @@ def _decisions(golden: Golden, row: int) -> Iterator[str]:
             yield f"row {row} is {name}: {flag['why']}"
 
 
-def _others(unit: Unit, name: str) -> Iterator[tuple[str, Config]]:
-    """Configurations with one parameter as another ready one has it, or its type offers; then the ready ones."""
+def _singles(unit: Unit, name: str) -> list[_Changed]:
+    """Configurations under one other decision, then with one parameter as another ready one has it, then those."""
     own = unit.configs[name]
+    found = _applied(own, [(one,) for one in unit.alternatives])
     for parameter, current in own.items():
         for candidate in _candidates(unit, parameter, current):
-            yield f"{parameter} is {_text(candidate)} (here {_text(current)})", Config(**{**own, parameter: candidate})
-    for other, config in unit.configs.items():
-        if len([parameter for parameter in own if own[parameter] != config.get(parameter)]) > 1:
-            yield f"its configuration is {other} (here {name})", config
+            text = f"{parameter} is {_text(candidate)} (here {_text(current)})"
+            found.append(_Changed(text, Config(**{**own, parameter: candidate})))
+    found += [_Changed(f"its configuration is {other} (here {name})", config) for other, config in unit.configs.items()]
+    return _unlike(found, own)
+
+
+def _doubles(unit: Unit, own: Config) -> list[_Changed]:
+    """Configurations under two other decisions."""
+    pairs = [(first, second) for first, second in combinations(unit.alternatives, 2)
+             if first.decision != second.decision]
+    return _unlike(_applied(own, pairs), own)
+
+
+def _applied(own: Config, changes: Sequence[Sequence[Alternative]]) -> list[_Changed]:
+    """One configuration for each sequence of alternatives, without those that cannot be."""
+    found = []
+    for change in changes:
+        config = own
+        try:
+            for one in change:
+                config = one.apply(config)
+        except (Refused, RefusedType):
+            continue
+        found.append(_Changed(" and ".join(f"{one.decision}: {one.says}" for one in change), config))
+    return found
+
+
+def _unlike(found: Sequence[_Changed], own: Config) -> list[_Changed]:
+    """Every configuration once, the first text for it, without that of the set."""
+    seen, kept = {repr(own)}, []
+    for one in found:
+        if repr(one.config) not in seen:
+            seen.add(repr(one.config))
+            kept.append(one)
+    return kept
 
 
 def _candidates(unit: Unit, parameter: str, current: Any) -> list[Any]:
@@ -65,28 +172,3 @@ def _candidates(unit: Unit, parameter: str, current: Any) -> list[Any]:
 
 def _text(value: Any) -> str:
     return repr(value.value if isinstance(value, Enum) else value)
-
-
-def _right(
-    unit: Unit, config: Config, golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.ndarray
-) -> np.ndarray | None:
-    """Rows in which the answers are what `unit` gives under `config`; None if it cannot take this stimulus."""
-    right = np.ones(golden.rows, np.bool_)
-    for entry in golden.manifest["cases"]:
-        rows = slice(entry["first"], entry["first"] + entry["cases"] * entry["rows"])
-        if not wrong[rows].any():
-            continue
-        cases = Cases(entry["kind"], entry["why"], sets.inputs(golden, entry["first"], entry["cases"], entry["rows"]))
-        try:
-            block = evaluate(unit, config, cases)
-        except (Refused, RefusedType):
-            return None
-        for name, array in answers.items():
-            made = block.arrays[name].reshape(-1, *block.arrays[name].shape[2:])
-            if made.shape != array[rows].shape:
-                return None
-            unlike = made ^ array[rows]
-            if f"{name}.care" in golden.arrays:
-                unlike &= golden.arrays[f"{name}.care"][rows]
-            right[rows] &= ~unlike.reshape(len(made), -1).any(axis=1)
-    return right

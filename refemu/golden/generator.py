@@ -50,7 +50,8 @@ def generate(
 
     units, kinds: names; by default all. model, scheme, text, tokens: what cases of kind "model" are tapped from; by
     default 64 tokens of the shipped text through `tiny` under `olive-4`. scheme: one or several; each unit is tapped
-    under the one that has it. text: the text itself, not a path. seed: of the random cases. hex, bin: also export `hex/`, `bin/` and headers. progress: called as progress(what, done, total).
+    under the one that has it. text: the text itself, not a path. seed: of the random cases. hex, bin: also export
+    `hex/`, `bin/` and headers. progress: called as progress(what, done, total).
     Each directory is replaced as a whole, or, when anything goes wrong, left as it was. Refused: unknown names, and
     folders that hold what refemu did not make, before anything is computed;
     and two schemes that tap one unit in one configuration.

@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused, require_choice, require_range
 from refemu.units import mmaovp_cases, unit
 from refemu.units.olive_edp import DotProductUnit
 from refemu.units.olive_mac import ACC_BITS
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
 
 TYPES = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8"}  #: operand types of the instruction
 ROWS = COLUMNS = 8  #: of the tile of D
@@ -242,4 +242,5 @@ UNIT = Unit(
     flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
            "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)")},
+    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

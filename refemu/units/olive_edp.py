@@ -15,7 +15,7 @@ from refemu.arith.integers import Overflow
 from refemu.units import olive_edp_cases, unit
 from refemu.units.olive_mac import ACC_BITS, reduce
 from refemu.units.ovp_decoder import OvpDecoder
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
 
 OUTLIER = {"int4": (2, 1), "flint4": (2, 1), "int8": (4, 3)}  #: operand type -> the outlier format beside it
 EVENTS = ("decode", "multiply", "shift", "reduce")
@@ -208,4 +208,5 @@ UNIT = Unit(
     mark=olive_edp_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},
+    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

@@ -14,7 +14,7 @@ import numpy as np
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.arith.integers import Overflow
 from refemu.units import olive_mac_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, collect
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
 
 ACC_BITS = 32  #: of the accumulator [olive §4.4]
 
@@ -153,4 +153,5 @@ UNIT = Unit(
     ports=ports, run=run, twin="refemu.units.olive_mac_jit:run", unit_class=OliveMac, timing="event",
     cases=cases, mark=olive_mac_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
+    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

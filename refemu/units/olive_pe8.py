@@ -16,7 +16,7 @@ from refemu.arith.checks import Refused, require_choice
 from refemu.arith.integers import Overflow
 from refemu.units import olive_pe8_cases, unit
 from refemu.units.olive_mac import ACC_BITS, reduce
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, collect
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
 
 SPLITS = ("twos_complement", "sign_magnitude")
 PES = 4  #: elements of one 8-bit product: high x high, high x low, low x high, low x low (D-olive-37)
@@ -163,4 +163,6 @@ UNIT = Unit(
     ports=ports, run=run, twin="refemu.units.olive_pe8_jit:run", unit_class=OlivePe8, timing="event", cases=cases,
     mark=olive_pe8_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
+    alternatives=(*choices("D-olive-33", "overflow", "wrap", "saturate"),
+                  *choices("D-olive-36", "split", "twos_complement", "sign_magnitude")),
 )

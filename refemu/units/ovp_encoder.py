@@ -7,9 +7,11 @@ D-olive-15 (Algorithm 2 for any mantissa), D-olive-17 (signs of zero), D-olive-4
 infinity).
 """
 
+import dataclasses
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import frexp, ldexp
 from typing import Any
 
@@ -18,8 +20,9 @@ import numpy as np
 from refemu import formats
 from refemu.arith.checks import Refused, at, first_index
 from refemu.formats import Flint, Ovp
+from refemu.formats.nearest import TIES
 from refemu.units import ovp_encoder_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit import Alternative, Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
 
 NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs: N-N, O-V, V-O
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity; above it NaN
@@ -225,6 +228,34 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
     return ovp_encoder_cases.cases(OvpEncoder(**config).fmt, kind, seed)
 
 
+def _other(field: str, choose: Callable[[Any], Any], config: Config) -> Config:
+    fmt = config["fmt"]
+    found = formats.find(fmt) if isinstance(fmt, str) else fmt
+    if field == "outlier" and found.outlier is None:
+        return config
+    return Config(fmt=dataclasses.replace(found, **{field: choose(found)}))
+
+
+def _format(decision: str, says: str, field: str, choose: Callable[[Any], Any]) -> Alternative:
+    """A device whose pair format differs in one field."""
+    return Alternative(decision, says, partial(_other, field, choose))
+
+
+ALTERNATIVES = (
+    _format("D-olive-1", "the left element is in the high half", "left", lambda fmt: "high"),
+    _format("D-olive-3", "the threshold is the largest normal value", "threshold", lambda fmt: fmt.normal.largest),
+    _format("D-olive-4", "a value at the threshold is the other kind", "closed", lambda fmt: not fmt.closed),
+    _format("D-olive-5", "of two outliers the left one wins", "winner", lambda fmt: "left"),
+    _format("D-olive-5", "of two outliers the larger wins", "winner", lambda fmt: "larger"),
+    *(_format("D-olive-7", f"ties round {rule}", "rounding", lambda fmt, rule=rule: rule) for rule in TIES),
+    _format("D-olive-12", "no clip at 2**15", "outlier", lambda fmt: dataclasses.replace(fmt.outlier, limit=None)),
+    _format("D-olive-13", "the bias is one more", "outlier",
+            lambda fmt: dataclasses.replace(fmt.outlier, bias=fmt.outlier.bias + 1)),
+    _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
+    _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
+)
+
+
 UNIT = Unit(
     name="ovp_encoder", paper="olive §3.1, Alg. 1, Alg. 2", meaning="two values to an outlier-victim pair",
     configs={name: Config(fmt=f"OVP_{name.upper()}")
@@ -234,4 +265,5 @@ UNIT = Unit(
     flags={"OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
            "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
            "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)")},
+    alternatives=ALTERNATIVES,
 )

@@ -29,7 +29,7 @@ def told(golden: sets.Golden, answers: dict[str, np.ndarray]) -> tuple[str, ...]
 
 def test_a_parameter_that_explains_every_row(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
     assert told(*pair) == (
-        "the device is right in every row that differs if overflow is 'saturate' (here 'wrap')",
+        "the device is right in every row if overflow is 'saturate' (here 'wrap')",
         "the expected answer follows D-fake-1; see docs/decisions.md",
     )
 
@@ -50,7 +50,7 @@ def test_bits_that_do_not_count_do_not_spoil_an_explanation(pair: tuple[sets.Gol
 
     assert (
         told(golden, answers)[0]
-        == "the device is right in every row that differs if overflow is 'saturate' (here 'wrap')"
+        == "the device is right in every row if overflow is 'saturate' (here 'wrap')"
     )
 
 

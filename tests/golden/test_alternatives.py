@@ -1,0 +1,75 @@
+"""The committed sets tell a device that took another decision from the golden one, and `diff` names the decision.
+
+So every alternative that a unit states is shown to matter, and to be found, in at least one of its sets.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden import dut, sets
+from refemu.golden.diff import Difference, compare
+from refemu.golden.rows import evaluate
+from refemu.units.unit import Alternative, Cases, Config, Unit
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+ALTERNATIVES = [
+    pytest.param(units.find(name), one, id=f"{name}-{one.decision}-{at}")
+    for name in units.names() for at, one in enumerate(units.find(name).alternatives)
+]
+
+
+def answers(unit: Unit, config: Config, golden: sets.Golden) -> dict[str, np.ndarray] | None:
+    """What a device of another configuration gives for the stimulus of a set; None if it cannot take it."""
+    made: dict[str, list[np.ndarray]] = {}
+    for entry in golden.manifest["cases"]:
+        inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
+        try:
+            block = evaluate(unit, config, Cases(entry["kind"], entry["why"], inputs))
+        except (Refused, RefusedType):
+            return None
+        for array in golden.manifest["arrays"]:
+            if array["role"] == "expected":
+                rows = block.arrays[array["name"]]
+                made.setdefault(array["name"], []).append(rows.reshape(-1, *rows.shape[2:]))
+    return {name: np.concatenate(parts) for name, parts in made.items()}
+
+
+def differences(unit: Unit, alternative: Alternative) -> list[Difference]:
+    """For every set of a unit in which a device with the alternative is told from the golden one: what diff says."""
+    found = []
+    for name, own in unit.configs.items():
+        try:
+            config = alternative.apply(own)
+        except (Refused, RefusedType):
+            continue
+        golden = sets.load(VECTORS / f"{unit.name}-{name}")
+        given = answers(unit, config, golden) if repr(config) != repr(own) else None
+        if given is not None and all(given[key].shape == golden.arrays[key].shape for key in given):
+            difference = compare(golden, dut.Answer(given, {}), True)
+            found += [difference] if difference.rows_differ else []
+    return found
+
+
+@pytest.mark.parametrize(("unit", "alternative"), ALTERNATIVES)
+def test_a_device_with_another_decision_is_named(unit: Unit, alternative: Alternative) -> None:
+    told = differences(unit, alternative)
+
+    assert told, f"no golden set of {unit.name} tells a device apart for which {alternative.says}"
+    for difference in told:
+        assert any(alternative.decision in sentence and "every row" in sentence for sentence in difference.explanation)
+
+
+def test_two_decisions_at_once_are_named() -> None:
+    """A pair encoder that keeps the left outlier and rounds ties away from 0."""
+    unit = units.find("ovp_encoder")
+    left, away = (next(one for one in unit.alternatives if words in one.says) for words in ("left one", "half_away"))
+    golden = sets.load(VECTORS / "ovp_encoder-int4")
+    given = answers(unit, away.apply(left.apply(unit.configs["int4"])), golden)
+    assert given is not None
+
+    explanation = compare(golden, dut.Answer(given, {}), True).explanation
+    assert any("D-olive-5" in sentence and "D-olive-7" in sentence for sentence in explanation), explanation
