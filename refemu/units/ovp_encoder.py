@@ -229,11 +229,14 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
 
 
 def _other(field: str, choose: Callable[[Any], Any], config: Config) -> Config:
-    fmt = config["fmt"]
-    found = formats.find(fmt) if isinstance(fmt, str) else fmt
+    found: Any = OvpEncoder(config["fmt"]).fmt
     if field == "outlier" and found.outlier is None:
         return config
     return Config(fmt=dataclasses.replace(found, **{field: choose(found)}))
+
+
+def _always(value: Any, fmt: Any) -> Any:
+    return value
 
 
 def _format(decision: str, says: str, field: str, choose: Callable[[Any], Any]) -> Alternative:
@@ -247,7 +250,7 @@ ALTERNATIVES = (
     _format("D-olive-4", "a value at the threshold is the other kind", "closed", lambda fmt: not fmt.closed),
     _format("D-olive-5", "of two outliers the left one wins", "winner", lambda fmt: "left"),
     _format("D-olive-5", "of two outliers the larger wins", "winner", lambda fmt: "larger"),
-    *(_format("D-olive-7", f"ties round {rule}", "rounding", lambda fmt, rule=rule: rule) for rule in TIES),
+    *(_format("D-olive-7", f"ties round {rule}", "rounding", partial(_always, rule)) for rule in TIES),
     _format("D-olive-12", "no clip at 2**15", "outlier", lambda fmt: dataclasses.replace(fmt.outlier, limit=None)),
     _format("D-olive-13", "the bias is one more", "outlier",
             lambda fmt: dataclasses.replace(fmt.outlier, bias=fmt.outlier.bias + 1)),
