@@ -49,10 +49,10 @@ from refemu.formats.ovp_tensor import OvpTensor
 
 __all__ = [
     "E0M3_BIAS0", "E0M3_BIAS1", "E1M2_BIAS1", "E1M2_BIAS2", "E2M1_BIAS0", "E2M1_BIAS2", "E2M1_BIAS3", "E2M5_BIAS2",
-    "E3M0_BIAS2", "E3M0_BIAS4", "E4M3_BIAS4", "FLINT4", "INT4", "INT8", "K2V4", "K4V1", "K4V2", "K4V2_G24", "K4V4", "K4V8", "K8V2",
-    "K8V4", "K8V4_G12", "K8V8", "K16V16", "OVP_FLINT4", "OVP_FLINT4_REPO",
-    "OVP_INT4", "OVP_INT4_REPO", "OVP_INT8", "OVP_INT8_REPO", "AbFloat", "Affine", "AffineTensor", "Element", "Field", "Flint", "HeteroKV", "IntFormat",
-    "Ovp", "OvpTensor", "UnifiedPage", "constants", "find",
+    "E3M0_BIAS2", "E3M0_BIAS4", "E4M3_BIAS4", "FLINT4", "INT4", "INT8", "K2V4", "K4V1", "K4V2", "K4V2_G24", "K4V4",
+    "K4V8", "K8V2", "K8V4", "K8V4_G12", "K8V8", "K16V16", "OVP_FLINT4", "OVP_FLINT4_REPO", "OVP_INT4", "OVP_INT4_REPO",
+    "OVP_INT8", "OVP_INT8_REPO", "AbFloat", "Affine", "AffineTensor", "Element", "Field", "Flint", "HeteroKV",
+    "IntFormat", "Ovp", "OvpTensor", "UnifiedPage", "constants", "find",
 ]
 
 Format = Element | Ovp
