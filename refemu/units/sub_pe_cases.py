@@ -1,0 +1,66 @@
+"""Golden cases of sub_pe: nibbles of a worked dot product of [harmonia §IV-B], ends of the sum, all products.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in sub_pe.py.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from refemu.units.unit import Cases, Port
+from refemu.units.unit_cases import random_inputs
+
+LANES = 32
+
+
+def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind; `ports` are the input ports."""
+    if kind == "paper":
+        a = row(201, -50, 6)
+        yield _cases(kind, "[harmonia §IV-B] 201 -50 6 by the high and the low nibbles of -224 144 56: -3246 and 48",
+                     [(a, row(-14, 9, 3)), (a, (row(1)[0], row(0, 0, 8)[1]))])
+    if kind == "edge":
+        top, least = row(*[255] * LANES), row(*[-255] * LANES)
+        yield _cases(kind, "the largest sum of either sign: 32 * 255 * 15 = 122,400",
+                     [(left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)])
+        yield _cases(kind, "the INT4 code -8 in every lane: 32 * 255 * -8 = -65,280", [(top, row(*[-8] * LANES))])
+        yield _cases(kind, "negative zeros contribute nothing",
+                     [((np.ones(LANES, np.int64), row(0)[1]), top_nibbles()), (top, (np.ones(LANES, np.int64), row()[1]))])
+        yield Cases(kind, "one lane alone, each in turn", _lanes())
+    if kind == "random":
+        yield Cases(kind, "uniform magnitudes and signs", random_inputs("sub_pe", ports, (256,), seed))
+    if kind == "exhaustive":
+        yield _sweep()
+
+
+def row(*values: int) -> tuple[np.ndarray, np.ndarray]:
+    """Signs and magnitudes of the first lanes; the others are +0."""
+    lanes = np.zeros(LANES, np.int64)
+    lanes[:len(values)] = values
+    return (lanes < 0).astype(np.int64), np.abs(lanes)
+
+
+def top_nibbles() -> tuple[np.ndarray, np.ndarray]:
+    """15 in every lane."""
+    return row(*[15] * LANES)
+
+
+def _lanes() -> dict[str, np.ndarray]:
+    one = np.eye(LANES, dtype=np.int64)
+    return {"a_sign": one * 0, "a_mag": one * (np.arange(LANES)[:, None] + 200), "b_sign": one, "b_mag": one * 0 + 13}
+
+
+def _sweep() -> Cases:
+    """Every pair of magnitudes once; a row has one magnitude of a against 16 of b twice, signs that do not cancel."""
+    mag = np.arange(1, 257) & 255
+    lane = np.arange(LANES)
+    a_mag, b_mag = np.broadcast_arrays(mag[:, None], lane & 15)
+    return Cases("exhaustive", "every product of 8 by 4 bits, in lanes of alternating weight of sign",
+                 {"a_sign": np.broadcast_to((lane >> 4) & (lane & 1), a_mag.shape), "a_mag": a_mag,
+                  "b_sign": np.broadcast_to((lane >> 4) & (lane >> 1) & 1, a_mag.shape), "b_mag": b_mag})
+
+
+def _cases(kind: str, why: str, rows: list[tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]]) -> Cases:
+    names = ("a_sign", "a_mag", "b_sign", "b_mag")
+    columns = zip(*((*a, *b) for a, b in rows), strict=True)
+    return Cases(kind, why, {name: np.array(column) for name, column in zip(names, columns, strict=True)})
