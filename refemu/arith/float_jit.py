@@ -724,3 +724,18 @@ def _transpose(k, shared, keys, seen):
             row = keys[d]
             for j in range(j0, min(j0 + 16, seen)):
                 row[j] = k[j, shared, d]
+
+
+# Harmonia: the accumulator of a PE, BFP groups ---------------------------------------------------------------------
+
+
+@kernel
+def running_sums(x, clear, out):
+    """out (D, T) <- the accumulator after every term of x (D, T), from +0 at the start and where `clear` is not 0."""
+    for d in range(x.shape[0]):
+        s = np.float32(0)
+        for t in range(x.shape[1]):
+            if clear[d, t]:
+                s = np.float32(0)
+            s = np.float32(s + x[d, t])
+            out[d, t] = _canonical(s)
