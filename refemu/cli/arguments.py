@@ -101,6 +101,7 @@ def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--break", dest="stop", metavar="COND", help="stop at the first event where COND holds, e.g. 'illegal == 1'"
     )
+    command.add_argument("--vcd", metavar="FILE", help="also a waveform (GTKWave, Surfer); event names in FILE.events")
 
 
 def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -57,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         if condition is not None and _holds(condition, arguments.stop, state):
             stopped = True
             break
+    if arguments.vcd:
+        _wave(arguments.vcd, unit, ports, states)
     if arguments.json:
         print_json(
             {"unit": unit.name, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]}
@@ -68,6 +70,16 @@ def run(arguments: argparse.Namespace) -> int:
                 f"stopped at event {len(states) - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}"
             )
     return 0
+
+
+def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
+    """The waveform, and beside it the table that turns event numbers into names."""
+    from pathlib import Path
+
+    from refemu.golden import store, vcd
+
+    dump, names = vcd.dump(unit.name, ports, states)
+    store.write_files({Path(path): dump, Path(f"{path}.events"): names})
 
 
 def _table(unit: Any, name: str, ports: Any, states: list[Any]) -> None:

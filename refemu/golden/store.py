@@ -71,6 +71,24 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
         ) from error
 
 
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write single files, each under a temporary name that is then renamed: whole, or what was there before.
+
+    Refused: what the file system refuses, with the path.
+    """
+    for path, data in files.items():
+        fresh = path.with_name(f".{path.name}.new")
+        try:
+            with fresh.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.replace(path)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise Refused(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     folder.chmod(0o777 & ~_umask())
     for name, data in files.items():

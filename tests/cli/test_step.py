@@ -1,6 +1,7 @@
 """`refemu step` shows the paper's example, stops where told, and refuses what it does not understand."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +83,19 @@ def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[s
 def test_a_condition_that_cannot_be_computed_is_bad_usage(condition: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", "ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", condition]) == 2
     assert "cannot be computed at event 0" in capsys.readouterr().err
+
+
+def test_waveform_beside_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wave = tmp_path / "wave.vcd"
+    assert main(["step", "ovp_decoder", "--input", "pair=0x85,1", "--input", "bias=2", "--vcd", str(wave)]) == 0
+
+    assert "$scope module ovp_decoder $end" in wave.read_text()
+    assert (tmp_path / "wave.vcd.events").read_text() == "00 decode\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["wave.vcd", "wave.vcd.events"]
+    assert "exponent" in capsys.readouterr().out
+
+
+def test_waveform_into_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wave = tmp_path / "absent" / "wave.vcd"
+    assert main(["step", "ovp_decoder", "--input", "pair=1", "--input", "bias=2", "--vcd", str(wave)]) == 2
+    assert f"{wave}: cannot be written: No such file" in capsys.readouterr().err
