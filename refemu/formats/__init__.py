@@ -17,9 +17,13 @@ from refemu.formats.abfloat import (
 )
 from refemu.formats.affine import Affine
 from refemu.formats.affine_tensor import AffineTensor
+from refemu.formats.bfp import BFP4, BFP8, Bfp
+from refemu.formats.bfp_tensor import BfpTensor
 from refemu.formats.element import Element
 from refemu.formats.field import Field
 from refemu.formats.flint import FLINT4, Flint
+from refemu.formats.groupint import INT4_G128, GroupInt
+from refemu.formats.groupint_tensor import GroupIntTensor
 from refemu.formats.hetero_kv import (
     K2V4,
     K4V1,
@@ -48,11 +52,57 @@ from refemu.formats.ovp import (
 from refemu.formats.ovp_tensor import OvpTensor
 
 __all__ = [
-    "E0M3_BIAS0", "E0M3_BIAS1", "E1M2_BIAS1", "E1M2_BIAS2", "E2M1_BIAS0", "E2M1_BIAS2", "E2M1_BIAS3", "E2M5_BIAS2",
-    "E3M0_BIAS2", "E3M0_BIAS4", "E4M3_BIAS4", "FLINT4", "INT4", "INT8", "K2V4", "K4V1", "K4V2", "K4V2_G24", "K4V4",
-    "K4V8", "K8V2", "K8V4", "K8V4_G12", "K8V8", "K16V16", "OVP_FLINT4", "OVP_FLINT4_REPO", "OVP_INT4", "OVP_INT4_REPO",
-    "OVP_INT8", "OVP_INT8_REPO", "AbFloat", "Affine", "AffineTensor", "Element", "Field", "Flint", "HeteroKV",
-    "IntFormat", "Ovp", "OvpTensor", "UnifiedPage", "constants", "find",
+    "BFP4",
+    "BFP8",
+    "E0M3_BIAS0",
+    "E0M3_BIAS1",
+    "E1M2_BIAS1",
+    "E1M2_BIAS2",
+    "E2M1_BIAS0",
+    "E2M1_BIAS2",
+    "E2M1_BIAS3",
+    "E2M5_BIAS2",
+    "E3M0_BIAS2",
+    "E3M0_BIAS4",
+    "E4M3_BIAS4",
+    "FLINT4",
+    "INT4",
+    "INT4_G128",
+    "INT8",
+    "K2V4",
+    "K4V1",
+    "K4V2",
+    "K4V2_G24",
+    "K4V4",
+    "K4V8",
+    "K8V2",
+    "K8V4",
+    "K8V4_G12",
+    "K8V8",
+    "K16V16",
+    "OVP_FLINT4",
+    "OVP_FLINT4_REPO",
+    "OVP_INT4",
+    "OVP_INT4_REPO",
+    "OVP_INT8",
+    "OVP_INT8_REPO",
+    "AbFloat",
+    "Affine",
+    "AffineTensor",
+    "Bfp",
+    "BfpTensor",
+    "Element",
+    "Field",
+    "Flint",
+    "GroupInt",
+    "GroupIntTensor",
+    "HeteroKV",
+    "IntFormat",
+    "Ovp",
+    "OvpTensor",
+    "UnifiedPage",
+    "constants",
+    "find",
 ]
 
 Format = Element | Ovp
