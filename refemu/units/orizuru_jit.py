@@ -1,0 +1,130 @@
+"""Compiled twin of orizuru.run: same arguments, same Result. Read orizuru.py first. [kllm §IV-C]
+
+A node holds no bit but its winner, as one integer: the key, then the position from the far end, so that the greater
+integer is the winner that the bits name. Keys are negated for the min tree, whose equal neighbours go right first.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.fp16_jit import plain
+from refemu.arith.jit import kernel
+from refemu.units import orizuru
+from refemu.units.orizuru import Orizuru, Result
+from refemu.units.unit import admit
+
+NARROW = 15  #: levels up to which a winner fits 32 bits
+
+
+def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max") -> Result:
+    """As `orizuru.run`."""
+    words, k = orizuru.require_input(x, k, min_leaf)
+    shape, n = words.shape[:-1], words.shape[-1]
+    flat = plain(words.reshape(-1, n) if words.size else words.reshape(0, n))
+    count, depth = flat.shape[0], orizuru.levels(n)
+    top, low, mask = np.empty((count, k), np.int64), np.empty((count, k), np.int64), np.empty((count, n), np.bool_)
+    roots, valid = np.empty((2, count), np.uint16), np.empty((2, count), np.bool_)
+    heap = np.empty(2 << depth, np.int32 if depth <= NARROW else np.int64)
+    gone = -(1 << 31 if depth <= NARROW else 1 << 62)  # below every winner: an empty place
+    reuse = min_leaf == "not_max"
+    nan, live = _run(flat, heap, gone, int(total_order), int(reuse), top, low, mask, roots, valid)
+    if nan:
+        orizuru.require_ordered(words, total_order)
+    size, half = 1 << depth, (n + 1) // 2
+    built = n - 1 + (half if reuse else n) - 1  # every value but one loses a comparison with an available one
+    outputs = (top.reshape(*shape, k), low.reshape(*shape, k), mask.reshape(words.shape), *roots.reshape(2, *shape),
+               *valid.reshape(2, *shape))
+    comparisons = 2 * size - 2 - (size // 2 if reuse else 0) + 2 * k * depth
+    return orizuru.result(outputs, (count * comparisons, int(live) + count * built, count * (depth + k * (1 + depth))))
+
+
+def run_ports(x: Any, *, n: int, k: int, total_order: bool = False, min_leaf: str = "not_max") -> Result:
+    """As `orizuru.run_ports`."""
+    device = Orizuru(n, k, total_order, min_leaf)
+    (words,) = admit(device.name, device.ports.inputs, (x,))
+    return orizuru.on_ports(run(orizuru.rows(words, n), k, total_order=total_order, min_leaf=min_leaf), device)
+
+
+@kernel
+def _run(x, heap, gone, total, reuse, top, low, mask, roots, valid):  # type: ignore[no-untyped-def]
+    """Rows of words; `heap` is work space of 2 * size. Returns whether a NaN was refused, and live repairs."""
+    largest, live = np.int64(0), np.int64(0)
+    for r in range(x.shape[0]):
+        largest = max(largest, _peak(x[r]))
+    if largest > 0x7C00 and total == 0:
+        return True, live
+    for r in range(x.shape[0]):
+        mask[r, :] = False
+        _load(x[r], heap, gone, total, np.int64(1), np.int64(0))
+        live += _pop(heap, gone, top[r], mask[r], np.int64(0))
+        _root(x[r], heap, gone, roots[0], valid[0], r, np.int64(0))
+        _load(x[r], heap, gone, total, np.int64(-1), reuse)
+        live += _pop(heap, gone, low[r], mask[r], reuse)
+        _root(x[r], heap, gone, roots[1], valid[1], r, reuse)
+    return False, live
+
+
+@kernel
+def _peak(x):  # type: ignore[no-untyped-def]
+    """The largest word without its sign."""
+    peak = np.uint16(0)
+    for i in range(x.size):
+        peak = max(peak, np.uint16(x[i] & np.uint16(0x7FFF)))
+    return np.int64(peak)
+
+
+@kernel
+def _load(x, heap, gone, total, sign, swap):  # type: ignore[no-untyped-def]
+    """Winners of every node; leaf i counts as position i ^ swap, from the far end."""
+    size = heap.size >> 1
+    for i in range(x.size):
+        word = np.int64(x[i])
+        negative = word >> 15
+        key = ((word & 0x7FFF) ^ -negative) + negative * (1 - total)
+        heap[size + i] = sign * key * size + (size - 1 - (i ^ swap))
+    heap[size + x.size :] = gone
+    half = size
+    while half > 1:
+        half >>= 1
+        _level(heap[2 * half : 4 * half], heap[half : 2 * half])
+
+
+@kernel
+def _level(below, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = max(below[2 * i], below[2 * i + 1])
+
+
+@kernel
+def _pop(heap, gone, popped, mask, swap):  # type: ignore[no-untyped-def]
+    """Pop as many as `popped` holds. Returns the repairs that had an available value on both sides."""
+    size, live = heap.size >> 1, np.int64(0)
+    for p in range(popped.size):
+        leaf = _leaf(heap, swap)
+        popped[p] = leaf
+        mask[leaf] = True
+        node = size + leaf
+        winner = np.int64(gone)
+        heap[node] = winner
+        while node > 1:
+            other = np.int64(heap[node ^ 1])
+            live += np.int64(min(winner, other) > gone)
+            winner = max(winner, other)
+            node >>= 1
+            heap[node] = winner
+    return live
+
+
+@kernel
+def _leaf(heap, swap):  # type: ignore[no-untyped-def]
+    size = heap.size >> 1
+    return (size - 1 - (np.int64(heap[1]) & (size - 1))) ^ swap
+
+
+@kernel
+def _root(x, heap, gone, root, valid, r, swap):  # type: ignore[no-untyped-def]
+    """Word and validity of the root; all bits of an empty tree are 0, so it shows element 0."""
+    alive = np.int64(np.int64(heap[1]) > gone)
+    root[r] = x[_leaf(heap, swap) * alive]
+    valid[r] = alive != 0
