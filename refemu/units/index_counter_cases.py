@@ -1,0 +1,73 @@
+"""Golden cases of index_counter: the worked columns of [kllm Fig. 3]'s shape, chunks that are not full, full counters.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in index_counter.py.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+CYCLES = 16  #: of a random case
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    bits, amounts = config["bits"], config["amount_bits"]
+    if kind == "paper":
+        if amounts:
+            yield _column(kind, "[kllm §III-B2] +n: 3 0 1 2 1 3 0 2 at indices 3 0 2 2 1 3 0 1 make 0 3 3 6", config,
+                          [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3, 0, 2])
+        else:
+            yield _column(kind, "[kllm §III-B1] a column of K = 8 and three-bit indices, as in Fig. 3", config,
+                          [3, 4, 6, 2, 5, 3, 0, 5])
+    if kind == "edge":
+        top = (1 << bits) - 1
+        for length in (1, 15, 16, 17):
+            yield _column(kind, f"K = {length}: the lanes past the end are not valid", config, [top] * length)
+        yield _column(kind, "every lane at one index, and at the highest amount", config, [1] * 48,
+                      [(1 << amounts) - 1] * 48)
+        yield _two_columns(config)
+        yield _left_out(config)
+    if kind == "random":
+        drawn = random_inputs("index_counter", ports, (4 if bits < 8 else 2, CYCLES), seed)
+        drawn["clear"] = (np.arange(CYCLES) % 7 == 0) * np.ones_like(drawn["clear"])
+        yield Cases("random", "uniform indices, half of them valid, a new column every seven cycles", drawn)
+        full = {**drawn, "valid": np.ones_like(drawn["valid"])}
+        yield Cases("random", "uniform indices, all valid", {port: array[:2] for port, array in full.items()})
+
+
+def _column(kind: str, why: str, config: Config, indices: list[int], amounts: list[int] | None = None) -> Cases:
+    """One column, sixteen positions a cycle."""
+    return Cases(kind, why, _inputs(config, [indices], [amounts or [1] * len(indices)], [[1] * len(indices)]))
+
+
+def _two_columns(config: Config) -> Cases:
+    """Two columns after each other: `clear` comes with the first cycle of the second."""
+    first, second = list(range(16)), [15 - i // 2 for i in range(16)]
+    small = [[i % (1 << config["bits"]) for i in column] for column in (first, second)]
+    inputs = _inputs(config, [small[0] + small[1]], [[1] * 32], [[1] * 32])
+    return Cases("edge", "a second column starts in the cycle after the first", {**inputs, "clear": np.array([[1, 1]])})
+
+
+def _left_out(config: Config) -> Cases:
+    """Positions of outliers do not count, whatever index they carry."""
+    inputs = _inputs(config, [[0] * 16], [[1] * 16], [[1, 0] * 8])
+    return Cases("edge", "outlier positions are invalid: the counts sum to K less their number", inputs, "D-kllm-13")
+
+
+def _inputs(config: Config, index: list[list[int]], amount: list[list[int]], valid: list[list[int]],
+            lanes: int = 16) -> dict[str, np.ndarray]:
+    cases, cycles = len(index), -(-len(index[0]) // lanes)
+
+    def lay(rows: list[list[int]]) -> np.ndarray:
+        table = np.zeros((cases, cycles * lanes), np.int64)
+        table[:, :len(rows[0])] = rows
+        return table.reshape(cases, cycles, lanes)
+
+    clear = np.zeros((cases, cycles), np.int64)
+    clear[:, 0] = 1
+    inputs = {"clear": clear, "q": lay(index), "valid": lay(valid)}
+    return inputs | ({"amount": lay(amount)} if config["amount_bits"] else {})
