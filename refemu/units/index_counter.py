@@ -114,7 +114,7 @@ class IndexCounter(Stepped):
         if arrays[0].ndim != 1:
             raise Refused(f"{self.name}: steps takes one sequence of cycles, got shape {arrays[0].shape}")
         for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self._event(*(tuple(x) if isinstance(x, list) else x for x in event))
+            yield self._event(event[0], *(tuple(x) if isinstance(x, list) else x for x in event[1:]))
 
     def __repr__(self) -> str:
         return (f"IndexCounter(bits={self.bits}, amount_bits={self.amount_bits}, counter_bits={self.counter_bits}, "
