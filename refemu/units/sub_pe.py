@@ -53,10 +53,10 @@ class SubPe(Stepped):
 
     def step(self, a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> State:
         """One dot product; each argument holds 32 lanes."""
-        operands = self.accept(a_sign, a_mag, b_sign, b_mag)
+        a_sign, a_mag, b_sign, b_mag = self.accept(a_sign, a_mag, b_sign, b_mag)
         before = self.state
-        self.state = State("psum", before.index + 1, *operands, psum(*operands), before.psums + 1,
-                           before.macs4x8 + LANES)
+        self.state = State("psum", before.index + 1, a_sign, a_mag, b_sign, b_mag, psum(a_sign, a_mag, b_sign, b_mag),
+                           before.psums + 1, before.macs4x8 + LANES)
         return self.state
 
     def steps(self, a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> Iterator[State]:

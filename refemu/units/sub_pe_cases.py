@@ -24,8 +24,9 @@ def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
         yield _cases(kind, "the largest sum of either sign: 32 * 255 * 15 = 122,400",
                      [(left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)])
         yield _cases(kind, "the INT4 code -8 in every lane: 32 * 255 * -8 = -65,280", [(top, row(*[-8] * LANES))])
+        minus_zero = np.ones(LANES, np.int64), np.zeros(LANES, np.int64)
         yield _cases(kind, "negative zeros contribute nothing",
-                     [((np.ones(LANES, np.int64), row(0)[1]), top_nibbles()), (top, (np.ones(LANES, np.int64), row()[1]))])
+                     [(minus_zero, row(*[15] * LANES)), (top, minus_zero)])
         yield Cases(kind, "one lane alone, each in turn", _lanes())
     if kind == "random":
         yield Cases(kind, "uniform magnitudes and signs", random_inputs("sub_pe", ports, (256,), seed))
@@ -33,16 +34,14 @@ def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
         yield _sweep()
 
 
-def row(*values: int) -> tuple[np.ndarray, np.ndarray]:
+Row = tuple[np.ndarray, np.ndarray]  #: signs, magnitudes
+
+
+def row(*values: int) -> Row:
     """Signs and magnitudes of the first lanes; the others are +0."""
     lanes = np.zeros(LANES, np.int64)
     lanes[:len(values)] = values
     return (lanes < 0).astype(np.int64), np.abs(lanes)
-
-
-def top_nibbles() -> tuple[np.ndarray, np.ndarray]:
-    """15 in every lane."""
-    return row(*[15] * LANES)
 
 
 def _lanes() -> dict[str, np.ndarray]:
@@ -60,7 +59,7 @@ def _sweep() -> Cases:
                   "b_sign": np.broadcast_to((lane >> 4) & (lane >> 1) & 1, a_mag.shape), "b_mag": b_mag})
 
 
-def _cases(kind: str, why: str, rows: list[tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]]) -> Cases:
+def _cases(kind: str, why: str, rows: list[tuple[Row, Row]]) -> Cases:
     names = ("a_sign", "a_mag", "b_sign", "b_mag")
     columns = zip(*((*a, *b) for a, b in rows), strict=True)
     return Cases(kind, why, {name: np.array(column) for name, column in zip(names, columns, strict=True)})
