@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"refemu {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for build in (_list, _show, _generate, _check, _diff, _step, _ppl, _study, _models):
+    for build in (_list, _show, _generate, _check, _diff, _export, _step, _ppl, _study, _models):
         build(commands)
     return top
 
@@ -88,6 +88,19 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "dut", metavar="DUT", help=".npz with out.* arrays, a set directory, or a text file like gold.mem"
     )
     command.add_argument("--explain", action="store_true", help="name the decision behind the differing case")
+
+
+def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(commands, "export", "sets in the forms of other tools")
+    forms = command.add_subparsers(metavar="FORM", dest="form", required=True)
+    for form, what in (
+        ("testfloat", "hex words a line: stimulus, outputs, flags"),
+        ("csv", "a header, then one row a line, decimal"),
+        ("jsonl", "one JSON object per row"),
+    ):
+        one = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form")
+        one.add_argument("set", metavar="SET", help="directory of the set")
+        one.add_argument("-o", "--out", metavar="FILE", help="default: standard output")
 
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -1,4 +1,5 @@
-"""A device's answer: an .npz with the set's `out.*` names, another set's directory, or text like `gold.mem`."""
+"""A device's answer: an .npz with the set's `out.*` names, another set's directory, or text: like `gold.mem`, or one of
+the forms of exchange.py."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import fields, hexfile, npz, sets
+from refemu.golden import exchange, fields, hexfile, npz, sets
 from refemu.golden.sets import Golden
 
 
@@ -36,6 +37,9 @@ def read(path: str | Path, golden: Golden) -> Answer:
         return _from_arrays(npz.read(data, str(place)), golden, str(place))
     if data.startswith(b"\x93NUMPY"):
         raise Refused(f"{place}: is one .npy; save the arrays by name with np.savez")
+    form = exchange.recognised(data, place.suffix)
+    if form:
+        return _from_arrays(exchange.read(data, form, golden, str(place)), golden, str(place))
     layout = hexfile.layout([entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"])
     return Answer(*hexfile.read(data, layout, golden.rows, str(place)))
 

@@ -1,0 +1,83 @@
+"""Text forms: what is written reads back as the same answers, and what is wrong is told by row and port."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import golden
+from refemu.arith.checks import Refused
+from refemu.cli import main
+from refemu.golden import dut, exchange, sets
+
+SUFFIX = {"testfloat": ".tf", "csv": ".csv", "jsonl": ".jsonl"}
+
+
+@pytest.fixture(params=["blender-wrap", "meter-w4"])
+def a_set(request: pytest.FixtureRequest, made: Path) -> sets.Golden:
+    return sets.load(made / request.param)
+
+
+@pytest.mark.parametrize("form", exchange.FORMS)
+def test_what_is_exported_reads_back(form: str, a_set: sets.Golden, tmp_path: Path) -> None:
+    answer = tmp_path / f"answer{SUFFIX[form]}"
+    answer.write_text("".join(exchange.export(a_set, form)))
+    read = dut.read(answer, a_set).arrays
+
+    roles = ("expected",) if form == "testfloat" else ("expected", "state")
+    assert sorted(read) == sorted(e["name"] for e in a_set.manifest["arrays"] if e["role"] in roles)
+    assert all(np.array_equal(read[name], a_set.arrays[name]) for name in read)
+
+
+def test_forms_as_they_look(made: Path) -> None:
+    """[meter] three lanes of 40 bits, a register; case ids are first rows."""
+    meter = sets.load(made / "meter-w4")
+    lines = {form: list(exchange.export(meter, form)) for form in exchange.FORMS}
+
+    assert lines["testfloat"][0] == "5 0 0000000005 0140000000 FFFFFFFFFA 00\n"
+    assert lines["csv"][:2] == ["case,in.add,in.clear,out.wide.0,out.wide.1,out.wide.2,st.total,flags\n",
+                                "0,5,0,5,5368709120,1099511627770,5,0\n"]
+    assert json.loads(lines["jsonl"][4]) == {"row": 4, "case": 3, "in": {"add": 3, "clear": 0},
+                                             "out": {"wide": [3, 3 << 30, (1 << 40) - 4]}, "st": {"total": 3},
+                                             "flags": []}
+
+
+@pytest.mark.parametrize(("form", "spoil", "message"), [
+    pytest.param("testfloat", lambda text: text.replace("5 0 0000000005", "5 0", 1), "row 1 has 6 words", id="words"),
+    pytest.param("testfloat", lambda text: "4" + text[1:], "stimulus in.add is not that of meter-w4 from row 0",
+                 id="stimulus"),
+    pytest.param("testfloat", lambda text: text.replace("00C0000000", "00C000000G", 1), "'00C000000G', which is no",
+                 id="digit"),
+    pytest.param("csv", lambda text: text.replace("1099511627770", "1099511627776", 1),
+                 "out.wide.2 in row 0 must be in", id="beyond the port"),
+    pytest.param("csv", lambda text: text.rpartition("\n")[0].rpartition("\n")[0], "11 rows, the set has 12",
+                 id="short"),
+    pytest.param("csv", lambda text: text.replace("0,5,0,5,", "0,5,0,", 1), "row 0 has more or fewer", id="columns"),
+    pytest.param("jsonl", lambda text: "[" + text, "row 0 is no JSON object", id="no object"),
+    pytest.param("jsonl", lambda text: text.replace('"total":5', '"total":0.5', 1), "must be an integer, got 0.5",
+                 id="fraction"),
+    pytest.param("jsonl", lambda text: text.replace('"total":5', '"totel":5', 1), "", id="register not compared"),
+])
+def test_refusals(form: str, spoil: object, message: str, made: Path, tmp_path: Path) -> None:
+    meter, answer = sets.load(made / "meter-w4"), tmp_path / f"answer{SUFFIX[form]}"
+    answer.write_text(spoil("".join(exchange.export(meter, form))))  # type: ignore[operator]
+    if message:
+        with pytest.raises(Refused, match=message.replace("(", r"\(")):
+            dut.read(answer, meter)
+    else:
+        assert list(dut.read(answer, meter).arrays) == ["out.wide"]
+
+
+def test_command_writes_what_diff_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden.generate(tmp_path / "vec", units=["outlier_decoder"], kinds=["paper", "edge"])
+    name = str(tmp_path / "vec" / "outlier_decoder-e2m1")
+    assert main(["export", "csv", name, "-o", str(tmp_path / "a.csv")]) == 0
+    assert main(["diff", name, str(tmp_path / "a.csv")]) == 0
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text().replace(",2,", ",3,", 1))
+    assert main(["diff", name, str(tmp_path / "b.csv")]) in (1, 2)
+    capsys.readouterr()
+
+    assert main(["export", "testfloat", name]) == 0
+    (tmp_path / "a.tf").write_text(capsys.readouterr().out)
+    assert main(["diff", name, str(tmp_path / "a.tf")]) == 0
