@@ -19,6 +19,7 @@ from refemu.formats.affine import Affine
 from refemu.formats.affine_tensor import AffineTensor
 from refemu.formats.bfp import BFP4, BFP8, Bfp
 from refemu.formats.bfp_tensor import BfpTensor
+from refemu.formats.codebook import Codebook
 from refemu.formats.element import Element
 from refemu.formats.field import Field
 from refemu.formats.flint import FLINT4, Flint
@@ -39,6 +40,12 @@ from refemu.formats.hetero_kv import (
     HeteroKV,
 )
 from refemu.formats.integer import INT4, INT8, IntFormat
+from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kmeans import KMeans
+from refemu.formats.kmeans_outliers import ThresholdCalibration, Thresholds, TopK
+from refemu.formats.kmeans_tables import cartesian, function_table, squares
+from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.formats.kmeans_train import Histogram, train
 from refemu.formats.kv_page import UnifiedPage
 from refemu.formats.ovp import (
     OVP_FLINT4,
@@ -91,18 +98,30 @@ __all__ = [
     "AffineTensor",
     "Bfp",
     "BfpTensor",
+    "Codebook",
     "Element",
     "Field",
     "Flint",
     "GroupInt",
     "GroupIntTensor",
     "HeteroKV",
+    "Histogram",
     "IntFormat",
+    "KMeans",
+    "KMeansTensor",
+    "KllmArith",
     "Ovp",
     "OvpTensor",
+    "ThresholdCalibration",
+    "Thresholds",
+    "TopK",
     "UnifiedPage",
+    "cartesian",
     "constants",
     "find",
+    "function_table",
+    "squares",
+    "train",
 ]
 
 Format = Element | Ovp

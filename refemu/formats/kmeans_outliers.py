@@ -1,0 +1,178 @@
+"""Which values KLLM keeps in fp16: the k largest and k smallest of a vector, or those beyond static thresholds.
+
+Paper: [kllm §III-A, §IV-C, §V-A]. Decisions: D-kllm-21, D-kllm-26 (ties and overlap of the two ends), D-kllm-24 (k),
+D-kllm-30 (static thresholds). Selection here is an order, by sorting; the unit that finds it is Orizuru.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, integers
+from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
+from refemu.arith.exact import steps
+from refemu.formats.kmeans_train import nearest16
+
+
+@dataclass(frozen=True, repr=False)
+class TopK:
+    """The k largest and the k smallest values of every vector (KLLM): per side, not together.
+
+    percent: of both sides together, an int, Fraction, decimal text or float (read as it prints); k per side is
+    ceil(N * percent / 200), exactly (D-kllm-24). Or k itself.
+    """
+
+    percent: Any = None
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.percent is None) == (self.k is None):
+            raise Refused(f"TopK: either percent or k is needed, got percent={self.percent!r}, k={self.k!r}")
+        if self.k is not None:
+            require_int(self.k, 0, 1 << 31, "TopK", "k")
+        else:
+            object.__setattr__(self, "percent", _percent(self.percent))
+
+    def count(self, n: int) -> int:
+        """k for vectors of `n` values."""
+        return self.k if self.k is not None else ceil(self.percent * n / 200)
+
+    def mask(self, x: np.ndarray) -> np.ndarray:
+        """Whether each value of finite x (..., N) is an outlier: bool, same shape. Refuses 2k >= N.
+
+        Largest: by (value descending, position ascending). Smallest: by (value ascending, pair of neighbours
+        ascending, odd position first), which is what reversed comparisons of neighbours give (D-kllm-21). An element
+        may be both (D-kllm-26).
+        """
+        n, k = x.shape[-1], self.count(x.shape[-1])
+        if 2 * k >= n > 0 and k:
+            raise Refused(f"{self}: 2k must be below the {n} values of a vector, got k={k}; use outliers=None")
+        swapped = np.minimum(np.arange(n) ^ 1, n - 1)  # of an odd number the last has no neighbour
+        largest = np.argsort(-x, axis=-1, kind="stable")[..., :k]
+        smallest = swapped[np.argsort(x[..., swapped], axis=-1, kind="stable")[..., :k]]
+        mask = np.zeros(x.shape, np.bool_)
+        np.put_along_axis(mask, largest, True, axis=-1)
+        np.put_along_axis(mask, smallest, True, axis=-1)
+        return mask
+
+    def __repr__(self) -> str:
+        return f"TopK(k={self.k})" if self.k is not None else f"TopK(percent='{self.percent}')"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Static thresholds (KLLM-S): an outlier is x > hi or x < lo; a value equal to a threshold is none (D-kllm-30)."""
+
+    hi: float  #: an fp16 value
+    lo: float  #: an fp16 value, at most hi
+
+    def __post_init__(self) -> None:
+        for name in ("hi", "lo"):
+            object.__setattr__(self, name, _threshold(getattr(self, name), name))
+        if self.hi < self.lo:
+            raise Refused(f"Thresholds: hi must be at least lo, got {self.hi}, {self.lo}")
+
+    def mask(self, x: np.ndarray) -> np.ndarray:
+        """Whether each value of x is an outlier: bool, same shape."""
+        return (x > self.hi) | (x < self.lo)
+
+    @property
+    def scale(self) -> float:
+        """max(|hi|, |lo|), the scale of every vector; 1 if that is 0 (D-kllm-11)."""
+        return max(abs(self.hi), abs(self.lo)) or 1.0
+
+
+class ThresholdCalibration:
+    """Static thresholds from calibration data that comes in parts (D-kllm-30). Exact, so the parts do not matter.
+
+    statistic "mean": per token the largest (smallest) value that `outliers` leaves, averaged over the tokens as an
+    exact rational, rounded once to fp16. "pooled": rank ceil(total * percent / 200) + 1 of all values from either end.
+    """
+
+    def __init__(self, outliers: TopK, statistic: str = "mean") -> None:
+        """outliers: what the dynamic selection would be. statistic: "mean" or "pooled", which needs a percentage."""
+        self.statistic = require_choice(statistic, ("mean", "pooled"), "ThresholdCalibration", "statistic")
+        if statistic == "pooled" and outliers.percent is None:
+            raise Refused(f"ThresholdCalibration: pooled needs TopK(percent=...), got {outliers}")
+        self.outliers = outliers
+        self.tokens = 0
+        self._high = self._low = 0  # sums, in units of 2**-24
+        self._counts = np.zeros(1 << 16, np.int64)  # of all values, by order key
+
+    def add(self, x: Any) -> None:
+        """Take in tokens x (..., N), fp16 values, finite."""
+        values = require_values(x, "ThresholdCalibration")
+        tokens = values.reshape(-1, values.shape[-1])
+        if self.statistic == "pooled":
+            self._counts += np.bincount(_keys(tokens).ravel(), minlength=1 << 16)
+        else:
+            k = self.outliers.count(tokens.shape[-1])
+            if 2 * k >= tokens.shape[-1]:
+                raise Refused(f"{self.outliers}: 2k must be below the {tokens.shape[-1]} values of a token, got k={k}")
+            ranked = np.sort(tokens, axis=-1, kind="stable")
+            self._high += int(integers.total(steps(ranked[:, -1 - k])))
+            self._low += int(integers.total(steps(ranked[:, k])))
+        self.tokens += tokens.shape[0]
+
+    def thresholds(self) -> Thresholds:
+        """The thresholds of everything added so far; refused without a token."""
+        if not self.tokens:
+            raise Refused("ThresholdCalibration: no tokens")
+        if self.statistic == "mean":
+            hi, lo = (nearest16(Fraction(total, self.tokens << 24)) for total in (self._high, self._low))
+            return Thresholds(hi, lo)
+        above = np.cumsum(self._counts)
+        rank = self.outliers.count(int(above[-1])) + 1
+        ends = np.searchsorted(above, int(above[-1]) - rank, side="right"), np.searchsorted(above, rank, side="left")
+        hi, lo = (_value(int(key)) for key in ends)
+        return Thresholds(hi, lo)
+
+
+def require_values(x: Any, thing: str, axis: int = -1) -> np.ndarray:
+    """x as fp16-valued float32 with an axis `axis` that is not empty; refuses NaN, infinity, other values."""
+    values = fp16.require_fp16(x, thing, "x")
+    if values.ndim == 0:
+        raise RefusedType(f"{thing}: x must have at least one axis, got a scalar")
+    require_int(axis, -values.ndim, values.ndim - 1, thing, "axis")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise Refused(f"{thing}: x must be finite, got {values[index]!s} at index {index}")
+    if not values.shape[axis]:
+        raise Refused(f"{thing}: vectors must not be empty, got shape {values.shape}")
+    return values
+
+
+def _keys(x: np.ndarray) -> np.ndarray:
+    """Order keys of fp16 values, from 0 up."""
+    return fp16.order_key(fp16.to_f16(x)) + 0x8000
+
+
+def _value(key: int) -> float:
+    """The value of a key."""
+    word = key - 0x8000 if key >= 0x8000 else (0x8000 - key) | 0x8000
+    return float(fp16.values(np.asarray(word)))
+
+
+def _percent(given: Any) -> Fraction:
+    if isinstance(given, bool) or not isinstance(given, int | float | str | Fraction):
+        raise RefusedType(f"TopK: percent must be a number or its text, got {given!r}")
+    try:
+        percent = Fraction(repr(float(given)) if isinstance(given, float) else given)
+    except (ValueError, ZeroDivisionError):
+        raise Refused(f"TopK: percent must be a number, got {given!r}") from None
+    if not 0 <= percent < 100:
+        raise Refused(f"TopK: percent must be in [0, 100), got {given}")
+    return percent
+
+
+def _threshold(given: Any, name: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float | np.floating):
+        raise RefusedType(f"Thresholds: {name} must be a number, got {given!r}")
+    value = float(given)
+    if not np.isfinite(value) or float(fp16.narrow(np.asarray(value))) != value:
+        raise Refused(f"Thresholds: {name} must be a finite fp16 value, got {value}")
+    return value

@@ -1,0 +1,69 @@
+"""Tables that are made from codebooks offline: products of two, squares, functions of centroids.
+
+Paper: [kllm §III-B, §III-C]. Decision: D-kllm-5 (products in fp16 or float32), D-kllm-6 (the first operand's index is
+the high part).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused, RefusedType, first_index, require_choice, require_range
+from refemu.formats.codebook import TABLE_BITS, Codebook
+
+
+def cartesian(a: Codebook, b: Codebook, table: str = "fp16") -> Codebook:
+    """Products of all pairs of centroids: entry (i << nB) | j is a_i * b_j [kllm §III-B].
+
+    table: "fp16", rounded once; "fp32", exact for fp16 centroids. Codebooks with one row per vector broadcast. Refuses
+    an index of more than 8 bits, and a product that overflows.
+    """
+    bits = a.bits + b.bits
+    if bits > TABLE_BITS:
+        raise Refused(f"cartesian: the joint index must have at most {TABLE_BITS} bits, got {a.bits} + {b.bits}")
+    products = _exact(a)[..., :, None] * _exact(b)[..., None, :]
+    return _table(products.reshape(*products.shape[:-2], 1 << bits), bits, table, "cartesian")
+
+
+def squares(codebook: Codebook, table: str = "fp16") -> Codebook:
+    """The square of every centroid [kllm §III-C]; `table` and refusals as for `cartesian`."""
+    return _table(_exact(codebook) * _exact(codebook), codebook.bits, table, "squares")
+
+
+def function_table(codebook: Codebook, function: Any, scale: Any = None, name: str = "function") -> Codebook:
+    """f(r16(s * c)) of every centroid, or f(c) without a scale [kllm §III-C, Eq. (2)].
+
+    function: uint16 (65536,), entry u the fp16 word of f of word u. scale: fp16 patterns, positive; of shape (...) they
+    give one row of the table each. name: of the function, for refusals, such as that of a value that is not finite.
+    """
+    words = np.asarray(function)
+    if words.shape != (1 << 16,) or words.dtype != np.uint16:
+        raise RefusedType(f"function_table: {name} must be uint16 (65536,), got {words.dtype} {words.shape}")
+    centroids = _exact(codebook)
+    if scale is not None:
+        patterns = require_range(scale, 1, 0x7C00, "function_table", "scale")
+        centroids = fp16.values(patterns).astype(np.float64)[..., None] * centroids
+    inputs = fp16.bits(fp16.to_f16(centroids))
+    values = fp16.values(words[inputs]).astype(np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        place = first_index(bad)
+        shown = "NaN" if np.isnan(values[place]) else values[place]
+        raise Refused(f"function_table: {name} is {shown} at centroid {place[-1] if len(place) == 1 else place}")
+    return _table(values, codebook.bits, "fp16", "function_table")
+
+
+def _exact(codebook: Codebook) -> np.ndarray:
+    return codebook.centroids.astype(np.float64)
+
+
+def _table(values: np.ndarray, bits: int, table: str, thing: str) -> Codebook:
+    require_choice(table, ("fp16", "fp32"), thing, "table")
+    with np.errstate(over="ignore", under="ignore"):
+        stored = fp16.narrow(values) if table == "fp16" else values.astype(np.float32)
+    bad = ~np.isfinite(stored)
+    if bad.any():
+        place = first_index(bad)
+        raise Refused(f"{thing}: entry {place[0] if len(place) == 1 else place}, {values[place]}, overflows {table}")
+    return Codebook(bits, stored, 16 if table == "fp16" else 32)
