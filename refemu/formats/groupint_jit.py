@@ -1,0 +1,65 @@
+"""Compiled twin of `GroupInt.encode`: same arguments after the format, equal results. Read groupint.py first.
+
+Paper: [harmonia §IV-B], [harmonia §V-A, Table I]. Formats with a zero point take the readable definition.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, fp16_jit
+from refemu.arith.jit import kernel
+from refemu.formats import groups
+from refemu.formats.groupint import GroupInt
+from refemu.formats.groupint_tensor import GroupIntTensor
+
+INFINITY = 0x7F800000  # float32 word
+
+
+def encode(fmt: GroupInt, w: Any) -> GroupIntTensor:
+    """`fmt.encode(w)`."""
+    array = np.asarray(w)
+    if fmt.zero_point or array.dtype not in (np.float16, np.float32) or array.ndim == 0 or array.size == 0:
+        return fmt.encode(w)
+    length = array.shape[-1]
+    values = fp16_jit.plain(array.astype(np.float32, copy=False)).reshape(prod(array.shape[:-1]), length)
+    size = fmt.size(length)
+    peaks = np.empty((values.shape[0], groups.count(length, size)), np.float32)
+    largest = largest_of_groups(values.view(np.uint32), size, peaks.view(np.uint32))
+    quotient = peaks.astype(np.float64) / fmt.largest
+    if largest >= INFINITY or quotient.max() > fp16.MAX:
+        fmt.encode(w)  # refuses it
+    scale = fp16_jit.round16_of_f64(quotient)
+    code = np.empty(values.shape, np.int8)
+    codes_of_groups(values, size, scale, fmt.limits[0], fmt.limits[1], code)
+    return fmt.tensor(code.reshape(array.shape), fp16.narrow(scale).reshape(*array.shape[:-1], -1))
+
+
+@kernel
+def largest_of_groups(words, size, peaks):  # type: ignore[no-untyped-def]
+    """The largest magnitude of every group, float32 as its word; returns the largest of all."""
+    largest = np.uint32(0)
+    for row in range(words.shape[0]):
+        for g in range(peaks.shape[1]):
+            peak = np.uint32(0)
+            for i in range(g * size, min((g + 1) * size, words.shape[1])):
+                peak = max(peak, np.uint32(words[row, i] & np.uint32(0x7FFFFFFF)))
+            peaks[row, g] = peak
+            largest = max(largest, peak)
+    return largest
+
+
+@kernel
+def codes_of_groups(values, size, scale, low, high, code):  # type: ignore[no-untyped-def]
+    """The nearest code of every value, ties to even, between the limits; 0 under a scale of 0."""
+    for row in range(values.shape[0]):
+        for g in range(scale.shape[1]):
+            step = np.float64(scale[row, g])
+            first, last = g * size, min((g + 1) * size, values.shape[1])
+            if step == 0:
+                code[row, first:last] = 0
+            else:
+                for i in range(first, last):
+                    place = np.rint(np.float64(values[row, i]) / step)
+                    code[row, i] = np.int64(max(min(place, np.float64(high)), np.float64(low)))
