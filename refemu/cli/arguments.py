@@ -56,7 +56,12 @@ def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "generate", "write golden vectors, one directory per unit and configuration")
-    command.add_argument("-o", "--out", required=True, metavar="DIR", help="sets go to DIR/<set name>/")
+    where = command.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--out", metavar="DIR", help="sets go to DIR/<set name>/")
+    where.add_argument(
+        "--stdout", action="store_true", help="stimulus of one --unit as hex words: `| device | refemu check --stdin`"
+    )
+    command.add_argument("--config", metavar="C", help="with --stdout: a configuration of the unit; default its first")
     command.add_argument(
         "--unit", action="append", metavar="U", help="a name of `refemu list units`; repeatable; default all"
     )
@@ -78,7 +83,13 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "check", "regenerate every set below DIR and compare all files byte for byte")
-    command.add_argument("dir", metavar="DIR", help="a set or a folder of sets")
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("dir", nargs="?", metavar="DIR", help="a set or a folder of sets")
+    what.add_argument(
+        "--stdin", action="store_true", help="lines of a device: the word of `generate --stdout`, a space, its answer"
+    )
+    command.add_argument("--unit", metavar="U", help="with --stdin: the unit that the device is held against")
+    command.add_argument("--config", metavar="C", help="with --stdin: a configuration of the unit; default its first")
 
 
 def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -2,12 +2,15 @@
 
 import argparse
 import dataclasses
+import sys
 
 from refemu.cli.output import print_json, print_table, progress, size
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the sets and print what was made; returns 0."""
+    """Write the sets and print what was made, or one unit's stimulus to standard output; returns 0."""
+    if arguments.stdout:
+        return _stream(arguments)
     from refemu import golden
     from refemu.models import text
 
@@ -34,4 +37,23 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [[one.name, one.rows, *(one.kinds.get(kind, "") for kind in kinds), size(one.bytes)] for one in made]
     columns = ["set", "rows", *kinds, "size"]
     print_table(f"golden vectors in {arguments.out}", columns, rows, columns[1:])
+    return 0
+
+
+def _stream(arguments: argparse.Namespace) -> int:
+    from refemu import units
+    from refemu.arith.checks import Refused, lookup, require_choice
+    from refemu.golden import pipe
+    from refemu.units.unit import KINDS
+
+    if len(arguments.unit or ()) != 1:
+        raise Refused(f"generate: --stdout takes exactly one --unit, got {len(arguments.unit or ())}")
+    unit = units.find(arguments.unit[0])
+    config = arguments.config or next(iter(unit.configs))
+    lookup(f"configuration of {unit.name}", config, unit.configs)
+    kinds = list(KINDS[:-1]) if arguments.kinds is None else arguments.kinds.split(",")
+    for kind in kinds:
+        require_choice(kind, KINDS[:-1], "generate --stdout", "kinds")
+    for lines in pipe.stimulus(unit, config, kinds, arguments.seed):
+        sys.stdout.write(lines.decode())
     return 0

@@ -146,7 +146,7 @@ def _checked(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str) -> di
 def _read_testfloat(text: str, golden: Golden, thing: str) -> list[dict[str, int]]:
     chosen = [one.name for one in columns(golden, ("stimulus", "expected"))]
     rows: list[dict[str, int]] = []
-    needed = (len(chosen), len(chosen) + 1)
+    needed: tuple[int, ...] = (len(chosen), len(chosen) + 1)
     for number, line in enumerate(filter(str.strip, text.splitlines())):
         words = line.split()
         needed = needed if rows else tuple(count for count in needed if count == len(words))
