@@ -1,0 +1,68 @@
+"""Compiled twin of score_quantizer.run: same arguments, same Result. Read score_quantizer.py first. [kllm §III-A]
+
+Products are rounded by a kernel of `arith`; a kernel here finds the maxima and divides.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, fp16_jit
+from refemu.arith.jit import kernel
+from refemu.formats.kllm_arith import KllmArith
+from refemu.units import score_quantizer
+from refemu.units.score_quantizer import Result, ScoreQuantizer, as_floats, scale_word
+
+
+def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold",
+        preset: str | KllmArith = "paper") -> Result:
+    """As `score_quantizer.run`."""
+    arrays = score_quantizer.require_input(p, v_scale, mode)
+    device = ScoreQuantizer(arrays[0].shape[-1], bits, mode, preset)  # type: ignore[arg-type]
+    answer = _quantized(device, arrays)
+    return replace(answer, scale=as_floats(answer.scale))
+
+
+def run_ports(p: Any, v_scale: Any = None, *, t: int, bits: int = 4, mode: str = "fold",
+              preset: str = "paper") -> Result:
+    """As `score_quantizer.run_ports`."""
+    device = ScoreQuantizer(t, bits, mode, preset)
+    arrays = tuple(fp16.values(array) for array in score_quantizer.on_lanes(device, p, v_scale))
+    answer = _quantized(device, arrays)
+    return replace(answer, q=answer.q if t > 1 else answer.q[..., 0])
+
+
+def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> Result:
+    """From float16 arrays of one shape (..., t)."""
+    shape, folded = arrays[0].shape, fp16_jit.to_f32(arrays[0])
+    if device.mode == "fold":
+        folded = folded * fp16_jit.to_f32(arrays[1])  # 22 bits: exact in float32
+        folded = folded if device.wide else fp16_jit.round16(folded)
+    score_quantizer.require_finite(folded)
+    count, t = folded.size // device.t, device.t
+    q, top = np.empty((count, t), np.uint8), np.empty(count, np.float64)
+    zeros = _quantize(folded.reshape(count, t), device.largest, int(device.mode == "fixed"), q, top)
+    scale = np.where(top == 0, 1.0, top / device.largest).astype(np.float32)
+    divides = (count - int(zeros)) * (1 + (0 if device.mode == "fixed" else t))
+    words = np.asarray(scale_word(scale, device.wide))
+    return Result(q.reshape(shape), words.reshape(shape[:-1]), divides)
+
+
+@kernel
+def _quantize(x, largest, fixed, q, top):  # type: ignore[no-untyped-def]
+    """Rows of float32 x >= 0: q = rint(x * largest / top). Returns the number of rows of zeros, whose top is 0."""
+    zeros = np.int64(0)
+    for r in range(x.shape[0]):
+        peak = np.float32(0)
+        for k in range(x.shape[1]):
+            peak = max(peak, np.float32(x[r, k]))
+        whole = np.float64(peak)
+        if fixed:
+            whole = np.float64(1)
+        top[r] = whole
+        zeros += np.int64(whole == np.float64(0))
+        divisor = max(whole, np.float64(5e-324))  # a row of zeros: 0 / anything
+        for k in range(x.shape[1]):
+            q[r, k] = np.uint8(np.int64(np.rint(np.float64(x[r, k]) * np.float64(largest) / divisor)))
+    return zeros
