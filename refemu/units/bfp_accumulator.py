@@ -79,18 +79,17 @@ class Accumulator(Stepped):
 
     def step(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> State:
         """One group. psum: sum of a sub-PE (M8M8: of the high nibbles); low: of the low nibbles, 0 in other modes."""
-        inputs = tuple(self.accept(mode, clear, psum, low, a_exp, b_exp, w_scale))
-        mode, clear, psum, low, a_exp, b_exp, w_scale = inputs
+        mode, clear, psum, low, a_exp, b_exp, w_scale = self.accept(mode, clear, psum, low, a_exp, b_exp, w_scale)
         require_legal(self.name, mode, w_scale, low=low, b_exp=b_exp)
         before = self.state
         p = fuse(psum, low) if mode == M8M8 else psum
         value, flags = self.convert(p, mode, a_exp, b_exp)
         value = self.scale(value, w_scale) if mode == M8W4 else value
         acc, invalid = add(0 if clear else before.acc, value)
-        sticky = flags | invalid | (0 if clear else before.flags)
-        counts = (before.fusions + (mode == M8M8), before.fp_converts + 1, before.scale_mults + (mode == M8W4),
-                  before.fp32_adds + 1)
-        self.state = State("accumulate", before.index + 1, *inputs, p, value, acc, sticky, *counts)
+        self.state = State(
+            "accumulate", before.index + 1, mode, clear, psum, low, a_exp, b_exp, w_scale, p, value, acc,
+            flags | invalid | (0 if clear else before.flags), before.fusions + (mode == M8M8), before.fp_converts + 1,
+            before.scale_mults + (mode == M8W4), before.fp32_adds + 1)
         return self.state
 
     def convert(self, p: int, mode: int, a_exp: int, b_exp: int) -> tuple[int, int]:

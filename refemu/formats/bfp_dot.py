@@ -1,0 +1,139 @@
+"""Dot products of block floating point tensors with INT4 weights and with each other; vectors and matrices.
+
+Paper: [harmonia §III-D, Fig. 11e], [harmonia §IV-B]. Per group of the reduction an exact integer sum, one conversion to
+floating point, for weights one product with their factor, one FP32 addition. Decisions: D-harmonia-7 (`partial`),
+D-harmonia-8 (`product`), D-harmonia-9 (`scale_per`), D-harmonia-10 (groups ascending from +0).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from refemu.arith import dot, fp16
+from refemu.arith.checks import Refused, RefusedType, require_choice
+from refemu.arith.dot import Sequential
+from refemu.formats import groups
+from refemu.formats.bfp_tensor import BfpTensor
+from refemu.formats.groupint_tensor import GroupIntTensor
+
+PRESETS = {"paper": "fp16", "exact": "fp32"}  #: `partial` of each preset (D-harmonia-7)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One side of a product: rows of integers along the reduction, a power of two per group, filled up with zeros."""
+
+    values: np.ndarray  #: int64, (rows, groups * group)
+    power: np.ndarray  #: int64, (rows, groups): a value is the integer times 2**power
+    scale: np.ndarray | None  #: float16, (rows, groups), weight factors; None without
+    group: int
+    length: int  #: of the reduction, without what fills up the last group
+    weight_groups: int  #: groups under one weight factor
+    shape: tuple[int, ...]  #: of the outputs that the rows make: () for a vector
+
+    def part(self, first: int, count: int) -> "Rows":
+        """`count` groups from `first` on, without the weight factors."""
+        some = slice(first, first + count)
+        values = self.values[:, first * self.group : (first + count) * self.group]
+        return replace(self, values=values, power=self.power[:, some], scale=None, length=values.shape[1])
+
+    def factors(self) -> np.ndarray:
+        """The weight factors, where there must be some."""
+        assert self.scale is not None
+        return self.scale
+
+
+def bfp_dot_int(a: BfpTensor, w: GroupIntTensor, *, partial: str = "fp16", product: str = "fp32",
+                scale_per: int = 32) -> np.ndarray:
+    """Activations times INT4 weights, mode M8W4 (and any other width): one float32 per row of `a` and row of `w`.
+
+    a: (in,) or (tokens, in), grouped along `in`. w: (in,) or (out, in). Returns float32 (), (out,), (tokens,) or
+    (tokens, out). Per group: the exact sum of s M w; times 2**power rounded to `partial`, "fp16" or "fp32" (exact below
+    2**24); times the weight factor rounded to `product`; added in FP32. scale_per: 32, the factor at every group, or
+    128: the partials of a weight group are added in FP32 from +0 and scaled once.
+    Refused: lengths that differ, groups of `a` that cross weight groups. Paper: [harmonia §IV-B].
+    """
+    return weighted(_product, rows(a, "bfp_dot_int"), weight_rows(w, a.format.group), partial, product, scale_per)
+
+
+def bfp_dot(a: BfpTensor, b: BfpTensor, *, partial: str = "fp16") -> np.ndarray:
+    """Activations times activations, modes M8M8 and M8M4 (and any other widths): one float32 per row of `a` and of `b`.
+
+    a, b: vectors or matrices in groups of one size along the reduction, which may be either axis: scores take queries
+    (tokens, d) and keys (tokens, d) along -1; the context takes scores (tokens, keys) along -1 and values (keys, d)
+    along 0. Returns float32 (), (b's rows,), (a's rows,) or both. Per group: the exact sum of s s M M times 2**power,
+    rounded to `partial`, "fp16" or "fp32" (exact below 2**24), added in FP32.
+    Refused: lengths or groups that differ. Paper: [harmonia §III-D], [harmonia §IV-B].
+    """
+    left, right = rows(a, "bfp_dot"), rows(b, "bfp_dot")
+    require_pair(left, right, "bfp_dot")
+    return shaped(_product(left, right, partial, None), left, right)
+
+
+def weighted(multiply: "Multiply", left: Rows, right: Rows, partial: str, product: str, scale_per: int) -> np.ndarray:
+    """`bfp_dot_int` of rows, by `multiply`."""
+    require_choice(scale_per, (32, 128), "bfp_dot_int", "scale_per")
+    require_pair(left, right, "bfp_dot_int")
+    if scale_per == 32:
+        return shaped(multiply(left, right, partial, product), left, right)
+    return shaped(scaled_late(multiply, left, right, partial, product), left, right)
+
+
+def _product(left: Rows, right: Rows, partial: str, product: str | None) -> np.ndarray:
+    return dot.grouped_matmul(left.values, right.values.T, group=left.group, a_exp=left.power, b_exp=right.power.T,
+                              b_scale=None if right.scale is None else right.scale.T, partial=partial, product=product,
+                              order=Sequential(), acc="fp32")
+
+
+Multiply = Callable[[Rows, Rows, str, str | None], np.ndarray]
+
+
+def scaled_late(multiply: Multiply, left: Rows, right: Rows, partial: str, product: str) -> np.ndarray:
+    """`scale_per` 128: every weight group summed without its factor by `multiply`, then scaled, then added."""
+    require_choice(product, ("fp16", "fp32"), "bfp_dot_int", "product")
+    total = np.zeros((len(left.values), len(right.values)), np.float32)
+    for first in range(0, left.power.shape[1], right.weight_groups):
+        sums = multiply(left.part(first, right.weight_groups), right.part(first, right.weight_groups), partial, None)
+        with np.errstate(all="ignore"):
+            scaled = sums.astype(np.float64) * right.factors()[:, first].astype(np.float64)  # 24 and 11 bits: exact
+            total = total + (fp16.round16_of_f64(scaled) if product == "fp16" else scaled.astype(np.float32))
+    return fp16.canonical(total)
+
+
+def rows(t: BfpTensor, thing: str) -> Rows:
+    """A vector, or a matrix whose groups run along either axis, as rows of integers. thing: starts a refusal."""
+    if not isinstance(t, BfpTensor) or t.mantissa.ndim not in (1, 2):
+        told = t.shape if isinstance(t, BfpTensor) else type(t).__name__
+        raise RefusedType(f"{thing}: a BfpTensor of one or two axes is needed, got {told}")
+    along = [np.moveaxis(array, t.axis, -1) for array in (t.signed(), t.powers())]
+    signed, power = (array.reshape(-1, array.shape[-1]) for array in along)
+    return Rows(filled(signed, t.format.group), power, None, t.format.group, t.length, 1, along[0].shape[:-1])
+
+
+def weight_rows(w: GroupIntTensor, group: int) -> Rows:
+    """Weights, one row per output, in the groups of `group` inputs that the activations have."""
+    if not isinstance(w, GroupIntTensor) or w.code.ndim not in (1, 2):
+        told = w.shape if isinstance(w, GroupIntTensor) else type(w).__name__
+        raise RefusedType(f"bfp_dot_int: w must be a GroupIntTensor of one or two axes, got {told}")
+    code, scale = (array.reshape(-1, array.shape[-1]) for array in (w.grid(), w.scales_of(group)))
+    return Rows(filled(code, group), np.zeros(scale.shape, np.int64), scale, group, w.shape[-1],
+                groups.count(w.size, group), w.shape[:-1])
+
+
+def filled(values: np.ndarray, group: int) -> np.ndarray:
+    """Rows of whole groups: zeros after the last element."""
+    blocks = groups.split(values, group, -1)
+    return blocks.reshape(len(values), blocks.shape[1] * group)
+
+
+def require_pair(left: Rows, right: Rows, thing: str) -> None:
+    """Refuse reductions of different length or grouping."""
+    if (left.length, left.group) != (right.length, right.group):
+        raise Refused(f"{thing}: reductions of one length in groups of one size are needed, got {left.length} in "
+                      f"{left.group} and {right.length} in {right.group}")
+
+
+def shaped(total: np.ndarray, left: Rows, right: Rows) -> np.ndarray:
+    """The (rows, rows) of the sums without the axes of vectors."""
+    return total.reshape(left.shape + right.shape)
