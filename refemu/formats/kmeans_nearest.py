@@ -21,7 +21,7 @@ def nearest(x: np.ndarray, scale: np.ndarray, codebook: Codebook, arith: KllmAri
     if arith.normalize == "none":
         wide = scale.astype(np.float64)[..., None]
         shift = 0.0 if zero is None else 2.0 * zero.astype(np.float64)[..., None]
-        sums = wide * (_neighbours(codebook) - shift)  # 53 bits: exact
+        sums = wide * (neighbours(codebook) - shift)  # 53 bits: exact
         return _count(2.0 * x.astype(np.float64), sums, codebook, arith.tie)
     return nearest_normalized(normalized(x, scale, arith, offset), codebook, arith)
 
@@ -42,11 +42,11 @@ def normalized(x: np.ndarray, scale: np.ndarray, arith: KllmArith, offset: np.nd
 def nearest_normalized(x: np.ndarray, codebook: Codebook, arith: KllmArith) -> np.ndarray:
     """Index of the centroid nearest to every x^, fp16-valued float32; uint8, the shape of x."""
     if arith.distance == "fp16":
-        return _first_alike(codebook)[_least(_distances(x, codebook), arith.tie)]
+        return first_alike(codebook)[_least(_distances(x, codebook), arith.tie)]
     if arith.distance == "midpoint16":
-        middles = fp16.round16_of_f64(_neighbours(codebook) / 2).astype(np.float64)
+        middles = fp16.round16_of_f64(neighbours(codebook) / 2).astype(np.float64)
         return _count(x.astype(np.float64), middles, codebook, arith.tie)
-    return _count(2.0 * x.astype(np.float64), _neighbours(codebook), codebook, arith.tie)
+    return _count(2.0 * x.astype(np.float64), neighbours(codebook), codebook, arith.tie)
 
 
 def _distances(x: np.ndarray, codebook: Codebook) -> np.ndarray:
@@ -62,7 +62,7 @@ def _least(distances: np.ndarray, tie: str) -> np.ndarray:
     return distances.shape[-1] - 1 - np.argmin(distances[..., ::-1], axis=-1)
 
 
-def _neighbours(codebook: Codebook) -> np.ndarray:
+def neighbours(codebook: Codebook) -> np.ndarray:
     """c_i + c_(i + 1), exact in float64: (2**bits - 1,)."""
     centroids = codebook.centroids.astype(np.float64)
     return centroids[:-1] + centroids[1:]
@@ -71,9 +71,9 @@ def _neighbours(codebook: Codebook) -> np.ndarray:
 def _count(x: np.ndarray, borders: np.ndarray, codebook: Codebook, tie: str) -> np.ndarray:
     """How many borders x lies above, a tie counting if it is "high"."""
     above = x[..., None] > borders if tie == "low" else x[..., None] >= borders
-    return _first_alike(codebook)[np.count_nonzero(above, axis=-1)]
+    return first_alike(codebook)[np.count_nonzero(above, axis=-1)]
 
 
-def _first_alike(codebook: Codebook) -> np.ndarray:
+def first_alike(codebook: Codebook) -> np.ndarray:
     """Index of the first of the centroids equal to each: of a run only that one is ever the answer."""
     return np.searchsorted(codebook.centroids, codebook.centroids).astype(np.uint8)

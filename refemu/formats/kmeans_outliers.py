@@ -40,6 +40,13 @@ class TopK:
         """k for vectors of `n` values."""
         return self.k if self.k is not None else ceil(self.percent * n / 200)
 
+    def require(self, n: int) -> int:
+        """k for vectors of `n` values; refused unless 2k < n."""
+        k = self.count(n)
+        if 2 * k >= n:
+            raise Refused(f"{self}: 2k must be below the {n} values of a vector, got k={k}; use outliers=None")
+        return k
+
     def mask(self, x: np.ndarray) -> np.ndarray:
         """Whether each value of finite x (..., N) is an outlier: bool, same shape. Refuses 2k >= N.
 
@@ -47,9 +54,7 @@ class TopK:
         ascending, odd position first), which is what reversed comparisons of neighbours give (D-kllm-21). An element
         may be both (D-kllm-26).
         """
-        n, k = x.shape[-1], self.count(x.shape[-1])
-        if 2 * k >= n > 0 and k:
-            raise Refused(f"{self}: 2k must be below the {n} values of a vector, got k={k}; use outliers=None")
+        n, k = x.shape[-1], self.require(x.shape[-1])
         swapped = np.minimum(np.arange(n) ^ 1, n - 1)  # of an odd number the last has no neighbour
         largest = np.argsort(-x, axis=-1, kind="stable")[..., :k]
         smallest = swapped[np.argsort(x[..., swapped], axis=-1, kind="stable")[..., :k]]
@@ -109,9 +114,7 @@ class ThresholdCalibration:
         if self.statistic == "pooled":
             self._counts += np.bincount(_keys(tokens).ravel(), minlength=1 << 16)
         else:
-            k = self.outliers.count(tokens.shape[-1])
-            if 2 * k >= tokens.shape[-1]:
-                raise Refused(f"{self.outliers}: 2k must be below the {tokens.shape[-1]} values of a token, got k={k}")
+            k = self.outliers.require(tokens.shape[-1])
             ranked = np.sort(tokens, axis=-1, kind="stable")
             self._high += int(integers.total(steps(ranked[:, -1 - k])))
             self._low += int(integers.total(steps(ranked[:, k])))
