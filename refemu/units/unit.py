@@ -206,7 +206,9 @@ class Result:
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray | np.generic):
         return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return type(a) is type(b) and bool(a == b)
+    if type(a) is not type(b):
+        return False
+    return bool(a.equals(b) if hasattr(a, "equals") else a == b)
 
 
 def lanes(values: Sequence[int]) -> Any:
