@@ -1,0 +1,234 @@
+"""The weighted sum: counts times the entries of a codebook, one MAC each: the reduction of an index MatMul.
+
+Paper: [kllm §III-B1 step 3, §IV-A]. Decisions: D-kllm-2 (order), D-kllm-3 (roundings of a MAC), D-kllm-4 (a count as
+fp16: rounded, from 65,520 on infinite). Zero counts are executed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import dot, exact, fp16
+from refemu.arith.checks import Refused, require_int
+from refemu.arith.sums import reduce
+from refemu.formats.kllm_arith import LANES, KllmArith
+from refemu.units import unit, weighted_sum_cases
+from refemu.units.unit import Alternative, Cases, Config, Flag, Port, Ports, Stepped, Unit, admit
+
+COUNT_BITS = 16  #: of a count port: amounts of four bits over 4096 positions reach 61,440
+UNIT_BITS = {"fp16": 24, "fp32": 48}  #: entries of a table are multiples of 2**-24, or as products 2**-48
+
+
+@dataclass(frozen=True)
+class State:
+    """Ports after one event, and what happened since reset."""
+
+    event: str  #: "reset", "mac", or "sum" where the order or the accumulator knows no single steps
+    index: int  #: number of the sum, -1 for the reset
+    count: tuple[int, ...]
+    codebook: tuple[int, ...]
+    acc: int  #: the accumulator after this event, a float32 word
+    done: int  #: MACs of this sum so far
+    y: int
+    overflow: int
+    lookups: int
+    macs: int
+    overflows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Result(unit.Result):
+    """What leaves the unit."""
+
+    y: np.ndarray  #: uint16, fp16 words
+    overflow: np.ndarray  #: bool: y is not finite
+    lookups: int  #: entries of the codebook read
+    macs: int
+    overflows: int
+
+
+class WeightedSum(Stepped):
+    """The reduction of one column on the MACs of a lane. In sequence one event is one MAC, else a whole sum."""
+
+    name = "weighted_sum"
+
+    def __init__(self, bits: int = 8, preset: str | KllmArith = "paper") -> None:
+        """bits: of an index, so 2**bits entries. preset: of KLLM's arithmetic, whose `acc` and `order` matter here."""
+        require_int(bits, 1, 8, self.name, "bits")
+        self.bits, self.preset, self.arith = bits, preset, KllmArith.preset(preset)
+        self.ports = ports({"bits": bits})
+        zeros = (0,) * (1 << bits)
+        self.state = State("reset", -1, zeros, zeros, 0, 0, 0, 0, 0, 0, 0)
+
+    @property
+    def busy(self) -> bool:
+        """Whether MACs of the sum are left."""
+        return self.state.event == "mac" and self.state.done < 1 << self.bits
+
+    def step(self, *inputs: Any) -> State:
+        """With inputs (count, codebook): the first MAC of a sum. Without: the next one.
+
+        Refused: inputs while a sum is on its way, none while there is none.
+        """
+        if bool(inputs) == self.busy:
+            wanted = f"no inputs: {self.state.done} MACs are done" if self.busy else "the inputs of a sum"
+            raise Refused(f"{self.name}: step takes {wanted}")
+        before = self.state
+        if inputs:
+            count, codebook = self.accept(*inputs)
+            before = replace(before, index=before.index + 1, count=count, codebook=codebook, acc=0, done=0, y=0,
+                             overflow=0)
+        self.state = self._mac(before) if isinstance(self.arith.order, dot.Sequential) else self._sum(before)
+        return self.state
+
+    def _mac(self, before: State) -> State:
+        """One MAC; the last one shows y."""
+        i = before.done
+        entries = fp16.values(before.codebook[i:i + 1])
+        after = replace(before, event="mac", done=i + 1, lookups=before.lookups + 1, macs=before.macs + 1,
+                        acc=_word(sums(np.array(before.count[i:i + 1]), entries, self.arith, _value(before.acc))))
+        return after if i + 1 < 1 << self.bits else _finished(after)
+
+    def _sum(self, before: State) -> State:
+        """All MACs at once."""
+        count, entries = np.array(before.count), fp16.values(before.codebook)
+        size = entries.size
+        return _finished(replace(before, event="sum", acc=_word(result16(count, entries, self.arith)), done=size,
+                                 lookups=before.lookups + size, macs=before.macs + size))
+
+    def steps(self, count: Any, codebook: Any) -> Iterator[State]:
+        """Yield the State after every event of every sum, in C order; the arguments broadcast beside their lanes."""
+        arrays = admit(self.name, self.ports.inputs, (count, codebook))
+        for event in zip(*(array.reshape(-1, 1 << self.bits).tolist() for array in arrays), strict=True):
+            yield self.step(*event)
+            while self.busy:
+                yield self.step()
+
+    def __repr__(self) -> str:
+        return f"WeightedSum(bits={self.bits}, preset={self.preset!r})"
+
+
+def _word(value: np.ndarray) -> int:
+    return int(fp16.canonical(value).view(np.uint32))
+
+
+def _value(word: int) -> float:
+    return float(np.uint32(word).view(np.float32))
+
+
+def _finished(state: State) -> State:
+    y = int(fp16.bits(fp16.to_f16(np.float32(_value(state.acc)))))
+    overflow = int(y & 0x7C00 == 0x7C00)
+    return replace(state, y=y, overflow=overflow, overflows=state.overflows + overflow)
+
+
+def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 0.0) -> np.ndarray:
+    """Sum of count * entry along the last axis, as `arith` rounds. Returns float32, fp16-valued for fp16 accumulators.
+
+    count: integers (..., 2**n), at least 0. table: finite float16 or float32 (..., 2**n); they broadcast. start: an
+    accumulator's value. Not for acc="exact".
+    """
+    numbers = fp16.to_f32(fp16.to_f16(count)) if arith.acc.startswith("fp16") else count.astype(np.float32)
+    entries = np.asarray(table, np.float32)
+    if arith.acc == "fp32" or fp16.is_fp16(entries).all():
+        return dot.dot(numbers, entries, order=arith.order, acc=arith.acc, start=start)
+    return _with_wide_entries(numbers, entries, arith, start)
+
+
+def _with_wide_entries(numbers: np.ndarray, entries: np.ndarray, arith: KllmArith, start: float) -> np.ndarray:
+    """fp16 accumulators over float32 entries, which products of centroids are: 33 bits of a term, exact in float64."""
+    def add(s: Any, x: Any) -> Any:
+        return fp16.round16_of_f64(np.asarray(s + x)).astype(np.float64)
+
+    def leaf(term: Any) -> Any:
+        return fp16.round16_of_f64(np.asarray(term)).astype(np.float64)
+
+    def step(s: Any, term: Any) -> Any:
+        if arith.acc == "fp16":
+            return add(s, leaf(term))
+        total = np.asarray(s + term)
+        return fp16.round16_of_f64(fp16.round_to_odd(total, term, np.asarray(s))).astype(np.float64)
+
+    with np.errstate(all="ignore"):
+        terms = list(np.moveaxis(numbers.astype(np.float64) * entries, -1, 0))
+        total = reduce(arith.order, terms, np.float64(start), add, step, leaf)
+    return fp16.canonical(np.asarray(total).astype(np.float32))
+
+
+def units_of(table: np.ndarray, unit_bits: int) -> list[int]:
+    """Finite float32 entries (2**n,), multiples of 2**-unit_bits, as integers in that unit."""
+    ratios = (float(entry).as_integer_ratio() for entry in table)
+    return [numerator << unit_bits + 1 - denominator.bit_length() for numerator, denominator in ratios]
+
+
+def exact_sum(count: np.ndarray, table: np.ndarray, unit_bits: int) -> int:
+    """Sum of count * entry of one column, as an integer in units of 2**-unit_bits."""
+    total = 0
+    for number, entry in zip(count.tolist(), units_of(table, unit_bits), strict=True):
+        total += number * entry
+    return total
+
+
+def result16(count: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarray:
+    """The sum (2**n,) by (2**n,) as one fp16 value, rounded once more where the accumulator is wider."""
+    if arith.acc != "exact":
+        return fp16.round16(sums(count, table, arith))
+    if not np.isfinite(table).all():
+        return np.array(np.nan, np.float32)
+    total = np.array(exact_sum(count, table, UNIT_BITS["fp32"]), object)
+    return fp16.round16_of_f64(exact.round_integers(total))
+
+
+def run(count: Any, codebook: Any, *, bits: int = 8, preset: str | KllmArith = "paper") -> Result:
+    """y = the sum over i of count i times entry i.
+
+    count: unsigned integers (..., 2**bits) below 2**16. codebook: fp16 words of the same shape; they broadcast.
+    bits, preset: as for WeightedSum. Returns the Result. Paper: [kllm §III-B1 step 3].
+    """
+    device = WeightedSum(bits, preset)
+    counts, words = admit(device.name, device.ports.inputs, (count, codebook))
+    shape, size = counts.shape[:-1], 1 << bits
+    flat = zip(counts.reshape(-1, size), fp16.values(words).reshape(-1, size), strict=True)
+    values = np.array([result16(*row, device.arith) for row in flat], np.float32).reshape(shape)
+    return result(values, size)
+
+
+def result(values: np.ndarray, entries: int) -> Result:
+    """The Result of sums that gave float32 `values`, of so many entries each."""
+    words = fp16.bits(fp16.to_f16(values))
+    overflow = np.asarray(~np.isfinite(values))
+    macs = entries * words.size
+    return Result(words, overflow, macs, macs, int(np.count_nonzero(overflow)))
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Widths in one configuration."""
+    size = 1 << config["bits"]
+    return Ports(
+        inputs=(Port("count", COUNT_BITS, size, meaning="how often each index occurs"),
+                Port("codebook", 16, size, encoding="f16", meaning="what each index stands for")),
+        outputs=(Port("y", 16, encoding="f16", meaning="the weighted sum"),
+                 Port("overflow", 1, meaning="y is not finite")))
+
+
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind; see weighted_sum_cases.py."""
+    return weighted_sum_cases.cases(config, ports(config).inputs, kind, seed)
+
+
+def _with(**choices: Any) -> Any:
+    return lambda config: Config(**{**config, "preset": replace(KllmArith.preset(config["preset"]), **choices)})
+
+
+UNIT = Unit(
+    name="weighted_sum", paper="kllm §III-B, §IV-A", meaning="counts times codebook, reduced on fp16 MACs",
+    configs={"example": Config(bits=3, preset="paper"), "integer": Config(bits=4, preset="paper"),
+             "w4a4": Config(bits=8, preset="paper"), "exact": Config(bits=4, preset="exact")},
+    ports=ports, run=run, twin="refemu.units.weighted_sum_jit:run", unit_class=WeightedSum, cases=cases,
+    mark=weighted_sum_cases.mark,
+    alternatives=(Alternative("D-kllm-2", "32 MACs, their results added as a tree", _with(acc="fp16", order=LANES)),
+                  Alternative("D-kllm-3", "fused", _with(acc="fp16_fma", order=dot.Sequential()))),
+    flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},
+)

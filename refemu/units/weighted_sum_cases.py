@@ -1,0 +1,59 @@
+"""Golden cases of weighted_sum: a worked column of [kllm §III-B1], counts beyond eleven bits, cancellation, overflow.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in weighted_sum.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+PRODUCTS = [0x3800, 0x3000, 0xB000, 0xB800, 0xBA00, 0xB200, 0x3200, 0x3A00]  #: of (-0.5, 0.75) by (-1, -.25, .25, 1)
+CENTROIDS = [0xBC00, 0xB400, 0x3400, 0x3C00]
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    size = 1 << config["bits"]
+    if kind == "paper":
+        yield _case(kind, "[kllm §III-B1, Fig. 3a] counts 1 0 1 2 1 2 1 0 of eight products: -1.5625", size,
+                    [[1, 0, 1, 2, 1, 2, 1, 0]], [PRODUCTS])
+        yield _case(kind, "[kllm §III-B2, Fig. 3b] counts 0 3 3 6 of four centroids: 6", size,
+                    [[0, 3, 3, 6]], [CENTROIDS])
+    if kind == "edge":
+        around = [2047, 2048, 2049, 2050, 2051, 4095, 4096, 4097]
+        yield _case(kind, "counts around 2048 and 4096, from where on fp16 has no odd numbers", size, [around],
+                    [PRODUCTS], "D-kllm-4")
+        yield _case(kind, "counts that are the largest finite fp16 value, or infinite", size,
+                    [[65503, 0], [65519, 0], [65520, 0], [65535, 0], [65535, 1]], [[0x0001, 0]] * 4 + [[0, 0x3C00]],
+                    "D-kllm-4")
+        yield _case(kind, "a sum that leaves fp16 on the way, and one that comes back", size,
+                    [[3, 3, 0, 0], [1, 1, 2, 0], [2, 2, 0, 0]], [[0x7BFF, 0xFBFF, 0, 0]] * 3, "D-kllm-3")
+        yield _case(kind, "large entries cancel and leave what rounding lost", size, [[100, 1, 100, 0]],
+                    [[0x5640, 0x1234, 0xD640, 0]], "D-kllm-2")
+        yield _case(kind, "no count at all; subnormal entries", size, [[0, 0], [1, 3]], [[0x3C00, 0xBC00], [1, 0x8003]])
+    if kind == "random":
+        rows = max(16, 256 >> config["bits"] - 2)
+        drawn = random_inputs("weighted_sum", ports, (rows,), seed)
+        small = drawn["codebook"] & 0x83FF | 0x2C00 + (drawn["codebook"] & 0xC00)
+        yield Cases(kind, "counts of a row of 4096, entries as products of centroids are",
+                    {"count": drawn["count"] * 8192 // size >> 16, "codebook": small})
+        yield Cases(kind, "uniform words: most sums overflow", {port: array[:8] for port, array in drawn.items()})
+
+
+def _case(kind: str, why: str, size: int, count: Sequence[Sequence[int]], codebook: Sequence[Sequence[int]],
+          decision: str = "") -> Cases:
+    """Rows of `size` entries that begin as given; the rest counts 0 of 1.0. Entries that find no place are left out."""
+    counts, words = np.zeros((len(count), size), np.int64), np.full((len(count), size), 0x3C00)
+    for row, (numbers, entries) in enumerate(zip(count, codebook, strict=True)):
+        width = min(len(numbers), size)
+        counts[row, :width], words[row, :width] = numbers[:width], entries[:width]
+    return Cases(kind, why, {"count": counts, "codebook": words}, decision)
+
+
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    return {"OVERFLOW": result.overflow}
