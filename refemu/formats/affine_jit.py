@@ -47,6 +47,14 @@ def encode_words(fmt: Affine, x: Any) -> tuple[np.ndarray, np.ndarray]:
     return words, np.stack([scale, zero], axis=-1).reshape(*scale.shape[:-1], 2 * scale.shape[-1])
 
 
+def ends(fmt: Affine, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """float32 patterns of the smallest and the largest feature of every group, (..., groups) uint32; `x` is finite."""
+    grouped = _grouped(fmt, x)
+    assert grouped is not None
+    low, high = _stages(fmt, grouped)[-2:]
+    return low.view(np.uint32), high.view(np.uint32)
+
+
 def _grouped(fmt: Affine, x: Any) -> np.ndarray | None:
     """x as float32 (..., groups, features); None where the readable format passes it on or refuses it."""
     array = np.asarray(x)

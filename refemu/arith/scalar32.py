@@ -1,0 +1,54 @@
+"""float32 arithmetic on Python floats, for units that are read step by step: plain values, no arrays.
+
+A Python float has 53 bits, at least 2 * 24 + 2: one operation `+ - * /` or a square root on float32 values, rounded
+once more to float32 by `f32`, is the correctly rounded float32 result.
+"""
+
+import math
+import struct
+
+INFINITY = 0x7F80_0000  #: pattern of +infinity; magnitudes above it are NaN
+
+
+def f32(x: float) -> float:
+    """`x` rounded to float32, half to even, beyond the largest value infinity."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", x))[0])
+    except OverflowError:  # what `pack` makes of a finite value that rounds to infinity
+        return math.copysign(math.inf, x)
+
+
+def pattern32(x: float) -> int:
+    """Pattern of the float32 nearest to `x`; of any NaN the positive quiet one."""
+    if x != x:
+        return 0x7FC0_0000
+    return int.from_bytes(struct.pack("<f", f32(x)), "little")
+
+
+def value32(pattern: int) -> float:
+    """Value of a float32 pattern."""
+    return float(struct.unpack("<f", pattern.to_bytes(4, "little"))[0])
+
+
+def pattern16(x: float) -> int:
+    """Pattern of the fp16 nearest to `x`, which is a float32 value; of any NaN the positive quiet one."""
+    if x != x:
+        return 0x7E00
+    try:
+        return int.from_bytes(struct.pack("<e", x), "little")
+    except OverflowError:
+        return 0x7C00 | (0x8000 if x < 0 else 0)
+
+
+def value16(pattern: int) -> float:
+    """Value of an fp16 pattern."""
+    return float(struct.unpack("<e", pattern.to_bytes(2, "little"))[0])
+
+
+def div32(a: float, b: float) -> float:
+    """a / b rounded to float32, with IEEE 754's results for zeros and infinities, where Python raises."""
+    if b != 0:
+        return f32(a / b)
+    if a == 0 or a != a:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)

@@ -1,0 +1,274 @@
+"""The quantizer of a KV cache as a block: one group of fp16 features to codes, a scale and a zero point.
+
+Paper: [leankv §2.2 Eq. (2), §6.2]. The stages are those of `formats.Affine`, one float32 operation each. Decisions:
+D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv-8 (what each stage does), D-leankv-11
+(packing).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
+from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
+from refemu.formats.affine import PRESETS, Affine
+from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW
+from refemu.units import kv_quantizer_cases, unit
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+
+BITS = (1, 2, 4, 8)  #: widths that the block packs
+
+
+@dataclass(frozen=True)
+class State:
+    """Ports and registers after one event, and what happened since reset."""
+
+    event: str  #: "reset", "minmax", "scale" or "word"
+    index: int  #: number of the operation, -1 for the reset
+    x: tuple[int, ...]  #: fp16 patterns
+    bits: int
+    mn: int  #: pattern of the smallest value so far
+    mx: int  #: of the largest
+    s32: int  #: of the step, not rounded to fp16
+    inv32: int  #: of its reciprocal; 0 where the block divides
+    scale: int
+    zero: int
+    words: tuple[int, ...]  #: packed codes; words that the width does not need are 0
+    status: int
+    element: int  #: elements compared so far
+    packed: int  #: words packed so far
+    comparisons: int  #: 2 per element after the first
+    divisions: int  #: of the range by R, of 1 by the step, of a distance by the step
+    multiplications: int  #: of a distance by the reciprocal
+    roundings: int  #: to an integer
+
+
+COUNTERS = ("comparisons", "divisions", "multiplications", "roundings")
+
+
+@dataclass(frozen=True, eq=False)
+class Result(unit.Result):
+    """What leaves the block, one value per group."""
+
+    mn: np.ndarray  #: uint32
+    mx: np.ndarray  #: uint32
+    s32: np.ndarray  #: uint32
+    inv32: np.ndarray  #: uint32
+    scale: np.ndarray  #: uint16
+    zero: np.ndarray  #: uint16
+    words: np.ndarray  #: (..., features / 2) uint16
+    status: np.ndarray  #: uint8
+    comparisons: int
+    divisions: int
+    multiplications: int
+    roundings: int
+
+
+class KvQuantizer(Stepped):
+    """The block. An operation is `minmax` for every element in ascending order, `scale`, and `word` for every pack."""
+
+    name = "kv_quantizer"
+
+    def __init__(self, features: int = 32, preset: str = "paper", quantize_with: str = "unrounded") -> None:
+        """features: of a group, a multiple of 16. preset, quantize_with: as for `Affine`."""
+        require_int(features, 16, 1 << 12, self.name, "features")
+        if features % WORD:
+            raise Refused(f"{self.name}: features must be a multiple of 16, got {features}")
+        require_choice(preset, PRESETS, self.name, "preset")
+        self.features, self.preset, self.quantize_with = features, preset, quantize_with
+        base = Affine.preset(preset, 8)
+        self.formats = {bits: Affine(bits, 1, base.zero, base.quant_div, quantize_with) for bits in BITS}
+        self.ports = ports({"features": features})
+        self.state = State("reset", -1, (0,) * features, 1, *(0,) * 6, (0,) * (features // 2), *(0,) * 7)
+
+    @property
+    def busy(self) -> bool:
+        """Whether elements are still to be compared or codes to be packed."""
+        state = self.state
+        return state.event in ("minmax", "scale") or (state.event == "word" and state.packed < self._count(state.bits))
+
+    def _count(self, bits: int) -> int:
+        """Words of a group."""
+        return self.features * bits // WORD
+
+    def step(self, *inputs: Any) -> State:
+        """With inputs (x, bits): compare the first element. Without: the next event of the operation.
+
+        Refused: inputs while an operation is on its way, none while there is none, NaN, infinity, a width not in BITS.
+        """
+        if bool(inputs) == self.busy:
+            raise Refused(f"{self.name}: step takes "
+                          f"{'no inputs' if self.busy else 'the inputs of an operation'} now")
+        if inputs:
+            x, bits = self.accept(*inputs)
+            self.require(np.array(x), np.array(bits))
+            self.state = replace(self.state, event="minmax", index=self.state.index + 1, x=x, bits=bits, mn=0, mx=0,
+                                 s32=0, inv32=0, scale=0, zero=0, words=(0,) * (self.features // 2), status=0,
+                                 element=0, packed=0)
+            self._minmax()
+        elif self.state.element < self.features:
+            self._minmax()
+        elif self.state.event == "minmax":
+            self._scale()
+        else:
+            self._word()
+        return self.state
+
+    def _minmax(self) -> None:
+        """One element against both ends; of equal values, such as two zeros, the later one stays (D-leankv-8)."""
+        before, value = self.state, value16(self.state.x[self.state.element])
+        if self._format.zero == "neg_min":
+            value += 0.0  # -0 becomes +0
+        first = before.element == 0
+        low = value if first or value <= value32(before.mn) else value32(before.mn)
+        high = value if first or value >= value32(before.mx) else value32(before.mx)
+        self.state = replace(before, event="minmax", mn=pattern32(low), mx=pattern32(high), element=before.element + 1,
+                             comparisons=before.comparisons + (0 if first else 2))
+
+    @property
+    def _format(self) -> Affine:
+        return self.formats[self.state.bits]
+
+    def _scale(self) -> None:
+        """[leankv Eq. (2)]: the step, its reciprocal where the block multiplies, and both as they are stored."""
+        before, fmt = self.state, self._format
+        low, high = value32(before.mn), value32(before.mx)
+        s = f32(f32(high - low) / fmt.steps)
+        scale, zero = pattern16(s), pattern16(0.0 - low if fmt.zero == "neg_min" else low)
+        multiplies = fmt.quant_div == "recip_mul"
+        inv = pattern32(div32(1.0, value16(scale) if self.quantize_with == "stored" else s)) if multiplies else 0
+        flags = ((low != high and scale == 0, SCALE_UNDERFLOW), (scale == 0x7C00, SCALE_OVERFLOW),
+                 (zero & 0x7FFF == 0x7C00, ZERO_OVERFLOW), (low == high, CONSTANT))
+        self.state = replace(before, event="scale", s32=pattern32(s), inv32=inv, scale=scale, zero=zero,
+                             status=sum_of(flag for condition, flag in flags if condition),
+                             divisions=before.divisions + 1 + multiplies)
+
+    def _word(self) -> None:
+        """The codes of one pack, its first feature in the lowest bits (D-leankv-11)."""
+        before, per_word = self.state, WORD // self.state.bits
+        first = before.packed * per_word
+        codes = [self.code(value16(pattern)) for pattern in before.x[first : first + per_word]]
+        word = sum_of(code << lane * before.bits for lane, code in enumerate(codes))
+        words = (*before.words[: before.packed], word, *before.words[before.packed + 1 :])
+        multiplies = self._format.quant_div == "recip_mul"
+        self.state = replace(before, event="word", words=words, packed=before.packed + 1,
+                             divisions=before.divisions + (0 if multiplies else per_word),
+                             multiplications=before.multiplications + (per_word if multiplies else 0),
+                             roundings=before.roundings + per_word)
+
+    def code(self, value: float) -> int:
+        """The code of one element: half to even, into [0, R], NaN (a constant group) to 0 (D-leankv-5, D-leankv-6)."""
+        state, fmt = self.state, self._format
+        low, s = value32(state.mn), value32(state.s32)
+        if self.quantize_with == "stored":
+            low, s = value16(state.zero) * (-1.0 if fmt.zero == "neg_min" else 1.0), value16(state.scale)
+        distance = f32(value - low)
+        t = times(distance, value32(state.inv32)) if fmt.quant_div == "recip_mul" else div32(distance, s)
+        if t != t:
+            return 0
+        return round(min(max(t, 0.0), float(fmt.steps)))  # Python's round is half to even
+
+    def require(self, x: np.ndarray, bits: np.ndarray) -> None:
+        """Refuse patterns of NaN and infinity (D-leankv-9) and widths that the block does not pack."""
+        bad = np.asarray(x) & 0x7C00 == 0x7C00
+        if bad.any():
+            index = first_index(bad)
+            raise Refused(f"{self.name}: x {int(x[index]):#06x}{at(index)} must be a finite fp16")
+        bad = ~np.isin(bits, BITS)
+        if bad.any():
+            index = first_index(bad)
+            raise Refused(f"{self.name}: bits must be 1, 2, 4 or 8, got {int(np.asarray(bits)[index])}{at(index)}")
+
+    def admitted(self, x: Any, bits: Any) -> list[np.ndarray]:
+        """The inputs as arrays of one shape, checked."""
+        arrays = admit(self.name, self.ports.inputs, (x, bits))
+        self.require(*arrays)
+        return arrays
+
+    def steps(self, x: Any, bits: Any) -> Iterator[State]:
+        """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
+        xs, widths = self.admitted(x, bits)
+        for values, width in zip(xs.reshape(-1, self.features).tolist(), widths.ravel().tolist(), strict=True):
+            yield self.step(values, width)
+            while self.busy:
+                yield self.step()
+
+    def __repr__(self) -> str:
+        return (f"KvQuantizer(features={self.features}, preset={self.preset!r}, "
+                f"quantize_with={self.quantize_with!r})")
+
+
+def times(a: float, b: float) -> float:
+    """a * b rounded to float32; 0 times infinity is NaN."""
+    return math.nan if a == 0 and math.isinf(b) else f32(a * b)
+
+
+def sum_of(parts: Iterator[int]) -> int:
+    """Integers that share no bit, joined."""
+    word = 0
+    for part in parts:
+        word |= part
+    return word
+
+
+def run(x: Any, bits: Any, *, features: int = 32, preset: str = "paper", quantize_with: str = "unrounded") -> Result:
+    """Quantize groups of any shape.
+
+    x: fp16 patterns, (..., features), finite. bits: 1, 2, 4 or 8, (...); they broadcast beside the lanes.
+    features, preset, quantize_with: as for KvQuantizer. Returns the Result, arrays of shape (...).
+    Refuses NaN, infinity and other widths with the first index. Paper: [leankv §2.2 Eq. (2)].
+    """
+    device = KvQuantizer(features, preset, quantize_with)
+    arrays = device.admitted(x, bits)
+    shape, states = arrays[1].shape, list[State]()
+    for state in device.steps(*arrays):
+        if not device.busy:
+            states.append(state)
+    return Result(**collect(states, device.ports.outputs, shape),
+                  **{name: getattr(device.state, name) for name in COUNTERS})
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Widths in one configuration."""
+    features = config.get("features", 32)
+    return Ports(
+        inputs=(Port("x", 16, features, encoding="f16", meaning="features of one group"),
+                Port("bits", 4, least=1, most=8, meaning="width of a code: 1, 2, 4 or 8")),
+        outputs=(Port("mn", 32, encoding="f32", meaning="smallest feature"),
+                 Port("mx", 32, encoding="f32", meaning="largest feature"),
+                 Port("s32", 32, encoding="f32", meaning="step before it is rounded to fp16"),
+                 Port("inv32", 32, encoding="f32", meaning="its reciprocal; 0 where the block divides"),
+                 Port("scale", 16, encoding="f16", meaning="stored step"),
+                 Port("zero", 16, encoding="f16", meaning="stored zero point"),
+                 Port("words", 16, features // 2, meaning="packed codes, feature 0 in the lowest bits of word 0"),
+                 Port("status", 4, meaning="1 scale underflow, 2 scale overflow, 4 zero overflow, 8 constant group")))
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` with widths that the block packs and finite features."""
+    x, bits = np.asarray(inputs["x"]), np.asarray(inputs["bits"])
+    finite = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
+    return {"x": finite, "bits": np.array(BITS, bits.dtype)[bits & 3]}
+
+
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind; see kv_quantizer_cases.py."""
+    return kv_quantizer_cases.cases(config, ports(config).inputs, kind, seed)
+
+
+UNIT = Unit(
+    name="kv_quantizer", paper="leankv §2.2 Eq. (2), §6.2", meaning="one group of a KV vector to packed affine codes",
+    configs={"paper": Config(features=32, preset="paper", quantize_with="unrounded"),
+             "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
+             "stored": Config(features=32, preset="paper", quantize_with="stored")},
+    ports=ports, run=run, twin="refemu.units.kv_quantizer_jit:run", unit_class=KvQuantizer, cases=cases, legal=legal,
+    mark=kv_quantizer_cases.mark,
+    flags={"CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
+           "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),
+           "OVERFLOW": Flag(2, "the step is stored as infinity (D-leankv-7)")},
+    alternatives=(*choices("D-leankv-1", "preset", "paper", "diffkv"),
+                  *choices("D-leankv-3", "quantize_with", "unrounded", "stored")),
+)
