@@ -10,9 +10,9 @@ from refemu.units.unit import Unit
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every unit, in alphabetical order: the modules here that are neither twins nor the descriptor's."""
+    """Every unit, in alphabetical order: the modules here that are neither twins, cases nor parts of others."""
     modules = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(sorted(name for name in modules if name != "unit" and not name.endswith(("_jit", "_cases"))))
+    return tuple(sorted(name for name in modules if name != "unit" and not name.endswith(("_jit", "_cases", "_parts"))))
 
 
 def find(name: str) -> Unit:
