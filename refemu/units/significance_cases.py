@@ -1,0 +1,48 @@
+"""Golden cases of significance. Causal softmax rows first [leankv §4]; then prompts whose sums, means or total are 0.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in significance.py.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    n, heads = config["tokens"], config["heads"]
+    q, t = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    causal = (t <= q).astype(np.float32)
+    if kind == "paper":
+        even = causal / (q + 1).astype(np.float32)
+        yield _case(kind, "[leankv §4] every query attends evenly to all tokens up to its own", [even], heads)
+    if kind == "edge":
+        single = (t == 0).astype(np.float32)
+        own = (t == q).astype(np.float32)
+        yield _case(kind, "attention to the first token only; to the own token only", [single, own], heads,
+                    "D-leankv-17")
+        yield _case(kind, "all zero: no total to divide by", [causal * 0, np.where(q == 0, causal, 0)], heads,
+                    "D-leankv-18")
+        yield _case(kind, "ones beyond the causal triangle are not read; only the last query attends",
+                    [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)], heads, "D-leankv-16")
+        apart = np.stack([np.where(t == h, causal * 3 / 4, causal / 64) for h in range(heads)], axis=1)
+        yield Cases(kind, "heads that attend to different tokens: the maximum of the sums, not of the queries",
+                    {"p": _patterns(apart[None])}, "D-leankv-19")
+    if kind == "random":
+        drawn = random_inputs("significance", ports, (16,), seed)["p"]
+        yield Cases(kind, "uniform patterns up to 1: sums of values of very different size", {"p": drawn})
+        small = (drawn % (1 << 20)).astype(np.float32) / np.float32(1 << 23)
+        yield Cases(kind, "values of one size, whose sums round", {"p": small.view(np.uint32).astype(np.int64)})
+
+
+def _case(kind: str, why: str, rows: list[np.ndarray], heads: int, decision: str = "") -> Cases:
+    """Each (queries, tokens) array is a case; head h has its rows divided by h + 1."""
+    p = [np.stack([row.astype(np.float32) / np.float32(h + 1) for h in range(heads)], axis=1) for row in rows]
+    return Cases(kind, why, {"p": _patterns(np.array(p))}, decision)
+
+
+def _patterns(p: np.ndarray) -> np.ndarray:
+    return p.astype(np.float32).view(np.uint32).astype(np.int64).reshape(len(p), -1)

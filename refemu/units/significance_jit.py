@@ -1,0 +1,73 @@
+"""Twin of significance.run over whole prompts at once, and row by row for a model. Read significance.py first.
+
+Paper: [leankv §4]. Sums run over queries in ascending order, one vector addition of all tokens and heads per query; so
+nothing is gained by a kernel.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import integers
+from refemu.units.significance import Result, Significance, counts, join_heads, require_prompt
+from refemu.units.unit import admit
+
+
+def run(p: Any, **parameters: Any) -> Result:
+    """As `significance.run`."""
+    array = require_prompt(p)
+    device = Significance(array.shape[-1], array.shape[-2], **parameters)
+    with np.errstate(all="ignore"):
+        sums = np.zeros((*array.shape[:-3], device.sums, device.tokens), np.float32)
+        add_rows(device, sums, array, 0)
+        return finish(device, sums)
+
+
+def run_ports(p: Any, *, tokens: int = 8, heads: int = 2, **parameters: Any) -> Result:
+    """As `significance.run_ports`."""
+    device = Significance(tokens, heads, **parameters)
+    (patterns,) = admit(device.name, device.ports.inputs, (p,))
+    shape = patterns.shape[:-1] if device.ports.inputs[0].lanes > 1 else patterns.shape
+    values = np.ascontiguousarray(patterns).view(np.float32).reshape(*shape, tokens, heads, tokens)
+    return run(values, **parameters)
+
+
+def add_rows(device: Significance, sums: np.ndarray, p: np.ndarray, first: int) -> None:
+    """Add queries first, first + 1, ... to `sums`, in place.
+
+    sums: (..., device.sums, N) float32, zeros before query 0. p: (..., queries, G, tokens) float32, of the tokens that
+    these queries see, at most N; values beyond a query's own token are not read.
+    """
+    start = device.tokens - (device.score_queries or device.tokens)
+    for row in range(max(0, start - first), p.shape[-3]):
+        seen = first + row + (1 if device.include_self else 0)
+        values = p[..., row, :, :seen]
+        if device.gqa_order == "queries":
+            values = join_heads(values, device.gqa)[..., None, :]
+        sums[..., :seen] += values
+
+
+def finish(device: Significance, sums: np.ndarray) -> Result:
+    """The Result of what `add_rows` made of all queries."""
+    total_sum = join_heads(sums, device.gqa) if device.gqa_order == "sums" else sums[..., 0, :].copy()
+    count = counts(device.tokens, device.score_queries, device.include_self)
+    mean = np.where(count > 0, total_sum / np.maximum(count, 1).astype(np.float32), np.float32(0))
+    total = np.add.accumulate(mean, axis=-1)[..., -1:] if device.normalize else np.zeros_like(mean[..., :1])
+    share = np.where(total != 0, mean / np.where(total != 0, total, np.float32(1)), np.float32(0))
+    values = (total_sum, mean, share if device.normalize else mean)
+    prompts = total_sum.size // device.tokens
+    adds, comparisons, divisions = _counters(device, prompts, np.count_nonzero(total))
+    patterns = [value.view(np.uint32) for value in values]
+    return Result(patterns[0], patterns[1], patterns[2], np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
+                  adds, comparisons, divisions)
+
+
+def _counters(device: Significance, prompts: int, divided: int) -> tuple[int, int, int]:
+    """Additions, comparisons and divisions of so many prompts, of which `divided` had shares to divide."""
+    count = counts(device.tokens, device.score_queries, device.include_self)
+    terms, used = int(integers.total(count)), np.count_nonzero(count)
+    joins = device.tokens if device.gqa_order == "sums" else terms
+    adds = terms * device.sums + (device.tokens if device.normalize else 0)
+    means = device.gqa == "mean"
+    return (prompts * (adds + means * joins * device.heads), prompts * (not means) * joins * device.heads,
+            prompts * (used + means * joins) + divided * device.tokens)
