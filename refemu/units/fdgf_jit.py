@@ -1,0 +1,112 @@
+"""Compiled twin of fdgf.run: same arguments, same Result. Read fdgf.py first. [harmonia §IV-D]
+
+Nested counters in place of the readable form's list of passes.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.jit import kernel
+from refemu.units.fdgf import FdgfController, Result, require_sizes
+from refemu.units.unit import admit_events
+
+START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(1, 8)
+FIELDS = ("code", "dataflow", "mt", "kt", "count", "a_address", "b_address", "fetched")
+
+
+def run(start: Any, rows: Any, inner: Any, columns: Any, force: Any = 0, v: Any = 0, *, m: int = 64, k: int = 64,
+        ema_unit: str = "elements", b_type: str = "int4") -> Result:
+    """As `fdgf.run`."""
+    device = FdgfController(m, k, ema_unit, b_type)
+    inputs = admit_events(device.name, device.ports.inputs, (start, rows, inner, columns, force, v))
+    shape = inputs[0].shape
+    flat = [np.ascontiguousarray(array, np.int64).reshape(prod(shape[:-1]), shape[-1]) for array in inputs]
+    flow = np.zeros(flat[0].shape, np.int64)
+    for place in zip(*np.nonzero(flat[0]), strict=True):
+        sizes = [int(array[place]) for array in flat[1:4]]
+        require_sizes(device.name, *sizes)
+        flow[place] = int(flat[4][place]) or device.choose(*sizes)
+    out, counts = np.zeros((len(FIELDS), *flat[0].shape), np.int64), np.zeros(4, np.int64)
+    _events(*flat[:4], flow, flat[5], np.int64(m), np.int64(k), out, counts)
+    ports = {port.name: port for port in device.ports.outputs + device.ports.state}
+    results: Any = {name: array.reshape(shape).astype(ports[name].result_dtype)
+                    for name, array in zip(FIELDS, out, strict=True)}
+    counters: Any = dict(zip(("fetches", "computes", "reads", "stores"), counts.tolist(), strict=True))
+    return Result(**results, **counters)
+
+
+@kernel
+def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: ignore[no-untyped-def]
+    for d in range(start.shape[0]):
+        code, way, wide_blocks, fetched = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        size_m, size_n, size_k = np.int64(1), np.int64(1), np.int64(1)
+        mt, kt, row8, col16, g = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        for t in range(start.shape[1]):
+            count, a_address, b_address = np.int64(0), np.int64(0), np.int64(0)
+            outer, passing = 2 + np.int64(way == 1), 3 - np.int64(way == 1)  # what is fetched and stays; what passes
+            fetch = np.int64(0)
+            if start[d, t]:
+                code, way, wide_blocks, fetched = np.int64(START), flow[d, t], v[d, t], np.int64(0)
+                size_m, size_n, size_k = rows[d, t], inner[d, t], columns[d, t]
+                mt, kt, row8, col16, g = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+            elif code == START:
+                fetch = outer
+            elif code == outer:
+                fetch = passing
+            elif code == passing:
+                code = np.int64(COMPUTE)
+                count = min(m, size_m - mt * m) * min(k, size_k - kt * k)
+                counts[1] += 1
+            elif code in (COMPUTE, READ):
+                groups = (size_n + 31) // 32
+                high, wide = (min(m, size_m - mt * m) + 7) // 8, (min(k, size_k - kt * k) + 15) // 16
+                if row8 == high or col16 == wide:
+                    code = np.int64(STORE)
+                    count = min(m, size_m - mt * m) * min(k, size_k - kt * k)
+                    row8, col16 = np.int64(0), np.int64(0)
+                    counts[3] += 1
+                else:
+                    code, count = np.int64(READ), np.int64(1)
+                    a_address, b_address = row8 * groups + g, col16 * groups + g
+                    counts[2] += 1
+                    g += 1
+                    if g == groups:
+                        g = np.int64(0)
+                        row8, col16 = _next_pass(row8, col16, high, wide, way, wide_blocks)
+            elif code == STORE:
+                more_m, more_k = (mt + 1) * m < size_m, (kt + 1) * k < size_k
+                if more_m and (way == 1 or not more_k):
+                    fetch, mt, kt = np.int64(FETCH_A), mt + 1, kt * np.int64(way == 1)
+                elif more_k:
+                    fetch, kt, mt = np.int64(FETCH_B), kt + 1, mt * np.int64(way == 2)
+                else:
+                    code = np.int64(DONE)
+            if fetch:
+                code = fetch
+                length = min(m, size_m - mt * m) * np.int64(fetch == FETCH_A)
+                length += min(k, size_k - kt * k) * np.int64(fetch == FETCH_B)
+                count = size_n * length
+                fetched += count
+                counts[0] += 1
+            out[0, d, t], out[1, d, t], out[2, d, t], out[3, d, t] = code, way, mt, kt
+            out[4, d, t], out[5, d, t], out[6, d, t], out[7, d, t] = count, a_address, b_address, fetched
+
+
+@kernel
+def _next_pass(row8, col16, high, wide, way, v):  # type: ignore[no-untyped-def]
+    """The pass after this one; row8 = high or col16 = wide after the last."""
+    tall, broad = 1 + 3 * v, 2 - v
+    top, left = row8 - row8 % tall, col16 - col16 % broad
+    if col16 + 1 < min(left + broad, wide):
+        return row8, col16 + 1
+    if row8 + 1 < min(top + tall, high):
+        return row8 + 1, left
+    if way == 1:  # the block below, else the top of the next column of blocks
+        if top + tall < high:
+            return top + tall, left
+        return np.int64(0), min(left + broad, wide)
+    if left + broad < wide:
+        return top, left + broad
+    return min(top + tall, high), np.int64(0)
