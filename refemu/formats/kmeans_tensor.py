@@ -159,10 +159,9 @@ class KMeansTensor:
             raise Refused(f'storage_bits: layout="none" has no place for {self.outlier.size} outliers')
         position = (self.length - 1).bit_length()
         outliers = {"mask": self.mask.size + 16 * self.outlier.size, "list": (16 + position) * self.outlier.size}
-        words = (self.scale, self.zero) if self.zero is not None else (self.scale,)
-        per_vector = [8 * word.nbytes for word in words]
-        entries = self.codebook.entry_bits * self.codebook.values.size if codebook else 0
-        return self.bits * self.index.size + sum_of(per_vector) + outliers.get(layout, 0) + entries
+        vectors = self.scale.nbytes + (0 if self.zero is None else self.zero.nbytes)
+        entries = self.codebook.values.nbytes if codebook else 0
+        return self.bits * self.index.size + 8 * (vectors + entries) + outliers.get(layout, 0)
 
     def pack(self) -> bytes:
         """The indices without gaps, vector by vector, element 0 in the least significant bits (D-arith-12)."""
@@ -179,14 +178,6 @@ class KMeansTensor:
         zero = "" if self.zero is None else ", with zero points"
         return (f"KMeansTensor({self.bits} bits, shape={self.shape}, axis={self.axis}, "
                 f"{self.outlier.size} outliers{zero})")
-
-
-def sum_of(counts: list[int]) -> int:
-    """Sum of Python integers."""
-    total = 0
-    for count in counts:
-        total += count
-    return total
 
 
 def unpack(data: bytes | np.ndarray, like: KMeansTensor) -> KMeansTensor:

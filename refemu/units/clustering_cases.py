@@ -1,0 +1,107 @@
+"""Golden cases of clustering: every value near ties of one codebook, scales that round, ends, codebooks with repeats.
+
+The unit is the Clustering Unit of [kllm §IV-A]. This module describes stimuli only; the descriptor is in clustering.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.formats.kllm_arith import KllmArith
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import columns, random_inputs
+
+#: of normal samples, trained; 7 values in [-1, 1] have another index in `paper` than in `exact` (D-kllm-8)
+TRAINED = (0xB89B, 0xB6EA, 0xB55D, 0xB425, 0xB237, 0xB053, 0xAD18, 0xA67B,
+           0x2733, 0x2D44, 0x306D, 0x3254, 0x3438, 0x3575, 0x3701, 0x38A1)
+ONE, LARGEST, SUBNORMAL = 0x3C00, 0x7BFF, 0x0001
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    book = trained(config["bits"])
+    if kind == "paper":
+        yield _case(kind, "[kllm §IV-A] values between the centroids of a trained codebook, scale 1, then 0.1",
+                    columns(x=np.tile(_between(book)[::-1], 2), scale=np.repeat([ONE, 0x2E66], 2 * len(book) - 1)), book)
+    if kind == "edge":
+        yield from _edge(book)
+    if kind == "random":
+        yield from _random(ports, seed, book)
+
+
+def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
+    near = np.unique(np.concatenate([fp16.order_key(np.array(_between(book))) + step for step in (-1, 0, 1)]))
+    yield _case("edge", "centroids, midpoints and the fp16 values beside them, where roundings decide",
+                columns(x=_words(near), scale=ONE), book, "D-kllm-8")
+    yield _case("edge", "seven values whose index differs between the presets, or would with other centroids",
+                columns(x=[0x15C1, 0x95C1, 0x15C0, 0x15C2, 0x1000, 0x9000, 0x0400], scale=ONE), book, "D-kllm-8")
+    ends = [0, 0x8000, SUBNORMAL, 0x8001, 0x03FF, 0x0400, ONE, ONE | 0x8000, LARGEST, LARGEST | 0x8000]
+    scales = [ONE, SUBNORMAL, 0x03FF, 0x0400, 0x2E66, 0x3555, LARGEST]
+    pairs = [(x, scale) for scale in scales for x in ends]
+    yield _case("edge", "zeros, subnormals and the largest values under scales of all sizes: x^ overflows, underflows",
+                columns(x=[x for x, _ in pairs], scale=[scale for _, scale in pairs]), book)
+    size = len(book)
+    ties = [[0xBC00] * (size // 2) + [ONE] * (size // 2), [0] * size, [0x8000] * (size - 1) + [ONE],
+            [ONE] * (size - 1) + [0x3C01], [LARGEST | 0x8000] + [0] * (size - 2) + [LARGEST]]
+    for repeated in ties:
+        yield _case("edge", "centroids that repeat: only the first of equal ones is the answer; ties at 0 go down",
+                    columns(x=[0, 0x8000, ONE, 0xBC00, 0x3800, 0xB800, SUBNORMAL, 0x8001], scale=ONE),
+                    tuple(repeated), "D-kllm-7")
+
+
+def _random(ports: tuple[Port, ...], seed: int, book: tuple[int, ...]) -> Iterator[Cases]:
+    drawn = random_inputs("clustering", ports, (512,), seed)
+    drawn["codebook"] = np.broadcast_to(np.array(book), (512, len(book)))
+    small = {"x": (drawn["x"] & 0x83FF) | (0x2000 + (drawn["x"] & 0x1C00) % 0x1C00), "scale": np.full(512, ONE)}
+    yield Cases("random", "values of normalized vectors", drawn | small)
+    yield Cases("random", "the same values under scales around 1", drawn | {
+        "x": small["x"], "scale": 0x3A00 + (drawn["scale"] & 0x7FF)})
+    yield Cases("random", "any codebook, value and scale", legal(None, random_inputs("clustering", ports, (64,), seed)))
+
+
+def trained(bits: int) -> tuple[int, ...]:
+    """2**bits centroids of `TRAINED`, spread over all of it."""
+    step = len(TRAINED) >> bits
+    return TRAINED[step // 2::step]
+
+
+def _between(book: tuple[int, ...]) -> list[int]:
+    """Centroids and the fp16 values nearest to their midpoints, ascending."""
+    values = fp16.values(np.array(book)).astype(np.float64)
+    middles = (values[1:] + values[:-1]) / 2
+    points = np.append(np.stack([values[:-1], middles], axis=1).ravel(), values[-1])
+    return fp16.bits(fp16.to_f16(points)).tolist()
+
+
+def _words(keys: np.ndarray) -> np.ndarray:
+    return np.where(keys < 0, 0x8000 - keys, keys)
+
+
+def _case(kind: str, why: str, inputs: dict[str, np.ndarray], book: tuple[int, ...], decision: str = "") -> Cases:
+    rows = len(inputs["x"])
+    return Cases(kind, why, inputs | {"codebook": np.broadcast_to(np.array(book), (rows, len(book)))}, decision)
+
+
+def legal(config: Mapping[str, Any] | None, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Finite port values with the centroids sorted."""
+    order = np.argsort(fp16.order_key(inputs["codebook"]), axis=-1, kind="stable")
+    return {**inputs, "codebook": np.take_along_axis(inputs["codebook"], order, axis=-1)}
+
+
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    arith = KllmArith.preset(config["preset"])
+    x, scale, book = (fp16.to_f32(fp16.values(inputs[name])) for name in ("x", "scale", "codebook"))
+    if arith.normalize == "none":
+        wide = book.astype(np.float64)
+        borders = scale.astype(np.float64)[:, None] * (wide[:, 1:] + wide[:, :-1])
+        tie = ((2.0 * x.astype(np.float64)[:, None] == borders) & (wide[:, 1:] > wide[:, :-1])).any(axis=-1)
+    else:
+        with np.errstate(all="ignore"):
+            distances = np.abs(fp16.round16(fp16.div16(x, scale)[:, None] - book))
+        least = distances == distances.min(axis=-1, keepdims=True)
+        distinct = np.concatenate([np.ones((len(x), 1), np.bool_), book[:, 1:] > book[:, :-1]], axis=-1)
+        tie = np.count_nonzero(least & distinct, axis=-1) > 1
+    return {"TIE": tie, "OVERFLOW": np.asarray(result.overflow, np.bool_)}
