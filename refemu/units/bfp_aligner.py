@@ -80,15 +80,18 @@ class BfpAligner(Stepped):
 
     def align(self, word: int, emax: int, m: int) -> Element:
         """One lane: 0 and `illegal` where the word's exponent is above `emax`, or special and not admitted."""
+        word = self.admitted(word)
         sign, field, fraction = word >> 15, (word >> 10) & 31, word & 0x3FF
-        if field == SPECIAL and self.options.special == "saturate" and not fraction:
-            field, fraction = 30, 0x3FF  # infinity as 65504 (D-harmonia-5)
         if field > emax or (field == SPECIAL and self.options.special != "hw"):
             return Element(0, 0, 1)
         significand = fraction | 0x400 if field else fraction if self.options.subnormals == "keep" else 0
         shift = 11 - m + max(emax, 1) - max(field, 1)  # a field of 0 weighs as one of 1 [harmonia §II-B]
         mantissa = min(self.shifted(significand, shift, sign), (1 << m) - 1)
         return Element(0 if mantissa == 0 and self.options.zero_sign == "canonical" else sign, mantissa)
+
+    def admitted(self, word: int) -> int:
+        """The word, or 65504 of its sign for an infinity under special="saturate" (D-harmonia-5)."""
+        return word - 1 if self.options.special == "saturate" and word & 0x7FFF == 0x7C00 else word
 
     def shifted(self, significand: int, shift: int, sign: int) -> int:
         """significand / 2**shift rounded as the options say (D-harmonia-2)."""
