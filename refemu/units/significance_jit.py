@@ -56,7 +56,7 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
     share = np.where(total != 0, mean / np.where(total != 0, total, np.float32(1)), np.float32(0))
     values = (total_sum, mean, share if device.normalize else mean)
     prompts = total_sum.size // device.tokens
-    adds, comparisons, divisions = _counters(device, prompts, np.count_nonzero(total))
+    adds, comparisons, divisions = _counters(device, prompts, int(np.count_nonzero(total)))
     patterns = [value.view(np.uint32) for value in values]
     return Result(patterns[0], patterns[1], patterns[2], np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
                   adds, comparisons, divisions)
@@ -65,7 +65,7 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
 def _counters(device: Significance, prompts: int, divided: int) -> tuple[int, int, int]:
     """Additions, comparisons and divisions of so many prompts, of which `divided` had shares to divide."""
     count = counts(device.tokens, device.score_queries, device.include_self)
-    terms, used = int(integers.total(count)), np.count_nonzero(count)
+    terms, used = int(integers.total(count)), int(np.count_nonzero(count))
     joins = device.tokens if device.gqa_order == "sums" else terms
     adds = terms * device.sums + (device.tokens if device.normalize else 0)
     means = device.gqa == "mean"
