@@ -1,0 +1,58 @@
+"""Golden cases of prompt_compressor. Shares in 64ths whose sums are exact first [leankv §4]; then ends and ties.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in prompt_compressor.py.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+WORKED = (24, 1, 2, 6, 5, 2, 16, 8)  #: shares * 64 of eight tokens; with W = 2 and thresholds 3 / 64, 16 / 64
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    n, alphas = config["tokens"], config["rule"] == "per_token"
+    pair = (0.5, 2.0) if alphas else (3 / 64, 16 / 64)
+    worked = np.array([WORKED[t % 8] / (1 if t < 8 else 2) for t in range(n)], np.float32) / np.float32(64)
+    if kind == "paper":
+        yield _case(kind, "[leankv §4] shares whose sums are exact; the window grows from two tokens",
+                    [worked] * 4, [2, 3, n // 2, n - 1], [pair] * 4)
+    if kind == "edge":
+        yield from _edge(n, worked, pair, alphas)
+    if kind == "random":
+        drawn = random_inputs("prompt_compressor", ports, (24,), seed)
+        window = drawn["window"] % n + 1
+        share = (drawn["share"] & 0xFFFFFF).astype(np.float32) / np.float32(1 << 24)
+        share = share * share * share * np.float32(4 / n)
+        few = (drawn["share"] & 7).astype(np.float32) / np.float32(2 * n)
+        yield _case(kind, "shares of very different size", share, window, [pair] * 24)
+        yield _case(kind, "shares of eight values: many are equal", few, window, [pair] * 24, "D-leankv-23")
+
+
+def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -> Iterator[Cases]:
+    yield _case("edge", "windows of 1, N - 1, N, N + 1 tokens: from N on all stay, by position", [worked] * 4,
+                [1, n - 1, n, n + 1], [pair] * 4, "D-leankv-24")
+    equal = np.full(n, 1 / n, np.float32)
+    yield _case("edge", "equal shares; shares of exactly 1 beside the window", [equal, np.ones(n), worked[::-1]],
+                [2, 3, 5], [pair] * 3, "D-leankv-23")
+    yield _case("edge", "thresholds of 0 prune nothing; equal ones leave no low precision",
+                [worked, worked * 0, worked, worked], [2] * 4,
+                [(0.0, 0.0), (0.0, 0.0), (pair[0], pair[0]), (pair[1], pair[1])], "D-leankv-22")
+    top = float(n) if alphas else 1.0
+    yield _case("edge", "everything outside the window pruned, everything low", [worked / 4] * 2, [4] * 2,
+                [(top, top), (0.0, top)])
+    steps = np.arange(n, dtype=np.float32) / np.float32(64)
+    yield _case("edge", "a sum, or a share, that meets its threshold exactly: the token is kept", [steps] * 3, [1] * 3,
+                [(1 / 64 * (n if alphas else 1), 2 / 64 * (n if alphas else 1)),
+                 (3 / 64 * (n if alphas else 1), 6 / 64 * (n if alphas else 1)), (0.0, 1 / 64)], "D-leankv-22")
+
+
+def _case(kind: str, why: str, share: Sequence[np.ndarray] | np.ndarray, window: Sequence[int] | np.ndarray,
+          thresholds: Sequence[tuple[float, float]], decision: str = "") -> Cases:
+    words = {name: np.array(values, np.float32).view(np.uint32).astype(np.int64)
+             for name, values in (("share", share), ("thresholds", thresholds))}
+    return Cases(kind, why, {**words, "window": np.array(window, np.int64)}, decision)

@@ -1,0 +1,98 @@
+"""Twin of prompt_compressor.run over many prompts at once. Read prompt_compressor.py first. [leankv §4]
+
+Running sums and sorts go over whole rows; a stage of the sorting network exchanges all its pairs together.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import integers
+from refemu.units.prompt_compressor import HIGH, LARGEST, LOW, PRUNED, WINDOW, PromptCompressor, Result
+
+
+def run(share: Any, window: Any, thresholds: Any, *, tokens: int = 16, **parameters: Any) -> Result:
+    """As `prompt_compressor.run`."""
+    device = PromptCompressor(tokens, **parameters)
+    shares, windows, pairs = device.admitted(share, window, thresholds)
+    shape = windows.shape
+    keys, w = np.ascontiguousarray(shares.reshape(-1, tokens)).view(np.float32), windows.reshape(-1).astype(np.int64)
+    limits = np.ascontiguousarray(pairs.reshape(-1, 2)).view(np.float32)
+    inside = np.arange(tokens) >= tokens - w[:, None]
+    keys = np.where(inside, np.float32(1), keys)
+    order, exchanges = _stable(keys, inside), 0
+    network = (w < tokens) & (device.order == "bitonic")
+    if network.any():
+        order[network], exchanges = bitonic(keys[network])
+    cls = _classes(device, np.take_along_axis(keys, order, 1), np.take_along_axis(inside, order, 1), w, limits)
+    by_position = np.empty_like(cls)
+    np.put_along_axis(by_position, order, cls, 1)
+    counts = [integers.total(cls == wanted, axis=1).astype(np.uint32).reshape(shape) for wanted in (PRUNED, LOW, HIGH)]
+    pairs_compared = comparisons(tokens) * int(np.count_nonzero(network))
+    return Result(by_position.reshape(*shape, tokens) if tokens > 1 else by_position.reshape(shape),
+                  order.astype(np.uint32).reshape(*shape, tokens) if tokens > 1
+                  else order.astype(np.uint32).reshape(shape),
+                  counts[0], counts[1], counts[2], pairs_compared, exchanges, keys.size)
+
+
+def _stable(keys: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Positions by (in the window, share, position); in the window by position."""
+    order = np.argsort(np.where(inside, np.float32(np.inf), keys), axis=1, kind="stable")
+    return order.astype(np.int64)
+
+
+def comparisons(tokens: int) -> int:
+    """Pairs that the network compares: half of the padded length, log2 * (log2 + 1) / 2 times."""
+    levels = (tokens - 1).bit_length()
+    return (1 << levels >> 1) * levels * (levels + 1) // 2
+
+
+def bitonic(keys: np.ndarray) -> tuple[np.ndarray, int]:
+    """Positions (rows, N) in the order of the network, and how many exchanges it made."""
+    rows, tokens = keys.shape
+    padded = 1 << (tokens - 1).bit_length()
+    values = np.full((rows, padded), np.uint32(LARGEST).view(np.float32), np.float32)
+    values[:, :tokens] = keys
+    order, exchanges = np.tile(np.arange(padded), (rows, 1)), 0
+    at, size = np.arange(padded), 2
+    while size <= padded:
+        distance = size // 2
+        while distance:
+            low = at[at & distance == 0]
+            high, up = low | distance, low & size == 0
+            left, right = values[:, low], values[:, high]
+            swap = np.where(up, left > right, left < right)
+            exchanges += int(np.count_nonzero(swap))
+            values[:, low], values[:, high] = np.where(swap, right, left), np.where(swap, left, right)
+            first, second = order[:, low], order[:, high]
+            order[:, low], order[:, high] = np.where(swap, second, first), np.where(swap, first, second)
+            distance //= 2
+        size *= 2
+    return order[order < tokens].reshape(rows, tokens), exchanges
+
+
+def _classes(device: PromptCompressor, share: np.ndarray, inside: np.ndarray, window: np.ndarray,
+             limits: np.ndarray) -> np.ndarray:
+    """Classes (rows, N) of tokens in order: share and whether in the window."""
+    tokens = share.shape[1]
+    low, high = limits[:, :1], limits[:, 1:]
+    if device.rule == "static":
+        budget = np.maximum(window, tokens * device.keep_percent // 100)[:, None]
+        rank = np.cumsum(~inside, axis=1)
+        cls = np.where(rank <= tokens - budget, PRUNED, HIGH)
+    elif device.rule == "per_token":
+        base = np.float32(1) / np.float32(tokens)
+        with np.errstate(over="ignore", under="ignore"):
+            cls = np.where(share < base * low, PRUNED, np.where(share < base * high, LOW, HIGH))
+    else:
+        cls = _cumulative(device, np.where(inside, np.float32(0), share), low, high)
+    return np.where(inside, WINDOW, cls).astype(np.uint8)
+
+
+def _cumulative(device: PromptCompressor, share: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        running = np.add.accumulate(share, axis=1, dtype=np.float32)
+        pruned = running < low
+        if device.low_cumsum == "restart":
+            running = np.add.accumulate(np.where(pruned, np.float32(0), share), axis=1, dtype=np.float32)
+    return np.where(pruned, PRUNED, np.where(running < high, LOW, HIGH))
