@@ -98,7 +98,8 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "dut", metavar="DUT", help=".npz with out.* arrays, a set directory, or a text file like gold.mem"
     )
-    command.add_argument("--explain", action="store_true", help="name the decision behind the differing case")
+    command.add_argument("--explain", action="store_true", help="name the decisions that make every row agree")
+    command.add_argument("--ports", metavar="P,...", help="outputs to compare; default all, and none may be absent")
 
 
 def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -145,6 +146,7 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     names = command.add_subparsers(metavar="NAME", dest="name", required=True)
     _study_olive(names)
     _study_accuracy(names)
+    _study_kllm(names)
 
 
 def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
@@ -174,6 +176,20 @@ def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--sentences", type=_positive, default=1000, metavar="N",
         help="to test with, and twice as many others to train the probe; default 1000",
+    )
+
+
+def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _named(names, "kllm", "perplexity from fp16 over integers to K-Means [kllm Tables II, IV; Fig. 11]")
+    command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
+    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
+    command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
+    command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
+    command.add_argument(
+        "--calibration-tokens", type=_positive, metavar="N", help="of each calibration window; default 2048"
+    )
+    command.add_argument(
+        "--schemes", nargs="+", metavar="S", help="these instead of the ladder; NAME or NAME:parameter=value,..."
     )
 
 

@@ -11,7 +11,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; returns 0 if every compared bit is equal, else 1."""
     from refemu import golden
 
-    found = golden.diff(arguments.golden, arguments.dut, explain=arguments.explain)
+    found = golden.diff(arguments.golden, arguments.dut, explain=arguments.explain,
+                        ports=arguments.ports.split(",") if arguments.ports else None)
     if arguments.json:
         print_json({"equal": found.equal, "remark": found.remark, **dataclasses.asdict(found)})
         return int(not found.equal)

@@ -85,6 +85,30 @@ def _show_accuracy(found: dict[str, Any]) -> None:
     print(_MEANING.format(**found))
 
 
+def kllm(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Perplexity rung by rung: the ladder of [kllm Table II] and the shares of outliers of [kllm Table IV]."""
+    from refemu.models import text
+    from refemu.models.schemes import kllm_study
+
+    words = text.read(arguments.text) if arguments.text else text.default()
+    ids = model.tokenizer.encode(words)[: arguments.tokens]
+    with progress() as bar:
+        rows = list(kllm_study.study(model, ids, arguments.win, arguments.schemes, arguments.calibration_tokens,
+                                     progress=bar or (lambda what, done, total: None)))
+    return {
+        "study": "kllm",
+        "model": model.name,
+        "tokens": len(ids),
+        "win": arguments.win,
+        "rungs": [dataclasses.asdict(row) for row in rows],
+    }
+
+
+def _show_kllm(found: dict[str, Any]) -> None:
+    title = f"perplexity of {found['model']} on {found['tokens']} tokens, windows of {found['win']}"
+    print_table(title, list(_RUNGS), _rows(found["rungs"], _RUNGS), ["perplexity"])
+
+
 def _rows(found: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
     return [[show(row[field]) for field, show in columns.values()] for row in found]
 
@@ -95,7 +119,7 @@ def _percent(share: float) -> str:
 
 THREADS = 2  #: that share out independent outputs; no bit depends on it
 
-_STUDIES = {"olive": (olive, _show_olive), "accuracy": (accuracy, _show_accuracy)}
+_STUDIES = {"olive": (olive, _show_olive), "accuracy": (accuracy, _show_accuracy), "kllm": (kllm, _show_kllm)}
 
 _MEANING = """\
 probe      percent of the sentences that it calls good or bad as people do. It is a ridge regression (penalty {ridge})
@@ -124,6 +148,13 @@ _ERRORS = {
     "least": ("least", lambda least: "least" if least else ""),
 }
 _LOSSES = {"scheme": ("scheme", str), "measure": ("measure", str), "value": ("value", "{:.4f}".format)}
+_RUNGS = {
+    "scheme": ("scheme", str),
+    "activations": ("quantizer", str),
+    "bits": ("bits", str),
+    "outliers, percent": ("outliers", str),
+    "perplexity": ("perplexity", "{:.2f}".format),
+}
 _ACCURACY = {
     "": ("name", str),
     "scheme": ("scheme", str),

@@ -1,5 +1,8 @@
 """What a code means: element formats, block formats and their ready constants. Knows no unit and no numba."""
 
+import importlib
+import sys
+
 from refemu.arith.checks import lookup
 from refemu.formats.abfloat import (
     E0M3_BIAS0,
@@ -136,3 +139,7 @@ def constants() -> dict[str, Format]:
 def find(name: str) -> Format:
     """The ready format of that name, in any case; an unknown one is refused with the nearest known name."""
     return lookup("format", name.upper().replace("-", "_"), constants())
+
+
+if "hypothesis.strategies" in sys.modules:  # whichever is imported second tells hypothesis about these types
+    importlib.import_module("refemu.testing").register()

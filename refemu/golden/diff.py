@@ -1,6 +1,6 @@
 """A device's answer against a set: the first difference, decoded, and how many there are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,15 +60,17 @@ class Difference:
         return f"all {self.rows_differ} are {' and '.join(all_)}" if all_ and self.rows_differ > 0 else ""
 
 
-def diff(golden_path: str | Path, dut_path: str | Path, explain: bool = False) -> Difference:
+def diff(
+    golden_path: str | Path, dut_path: str | Path, explain: bool = False, ports: Sequence[str] | None = None
+) -> Difference:
     """Compare the answer in `dut_path` with the set in directory `golden_path`, in every bit that is to be compared.
 
-    dut_path: an .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`. explain: whether
-    to look for another decision that would make the device right. Refused: what cannot be read, and where nothing can
-    be compared.
+    dut_path: an .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`. explain:
+    whether to look for another decision that would make the device right. ports: the outputs that count; default
+    all. Refused: what cannot be read, and where nothing can be compared.
     """
     golden = sets.load(golden_path)
-    return compare(golden, dut.read(dut_path, golden), explain)
+    return compare(golden, dut.read(dut_path, golden, ports), explain)
 
 
 def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Difference:

@@ -1,14 +1,14 @@
 """A device's answer: an .npz with the set's `out.*` names, another set's directory, or text: like `gold.mem`, or one of
 the forms of exchange.py."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, lookup
 from refemu.golden import exchange, fields, hexfile, npz, sets
 from refemu.golden.sets import Golden
 
@@ -21,30 +21,45 @@ class Answer:
     unknown: Mapping[str, np.ndarray]
 
 
-def read(path: str | Path, golden: Golden) -> Answer:
+def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None) -> Answer:
     """The answer in file or directory `path` to the stimulus of `golden`.
 
-    Refused: what is no such file, arrays that `golden` has not, a wrong shape, codes of more bits than the port has,
-    and files without some output. Registers (`st.*`) may be left out.
+    ports: the outputs that count, by default all; the others may be absent and are dropped. Refused: what is no
+    such file, arrays that `golden` has not, a wrong shape, codes of more bits than the port has, files without some
+    output that counts. Registers (`st.*`) may be left out.
     """
-    place = Path(path)
+    found = _read(Path(path), golden, [f"out.{port}" for port in _known(ports, golden)])
+    kept = {name: array for name, array in found.arrays.items()
+            if ports is None or name.removeprefix("out.") in ports}
+    return Answer(kept, {name: bits for name, bits in found.unknown.items() if name in kept})
+
+
+def _known(ports: Sequence[str] | None, golden: Golden) -> Sequence[str]:
+    """`ports`, each of which is an output of the set; None stands for all of them."""
+    outputs = {sets.port_of(entry).name: entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"}
+    for port in ports or ():
+        lookup(f"output of {golden.name}", port, outputs)
+    return list(outputs) if ports is None else ports
+
+
+def _read(place: Path, golden: Golden, needed: Sequence[str]) -> Answer:
     if place.is_dir():
-        return _other_set(sets.load(place), golden)
+        return _other_set(sets.load(place), golden, needed)
     if not place.is_file():
         raise Refused(f"{place}: no such file")
     data = place.read_bytes()
     if data.startswith(b"PK") or place.suffix == ".npz":
-        return _from_arrays(npz.read(data, str(place)), golden, str(place))
+        return _from_arrays(npz.read(data, str(place)), golden, str(place), needed)
     if data.startswith(b"\x93NUMPY"):
         raise Refused(f"{place}: is one .npy; save the arrays by name with np.savez")
     form = exchange.recognised(data, place.suffix)
     if form:
-        return _from_arrays(exchange.read(data, form, golden, str(place)), golden, str(place))
+        return _from_arrays(exchange.read(data, form, golden, str(place)), golden, str(place), needed)
     layout = hexfile.layout([entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"])
     return Answer(*hexfile.read(data, layout, golden.rows, str(place)))
 
 
-def _other_set(other: Golden, golden: Golden) -> Answer:
+def _other_set(other: Golden, golden: Golden, needed: Sequence[str]) -> Answer:
     for name in golden.arrays:
         if name.startswith("in.") and not _equal(other.arrays.get(name), golden.arrays[name]):
             raise Refused(f"{other.name}: its stimulus {name} is not that of {golden.name}: nothing can be compared")
@@ -53,21 +68,21 @@ def _other_set(other: Golden, golden: Golden) -> Answer:
         for name, array in other.arrays.items()
         if name.startswith(("out.", "st.")) and not name.endswith(".care")
     }
-    return _from_arrays(answers, golden, other.name)
+    return _from_arrays(answers, golden, other.name, needed)
 
 
 def _equal(a: np.ndarray | None, b: np.ndarray) -> bool:
     return a is not None and a.shape == b.shape and bool((a == b).all())
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str) -> Answer:
+def _from_arrays(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str, needed: Sequence[str]) -> Answer:
     wanted = {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
     foreign = [name for name in arrays if name not in wanted]
     if foreign:
         raise Refused(f"{thing}: array {foreign[0]} is no output of {golden.name}; known: {', '.join(wanted)}")
     if not any(name.startswith("out.") for name in arrays):
         raise Refused(f"{thing}: holds no out.* array: nothing was compared")
-    missing = [name for name in wanted if name.startswith("out.") and name not in arrays]
+    missing = [name for name in needed if name not in arrays]
     if missing:  # an answer without a port would pass however wrong that port is
         raise Refused(f"{thing}: lacks {', '.join(missing)}; an answer holds every out.* array of {golden.name}")
     return Answer({name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in arrays.items()}, {})

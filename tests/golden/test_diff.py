@@ -177,3 +177,17 @@ def test_everything_goes_into_json(folder: Path) -> None:
     found = golden.diff(folder, answer(folder, flip("out.odd", 1, None, 0)))
 
     assert json.loads(json.dumps(asdict(found)))["first"]["port"] == "odd"
+
+
+def test_only_the_named_outputs_count(made: Path) -> None:
+    """A device of one port is compared in that port, if one says so."""
+    folder = made / "blender-wrap"
+    dut = answer(folder, lambda arrays: None, ("out.odd",))
+    with pytest.raises(Refused, match=r"lacks out.both, out.ratio"):
+        golden.diff(folder, dut)
+    found = golden.diff(folder, dut, ports=["odd"])
+    assert (found.equal, found.compared, found.not_compared) == (True, ("out.odd",), ("out.both", "out.ratio"))
+    assert not golden.diff(folder, answer(folder, flip("out.odd", 1, None, 0)), ports=["odd"]).equal
+    assert golden.diff(folder, answer(folder, flip("out.both", 1, 0, 0)), ports=["odd"]).equal
+    with pytest.raises(Refused, match="did you mean 'odd'"):
+        golden.diff(folder, dut, ports=["old"])

@@ -1,0 +1,177 @@
+"""Strategies for ports: arrays of codes that reach every boundary, shrink to few bits, and are drawn fast.
+
+An array is drawn as bytes in one go, which costs well below a millisecond for 1,024 codes; then a few positions get
+special codes, and a few are made equal to others, for ties. All shrink to zeros without any of these.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from refemu import units
+from refemu.arith.checks import lookup, require_int
+from refemu.units.unit import Config, Port, Unit
+from refemu.units.unit_cases import admitted
+
+F16 = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x0401, 0x3BFF, 0x3C00, 0xBC00, 0x3C01, 0x4000, 0x7BFF, 0xFBFF)
+F32 = (0x00000000, 0x80000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x3F000000, 0x3F800000, 0xBF800000, 0x3FC00000,
+       0x40000000, 0x40600000, 0x47000000, 0x477FE000, 0x477FF000, 0x7F7FFFFF, 0xFF7FFFFF)
+NAN = {16: 0x7E00, 32: 0x7FC00000}
+INFINITY = {16: 0x7C00, 32: 0x7F800000}
+PATCHES = 4  #: special codes, and copies, in one array
+
+
+@st.composite
+def _words(draw: st.DrawFn, count: int, bits: int, special: Sequence[int]) -> np.ndarray:
+    """uint64 (count,) below 2**bits."""
+    size = 1 if bits <= 8 else 2 if bits <= 16 else 4 if bits <= 32 else 8
+    raw = np.frombuffer(draw(st.binary(min_size=count * size, max_size=count * size)), f"<u{size}").astype(np.uint64)
+    values = raw & np.uint64((1 << bits) - 1)
+    if count:
+        where = st.integers(0, count - 1)
+        for at, code in draw(st.lists(st.tuples(where, st.sampled_from(special)), max_size=PATCHES)):
+            values[at] = code & ((1 << bits) - 1)
+        for at, other in draw(st.lists(st.tuples(where, where), max_size=PATCHES)):
+            values[at] = values[other]
+    return values
+
+
+def _signed(values: np.ndarray, bits: int) -> np.ndarray:
+    sign = np.uint64(1 << (bits - 1))
+    return ((values ^ sign) - sign).view(np.int64)
+
+
+def _floats(shape: int | tuple[int, ...], bits: int, special: Sequence[int], nan: bool, infinity: bool) -> Any:
+    size = (shape,) if isinstance(shape, int) else tuple(shape)
+    top, dtype = INFINITY[bits], np.dtype(f"f{bits // 8}")
+    wanted = [*special, *([NAN[bits]] if nan else []), *([top, top | 1 << (bits - 1)] if infinity else [])]
+
+    def made(words: np.ndarray) -> np.ndarray:
+        exponent = words & np.uint64(top)
+        largest = exponent == np.uint64(top)
+        mantissa = (words & np.uint64(top ^ ((1 << (bits - 1)) - 1))) != 0
+        unwanted = largest & np.where(mantissa, not nan, not infinity)
+        lowest = np.uint64(top & -top)  # clearing the exponent's lowest bit makes a finite number
+        clean = np.where(unwanted, words ^ lowest, words)
+        clean = np.where(largest & mantissa & ~unwanted, np.uint64(NAN[bits]), clean)  # one NaN (D-arith-1)
+        return clean.astype(f"<u{bits // 8}").view(dtype).reshape(size)
+
+    return _words(prod(size), bits, wanted).map(made)
+
+
+def float16s(
+    shape: int | tuple[int, ...], *, allow_nan: bool = False, allow_infinity: bool = False
+) -> st.SearchStrategy[np.ndarray]:
+    """float16 arrays of `shape`: all finite words, subnormals and both zeros among them, ties by equal elements."""
+    strategy: st.SearchStrategy[np.ndarray] = _floats(shape, 16, F16, allow_nan, allow_infinity)
+    return strategy
+
+
+def float32s(
+    shape: int | tuple[int, ...], *, allow_nan: bool = False, allow_infinity: bool = False
+) -> st.SearchStrategy[np.ndarray]:
+    """float32 arrays of `shape`, as `float16s`."""
+    strategy: st.SearchStrategy[np.ndarray] = _floats(shape, 32, F32, allow_nan, allow_infinity)
+    return strategy
+
+
+def codes(fmt: Any, shape: int | tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
+    """Unsigned codes of an element format (`IntFormat`, `Flint`, `AbFloat`), every one of which decodes."""
+    known = np.asarray(fmt.codes())
+    size = (shape,) if isinstance(shape, int) else tuple(shape)
+    ends = (0, len(known) - 1, len(known) // 2)
+    drawn = _words(prod(size), max(1, (len(known) - 1).bit_length()), ends)
+    return drawn.map(lambda words: known[(words % np.uint64(len(known))).astype(np.int64)].reshape(size))
+
+
+def port_values(port: Port, rows: int) -> st.SearchStrategy[np.ndarray]:
+    """What a port takes in `rows` rows: its dtype, (rows,) or (rows, lanes), within its limits."""
+    return _rows([port], rows, rows).map(lambda drawn: drawn[port.name])
+
+
+def inputs(
+    unit: str | Unit, config: str | None = None, *, min_rows: int = 1, max_rows: int = 8
+) -> st.SearchStrategy[dict[str, np.ndarray]]:
+    """Stimulus of a unit: one array per input port, of the same number of rows, as `Unit.evaluate` takes it.
+
+    config: one of the unit's ready configurations; default its first. Rows of a unit with registers are consecutive
+    events from reset. What the unit refuses is replaced by what it takes.
+    """
+    found = units.find(unit) if isinstance(unit, str) else unit
+    name = config or next(iter(found.configs))
+    chosen = lookup(f"configuration of {found.name}", name, found.configs)
+    require_int(min_rows, 1, 1 << 20, "inputs", "min_rows")
+    require_int(max_rows, min_rows, 1 << 20, "inputs", "max_rows")
+    drawn = _rows(found.ports(chosen).inputs, min_rows, max_rows)
+    return drawn.map(partial(_legal, found, chosen))
+
+
+def _legal(unit: Unit, config: Config, drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return dict(unit.legal(config, drawn)) if unit.legal else drawn
+
+
+def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
+    """Rows drawn one by one, so that a failing one is what is left when the others are dropped."""
+    columns = [_Column(port) for port in ports]
+    lanes = sum(port.lanes for port in ports)
+    size = sum(column.size * column.port.lanes for column in columns)
+    lane, most = st.integers(0, lanes - 1), max(len(column.special) for column in columns)
+    row = st.tuples(st.binary(min_size=size, max_size=size),
+                    st.lists(st.tuples(lane, st.integers(0, most - 1)), max_size=PATCHES),
+                    st.lists(st.tuples(lane, lane), max_size=PATCHES))
+    return st.lists(row, min_size=low, max_size=high).map(partial(_arrays, columns))
+
+
+class _Column:
+    """How one port's lanes lie in the bytes of a row."""
+
+    def __init__(self, port: Port) -> None:
+        self.port = port
+        self.size = port.dtype.itemsize
+        low, high = port.limits
+        self.special = [*dict.fromkeys((low, high, 0, 1, high // 2, high // 2 + 1)),
+                        *(F16 if port.kind == "f16" else ()), *(F32 if port.kind == "f32" else ())]
+
+    def values(self, raw: np.ndarray) -> np.ndarray:
+        """int64 (rows, lanes) within the port's limits, from its bytes (rows, lanes * size)."""
+        port = self.port
+        words = np.ascontiguousarray(raw).view(f"<u{self.size}").astype(np.uint64)
+        if port.bits == 64:
+            return words.view(np.int64)
+        words &= np.uint64((1 << port.bits) - 1)
+        return self.admitted(_signed(words, port.bits) if port.signed else words.view(np.int64))
+
+    def admitted(self, values: np.ndarray) -> np.ndarray:
+        """Finite floats, values between the limits."""
+        if self.port.kind == "f32":
+            values = np.where(values & INFINITY[32] == INFINITY[32], values ^ (1 << 23), values)
+        return admitted(self.port, values) if self.port.bits < 64 else values
+
+
+def _arrays(columns: Sequence[_Column], rows: Sequence[Any]) -> dict[str, np.ndarray]:
+    raw = np.frombuffer(b"".join(row[0] for row in rows), np.uint8).reshape(len(rows), -1)
+    found, byte, first = {}, 0, 0
+    for column in columns:
+        lanes = column.port.lanes
+        values = column.values(raw[:, byte:byte + column.size * lanes]).copy()
+        for at, (_, patches, copies) in enumerate(rows):
+            _patch(column, values[at], first, patches, copies)
+        byte, first = byte + column.size * lanes, first + lanes
+        made = column.admitted(values).astype(column.port.dtype)
+        found[column.port.name] = made if lanes > 1 else made[:, 0]
+    return found
+
+
+def _patch(column: _Column, lanes: np.ndarray, first: int, patches: Any, copies: Any) -> None:
+    """Special values, then equal ones, in the lanes of one row; lanes of other ports are not here."""
+    for at, which in patches:
+        if 0 <= at - first < len(lanes):
+            code = column.special[which % len(column.special)]
+            lanes[at - first] = code if code < 1 << 63 else code - (1 << 64)
+    for at, other in copies:
+        if 0 <= at - first < len(lanes) and 0 <= other - first < len(lanes):
+            lanes[at - first] = lanes[other - first]

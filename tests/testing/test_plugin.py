@@ -1,0 +1,73 @@
+"""The plugin as a user meets it: ten lines find a wrong rule, shrink it, and save what `refemu diff` explains."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refemu import golden
+from refemu.cli import main
+
+TEST = '''
+from hypothesis import given
+from refemu.testing import hold, inputs
+from refemu.units import find
+
+def my_encoder(value):  # keeps the left of two outliers, where the paper keeps the larger
+    unit = find("ovp_encoder")
+    left = next(one for one in unit.alternatives if "left one" in one.says)
+    return unit.evaluate(left.apply(unit.configs["int4"]), {"value": value}, jit=False).pair
+
+@given(inputs("ovp_encoder", "int4"))
+def test_my_encoder(stimulus):
+    hold("ovp_encoder", "int4", stimulus, pair=my_encoder(stimulus["value"]))
+
+def test_golden(golden):
+    assert golden("SETS/ovp_decoder-int4").rows == 1
+'''
+
+
+def pytest_on(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
+
+
+def test_a_wrong_rule_is_found_shrunk_saved_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "test_mine.py").write_text(TEST.replace("SETS", str(tmp_path / "sets")))
+    ran = pytest_on(tmp_path, "--refemu-save", "found", "-k", "encoder")
+
+    assert "1 failed" in ran.stdout, ran.stdout + ran.stderr
+    assert "refemu diff found/test_mine_py_test_my_encoder/ovp_encoder-int4" in ran.stdout
+    saved = tmp_path / "found" / "test_mine_py_test_my_encoder"
+    made = golden.load(saved / "ovp_encoder-int4")
+    entry = made.manifest["cases"][-1]
+    assert (entry["cases"], entry["why"]) == (1, "counterexample of test_mine.py::test_my_encoder")
+    assert main(["diff", str(saved / "ovp_encoder-int4"), str(saved / "dut.npz"), "--explain", "--ports", "pair"]) == 1
+    assert "D-olive-5: of two outliers the left one wins" in capsys.readouterr().out
+    assert main(["check", str(saved)]) == 0
+    assert "hashes" in capsys.readouterr().out
+
+
+def test_the_fixture_checks_what_it_loads(tmp_path: Path) -> None:
+    golden.generate(tmp_path / "sets", units=["ovp_decoder"], kinds=["paper"])
+    (tmp_path / "test_mine.py").write_text(TEST.replace("SETS", str(tmp_path / "sets")).replace("rows == 1", "rows"))
+    assert "1 passed" in pytest_on(tmp_path, "-k", "golden").stdout
+    vectors = tmp_path / "sets" / "ovp_decoder-int4" / "vectors.npz"
+    vectors.write_bytes(vectors.read_bytes()[:-40] + b"x" + vectors.read_bytes()[-39:])
+    assert "1 failed" in pytest_on(tmp_path, "-k", "golden").stdout
+
+
+def test_hooks_import_next_to_nothing() -> None:
+    """Every project of the environment pays for them."""
+    code = ("import sys, refemu.testing, refemu.testing.plugin; refemu.testing.register(); "
+            "print(sorted({'numpy', 'numba', 'refemu.units', 'refemu.formats', 'hypothesis'} & set(sys.modules)))")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("order", ["import refemu.formats, hypothesis", "import hypothesis, refemu.formats"])
+def test_types_are_registered_in_either_order_of_imports(order: str) -> None:
+    code = f"{order}; from hypothesis import strategies as st; from refemu.formats import OvpTensor; " \
+           "print(st.from_type(OvpTensor).example().fields() is not None)"
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "True\n", ran.stderr
