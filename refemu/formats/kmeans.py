@@ -91,7 +91,7 @@ class KMeans:
                          for pick, fill in ((np.min, np.inf), (np.max, -np.inf)))
         offset, scale = fp16.round16_of_f64((low + high) / 2), fp16.round16_of_f64((high - low) / 2)
         scale = np.where(scale == 0, np.float32(1), scale)
-        return Frame(scale, offset, fp16.div16(-offset, scale))
+        return Frame(scale, offset, fp16.div16(-offset, scale) + np.float32(0))  # a zero is +0
 
     def _scale(self, x: np.ndarray, mask: np.ndarray) -> np.ndarray:
         if isinstance(self.outliers, Thresholds):

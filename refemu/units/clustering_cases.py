@@ -24,7 +24,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
     book = trained(config["bits"])
     if kind == "paper":
         yield _case(kind, "[kllm §IV-A] values between the centroids of a trained codebook, scale 1, then 0.1",
-                    columns(x=np.tile(_between(book)[::-1], 2), scale=np.repeat([ONE, 0x2E66], 2 * len(book) - 1)), book)
+                    columns(x=_between(book)[::-1] * 2, scale=np.repeat([ONE, 0x2E66], 2 * len(book) - 1)), book)
     if kind == "edge":
         yield from _edge(book)
     if kind == "random":
