@@ -71,7 +71,7 @@ class Result(unit.Result):
 
 
 class PromptCompressor(Stepped):
-    """The block. An operation is one `sort`, or a `compare_exchange` per pair of the network; then `classify` per token.
+    """The block. An operation is one `sort`, or a `compare_exchange` per pair of a network; `classify` per token.
 
     A short prompt, N <= W, is not sorted.
     """
@@ -266,7 +266,8 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     share, window, thresholds = (np.asarray(inputs[name]) for name in ("share", "window", "thresholds"))
     pair = np.sort(thresholds & thresholds.dtype.type(0x7FFF_FFFF), axis=-1, kind="stable")
     top = int(np.float32(config["tokens"]).view(np.uint32)) if config.get("rule") == "per_token" else 0x3F80_0000
-    return {"share": share & share.dtype.type(0x7FFF_FFFF), "window": (window % (config["tokens"] + 2) + 1).astype(window.dtype),
+    return {"share": share & share.dtype.type(0x7FFF_FFFF),
+            "window": (window % (config["tokens"] + 2) + 1).astype(window.dtype),
             "thresholds": np.minimum(pair, top).astype(pair.dtype)}
 
 
