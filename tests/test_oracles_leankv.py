@@ -162,6 +162,7 @@ def test_significance_of_a_prompt() -> None:
     assert (paper.sums, paper.counts, paper.means) == ([0.75, 0.25, 0.0], [2, 1, 0], [0.375, 0.25, 0.0])
     assert paper.shares == [f32(0.6), f32(0.4), 0.0]
     assert (diffkv.sums, diffkv.counts) == ([1.75, 0.75, 0.5], [3, 2, 1])
+    assert leankv_units.significance(p, score_queries=1).counts == [1, 1, 0]
     assert leankv_units.counts_at([0, 2, 3], 4, 3) == [3, 1, 0]
     assert leankv_units.counts_at([0, 2, 3], 4, 3, "diffkv") == [4, 2, 1]
     assert leankv_units.step_scores([1.0, 2.0], [[0.5, 0.5], [0.25, 0.75]], [0, 5], 5) == [1.5, 2.0]

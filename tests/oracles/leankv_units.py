@@ -1,6 +1,6 @@
 """LeanKV's selection of tokens on Python floats that hold float32 values [leankv §3.2, §4, Algorithm 1].
 
-    significance(p, preset)                 -> sums, counts, means, shares of a prompt
+    significance(p, preset, ...)            -> sums, counts, means, shares of a prompt
     step_scores(scores, p, positions, ...)  scores after a step;  counts_at(positions, n, prompt, preset)
     critical_tokens(share, x), coefficients(p, values)
     cumulative(share, ...), per_token(share, ...), static_prompt(mean, ...)   -> Classes
@@ -43,17 +43,24 @@ class Scores(NamedTuple):
     shares: list[float]
 
 
-def significance(p: Sequence[Sequence[Sequence[float]]], preset: str = "paper") -> Scores:
-    """p[query][head][token] of a prompt; paper: all later queries, shares of 1; diffkv: the last 64, own included."""
-    n = len(p)
+RULES: dict[str, dict[str, int]] = {
+    "paper": {"score_queries": 0, "include_self": 0, "normalize": 1},
+    "diffkv": {"score_queries": 64, "include_self": 1, "normalize": 0},
+}
+
+
+def significance(p: Sequence[Sequence[Sequence[float]]], preset: str = "paper", **changed: int) -> Scores:
+    """p[query][head][token] of a prompt: later queries, the last `score_queries` of them (0: all); shares of 1."""
+    n, rule = len(p), RULES[preset] | changed
     sums, counts = [], []
     for t in range(n):
-        queries = range(t + 1, n) if preset == "paper" else range(max(t, n - 64), n)
+        first = t if rule["include_self"] else t + 1
+        queries = range(max(first, n - rule["score_queries"]) if rule["score_queries"] else first, n)
         heads = [running([p[q][h][t] for q in queries]) for h in range(len(p[0]))]
         sums.append(max([0.0] + [head[-1] for head in heads if head]))
         counts.append(len(queries))
     means = [f32(s / c) if c else 0.0 for s, c in zip(sums, counts, strict=True)]
-    return Scores(sums, counts, means, shares(means) if preset == "paper" else means)
+    return Scores(sums, counts, means, shares(means) if rule["normalize"] else means)
 
 
 def shares(means: Sequence[float]) -> list[float]:
