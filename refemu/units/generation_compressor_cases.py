@@ -1,0 +1,102 @@
+"""Golden cases of generation_compressor. Every case of [leankv Algorithm 1] once; then ties, empty and full sections.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in generation_compressor.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+Head = tuple[Sequence[float], Sequence[float], tuple[float, float]]  #: means * 64, high and low; thresholds * 64
+WINDOW = 2
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    if kind == "paper":
+        heads: list[Head] = [([24, 8, 20, 4], [8], (3, 16)), ([24, 8, 20, 4], [8], (3, 4)),
+                             ([24, 1, 20, 4], [15], (3, 16)), ([24, 20, 8, 4], [8], (3, 16)),
+                             ([24, 20, 8, 4], [1], (3, 16)), ([24, 20, 1, 4], [15], (3, 16)), ([4], [], (3, 16))]
+        yield _case(config, kind, "[leankv Algorithm 1] one head per case: oldest window token above, between, below",
+                    heads)
+    if kind == "edge":
+        yield from _edge(config)
+    if kind == "random":
+        drawn = random_inputs("generation_compressor", ports, (24,), seed)
+        few = (drawn["score"] & 7).astype(np.float32) / np.float32(8)
+        drawn["score"] = few.view(np.uint32).astype(np.int64)
+        drawn["thresholds"] = _limits(config, [(1, 16)] * 24)
+        yield Cases(kind, "scores of eight values in sections of any length", legal(config, drawn))
+        wide = (drawn["position"] & 0xFFFF).astype(np.float32) / np.float32(1 << 16)
+        wide = wide * wide * wide
+        yield Cases(kind, "scores of very different size",
+                    legal(config, drawn | {"score": wide.view(np.uint32).astype(np.int64)}))
+
+
+def _edge(config: Config) -> Iterator[Cases]:
+    one = config["policy"] == "static"
+    equal: list[Head] = [([8] * 5, [] if one else [8] * 2, (3, 16)), ([8] * 6, [], (8, 8)), ([0] * 5, [], (0, 0)),
+                         ([0] * 5, [] if one else [0] * 3, (3, 16))]
+    yield _case(config, "edge", "equal scores: the lowest position, or the lowest bit-reversed lane", equal,
+                "D-leankv-28")
+    empty: list[Head] = [([], [], (3, 16)), ([8], [], (3, 16)), ([8, 8], [], (3, 16)), ([24, 1, 1, 4], [], (3, 16))]
+    yield _case(config, "edge", "nothing stored, less than the window, exactly the window; no low token", empty)
+    full = config["slots"] - 6
+    lows: list[Head] = [([1, 24, 8, 8, 4, 4], [] if one else [9] * full, (3, 16)),
+                        ([8, 24, 8, 8, 4, 4], [] if one else [9] * (full - 1) + [1], (3, 16))]
+    yield _case(config, "edge", "the low section fills all slots; its last token is the least", lows)
+    exact: list[Head] = [([16, 16, 16, 16], [], (0, 16)), ([16, 16, 16, 16], [], (16, 17)), ([16] * 4, [], (16, 64))]
+    yield _case(config, "edge", "shares that equal a threshold belong above it", exact, "D-leankv-27")
+    if config["slots"] > 128:
+        lanes: list[Head] = [([9.0] * 127 + [1, 9, 9], [], (3, 16)),
+                             ([9 - 8 * (s in (1, 64, 127, 129)) for s in range(132)], [], (3, 16)),
+                             ([9 - 8 * (s in (0, 128)) for s in range(132)], [9] * 10, (3, 16))]
+        yield _case(config, "edge", "the least score in lane 127; ties over lanes and within one", lanes, "D-leankv-28")
+
+
+def _case(config: Config, kind: str, why: str, heads: list[Head], decision: str = "") -> Cases:
+    """Heads of a prompt of no tokens: means times counts are the scores, positions follow the slots."""
+    slots = config["slots"]
+    rows: list[tuple[Any, ...]] = []
+    for high, low, _ in heads:
+        if config["policy"] == "static":
+            low = []
+        stored = len(high) + len(low)
+        position = [*range(len(low), stored), *range(len(low))]
+        counts = [stored + 1 - p if config.get("include_self") else stored - p for p in position]
+        scores = [mean / 64 * count for mean, count in zip([*high, *low], counts, strict=True)]
+        rows.append((scores + [0.0] * (slots - stored), position + [0] * (slots - stored), len(high), len(low), stored + 1))
+    score, position, n_high, n_low, n = (np.array(column) for column in zip(*rows, strict=True))
+    return Cases(kind, why, {
+        "score": score.astype(np.float32).view(np.uint32).astype(np.int64), "position": position, "n_high": n_high,
+        "n_low": n_low, "n": n, "prompt": np.zeros_like(n), "window": np.full_like(n, WINDOW),
+        "thresholds": _limits(config, [limits for _, _, limits in heads])}, decision)
+
+
+def _limits(config: Config, pairs: Sequence[tuple[float, float]]) -> np.ndarray:
+    """Patterns of thresholds given in 64ths; as alphas they are 16 times as large."""
+    scale = 4 if config["policy"] == "diffkv" else 64
+    return (np.array(pairs, np.float32) / np.float32(scale)).view(np.uint32).astype(np.int64)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` as states that exist: distinct positions below n, the low section before the window, ordered limits."""
+    slots, arrays = config["slots"], {name: np.asarray(array).astype(np.int64) for name, array in inputs.items()}
+    n_high = arrays["n_high"] % (slots + 1)
+    n_low = arrays["n_low"] % (slots - n_high + 1) * (config["policy"] != "static")
+    window = arrays["window"] % (slots + 2) + 1
+    n = n_high + n_low + window
+    slot = np.arange(slots)
+    high = slot < n_high[:, None]
+    key = np.where(high, arrays["position"].reshape(len(n), slots), np.int64(1) << 40)
+    rank = np.argsort(np.argsort(key, axis=1, kind="stable"), axis=1, kind="stable")  # of the high slots
+    position = np.where(high, (n - n_high)[:, None] + rank, np.maximum(slot - n_high[:, None], 0))
+    pair = np.sort(arrays["thresholds"] & 0x7FFF_FFFF, axis=-1, kind="stable")
+    legal = {"score": arrays["score"] & 0x7FFF_FFFF, "position": position.reshape(arrays["position"].shape),
+             "n_high": n_high, "n_low": n_low, "n": n, "prompt": arrays["prompt"] % (n + 1), "window": window,
+             "thresholds": np.minimum(pair, 0x3F80_0000) if config["policy"] == "algorithm1" else pair}
+    return {name: array.astype(np.asarray(inputs[name]).dtype) for name, array in legal.items()}

@@ -1,0 +1,151 @@
+"""Twin of generation_compressor.run over many heads at once. Read generation_compressor.py first.
+
+Paper: [leankv Algorithm 1]. Every quantity is an array over heads and slots; cases are masks.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import integers
+from refemu.units.generation_compressor import (
+    A1,
+    A2,
+    A3,
+    APPEND,
+    B1,
+    B2,
+    DOWNGRADE,
+    LANE_BITS,
+    LANES,
+    LARGEST,
+    PRUNE,
+    STATIC_APPEND,
+    STATIC_DROP,
+    SWAP,
+    C,
+    GenerationCompressor,
+    Result,
+    W,
+)
+
+NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
+FAR = np.int64(1) << np.int64(62)
+
+
+class Heads:
+    """The inputs of `run` as (heads, slots) and (heads,) arrays, and what follows from them."""
+
+    def __init__(self, device: GenerationCompressor, arrays: list[np.ndarray]) -> None:
+        """arrays: as `device.admitted` returns them."""
+        self.device, slots = device, device.slots
+        score, position = (array.reshape(-1, slots) for array in arrays[:2])
+        self.n_high, self.n_low, self.n, self.prompt, self.window = (a.reshape(-1).astype(np.int64)
+                                                                     for a in arrays[2:7])
+        self.thresholds = np.ascontiguousarray(arrays[7].reshape(-1, 2)).view(np.float32)
+        self.slot, self.position = np.arange(slots), position.astype(np.int64)
+        self.high = self.slot < self.n_high[:, None]
+        self.used = self.slot < (self.n_high + self.n_low)[:, None]
+        self.old = self.used & (self.n[:, None] - self.position >= self.window[:, None])
+        count = np.where(self.used, self.counts(), 0)
+        values = np.ascontiguousarray(score).view(np.float32)
+        self.mean = np.where(count > 0, values / np.maximum(count, 1).astype(np.float32), np.float32(0))
+        self.divisions = int(np.count_nonzero(count))
+        self.comparisons = 0
+
+    def counts(self) -> np.ndarray:
+        """Queries that every score was summed over."""
+        n, prompt = self.n[:, None], self.prompt[:, None]
+        if self.device.epoch:
+            return n - self.position
+        first = self.position + (0 if self.device.include_self else 1)
+        queries = prompt if self.device.score_queries is None else self.device.score_queries
+        return n - np.where(self.position < prompt, np.maximum(first, prompt - queries), first)
+
+    def shares(self) -> np.ndarray:
+        """What thresholds are compared with; outside the stored slots 0."""
+        total = np.add.accumulate(self.mean, axis=1, dtype=np.float32)[:, -1:]
+        share = np.where(total != 0, self.mean / np.where(total != 0, total, np.float32(1)), self.mean)
+        self.divisions += int(integers.total(np.where(total != 0, self.used, False)))
+        if self.device.score_rule == "share":
+            return share
+        ranged = self.used & (self.position <= (self.n - self.window)[:, None])
+        order = np.lexsort((self.position, np.where(ranged, share, np.float32(np.inf))), axis=1)
+        ordered = np.take_along_axis(np.where(ranged, share, np.float32(0)), order, 1)
+        sums = np.empty_like(share)
+        np.put_along_axis(sums, order, np.add.accumulate(ordered, axis=1, dtype=np.float32), 1)
+        return np.where(total != 0, np.where(ranged, sums, np.float32(0)), share)
+
+    def least(self, value: np.ndarray, candidates: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slot and value of the least candidate of every head, ties to the lowest rank; -1 and NONE without any."""
+        self.comparisons += int(np.count_nonzero(candidates))
+        best = np.where(candidates, value, np.float32(np.inf)).min(axis=1, initial=np.float32(np.inf))
+        ties = candidates & (value == best[:, None])
+        slot = np.argmin(np.where(ties, rank, FAR), axis=1)
+        some = candidates.any(axis=1)
+        return np.where(some, slot, -1), np.where(some, best, NONE)
+
+
+def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any, thresholds: Any, *,
+        slots: int = 16, **parameters: Any) -> Result:
+    """As `generation_compressor.run`."""
+    device = GenerationCompressor(slots, **parameters)
+    arrays = device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds)
+    with np.errstate(over="ignore", under="ignore"):
+        heads = Heads(device, arrays)
+        decide = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[device.policy]
+        rules = decide(heads)
+    conditions = [condition for condition, _ in rules]
+    columns = zip(*(values for _, values in rules), strict=True)
+    outputs: dict[str, Any] = {
+        port.name: np.select(conditions, list(column), 0).astype(port.result_dtype).reshape(arrays[2].shape)
+        for port, column in zip(device.ports.outputs, columns, strict=True)}
+    return Result(**outputs, divisions=heads.divisions, comparisons=heads.comparisons)
+
+
+Rule = tuple[np.ndarray, tuple[Any, ...]]  #: where it holds, and the five outputs; the first that holds decides
+
+
+def _algorithm1(heads: Heads) -> list[Rule]:
+    share = heads.shares()
+    at_border = heads.high & (heads.position == (heads.n - heads.window)[:, None])
+    full, t_c = at_border.any(axis=1), np.argmax(at_border, axis=1)
+    own = np.take_along_axis(share, t_c[:, None], 1)[:, 0]
+    low, high = heads.thresholds[:, 0], heads.thresholds[:, 1 if heads.device.low else 0]
+    above, between = full & (own >= low) & (own >= high), full & (own >= low) & (own < high)
+    v_high, s_high = heads.least(share, heads.old & heads.high & above[:, None], heads.position)
+    with_own = (heads.used & ~heads.high) | (heads.slot == t_c[:, None])
+    v_low, s_low = heads.least(share, with_own & between[:, None], heads.position)
+    append, grown = (heads.n_high, -1, 1, 0), (heads.n_low, 0, 1)
+    return [(~full, (W, *append)), (own < low, (C, t_c, -1, 0, 0)), (above & (s_high >= high), (A1, *append)),
+            (above & (s_high >= low), (A2, v_high, *grown)), (above, (A3, v_high, -1, 0, 0)),
+            (s_low >= low, (B1, t_c, *grown)), (between, (B2, t_c, v_low - heads.n_high, 0, 0))]
+
+
+def _diffkv(heads: Heads) -> list[Rule]:
+    base = np.where(heads.n > 0, np.float32(1) / np.maximum(heads.n, 1).astype(np.float32), np.float32(0))
+    prune, quant = base * heads.thresholds[:, 0], base * heads.thresholds[:, 1]
+    inside = np.where(heads.high, heads.slot, heads.slot - heads.n_high[:, None])
+    rank = _reversed(inside % LANES) * (1 << 32) + inside
+    v_high, s_high = heads.least(heads.mean, heads.old & heads.high, rank)
+    v_low, s_low = heads.least(heads.mean, heads.old & ~heads.high, rank)
+    few = heads.n_high + heads.n_low + 1 <= heads.window
+    append, everywhere = (APPEND, heads.n_high, -1, 1, 0), np.ones_like(few)
+    return [(few, append), ((s_high < prune) & (s_high < s_low), (PRUNE, v_high, -1, 0, 0)),
+            ((s_high < quant) & (s_low < prune), (SWAP, v_high, v_low - heads.n_high, 0, 0)),
+            (s_high < quant, (DOWNGRADE, v_high, heads.n_low, 0, 1)), (everywhere, append)]
+
+
+def _reversed(lane: np.ndarray) -> np.ndarray:
+    """`lane` with its LANE_BITS bits in reverse."""
+    word = np.zeros_like(lane)
+    for bit in range(LANE_BITS):
+        word |= ((lane >> bit) & 1) << (LANE_BITS - 1 - bit)
+    return word
+
+
+def _static(heads: Heads) -> list[Rule]:
+    budget = np.maximum(heads.window, (heads.n + 1) * heads.device.keep_percent // 100)
+    victim, _ = heads.least(heads.mean, heads.old & heads.high, heads.position)
+    full = heads.n_high + 1 > budget
+    return [(full, (STATIC_DROP, victim, -1, 0, 0)), (~full, (STATIC_APPEND, heads.n_high, -1, 1, 0))]
