@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.integers import total
 from refemu.arith.jit import kernel
 from refemu.formats import bfp_jit
 from refemu.units import bfp_aligner_jit, bfp_converter
@@ -23,7 +24,8 @@ ERROR, HW, SATURATE = range(3)
 def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: str = "truncate", special: str = "error",
                subnormals: str = "keep", zero_sign: str = "keep") -> Result:
     """As `bfp_converter.run_clocks`."""
-    options: dict[str, Any] = {"rounding": rounding, "special": special, "subnormals": subnormals, "zero_sign": zero_sign}
+    options: dict[str, Any] = {"rounding": rounding, "special": special, "subnormals": subnormals,
+                               "zero_sign": zero_sign}
     converter = BfpConverter(**options)
     arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last))
     shape = arrays[1].shape
@@ -56,7 +58,7 @@ def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", 
     tokens, channels = values.shape
     lengths = list(_lengths(tokens, channels, kind))
     comparisons = values.size if kind == "token" else LANES * channels * -(-tokens // LANES)
-    columns = _total(lengths)
+    columns = int(total(np.array(lengths)))
     return Conversion(tensor, len(lengths), _cycles(lengths), columns, columns, comparisons, values.size)
 
 
@@ -78,13 +80,6 @@ def _cycles(lengths: list[int]) -> int:
         compared = max(compared, left) + length
         left, aligned = aligned, max(compared, aligned) + length
     return aligned
-
-
-def _total(lengths: list[int]) -> int:
-    total = 0
-    for length in lengths:
-        total += length
-    return total
 
 
 @kernel

@@ -1,0 +1,136 @@
+"""Compiled twin of k_offset.run: same arguments, same Result; and its parts for whole matrices, `select` and `shift`.
+
+Read k_offset.py first. [harmonia §III-C, Fig. 10]. Peaks and choices are found by integer kernels for a whole window;
+the schedule of events follows from its length.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, fp16_jit
+from refemu.arith.integers import total
+from refemu.arith.jit import kernel
+from refemu.units import k_offset
+from refemu.units.k_offset import WINDOW, KOffsetGenerator, Offsets, Result
+
+
+def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WINDOW, offset_k: int | None = None,
+        offset_scope: str = "layer", heads: int = 1, offset_sign: str = "signed") -> Result:
+    """As `k_offset.run`."""
+    options = (channels, window, offset_k, offset_scope, heads, offset_sign)
+    device = KOffsetGenerator(*options)
+    rows, *flags = device.admitted(k, valid, last)
+    shape = flags[0].shape
+    devices, events = prod(shape[:-1]), shape[-1]
+    words = fp16_jit.plain(rows).reshape(devices, events, channels)
+    flat = [flag.reshape(devices, events).astype(np.int64) for flag in flags]
+    source, chosen = (np.full((devices, events), -1, np.int64) for _ in range(2))
+    tracked, gated = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
+    ready = np.zeros((devices, events), np.bool_)
+    if _schedule(*flat, window, device.rule.chosen, source, chosen, tracked, gated, ready):
+        k_offset.run(k, valid, last, channels=channels, window=window, offset_k=offset_k, offset_scope=offset_scope,
+                     heads=heads, offset_sign=offset_sign)  # refuses it
+    offset, selected = (np.zeros((devices, events, channels), dtype) for dtype in (np.uint16, np.bool_))
+    k_out = np.zeros((devices, events, channels), np.uint16)
+    for d in range(devices):
+        _fill(device.rule, words[d], flat[0][d], int(tracked[d]), chosen[d], source[d], offset[d], selected[d],
+              k_out[d])
+    out = source >= 0
+    lanes = (channels,) if channels > 1 else ()
+    selections, tokens, rest = (int(total(counts)) for counts in (chosen.max(axis=1, initial=0), tracked, gated))
+    return Result(offset.reshape(*shape, *lanes), selected.reshape(*shape, *lanes), k_out.reshape(*shape, *lanes),
+                  out.reshape(shape), ready.reshape(shape), comparisons=channels * tokens,
+                  select_comparisons=selections * (device.rule.scope - 1),
+                  subtractions=device.rule.chosen * int(total(out)), gated_tokens=rest)
+
+
+def _fill(rule: Offsets, words: np.ndarray, valid: np.ndarray, tracked: int, chosen: np.ndarray, source: np.ndarray,
+          offset: np.ndarray, selected: np.ndarray, k_out: np.ndarray) -> None:
+    """Output rows of one device: registers by how many channels are chosen, and tokens by where they came from."""
+    rows = np.flatnonzero(valid)[:tracked]
+    halves, order = _ranked(rule, words[rows])
+    for at in range(words.shape[0]):
+        picked = order[:max(int(chosen[at]), 0)]
+        offset[at, picked], selected[at, picked] = halves[picked], True
+    out = source >= 0
+    k_out[out] = shift(words[source[out]], offset[out])
+
+
+def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets, uint16 words, and chosen channels, bool, from the first `window` of fp16 words (tokens, channels)."""
+    halves, order = _ranked(rule, fp16_jit.plain(k[:rule.window]))
+    selected = np.zeros(rule.channels, np.bool_)
+    selected[order] = True
+    return np.where(selected, halves, 0).astype(np.uint16), selected
+
+
+def shift(k: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """fp16 words k - offset, which broadcast, one rounding; where the offset is 0 the word passes as it is."""
+    keys, shifts = (fp16_jit.to_f32(np.ascontiguousarray(words).view(np.float16)) for words in (k, offset))
+    less = fp16.bits(fp16.narrow(fp16_jit.round16(keys - shifts)))
+    return np.where(offset & 0x7FFF != 0, less, k)
+
+
+def _ranked(rule: Offsets, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Half of every channel's peak as words, and the chosen channels in the order of their choice."""
+    value = np.zeros(rule.channels, np.uint16)
+    order = np.zeros(rule.chosen, np.int64)
+    _choose(window, rule.scope, rule.per_scope, value, order)
+    if rule.offset_sign == "unsigned":
+        value &= np.uint16(0x7FFF)
+    exact = fp16_jit.to_f32(value.view(np.float16)) * np.float32(0.5)
+    return fp16.bits(fp16.narrow(fp16_jit.round16(exact))), order
+
+
+@kernel
+def _choose(window, scope, per_scope, value, order):  # type: ignore[no-untyped-def]
+    """value <- the word of the largest magnitude of every channel, the first of equal ones; order <- the choices."""
+    channels = value.size
+    peak = np.zeros(channels, np.int64)
+    for t in range(window.shape[0]):
+        for c in range(channels):
+            size = np.int64(window[t, c]) & 0x7FFF
+            if size > peak[c]:
+                peak[c] = size
+                value[c] = window[t, c]
+    n = 0
+    for start in range(0, channels, scope):
+        for _ in range(per_scope):
+            best, largest = start, np.int64(-2)
+            for c in range(start, start + scope):
+                if peak[c] > largest:
+                    best, largest = c, peak[c]
+            peak[best] = -1
+            order[n] = best
+            n += 1
+
+
+@kernel
+def _schedule(valid, last, window, choose, source, chosen, tracked, gated, ready):  # type: ignore[no-untyped-def]
+    """Which event puts out which event's token, and how many channels are chosen then. Returns 1 for a refusal."""
+    for d in range(valid.shape[0]):
+        rows = np.zeros(valid.shape[1], np.int64)
+        count, picked, applied = 0, 0, 0
+        frozen = False
+        for t in range(valid.shape[1]):
+            if valid[d, t] == 1 and frozen and applied < count:
+                return 1
+            if valid[d, t] == 1 and not frozen:
+                rows[count] = t
+                count += 1
+                frozen = last[d, t] == 1 or count == window
+            elif frozen and picked < choose:
+                picked += 1
+            elif valid[d, t] == 1:
+                source[d, t] = t
+                applied += 1
+                gated[d] += 1
+            elif frozen and applied < count:
+                source[d, t] = rows[applied]
+                applied += 1
+            chosen[d, t] = picked
+            ready[d, t] = not frozen or applied >= count
+        tracked[d] = count
+    return 0

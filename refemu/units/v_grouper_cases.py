@@ -1,0 +1,48 @@
+"""Golden cases of v_grouper: more tokens than a group, rising exponents, zeros. [harmonia §III-A, Fig. 6b]
+
+This module describes stimuli only; the descriptor, and with it every answer, is in v_grouper.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import prng
+from refemu.units.unit import Cases, Config
+
+
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    channels = config["channels"]
+    if kind == "paper":
+        yield _case(kind, "35 tokens: the 32nd commits its group, the 33rd begins another",
+                    _words((35, channels), seed))
+    if kind == "edge":
+        rising = np.array([0x8001, 0x03FF, 0x0400, 0x87FF, *range(0x0C00, 0x7BFF, 0x0C01)])
+        yield _case(kind, "every token raises the exponent, from subnormals to the largest value",
+                    np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1), "D-harmonia-20")
+        falling = np.array([0x7BFF, 0xBC00, 0x3C00, 0x8000, 0x0000, 0x8001, 0x0400, 0x83FF, 0x3555])
+        yield _case(kind, "the first token is the largest; zeros of either sign, magnitudes that vanish",
+                    np.stack([falling] * channels, axis=1), "D-harmonia-20")
+    if kind == "random":
+        yield _case(kind, "words of any kind", _words((33, channels), seed + 1, 0xFFFF))
+
+
+def _words(shape: tuple[int, int], seed: int, mask: int = 0x9FFF) -> np.ndarray:
+    drawn = prng.words(prng.stream("v_grouper/v", seed), 0, shape[0] * shape[1]) >> np.uint64(48)
+    words = drawn.astype(np.int64).reshape(shape) & mask | (0x2000 if mask != 0xFFFF else 0)
+    return np.where(words & 0x7C00 == 0x7C00, words ^ 0x4000, words)
+
+
+def _case(kind: str, why: str, words: np.ndarray, decision: str = "") -> Cases:
+    return Cases(kind, why, {"v": words[None] if words.shape[1] > 1 else words[None, :, 0]}, decision)
+
+
+def mark(config: Mapping[str, Any], given: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    exponent = result.exponent if config["channels"] > 1 else result.exponent[..., None]
+    rose = np.zeros(result.commit.shape, np.bool_)
+    inside = result.count[..., 1:] > 1
+    rose[..., 1:] = (exponent[..., 1:, :] > exponent[..., :-1, :]).any(axis=-1) & inside
+    return {"COMMIT": result.commit, "RAISED": rose}
