@@ -361,3 +361,14 @@ def test_chunks_agree_with_one_block() -> None:
         assert math.isclose(a, b, rel_tol=1e-5)
     for a, word in zip(whole.out, parts[0], strict=True):
         assert abs(a - fp16.to_float(word)) < 0.01
+
+
+def test_pages_share_accumulators_by_eights() -> None:
+    """2**30 of page 0 and -2**30 of page 8 meet in one accumulator, before the 1 of page 3 is added."""
+    amounts = {0: 2.0**30, 3: 1.0, 8: -(2.0**30)}
+    key = [0.0] * 32
+    pages = [[(key, [amounts.get(j, 0.0)] * 32), (key, key)] for j in range(9)]
+    out, p = leankv_attention.paged_attention(key, pages, [])
+
+    assert p == [f32(1 / 18)] * 18
+    assert out == [fp16.from_float(f32(1 / 18))] * 32
