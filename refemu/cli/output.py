@@ -12,8 +12,12 @@ Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    print(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=True))
+    """One JSON document on standard output; bytes as lists of integers, fractions as text."""
+    print(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=True, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, bytes) else str(value)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:

@@ -65,11 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         _table(unit, name, ports, states)
+        _drawings(unit.unit_class(**config), states)
         if arguments.stop:
             print(
                 f"stopped at event {len(states) - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}"
             )
     return 0
+
+
+def _drawings(device: Any, states: list[Any]) -> None:
+    """The state after every event as text, for units that draw theirs."""
+    for number, state in enumerate(states if hasattr(device, "draw") else []):
+        print(f"\n#{number} {state.event}\n{device.draw(state)}")
 
 
 def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:

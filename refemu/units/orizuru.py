@@ -15,11 +15,11 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.units import orizuru_cases, unit
+from refemu.units import orizuru_cases, orizuru_parts, unit
+from refemu.units.orizuru_parts import MAX, MIN, TREES, better, levels, units_needed
+from refemu.units.orizuru_parts import unit_of_node as unit_of_node
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, fields, lanes
 
-MAX, MIN = 0, 1  #: the two trees
-TREES = ("max", "min")
 MIN_LEAF = ("not_max", "compare")  #: where the lowest bits of the min tree come from
 
 
@@ -71,11 +71,6 @@ class Result(unit.Result):
     cycles: int
 
 
-def levels(n: int) -> int:
-    """Levels of registers over `n` leaves; there is always one."""
-    return max(1, (n - 1).bit_length())
-
-
 class Orizuru(Stepped):
     """The block of [kllm Fig. 7]: an operation is a load, the levels of both trees, and pops with their repairs."""
 
@@ -98,6 +93,11 @@ class Orizuru(Stepped):
     def ports(self) -> Ports:  # type: ignore[override]
         """Widths for the number of pops loaded last."""
         return ports({"n": self.n, "k": self.state.k})
+
+    @property
+    def units(self) -> int:
+        """16-input units that make up the tree [kllm Table I]; `unit_of_node` says which register is where."""
+        return units_needed(self.n)
 
     @property
     def last(self) -> int:
@@ -210,12 +210,9 @@ class Orizuru(Stepped):
         return node - self.size
 
     def _better(self, tree: int, bits: bytearray, alive: bytes, node: int) -> tuple[int, int]:
-        """Bit of `node`, and whether both sides were available; a tie stays left, and one side alone wins."""
+        """Bit of `node`, and whether both its sides were available."""
         left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
-        if alive[left] and alive[right]:
-            a, b = self._keys[left], self._keys[right]
-            return int(b > a if tree == MAX else b < a), 1
-        return alive[right], 0
+        return better(tree, (alive[left], self._keys[left]), (alive[right], self._keys[right]))
 
     def steps(self, x: Any, k: int | None = None) -> Iterator[State]:
         """Yield the State after every event of every operation; x: (..., n) float16 or words, k as for `load`."""
@@ -228,7 +225,7 @@ class Orizuru(Stepped):
 
     def draw(self, state: State) -> str:
         """Both trees as text, the max tree above the leaves and the min tree below them, as [kllm Fig. 7(a)]."""
-        return orizuru_cases.draw(self.size, self.n, state)
+        return orizuru_parts.draw(self.size, self.n, state)
 
     def __repr__(self) -> str:
         return f"Orizuru(n={self.n}, k={self.k}, total_order={self.total_order}, min_leaf={self.min_leaf!r})"
