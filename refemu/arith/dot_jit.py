@@ -14,15 +14,17 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import dot as readable
 from refemu.arith import exact, float_jit, fp16, integers
-from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.checks import Refused, RefusedType, require_integers
 from refemu.arith.fp16_jit import holds_fp16, plain, ready, require_fp16
+from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
 from refemu.arith.integers import Overflow
 from refemu.arith.operands import Request, require_attention, require_grouped, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_jit import rows, total32, total64
 
-__all__ = ["Panels", "attention", "dot", "grouped_matmul", "matmul", "panels", "total32", "total64"]
+__all__ = ["GroupPanels", "Panels", "attention", "dot", "group_panels", "grouped_matmul", "matmul", "panels", "total32",
+           "total64"]
 
 GRAIN = 64  #: columns that one thread takes at least
 
@@ -158,27 +160,75 @@ def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: str) -> np.ndar
     return exact.finish(limbs, extremes, out, exact.round_limbs)
 
 
-def grouped_matmul(a: ArrayLike, b: ArrayLike, *, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None = None,
-                   b_scale: ArrayLike | None = None, partial: str, product: str | None = None, order: Order,
-                   acc: str) -> np.ndarray:
-    """`dot.grouped_matmul`; compiled where no sum inside a group can reach 2**24."""
+def grouped_matmul(a: ArrayLike, b: ArrayLike | GroupPanels, *, group: int, a_exp: ArrayLike,
+                   b_exp: ArrayLike | None = None, b_scale: ArrayLike | None = None, partial: str,
+                   product: str | None = None, order: Order, acc: str, threads: int = 1) -> np.ndarray:
+    """`dot.grouped_matmul`; compiled where no sum inside a group can reach 2**24.
+
+    b may be `group_panels(...)`, which has its exponents and scales. threads: at least 1, share out the outputs.
+    """
+    if isinstance(b, GroupPanels):
+        if b_exp is not None or b_scale is not None or group != b.group:
+            raise Refused(f"grouped_matmul: panels have their own exponents, scales and groups of {b.group}, "
+                          f"got group={group}")
+        left = _left_of(a, a_exp, b)
+        if _is_plain(partial, product, order, acc) and left is not None:
+            require_roundings(partial, product, acc, b.scaled)
+            return _grouped(*left, b, partial, product, threads)
+        return grouped_matmul(a, group=group, a_exp=a_exp, partial=partial, product=product, order=order, acc=acc,
+                              threads=threads, **b.arrays())
     operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
     require_roundings(partial, product, acc, operands.scale is not None)
     require_order(order, acc, operands.groups, "grouped_matmul")
     if operands.bound >= 1 << 24 or not operands.groups:  # beyond what float32 holds exactly
         return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, partial=partial,
                                        product=product, order=order, acc=acc)
+    if _is_plain(partial, product, order, acc) and fits(operands):
+        return _grouped(operands.a, operands.exponents[0], pack(operands), partial, product, threads)
     powers = [np.ldexp(1.0, exponent.astype(np.int32)) for exponent in operands.exponents]
     scale = np.empty((0, 0), np.float32) if operands.scale is None else plain(operands.scale)
-    left, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
-    terms = np.empty((operands.groups, left.shape[0], right.shape[1]), np.float32)
+    wide, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
+    terms = np.empty((operands.groups, wide.shape[0], right.shape[1]), np.float32)
     ready()
     with np.errstate(all="ignore"):
-        float_jit.group_terms(left, right, *powers, scale, partial == "fp16", product == "fp16", terms)
+        float_jit.group_terms(wide, right, *powers, scale, partial == "fp16", product == "fp16", terms)
     ones = np.ones((1, operands.groups, 1), np.float32)
     flat = terms.reshape(operands.groups, -1)
     return _in_order(ones, flat, Request("grouped_matmul", order, acc)).reshape(terms.shape[1:])
 
+
+def _is_plain(partial: str, product: str | None, order: Order, acc: str) -> bool:
+    """Whether tiles do it: groups in sequence into float32, and no rounding after one that is not exact."""
+    return isinstance(order, Sequential) and acc == "fp32" and (partial, product) != ("fp32", "fp16")
+
+
+def _left_of(a: ArrayLike, a_exp: ArrayLike, b: GroupPanels) -> tuple[np.ndarray, np.ndarray] | None:
+    """The left operand and its exponents, checked; None where sums or scaled sums may not be exact in float32."""
+    left, exponents = (require_integers(x, "grouped_matmul") for x in (a, a_exp))
+    groups = b.shape[0] // b.group
+    if left.ndim != 2 or left.shape[1] != b.shape[0] or exponents.shape != (left.shape[0], groups):
+        raise RefusedType(f"grouped_matmul: (M, {b.shape[0]}) and a_exp (M, {groups}) are needed, "
+                          f"got {left.shape} and {exponents.shape}")
+    exact = integers.peak(left) * b.peak * b.group < 1 << 24 and integers.peak(exponents) <= EXPONENT
+    return (left, exponents) if exact and groups else None
+
+
+def _grouped(a: np.ndarray, a_exp: np.ndarray, b: GroupPanels, partial: str, product: str | None,
+             threads: int) -> np.ndarray:
+    """By tiles: 32 rows by a panel, in 16-bit integers for as many terms as surely fit."""
+    ready()
+    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    left, powers = plain(a.astype(np.float32)), plain(np.ldexp(np.float32(1), a_exp.astype(np.int32)))
+    terms = ((1 << 15) - 1) // max(integers.peak(a) * b.peak, 1) if b.narrow.size else 0
+    depth = next((n for n in (16, 8) if n <= terms and b.group % n == 0), 0)
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            float_jit.grouped_tiles(left, powers, b.narrow, b.wide, b.powers, b.scales, partial == "fp16",
+                                    b.scaled and product == "fp16", depth, out, first, last)
+
+    _share_out(run, b.scales.shape[0] * -(-a.shape[0] // float_jit.GROUP_ROWS), threads)
+    return out
 
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int,
               threads: int = 1) -> np.ndarray:

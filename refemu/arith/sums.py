@@ -123,3 +123,13 @@ def _total(x: ArrayLike, dtype: np.dtype, order: Order, thing: str) -> np.ndarra
             return canonical(np.add.accumulate(np.concatenate([zeros, array], axis=-1), axis=-1)[..., -1])
         terms = list(np.moveaxis(array, -1, 0))
         return canonical(np.broadcast_to(reduce(order, terms, dtype.type(0), np.add), outputs))
+
+
+def running32(x: np.ndarray, clear: np.ndarray) -> np.ndarray:
+    """The float32 accumulator after every term of x (..., T), from +0 at the start and where `clear` is not 0."""
+    sums, s = np.empty(x.shape, np.float32), np.zeros(x.shape[:-1], np.float32)
+    with np.errstate(all="ignore"):
+        for t in range(x.shape[-1]):
+            s = np.where(clear[..., t] != 0, np.float32(0), s) + x[..., t]
+            sums[..., t] = s
+    return canonical(sums)

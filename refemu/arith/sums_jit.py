@@ -39,3 +39,11 @@ def _total(x: np.ndarray, order: Order) -> np.ndarray:
             float_jit.run_program_of_terms(program, plain(flat.T), work)
             sums = work[0]
     return canonical(sums).reshape(x.shape[:-1])
+
+
+def running32(x: np.ndarray, clear: np.ndarray) -> np.ndarray:
+    """`sums.running32`."""
+    out = np.empty(rows(x).shape, np.float32)
+    with np.errstate(all="ignore"):
+        float_jit.running_sums(plain(rows(x)), plain(rows(clear).astype(np.uint8)), out)
+    return out.reshape(x.shape)

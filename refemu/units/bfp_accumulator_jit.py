@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import float_jit, fp16, fp16_jit
+from refemu.arith import fp16, fp16_jit
 from refemu.arith.jit import kernel
+from refemu.arith.sums_jit import running32
 from refemu.units.bfp_accumulator import M8M8, M8W4, Accumulator, Result, exponent, require_legal
 from refemu.units.unit import admit_events
 
@@ -38,10 +39,8 @@ def accumulate(device: Accumulator, mode: np.ndarray, clear: np.ndarray, p: np.n
         rounded = fp16_jit.round16_of_f64(scaled) if device.product == "fp16" else scaled.astype(np.float32)
     value = fp16.canonical(np.where(mode == M8W4, rounded, half))
     rows = (int(np.prod(p.shape[:-1])), p.shape[-1])
-    acc, sticky = np.empty(rows, np.float32), np.empty(rows, np.uint8)
-    starts = np.ascontiguousarray(clear).reshape(rows)
-    with np.errstate(all="ignore"):
-        float_jit.running_sums(value.reshape(rows), starts, acc)
+    sticky, starts = np.empty(rows, np.uint8), np.ascontiguousarray(clear).reshape(rows)
+    acc = running32(value.reshape(rows), starts)
     now = np.isinf(half) + 2 * small.astype(np.uint8) if device.partial == "fp16" else np.zeros(p.shape, np.uint8)
     _sticky(now.astype(np.uint8).reshape(rows) | np.uint8(4) * np.isnan(acc), starts, sticky)
     return value.view(np.uint32), acc.view(np.uint32).reshape(p.shape), sticky.reshape(p.shape)

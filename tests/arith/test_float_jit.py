@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from refemu.arith import dot_jit, float_jit, fp16_jit, fp32, fp32_jit, operands
+from refemu.arith import dot_jit, float_jit, fp16_jit, fp32, fp32_jit, operands, sums_jit
 from refemu.arith.orders import Sequential, Tree
 from tests.arith.interpreted import needs_jit
 
@@ -39,6 +39,13 @@ def use_everything():
     b = np.arange(8).reshape(4, 2)
     dot_jit.grouped_matmul(np.ones((3, 4), int), b, b_scale=b[:2].astype(np.float16), partial="fp16", **groups)
     dot_jit.grouped_matmul(np.ones((3, 4), int), b.T.reshape(2, 4).T, partial="fp32", **groups)
+    for rows, top in ((1, 7), (5, 7), (5, 300)):
+        wide = np.full((16, 3), top)
+        right = dot_jit.group_panels(wide, group=8, b_exp=np.ones((2, 3), int), b_scale=wide[:2].astype(np.float16))
+        dot_jit.grouped_matmul(np.ones((rows, 16), int), right, partial="fp16",
+                               **{**groups, "group": 8, "a_exp": np.zeros((rows, 2), int), "order": Sequential()})
+    for a in (x, frozen):
+        sums_jit.running32(a, a)
 
 
 @needs_jit
@@ -46,7 +53,8 @@ def test_a_kernel_is_compiled_for_one_set_of_types():
     """Twice where float32 and float64, or weights of two widths, are both wanted."""
     use_everything()
     several = dict.fromkeys(
-        ["total_rows", "run_program_of_terms", "_plus", "_copy", "_clear", "_row_fp32", "_spread"], 2
+        ["total_rows", "run_program_of_terms", "_plus", "_copy", "_clear", "_row_fp32", "_spread", "_widen_integers",
+         "_row_int8"], 2
     )
     counts = {name: len(kernel.signatures) for name, kernel in KERNELS.items()}
     scalars = {name for name, kernel in KERNELS.items() if not inspect.getsource(kernel.py_func).count("for ")}
@@ -55,7 +63,7 @@ def test_a_kernel_is_compiled_for_one_set_of_types():
 
 
 def test_every_kernel_is_called_by_a_twin_or_another_kernel():
-    sources = "".join(path.read_text() for path in sorted(Path(float_jit.__file__).parent.glob("*_jit.py")))
+    sources = "".join(path.read_text() for path in sorted(Path(float_jit.__file__).parents[1].rglob("*_jit.py")))
     names = re.findall(r"^@kernel\ndef (\w+)", sources, re.MULTILINE)
 
     assert len(names) > 30

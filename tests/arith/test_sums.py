@@ -102,3 +102,15 @@ def test_order_is_mandatory(total):
         total(x)
     with pytest.raises(ValueError, match="go together only"):
         total(x, order=Exact())
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(st.lists(st.tuples(singles, st.booleans()), max_size=14))
+def test_running32_is_a_total_since_the_last_clear(way, terms):
+    x, clear = np.array([x for x, _ in terms], np.float32), np.array([c for _, c in terms], bool)
+    begins = [max([t for t in range(end + 1) if clear[t]], default=0) for end in range(len(terms))]
+    want = [sums.total32(x[begin : end + 1], order=Sequential()) for end, begin in enumerate(begins)]
+    with way():
+        got = sums_jit.running32(x, clear)
+
+    assert same(np.array(want, np.float32), sums.running32(x, clear)) and same(sums.running32(x, clear), got)

@@ -1,0 +1,92 @@
+"""Right factor of a grouped matmul, prepared once for the compiled form: panels of columns of narrow integers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import integers
+from refemu.arith.checks import Refused
+from refemu.arith.operands import Grouped, require_grouped
+
+WIDTH = 1024  #: most columns of a panel
+GRAIN = 32  #: a panel's width is a multiple of it, a vector of 16-bit lanes
+EXPONENT = 60  #: largest magnitude of an exponent: float32 then holds every scaled sum of a group exactly
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPanels:
+    """b (K, N) as (P, K, W): column n is column n % W of panel n // W; the rest is 0."""
+
+    narrow: np.ndarray  #: (P, K, W) int8; empty where that does not hold the values
+    wide: np.ndarray  #: (P, K, W) float32; empty where `narrow` is not
+    powers: np.ndarray  #: float32 (P, G, W), 2**b_exp; (P, G, 0) where all are 1
+    scales: np.ndarray  #: float32 (P, G, W), fp16 values, 1 without
+    scaled: bool  #: whether there are scales
+    shape: tuple[int, int]  #: (K, N)
+    group: int
+    peak: int  #: largest magnitude
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.narrow.nbytes + self.wide.nbytes + self.powers.nbytes + self.scales.nbytes
+
+    def arrays(self) -> dict[str, Any]:
+        """The arguments b, b_exp and b_scale of `dot.grouped_matmul`."""
+        powers = np.frexp(_matrix(self.powers, self.shape[1]))[1] - 1 if self.powers.size else None
+        values = self.narrow if self.narrow.size else integers.from_float(self.wide)
+        return {"b": _matrix(values, self.shape[1]), "b_exp": powers,
+                "b_scale": _matrix(self.scales, self.shape[1]) if self.scaled else None}
+
+    def __repr__(self) -> str:
+        return f"<GroupPanels {self.shape} in {self.group} {self.nbytes} bytes>"
+
+
+def group_panels(b: ArrayLike, *, group: int, b_exp: ArrayLike | None = None,
+                 b_scale: ArrayLike | None = None) -> GroupPanels:
+    """b (K, N), b_exp and b_scale (G, N), as for `dot.grouped_matmul`, packed and frozen.
+
+    Refused: what `grouped_matmul` refuses of them, |b| from 2**24 on, exponents beyond 60 in magnitude.
+    """
+    none = np.zeros((0, np.shape(b)[0] if np.ndim(b) else 0), np.int64)
+    operands = require_grouped(none, b, group, np.zeros((0, none.shape[1] // max(group, 1)), np.int64), b_exp, b_scale)
+    if not fits(operands):
+        raise Refused(f"group_panels: |b| below 2**24 and |b_exp| up to {EXPONENT} are needed, got "
+                      f"{integers.peak(operands.b)} and {integers.peak(operands.exponents[1])}")
+    return pack(operands)
+
+
+def fits(operands: Grouped) -> bool:
+    """Whether float32 holds the integers of b, and every group's sum times its powers of two, exactly."""
+    return integers.peak(operands.b) < 1 << 24 and max(map(integers.peak, operands.exponents)) <= EXPONENT
+
+
+def pack(operands: Grouped) -> GroupPanels:
+    """The right side of checked operands that fit."""
+    peak, power = integers.peak(operands.b), operands.exponents[1]
+    small = peak < 128
+    scales = np.ones(power.shape, np.float32) if operands.scale is None else operands.scale
+    powers = np.ldexp(np.float32(1), power.astype(np.int32))[:, : power.shape[1] * bool(power.any())]
+    terms, outputs = operands.b.shape
+    narrow, wide = operands.b[: terms * small].astype(np.int8), operands.b[: terms * (not small)].astype(np.float32)
+    narrow, wide, powers, scales = (_panels(array, outputs) for array in (narrow, wide, powers, scales))
+    return GroupPanels(narrow, wide, powers, scales, operands.scale is not None, (terms, outputs), operands.group, peak)
+
+
+def _panels(rows: np.ndarray, outputs: int) -> np.ndarray:
+    """(R, N) as (P, R, W) with equal widths; without columns or rows nothing."""
+    count = max(-(-outputs // WIDTH), 1)
+    width = max(-(-outputs // (count * GRAIN)) * GRAIN, GRAIN)
+    values = np.zeros((count, rows.shape[0], width * bool(rows.shape[1])), rows.dtype)
+    for number in range(count if rows.shape[1] else 0):
+        part = rows[:, number * width : (number + 1) * width]
+        values[number, :, : part.shape[1]] = part
+    values.flags.writeable = False
+    return values
+
+
+def _matrix(panels: np.ndarray, outputs: int) -> np.ndarray:
+    count, rows, width = panels.shape
+    return panels.transpose(1, 0, 2).reshape(rows, count * width)[:, :outputs]
