@@ -50,17 +50,17 @@ def finish(total: np.ndarray, extremes: np.ndarray, out: str,
 
 def round_integers(total: np.ndarray) -> np.ndarray:
     """Python integers times 2**-48 as float64 rounded to odd."""
-    flat = [_to_odd(int(n)) for n in total.ravel()]
+    flat = [to_odd(int(n)) for n in total.ravel()]
     return np.array(flat, np.float64).reshape(total.shape)
 
 
-def _to_odd(n: int) -> float:
-    """53 bits of n * 2**-48 whose last one is 1 if anything was dropped: rounding again is rounding once."""
+def to_odd(n: int, exponent: int = UNIT) -> float:
+    """53 bits of n * 2**exponent whose last one is 1 if anything was dropped: rounding again is rounding once."""
     magnitude = abs(n)
     dropped = max(magnitude.bit_length() - 53, 0)
     kept = magnitude >> dropped
     kept |= int(kept << dropped != magnitude)
-    return float(np.ldexp(float(kept if n >= 0 else -kept), dropped + UNIT))
+    return float(np.ldexp(float(kept if n >= 0 else -kept), dropped + exponent))
 
 
 def round_limbs(limbs: np.ndarray) -> np.ndarray:

@@ -74,9 +74,9 @@ class IndexCounter(Stepped):
         inputs = (clear, q, valid) if amount is None else (clear, q, valid, amount)
         if len(inputs) != len(self.ports.inputs):
             raise RefusedType(f"{self.name}: step takes amounts if amount_bits is not 0, and only then")
-        return self._event(*self.accept(*inputs))
+        return self.cycle(*self.accept(*inputs))
 
-    def _event(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> State:
+    def cycle(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> State:
         before = self.state
         rows = tuple((1 << i) * v for i, v in zip(fields(q), fields(valid), strict=True))
         amounts = fields(amount) if self.amount_bits else (1,) * self.lanes
@@ -114,7 +114,7 @@ class IndexCounter(Stepped):
         if arrays[0].ndim != 1:
             raise Refused(f"{self.name}: steps takes one sequence of cycles, got shape {arrays[0].shape}")
         for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self._event(event[0], *(tuple(x) if isinstance(x, list) else x for x in event[1:]))
+            yield self.cycle(event[0], *(tuple(x) if isinstance(x, list) else x for x in event[1:]))
 
     def __repr__(self) -> str:
         return (f"IndexCounter(bits={self.bits}, amount_bits={self.amount_bits}, counter_bits={self.counter_bits}, "
@@ -142,7 +142,7 @@ def run(index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter
         counter.clear()
         for low in range(0, k, INPUTS):
             chunks = [tuple(x[low:low + INPUTS].tolist()) for x in vectors[:2 + (amount is not None)]]
-            counter._event(0, *(chunk + (0,) * (INPUTS - len(chunk)) for chunk in chunks))
+            counter.cycle(0, *(chunk + (0,) * (INPUTS - len(chunk)) for chunk in chunks))
         count[row] = counter.state.count
     last = counter.state
     return Result(count.reshape(*shape, 1 << bits), last.indices, last.cycles, last.count_bits)
@@ -186,7 +186,7 @@ def run_ports(clear: Any, q: Any, valid: Any, amount: Any = None, *, bits: int =
     for device in range(devices):
         counter.state = reset
         columns = [array.reshape(devices, cycles, -1)[device].tolist() for array in arrays]
-        states += [counter._event(event[0][0], *map(_lanes, event[1:])) for event in zip(*columns, strict=True)]
+        states += [counter.cycle(event[0][0], *map(_lanes, event[1:])) for event in zip(*columns, strict=True)]
         counted, count_bits = counted + counter.state.indices, max(count_bits, counter.state.count_bits)
     return Result(**collect(states, counter.ports.outputs, shape), indices=counted, cycles=len(states),
                   count_bits=count_bits)

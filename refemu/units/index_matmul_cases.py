@@ -1,0 +1,126 @@
+"""Golden cases of index_matmul: the column with [kllm Fig. 3]'s dimensions, outliers of either operand, scales.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in index_matmul.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s dimensions
+B = [3, 0, 2, 2, 1, 3, 0, 1]
+Q = [3, 0, 1, 2, 1, 3, 0, 2]  #: integers for the same B
+ONE = 0x3C00
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    if kind == "paper":
+        where = "[kllm §III-B2, Fig. 3b]" if config["integer"] else "[kllm §III-B1, Fig. 3a]"
+        yield Cases(kind, f"{where} eight positions, four centroids of B, no outliers", _rows(config, ports, 1))
+    if kind == "edge":
+        yield Cases(kind, "one outlier of A, of B, of both at one position, everywhere", _outliers(config, ports),
+                    "D-kllm-12")
+        yield Cases(kind, "sparse and dense part cancel", _cancelling(config, ports), "D-kllm-33")
+        yield Cases(kind, "scales at the ends of fp16: the product of scales underflows or overflows",
+                    _scales(config, ports))
+    if kind == "random":
+        drawn = random_inputs("index_matmul", ports, (48 if config["a_bits"] + config["b_bits"] > 6 else 96,), seed)
+        yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors",
+                    _realistic(config, drawn))
+        wild = legal(config, {port: array[:12] for port, array in drawn.items()})
+        yield Cases(kind, "uniform words, half of the positions outliers", wild)
+
+
+def _rows(config: Config, ports: tuple[Port, ...], count: int) -> dict[str, np.ndarray]:
+    """Rows of the worked column; positions past its end have amount 0, or are outliers of value 0."""
+    k, integer = config["k"], config["integer"]
+    inputs = {port.name: np.zeros((count, port.lanes) if port.lanes > 1 else count, np.int64) for port in ports}
+    inputs["a_index"][:, :8], inputs["b_index"][:, :8] = Q if integer else A, B
+    inputs["a_scale"][:] = ONE
+    inputs["b_codebook"][:] = spread([0xBC00, 0xB400, 0x3400, 0x3C00], 1 << config["b_bits"])
+    if integer:
+        inputs["a_outlier"][:] = 0x2C00 + 16 * np.arange(k)
+        return inputs
+    inputs["b_scale"][:] = ONE
+    inputs["a_codebook"][:] = spread([0xB800, 0x3A00], 1 << config["a_bits"])
+    inputs["a_mask"][:, 8:] = 1
+    return _with_products(inputs)
+
+
+def spread(words: list[int], size: int) -> np.ndarray:
+    """A codebook that begins with the given entries; the others are 1."""
+    table = np.full(size, ONE)
+    table[:len(words)] = words
+    return table
+
+
+def _with_products(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With the product codebook of both codebooks [kllm §III-B]."""
+    if "products" not in inputs:
+        return inputs
+    a, b = (fp16.values(inputs[f"{side}_codebook"]).astype(np.float32) for side in "ab")
+    table = fp16.to_f16(a[:, :, None] * b[:, None, :] + np.float32(0)).reshape(len(a), -1)
+    return {**inputs, "products": fp16.bits(table).astype(np.int64)}
+
+
+def _outliers(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    inputs = _rows(config, ports, 4)
+    masks = [name for name in ("b_mask", "a_mask") if name in inputs]
+    for row, positions in enumerate(([2], [5], [5], range(config["k"]))):
+        chosen = masks[row % len(masks):][:1] if row < 2 else masks
+        for mask in chosen:
+            inputs[mask][row, list(positions)] = 1
+    for side, start in (("a", 0x4900), ("b", 0xC480)):
+        inputs[f"{side}_outlier"][:] = start + np.arange(config["k"])
+    return inputs
+
+
+def _cancelling(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    """The column's dense part is -1.5625 (of integers 6), the one outlier its opposite, or nearly."""
+    inputs = _rows(config, ports, 3)
+    inputs["b_mask"][:, 7], inputs["b_index"][:, 7] = 1, 0
+    if "a_mask" in inputs:
+        inputs["a_mask"][:, 7] = 1
+    inputs["a_outlier"][:, 7], inputs["b_outlier"][:, 7] = ONE, [0x3C80, 0x3C81, 0xC600]
+    return inputs
+
+
+def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    inputs = _rows(config, ports, 4)
+    inputs["a_scale"][:] = [0x0001, 0x7BFF, 0x0001, 0x0400]
+    if "b_scale" in inputs:
+        inputs["b_scale"][:] = [0x0001, 0x7BFF, 0x7BFF, 0x0400]
+    return inputs
+
+
+def _realistic(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    inputs = dict(legal(config, drawn))
+    for name, array in drawn.items():
+        if name.endswith("_mask"):
+            inputs[name] = (drawn[f"{name[0]}_outlier"] % 8 == 0).astype(np.int64)
+        elif name.endswith("_codebook"):
+            fields = array & 0x83FF | 0x2C00 + (array & 0xC00)
+            inputs[name] = np.sort(np.where(fields >= 0x8000, 0x8000 - fields, fields), axis=-1, kind="stable")
+            inputs[name] = np.where(inputs[name] < 0, 0x8000 - inputs[name], inputs[name])
+        elif name.endswith(("_outlier", "_scale")):
+            inputs[name] = array & (0x83FF if name.endswith("outlier") else 0x3FF) | 0x3C00 + (array & 0x400)
+    return _with_products(inputs)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With codebooks below 1 in magnitude, as normalized centroids are: no inlier overflows."""
+    return {name: array & 0xBBFF if name.endswith("_codebook") else array for name, array in inputs.items()}
+
+
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    masks = [np.asarray(inputs[name]) > 0 for name in ("a_mask", "b_mask") if name in inputs]
+    either, both = masks[0] | masks[-1], masks[0] & masks[-1]
+    return {"OVERFLOW": np.asarray(result.overflow, np.bool_), "OUTLIER": either.any(axis=-1),
+            "BOTH": both.any(axis=-1) & (len(masks) > 1)}
