@@ -33,6 +33,9 @@ class KMeansTensor:
     zero: np.ndarray | None = None  #: uint16 fp16 patterns, shape `vectors`, finite; None = no zero points
 
     def __post_init__(self) -> None:
+        for name in ("index", "scale", "mask", "outlier", "zero"):
+            part = getattr(self, name)
+            object.__setattr__(self, name, part if part is None else np.asarray(part))
         if self.index.ndim == 0 or not -self.index.ndim <= self.axis < self.index.ndim:
             raise RefusedType(f"KMeansTensor: index of shape {self.index.shape} has no axis {self.axis}")
         object.__setattr__(self, "axis", self.axis % self.index.ndim)
