@@ -113,6 +113,10 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         one = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form")
         one.add_argument("set", metavar="SET", help="directory of the set")
         one.add_argument("-o", "--out", metavar="FILE", help="default: standard output")
+    rtl = _named(forms, "rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set")
+    rtl.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
+    rtl.add_argument("--config", metavar="C", help="a ready configuration of the unit; default its first")
+    rtl.add_argument("-o", "--out", required=True, metavar="DIR", help="files that are there already are not replaced")
 
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:

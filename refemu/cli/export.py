@@ -1,4 +1,4 @@
-"""`refemu export`: a set in the text forms of other harnesses."""
+"""`refemu export`: a set in the text forms of other harnesses, benches for a unit's RTL."""
 
 import argparse
 import sys
@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write a set as text, to a file or to standard output; returns 0."""
+    """Write a set as text, to a file or to standard output, or the benches of a unit; returns 0."""
+    if arguments.form == "rtl":
+        return _rtl(arguments)
     from refemu import golden
     from refemu.golden import exchange, store
 
@@ -15,4 +17,20 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.writelines(lines)
     else:
         store.write_files({Path(arguments.out): "".join(lines).encode()})
+    return 0
+
+
+def _rtl(arguments: argparse.Namespace) -> int:
+    """The golden set is made anew; sources that are there already belong to the user and stay."""
+    from refemu import golden, units
+    from refemu.arith.checks import lookup
+    from refemu.golden import rtl, store
+
+    unit, out = units.find(arguments.unit), Path(arguments.out)
+    config = arguments.config or next(iter(unit.configs))
+    lookup(f"configuration of {unit.name}", config, unit.configs)
+    files = {out / name: data for name, data in rtl.files(unit, config).items()}
+    made = golden.generate(out, units=[unit.name], configs=[config], kinds=["paper", "edge", "random"], hex=True)
+    store.write_files({path: data for path, data in files.items() if not path.exists()})
+    print(f"{made[0].path}: {made[0].rows} rows; fill in {out / unit.name}.v and run make there")
     return 0

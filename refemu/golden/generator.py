@@ -38,6 +38,7 @@ def generate(
     out: str | Path,
     *,
     units: Sequence[str] | None = None,
+    configs: Sequence[str] | None = None,
     kinds: Sequence[str] | None = None,
     model: str | None = None,
     scheme: str | Sequence[str] | None = None,
@@ -50,19 +51,19 @@ def generate(
 ) -> list[Summary]:
     """Write one set per unit and ready configuration into `out`/<unit>-<configuration>/.
 
-    units, kinds: names; by default all. model, scheme, text, tokens: what cases of kind "model" are tapped from; by
-    default 64 tokens of the shipped text through `tiny` under `olive-4`. scheme: one or several; each unit is tapped
-    under the one that has it. text: the text itself, not a path. seed: of the random cases. hex, bin: also export
-    `hex/`, `bin/` and headers. progress: called as progress(what, done, total).
-    Each directory is replaced as a whole, or, when anything goes wrong, left as it was. Refused: unknown names, and
-    folders that hold what refemu did not make, before anything is computed;
-    and two schemes that tap one unit in one configuration.
+    units, configs, kinds: names; by default all. model, scheme, text, tokens: what cases of kind "model" are tapped
+    from; by default 64 tokens of the shipped text through `tiny` under `olive-4`. scheme: one or several; each unit
+    is tapped under the one that has it. text: the text itself, not a path. seed: of the random cases. hex, bin:
+    also export `hex/`, `bin/` and headers. progress: called as progress(what, done, total). Each directory is
+    replaced as a whole, or, when anything goes wrong, left as it was. Refused: unknown names, and folders that hold
+    what refemu did not make, before anything is computed; and two schemes that tap one unit in one configuration.
     """
     selftest.check()
     model_cases.forget()
     chosen = [unit_names.find(name) for name in (unit_names.names() if units is None else units)]
     wanted = _kinds(kinds)
-    targets = [(unit, config, Path(out) / f"{unit.name}-{config}") for unit in chosen for config in unit.configs]
+    targets = [(unit, config, Path(out) / f"{unit.name}-{config}") for unit in chosen for config in unit.configs
+               if configs is None or config in configs]
     for _, _, folder in targets:
         store.require_replaceable(folder)
     schemes = [scheme] if scheme is None or isinstance(scheme, str) else list(scheme)
