@@ -8,6 +8,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.models.schemes.fp16 import Fp16Config
+from refemu.models.schemes.kllm import A3, A3_S, A4, A4_S
 from refemu.models.schemes.olive import OliveConfig
 from refemu.models.schemes.olive_study import OliveStudyConfig
 from refemu.models.schemes.scheme import Scheme
@@ -17,6 +18,10 @@ SCHEMES: dict[str, Scheme] = {
     "olive-4": OliveConfig(),
     "olive-8": OliveConfig(weight_bits=8, act_bits=8),
     "olive-study": OliveStudyConfig(),
+    "kllm-a4": A4,
+    "kllm-a4-s": A4_S,
+    "kllm-a3": A3,
+    "kllm-a3-s": A3_S,
 }
 WORDS = {"none": None, "true": True, "false": False}
 

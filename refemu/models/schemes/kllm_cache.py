@@ -1,0 +1,94 @@
+"""The KV cache of a KLLM scheme: keys and values of every token so far as indices [kllm §III-A].
+
+A token's K is one vector, all heads together, and so is its V: one scale each, outliers in FP16 (D-kllm-12, D-kllm-34).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.formats.codebook import Codebook
+from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.models.cache import FIRST
+
+Encode = Callable[[np.ndarray], KMeansTensor]  #: tokens (T, size) to their indices
+
+
+def cut(tensor: KMeansTensor, columns: slice) -> KMeansTensor:
+    """Some columns, a head, of tokens (T, size), which keep their scales."""
+    word = np.zeros(tensor.shape, np.uint16)
+    word[tensor.mask] = tensor.outlier
+    mask = tensor.mask[:, columns].copy()
+    return KMeansTensor(tensor.codebook, tensor.index[:, columns].copy(), tensor.scale, mask, word[:, columns][mask])
+
+
+class Tokens:
+    """Encoded tokens, oldest first, in buffers that double."""
+
+    def __init__(self, size: int, codebook: Codebook) -> None:
+        """size: values of a token."""
+        self.codebook = codebook
+        self._buffers = {"index": np.empty((FIRST, size), np.uint8), "mask": np.empty((FIRST, size), np.bool_),
+                         "word": np.empty((FIRST, size), np.uint16), "scale": np.empty(FIRST, np.uint16)}
+
+    def write(self, at: int, tensor: KMeansTensor) -> None:
+        """Put tokens behind the first `at`."""
+        end = at + tensor.shape[0]
+        word = np.zeros(tensor.shape, np.uint16)
+        word[tensor.mask] = tensor.outlier
+        parts = {"index": tensor.index, "mask": tensor.mask, "word": word, "scale": tensor.scale}
+        for name, buffer in self._buffers.items():
+            if end > len(buffer):
+                self._buffers[name] = wider = np.empty((max(end, 2 * len(buffer)), *buffer.shape[1:]), buffer.dtype)
+                wider[:at] = buffer[:at]
+            self._buffers[name][at:end] = parts[name]
+
+    def scale(self, length: int) -> np.ndarray:
+        """Scales of the first `length` tokens, float16."""
+        return self._buffers["scale"][:length].view(np.float16)
+
+    def tensor(self, length: int, columns: slice = slice(None)) -> KMeansTensor:
+        """Some columns, a head, of the first `length` tokens; a token keeps its scale, whatever is cut out of it."""
+        index, mask, word = (self._buffers[name][:length, columns] for name in ("index", "mask", "word"))
+        scale = self._buffers["scale"][:length]
+        return KMeansTensor(self.codebook, index.copy(), scale.copy(), mask.copy(), word[mask])
+
+
+class IndexCache:
+    """Keys behind the rotation, and values, of one layer."""
+
+    def __init__(self, size: int, context: int, keys: tuple[Codebook, Encode], values: tuple[Codebook, Encode]) -> None:
+        """size: of a token's K, all heads together. keys, values: codebook of each and what encodes with it."""
+        self.context = context
+        self._length = 0
+        self.k, self._encode_k = Tokens(size, keys[0]), keys[1]
+        self.v, self._encode_v = Tokens(size, values[0]), values[1]
+
+    def __len__(self) -> int:
+        """Tokens held."""
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"IndexCache({len(self)} of at most {self.context} tokens)"
+
+    def append(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Encode and keep the keys and values of some tokens, each (tokens, heads, head_dim)."""
+        end = self._length + len(keys)
+        if end > self.context:
+            raise Refused(f"IndexCache: at most {self.context} tokens fit, got {end}")
+        k, v = self._encode_k(keys.reshape(len(keys), -1)), self._encode_v(values.reshape(len(keys), -1))
+        self.k.write(self._length, k)
+        self.v.write(self._length, v)
+        self._length = end
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+        if not 0 <= length <= self._length:
+            raise Refused(f"IndexCache: length must be in [0, {self._length}], got {length}")
+        self._length = length
+
+    def storage_bits(self) -> int:
+        """Bits of all that is held: indices, scales, outliers with their masks; the codebooks are the layer's."""
+        k, v = (tokens.tensor(self._length) for tokens in (self.k, self.v))
+        return k.storage_bits(codebook=False) + v.storage_bits(codebook=False)

@@ -1,0 +1,208 @@
+"""The calibration run of a KLLM scheme: scheme `fp16` with unquantized weights, layer by layer [kllm §III-A, §V-A].
+
+All windows pass a block before the next one starts, so that only one block's activations are held. They are what the
+codebooks are trained on, each token (all heads together) divided by the scale that its own inliers give; the weights'
+samples weigh by what multiplies them [D-kllm-29].
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.arith import dot, fp16
+from refemu.arith.checks import Refused
+from refemu.arith.dot import Sequential
+from refemu.models import runtime
+from refemu.models.backend import Backend
+from refemu.models.schemes import kllm_calibration, kllm_quantize, kllm_weights
+from refemu.models.schemes.fp16 import Fp16, Fp16Config
+from refemu.models.schemes.kllm_calibration import Calibration
+from refemu.models.schemes.scheme import Progress, silent
+from refemu.models.taps import Watch
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+    from refemu.models.schemes.kllm import KllmConfig
+
+READERS = {"attn_in": ("q", "k", "v"), "o_in": ("o",), "ffn_in": ("gate", "up"), "down_in": ("down",)}
+#: an activation -> the linear layers that read it
+INPUTS = {names: tensor for tensor, names in READERS.items()}  #: the other way round
+ACTIVATIONS = ("attn_in", "q", "k", "v", "o_in", "ffn_in", "gate", "up", "down_in")  #: of a block, one codebook each
+
+
+def obtain(model: "Model", config: "KllmConfig", backend: Backend, given: Any, progress: Progress) -> Calibration:
+    """The calibration that is given, that lies in the configuration's file, or that a run on tokens `given` makes."""
+    if given is None and config.calibration is not None:
+        given = kllm_calibration.load(config.calibration)
+    if isinstance(given, Calibration):
+        return given.require(described(model, config), f"calibration of {model.name}")
+    return calibrate(model, [config], backend, given, progress)[0]
+
+
+def described(model: "Model", config: "KllmConfig") -> dict[str, Any]:
+    """What a calibration for this model and configuration must say of itself."""
+    file = kllm_weights.user_weights(config, model)
+    return {"model": model.name, "weights_sha256": model.sha256, "sensitivity_sha256": file.sha256,
+            **kllm_calibration.settings(config)}
+
+
+def calibrate(model: "Model", configs: Sequence["KllmConfig"], backend: Backend, given: Sequence[int] | None,
+              progress: Progress = silent) -> list[Calibration]:
+    """One calibration per configuration, from one run over the windows of the first.
+
+    given: token ids; None stands for the shipped calibration text. Refuses an empty list.
+    """
+    windows = cut(model, configs[0], given)
+    ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
+    runner = Observer(model, backend)
+    states = [runner.embed(runtime.require_tokens(window, runner)) for window in windows]
+    trainers = [Trainer(model, config, backend) for config in configs]
+    for layer in range(model.config.blocks):
+        progress("calibration", layer, model.config.blocks)
+        states = [runner.block(layer, x) for x in states]
+        seen = runner.take()
+        for trainer in trainers:
+            trainer.block(layer, seen)
+    progress("calibration", model.config.blocks, model.config.blocks)
+    return [trainer.found(ids) for trainer in trainers]
+
+
+def cut(model: "Model", config: "KllmConfig", given: Sequence[int] | None) -> list[list[int]]:
+    """Windows of token ids, each read from position 0."""
+    if given is None:
+        from refemu.models import text
+
+        given = model.tokenizer.encode(text.calibration())
+    size = min(config.calibration_tokens, model.config.context)
+    windows = [list(given[at : at + size]) for at in range(0, len(given), size)][: config.calibration_windows]
+    if not windows:
+        raise Refused("kllm: calibration needs token ids, got none")
+    return windows
+
+
+class Observer(Fp16):
+    """Scheme `fp16` that keeps what the activations of a block are."""
+
+    def __init__(self, model: "Model", backend: Backend) -> None:
+        super().__init__(model, Fp16Config(), backend, silent)
+        self._kept: dict[str, list[np.ndarray]] = {}
+
+    def block(self, layer: int, x: np.ndarray) -> np.ndarray:
+        """The residual stream behind a block, for one window."""
+        watch = Watch()
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = self.add(x, runtime.attention(self, layer, x, self.cache(layer), watch))
+            return self.add(x, runtime.feed_forward(self, layer, x, watch))
+
+    def take(self) -> dict[str, np.ndarray]:
+        """The activations since the last call, float32 (tokens, size), and what the linear layers read ("z.")."""
+        kept = {name: np.concatenate(parts) for name, parts in self._kept.items()}
+        self._kept = {}
+        return kept
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        """As scheme `fp16`; kept are x, x * gain and the quotient without the gain."""
+        tensor = {"attn_norm": "attn_in", "ffn_norm": "ffn_in"}[name.rpartition(".")[2]]
+        gain = self._vectors[name]
+        self._keep(f"raw.{tensor}", x)
+        self._keep(f"gained.{tensor}", self.backend.round16(x * gain))
+        self._keep(f"plain.{tensor}", self.backend.rmsnorm(x, np.ones_like(gain), self._eps))
+        return super().norm(name, x)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
+        """As scheme `fp16`, after a look at the input."""
+        self._keep(f"read.{INPUTS[tuple(names)]}", x)
+        return super().linear(layer, names, x, watch)
+
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
+        """As scheme `fp16`, after a look at q, k and v behind the rotation."""
+        start = len(cache) - len(q)
+        for name, array in (("q", q), ("k", cache.keys[start:]), ("v", cache.values[start:])):
+            self._keep(name, array.reshape(len(q), -1).copy())
+        return super().attention(layer, q, cache, watch)
+
+    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
+        """As scheme `fp16`, after a look at both operands."""
+        self._keep("gate", gate)
+        self._keep("up", up)
+        return super().activation(layer, gate, up, watch)
+
+    def _keep(self, name: str, x: np.ndarray) -> None:
+        self._kept.setdefault(name, []).append(x)
+
+
+class Trainer:
+    """The codebooks of one configuration, block by block."""
+
+    def __init__(self, model: "Model", config: "KllmConfig", backend: Backend) -> None:
+        self._model, self._config, self._backend = model, config, backend
+        self._user = kllm_weights.user_weights(config, model)
+        self._codebook: dict[str, np.ndarray] = {}
+        self._limits: dict[str, np.ndarray] = {}
+        self._moment: dict[str, np.ndarray] = {}
+
+    def found(self, tokens_sha256: str) -> Calibration:
+        """What was trained."""
+        description = {**described(self._model, self._config), "tokens_sha256": tokens_sha256}
+        return Calibration(description, self._codebook, self._limits, self._moment)
+
+    def block(self, layer: int, seen: Mapping[str, np.ndarray]) -> None:
+        """Train the codebooks of a block on its activations."""
+        weights = {name: kllm_weights.stored(self._model, self._config, layer, name)
+                   for names in READERS.values() for name in names}
+        for tensor, names in READERS.items():
+            moment = input_moment(self._reads(tensor, seen))
+            for name in names:
+                self._weight(layer, name, weights[name], moment)
+        for tensor in ACTIVATIONS:
+            self._activation(f"blk.{layer}.{tensor}", tensor, self._quantized(tensor, seen), weights)
+
+    def _weight(self, layer: int, name: str, stored: np.ndarray, moment: np.ndarray) -> None:
+        full, config = f"blk.{layer}.w{name}", self._config
+        self._moment[full] = moment
+        scale = kllm_weights.scales(stored)
+        given = self._user.arrays.get(full)
+        if given is None and config.weight_sensitivity == "input_moment":
+            wide = scale.astype(np.float64)
+            given = moment * (wide * wide)[:, None]
+        self._codebook[full] = kllm_quantize.train(stored, scale, None, given, config.weight_bits)
+
+    def _activation(self, full: str, tensor: str, x: np.ndarray, weights: Mapping[str, np.ndarray]) -> None:
+        config = self._config
+        percent = config.percent(tensor)
+        given = self._user.arrays.get(full)
+        if given is None and config.act_sensitivity == "column_norm":
+            given = column_norm([weights[name] for name in READERS.get(tensor, ())], x.shape[1])
+        mask, scale = kllm_quantize.inliers(x, percent)
+        spread = None if given is None else np.broadcast_to(given, x.shape)
+        self._codebook[full] = kllm_quantize.train(x, scale, mask, spread, config.act_bits)
+        if percent is not None:
+            self._limits[full] = kllm_quantize.limits(x, percent, config.static_statistic)
+
+    def _quantized(self, tensor: str, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What is quantized in place of a linear layer's input: behind the norm or before it (D-kllm-18)."""
+        if tensor not in ("attn_in", "ffn_in"):
+            return seen[f"read.{tensor}"] if tensor in READERS else seen[tensor]
+        if self._config.norm == "fp16":
+            return seen[f"read.{tensor}"]
+        return seen[f"raw.{tensor}" if self._config.gamma == "weights" else f"gained.{tensor}"]
+
+    def _reads(self, tensor: str, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What multiplies the stored weights in FP16: normalized, without the gain where that is in the weights."""
+        folded = kllm_weights.folded(self._config) and tensor in ("attn_in", "ffn_in")
+        return seen[f"plain.{tensor}" if folded else f"read.{tensor}"]
+
+
+def input_moment(x: np.ndarray) -> np.ndarray:
+    """Sum of squares over the tokens, in their order, float64 (inputs,)."""
+    columns = np.ascontiguousarray(x.T, np.float64)
+    return dot.total64(columns * columns, order=Sequential())
+
+
+def column_norm(weights: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Sum of squares of the weights that read an input, output by output, float64 (inputs,); 1 where none does."""
+    if not weights:
+        return np.ones(size, np.float64)
+    return input_moment(np.concatenate([fp16.to_f32(weight) for weight in weights]))

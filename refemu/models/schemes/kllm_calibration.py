@@ -1,0 +1,104 @@
+"""What a KLLM scheme trains offline, and the file that keeps it [kllm §III-A, §V-A].
+
+Codebooks of activations and weights, static limits of outliers, and the sample weights of the weights' training. The
+file is an .npz without pickled objects whose array `description` is canonical JSON: equal calibrations, equal bytes.
+"""
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+
+VERSION = 1  #: of the file
+KINDS = {"codebook": np.uint16, "limits": np.uint16, "moment": np.float64}  #: arrays are named "<kind>.<tensor>"
+SETTINGS = ("act_bits", "weight_bits", "outlier_percent", "static_statistic", "kv_outliers", "gamma", "norm",
+            "weight_sensitivity", "act_sensitivity", "calibration_windows", "calibration_tokens")
+#: fields of the configuration that decide what is trained
+ANYWHERE = ("calibration_windows", "calibration_tokens")  #: settings a file may differ in: they choose the tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Trained once, used by every run."""
+
+    description: Mapping[str, Any]  #: model, weights_sha256, tokens_sha256, sensitivity_sha256, and the settings
+    codebook: Mapping[str, np.ndarray]  #: FP16 words, by activation ("blk.3.attn_in") and by weight ("blk.3.q")
+    limits: Mapping[str, np.ndarray]  #: FP16 words hi, lo of an activation's inliers
+    moment: Mapping[str, np.ndarray]  #: float64 (inputs,) of a weight: summed squares of what multiplies it
+
+    def __repr__(self) -> str:
+        return f"Calibration({self.description['model']!r}, {len(self.codebook)} codebooks)"
+
+    def to_bytes(self) -> bytes:
+        """The file: equal calibrations give equal bytes."""
+        text = json.dumps({"version": VERSION, **self.description}, sort_keys=True, separators=(",", ":"))
+        arrays = {"description": np.frombuffer(text.encode("ascii"), np.uint8)}
+        for kind, dtype in KINDS.items():
+            arrays |= {f"{kind}.{name}": np.asarray(array, np.dtype(dtype).newbyteorder("<"))
+                       for name, array in sorted(getattr(self, kind).items())}
+        container = io.BytesIO()
+        np.savez(container, allow_pickle=False, **arrays)  # stored, with no date in it
+        return container.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write `to_bytes` to `path`, all of it or nothing."""
+        where = Path(path)
+        handle, made = tempfile.mkstemp(dir=where.parent, prefix=f".{where.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(self.to_bytes())
+            os.replace(made, where)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(made)
+            raise
+
+    def require(self, wanted: Mapping[str, Any], thing: str) -> "Calibration":
+        """Itself; refused where it was made for another model or other settings than `wanted`."""
+        for name, value in wanted.items():
+            if self.description.get(name) != value:
+                raise Refused(f"{thing}: made for {name} {self.description.get(name)!r}, {value!r} is needed")
+        return self
+
+
+def load(path: str | Path) -> Calibration:
+    """What `Calibration.save` wrote. Refuses a missing, damaged or foreign file; nothing is unpickled."""
+    where = Path(path)
+    if not where.is_file():
+        raise Refused(f"calibration {where}: no such file")
+    found: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in KINDS}
+    try:
+        with np.load(where, allow_pickle=False) as archive:
+            description = json.loads(archive["description"].tobytes())
+            for name in archive.files:
+                kind, _, tensor = name.partition(".")
+                if tensor:
+                    found[kind][tensor] = _array(archive[name], KINDS[kind])
+        version = description.pop("version")
+    except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
+        raise Refused(f"calibration {where}: not a readable calibration: {error or type(error).__name__}") from error
+    if version != VERSION:
+        raise Refused(f"calibration {where}: version {VERSION} is needed, got {version!r}")
+    return Calibration(description, **found)
+
+
+def _array(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """A row of finite numbers of the right dtype."""
+    finite = array.view(np.float16) if dtype is np.uint16 and array.dtype == np.uint16 else array
+    if array.dtype != dtype or array.ndim != 1 or not np.isfinite(finite).all():
+        raise Refused(f"finite {np.dtype(dtype)} of one axis is needed, got {array.dtype} of shape {array.shape}")
+    return array
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """The settings of a configuration that a stored calibration must share."""
+    return {name: getattr(config, name) for name in SETTINGS if name not in ANYWHERE}

@@ -1,0 +1,90 @@
+"""Who computes the steps of a KLLM scheme: the compiled twins, or with backend `numpy` the readable units.
+
+Paper: [kllm §III, §IV]. Both give the same bits; the scheme names the steps and their order.
+"""
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import dot, fp16
+from refemu.arith.orders import Exact, Sequential
+from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kmeans import KMeans
+from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.models.backend import Backend
+from refemu.units.index_matmul_parts import Norm, Scores
+
+
+class Units:
+    """The units of one arithmetic; matrices are (tokens, size)."""
+
+    def __init__(self, backend: Backend, arith: KllmArith) -> None:
+        self.backend, self.arith = backend, arith
+        self._compiled = backend.name == "jit"
+
+    def __repr__(self) -> str:
+        return f"Units({self.backend!r})"
+
+    def unit(self, name: str) -> Any:
+        """The module of a unit, or of its twin."""
+        return importlib.import_module(f"refemu.units.{name}{'_jit' if self._compiled else ''}")
+
+    def encode(self, fmt: KMeans, x: np.ndarray) -> KMeansTensor:
+        """`fmt.encode(x)`, a vector per row."""
+        if not self._compiled:
+            return fmt.encode(x)
+        from refemu.formats import kmeans_jit
+
+        return kmeans_jit.encode(fmt, x)
+
+    def norm(self, a: KMeansTensor, eps: float) -> Norm:
+        """The root mean square of each token, from its counts."""
+        return Norm(self.unit("index_norm").run(a, eps=eps, preset=self.arith).rms)
+
+    def plain_norm(self, x: np.ndarray, eps: float) -> Norm:
+        """The same from FP16 values, by the steps of scheme `fp16` up to the root."""
+        squares = dot.total32(x * x, order=Sequential()) / np.float32(x.shape[1])
+        return Norm(np.sqrt(squares + np.float32(eps)))
+
+    def prepare(self, b: KMeansTensor, integer: bool = False) -> Any:
+        """The right operand of many products; integer: of `mix`."""
+        return self.unit("index_matmul").prepare(b, integer=integer) if self._compiled else b
+
+    def product(self, a: KMeansTensor, b: Any, seen: np.ndarray | None = None, norm: Norm | None = None) -> np.ndarray:
+        """K-Means x K-Means, float16 (tokens, vectors of b). seen: how many of them each token needs, else 0."""
+        return np.asarray(self.unit("index_matmul").run(a, b, preset=self.arith, norm=norm, seen=seen).y)
+
+    def mix(self, scores: Scores, v: Any, seen: np.ndarray) -> np.ndarray:
+        """Integer x K-Means over the tokens that each query sees: float16 (tokens, columns of v)."""
+        return np.asarray(self.unit("index_matmul").run(scores, v, preset=self.arith, seen=seen).y)
+
+    def softmax(self, logits: np.ndarray) -> np.ndarray:
+        """Scores, float16."""
+        return np.asarray(self.unit("functional").run(logits, op="softmax", softmax=self.arith.softmax).y)
+
+    def quantize_scores(self, p: np.ndarray, v_scale: np.ndarray | None, bits: int, mode: str) -> Scores:
+        """Integers for rows of scores."""
+        scale = None if v_scale is None else np.tile(v_scale, (len(p), 1))
+        found = self.unit("score_quantizer").run(p, scale, bits=bits, mode=mode, preset=self.arith)
+        return Scores(found.q, found.scale, p, fold=mode == "fold")
+
+    def function(self, tensor: KMeansTensor, name: str, mode: str, scale: Any) -> KMeansTensor:
+        """An FP16 function by a table in place of the codebook."""
+        found: KMeansTensor = self.unit("index_function").run(tensor, name, mode=mode, scale=scale).tensor
+        return found
+
+    def elementwise(self, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
+        """The product element by element, read as FP16 values: float32 (tokens, size)."""
+        found = self.unit("index_product").run(a, b, preset=self.arith).tensor
+        if self._compiled:
+            from refemu.formats import kmeans_jit
+
+            return fp16.to_f32(kmeans_jit.dequantized(found))
+        return fp16.to_f32(found.dequantized())
+
+    def head(self, x: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """FP16 operands, exact sums, one rounding: fp16 values, float32. words: float16 (outputs, inputs)."""
+        module = importlib.import_module("refemu.arith.dot_jit") if self._compiled else dot
+        return np.asarray(module.matmul(x, words.T, order=Exact(), acc="exact", out="fp16"))

@@ -1,0 +1,90 @@
+"""Weights of a KLLM scheme: as they are stored, their scales, and sample weights of the user's [kllm §III-C2, §V-A]."""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+    from refemu.models.schemes.kllm import KllmConfig
+
+NORMS = {"q": "attn_norm", "k": "attn_norm", "v": "attn_norm", "gate": "ffn_norm", "up": "ffn_norm"}
+#: a linear layer behind a norm -> the norm
+
+
+def folded(config: "KllmConfig") -> bool:
+    """Whether the norms' gains are in the weights (D-kllm-18)."""
+    return config.norm == "delayed" and config.gamma == "weights"
+
+
+def stored(model: "Model", config: "KllmConfig", layer: int, name: str) -> np.ndarray:
+    """The weight of linear layer `name` before quantization, float16 (out, in): rounded, then times the norm's gain."""
+    weight = fp16.to_f16(model.tensor(f"blk.{layer}.{name}"))
+    if name not in NORMS or not folded(config):
+        return weight
+    gain = fp16.to_f16(model.tensor(f"blk.{layer}.{NORMS[name]}"))
+    return fp16.to_f16(weight.astype(np.float32) * gain.astype(np.float32))  # exact in float32: one rounding
+
+
+def scales(weight: np.ndarray) -> np.ndarray:
+    """Largest magnitude of every output channel, float16 (out,); 1 where all are 0 (D-kllm-11)."""
+    largest = np.abs(weight).max(axis=1)
+    return np.where(largest > 0, largest, np.float16(1))
+
+
+def attention_scale(scale: np.ndarray, head_dim: int) -> np.ndarray:
+    """The scales of wq with 1 / sqrt(head_dim) in them: no index changes (D-kllm-35)."""
+    return fp16.to_f16(scale.astype(np.float64) / np.sqrt(np.float64(head_dim)))
+
+
+@dataclass(frozen=True, eq=False)
+class UserWeights:
+    """Sample weights from a file: float64 by tensor."""
+
+    sha256: str | None = None
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def user_weights(config: "KllmConfig", model: "Model") -> UserWeights:
+    """The file that `sensitivity` names; refused: a tensor that is not quantized, another shape, what is no number."""
+    return UserWeights() if config.sensitivity is None else _read(config.sensitivity, model)
+
+
+@lru_cache(maxsize=2)
+def _read(path: str, model: "Model") -> UserWeights:
+    thing = f"sensitivity {path}"
+    try:
+        raw = Path(path).read_bytes()
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except Exception as error:  # whatever a damaged container makes zipfile and NumPy raise
+        raise Refused(f"{thing}: not a readable .npz: {error or type(error).__name__}") from error
+    known = shapes(model)
+    for name, array in arrays.items():
+        if name not in known:
+            raise Refused(f"{thing}: no tensor {name!r} is quantized")
+        if array.shape != known[name] or array.dtype.kind != "f":
+            raise Refused(f"{thing}: {name} must be floats of shape {known[name]}, "
+                          f"got {array.dtype} of shape {array.shape}")
+    return UserWeights(hashlib.sha256(raw).hexdigest(), {name: a.astype(np.float64) for name, a in arrays.items()})
+
+
+def shapes(model: "Model") -> dict[str, tuple[int, ...]]:
+    """Tensor -> shape of its sample weights: of a weight one each, of an activation one per channel."""
+    sizes = model.config
+    queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim  # type: ignore[union-attr]
+    channels = {"attn_in": sizes.width, "q": queries, "k": keys, "v": keys, "o_in": queries, "ffn_in": sizes.width,
+                "gate": sizes.ffn, "up": sizes.ffn, "down_in": sizes.ffn}
+    found: dict[str, tuple[int, ...]] = {}
+    for layer in range(sizes.blocks):
+        found |= {f"blk.{layer}.{name}": (size,) for name, size in channels.items()}
+        found |= {f"blk.{layer}.w{name}": sizes.shapes[f"blk.{layer}.{name}"]
+                  for name in ("q", "k", "v", "o", "gate", "up", "down")}
+    return found
