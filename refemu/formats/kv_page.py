@@ -256,7 +256,7 @@ class UnifiedPage:
 
 def _halves(values: np.ndarray) -> np.ndarray:
     """(..., 2) words of 32-bit values, the low one first."""
-    words = np.ascontiguousarray(values).view(np.uint32)
+    words = values.copy().view(np.uint32)
     return np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=-1).astype(np.uint16)
 
 

@@ -69,10 +69,11 @@ def _case(config: Config, kind: str, why: str, heads: list[Head], decision: str 
         position = [*range(len(low), stored), *range(len(low))]
         counts = [stored + 1 - p if config.get("include_self") else stored - p for p in position]
         scores = [mean / 64 * count for mean, count in zip([*high, *low], counts, strict=True)]
-        rows.append((scores + [0.0] * (slots - stored), position + [0] * (slots - stored), len(high), len(low), stored + 1))
-    score, position, n_high, n_low, n = (np.array(column) for column in zip(*rows, strict=True))
+        free = [0] * (slots - stored)
+        rows.append(([*scores, *free], [*position, *free], len(high), len(low), stored + 1))
+    score, at, n_high, n_low, n = (np.array(column) for column in zip(*rows, strict=True))
     return Cases(kind, why, {
-        "score": score.astype(np.float32).view(np.uint32).astype(np.int64), "position": position, "n_high": n_high,
+        "score": score.astype(np.float32).view(np.uint32).astype(np.int64), "position": at, "n_high": n_high,
         "n_low": n_low, "n": n, "prompt": np.zeros_like(n), "window": np.full_like(n, WINDOW),
         "thresholds": _limits(config, [limits for _, _, limits in heads])}, decision)
 

@@ -1,0 +1,76 @@
+"""Golden cases of kv_compressor. A prompt and steps of every kind [leankv §4]; then full pages, constants, overwrites.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in kv_compressor.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)
+Event = tuple[int, int, int]  #: op, victim, low_slot
+
+
+def cases(config: Config, tokens: Sequence[int], ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose pages take `tokens` tokens."""
+    features = config["head_size"]
+    if kind == "paper":
+        yield _case(kind, "[leankv §4] a high and a low token", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
+        yield _case(kind, "[leankv §4] two high tokens and a low one, then a move to the end of the low section, a "
+                    "move onto a pruned token, a drop", features,
+                    [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0), (APPEND_HIGH, 0, 0), (REPLACE, 0, 1), (REPLACE, 1, 0),
+                     (DROP, 0, 0)], "D-leankv-31")
+    if kind == "edge":
+        yield _case(kind, "the high page filled", features, [(APPEND_HIGH, 0, 0)] * tokens[0])
+        yield _case(kind, "the low page filled from the first high slot, then its last token overwritten", features,
+                    [(APPEND_HIGH, 0, 0), *((REPLACE, 0, slot) for slot in range(tokens[1])),
+                     (REPLACE, 0, tokens[1] - 1)], "D-leankv-30")
+        yield _case(kind, "constant vectors: scales of 0 in both precisions", features,
+                    [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True)
+    if kind == "random":
+        drawn = random_inputs("kv_compressor", ports, (3, 8), seed)
+        one = [legal(tokens, {name: array[case] for name, array in drawn.items()}) for case in range(3)]
+        yield Cases(kind, "uniform words and operations", {name: np.stack([c[name] for c in one]) for name in drawn})
+
+
+def _case(kind: str, why: str, features: int, events: Sequence[Event], decision: str = "",
+          constant: bool = False) -> Cases:
+    """One case: event i has a key and a value of its own, score i / 8 and position 3 * i + 1."""
+    i, f = np.arange(len(events))[:, None], np.arange(features)
+    key = np.full((len(events), features), 1.5) * (i + 1) if constant else (f * (2 * i + 3) % 64 - 20) / 8
+    value = -key if constant else (f * f + 7 * i) % 61 / 16 - 1
+    columns = {name: np.array(column) for name, column in
+               zip(("op", "victim", "low_slot"), zip(*events, strict=True), strict=True)}
+    vectors = (("key", key), ("value", value))
+    columns |= {name: fp16.bits(fp16.to_f16(array)).astype(np.int64) for name, array in vectors}
+    columns["score"] = (i[:, 0] / 8).astype(np.float32).view(np.uint32).astype(np.int64)
+    columns["position"] = 3 * i[:, 0] + 1
+    return Cases(kind, why, {name: column[None] for name, column in columns.items()}, decision)
+
+
+def legal(tokens: Sequence[int], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` of one device with slots that exist when their turn comes, and finite vectors."""
+    changed = {name: np.array(array) for name, array in inputs.items()}
+    n_high = n_low = 0
+    for event in range(len(changed["op"])):
+        op, victim, low_slot = (int(changed[name][event]) for name in ("op", "victim", "low_slot"))
+        if op == APPEND_LOW and n_low == tokens[1]:
+            op = DROP
+        if n_high == 0 and op in (REPLACE, DROP):
+            op = APPEND_HIGH
+        if op == APPEND_HIGH and n_high == tokens[0]:
+            op = DROP
+        low_slot %= min(n_low + 1, tokens[1])
+        changed["op"][event], changed["low_slot"][event] = op, low_slot
+        changed["victim"][event] = victim % max(n_high, 1)
+        n_low += op == APPEND_LOW or (op == REPLACE and low_slot == n_low)
+        n_high += op == APPEND_HIGH
+    for name in ("key", "value"):
+        x = changed[name]
+        changed[name] = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
+    changed["score"] &= changed["score"].dtype.type(0x7F7F_FFFF)
+    return changed
