@@ -27,9 +27,9 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield Cases(kind, "zeros, subnormals, one and the largest values, of either sign",
                     {"x": np.concatenate([magnitudes, magnitudes + MINUS])})
         if config["op"] == "exp":
-            yield Cases(kind, "where exp leaves the subnormals, 1 and fp16", {"x": np.concatenate(
-                [np.arange(0xCC20, 0xCC70), np.arange(0x0FF0, 0x1010), np.arange(0x4988, 0x4990),
-                 [MINUS | INF]])})
+            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1 and fp16", {"x": np.concatenate(
+                [np.arange(0xC8D0, 0xC8E0), np.arange(0xCC20, 0xCC70), np.arange(0x0FF0, 0x1010),
+                 np.arange(0x4988, 0x4990), [MINUS | INF]])})
     if kind == "random":
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 
