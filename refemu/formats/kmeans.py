@@ -1,7 +1,7 @@
 """The K-Means format: indices into a shared codebook, a scale per vector, outliers kept in fp16.
 
 Paper: [kllm §II-A, Eq. (1), §III-A, §V-A]. Decisions: D-kllm-9 (scale), D-kllm-10 (zero points), D-kllm-11 (scale of
-zeros), D-kllm-12 (outliers of any tensor), D-kllm-27 (NaN and infinity are refused), D-kllm-30 (static scale).
+zeros), D-kllm-27 (NaN and infinity are refused), D-kllm-30 (static scale).
 """
 
 from dataclasses import dataclass
