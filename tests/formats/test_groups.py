@@ -1,0 +1,38 @@
+"""Groups along an axis: cut, filled up, put together again."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused
+from refemu.formats import groups
+
+
+@given(length=st.integers(1, 40), group=st.integers(1, 40), axis=st.integers(-3, 2))
+def test_split_and_join_are_inverse_and_fill_with_zeros(length: int, group: int, axis: int) -> None:
+    shape = [2, 3, 4]
+    shape[axis] = length
+    x = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
+    split = groups.split(x, group, axis)
+
+    assert split.shape[-2:] == (groups.count(length, group), group)
+    assert np.array_equal(groups.join(split, length, axis), x)
+    assert not split.reshape(*split.shape[:-2], -1)[..., length:].any()
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_spread_repeats_the_value_of_a_group(axis: int) -> None:
+    per_group = np.arange(6).reshape(2, 3)
+    spread = groups.spread(per_group, 2, 2 * per_group.shape[axis] - 1, axis)
+
+    assert spread.shape[axis] == 2 * per_group.shape[axis] - 1
+    assert np.array_equal(np.take(spread, [0, 1, 2], axis), np.take(per_group, [0, 0, 1], axis))
+
+
+def test_axis_is_counted_from_the_front_and_must_hold_something() -> None:
+    assert groups.require_axis(-1, (2, 3), "thing") == 1
+    with pytest.raises(Refused, match=r"thing: axis must be in \[-2, 2\), got -3"):
+        groups.require_axis(-3, (2, 3), "thing")
+    with pytest.raises(Refused, match="thing: axis 0 must hold at least one element"):
+        groups.require_axis(0, (0, 3), "thing")
