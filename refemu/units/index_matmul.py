@@ -212,7 +212,7 @@ class IndexMatmul(Stepped):
         if before.counted < column.a.size:
             event = self._count
         else:
-            event = {"count": self._reduce, "reduce": self._sparse, "sparse": self._merge}[before.event]
+            event = {"reduce": self._sparse, "sparse": self._merge}.get(before.event, self._reduce)
         self.state = event(before, column)
         return self.state
 

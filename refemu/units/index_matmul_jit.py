@@ -379,7 +379,8 @@ def run_ports(*, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = 
     names = inputs_of(device)
     arrays = admit(device.name, device.ports.inputs, [inputs[name] for name in names])
     shape = arrays[names.index("a_scale")].shape
-    given = {name: array.reshape(prod(shape), -1) for name, array in zip(names, arrays, strict=True)}
+    given = {port.name: array.reshape(prod(shape), port.lanes)
+             for port, array in zip(device.ports.inputs, arrays, strict=True)}
     results = []
     for row in range(prod(shape)):
         task = _task(device, {name: array[row:row + 1] for name, array in given.items()})

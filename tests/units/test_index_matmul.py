@@ -1,0 +1,174 @@
+"""The index MatMul against rationals and literal fp16 steps: outliers, zero points, norms, integers, every accumulator."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.formats.codebook import Codebook
+from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kmeans import KMeans
+from refemu.formats.kmeans_tables import cartesian
+from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.units import index_matmul, index_matmul_jit
+from refemu.units.index_matmul import COUNTERS, IndexMatmul, Norm, Scores
+from tests.oracles import fp16 as oracle16
+from tests.oracles import kllm, kllm_units
+from tests.units.kmeans_operands import ARITHS, tensor, vector, words
+
+IMPLEMENTATIONS = [pytest.param(index_matmul.run, id="unit"), pytest.param(index_matmul_jit.run, id="twin")]
+A, B, Q = [0, 1, 1, 0, 1, 0, 0, 1], [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3, 0, 2]
+
+
+def plain(index: list[int], entries: list[float]) -> KMeansTensor:
+    """A vector of given indices, scale 1, no outliers."""
+    book = Codebook(len(entries).bit_length() - 1, np.array(entries))
+    return KMeansTensor(book, np.array(index, np.uint8), np.array(0x3C00, np.uint16), np.zeros(len(index), np.bool_),
+                        np.zeros(0, np.uint16))
+
+
+def expected(a: KMeansTensor, b: KMeansTensor, name: str, bias: Any = None, norms: Any = None) -> list[list[int]]:
+    """fp16 words of the whole matrix by the oracle; norms(m, n) is the norm of an output."""
+    _, acc, order, table = ARITHS[name]
+    rows, columns = (range(len(t.rows())) for t in (a, b))
+    return [[kllm_units.column(vector(a, m), vector(b, n), acc, order, table,
+                               None if bias is None else int(bias[n].view(np.uint16)),
+                               None if norms is None else norms(m, n)) for n in columns] for m in rows]
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("preset", ["paper", "exact"])
+def test_worked_column_has_the_dimensions_of_figure_3(run: Any, preset: str) -> None:
+    """[kllm §III-B1, Fig. 3a] K = 8, nA = 1, nB = 2: eight products instead of 32 MACs over N = 4 columns."""
+    a, b = plain(A, [-0.5, 0.75]), plain(B, [-1, -0.25, 0.25, 1])
+    four = KMeansTensor(b.codebook, np.tile(b.index, (4, 1)), np.full(4, 0x3C00, np.uint16),
+                        np.zeros((4, 8), np.bool_), b.outlier)
+    result = run(a, four, preset=preset)
+
+    assert result.y.tolist() == [-1.5625] * 4 and result.y.dtype == np.float16
+    assert (result.concats, result.macs_dense, result.lookups, result.macs_reduce) == (32, 32, 32, 32)
+    assert cartesian(a.codebook, b.codebook).values.size == 8  # unique products: 8 multiplications, made offline
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("preset", ["paper", "exact"])
+def test_integers_are_amounts_at_the_other_operands_index(run: Any, preset: str) -> None:
+    """[kllm §III-B2, Fig. 3b] "+n", the K-Means operand's codebook alone: counts 0 3 3 6, Y = 6."""
+    b = plain(B, [-1, -0.25, 0.25, 1])
+    under = KMeansTensor(b.codebook, b.index[:, None], np.full(8, 0x3C00, np.uint16), np.zeros((8, 1), np.bool_),
+                         b.outlier)
+    result = run(Scores(np.array(Q, np.uint8), np.array(1, np.float16), np.zeros(8, np.float16)), under, preset=preset)
+
+    assert result.y.tolist() == [6.0]
+    assert (result.concats, result.indices, result.lookups, result.macs_reduce) == (0, 8, 4, 4)
+
+
+@pytest.mark.parametrize("name", ARITHS)
+@pytest.mark.parametrize(("k", "a_bits", "b_bits"), [(1, 4, 4), (17, 3, 4), (64, 4, 3), (33, 1, 2)])
+def test_matrices_equal_the_oracle(name: str, k: int, a_bits: int, b_bits: int) -> None:
+    """D-kllm-2, D-kllm-3, D-kllm-5, D-kllm-33: rationals for the exact accumulator, literal steps for the others."""
+    outliers = 3 if k > 8 else 0
+    a, b = tensor((3, k), a_bits, 1, outliers), tensor((4, k), b_bits, 2, outliers)
+    bias = np.array([0.5, -3, 0, 1000], np.float16)
+    results = [run(a, b, preset=ARITHS[name][0], bias=bias) for run in (index_matmul.run, index_matmul_jit.run)]
+
+    assert words(results[0].y) == expected(a, b, name, bias)
+    assert results[0].equals(results[1])
+
+
+@pytest.mark.parametrize("name", ["paper", "exact", "fp32", "fma", "wide table exact"])
+def test_zero_points_equal_the_oracle(name: str) -> None:
+    """D-kllm-10: three correction terms from marginal counts."""
+    for a_zero, b_zero in ((True, True), (True, False), (False, True)):
+        a, b = tensor((2, 40), 3, 3, 2, zero_point=a_zero), tensor((3, 40), 4, 4, 2, zero_point=b_zero)
+        results = [run(a, b, preset=ARITHS[name][0]) for run in (index_matmul.run, index_matmul_jit.run)]
+
+        assert words(results[0].y) == expected(a, b, name)
+        assert results[0].equals(results[1])
+
+
+@pytest.mark.parametrize("name", ["paper", "exact", "fp32", "fma"])
+@pytest.mark.parametrize("layer", [False, True], ids=["rms", "layer"])
+def test_delayed_division_equals_the_oracle(name: str, layer: bool) -> None:
+    """D-kllm-37, D-kllm-39: scale of A and sparse weights divided; the mean's part subtracted before the bias."""
+    a, b = tensor((3, 48), 4, 5, 3), tensor((48, 5), 4, 6, axis=0)
+    wide = name == "exact"
+    divisor = np.array([0.37, 41.5, 3.1], np.float64 if wide else np.float32)
+    mean, row_sum = (np.array(x, divisor.dtype) for x in ([0.1, -2.7, 0.3], [0.5, -1.25, 3.3, 0.01, 7]))
+    bias = np.array([0, 1, -2, 0.5, 3], np.float16) if layer else None
+    norm = Norm(divisor, mean if layer else None, row_sum if layer else None)
+    results = [run(a, b, preset=ARITHS[name][0], norm=norm, bias=bias)
+               for run in (index_matmul.run, index_matmul_jit.run)]
+
+    def at(m: int, n: int) -> kllm_units.Layer:
+        means = (float(mean[m]), float(row_sum[n])) if layer else (None, 0.0)
+        return kllm_units.Layer(float(divisor[m]), *means)
+
+    assert words(results[0].y) == expected(a, b, name, bias, at)
+    assert results[0].equals(results[1])
+
+
+@pytest.mark.parametrize("name", ["paper", "exact", "fp32", "fma", "lanes"])
+@pytest.mark.parametrize("fold", [True, False])
+def test_integer_matrices_equal_the_oracle(name: str, fold: bool) -> None:
+    """D-kllm-14: with fold V's scales are in the integers, else its one scale joins theirs."""
+    arith, acc, order, _ = ARITHS[name]
+    v = tensor((50, 6), 4, 7, 1)
+    if not fold:
+        v = KMeansTensor(v.codebook, v.index, np.full(50, 0x3800, np.uint16), v.mask, v.outlier)
+    rng = np.random.default_rng(8)
+    q, p = rng.integers(0, 16, (3, 50)).astype(np.uint8), rng.uniform(0, 1, (3, 50)).astype(np.float16)
+    scale = np.array([0.01, 1 / 15, 0.0], np.float32 if acc == "exact" else np.float16)
+    results = [run(Scores(q, scale, p, fold), v, preset=arith) for run in (index_matmul.run, index_matmul_jit.run)]
+    out = np.zeros(v.shape, np.uint16)
+    out[v.mask] = v.outlier
+    assert words(results[0].y) == [[kllm_units.integer_column(
+        q[m].tolist(), v.index[:, n].tolist(), v.codebook.values.tolist(), float(scale[m]),
+        v.mask[:, n].astype(int).tolist(), out[v.mask[:, n], n].tolist(), p[m].view(np.uint16).tolist(),
+        None if fold else 0x3800, acc, order) for n in range(6)] for m in range(3)]
+    assert results[0].equals(results[1])
+
+
+@pytest.mark.parametrize("name", ["paper", "exact"])
+@pytest.mark.parametrize("k", [4096, 16384])
+def test_counts_beyond_2048(name: str, k: int) -> None:
+    """D-kllm-4 at full length: two centroids each, so counts pass 2048, where fp16 has only even numbers."""
+    a, b = tensor((1, k), 1, 9, 5), tensor((2, k), 1, 10)
+    results = [run(a, b, preset=name) for run in (index_matmul.run, index_matmul_jit.run)]
+
+    assert words(results[0].y) == expected(a, b, name)
+    assert results[0].equals(results[1])
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(ARITHS)))
+    k, m, n = (data.draw(st.integers(1, top)) for top in (40, 3, 5))
+    a_bits, b_bits, seed = (data.draw(st.integers(low, top)) for low, top in ((1, 4), (1, 4), (0, 999)))
+    few = data.draw(st.integers(0, (k - 1) // 2))
+    a, b = tensor((m, k), a_bits, seed, few), tensor((n, k), b_bits, seed + 1, data.draw(st.integers(0, few)))
+    seen = data.draw(st.lists(st.integers(0, n), min_size=m, max_size=m))
+    arith = ARITHS[name][0]
+
+    assert index_matmul.run(a, b, preset=arith, seen=np.array(seen)).equals(
+        index_matmul_jit.run(a, b, preset=arith, seen=np.array(seen)))
+
+
+@settings(deadline=None, max_examples=20)
+@given(data=st.data())
+def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["paper", "exact", "fma", "fp32"]))
+    t, n, seed = (data.draw(st.integers(1, top)) for top in (30, 70, 999))
+    v = tensor((t, n), data.draw(st.integers(1, 4)), seed, data.draw(st.integers(0, (n - 1) // 2)))
+    rng = np.random.default_rng(seed)
+    q, p = rng.integers(0, 256, (2, t)).astype(np.uint8), rng.uniform(0, 1, (2, t)).astype(np.float16)
+    scores = Scores(q, np.array([0.1, 3], np.float16), p)
+    seen = np.array(data.draw(st.lists(st.integers(0, t), min_size=2, max_size=2)))
+    arith = ARITHS[name][0]
+
+    assert index_matmul.run(scores, v, preset=arith, seen=seen).equals(
+        index_matmul_jit.run(scores, index_matmul_jit.prepare(v, integer=True), preset=arith, seen=seen))
