@@ -212,12 +212,17 @@ def on_lanes(device: ScoreQuantizer, p: Any, v_scale: Any) -> list[np.ndarray]:
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     t, wide = config["t"], is_wide(config["preset"])
-    p = Port("p", 16, t, encoding="f16", meaning="scores of a row, at most 1", most=ONE)
+    p = Port("p", 16, t, encoding="f16", meaning="scores of a row", most=ONE if config["mode"] == "fixed" else LARGEST)
     fold = [Port("v_scale", 16, t, encoding="f16", meaning="scale of V at every token", least=1, most=LARGEST)]
     return Ports(inputs=(p, *(fold if config["mode"] == "fold" else [])),
                  outputs=(Port("q", config["bits"], t, meaning="integers"),
                           Port("scale", 32 if wide else 16, encoding="f32" if wide else "f16",
                                meaning="what an integer is a multiple of")))
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Scores up to 1, as softmax gives them: no product leaves fp16."""
+    return {**inputs, "p": np.minimum(inputs["p"], ONE)}
 
 
 def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
@@ -232,4 +237,4 @@ UNIT = Unit(
              "max8": Config(t=16, bits=8, mode="max", preset="paper"),
              "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper")},
     ports=ports, run=run_ports, twin="refemu.units.score_quantizer_jit:run_ports", unit_class=ScoreQuantizer,
-    cases=cases)
+    cases=cases, legal=legal)

@@ -31,7 +31,8 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
                       ([0x3800, ONE], [LARGEST, ONE]), ([0x0400, 0x2400], [0x0400])], "D-kllm-14")
     if kind == "random":
         drawn = {port.name: random("score_quantizer", port, (128,), seed) for port in ports}
-        yield Cases(kind, "uniform words, most of them of very small scores", drawn)
+        yield Cases(kind, "uniform words of scores up to 1, most of them very small",
+                    {**drawn, "p": drawn["p"] % (ONE + 1)})
         near = {"p": lambda words: 0x2400 + words % 0x1801, "v_scale": lambda words: 0x3400 + words % 0x1000}
         yield Cases(kind, "scores from 1/64 to 1, scales from 1/4 to 4", {port: near[port](words)
                                                                        for port, words in drawn.items()})
