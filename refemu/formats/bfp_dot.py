@@ -24,7 +24,7 @@ PRESETS = {"paper": "fp16", "exact": "fp32"}  #: `partial` of each preset (D-har
 class Rows:
     """One side of a product: rows of integers along the reduction, a power of two per group, filled up with zeros."""
 
-    values: np.ndarray  #: int64, (rows, groups * group)
+    values: np.ndarray  #: integers, (rows, groups * group)
     power: np.ndarray  #: int64, (rows, groups): a value is the integer times 2**power
     scale: np.ndarray | None  #: float16, (rows, groups), weight factors; None without
     group: int
@@ -37,6 +37,10 @@ class Rows:
         some = slice(first, first + count)
         values = self.values[:, first * self.group : (first + count) * self.group]
         return replace(self, values=values, power=self.power[:, some], scale=None, length=values.shape[1])
+
+    def without_values(self) -> "Rows":
+        """What remains to be known when the values are packed elsewhere."""
+        return replace(self, values=self.values[:, :0])
 
     def factors(self) -> np.ndarray:
         """The weight factors, where there must be some."""
@@ -54,7 +58,8 @@ def bfp_dot_int(a: BfpTensor, w: GroupIntTensor, *, partial: str = "fp16", produ
     128: the partials of a weight group are added in FP32 from +0 and scaled once.
     Refused: lengths that differ, groups of `a` that cross weight groups. Paper: [harmonia §IV-B].
     """
-    return weighted(_product, rows(a, "bfp_dot_int"), weight_rows(w, a.format.group), partial, product, scale_per)
+    left = rows(a, "bfp_dot_int")
+    return weighted(_product, left, weight_rows(w, left.group), partial, product, scale_per)
 
 
 def bfp_dot(a: BfpTensor, b: BfpTensor, *, partial: str = "fp16") -> np.ndarray:
@@ -101,17 +106,23 @@ def scaled_late(multiply: Multiply, left: Rows, right: Rows, partial: str, produ
     return fp16.canonical(total)
 
 
-def rows(t: BfpTensor, thing: str) -> Rows:
+def rows(t: object, thing: str) -> Rows:
     """A vector, or a matrix whose groups run along either axis, as rows of integers. thing: starts a refusal."""
-    if not isinstance(t, BfpTensor) or t.mantissa.ndim not in (1, 2):
-        told = t.shape if isinstance(t, BfpTensor) else type(t).__name__
-        raise RefusedType(f"{thing}: a BfpTensor of one or two axes is needed, got {told}")
-    along = [np.moveaxis(array, t.axis, -1) for array in (t.signed(), t.powers())]
-    signed, power = (array.reshape(-1, array.shape[-1]) for array in along)
-    return Rows(filled(signed, t.format.group), power, None, t.format.group, t.length, 1, along[0].shape[:-1])
+    if not isinstance(t, BfpTensor):
+        raise RefusedType(f"{thing}: a BfpTensor is needed, got {type(t).__name__}")
+    return vectors(t, t.signed(), thing)
 
 
-def weight_rows(w: GroupIntTensor, group: int) -> Rows:
+def vectors(t: BfpTensor, signed: np.ndarray, thing: str) -> Rows:
+    """`rows` of a tensor whose signed mantissas are known."""
+    if t.mantissa.ndim not in (1, 2):
+        raise RefusedType(f"{thing}: a vector or a matrix is needed, got shape {t.shape}")
+    along = [np.moveaxis(array, t.axis, -1) for array in (signed, t.powers())]
+    values, power = (array.reshape(-1, array.shape[-1]) for array in along)
+    return Rows(filled(values, t.format.group), power, None, t.format.group, t.length, 1, along[0].shape[:-1])
+
+
+def weight_rows(w: object, group: int) -> Rows:
     """Weights, one row per output, in the groups of `group` inputs that the activations have."""
     if not isinstance(w, GroupIntTensor) or w.code.ndim not in (1, 2):
         told = w.shape if isinstance(w, GroupIntTensor) else type(w).__name__

@@ -3,6 +3,7 @@
 Everything but the sum is elementwise; `accumulate` is what the twins of a PE and of the array build on.
 """
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def accumulate(device: Accumulator, mode: np.ndarray, clear: np.ndarray, p: np.n
         scaled = half.astype(np.float64) * fp16.values(w_scale).astype(np.float64)
         rounded = fp16_jit.round16_of_f64(scaled) if device.product == "fp16" else scaled.astype(np.float32)
     value = fp16.canonical(np.where(mode == M8W4, rounded, half))
-    rows = (int(np.prod(p.shape[:-1])), p.shape[-1])
+    rows = (prod(p.shape[:-1]), p.shape[-1])
     sticky, starts = np.empty(rows, np.uint8), np.ascontiguousarray(clear).reshape(rows)
     acc = running32(value.reshape(rows), starts)
     now = np.isinf(half) + 2 * small.astype(np.uint8) if device.partial == "fp16" else np.zeros(p.shape, np.uint8)

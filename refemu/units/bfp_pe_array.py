@@ -7,6 +7,7 @@ D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a group of all
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -224,7 +225,7 @@ class BfpPeArray(Stepped):
         """Yield the State after every cycle of every tile, in C order; arguments as for `run`."""
         values = (mode, row_valid, col_valid, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
         arrays, shape = admitted(self, values)
-        count = int(np.prod(shape))
+        count = prod(shape)
         columns = [array.reshape(count, *array.shape[len(shape):]).tolist() for array in arrays]
         for tile in zip(*columns, strict=True):
             yield self.step(*(tuple(value) if isinstance(value, list) else value for value in tile))
