@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu import units
 from refemu.units.unit import Cases
 
 Tap = Callable[[int, str, Cases], None]  #: tap(layer, unit, case)
@@ -69,3 +70,9 @@ def model_case(
 ) -> Cases:
     """A case of kind "model": `tensor` in `layer` is where the values of `inputs` come from."""
     return Cases("model", why, inputs, source={"tensor": tensor, "layer": layer, **source}, config=config)
+
+
+def config_of(unit: str, parameters: Mapping[str, Any]) -> str | None:
+    """The first ready configuration of a unit that has these parameters, None if there is none."""
+    return next((name for name, config in units.find(unit).configs.items() if parameters.items() <= config.items()),
+                None)

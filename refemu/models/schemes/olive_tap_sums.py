@@ -6,7 +6,6 @@ at `mmaovp`, over the first chunks of K and over those from the large input on, 
 part around it at `olive_systolic`. What a tile has beyond the matrices are zero pairs.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from refemu import units
 from refemu.arith import integers
 from refemu.formats.ovp import Ovp
 from refemu.models.schemes.olive_linear import TERMS, pair_values
-from refemu.models.taps import Later, Watch, model_case
+from refemu.models.taps import Later, Watch, config_of, model_case
 from refemu.units import mmaovp, ovp_decoder
 from refemu.units.olive_mac import ACC_BITS
 
@@ -188,12 +187,6 @@ def padded(words: np.ndarray, rows: int, multiple: int) -> np.ndarray:
 
 def _biases(count: int, a: Ovp, b: Ovp) -> dict[str, np.ndarray]:
     return {f"bias_{side}": np.full(count, bias(fmt), np.uint8) for side, fmt in (("a", a), ("b", b))}
-
-
-def config_of(unit: str, parameters: Mapping[str, Any]) -> str | None:
-    """The first ready configuration of a unit that has these parameters, None if there is none."""
-    return next((name for name, config in units.find(unit).configs.items() if parameters.items() <= config.items()),
-                None)
 
 
 def decoder(fmt: Ovp) -> dict[str, Any]:

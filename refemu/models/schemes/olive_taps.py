@@ -12,8 +12,8 @@ import numpy as np
 from refemu import formats, units
 from refemu.formats.ovp import Ovp, quotient
 from refemu.models.schemes import olive_tap_sums
-from refemu.models.schemes.olive_tap_sums import Pass, bias, config_of, decoder, pair_peaks
-from refemu.models.taps import Later, Watch, model_case
+from refemu.models.schemes.olive_tap_sums import Pass, bias, decoder, pair_peaks
+from refemu.models.taps import Later, Watch, config_of, model_case
 
 if TYPE_CHECKING:
     from refemu.models.schemes.olive import OliveConfig
