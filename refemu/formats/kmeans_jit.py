@@ -88,7 +88,7 @@ class Places:
     first: int
     borders: np.ndarray  #: float64 (B,), exact
     closed: np.ndarray  #: bool (B,): a value on the border lies beyond it
-    steps: np.ndarray  #: int16, (B,) and zeros up to a multiple of 8
+    steps: np.ndarray  #: int16, (B,) and up to a multiple of 16 ones that are never passed
 
     def keys(self, scale: np.ndarray) -> np.ndarray:
         """int16 (V, B'): the border lies behind the values x whose key is at most that, for float64 scales (V,)."""
@@ -118,7 +118,7 @@ def places(codebook: Codebook, arith: KllmArith) -> Places:
 
 
 def _places(first: int, borders: np.ndarray, closed: np.ndarray, steps: np.ndarray) -> Places:
-    return Places(first, borders, closed, np.append(steps, np.zeros(-steps.size % 8, np.int16)))
+    return Places(first, borders, closed, np.append(steps, np.ones(-steps.size % 16, np.int16)))
 
 
 def _key(value: float) -> int:
@@ -152,7 +152,11 @@ def _keys(words, keys):  # type: ignore[no-untyped-def]
 
 @kernel
 def _classify(words, mask, borders, steps, first, index):  # type: ignore[no-untyped-def]
-    """index <- first + the steps whose border key lies below, 0 at outliers; borders (V, a multiple of 8)."""
+    """index <- first + the steps whose border key lies below, 0 at outliers; borders (V, a multiple of 16)."""
+    if steps.size == 16 and steps.min() == 1 and steps.max() == 1:
+        for v in range(words.shape[0]):
+            _count(words[v], mask[v], borders[v], np.int16(first), index[v])
+        return
     keys, sums = np.empty(BLOCK, np.int16), np.empty(BLOCK, np.int16)
     for v in range(words.shape[0]):
         for start in range(0, words.shape[1], BLOCK):
@@ -164,6 +168,24 @@ def _classify(words, mask, borders, steps, first, index):  # type: ignore[no-unt
                 _pass(keys[:row.size], borders[v, j:j + 8], steps[j:j + 8], sums)
             for n in range(row.size):
                 out[n] = sums[n] & (np.int16(masked[n]) - 1)
+
+
+@kernel
+def _count(words, mask, borders, first, index):  # type: ignore[no-untyped-def]
+    """One row of `_classify` with 16 borders whose steps are 1: the key of a word stays in a register."""
+    b0, b1, b2, b3, b4, b5, b6, b7 = (borders[0], borders[1], borders[2], borders[3],
+                                      borders[4], borders[5], borders[6], borders[7])
+    b8, b9, b10, b11, b12, b13, b14, b15 = (borders[8], borders[9], borders[10], borders[11],
+                                            borders[12], borders[13], borders[14], borders[15])
+    for n in range(words.size):
+        word = np.int16(words[n])
+        sign = np.int16(word >> 15)
+        x = np.int16(np.int16(np.int16(word & 0x7FFF) ^ sign) - sign)
+        s0 = np.int16(x > b0) + np.int16(x > b1) + np.int16(x > b2) + np.int16(x > b3)
+        s1 = np.int16(x > b4) + np.int16(x > b5) + np.int16(x > b6) + np.int16(x > b7)
+        s2 = np.int16(x > b8) + np.int16(x > b9) + np.int16(x > b10) + np.int16(x > b11)
+        s3 = np.int16(x > b12) + np.int16(x > b13) + np.int16(x > b14) + np.int16(x > b15)
+        index[n] = np.int16(np.int16(first + s0 + s1 + s2 + s3) & np.int16(np.int16(mask[n]) - 1))
 
 
 @kernel
