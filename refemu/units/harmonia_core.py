@@ -1,0 +1,377 @@
+"""One matrix product through the whole accelerator: fetched tiles, the array, FP16, vector unit, offsets, converter.
+
+Paper: [harmonia §IV-A, Fig. 12], steps (1) to (7). Composed of fdgf, bfp_pe_array, fp2half, k_offset, bfp_converter.
+Decisions: D-harmonia-25 (offsets after the rotary embedding), D-harmonia-27, D-harmonia-28 (scores are FP16 before the
+softmax, scaled inside it), D-harmonia-32 (what goes to the residual stream leaves as FP16).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, fp32, rotary, tables
+from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.arith.orders import Sequential
+from refemu.units import bfp_converter, harmonia_core_cases, k_offset, unit
+from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4
+from refemu.units.bfp_pe import require_fields
+from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
+from refemu.units.fp2half import Fp2Half
+from refemu.units.harmonia_core_cases import LANES, WINDOW, Action, Shape, plan
+from refemu.units.k_offset import KOffsetGenerator
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+
+KINDS = ("q", "k", "v", "score", "context", "linear", "final")  #: what C is
+MODES = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8}
+ACTIVATIONS = ("none", "silu", "relu")
+
+
+@dataclass(frozen=True)
+class State:
+    """Ports and registers after one event, and what happened since reset. Matrices are row-major."""
+
+    event: str  #: "reset", or an event of `Action`
+    index: int  #: event of the product, -1 for the reset
+    a_sign: tuple[int, ...]
+    a_mag: tuple[int, ...]
+    a_exp: tuple[int, ...]
+    b: tuple[int, ...]
+    b_sign: tuple[int, ...]
+    b_exp: tuple[int, ...]
+    w_scale: tuple[int, ...]
+    sign: tuple[int, ...]
+    mantissa: tuple[int, ...]
+    exponent: tuple[int, ...]
+    y: tuple[int, ...]  #: the temporary SRAM: words of FP16, as far as they are
+    sums: tuple[int, ...]  #: words of FP32 on their way from the array to FP2Half
+    offsets: tuple[Any, ...]  #: registers of the K-offset generator: the fields of its State, in order
+    fetched: int  #: elements of A and B
+    reads: int  #: groups read by each dispatcher
+    passes: int  #: of the array
+    cycles: int  #: of the array
+    macs: int
+    fp32_adds: int
+    half_columns: int  #: columns of FP2Half
+    compare_cycles: int  #: of the converter
+    align_cycles: int
+    comparisons: int  #: of its exponents
+    tracked: int  #: comparisons of the K-offset generator
+    subtractions: int
+    stored: int  #: elements
+
+
+COUNTERS = tuple(State.__dataclass_fields__)[-13:]
+
+
+@dataclass(frozen=True, eq=False)
+class Result(unit.Result):
+    """What leaves the core: codes, all 0 for kind "final", whose result is y."""
+
+    sign: np.ndarray  #: bool, (..., M * K)
+    mantissa: np.ndarray  #: uint8 or uint16, the same
+    exponent: np.ndarray  #: uint8, (..., groups)
+    y: np.ndarray  #: uint16, (..., M * K), words of FP16 that were converted
+    fetched: int
+    reads: int
+    passes: int
+    cycles: int
+    macs: int
+    fp32_adds: int
+    half_columns: int
+    compare_cycles: int
+    align_cycles: int
+    comparisons: int
+    tracked: int
+    subtractions: int
+    stored: int
+
+
+class HarmoniaCore(Stepped):
+    """The accelerator of [harmonia Fig. 12] at one product; an event is a step of §IV-A for a tile or a block."""
+
+    name = "harmonia_core"
+
+    def __init__(self, kind: str = "linear", rows: int = 8, inner: int = 32, columns: int = 32, b_type: str = "int4",
+                 m: int = 8, tile_m: int = 64, tile_k: int = 64, head_dim: int = 32, start: int = 0, base: int = 10000,
+                 activation: str = "none", force: int = 0, partial: str = "fp16") -> None:
+        """kind: what C is, one of KINDS. rows, inner, columns: M, N, K. b_type: "int4", "bfp8" or "bfp4". m: mantissa
+        bits of the result. tile_m, tile_k, force: as for FdgfController. head_dim: of q, k and score. start: position
+        of row 0. base: of the rotary angles. activation: of kind "linear". partial: as for Accumulator.
+        """
+        require_choice(kind, KINDS, self.name, "kind")
+        require_choice(b_type, MODES, self.name, "b_type")
+        require_choice(activation, ACTIVATIONS, self.name, "activation")
+        require_int(m, 1, 11, self.name, "m")
+        if kind in ("q", "k") and (head_dim % LANES or columns % head_dim):
+            raise Refused(f"{self.name}: {kind} takes whole heads of a multiple of {LANES} channels, got {columns} "
+                          f"columns and head_dim {head_dim}")
+        if kind != "linear" and activation != "none":
+            raise Refused(f"{self.name}: activation goes with kind 'linear', got {kind!r}")
+        if kind == "score" and not 0 <= start <= columns - rows:
+            raise Refused(f"{self.name}: {rows} queries at {start} need as many keys, got {columns}")
+        self.kind, self.b_type, self.m, self.start, self.base = kind, b_type, m, start, base
+        self.shape = Shape(kind, rows, inner, columns, tile_m, tile_k, head_dim, force, activation)
+        self.plan = plan(self.shape)
+        self.groups, self.mode = -(-inner // LANES), MODES[b_type]
+        self.array = BfpPeArray(self.groups, partial)
+        self.offsets = KOffsetGenerator(columns)
+        self.ports = ports({"kind": kind, "rows": rows, "inner": inner, "columns": columns, "m": m})
+        zeros: dict[str, Any] = {port.name: (0,) * port.lanes for port in self.ports.all}
+        self.state = State(event="reset", index=-1, sums=(), offsets=registers(self.offsets),
+                           **zeros | dict.fromkeys(COUNTERS, 0))
+
+    @property
+    def busy(self) -> bool:
+        """Whether events of the product are left."""
+        return 0 <= self.state.index < len(self.plan) - 1
+
+    def step(self, *inputs: Any) -> State:
+        """With the input ports: the first event of a product, a load. Without: the next one.
+
+        Refused: inputs while a product is on its way, none while there is none, fields that the mode does not have;
+        results beyond FP16 when they reach the converter.
+        """
+        if bool(inputs) == self.busy:
+            wanted = f"no inputs: {self.state.event} came last" if self.busy else "the inputs of a product"
+            raise Refused(f"{self.name}: step takes {wanted}")
+        begun = self.state
+        if inputs:
+            given = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
+            require_operands(self, given)
+            zeros = {port.name: (0,) * port.lanes for port in self.ports.outputs}
+            begun = replace(begun, index=-1, offsets=registers(KOffsetGenerator(self.shape.columns)), **given, **zeros)
+        action = self.plan[begun.index + 1]
+        happen = getattr(self, f"_{action.event}")
+        self.state = happen(replace(begun, event=action.event, index=begun.index + 1), action)
+        return self.state
+
+    def _load(self, before: State, action: Action) -> State:
+        return replace(before, fetched=before.fetched + action.number)
+
+    def _dispatch(self, before: State, action: Action) -> State:
+        return replace(before, reads=before.reads + action.number)
+
+    def _compute(self, before: State, action: Action) -> State:
+        """The array passes of a block; results lie in `sums` pass after pass, 8 x 16 each."""
+        sums: list[int] = []
+        counts = dict.fromkeys(("cycles", "macs", "fp32_adds"), 0)
+        for row in range(action.row, action.row + action.rows, ROWS):
+            for column in range(action.column, action.column + action.columns, COLUMNS):
+                self.array.state = BfpPeArray(self.groups).state
+                state = self.array.step(*tile(self, before, row, column))
+                while self.array.busy:
+                    state = self.array.step()
+                sums += state.acc
+                counts = {name: count + getattr(state, name) for name, count in counts.items()}
+        totals = {name: getattr(before, name) + count for name, count in counts.items()}
+        return replace(before, sums=tuple(sums), passes=before.passes + action.number, **totals)
+
+    def _fp2half(self, before: State, action: Action) -> State:
+        """Column by column into the temporary SRAM."""
+        y, half = self._matrix(before.y), Fp2Half()
+        places = [(row, column) for row in range(0, action.rows, ROWS) for column in range(0, action.columns, COLUMNS)]
+        for number, (row, column) in enumerate(places):
+            block = np.array(before.sums[number * ROWS * COLUMNS:][:ROWS * COLUMNS]).reshape(ROWS, COLUMNS)
+            for c in range(min(COLUMNS, action.columns - column)):
+                words = np.array(half.step(tuple(block[:, c].tolist())).y)
+                place = y[action.row + row:action.row + min(row + ROWS, action.rows), action.column + column + c]
+                place[:] = words[:len(place)]
+        return replace(before, y=self._words(y), sums=(), half_columns=before.half_columns + half.state.columns)
+
+    def _vector(self, before: State, action: Action) -> State:
+        y = self._matrix(before.y)
+        some = np.s_[action.row:action.row + action.rows, action.column:action.column + action.columns]
+        y[some] = self.vector(y[some], self.start + action.row)
+        return replace(before, y=self._words(y))
+
+    def vector(self, words: np.ndarray, position: int) -> np.ndarray:
+        """The vector unit on words of FP16, rows from `position` on: whole heads, whole rows of scores, or anything."""
+        x = fp16.to_f32(fp16.values(words))
+        if self.kind in ("q", "k"):
+            shape = (len(words), -1, self.shape.head_dim)
+            cos, sin = rotary.rotary(position + np.arange(len(words)), self.shape.head_dim, self.base)
+            turned = fp32.rotate(x.reshape(shape), cos.astype(np.float32), sin.astype(np.float32), False)
+            return fp16.bits(fp16.to_f16(turned)).reshape(words.shape)
+        if self.kind == "score":
+            return self._softmax(x, position)
+        if self.shape.activation == "relu":
+            return np.where(words >> 15 == 1, 0, words)
+        return tables.table16(self.shape.activation)[words]
+
+    def _softmax(self, x: np.ndarray, position: int) -> np.ndarray:
+        """Query r sees keys 0 to position + r; what it does not see is +0."""
+        scale = np.float32(1 / np.sqrt(np.float64(self.shape.inner)))
+        found = np.zeros(x.shape, np.uint16)
+        for r in range(len(x)):
+            seen = x[r, :position + r + 1] * scale
+            found[r, :len(seen)] = fp16.bits(fp16.to_f16(fp32.softmax32(seen, Sequential())))
+        return found
+
+    def _offset(self, before: State, action: Action) -> State:
+        """Tokens in order: tracked in the window, which leaves as a whole, then shifted as they come."""
+        y, generator = self._matrix(before.y), KOffsetGenerator(self.shape.columns)
+        generator.restore(k_offset.State(*before.offsets))
+        window = min(WINDOW, self.shape.rows)
+        for row in range(action.row, action.row + action.rows):
+            if row >= window:
+                y[row] = generator.apply(fp16.values(y[row])).k_out
+                continue
+            generator.track(fp16.values(y[row]), row == window - 1)
+            if row == window - 1:
+                generator.select()
+                for first in range(window):
+                    y[first] = generator.apply().k_out
+        done, was = generator.state, k_offset.State(*before.offsets)
+        tracked = done.comparisons + done.select_comparisons - was.comparisons - was.select_comparisons
+        return replace(before, y=self._words(y), offsets=registers(generator), tracked=before.tracked + tracked,
+                       subtractions=before.subtractions + done.subtractions - was.subtractions)
+
+    def _convert(self, before: State, action: Action) -> State:
+        """A block by the converter; codes go to their places."""
+        some = np.s_[action.row:action.row + action.rows, action.column:action.column + action.columns]
+        kind = "v" if self.kind == "v" else "token"
+        done = bfp_converter.run(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m)
+        sign, mantissa = self._matrix(before.sign), self._matrix(before.mantissa)
+        sign[some], mantissa[some] = done.tensor.sign, done.tensor.mantissa
+        exponent = np.array(before.exponent).reshape(self._group_shape)
+        height, width = (LANES, 1) if self.kind == "v" else (1, LANES)
+        top, left = action.row // height, action.column // width
+        exponent[top:top + len(done.tensor.exponent), left:left + done.tensor.exponent.shape[1]] = done.tensor.exponent
+        return replace(before, sign=self._words(sign), mantissa=self._words(mantissa), exponent=self._words(exponent),
+                       compare_cycles=before.compare_cycles + done.compare_cycles,
+                       align_cycles=before.align_cycles + done.align_cycles,
+                       comparisons=before.comparisons + done.comparisons)
+
+    def _store(self, before: State, action: Action) -> State:
+        return replace(before, stored=before.stored + action.number)
+
+    @property
+    def _group_shape(self) -> tuple[int, int]:
+        return group_shape(self.kind, self.shape.rows, self.shape.columns)
+
+    def _matrix(self, words: tuple[int, ...]) -> np.ndarray:
+        return np.array(words).reshape(self.shape.rows, self.shape.columns)
+
+    def _words(self, matrix: np.ndarray) -> tuple[int, ...]:
+        return tuple(matrix.ravel().tolist())
+
+    def steps(self, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any,
+              w_scale: Any) -> Iterator[State]:
+        """Yield the State after every event of every product, in C order; arguments as for `run`."""
+        arrays = admit(self.name, self.ports.inputs, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
+        count = prod(arrays[0].shape[:-1])
+        flat = [array.reshape(count, array.shape[-1]).tolist() for array in arrays]
+        for product in zip(*flat, strict=True):
+            yield self.step(*(tuple(values) for values in product))
+            while self.busy:
+                yield self.step()
+
+    def __repr__(self) -> str:
+        s = self.shape
+        return (f"HarmoniaCore(kind={self.kind!r}, rows={s.rows}, inner={s.inner}, columns={s.columns}, "
+                f"b_type={self.b_type!r}, m={self.m}, tile_m={s.tile_m}, tile_k={s.tile_k}, head_dim={s.head_dim}, "
+                f"start={self.start}, base={self.base}, activation={s.activation!r}, force={s.force}, "
+                f"partial={self.array.partial!r})")
+
+
+def registers(generator: KOffsetGenerator) -> tuple[Any, ...]:
+    """The fields of its State, from which `k_offset.State(*registers)` is made again."""
+    return tuple(vars(generator.state).values())
+
+
+def tile(core: HarmoniaCore, state: State, row: int, column: int) -> list[Any]:
+    """The array's input ports for 8 rows of A and 16 columns of B from `row` and `column` on; what is beyond is 0."""
+    shape, groups = core.shape, core.groups
+    rows, columns = min(ROWS, shape.rows - row), min(COLUMNS, shape.columns - column)
+
+    def part(values: tuple[int, ...], width: int, first: int, count: int, places: int) -> tuple[int, ...]:
+        """`count` of `places` rows of `width`, each filled up to whole groups."""
+        full = groups * LANES if width == shape.inner else width
+        found = np.zeros((places, full), np.int64)
+        found[:count, :width] = np.array(values[first * width:(first + count) * width]).reshape(count, width)
+        return tuple(found.ravel().tolist())
+
+    a = [part(values, width, row, rows, ROWS) for values, width in
+         ((state.a_sign, shape.inner), (state.a_mag, shape.inner), (state.a_exp, groups))]
+    b = [part(values, width, column, columns, COLUMNS) for values, width in
+         ((state.b, shape.inner), (state.b_sign, shape.inner), (state.b_exp, groups), (state.w_scale, groups))]
+    masks = [tuple(int(i < count) for i in range(places)) for count, places in ((rows, ROWS), (columns, COLUMNS))]
+    return [unit.lanes([core.mode] * groups), *masks, *a, *b]
+
+
+def group_shape(kind: str, rows: int, columns: int) -> tuple[int, int]:
+    """Shape of the exponents of C."""
+    return (-(-rows // LANES), columns) if kind == "v" else (rows, -(-columns // LANES))
+
+
+def require_operands(core: HarmoniaCore, given: Mapping[str, Any]) -> None:
+    """Refuse bits set in fields of b that its type does not have; `given`: ports, any leading axes."""
+    shape, groups = core.shape, core.groups
+    lead = np.shape(given["a_exp"])[:-1]
+    b, b_sign = (np.reshape(given[name], (*lead, shape.columns, 1, shape.inner)) for name in ("b", "b_sign"))
+    b_exp, w_scale = (np.reshape(given[name], (*lead, shape.columns, groups)) for name in ("b_exp", "w_scale"))
+    one, many = (np.full((*lead, shape.columns, count), core.mode) for count in (1, groups))
+    require_fields(core.name, one, b, b_sign, np.zeros_like(one), np.zeros_like(one))
+    require_fields(core.name, many, np.zeros((*many.shape, 1), int), np.zeros((*many.shape, 1), int), b_exp, w_scale)
+
+
+def run(a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_scale: Any, *, kind: str = "linear",
+        rows: int = 8, inner: int = 32, columns: int = 32, b_type: str = "int4", m: int = 8, tile_m: int = 64,
+        tile_k: int = 64, head_dim: int = 32, start: int = 0, base: int = 10000, activation: str = "none",
+        force: int = 0, partial: str = "fp16") -> Result:
+    """Products of any shape, event by event.
+
+    a_sign, a_mag: (..., M * N), 8-bit mantissas. a_exp: (..., M * groups). b, b_sign: (..., K * N), column after
+    column; b_exp, w_scale: (..., K * groups); fields as those of bfp_pe. They broadcast beside their lanes. kind, rows,
+    inner, columns, b_type, m, tile_m, tile_k, head_dim, start, base, activation, force, partial: as for HarmoniaCore.
+    Returns the Result. Refuses what bfp_pe refuses, and results beyond FP16. Paper: [harmonia §IV-A].
+    """
+    core = HarmoniaCore(kind, rows, inner, columns, b_type, m, tile_m, tile_k, head_dim, start, base, activation, force,
+                        partial)
+    arrays = admit(core.name, core.ports.inputs, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
+    require_operands(core, dict(zip((port.name for port in core.ports.inputs), arrays, strict=True)))
+    states = [state for state in core.steps(*arrays) if state.index == len(core.plan) - 1]
+    outputs = collect(states, core.ports.outputs, arrays[0].shape[:-1])
+    return Result(**outputs, **{name: getattr(core.state, name) for name in COUNTERS})
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Widths in one configuration."""
+    rows, inner, columns = config["rows"], config["inner"], config["columns"]
+    groups, codes = -(-inner // LANES), prod(group_shape(config["kind"], rows, columns))
+    return Ports(
+        inputs=(Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),
+                Port("a_mag", 8, rows * inner, meaning="8-bit mantissas of A"),
+                Port("a_exp", 5, rows * groups, meaning="shared exponents of A"),
+                Port("b", 8, columns * inner, meaning="INT4, 4-bit or 8-bit mantissas of B, by columns"),
+                Port("b_sign", 1, columns * inner, meaning="signs of B; 0 for INT4"),
+                Port("b_exp", 5, columns * groups, meaning="shared exponents of B; 0 for INT4"),
+                Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 but for INT4")),
+        outputs=(Port("sign", 1, rows * columns, meaning="signs of C, by rows"),
+                 Port("mantissa", config["m"], rows * columns, meaning="mantissas of C"),
+                 Port("exponent", 5, codes, meaning="shared exponents of C, by rows"),
+                 Port("y", 16, rows * columns, encoding="f16", meaning="C before its conversion")))
+
+
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind; see harmonia_core_cases.py."""
+    return harmonia_core_cases.cases(config, ports(config).inputs, kind, seed)
+
+
+def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4", **others: Any) -> Config:
+    usual = {"m": 8, "tile_m": 64, "tile_k": 64, "head_dim": 32, "start": 0, "base": 10000, "activation": "none",
+             "force": 0, "partial": "fp16"}
+    return Config(kind=kind, rows=rows, inner=inner, columns=columns, b_type=b_type, **usual | others)
+
+
+UNIT = Unit(
+    name="harmonia_core", paper="harmonia §IV-A, Fig. 12", meaning="one product through all steps of the accelerator",
+    configs={"linear": _config("linear", 3, 40, 33, activation="silu"), "k": _config("k", 9, 32, 32),
+             "v": _config("v", 11, 32, 17, m=4), "score": _config("score", 3, 32, 35, "bfp8", start=30)},
+    ports=ports, run=run, twin="refemu.units.harmonia_core_jit:run", unit_class=HarmoniaCore, cases=cases,
+    mark=harmonia_core_cases.mark, legal=harmonia_core_cases.legal,
+    flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
+    alternatives=choices("D-harmonia-7", "partial", "fp16", "fp32"))
