@@ -50,8 +50,13 @@ def _list(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "show", "the code table of a format, or one code field by field")
-    command.add_argument("format", metavar="FORMAT", help="a name of `refemu list formats`, such as INT4")
-    command.add_argument("code", nargs="?", metavar="CODE", help="0b0101, 0x5 or 5; of a pair format the packed pair")
+    command.add_argument("format", metavar="FORMAT", help="a name of `refemu list formats`, such as INT4; or `page`")
+    command.add_argument(
+        "code", nargs="?", metavar="CODE", help="0b0101, 0x5 or 5; of a pair format the packed pair; or K8V4"
+    )
+    command.add_argument("--head", type=_positive, default=128, metavar="F", help="of `page`: head size; default 128")
+    command.add_argument("--page-bytes", type=_positive, metavar="N", help="of `page`: its size; default by the search")
+    command.add_argument("--byte", type=_natural, metavar="N", help="of `page`: what one byte is")
 
 
 def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -77,6 +82,11 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument("--text", metavar="F", help="UTF-8 text that the model reads; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, metavar="N", help="tokens of the text to run; default 64")
     command.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random cases; default 0")
+    command.add_argument(
+        "--cases", type=_positive, metavar="N", help="a campaign: at least N random rows per unit, in shards; resumable"
+    )
+    command.add_argument("--workers", type=_positive, metavar="N", help="of a campaign: processes; default 1")
+    command.add_argument("--scheduler", metavar="ADDRESS", help="of a campaign: a Dask cluster instead of processes")
     command.add_argument("--hex", action="store_true", help="also hex/ for $readmemh and include/")
     command.add_argument("--bin", action="store_true", help="also bin/ for C and CUDA and include/")
 

@@ -11,6 +11,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the sets and print what was made, or one unit's stimulus to standard output; returns 0."""
     if arguments.stdout:
         return _stream(arguments)
+    if arguments.cases or arguments.workers or arguments.scheduler:
+        return _campaign(arguments)
     from refemu import golden
     from refemu.models import text
 
@@ -56,4 +58,28 @@ def _stream(arguments: argparse.Namespace) -> int:
         require_choice(kind, KINDS[:-1], "generate --stdout", "kinds")
     for lines in pipe.stimulus(unit, config, kinds, arguments.seed):
         sys.stdout.write(lines.decode())
+    return 0
+
+
+def _campaign(arguments: argparse.Namespace) -> int:
+    """Random cases in shards; a second run of the same command makes what is missing."""
+    from refemu.arith.checks import Refused
+    from refemu.golden import campaign
+
+    if not arguments.cases:
+        raise Refused("generate: --workers and --scheduler belong to a campaign: give --cases N")
+    given = [option for option in ("model", "scheme", "text", "tokens", "hex", "bin") if getattr(arguments, option)]
+    if given or arguments.kinds not in (None, "random"):
+        raise Refused(f"generate: a campaign has random cases only: leave out --{given[0] if given else 'kinds'}")
+    wanted = campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
+    with progress() as bar:
+        outcome = campaign.run(
+            wanted, arguments.out, workers=arguments.workers or 1, scheduler=arguments.scheduler, progress=bar,
+            notice=lambda text: print(f"refemu: {text}", file=sys.stderr),
+        )
+    if arguments.json:
+        print_json(dataclasses.asdict(outcome))
+        return 0
+    print(f"{outcome.shards} shards in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "
+          f"{size(outcome.bytes)}\nsha256 {outcome.sha256}")
     return 0

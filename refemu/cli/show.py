@@ -1,4 +1,4 @@
-"""`refemu show FORMAT [CODE]`: the code table of a format, or one code field by field."""
+"""`refemu show FORMAT [CODE]`: the code table of a format, or one code field by field; `show page PAIR`: its bytes."""
 
 import argparse
 from typing import Any
@@ -15,6 +15,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one code or all of them; returns 0."""
     from refemu import formats
 
+    if arguments.format.lower() == "page":
+        return _page(arguments)
     fmt = formats.find(arguments.format)
     if arguments.code is not None:
         return _one(arguments, fmt, _number(arguments.code))
@@ -32,6 +34,31 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if codes.size > LONGEST:
         print(f"... {codes.size - LONGEST} more codes; --json prints all of them, and a code as second argument one")
+    return 0
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    """The byte map of a page, or what one of its bytes is."""
+    from refemu.formats import UnifiedPage, hetero_kv, kv_page_map
+
+    if arguments.code is None:
+        raise Refused(f"show page: a precision pair is needed, one of {', '.join(hetero_kv.PAIRS)}")
+    page = UnifiedPage(arguments.head, hetero_kv.find(arguments.code), arguments.page_bytes)
+    if arguments.byte is not None:
+        line = kv_page_map.describe(page, arguments.byte)
+        if arguments.json:
+            print_json({"page": repr(page), "byte": arguments.byte, "meaning": line})
+        else:
+            print(line)
+        return 0
+    rows = [{"segment": row.name, "first": row.first, "last": row.last, "bytes": row.bytes, "meaning": row.meaning}
+            for row in kv_page_map.byte_map(page)]
+    if arguments.json:
+        print_json({"page": repr(page), "tokens": page.tokens, "page_bytes": page.size, "segments": rows})
+        return 0
+    title = f"{page.config.name}  head size {page.head_size}: {page.tokens} tokens in {page.size} bytes"
+    print_table(title, ["segment", "first", "last", "bytes", "meaning"], [list(row.values()) for row in rows],
+                ["first", "last", "bytes"])
     return 0
 
 

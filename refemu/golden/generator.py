@@ -1,5 +1,6 @@
 """Sets of golden vectors: from units, kinds and a model to directories, and again from a manifest to the same bytes."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,10 +126,29 @@ def collect(
     for kind in kinds:
         found = list(tapped) if kind == "model" else list(unit.cases(unit.configs[config], kind, seed))
         if found:
-            function = model_cases.FUNCTION if kind == "model" else f"{unit.cases.__module__}:{unit.cases.__qualname__}"
+            function = model_cases.FUNCTION if kind == "model" else function_of(unit)
             generator[kind] = {"function": function, "seed": seed}
         blocks += found
     return blocks, generator
+
+
+def function_of(unit: Unit) -> str:
+    """What makes a unit's cases, as a manifest says it."""
+    return f"{unit.cases.__module__}:{unit.cases.__qualname__}"
+
+
+def random_cases(unit: Unit, config: str, seed: int, seeds: int) -> list[Cases]:
+    """The random cases of consecutive seeds, cases of one reason in one block."""
+    made = [list(unit.cases(unit.configs[config], "random", one)) for one in range(seed, seed + seeds)]
+    return [_merged(blocks) for blocks in zip(*made, strict=True)]
+
+
+def _merged(blocks: Sequence[Cases]) -> Cases:
+    if len({block.why for block in blocks}) > 1:
+        raise Refused(f"random cases: reasons must not depend on the seed, got {blocks[0].why!r}, {blocks[-1].why!r}")
+    names = blocks[0].inputs
+    return dataclasses.replace(blocks[0], inputs={
+        name: np.concatenate([block.inputs[name] for block in blocks]) for name in names})
 
 
 def _write(
@@ -206,6 +226,8 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
     unit, config = unit_names.find(manifest["unit"]), _config(manifest)
     lookup(f"configuration of {unit.name}", config, unit.configs)
     kinds = [kind for kind in KINDS if kind in manifest["generator"]]
+    if "seeds" in manifest["generator"].get("random", {}):
+        return _shard(unit, config, manifest)
     blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
     if _saved(manifest):
         generator["model"] = {"function": SAVED, "seed": 0}
@@ -219,6 +241,15 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
         version=manifest["refemu_version"],
     )
     return sets.render(made, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
+
+
+def _shard(unit: Unit, config: str, manifest: Mapping[str, Any]) -> dict[str, bytes]:
+    """A set of several seeds, as a campaign makes them."""
+    entry = manifest["generator"]["random"]
+    blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
+    made = {"random": {**entry, "function": function_of(unit)}}
+    return sets.render(*build.build(unit, config, blocks, generator=made, seed=entry["seed"],
+                                    version=manifest["refemu_version"]), bool(manifest["hex"]), bool(manifest["bin"]))
 
 
 def _config(manifest: Mapping[str, Any]) -> str:
