@@ -123,7 +123,8 @@ def test_equality_looks_at_format_axis_and_codes() -> None:
 def codes(**changed: Any) -> BfpTensor:
     """A tensor of four elements with one field changed."""
     given: dict[str, Any] = {"sign": [0, 1, 0, 1], "mantissa": [1, 2, 3, 255], "exponent": [30]}
-    return BFP8.tensor(*(np.array(changed.get(name, values)) for name, values in given.items()))
+    sign, mantissa, exponent = (np.array(changed.get(name, values)) for name, values in given.items())
+    return BFP8.tensor(sign, mantissa, exponent)
 
 
 @pytest.mark.parametrize(("call", "error", "message"), [
