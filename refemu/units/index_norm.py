@@ -115,7 +115,8 @@ class IndexNorm(Stepped):
         index = before.index + 1
         event = self.events[index]
         work = {"count": self._count, "root": self._root, "fold": self._fold}
-        after = work.get(event, self._moment)(before)
+        with np.errstate(all="ignore"):  # sums in fp16 may overflow
+            after = work.get(event, self._moment)(before)
         self.state = replace(after, event=event, index=index)
         return self.state
 

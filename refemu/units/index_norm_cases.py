@@ -29,8 +29,9 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield _cases(kind, "outliers beyond fp16 squared, as residual streams have them", config, ports,
                      [(rising, some, 0x75C8, 0x4000), (rising, some, LARGEST, LARGEST), (rising, some, MINUS | 1, 1)],
                      "D-kllm-20")
-        yield _cases(kind, "scales at both ends: subnormal and overflowing quotients", config, ports,
-                     [(rising, some, 0, scale) for scale in (1, 0x3FF, 0x400, 0x7800, LARGEST)])
+        yield _cases(kind, "scales at both ends; no inlier beside a large scale: its quotient overflows", config, ports,
+                     [(rising, some, 0, scale) for scale in (1, 0x3FF, 0x400, 0x7800, LARGEST)]
+                     + [(none, none + 1, 1, LARGEST), (none, none + 1, MINUS | 1, 0x5000)])
     if kind == "random":
         drawn = {port.name: random("index_norm", port, (64,), seed) for port in ports}
         marks = random("index_norm", ports[0], (64,), seed, "random/mask")

@@ -125,7 +125,7 @@ def test_a_table_may_pass_through_another_function() -> None:
 
 
 def test_a_zero_is_plus_zero() -> None:
-    """silu of the smallest negative value is -0 in its table; an entry of a codebook is +0, an outlier keeps its sign."""
+    """silu of the smallest negative value is -0: an entry of a codebook is +0, an outlier keeps its sign."""
     x = np.array([0x8001, 0x8001, 0x3C00, 0x4900], np.uint16).view(np.float16)
     tensor = KMeans(Codebook(1, np.array([0x8001, 0x3C00], np.uint16)), TopK(k=1)).encode(x)
 

@@ -1,0 +1,78 @@
+"""Sums over weights and delayed divisions against fractions."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.formats.kmeans import Codebook, KMeans, TopK
+from refemu.formats.kmeans_norm import folded_bias, quotient32, rounder, row_sums
+from tests.oracles import fp16, kllm
+from tests.oracles import kllm_functions as oracle
+
+CODEBOOK = Codebook(3, np.array([-1, -0.7, -0.3, -0.1, 0.15, 0.4, 0.75, 1], np.float16))
+
+
+@settings(deadline=None, max_examples=200)
+@given(a=st.integers(0, 0x7BFF), b=st.floats(1e-30, 1e30))
+def test_quotients_are_rounded_once(a: int, b: float) -> None:
+    """Also for divisors of 53 bits, where float64 and then float32 would be two roundings."""
+    value = fp16.to_float(a)
+    expected = fp16.f32_from_fraction(Fraction(value) / Fraction(b))
+
+    assert quotient32(np.array([value]), np.array(b)).tolist() == [expected]
+    assert quotient32(np.array([value]), np.array(float(np.float32(b)))).tolist() == [
+        fp16.f32_from_fraction(Fraction(value) / Fraction(float(np.float32(b))))]
+
+
+def test_a_quotient_that_two_roundings_would_miss() -> None:
+    """1 / b a hair above a midpoint of float32: float64 rounds to the midpoint, then down to even."""
+    b = 1 / (1 + 2**-24)  # 1 / b is within 2^-53 of the midpoint 1 + 2^-24
+    exact = fp16.f32_from_fraction(1 / Fraction(b))
+
+    assert quotient32(np.ones(1), np.array(b))[0] == exact
+
+
+@pytest.mark.parametrize("preset", ["paper", "exact"])
+def test_row_sums_are_the_oracles(preset: str) -> None:
+    """[kllm §III-C2], D-kllm-39: R_n sums the quantized weights exactly, rounded once."""
+    w = ((np.arange(90) * 53 % 97 - 48) / np.float32(64)).astype(np.float16).reshape(30, 3)
+    tensor = KMeans(CODEBOOK).encode(w, axis=0)
+    columns = [kllm.Vector(CODEBOOK.values.tolist(), tensor.index[:, n].tolist(), int(tensor.scale[n]), [0] * 30, [])
+               for n in range(3)]
+
+    assert row_sums(tensor, preset).tolist() == [oracle.row_sum(c, "exact" if preset == "exact" else "fp32")
+                                                 for c in columns]
+    assert row_sums(tensor, preset).dtype == (np.float64 if preset == "exact" else np.float16)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_folded_bias_is_the_oracles(biased: bool) -> None:
+    """D-kllm-39: b_n from beta and the weights before quantization, one rounding."""
+    beta = np.linspace(-3, 3, 20).astype(np.float16)
+    w = ((np.arange(80) * 53 % 97 - 48) / np.float32(64)).astype(np.float16).reshape(20, 4)
+    bias = np.array([0.1, -5, 0, 1000], np.float16) if biased else None
+    words: Any = [int(b) for b in (bias if bias is not None else np.zeros(4, np.float16)).view(np.uint16)]
+    expected = [oracle.folded_bias(beta.view(np.uint16).tolist(), w[:, n].view(np.uint16).tolist(), words[n])
+                for n in range(4)]
+
+    assert folded_bias(beta, w, bias).view(np.uint16).tolist() == expected
+
+
+def test_roundings() -> None:
+    """D-kllm-20: fp32, fp16, or none."""
+    assert [rounder(stat)(1 + 2**-30) for stat in ("fp32", "fp16", "exact")] == [1, 1, 1 + 2**-30]
+    assert rounder("fp16")(np.array([70000.0])).tolist() == [np.inf]
+
+
+def test_refuses() -> None:
+    with pytest.raises(Refused, match="weights of a norm must have no outliers, got 2"):
+        row_sums(KMeans(CODEBOOK, TopK(k=1)).encode(np.linspace(-1, 1, 9).astype(np.float16)))
+    with pytest.raises(RefusedType, match=r"beta \(K,\) and weights \(K, N\) are needed"):
+        folded_bias(np.zeros(3, np.float16), np.zeros((4, 2), np.float16))
+    with pytest.raises(RefusedType, match="a KMeansTensor is needed"):
+        row_sums(np.zeros(3))  # type: ignore[arg-type]
