@@ -1,8 +1,7 @@
 """One matrix product through the whole accelerator: fetched tiles, the array, FP16, vector unit, offsets, converter.
 
 Paper: [harmonia §IV-A, Fig. 12], steps (1) to (7). Composed of fdgf, bfp_pe_array, fp2half, k_offset, bfp_converter.
-Decisions: D-harmonia-25 (offsets after the rotary embedding), D-harmonia-27, D-harmonia-28 (scores are FP16 before the
-softmax, scaled inside it), D-harmonia-32 (what goes to the residual stream leaves as FP16).
+Decision: D-harmonia-25 (offsets after the rotary embedding). Scores are FP16 before the softmax, which scales them.
 """
 
 from collections.abc import Iterator, Mapping
