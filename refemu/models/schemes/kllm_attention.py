@@ -24,12 +24,19 @@ def attention(parts: "Kllm", layer: int, q: KMeansTensor, cache: IndexCache, wat
     seen = np.arange(length - tokens + 1, length + 1)
     heads = [slice(head * dim, (head + 1) * dim) for head in range(sizes.heads)]
     context = np.empty((tokens, sizes.heads * dim), np.float32)
+    taps = None if watch.taps is None else parts.taps(layer, watch)
     for shared in range(sizes.kv_heads):
-        k = parts.units.prepare(cache.k.tensor(length, heads[shared]))
-        v = parts.units.prepare(cache.v.tensor(length, heads[shared]), integer=True)
-        for columns in heads[shared * group : (shared + 1) * group]:
-            logits = parts.units.product(cut(q, columns), k, seen)
-            context[:, columns] = parts.units.mix(scores(parts, logits, cache, seen), v, seen)
+        keys, values = (held.tensor(length, heads[shared]) for held in (cache.k, cache.v))
+        k, v = parts.units.prepare(keys), parts.units.prepare(values, integer=True)
+        for head in range(shared * group, (shared + 1) * group):
+            query = cut(q, heads[head])
+            logits = parts.units.product(query, k, seen)
+            found = scores(parts, logits, cache, seen)
+            context[:, heads[head]] = parts.units.mix(found, v, seen)
+            if taps is not None and head == 0:
+                taps.product(f"blk.{layer}.logits", query, keys)
+                taps.softmax(f"blk.{layer}.logits", logits, seen)
+                taps.scores(f"blk.{layer}.scores", found, cache.v.scale(length), values, seen)
     return context
 
 

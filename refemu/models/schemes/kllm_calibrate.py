@@ -6,7 +6,7 @@ samples weigh by what multiplies them [D-kllm-29].
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
+from refemu.formats.kmeans_train import Histogram
 from refemu.models import runtime
 from refemu.models.backend import Backend
 from refemu.models.schemes import kllm_calibration, kllm_quantize, kllm_weights
@@ -62,7 +63,7 @@ def calibrate(model: "Model", configs: Sequence["KllmConfig"], backend: Backend,
     for layer in range(model.config.blocks):
         progress("calibration", layer, model.config.blocks)
         states = [runner.block(layer, x) for x in states]
-        seen = runner.take()
+        seen = Seen(runner.take())
         for trainer in trainers:
             trainer.block(layer, seen)
     progress("calibration", model.config.blocks, model.config.blocks)
@@ -133,6 +134,26 @@ class Observer(Fp16):
         self._kept.setdefault(name, []).append(x)
 
 
+class Seen:
+    """The activations of a block, and what several configurations want to know of them, found once."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._arrays = arrays
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def __repr__(self) -> str:
+        return f"Seen({', '.join(self._arrays)})"
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """What `make` gave for this key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+
 class Trainer:
     """The codebooks of one configuration, block by block."""
 
@@ -148,51 +169,67 @@ class Trainer:
         description = {**described(self._model, self._config), "tokens_sha256": tokens_sha256}
         return Calibration(description, self._codebook, self._limits, self._moment)
 
-    def block(self, layer: int, seen: Mapping[str, np.ndarray]) -> None:
+    def block(self, layer: int, seen: Seen) -> None:
         """Train the codebooks of a block on its activations."""
-        weights = {name: kllm_weights.stored(self._model, self._config, layer, name)
-                   for names in READERS.values() for name in names}
         for tensor, names in READERS.items():
-            moment = input_moment(self._reads(tensor, seen))
             for name in names:
-                self._weight(layer, name, weights[name], moment)
+                self._weight(layer, name, tensor, seen)
         for tensor in ACTIVATIONS:
-            self._activation(f"blk.{layer}.{tensor}", tensor, self._quantized(tensor, seen), weights)
+            self._activation(layer, tensor, seen)
 
-    def _weight(self, layer: int, name: str, stored: np.ndarray, moment: np.ndarray) -> None:
-        full, config = f"blk.{layer}.w{name}", self._config
+    def _weight(self, layer: int, name: str, tensor: str, seen: Seen) -> None:
+        full, reads, config = f"blk.{layer}.w{name}", self._reads(tensor), self._config
+        moment = seen.once(("moment", reads), lambda: input_moment(seen[reads]))
+
+        def samples() -> Histogram:
+            stored = self._stored(layer, name, seen)
+            scale = kllm_weights.scales(stored)
+            given = self._user.arrays.get(full)
+            if given is None and config.weight_sensitivity == "input_moment":
+                wide = scale.astype(np.float64)
+                given = moment * (wide * wide)[:, None]
+            return kllm_quantize.samples(stored, scale, None, given)
+
+        key = ("weight", name, reads, config.weight_sensitivity, config.sensitivity)
         self._moment[full] = moment
-        scale = kllm_weights.scales(stored)
-        given = self._user.arrays.get(full)
-        if given is None and config.weight_sensitivity == "input_moment":
-            wide = scale.astype(np.float64)
-            given = moment * (wide * wide)[:, None]
-        self._codebook[full] = kllm_quantize.train(stored, scale, None, given, config.weight_bits)
+        self._codebook[full] = kllm_quantize.codebook(seen.once(key, samples), config.weight_bits)
 
-    def _activation(self, full: str, tensor: str, x: np.ndarray, weights: Mapping[str, np.ndarray]) -> None:
-        config = self._config
+    def _activation(self, layer: int, tensor: str, seen: Seen) -> None:
+        full, name, config = f"blk.{layer}.{tensor}", self._quantized(tensor), self._config
         percent = config.percent(tensor)
-        given = self._user.arrays.get(full)
-        if given is None and config.act_sensitivity == "column_norm":
-            given = column_norm([weights[name] for name in READERS.get(tensor, ())], x.shape[1])
-        mask, scale = kllm_quantize.inliers(x, percent)
-        spread = None if given is None else np.broadcast_to(given, x.shape)
-        self._codebook[full] = kllm_quantize.train(x, scale, mask, spread, config.act_bits)
-        if percent is not None:
-            self._limits[full] = kllm_quantize.limits(x, percent, config.static_statistic)
+        found = seen.once(("found", name, percent), lambda: kllm_quantize.Found(seen[name], percent))
 
-    def _quantized(self, tensor: str, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+        def samples() -> Histogram:
+            given = self._user.arrays.get(full)
+            if given is None and config.act_sensitivity == "column_norm":
+                weights = [self._stored(layer, reader, seen) for reader in READERS.get(tensor, ())]
+                given = column_norm(weights, found.values.shape[1])
+            histogram: Histogram = found.samples(None if given is None else np.broadcast_to(given, found.values.shape))
+            return histogram
+
+        key = ("activation", name, percent, config.act_sensitivity, config.sensitivity, kllm_weights.folded(config))
+        self._codebook[full] = kllm_quantize.codebook(seen.once(key, samples), config.act_bits)
+        limits = found.limits(config.static_statistic)
+        if limits is not None:
+            self._limits[full] = limits
+
+    def _stored(self, layer: int, name: str, seen: Seen) -> np.ndarray:
+        key = ("stored", name, kllm_weights.folded(self._config))
+        stored: np.ndarray = seen.once(key, lambda: kllm_weights.stored(self._model, self._config, layer, name))
+        return stored
+
+    def _quantized(self, tensor: str) -> str:
         """What is quantized in place of a linear layer's input: behind the norm or before it (D-kllm-18)."""
         if tensor not in ("attn_in", "ffn_in"):
-            return seen[f"read.{tensor}"] if tensor in READERS else seen[tensor]
+            return f"read.{tensor}" if tensor in READERS else tensor
         if self._config.norm == "fp16":
-            return seen[f"read.{tensor}"]
-        return seen[f"raw.{tensor}" if self._config.gamma == "weights" else f"gained.{tensor}"]
+            return f"read.{tensor}"
+        return f"raw.{tensor}" if self._config.gamma == "weights" else f"gained.{tensor}"
 
-    def _reads(self, tensor: str, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+    def _reads(self, tensor: str) -> str:
         """What multiplies the stored weights in FP16: normalized, without the gain where that is in the weights."""
         folded = kllm_weights.folded(self._config) and tensor in ("attn_in", "ffn_in")
-        return seen[f"plain.{tensor}" if folded else f"read.{tensor}"]
+        return f"plain.{tensor}" if folded else f"read.{tensor}"
 
 
 def input_moment(x: np.ndarray) -> np.ndarray:

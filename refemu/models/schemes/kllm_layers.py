@@ -44,6 +44,7 @@ class Kllm(Fp16):
         self.units = Units(backend, self.arith)
         self.formats = {f"blk.{layer}.{name}": self._format(f"blk.{layer}.{name}", name)
                         for layer in range(model.config.blocks) for name in ACTIVATIONS}
+        self.weights: dict[str, KMeansTensor] = {}  #: "blk.3.wq": a vector per output
         super().__init__(model, config, backend, progress)
 
     def _format(self, full: str, tensor: str) -> KMeans:
@@ -65,7 +66,15 @@ class Kllm(Fp16):
         if watch is not None:
             watch.count("encoded_values", x.size)
             watch.count("outliers", found.outlier.size)
+            if watch.taps is not None:
+                self.taps(int(full.split(".")[1]), watch).encoded(full, x, found)
         return found
+
+    def taps(self, layer: int, watch: "Watch") -> Any:
+        """What tells the taps of a block."""
+        from refemu.models.schemes.kllm_taps import Taps
+
+        return Taps(self, layer, watch)
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
         """As scheme `fp16` behind the last block; elsewhere x itself, unless `norm=fp16`: see `linear`."""
@@ -82,8 +91,20 @@ class Kllm(Fp16):
         a = self.encode(full, x, watch)
         if delayed and norm is None:
             norm = self.units.norm(a, self._eps)
-        products = [self.units.product(a, weight, norm=norm) for weight in self._linears[layer, tuple(names)]]
+        weights = self._linears[layer, tuple(names)]
+        if watch.taps is not None:
+            self._tap_linear(layer, tensor, a, norm is not None, names, watch)
+        products = [self.units.product(a, weight, norm=norm) for weight in weights]
         return [fp16.to_f32(y) for y in products]
+
+    def _tap_linear(self, layer: int, tensor: str, a: KMeansTensor, normed: bool, names: Sequence[str],
+                    watch: "Watch") -> None:
+        taps = self.taps(layer, watch)
+        weights = [self.weights[f"blk.{layer}.w{name}"] for name in names]
+        if normed:
+            taps.normed(f"blk.{layer}.{tensor}", a, weights[0])
+        for name, weight in zip(names, weights, strict=True):
+            taps.product(f"blk.{layer}.{name}", a, weight)
 
     def cache(self, layer: int) -> Any:
         """Keys and values as indices."""
@@ -103,7 +124,10 @@ class Kllm(Fp16):
         limits, scale = self.formats[f"blk.{layer}.gate"].outliers, None
         if self.kllm.function_table == "offline" and isinstance(limits, Thresholds):
             scale = limits.scale
-        return self.units.elementwise(self.units.function(g, "silu", self.kllm.function_table, scale), u)
+        silu = self.units.function(g, "silu", self.kllm.function_table, scale)
+        if watch.taps is not None:
+            self.taps(layer, watch).gated(g, silu, u)
+        return self.units.elementwise(f"blk.{layer}.down_in", silu, u)
 
     def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """FP16 operands; the logits are rounded to FP16, once (D-kllm-36)."""
@@ -116,7 +140,9 @@ class Kllm(Fp16):
         return super()._prepare_head(model)
 
     def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> list[Any]:
-        return [self.units.prepare(self._weight(model, layer, name)) for name in names]
+        encoded = {f"blk.{layer}.w{name}": self._weight(model, layer, name) for name in names}
+        self.weights |= encoded
+        return [self.units.prepare(weight) for weight in encoded.values()]
 
     def _weight(self, model: "Model", layer: int, name: str) -> KMeansTensor:
         """A weight's indices, a vector per output; wq with the logits' 1 / sqrt(head_dim) in its scales."""

@@ -4,29 +4,52 @@ One vector is one token, all heads together. Which values are outliers is found 
 also give the scale [kllm §IV-C].
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.kmeans_outliers import ThresholdCalibration, TopK
-
-if TYPE_CHECKING:
-    pass
+from refemu.formats.kmeans_outliers import ThresholdCalibration, Thresholds, TopK
+from refemu.formats.kmeans_train import Histogram, histogram
 
 
-def inliers(x: np.ndarray, percent: str | None) -> tuple[np.ndarray | None, np.ndarray]:
-    """Mask of the outliers (None: there are none) and scale of each token, float16 (tokens,).
+class Found:
+    """What Orizuru finds in fp16 values x (tokens, size) with a percentage of outliers, None for none."""
 
-    x: fp16 values (tokens, size). percent: of outliers, or None.
-    """
-    from refemu.units import orizuru_jit
+    def __init__(self, x: np.ndarray, percent: str | None) -> None:
+        from refemu.units import orizuru_jit
 
-    values = fp16.to_f16(x)
-    if percent is None:
-        return None, one_for_zero(np.abs(values).max(axis=1))
-    found = orizuru_jit.run(values, TopK(percent).count(values.shape[1]))
-    return found.outlier_mask, one_for_zero(np.maximum(np.abs(found.root_max), np.abs(found.root_min)))
+        self.percent, self.values = percent, fp16.to_f16(x)
+        if percent is None:
+            self.mask, self.scale = None, one_for_zero(np.abs(self.values).max(axis=1))
+            return
+        found = orizuru_jit.run(self.values, TopK(percent).count(self.values.shape[1]))
+        self.mask, self._high, self._low = found.outlier_mask, found.root_max, found.root_min
+        self.scale = one_for_zero(np.maximum(np.abs(self._high), np.abs(self._low)))
+
+    def __repr__(self) -> str:
+        return f"Found({self.values.shape}, percent={self.percent!r})"
+
+    def samples(self, weights: np.ndarray | None = None) -> Histogram:
+        """The inliers for training, each divided by its token's scale; weights: of all values, or None."""
+        return samples(self.values, self.scale, self.mask, weights)
+
+    def limits(self, statistic: str) -> np.ndarray | None:
+        """Static limits hi, lo of the inliers, fp16 words (2,), None without outliers (D-kllm-30)."""
+        if self.percent is None:
+            return None
+        if statistic == "mean":  # the roots are the extreme inliers: what is left to do is the mean
+            collected = ThresholdCalibration(TopK(k=0), "mean")
+            collected.add(np.stack([self._high, self._low], axis=1))
+        else:
+            collected = ThresholdCalibration(TopK(self.percent), statistic)
+            collected.add(self.values)
+        return words_of(collected.thresholds())
+
+
+def words_of(limits: Thresholds) -> np.ndarray:
+    """hi, lo as fp16 words."""
+    return fp16.bits(fp16.to_f16(np.array([limits.hi, limits.lo])))
 
 
 def one_for_zero(scale: np.ndarray) -> np.ndarray:
@@ -34,25 +57,18 @@ def one_for_zero(scale: np.ndarray) -> np.ndarray:
     return np.where(scale > 0, scale, np.float16(1))
 
 
-def train(x: np.ndarray, scale: np.ndarray, mask: np.ndarray | None, weights: Any, bits: int) -> np.ndarray:
-    """The codebook of the inliers of x (vectors, size), each divided by the scale of its vector: fp16 words.
-
-    weights: of the samples, as x, or None.
-    """
+def samples(x: np.ndarray, scale: np.ndarray, mask: np.ndarray | None, weights: Any) -> Histogram:
+    """fp16 values x (vectors, size) divided by their vectors' scales, without those of `mask`, each with its weight."""
     from refemu.arith import fp16_jit
-    from refemu.formats import kmeans_train_jit
 
-    wide = np.asarray(x, np.float32)
-    hats = fp16_jit.round16(wide / scale.astype(np.float32)[:, None])
+    hats = fp16_jit.round16(fp16_jit.to_f32(x) / scale.astype(np.float32)[:, None])
     if mask is not None:
         hats, weights = hats[~mask], None if weights is None else weights[~mask]
-    found = kmeans_train_jit.train(hats, weights, bits=bits)
-    return fp16.bits(fp16.to_f16(found.centroids))
+    return histogram(hats, weights)
 
 
-def limits(x: np.ndarray, percent: str, statistic: str) -> np.ndarray:
-    """Static limits hi, lo of the inliers of a token, fp16 words (2,) (D-kllm-30)."""
-    collected = ThresholdCalibration(TopK(percent), statistic)
-    collected.add(x)
-    found = collected.thresholds()
-    return fp16.bits(fp16.to_f16(np.array([found.hi, found.lo])))
+def codebook(samples: Histogram, bits: int) -> np.ndarray:
+    """The codebook that training finds: fp16 words."""
+    from refemu.formats import kmeans_train_jit
+
+    return np.array(kmeans_train_jit.train(samples, bits=bits).values)

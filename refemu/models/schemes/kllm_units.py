@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import dot, fp16
+from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.orders import Exact, Sequential
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans import KMeans
@@ -75,9 +76,12 @@ class Units:
         found: KMeansTensor = self.unit("index_function").run(tensor, name, mode=mode, scale=scale).tensor
         return found
 
-    def elementwise(self, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
-        """The product element by element, read as FP16 values: float32 (tokens, size)."""
-        found = self.unit("index_product").run(a, b, preset=self.arith).tensor
+    def elementwise(self, full: str, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
+        """The product `full` element by element, read as FP16 values: float32 (tokens, size)."""
+        product = self.unit("index_product").run(a, b, preset=self.arith)
+        if product.bits.overflow.any():
+            raise Refused(f"{full}: the product of two outliers left FP16{at(first_index(product.bits.overflow))}")
+        found = product.tensor
         if self._compiled:
             from refemu.formats import kmeans_jit
 
