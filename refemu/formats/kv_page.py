@@ -59,7 +59,7 @@ class UnifiedPage:
         if self.max_tokens is not None:
             require_int(self.max_tokens, 1, 1 << 30, "UnifiedPage", "max_tokens")
         if self.size % 2 or not self.tokens:
-            raise Refused(f"UnifiedPage: a page of {self.size} bytes holds no {self._what} token, which takes "
+            raise Refused(f"UnifiedPage: a page of {self.size} bytes holds no token of {self._what}, which takes "
                           f"{kv_layout.needed(self.head_size, self.config, 1, self.v_vec, self.align)} bytes")
 
     def _require_layout(self) -> None:
@@ -197,7 +197,7 @@ class UnifiedPage:
 
     def write(self, image: np.ndarray, slot: Any, record: np.ndarray) -> None:
         """Put records (..., record_words) into slots (...) of `image`; no other word changes. Refuses a bad slot."""
-        place = self.slot_words[self._slots(slot)]
+        place = self.slot_words[self.require_slots(slot)]
         words = np.asarray(record)
         if words.dtype != np.uint16 or words.shape != place.shape:
             raise RefusedType(f"UnifiedPage.write: records must be uint16 of shape {place.shape}, got {words.dtype} "
@@ -206,7 +206,7 @@ class UnifiedPage:
 
     def read(self, image: np.ndarray, slot: Any) -> np.ndarray:
         """Records (..., record_words) of slots (...) of `image`, a copy. Refuses a bad slot."""
-        return self._require_image(image)[self.slot_words[self._slots(slot)]]
+        return self._require_image(image)[self.slot_words[self.require_slots(slot)]]
 
     def pack(self, records: np.ndarray) -> np.ndarray:
         """The image whose first slots hold `records` (count, record_words), zeros elsewhere."""
@@ -224,7 +224,7 @@ class UnifiedPage:
 
     def set_score(self, image: np.ndarray, slot: Any, score: Any) -> None:
         """Write scores (...) of slots (...); no other word changes."""
-        place = self.slot_words[self._slots(slot)][..., self.parts["score"]]
+        place = self.slot_words[self.require_slots(slot)][..., self.parts["score"]]
         self._require_image(image)[place] = _halves(np.broadcast_to(np.asarray(score, np.float32), place.shape[:-1]))
 
     def position(self, image: np.ndarray) -> np.ndarray:
@@ -245,7 +245,8 @@ class UnifiedPage:
                               f"of shape {image.shape}")
         return image
 
-    def _slots(self, slot: Any) -> np.ndarray:
+    def require_slots(self, slot: Any) -> np.ndarray:
+        """`slot` as integers; refuses the first that the page does not have."""
         slots = require_integers(slot, "UnifiedPage: slot")
         bad = (slots < 0) | (slots >= self.tokens)
         if bad.any():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, first_index, require_range
+from refemu.arith.checks import RefusedType, require_range
 from refemu.arith.jit import kernel
 from refemu.formats.kv_page import UnifiedPage
 
@@ -52,11 +52,8 @@ def _places(page: UnifiedPage, images: np.ndarray, pages: Any, slots: Any) -> np
             or not images.flags.c_contiguous:
         raise RefusedType(f"UnifiedPage: images must be contiguous uint16 of shape (pages, {page.size // 2}), got "
                           f"{images.dtype} of shape {images.shape}")
-    ids, slot = np.broadcast_arrays(require_range(pages, 0, len(images), "UnifiedPage", "page"), np.asarray(slots))
-    bad = (slot < 0) | (slot >= page.tokens)
-    if bad.any():
-        raise Refused(f"UnifiedPage: slot {int(slot[first_index(bad)])}, page holds {page.tokens} "
-                      f"{page.config.name} tokens")
+    ids, slot = np.broadcast_arrays(require_range(pages, 0, len(images), "UnifiedPage", "page"),
+                                    page.require_slots(slots))
     return np.stack([ids, slot], axis=-1).astype(np.int64)
 
 

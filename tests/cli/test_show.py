@@ -29,3 +29,28 @@ def test_json_holds_every_code(capsys: pytest.CaptureFixture[str]) -> None:
 def test_refuses_what_is_no_code(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "E2M1_BIAS2", "--", code]) == 2
     assert code in capsys.readouterr().err
+
+
+def test_page_prints_its_byte_map(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "page", "K8V4", "--head", "128"]) == 0
+    text = capsys.readouterr().out
+
+    assert "32 tokens in 6784 bytes" in text and "6272" in text
+    assert [word for word in text.split() if word in ("key", "key_meta", "val", "val_meta", "score", "pos")]
+
+
+def test_page_as_json_and_byte_by_byte(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["show", "page", "k4v2", "--head", "64", "--json"])
+    page = json.loads(capsys.readouterr().out)
+    main(["show", "page", "k4v2", "--head", "64", "--byte", "6143"])
+
+    assert (page["tokens"], page["page_bytes"], page["segments"][0]["last"]) == (96, 6144, 3071)
+    assert capsys.readouterr().out == "byte 6143: pos of slot 95, byte 3 of 4\n"
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["K4V1", "--head", "64"], "4 value packs are no multiple of Vgroup 8"), ([], "a precision pair is needed, one of"),
+    (["K8V5"], "unknown precision pair"), (["K8V4", "--byte", "6784"], "byte must be in")])
+def test_page_refuses(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "page", *words]) == 2
+    assert told in capsys.readouterr().err
