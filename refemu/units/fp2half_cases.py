@@ -24,7 +24,8 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield from _edge()
     if kind == "random":
         yield Cases(kind, "words of any kind: most are far outside fp16", {"x": _words(ports, 64, seed)})
-        yield Cases(kind, "from subnormals to the first values beyond the range", {"x": (_words(ports, 64, seed) & 0x8FFFFFFF) + 0x38000000})
+        yield Cases(kind, "from subnormals to the first values beyond the range",
+                    {"x": (_words(ports, 64, seed) & 0x8FFFFFFF) + 0x38000000})
 
 
 def _edge() -> Iterator[Cases]:

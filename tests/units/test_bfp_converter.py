@@ -1,0 +1,248 @@
+"""The converter's two paths against the format, clock by clock: schedule, registers, counters, refusals."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.formats import Bfp
+from refemu.units import bfp_converter, bfp_converter_jit
+from refemu.units.bfp_converter import TOKEN, BfpConverter, V
+from refemu.units.bfp_converter_cases import IDLE, NAMES, Clock, clocks, inputs
+from tests.formats.bfp_words import words
+from tests.oracles import harmonia_units as oracle
+
+IMPLEMENTATIONS = [pytest.param(bfp_converter.run, id="unit"), pytest.param(bfp_converter_jit.run, id="twin")]
+ON_PORTS = [pytest.param(bfp_converter.run_clocks, id="unit"), pytest.param(bfp_converter.UNIT.run_jit, id="twin")]
+AXES = [("token", 1), ("v", 0)]
+
+
+def drawn(shape: tuple[int, int], seed: int = 0) -> np.ndarray:
+    """Words of any kind that are finite."""
+    found = np.random.default_rng(seed).integers(0, 1 << 16, shape).astype(np.uint16)
+    return np.where(found & 0x7C00 == 0x7C00, found ^ 0x4000, found).astype(np.uint16)
+
+
+def on_ports(run: Any, sequence: list[Clock], **options: str) -> bfp_converter.Result:
+    return run(**{name: array[0] for name, array in inputs([sequence]).items()}, **options)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("kind", "axis"), AXES)
+@pytest.mark.parametrize("shape", [(8, 32), (32, 16), (1, 1), (1, 40), (5, 33), (9, 64), (31, 17), (33, 5), (40, 70)])
+@pytest.mark.parametrize("m", [8, 4])
+def test_codes_are_the_formats(run: Any, kind: str, axis: int, shape: tuple[int, int], m: int) -> None:
+    """[harmonia §IV-C, Fig. 14]: either path gives what group, exponent, shift and truncate give."""
+    x = drawn(shape).view(np.float16)
+
+    assert run(x, kind=kind, m=m).tensor.equals(Bfp(m).encode(x, axis))
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("kind", "rows", "columns"), [
+    ("token", 8, 32), ("token", 3, 32), ("token", 8, 5), ("token", 1, 1), ("v", 32, 16), ("v", 9, 16), ("v", 8, 3),
+    ("v", 31, 7), ("v", 1, 1)])
+def test_counters_of_a_block_equal_the_oracle(run: Any, kind: str, rows: int, columns: int) -> None:
+    """[harmonia §IV-C]: 32 comparisons for a full group on either path; masked lanes are not counted."""
+    result = run(drawn((rows, columns)).view(np.float16), kind=kind)
+    expected = oracle.converter_counts(kind, rows, columns)
+
+    assert {name: getattr(result, name) for name in expected} == expected
+    assert result.cycles == 2 * expected["compare_cycles"] and result.blocks == 1
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("kind", "shape", "cycles"), [
+    ("token", (8, 32 * 5), 32 * 6), ("token", (24, 64), 32 * 7), ("v", (64, 32), 64 * 5), ("v", (32, 160), 64 * 11)])
+def test_a_stream_of_full_blocks_takes_one_block_more(run: Any, kind: str, shape: tuple[int, int], cycles: int) -> None:
+    """[harmonia §IV-C]: 32 (B + 1) cycles for B token blocks, 64 (B + 1) for V: alignment hides behind comparison."""
+    assert run(drawn(shape).view(np.float16), kind=kind).cycles == cycles
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@settings(deadline=None, max_examples=20)
+@given(tokens=st.integers(1, 40), channels=st.integers(1, 70), kind=st.sampled_from(["token", "v"]))
+def test_cycles_of_any_stream_equal_the_oracle(run: Any, tokens: int, channels: int, kind: str) -> None:
+    """[harmonia §IV-C]: two banks, so a block begins when the one two before it is out."""
+    lengths = ([min(32, channels - c) for _ in range(0, tokens, 8) for c in range(0, channels, 32)] if kind == "token"
+               else [16 * -(-min(32, tokens - t) // 8) for t in range(0, tokens, 32) for _ in range(0, channels, 16)])
+
+    assert run(drawn((tokens, channels)).view(np.float16), kind=kind).cycles == oracle.converter_cycles(lengths)
+
+
+@settings(deadline=None, max_examples=15)
+@given(tokens=st.integers(1, 35), channels=st.integers(1, 40), kind=st.sampled_from(["token", "v"]),
+       m=st.integers(1, 11), data=st.data(), rounding=st.sampled_from(["truncate", "half_even", "floor"]),
+       zero_sign=st.sampled_from(["keep", "canonical"]), subnormals=st.sampled_from(["keep", "flush"]))
+def test_twin_equals_unit_on_any_matrix(tokens: int, channels: int, kind: str, m: int, data: st.DataObject,
+                                        **options: str) -> None:
+    """D-harmonia-2, D-harmonia-4, D-harmonia-6: the options are the aligner's."""
+    some = data.draw(st.lists(words, min_size=1, max_size=20))
+    x = np.resize(np.array(some, np.uint16), (tokens, channels)).view(np.float16)
+
+    assert bfp_converter.run(x, kind=kind, m=m, **options).equals(bfp_converter_jit.run(x, kind=kind, m=m, **options))
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("kind", "axis"), AXES)
+def test_infinity_by_policy(run: Any, kind: str, axis: int) -> None:
+    """D-harmonia-5."""
+    x = np.ones((9, 5), np.float16)
+    x[8, 4] = np.inf
+    for special in ("hw", "saturate"):
+        assert run(x, kind=kind, special=special).tensor.equals(Bfp(8, special=special).encode(x, axis))
+    with pytest.raises(Refused, match=r"0x7c00"):
+        run(x, kind=kind)
+
+
+@pytest.mark.parametrize("run", ON_PORTS)
+def test_token_path_clock_by_clock(run: Any) -> None:
+    """[harmonia §IV-C, Fig. 14]: maxima grow for 32 clocks, then element j of all rows leaves in clock 32 + j."""
+    matrix = drawn((8, 32), 1)
+    result = on_ports(run, clocks(matrix, TOKEN) + [IDLE] * 33)
+    field = (matrix >> 10 & 31).astype(int)
+    tensor = Bfp(8).encode(matrix, bits=True)
+
+    for j in range(31):
+        assert result.emax[j, :8].tolist() == field[:, :j + 1].max(axis=1).tolist() and result.filled[j] == j + 1
+    assert not result.emax[31].any() and result.align_emax[31, :8].tolist() == field.max(axis=1).tolist()
+    assert result.out_valid.tolist() == [0] * 32 + [255] * 32 + [0]
+    assert np.array_equal(result.mantissa[32:64], tensor.mantissa.T)
+    assert np.array_equal(result.sign[32:64], tensor.sign.T == 1)
+    assert np.array_equal(result.exponent[32:64], np.broadcast_to(tensor.exponent.T, (32, 8)))
+    assert result.element[32:64].tolist() == list(range(32)) and result.position[31:64].tolist() == [*range(32), 0]
+
+
+@pytest.mark.parametrize("run", ON_PORTS)
+def test_v_path_clock_by_clock(run: Any) -> None:
+    """[harmonia §IV-C, Fig. 14]: 4 loops of 8 rows; then column c leaves in four clocks of 8 tokens each."""
+    matrix = drawn((32, 16), 2)
+    result = on_ports(run, clocks(matrix, V, 4) + [IDLE] * 65)
+    field = (matrix >> 10 & 31).astype(int)
+    tensor = Bfp(4).encode(matrix, 0, bits=True)
+
+    for loop in range(1, 4):
+        assert result.emax[16 * loop - 1].tolist() == field[:8 * loop].max(axis=0).tolist()
+    assert result.out_valid.tolist() == [0] * 64 + [255] * 64 + [0] and result.out_kind[64:128].all()
+    for clock in range(64):
+        column, loop = divmod(clock, 4)
+        at = 64 + clock
+        assert (result.element[at], result.subgroup[at]) == (column, loop)
+        assert result.mantissa[at].tolist() == tensor.mantissa[8 * loop:8 * loop + 8, column].tolist()
+        assert result.exponent[at].tolist() == [tensor.exponent[0, column]] * 8
+
+
+@pytest.mark.parametrize("run", ON_PORTS)
+def test_the_other_path_compares_while_one_aligns_and_waits_for_the_aligner(run: Any) -> None:
+    """[harmonia §IV-C]: one aligner. A V block aligns for 16 clocks; a token block of 3 columns is full meanwhile."""
+    v, token, third = drawn((8, 16), 3), drawn((8, 3), 4), drawn((2, 2), 5)
+    result = on_ports(run, clocks(v, V) + clocks(token, TOKEN) + [IDLE] * 13 + clocks(third, TOKEN, 4) + [IDLE] * 9)
+
+    assert result.ready.tolist() == [True] * 18 + [False] * 13 + [True] * 2 + [False] + [True] * 9
+    assert result.out_kind[16:32].all() and not result.out_kind[32:].any()
+    assert result.out_valid[32:].tolist() == [255] * 3 + [3] * 2 + [0] * 6
+    assert np.array_equal(result.mantissa[32:35], Bfp(8).encode(token, bits=True).mantissa.T)
+    assert np.array_equal(result.mantissa[35:37, :2], Bfp(4).encode(third, bits=True).mantissa.T)
+    assert (result.compare_cycles, result.align_cycles) == (21, 21)
+
+
+def test_events_name_what_a_clock_did() -> None:
+    matrix = drawn((8, 3), 6)
+    sequence = clocks(matrix, TOKEN) + clocks(matrix[:, :1], TOKEN) + [IDLE] * 4
+    states = list(BfpConverter().steps(**{name: array[0] for name, array in inputs([sequence]).items()}))
+
+    assert [state.event for state in states] == ["compare", "compare", "max", "max align", "align", "done", "done",
+                                                "idle"]
+
+
+@pytest.mark.parametrize("run", ON_PORTS)
+@pytest.mark.parametrize("gap", [1, 5])
+def test_gaps_between_columns_change_no_code_and_are_not_counted(run: Any, gap: int) -> None:
+    """[harmonia §IV-C]: a compare cycle is an accepted column."""
+    sequence = clocks(drawn((8, 7), 7), TOKEN)
+    spread = [clock for one in sequence for clock in [one, *[IDLE] * gap]] + [IDLE] * 8
+    dense, wide = (on_ports(run, clock) for clock in (sequence + [IDLE] * 8, spread))
+
+    assert wide.mantissa[wide.out_valid != 0].tolist() == dense.mantissa[dense.out_valid != 0].tolist()
+    assert (wide.compare_cycles, wide.comparisons) == (dense.compare_cycles, dense.comparisons) == (7, 56)
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data(), masks=st.lists(st.integers(1, 255), min_size=1, max_size=5), seed=st.integers(0, 99))
+def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(data: st.DataObject, masks: list[int],
+                                                                 seed: int) -> None:
+    """[harmonia §IV-C]: token blocks of any mask; a lane that is masked neither compares nor comes out."""
+    sequence: list[Clock] = []
+    expected = []
+    for number, mask in enumerate(masks):
+        matrix = drawn((8, data.draw(st.integers(1, 6))), seed + number)
+        sequence += [(x, mask, kind, m, last) for x, _, kind, m, last in clocks(matrix, TOKEN)] + [IDLE] * 6
+        tensor = Bfp(8).encode(matrix, bits=True)
+        held = np.array([mask >> lane & 1 for lane in range(8)])
+        expected += (tensor.mantissa.T * held).tolist()
+    sequence += [IDLE] * 12
+    results = [on_ports(run.values[0], sequence) for run in ON_PORTS]
+
+    assert results[0].equals(results[1])
+    assert results[0].mantissa[results[0].out_valid != 0].tolist() == expected
+
+
+def columns(**changes: Any) -> list[Clock]:
+    """Two columns of one token block; a change applies to the second."""
+    first = {"x": (0x3C00,) * 8, "valid": 255, "kind": TOKEN, "m": 8, "last": 0}
+    return [tuple(clock[name] for name in NAMES) for clock in (first, first | changes)]  # type: ignore[misc]
+
+
+def v_loops(*masks: int) -> list[Clock]:
+    return [((0x3C00,) * 8, mask, V, 8, 0) for mask in masks for _ in range(16)]
+
+
+@pytest.mark.parametrize("run", ON_PORTS)
+@pytest.mark.parametrize(("sequence", "message"), [
+    pytest.param(columns(kind=V), "kind 1 with m 8 in clock 1 inside a block of kind 0 with m 8", id="kind"),
+    pytest.param(columns(m=4), "kind 0 with m 4 in clock 1 inside a block of kind 0 with m 8", id="m changes"),
+    pytest.param(columns(valid=127), "valid 0x7f in clock 1 inside a token block with 0xff", id="mask"),
+    pytest.param(columns(x=(0,) * 7 + (0xFC00,)), "x 0xfc00 in lane 7 in clock 1 has exponent field 31", id="field 31"),
+    pytest.param(columns(m=0), r"m 0 at index \(1,\) is outside \[1, 12\)", id="m 0"),
+    pytest.param(columns(m=12), r"m 12 at index \(1,\) is outside \[1, 12\)", id="m 12"),
+    pytest.param(v_loops(255, 127, 255), "V loop 2 in clock 32 after one with valid 0x7f", id="partial loop"),
+    pytest.param([*v_loops(255), ((0,) * 8, 255, V, 8, 1)], "last in clock 16 at column 0 of a V loop", id="last"),
+    pytest.param([*v_loops(255, 255, 255, 255), *columns(last=1), *columns()],
+                 "column in clock 66 while both banks are full", id="full")])
+def test_refuses_columns_that_cannot_come(run: Any, sequence: list[Clock], message: str) -> None:
+    """D-harmonia-5 for field 31; [harmonia §IV-C] for what a bank holds."""
+    with pytest.raises(Refused, match=message):
+        on_ports(run, sequence)
+
+
+def test_a_refused_column_changes_nothing() -> None:
+    converter = BfpConverter()
+    first, second = columns(valid=3)
+    before = converter.step(*first)
+    with pytest.raises(Refused, match="inside a token block"):
+        converter.step(*second)
+
+    assert converter.snapshot() == before
+    with pytest.raises(Refused, match="steps takes one sequence"):
+        list(converter.steps(*(array for array in inputs([[IDLE], [IDLE]]).values())))
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    pytest.param({"x": np.ones((2, 2))}, RefusedType, r"must be float16 \(tokens, channels\), .* float64", id="dtype"),
+    pytest.param({"x": np.ones(3, np.float16)}, RefusedType, r"got float16 \(3,\)", id="rank"),
+    pytest.param({"x": np.ones((0, 3), np.float16)}, RefusedType, r"one of each, got float16 \(0, 3\)", id="none"),
+    pytest.param({"kind": "k"}, Refused, "kind must be one of 'token', 'v', got 'k'", id="kind"),
+    pytest.param({"m": 12}, Refused, r"m must be in \[1, 11\], got 12", id="m")])
+def test_refuses_matrices(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        run(**{"x": np.ones((2, 2), np.float16), **arguments})
+
+
+def test_repr_evaluates_back() -> None:
+    text = "BfpConverter(rounding='floor', special='hw', subnormals='flush', zero_sign='canonical')"
+
+    assert repr(BfpConverter("floor", "hw", "flush", "canonical")) == text
