@@ -1,0 +1,197 @@
+"""Offsets of keys: peaks, choices and halves of the oracle; softmax keeps its values; what is refused."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import k_offset, k_offset_jit
+from refemu.units.k_offset import KOffsetGenerator, Offsets
+from tests.formats.bfp_words import words
+from tests.oracles import harmonia_units as oracle
+
+IMPLEMENTATIONS = [pytest.param(k_offset.run, id="unit"), pytest.param(k_offset.UNIT.run_jit, id="twin")]
+
+
+def drawn(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    found = np.random.default_rng(seed).integers(0, 1 << 16, shape).astype(np.uint16)
+    return np.where(found & 0x7C00 == 0x7C00, found ^ 0x4000, found).astype(np.uint16)
+
+
+def events(rows: np.ndarray, window: int, chosen: int) -> dict[str, Any]:
+    """The window, clocks until its tokens are out, the other tokens."""
+    inside = min(window, len(rows))
+    idle = np.zeros((chosen + inside, rows.shape[1]), np.uint16)
+    valid = [1] * inside + [0] * len(idle) + [1] * (len(rows) - inside)
+    last = [0] * (inside - 1) + [int(inside < window)] + [0] * (len(valid) - inside)
+    return {"k": np.concatenate([rows[:inside], idle, rows[inside:]]), "valid": np.array(valid), "last": np.array(last)}
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("sign", ["signed", "unsigned"])
+@pytest.mark.parametrize(("scope", "heads", "k"), [
+    ("layer", 1, None), ("layer", 2, 3), ("head", 2, 2), ("head", 4, None), ("layer", 1, 0), ("layer", 1, 8)])
+@settings(deadline=None, max_examples=10)
+@given(data=st.data(), tokens=st.integers(1, 9))
+def test_offsets_and_keys_equal_the_oracle(run: Any, sign: str, scope: str, heads: int, k: int | None,
+                                           data: st.DataObject, tokens: int) -> None:
+    """[harmonia §III-C, §IV-A (5)] D-harmonia-23, D-harmonia-24, D-harmonia-26: the window is the first 5 tokens."""
+    some = data.draw(st.lists(words, min_size=1, max_size=40))
+    rows = np.resize(np.array(some, np.uint16), (tokens, 8))
+    head = 8 // heads if scope == "head" else None
+    chosen = (max((head or 8) // 32, 1) if k is None else k) * (heads if head else 1)
+    result = run(**events(rows, 5, chosen), channels=8, window=5, offset_k=k, offset_scope=scope, heads=heads,
+                 offset_sign=sign)
+    offsets, selected = oracle.k_offsets(rows.tolist(), k, 5, head, sign == "signed")
+    counters = oracle.offset_counters(tokens, 8, chosen // (heads if head else 1), 5, head)
+
+    assert result.selected[-1].tolist() == [bool(one) for one in selected]
+    assert result.offset[-1].tolist() == offsets
+    shifted = [oracle.apply_offsets(row, offsets) for row in rows.tolist()]
+    assert result.k_out[result.out_valid].tolist() == shifted
+    assert {name: getattr(result, name) for name in counters} == counters
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("window", "word"), [
+    ([0x4500, 0xC500], 0x4100), ([0xC500, 0x4500], 0xC100), ([0x3C00, 0xC880], 0xC480), ([0x0401], 0x0200),
+    ([0x0403], 0x0202), ([0x83FF], 0x8200), ([0x8001], 0x8000)],
+    ids=["first of equals", "negative first", "negative peak", "field 1", "tie up", "field 0", "half of the least"])
+def test_half_of_the_signed_peak(run: Any, window: list[int], word: int) -> None:
+    """[harmonia §III-C] D-harmonia-23: rounded to even where a subnormal's last bit is lost."""
+    given = events(np.array(window)[:, None], 32, 1)
+    result = run(given["k"][:, 0], given["valid"], given["last"], channels=1)
+
+    assert result.offset[-1] == word
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_channels_without_an_offset_pass_bit_for_bit(run: Any) -> None:
+    """[harmonia §IV-A (5)]: also -0, and a chosen channel whose peak is 0."""
+    rows = np.array([[0x8000, 0x3C00, 0x8000], [0x0000, 0xBC00, 0x8000]])
+    result = run(**events(rows, 2, 2), channels=3, window=2, offset_k=2)
+
+    assert result.selected[-1].tolist() == [True, True, False] and result.offset[-1].tolist() == [0, 0x3800, 0]
+    assert result.k_out[result.out_valid].tolist() == [[0x8000, 0x3800, 0x8000], [0, 0xBE00, 0x8000]]
+    assert result.subtractions == 4
+
+
+def test_offsets_leave_the_softmax_as_it_is() -> None:
+    """[harmonia §III-C, Fig. 10, Eq. 2]: all keys lose the same offset, so all scores lose q . offset; D-harmonia-25,
+    D-harmonia-26: exact in rationals, on keys after the rotary embedding whose differences are exact.
+    """
+    rng = np.random.default_rng(5)
+    keys = rng.integers(-64, 65, (40, 64)).astype(np.float16)
+    offset, selected = k_offset_jit.select(Offsets(64, offset_k=6), keys.view(np.uint16))
+    shifted = k_offset_jit.shift(keys.view(np.uint16), offset).view(np.float16)
+    q = [Fraction(int(one), 8) for one in rng.integers(-64, 65, 64)]
+    scores = [[sum(a * Fraction(float(b)) for a, b in zip(q, key, strict=True)) for key in side]
+              for side in (keys, shifted)]
+
+    assert int(selected.sum()) == 6 and offset.any()
+    assert len({before - after for before, after in zip(*scores, strict=True)}) == 1
+
+
+def test_signed_halves_narrow_one_sided_channels_and_unsigned_ones_widen_them() -> None:
+    """[harmonia §III-C, Fig. 10] D-harmonia-23: keys between -11.5 and 0 end between 5.75 and -5.75, or at -17.25."""
+    keys = np.linspace(-11.5, 0, 32).astype(np.float16)[:, None]
+    for sign, peak in (("signed", 5.75), ("unsigned", 17.25)):
+        offset, _ = k_offset_jit.select(Offsets(1, offset_sign=sign), keys.view(np.uint16))
+
+        assert np.abs(k_offset_jit.shift(keys.view(np.uint16), offset).view(np.float16)).max() == peak
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_parts_for_matrices_equal_the_unit(seed: int) -> None:
+    """[harmonia §IV-A (5)] the offsets of the first 32 tokens of 64 channels, two of them chosen (D-harmonia-24)."""
+    rows = drawn((40, 64), seed)
+    result = k_offset.run(**events(rows, 32, 2))
+    offset, selected = k_offset_jit.select(Offsets(64), rows)
+
+    assert np.array_equal(selected, result.selected[-1]) and int(selected.sum()) == 2
+    assert np.array_equal(offset, result.offset[-1])
+    assert np.array_equal(k_offset_jit.shift(rows, offset), result.k_out[result.out_valid])
+
+
+def test_methods_are_the_events() -> None:
+    """[harmonia §IV-A (5)]: a prompt of two tokens ends the window; its tokens leave first."""
+    rows = drawn((3, 4), 2).view(np.float16)
+    device = KOffsetGenerator(4)
+    for row in rows[:2]:
+        device.track(row)
+    states = [device.select(), device.apply(), device.apply(), device.apply(rows[2])]
+    whole = k_offset.run(**events(rows.view(np.uint16), 2, 1), channels=4, window=2)
+
+    assert [state.event for state in states] == ["select", "apply", "apply", "apply"]
+    assert [list(state.k_out) for state in states[1:]] == whole.k_out[whole.out_valid].tolist()
+    assert states[-1].gated_tokens == 1 and states[-1].comparisons == 8
+
+
+@settings(deadline=None, max_examples=30)
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_twin_equals_unit_on_any_sequence(data: st.DataObject, seed: int) -> None:
+    count = data.draw(st.integers(1, 16))
+    rows = drawn((count, 2), seed)
+    device = KOffsetGenerator(2, 3)
+    valid, last = [], []
+    for row in rows.tolist():
+        valid.append(data.draw(st.integers(0, 1)) if device.state.ready else 0)
+        last.append(data.draw(st.integers(0, 1)))
+        device.step(tuple(row), valid[-1], last[-1])
+
+    arguments: dict[str, Any] = {"channels": 2, "window": 3}
+    assert k_offset.run(rows, valid, last, **arguments).equals(k_offset.UNIT.run_jit(rows, valid, last, **arguments))
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    pytest.param({"offset_k": 3}, Refused, r"offset_k must be in \[0, 2\], got 3", id="k above C"),
+    pytest.param({"offset_k": 2, "offset_scope": "head", "heads": 2}, Refused, r"offset_k must be in \[0, 1\]",
+                 id="head"),
+    pytest.param({"heads": 3}, Refused, "channels must be a multiple of heads, got 2 and 3", id="heads"),
+    pytest.param({"k": [[0, 0x7C00]]}, Refused, r"k_offset: k 0x7c00 at index \(0, 1\) must be finite", id="infinity"),
+    pytest.param({"k": [[0xFE01, 0]]}, Refused, r"k 0xfe01 at index \(0, 0\) must be finite", id="nan"),
+    pytest.param({"valid": [1, 1], "window": 1}, Refused, "token in event 1 while the window's tokens are inside",
+                 id="too early"),
+    pytest.param({"k": [[0] * 3]}, RefusedType, "k: the last axis must hold 2 lanes", id="width"),
+    pytest.param({"offset_sign": "both"}, Refused, "offset_sign must be one of", id="sign"),
+    pytest.param({"offset_scope": "row"}, Refused, "offset_scope must be one of", id="scope")])
+def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        run(**{"k": [[0, 0]], "valid": 1, "last": 0, "channels": 2, **arguments})
+
+
+def test_methods_refuse_what_comes_out_of_order_and_change_nothing() -> None:
+    device, row = KOffsetGenerator(2, 2), np.ones(2, np.float16)
+    before = device.track(row)
+    with pytest.raises(Refused, match="k_offset: apply before select"):
+        device.apply(row)
+    assert device.snapshot() == before
+
+    device.track(row)
+    for call, message in ((lambda: device.track(row), "track after the offsets are frozen"),
+                          (lambda: device.apply(row), "apply before select")):
+        with pytest.raises(Refused, match=message):
+            call()
+    device.select()
+    with pytest.raises(Refused, match="while the window's tokens are inside"):
+        device.apply(row)
+    device.apply()
+    before = device.apply()
+    with pytest.raises(Refused, match="those of the window are out"):
+        device.apply()
+    with pytest.raises(Refused, match="must be finite"):
+        device.apply(np.array([1, np.nan], np.float16))
+    assert device.snapshot() == before and device.apply(row).event == "apply"
+    with pytest.raises(Refused, match="steps takes one sequence"):
+        list(device.steps(np.zeros((2, 2, 2), int), 1, 0))
+
+
+def test_repr_evaluates_back() -> None:
+    text = "KOffsetGenerator(channels=8, window=4, offset_k=2, offset_scope='head', heads=2, offset_sign='unsigned')"
+
+    assert repr(KOffsetGenerator(8, 4, 2, "head", 2, "unsigned")) == text
