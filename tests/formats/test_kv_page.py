@@ -153,7 +153,7 @@ BAD_PAGES = [
     pytest.param({"head_size": 128, "config": HeteroKV(8, 4, meta="bf16")}, Refused, "metadata must be fp16, got bf16",
                  id="metadata"),
     pytest.param({"head_size": 128, "config": "K8V4", "page_bytes": 300}, Refused,
-                 "a page of 300 bytes holds no token of K8V4 at head size 128, which takes 384 bytes", id="too small"),
+                 "a page of 300 bytes holds no token of K8V4 at head size 128, which takes 512 bytes", id="too small"),
     pytest.param({"head_size": 128, "config": "K8V4", "max_tokens": 0}, Refused, "max_tokens must be in", id="none"),
     pytest.param({"head_size": 128.0, "config": "K8V4"}, RefusedType, "head_size must be an int", id="float"),
 ]
