@@ -31,7 +31,7 @@ EXP_LOW, EXP_HIGH = np.float64(-110), np.float64(90)
 EXP_INV, EXP_HI, EXP_LO = np.float64(fp32.INV), np.float64(fp32.HI), np.float64(fp32.LO)
 EXP_SHIFT, EXP_SHIFT_BITS = np.float64(fp32.SHIFT), np.int64(0x4338000000000000)
 C2, C3, C4, C5 = np.float64(0.5), np.float64(fp32.C3), np.float64(fp32.C4), np.float64(fp32.C5)
-ONE = np.float32(1)
+ONE, HALF = np.float32(1), np.float32(0.5)
 
 # Scalars ---------------------------------------------------------------------------------------------------------
 
@@ -206,6 +206,23 @@ def widen_all(u, out):
     """out <- the values, float32, of fp16 words u (size,)."""
     for i in range(u.size):
         out[i] = _canonical(_widen(u[i]))
+
+
+@kernel
+def narrow_all(x, out):
+    """out <- the words, uint16, of float32 x (size,) rounded to fp16; NaN is 0x7E00.
+
+    A subnormal, added to 1/2 whose ulp is 2**-24, leaves its fraction in the low bits.
+    """
+    for i in range(x.size):
+        u = np.float32(_round16(x[i])).view(np.uint32)
+        m = U(u & U(0x7FFFFFFF))
+        nan = U(m > U(0x7F800000))
+        small = U(U(0) - U(m < U(0x38800000)))
+        tiny = U(np.float32(U(m).view(np.float32) + HALF).view(np.uint32) - U(0x3F000000))
+        word = U(U(tiny & small) | U(min(U(U(m >> U(13)) - U(0x1C000)), U(0x7C00)) & U(~small)))
+        sign = U(U(U(u >> U(16)) & U(0x8000)) * U(U(1) - nan))
+        out[i] = np.uint16(U(U(word | sign) + U(nan * U(0x200))))
 
 
 @kernel
@@ -936,3 +953,359 @@ def kmeans_sparse64(a_mask, a_value, index, scale, centroids, starts, places, va
 def _dequantize(index, scale, table, out, width):
     for n in range(width):
         out[n] = _round16(scale[n] * table[index[n]])
+
+
+# LeanKV: attention over pages [leankv §6.2] -------------------------------------------------------------------------
+
+# Columns of `layout` (2, 13), by section: what a page of it looks like; bases are words of an image.
+P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range(7)
+P_K_STEP, P_V_STEP, P_V_VEC, P_SIGN, P_SCORE, P_POSITION = range(7, 13)
+# Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: one in
+# all), pages of a partition by section (0: none), tokens of a partition where the quirk partition_score is on.
+S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS, S_HIGH_PAGES, S_LOW_PAGES, S_SCORE_TOKENS = range(8)
+WARPS, LANES, WARP = 8, 256, 32  # of a block
+
+
+@kernel
+def paged_heads(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, out, p):
+    """out (U, G, F), p (U, G, tokens) <- attention of q (U, G, F) over the pages of each of U KV heads.
+
+    cells (U, L): page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens. key_words,
+    value_words (2, packs): words of a page's packs of token 0. The rest: `units/paged_attention_jit.py`.
+    """
+    for u in range(q.shape[0]):
+        pages = np.empty(2, np.int64)
+        for s in range(2):
+            pages[s] = -(-lengths[u, s] // layout[s, P_TOKENS])
+        if settings[S_HIGH_PAGES] > 0:
+            tokens = settings[S_HIGH_PAGES] * layout[0, P_TOKENS]
+            if lengths[u, 0] + lengths[u, 1] > tokens:
+                chunks = -(-pages[0] // settings[S_HIGH_PAGES]) + -(-pages[1] // settings[S_LOW_PAGES])
+                _partitions(q[u], images, cells[u], lengths[u], layout, key_words, value_words, scale, eps, settings,
+                            pages, chunks, out[u], p[u])
+                continue
+        stats = np.empty((2, q.shape[1]), np.float32)
+        _chunk(q[u], images, cells[u], lengths[u], layout, key_words, value_words, scale, eps, settings,
+               np.zeros(2, np.int64), pages, np.int64(0), out[u], p[u], stats)
+        for g in range(q.shape[1]):
+            for f in range(q.shape[2]):
+                out[u, g, f] = _canonical(_round16(out[u, g, f]))
+
+
+@kernel
+def _chunk(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, first, last, start, out, p,
+           stats):
+    """Pages first[s] to last[s] of both sections, whose tokens begin at `start`.
+
+    Sums out (G, F) not yet rounded to fp16, p (G, tokens), and in `stats` maximum and sum.
+    """
+    heads, depth = q.shape
+    most = max(layout[0, P_TOKENS], layout[1, P_TOKENS])
+    keys, values = np.empty((depth, most + PAD), np.float32), np.empty((most, depth), np.float32)
+    words, meta = np.empty(max(most, depth), np.int32), np.empty((2, most), np.float32)
+    sums, tops = np.empty((depth, most + PAD), np.float32), np.empty(heads, np.int32)
+    weights, order = np.empty(most, np.float32), np.empty(most, np.int64)
+    for g in range(heads):
+        tops[g] = np.int32(-2147483648)
+    at = np.int64(start)
+    for s in range(2):
+        for j in range(first[s], last[s]):
+            image = images[cells[j]]
+            if s == 1:
+                image = images[cells[cells.size - 1 - j]]
+            count = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS])
+            _page_keys(image, layout[s], key_words[s], count, words, meta, keys)
+            for g in range(heads):
+                _logits(q[g], keys, scale, settings, sums, p[g, at : at + count])
+                tops[g] = _top(p[g, at : at + count], tops[g], settings[S_LANE_MAX])
+            at += count
+    for g in range(heads):
+        stats[0, g] = np.int32(tops[g] ^ np.int32((tops[g] >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+        stats[1, g] = _chances(p[g, start:at], stats[0, g], eps, settings)
+    accumulators = max(np.int64(1), settings[S_ROWS] * WARPS)
+    acc = np.zeros((heads, accumulators, depth), np.float32)
+    at, bits = np.int64(start), layout[0, P_V_BITS]
+    for s in range(2):
+        if last[s] > first[s] and bits != layout[s, P_V_BITS]:
+            for g in range(heads):
+                for i in range(accumulators):
+                    _reorder(acc[g, i], bits, layout[s, P_V_BITS], values[0])
+            bits = layout[s, P_V_BITS]
+        for j in range(first[s], last[s]):
+            image = images[cells[j]]
+            if s == 1:
+                image = images[cells[cells.size - 1 - j]]
+            count = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS])
+            rows, used = max(np.int64(1), settings[S_ROWS]), np.int64(0)
+            for row in range(rows):
+                begin = used
+                used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
+                _page_values(image, layout[s], value_words[s], order[begin:used], words, values[begin:])
+                for g in range(heads):
+                    for k in range(begin, used):
+                        weights[k] = p[g, at + order[k]]
+                    place = row + settings[S_ROWS] * ((j - first[s]) % WARPS)
+                    if settings[S_ACC] == FP32_FMA:
+                        _row_fma32(weights[begin:used], values[begin:used], acc[g, place], depth)
+                    else:
+                        _row_fp32(weights[begin:used], values[begin:used], np.int64(0), acc[g, place], depth)
+            at += count
+    for g in range(heads):
+        half = accumulators // 2
+        while half > 0:
+            for i in range(half):
+                _plus(acc[g, i + half], acc[g, i])
+            half = half // 2
+        _reorder(acc[g, 0], bits, np.int64(16), values[0])
+        _copy(acc[g, 0], out[g])
+
+
+@kernel
+def _rows_of(row, rows, v_vec, count, used, order):
+    """order[used:] <- the slots below `count` that accumulator `row` of a warp adds; returns the new `used`."""
+    if rows == 1:
+        for t in range(count):
+            order[used + t] = t
+        return used + count
+    for block in range(row * v_vec, count, rows * v_vec):
+        for t in range(block, min(block + v_vec, count)):
+            order[used] = t
+            used += 1
+    return used
+
+
+@kernel
+def _page_keys(image, layout, packs, count, words, meta, keys):
+    """keys[f, t] <- feature f of the key in slot t, t below `count`."""
+    bits = layout[P_K_BITS]
+    per = 16 // bits
+    if bits == 16:
+        for f in range(keys.shape[0]):
+            for t in range(count):
+                keys[f, t] = _widen(image[packs[f] + t * layout[P_K_STEP]])
+        return
+    groups = layout[P_K_GROUPS]
+    size = keys.shape[0] // per // groups
+    for group in range(groups):
+        scale, offset = meta[0], meta[1]
+        for t in range(count):
+            at = layout[P_K_META] + 2 * (t * groups + group)
+            scale[t] = _widen(image[at])
+            offset[t] = np.float32(np.float32(layout[P_SIGN]) * _widen(image[at + 1]))
+        for i in range(group * size, (group + 1) * size):
+            for t in range(count):
+                words[t] = np.int32(image[packs[i] + t * layout[P_K_STEP]])
+            for e in range(per):
+                row, shift, mask = keys[i * per + e], np.int32(e * bits), np.int32((1 << bits) - 1)
+                for t in range(count):
+                    code = np.float32(np.int32((words[t] >> shift) & mask))
+                    row[t] = np.float32(np.float32(scale[t] * code) + offset[t])
+
+
+@kernel
+def _page_values(image, layout, packs, slots, words, values):
+    """values[k] <- the value in slots[k], feature pack * per + e at e * packs + pack: so packs vectorise."""
+    bits = layout[P_V_BITS]
+    per, groups = 16 // bits, layout[P_V_GROUPS]
+    count = values.shape[1] // per
+    for k in range(slots.size):
+        t, row = slots[k], values[k]
+        place = t // layout[P_V_VEC] * layout[P_V_STEP] + t % layout[P_V_VEC]
+        if bits == 16:
+            for i in range(count):
+                row[i] = _widen(image[packs[i] + place])
+            continue
+        for i in range(count):
+            words[i] = np.int32(image[packs[i] + place])
+        for group in range(groups):
+            at = layout[P_V_META] + 2 * (t * groups + group)
+            scale, offset = _widen(image[at]), np.float32(np.float32(layout[P_SIGN]) * _widen(image[at + 1]))
+            begin, size = group * (count // groups), count // groups
+            source = words[begin : begin + size]
+            for e in range(per):
+                shift, mask = np.int32(e * bits), np.int32((1 << bits) - 1)
+                part = row[e * count + begin : e * count + begin + size]
+                for i in range(size):
+                    code = np.float32(np.int32((source[i] >> shift) & mask))
+                    part[i] = np.float32(np.float32(scale * code) + offset)
+
+
+@kernel
+def _reorder(x, before, after, work):
+    """x from the order of features of codes of `before` bits to that of `after` bits, see `_page_values`."""
+    if before == after:
+        return
+    for f in range(x.size):
+        per = 16 // before
+        work[f] = x[f % per * (x.size // per) + f // per]
+    for f in range(x.size):
+        per = 16 // after
+        x[f % per * (x.size // per) + f // per] = work[f]
+
+
+@kernel
+def _row_fma32(a, b, out, width):
+    """out[:width] += a[k] * b[k, :width], fused, k ascending."""
+    terms = b.shape[0] - b.shape[0] % 4
+    for k in range(0, terms, 4):
+        p = a[k:]
+        p0, p1, p2, p3, b0, b1, b2, b3 = p[0], p[1], p[2], p[3], b[k], b[k + 1], b[k + 2], b[k + 3]
+        for n in range(width):
+            out[n] = _fma32(p3, b3[n], _fma32(p2, b2[n], _fma32(p1, b1[n], _fma32(p0, b0[n], out[n]))))
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k], b[k]
+        for n in range(width):
+            out[n] = _fma32(p0, b0[n], out[n])
+
+
+@kernel
+def _logits(q, keys, scale, settings, sums, out):
+    """out (tokens,) <- scaled products of one query with the first keys of a page; a tree over `S_SUMS` sums."""
+    count, left = settings[S_SUMS], out.size
+    size = q.size // count
+    for g in range(count):
+        _clear(sums[g, :left])
+        part, rows = q[g * size : (g + 1) * size], keys[g * size : (g + 1) * size]
+        if settings[S_ACC] == FP32_FMA:
+            _row_fma32(part, rows, sums[g], left)
+        else:
+            _row_fp32(part, rows, np.int64(0), sums[g], left)
+    while count > 1:
+        for g in range(count // 2):
+            first, second, into = sums[2 * g], sums[2 * g + 1], sums[g]
+            for t in range(left):
+                into[t] = first[t] + second[t]
+        if count % 2 == 1:
+            _copy(sums[count - 1, :left], sums[count // 2, :left])
+        count = (count + 1) // 2
+    for t in range(left):
+        out[t] = _canonical(sums[0, t] * scale)
+
+
+@kernel
+def _top(x, top, lane_max):
+    """The largest of `top` and the keys of x; with `lane_max` of every fourth slot only."""
+    for t in range(0, x.size, 1 + 3 * lane_max):
+        word = np.float32(x[t]).view(np.int32)
+        top = max(top, np.int32(word ^ np.int32((word >> np.int32(31)) & np.int32(0x7FFFFFFF))))
+    return top
+
+
+@kernel
+def _chances(x, top, eps, settings):
+    """x <- exp(x - top) divided by their sum; returns the sum."""
+    for t in range(x.size):
+        x[t] = _exp(x[t] - top)
+    total = np.float32(0)
+    if settings[S_ROWS] == 0:
+        for t in range(x.size):
+            total = np.float32(total + x[t])
+    else:
+        lanes = np.zeros(LANES, np.float32)
+        for t0 in range(0, x.size, LANES):
+            _plus(x[t0 : t0 + LANES], lanes)
+        total = _tree_of_lanes(lanes)
+    bottom = np.float32(total + eps)
+    if settings[S_RECIP]:
+        inverse = np.float32(ONE / bottom)
+        for t in range(x.size):
+            x[t] = _canonical(x[t] * inverse)
+    else:
+        for t in range(x.size):
+            x[t] = _canonical(x[t] / bottom)
+    return total
+
+
+@kernel
+def _tree_of_lanes(lanes):
+    """The sum of 256 lanes: halves within each 32, then halves of the 8 results."""
+    half = WARP // 2
+    while half > 0:
+        for w in range(0, LANES, WARP):
+            for i in range(w, w + half):
+                lanes[i] = lanes[i] + lanes[i + half]
+        half = half // 2
+    half = WARPS // 2
+    while half > 0:
+        for w in range(half):
+            lanes[w * WARP] = lanes[w * WARP] + lanes[(w + half) * WARP]
+        half = half // 2
+    return lanes[0]
+
+
+@kernel
+def _partitions(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, pages, chunks, out, p):
+    """Chunks of pages, high ones first, each on its own; then their sums, rounded to fp16, by the chunks' weights."""
+    heads, depth = q.shape
+    parts, stats = np.empty((chunks, heads, depth), np.float32), np.empty((chunks, 2, heads), np.float32)
+    edges, first, last = np.zeros(chunks + 1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    c = 0
+    for s in range(2):
+        size = settings[S_HIGH_PAGES + s]
+        for begin in range(0, pages[s], size):
+            first[s], last[s] = begin, min(begin + size, pages[s])
+            tokens = min(last[s] * layout[s, P_TOKENS], lengths[s]) - begin * layout[s, P_TOKENS]
+            edges[c + 1] = edges[c] + tokens
+            _chunk(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, first, last,
+                   edges[c], parts[c], p, stats[c])
+            c += 1
+        first[s], last[s] = 0, 0
+    weights, factors, terms = (np.empty(chunks, np.float32), np.empty(chunks, np.float32),
+                               np.empty(chunks, np.float32))
+    for g in range(heads):
+        top = np.int32(-2147483648)
+        for c in range(chunks):
+            top = _top(stats[c, 0, g : g + 1], top, 0)
+        peak = np.int32(top ^ np.int32((top >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+        lanes = np.zeros(LANES, np.float32)
+        for c in range(chunks):
+            weights[c] = _exp(stats[c, 0, g] - peak)
+            total = stats[c, 1, g]
+            factors[c] = np.float32((np.float64(total) + np.float64(1e-6)) * np.float64(weights[c]))
+            if settings[S_ACC] == FP32_FMA:
+                lanes[c % LANES] = _fma32(total, weights[c], lanes[c % LANES])
+            else:
+                lanes[c % LANES] = lanes[c % LANES] + np.float32(total * weights[c])
+        inverse = np.float32(ONE / np.float32(_tree_of_lanes(lanes) + np.float32(1e-6)))
+        for f in range(depth):
+            s = np.float32(0)
+            for c in range(chunks):
+                terms[c] = np.float32(_round16(parts[c, g, f]) * factors[c])
+            if settings[S_ACC] == FP32_FMA:
+                for c in range(chunks):
+                    s = _fma32(terms[c], inverse, s)
+            else:
+                for c in range(chunks):
+                    s = np.float32(s + np.float32(terms[c] * inverse))
+            out[g, f] = _canonical(_round16(s))
+        for c in range(chunks):
+            for t in range(edges[c], edges[c + 1]):
+                own = np.int64(c)
+                if settings[S_SCORE_TOKENS] > 0:
+                    own = t // settings[S_SCORE_TOKENS]
+                p[g, t] = _canonical(p[g, t] * np.float32(factors[own] * inverse))
+
+
+@kernel
+def paged_scores(images, cells, lengths, layout, newest, p):
+    """Scores of stored tokens in `images` += the largest p over heads; those at position newest[u] stay (-1: none)."""
+    for u in range(p.shape[0]):
+        at = np.int64(0)
+        for s in range(2):
+            tokens = layout[s, P_TOKENS]
+            for index in range(lengths[u, s]):
+                page = cells[u, index // tokens]
+                if s == 1:
+                    page = cells[u, cells.shape[1] - 1 - index // tokens]
+                image, word = images[page], layout[s, P_SCORE] + 2 * (index % tokens)
+                where = layout[s, P_POSITION] + 2 * (index % tokens)
+                position = np.int64(image[where]) | (np.int64(image[where + 1]) << 16)
+                if position != newest[u]:
+                    best = np.float32(0)
+                    for g in range(p.shape[1]):
+                        if p[u, g, at + index] > best or p[u, g, at + index] != p[u, g, at + index]:
+                            best = p[u, g, at + index]
+                    old = U(U(image[word]) | U(U(image[word + 1]) << U(16))).view(np.float32)
+                    bits = np.float32(_canonical(np.float32(old + best))).view(np.uint32)
+                    image[word], image[word + 1] = np.uint16(bits & U(0xFFFF)), np.uint16(bits >> U(16))
+            at += lengths[u, s]

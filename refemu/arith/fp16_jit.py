@@ -73,6 +73,18 @@ def round16_of_f64(x: ArrayLike) -> np.ndarray:
     return elementwise(float_jit.round16_of_f64_all, array)
 
 
+def to_f16(x: ArrayLike) -> np.ndarray:
+    """`fp16.to_f16` of mode IEEE; compiled for float32."""
+    array = np.asarray(x)
+    if array.dtype != np.float32:
+        return fp16.to_f16(array)
+    ready()
+    out = np.empty(array.shape, np.uint16)
+    with np.errstate(all="ignore"):
+        float_jit.narrow_all(plain(array).reshape(-1), out.reshape(-1))
+    return out.view(np.float16)
+
+
 def to_f32(x: ArrayLike) -> np.ndarray:
     """`fp16.to_f32`: float16 as fp16-valued float32."""
     return elementwise(float_jit.widen_all, fp16.bits(x))

@@ -166,15 +166,14 @@ def require_values(x: np.ndarray, op: str) -> None:
             raise Refused(f"functional: a row of softmax without a finite value{at(first_index(empty))}")
 
 
-def require_input(x: Any, op: str) -> np.ndarray:
-    """`x` as float16 that `op` takes."""
+def require_rows(x: Any, op: str) -> np.ndarray:
+    """`x` as float16, of rows for softmax; its values may still be refused."""
     array = np.asarray(x)
     if array.dtype != np.float16 or (op == "softmax" and array.ndim < 1):
         raise RefusedType(f"functional: x must be float16{' (..., t)' if op == 'softmax' else ''}, got {array.dtype} "
                           f"of shape {array.shape}")
     if op == "softmax" and not array.shape[-1]:
         raise Refused(f"functional: softmax needs rows of at least one value, got shape {array.shape}")
-    require_values(array, op)
     return array
 
 
@@ -186,7 +185,8 @@ def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
     in float32, p = r16(r32(e / sum))) or "softmax32" (all float32, then r16). Returns y as float16, shape of x.
     Counters are those of the rows as they stand: a function takes the last axis 8 values a cycle.
     """
-    array = require_input(x, require_choice(op, (*OPS, "softmax"), "functional", "op"))
+    array = require_rows(x, require_choice(op, (*OPS, "softmax"), "functional", "op"))
+    require_values(array, op)
     t = array.shape[-1] if array.ndim else 1
     if not t:
         return Result(array.copy(), 0, 0, 0, 0)

@@ -1,8 +1,9 @@
 """Compiled twin of functional.run: same arguments, same Result. Read functional.py first. [kllm §IV-A]
 
-Tables are looked up by NumPy; roundings, exponentials and sums are the kernels of `arith`.
+Tables are looked up by NumPy; roundings, exponentials and sums are the kernels of `arith`, a kernel here finds maxima.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from refemu.arith import fp16, fp16_jit, fp32_jit
 from refemu.arith.checks import require_choice
+from refemu.arith.jit import kernel
 from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total32
 from refemu.arith.tables import table16
@@ -20,29 +22,47 @@ from refemu.units.unit import admit
 
 def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
     """As `functional.run`."""
-    array = functional.require_input(x, require_choice(op, (*OPS, "softmax"), "functional", "op"))
+    require_choice(op, (*OPS, "softmax"), "functional", "op")
     require_choice(softmax, SOFTMAX, "functional", "softmax")
-    words, t = fp16.bits(array), array.shape[-1] if array.ndim else 1
-    y = _softmax(array, softmax) if op == "softmax" else np.take(table16(op), words)
-    size, cycles = array.size, (array.size // t if t else 0) * -(-t // WIDTH)
-    counts = {counter: size * (counter == OPS.get(op)) for counter in OPS.values()}
+    array = functional.require_rows(x, op)
+    size, t = array.size, array.shape[-1] if array.ndim else 1
+    cycles = (size // t if t else 0) * -(-t // WIDTH)
     if op == "softmax":
-        counts, cycles = {"exps": size, "roots": 0, "divides": size}, len(PASSES) * cycles
-    return Result(y=fp16.values(y), **counts, cycles=cycles)
+        return Result(_softmax(array, softmax), exps=size, roots=0, divides=size, cycles=len(PASSES) * cycles)
+    functional.require_values(array, op)
+    counts = {counter: size * (counter == OPS[op]) for counter in OPS.values()}
+    return Result(y=fp16.values(np.take(table16(op), fp16.bits(array))), **counts, cycles=cycles)
 
 
 def _softmax(x: np.ndarray, softmax: str) -> np.ndarray:
-    """Words of the scores of x (..., t)."""
-    if not x.size:
-        return fp16.bits(x)
-    wide = fp16_jit.to_f32(x)
+    """The scores of x (..., t), float16."""
+    rows = fp16_jit.plain(fp16.bits(x).reshape(math.prod(x.shape[:-1]), x.shape[-1]))
+    tops = np.empty((rows.shape[0], 1), np.uint16)
+    if _tops(rows, tops[:, 0]):
+        functional.require_values(x, "softmax")
+    wide = fp16_jit.to_f32(fp16.values(rows))
     if softmax == "softmax32":
-        return fp16.bits(fp16.narrow(fp32_jit.softmax32(wide, Sequential())))
-    key = fp16.order_key(x)
-    top = np.take_along_axis(wide, np.argmax(key, axis=-1)[..., None], axis=-1)
-    distance = fp16.bits(fp16.narrow(wide - top))
-    terms = fp16_jit.to_f32(fp16.values(np.take(table16("exp"), distance)))
-    return fp16.bits(fp16.narrow(terms / total32(terms, order=Sequential())[..., None]))
+        return fp16_jit.to_f16(fp32_jit.softmax32(wide, Sequential())).reshape(x.shape)
+    distance = fp16_jit.to_f16(wide - fp16_jit.to_f32(fp16.values(tops)))
+    terms = fp16_jit.to_f32(fp16.values(np.take(table16("exp"), fp16.bits(distance))))
+    return fp16_jit.to_f16(terms / total32(terms, order=Sequential())[:, None]).reshape(x.shape)
+
+
+@kernel
+def _tops(x, tops):  # type: ignore[no-untyped-def]
+    """Word of the largest value of every row, a zero as +0. Returns whether some word or row is to be refused."""
+    refused = np.int64(0)
+    for r in range(x.shape[0]):
+        best, worst = np.int64(-0x8000), np.int64(0)
+        for k in range(x.shape[1]):
+            word = np.int64(x[r, k])
+            negative, magnitude = word >> 15, word & 0x7FFF
+            best = max(best, (magnitude ^ -negative) + negative)
+            worst = max(worst, magnitude + 1 - negative)  # +Inf counts one more than -Inf
+        refused |= np.int64(worst > 0x7C00) | np.int64(best == -0x7C00)
+        below = np.int64(best < 0)
+        tops[r] = best * (1 - below) + (0x8000 - best) * below
+    return refused != 0
 
 
 def run_ports(x: Any, *, op: str = "exp", t: int = 1, softmax: str = "fp16") -> Result:

@@ -74,6 +74,25 @@ def test_round16_of_f64_never_goes_through_float32(way):
 
 
 @needs_jit
+def test_narrowing_is_the_readable_one():
+    """Words of float32, one rounding; every fp16 value comes back, subnormals and both zeros too, and NaN is one."""
+    x = np.concatenate([float32s("narrow", 200_000), WORDS.view(np.float16).astype(np.float32)])
+
+    assert fp16.to_f16(x).tobytes() == fp16_jit.to_f16(x).tobytes()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_narrowing_interpreted(way):
+    x = np.concatenate([float32s("narrow", 300)[::97], WORDS[::53].view(np.float16).astype(np.float32)])
+    with way():
+        got = fp16_jit.to_f16(x)
+
+    finite = np.isfinite(x)
+    assert fp16.to_f16(x).tobytes() == got.tobytes()
+    assert fp16_jit.to_f16(x[finite].astype(np.float64)).tobytes() == got[finite].tobytes()
+
+
+@needs_jit
 def test_round16_of_f64_beside_every_midpoint():
     middle = float32s("f64", 0).astype(np.float64)
     for x in (middle, np.nextafter(middle, -np.inf), np.nextafter(middle, np.inf)):

@@ -1,0 +1,73 @@
+"""KLLM's outlier detection, compiled, against NumPy's selection at both ends; softmax and norms of a layer's tokens."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.arith import normal
+from benchmarks.pairs import Row, pairs
+from refemu.units import functional_jit, orizuru_jit
+
+N, K = 4096, 20  #: values of a token, outliers per side
+
+
+def _ends(x: np.ndarray) -> np.ndarray:
+    """Positions of the K largest and of the K smallest, in no order."""
+    return np.argpartition(x, (K - 1, x.shape[-1] - K), axis=-1)
+
+
+def _same(x: np.ndarray, found: np.ndarray, ours: orizuru_jit.Result) -> bool:
+    """Equal values at both ends; which of several equal ones is popped is ours to say."""
+    low, top = (np.sort(np.take_along_axis(x, ends, -1), axis=-1) for ends in (found[..., :K], found[..., -K:]))
+    mine = (np.sort(np.take_along_axis(x, index, -1), axis=-1) for index in (ours.min_index, ours.max_index))
+    return all(np.array_equal(a, b) for a, b in zip((low, top), mine, strict=True))
+
+
+def tokens() -> list[Row]:
+    """Rows of a batch, and a single row, whose call and Result cost as much as its trees."""
+    rows = normal((256, N), 5).astype(np.float16)
+    wide = rows.astype(np.float32)
+    return [
+        pairs(
+            "PERF-14",
+            what,
+            "np.argpartition at both ends, float32",
+            lambda theirs=theirs: _ends(theirs),
+            lambda ours=ours: orizuru_jit.run(ours, K),
+            lambda found, result, theirs=theirs: _same(theirs, found, result),
+            goal=goal,
+        )
+        for what, ours, theirs, goal in (
+            ("Orizuru, 256 tokens of 4096, k = 20 + 20, fp16", rows, wide, 5.0),
+            ("Orizuru, one token of 4096, k = 20 + 20, fp16", rows[0], wide[0], 0.0),
+        )
+    ]
+
+
+def _numpy_softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def _near(theirs: np.ndarray, ours: np.ndarray) -> bool:
+    """Distances below 16 are rounded to 2^-8 absolute, so exponentials to 2^-7 relative with their own rounding."""
+    return bool(np.all(np.abs(theirs - ours.astype(np.float32)) <= theirs / 64 + np.float32(2.0**-24)))
+
+
+def softmax() -> list[Row]:
+    """Rows of logits to scores: every step fp16 but the sum."""
+    x = normal((512, 512), 6).astype(np.float16)
+    wide = x.astype(np.float32)
+    return [
+        pairs(
+            "KLLM-SOFT",
+            "softmax of 512 rows of 512 fp16 logits",
+            "NumPy in float32, unrounded",
+            lambda: _numpy_softmax(wide),
+            lambda: functional_jit.run(x, op="softmax"),
+            lambda theirs, ours: _near(theirs, ours.y),
+        )
+    ]
+
+
+ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-14": tokens, "KLLM-SOFT": softmax}
