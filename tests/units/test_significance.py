@@ -1,0 +1,163 @@
+"""Significance: sums in the stated order, means, shares; every option; steps; the statistics of the paper's figures."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import significance, significance_jit
+from refemu.units.significance import PRESETS, Significance
+
+RUNS = [pytest.param(significance.run, id="unit"), pytest.param(significance_jit.run, id="twin")]
+options = st.fixed_dictionaries({
+    "score_queries": st.sampled_from([None, 1, 3, 64]), "include_self": st.booleans(), "normalize": st.booleans(),
+    "gqa": st.sampled_from(["max", "mean"]), "gqa_order": st.sampled_from(["sums", "queries"])})
+
+
+def probabilities(n: int, heads: int, seed: int) -> np.ndarray:
+    """Causal rows that add up to about 1, (n, heads, n)."""
+    rng = np.random.default_rng(seed)
+    p = rng.random((n, heads, n)).astype(np.float32) ** 4 * np.tril(np.ones((n, n), np.float32))[:, None]
+    return p / np.maximum(np.add.accumulate(p, axis=-1)[..., -1:], np.float32(2.0**-100))
+
+
+def values(patterns: np.ndarray) -> np.ndarray:
+    return patterns.view(np.float32)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_prompt_by_hand(run: Any) -> None:
+    """[leankv §4] D-leankv-16, D-leankv-17, D-leankv-18: three tokens; queries after a token, never its own."""
+    p = np.float32([[[1, 0, 0]], [[0.75, 0.25, 0]], [[0.5, 0.125, 0.375]]])
+    result = run(p, **PRESETS["paper"])
+
+    assert values(result.sum).tolist() == [1.25, 0.125, 0] and result.count.tolist() == [2, 1, 0]
+    assert values(result.mean).tolist() == [0.625, 0.125, 0]
+    assert np.array_equal(values(result.share), np.float32([0.625, 0.125, 0]) / np.float32(0.75))
+    assert (result.adds, result.comparisons, result.divisions) == (3 + 3, 3, 2 + 3)
+
+    coded = run(p, **{**PRESETS["diffkv"], "score_queries": 2})
+    assert values(coded.sum).tolist() == [1.25, 0.375, 0.375] and coded.count.tolist() == [2, 2, 1]
+    assert values(coded.share).tolist() == [0.625, 0.1875, 0.375]
+
+
+@settings(deadline=None, max_examples=60)
+@given(parameters=options, n=st.integers(1, 7), heads=st.integers(1, 3), seed=st.integers(0, 99))
+def test_twin_equals_unit_in_every_field(parameters: dict[str, Any], n: int, heads: int, seed: int) -> None:
+    p = np.stack([probabilities(n, heads, seed), probabilities(n, heads, seed + 100)])
+
+    assert significance.run(p, **parameters).equals(significance_jit.run(p, **parameters))
+
+
+@settings(deadline=None, max_examples=30)
+@given(n=st.integers(1, 12), heads=st.integers(1, 4), seed=st.integers(0, 99))
+def test_heads_are_joined_after_their_sums_unless_told(n: int, heads: int, seed: int) -> None:
+    """D-leankv-19: max of sums is at most the sum of maxima, and equals it for one head."""
+    p = probabilities(n, heads, seed)
+    sums, queries = (values(significance_jit.run(p, gqa_order=order).sum) for order in ("sums", "queries"))
+
+    assert (sums <= queries + np.float32(2.0**-20)).all()
+    assert heads > 1 or np.array_equal(sums, queries)
+
+
+@pytest.mark.parametrize("cut", [1, 3, 8])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rows_may_come_in_pieces(preset: str, cut: int) -> None:
+    """What a model does: no table of all queries and tokens."""
+    p = probabilities(9, 2, 1)
+    device = Significance(9, 2, **PRESETS[preset])
+    sums = np.zeros((2, 9), np.float32)
+    for first in range(0, 9, cut):
+        significance_jit.add_rows(device, sums, p[first : first + cut, :, : first + cut], first)
+
+    assert significance_jit.finish(device, sums).equals(significance_jit.run(p, **PRESETS[preset]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 99), power=st.integers(-20, 20))
+def test_scaling_by_a_power_of_two_leaves_shares(seed: int, power: int) -> None:
+    """D-leankv-18: normalized shares."""
+    p = probabilities(8, 2, seed)
+
+    assert np.array_equal(significance_jit.run(p).share, significance_jit.run(np.ldexp(p, power)).share)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_counts_go_on_from_the_prompt(preset: str) -> None:
+    """D-leankv-16, D-leankv-17: n - 1 - t; or min(N - t, 64) + n - N in the prompt and n - t after it."""
+    queries, own = PRESETS[preset]["score_queries"], PRESETS[preset]["include_self"]
+    for prompt in (3, 64, 90):
+        t = np.arange(prompt)
+        at_end = significance.counts_at(prompt, t, prompt, queries, own)
+        later = significance.counts_at(prompt + 7, np.arange(prompt + 7), prompt, queries, own)
+
+        assert np.array_equal(at_end, significance.counts(prompt, queries, own))
+        assert np.array_equal(later[:prompt], at_end + 7)
+        assert later[prompt:].tolist() == [7 - i - (0 if own else 1) for i in range(7)]
+    assert significance.counts(90, 64, True).tolist() == [min(90 - t, 64) for t in range(90)]
+    assert significance.counts(90).tolist() == [89 - t for t in range(90)]
+
+
+def test_a_step_adds_the_largest_of_the_heads() -> None:
+    """[leankv §4] D-leankv-19: one score per token."""
+    score, p = np.float32([1, 2]), np.float32([[0.25, 0.5], [0.75, 0.125]])
+
+    assert significance.update(score, p).tolist() == [1.75, 2.5]
+    assert significance.update(score, p, "mean").tolist() == [1.5, 2.3125]
+
+
+@settings(deadline=None, max_examples=60)
+@given(share=st.lists(st.integers(0, 64), min_size=1, max_size=20), x=st.integers(1, 16))
+def test_critical_tokens_are_the_fewest_that_reach_a_share(share: list[int], x: int) -> None:
+    """[leankv §3.2, Fig. 2, 3]: in 64ths every sum is exact."""
+    found = int(significance.critical_tokens(np.float32(share) / np.float32(64), x / 16))
+    ordered, total = sorted(share, reverse=True), sum(share)
+
+    assert 16 * sum(ordered[:found]) >= x * total
+    assert found == 0 or 16 * sum(ordered[: found - 1]) < x * total
+
+
+def test_critical_tokens_of_several_heads() -> None:
+    share = np.float32([[0.5, 0.25, 0.25, 0], [0.25, 0.25, 0.25, 0.25]])
+
+    assert significance.critical_tokens(share, 0.75).tolist() == [2, 3]
+    assert significance.critical_tokens(share, 0.0).tolist() == [0, 0]
+
+
+def test_coefficients_are_probability_times_norm() -> None:
+    """[leankv §3.1 Eq. (3), Fig. 1]: norms 5 and 13."""
+    assert significance.coefficients(np.float32([0.5, 0.25]), np.float32([[3, 4], [5, 12]])).tolist() == [2.5, 3.25]
+
+
+BAD = [
+    pytest.param(np.zeros((3, 1, 3)), RefusedType, "p must be float32 of shape", id="float64"),
+    pytest.param(np.zeros((3, 3), np.float32), RefusedType, r"got float32 of shape \(3, 3\)", id="rank"),
+    pytest.param(np.zeros((2, 1, 3), np.float32), RefusedType, "a query for every token", id="shape"),
+    *(pytest.param(np.where(np.arange(32).reshape(4, 2, 4) == 30, bad, 0).astype(np.float32), Refused,
+                   "p must be finite and not negative, got .* at query 3, head 1, token 2", id=str(bad))
+      for bad in (-0.5, np.nan, np.inf))]
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(("p", "error", "message"), BAD)
+def test_refuses(run: Any, p: np.ndarray, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        run(p)
+
+
+def test_one_place_above_one_is_admitted() -> None:
+    """A softmax by a reciprocal may make it."""
+    assert significance.UNIT.run(np.full(1, significance.LARGEST), tokens=1, heads=1).count.tolist() == [0]
+
+
+@pytest.mark.parametrize(("parameters", "error", "message"), [
+    ({"gqa": "min"}, Refused, "gqa must be one of"), ({"score_queries": 0}, Refused, "score_queries must be in"),
+    ({"include_self": 1}, RefusedType, "include_self must be a bool"), ({"tokens": 0}, Refused, "tokens must be in")])
+def test_refuses_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Significance(**parameters)
+    with pytest.raises(Refused, match=r"x must be in \[0, 1\], got 2"):
+        significance.critical_tokens(np.float32([1]), 2)
