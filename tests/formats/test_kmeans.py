@@ -60,6 +60,18 @@ def test_a_vector_is_the_oracles_in_every_field(encode: Encode, data: st.DataObj
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
+@pytest.mark.parametrize("gap", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("arith", ["paper", KllmArith(distance="midpoint16"), KllmArith(distance="real", tie="high")],
+                         ids=["paper", "midpoint16", "real"])
+def test_quotients_halfway_between_subnormals_round_to_even(encode: Encode, gap: int, arith: Any) -> None:
+    """D-kllm-8: under a scale of 2 every other quotient of subnormals is a tie, and the index may hang on it."""
+    x, book = [*range(16), *range(0x8000, 0x8010), 0x4000], [0x8000 | gap, 0, gap, 0x3C00]
+
+    assert encode(KMeans(Codebook(2, book), preset=arith), halves(x)).index.tolist() == oracle.encode(
+        x, book, **described(arith)).index
+
+
+@pytest.mark.parametrize("encode", ENCODERS)
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([None, TopK("5"), TopK(k=3), Thresholds(1.5, -0.75), TopK(0)]),
        st.sampled_from(["paper", "exact"]), st.sampled_from([(24,), (3, 40), (40, 3), (2, 33, 2), (0, 8), (4100, 1)]))

@@ -34,7 +34,7 @@ def test_six_samples_in_two_clusters(train: Train) -> None:
 @given(st.data(), st.integers(1, 4))
 def test_codebook_is_the_oracles(train: Train, data: st.DataObject, bits: int) -> None:
     """D-kllm-28, D-kllm-29: fractions throughout, one rounding per centroid."""
-    lane = data.draw(st.sampled_from([units, words, st.integers(0x3400, 0x3C00)]))
+    lane = data.draw(st.sampled_from([units, words, st.integers(0x3400, 0x3C00), st.integers(0, 16)]))
     samples = data.draw(st.lists(lane, min_size=1, max_size=40))
     weights = data.draw(st.none() | st.lists(weighings, min_size=len(samples), max_size=len(samples)))
     assume(weights is None or not max(weights) or min(w for w in weights if w) / max(weights) > 1e-300)
@@ -42,6 +42,15 @@ def test_codebook_is_the_oracles(train: Train, data: st.DataObject, bits: int) -
 
     found = train(halves(samples), None if weights is None else np.array(weights), bits=bits, max_iter=most)
     assert found.values.tolist() == oracle.train(samples, weights, bits=bits, max_iter=most).codebook
+
+
+@pytest.mark.parametrize("train", TRAINERS)
+def test_a_sample_on_a_midpoint_of_fractions_goes_down(train: Train) -> None:
+    """D-kllm-28: 0 and 1, 3 and 8 units have means 0.5 and 5.5, whose midpoint is 3; then 4/3 and 8."""
+    found = train(halves([0, 1, 3, 8]), bits=1, init=halves([0, 4]))
+
+    assert found.values.tolist() == [1, 8]
+    assert oracle.train([0, 1, 3, 8], bits=1, given=[0, 4]).borders == [[2], [3], [3]]
 
 
 @pytest.mark.parametrize("train", TRAINERS)
