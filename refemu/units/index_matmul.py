@@ -8,39 +8,29 @@ Decisions: D-kllm-13 (outlier positions are left out of the counts), D-kllm-12 (
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.integers import total
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_tables import cartesian
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_matmul_cases, unit
 from refemu.units.index_counter import INPUTS, IndexCounter
-from refemu.units.index_matmul_parts import (
+from refemu.units.index_matmul_arith_parts import (
     UNIT_BITS,
-    Norm,
-    Scores,
-    Vectors,
-    columns_under,
+    dequantized,
     finish_exact,
+    floats,
     joint_scale,
-    mean_terms,
+    marginals,
     merge,
-    quotient,
-    r16,
-    require_finite,
-    require_operands,
-    require_products,
-    require_seen,
-    scores_of,
-    vectors_of,
     zero_terms,
 )
+from refemu.units.index_matmul_parts import Norm, Scores
+from refemu.units.index_matmul_problem_parts import Column, column, problem
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, lanes
 from refemu.units.weighted_sum import exact_sum, sums
 
@@ -104,23 +94,6 @@ class Result(unit.Result):
     overflows: int
 
 
-class Column(NamedTuple):
-    """What one output is made of: A's row and B's column along K, and what the merge needs besides."""
-
-    a: np.ndarray  #: (K,) indices of A, or the integers
-    b: np.ndarray  #: (K,) indices of B
-    left_out: np.ndarray  #: (K,) bool: not in the dense path
-    a_value: np.ndarray  #: (K,) float32, fp16 values that the sparse path reads
-    b_value: np.ndarray
-    table: np.ndarray  #: float32: the product codebook, or B's centroids
-    scale: float  #: of the dense part
-    zeros: tuple[float, float] = (0.0, 0.0)
-    centroids: tuple[np.ndarray, ...] = ()  #: of A and B, where there are zero points
-    bias: float | None = None
-    shift: float | None = None  #: LayerNorm, rounding accumulators
-    norm: tuple[float, float, float] | None = None  #: (divisor, mean, R_n) of the exact accumulator
-
-
 class IndexMatmul(Stepped):
     """One output column after the other on a lane: concat, count sixteen positions a cycle, reduce, sparse, merge."""
 
@@ -141,7 +114,7 @@ class IndexMatmul(Stepped):
         self.ports = ports({"k": k, "a_bits": a_bits, "b_bits": b_bits, "integer": integer, "preset": preset})
         self.column: Column | None = None
         empty: tuple[int, ...] = ()
-        lowest = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
+        lowest: dict[str, Any] = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
         blank = State("reset", -1, *(empty,) * 3, 0x3C00, *(empty,) * 4, 0x3C00, *(empty,) * 3, 0, empty, 0, 0, 0, 0,
                       *(0,) * 10)
         self.state = replace(blank, **lowest)
@@ -184,7 +157,7 @@ class IndexMatmul(Stepped):
         a_scale = float(floats(state.a_scale))
         a_value = dequantized(a, state.a_mask, state.a_outlier, floats(state.a_codebook), a_scale)
         left_out = np.array(state.a_mask, np.bool_) | np.array(state.b_mask, np.bool_)
-        scale = float(joint_scale(np.float64(a_scale), b_scale, self.arith))
+        scale = float(joint_scale(np.asarray(a_scale), b_scale, self.arith))
         return Column(a, b, left_out, a_value, b_value, floats(state.products), scale)
 
     def outputs(self, column: Column) -> State:
@@ -245,7 +218,7 @@ class IndexMatmul(Stepped):
         by_a, by_b = marginals(count, self.b_bits)
         parts = [sums(by_a, column.centroids[0], self.arith), sums(by_b, column.centroids[1], self.arith),
                  np.array(_total(before.count))]
-        za, zb = (np.float64(z) for z in column.zeros)
+        za, zb = (np.asarray(z) for z in column.zeros)
         wide = tuple(np.asarray(part, np.float64) for part in parts)
         return zero_terms(np.asarray(dense, np.float64), wide, za, zb, self.arith.acc).astype(np.float32)
 
@@ -279,10 +252,11 @@ class IndexMatmul(Stepped):
         if self.arith.acc == "exact":
             one = Fraction(1, 1 << UNIT_BITS)
             v = before.inside * one * Fraction(column.scale) + before.outside * one
-            y = np.float32(finish_exact(v, column.bias, column.norm))
+            y = np.asarray(finish_exact(v, column.bias, column.norm))
         else:
-            extras = (None if x is None else np.float64(x) for x in (column.bias, column.shift))
-            y = merge(_float32(before.inside), np.float64(column.scale), _float32(before.outside), self.arith, *extras)
+            bias, shift = (None if x is None else np.asarray(x) for x in (column.bias, column.shift))
+            y = merge(_float32(before.inside), np.asarray(column.scale), _float32(before.outside), self.arith, bias,
+                      shift)
         word = int(fp16.bits(fp16.to_f16(y)))
         overflow = int(word & 0x7C00 == 0x7C00)
         return replace(before, event="merge", y=word, overflow=overflow, mults_scale=before.mults_scale + 1,
@@ -293,8 +267,8 @@ class IndexMatmul(Stepped):
         arrays = admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs])
         flat = [array.reshape(-1, port.lanes) if port.lanes > 1 else array.reshape(-1)
                 for array, port in zip(arrays, self.ports.inputs, strict=True)]
-        for column in zip(*(array.tolist() for array in flat), strict=True):
-            yield self.step(*column)
+        for row in zip(*(array.tolist() for array in flat), strict=True):
+            yield self.step(*row)
             while self.busy:
                 yield self.step()
 
@@ -310,86 +284,12 @@ def _total(values: Any) -> int:
     return total
 
 
-def marginals(count: np.ndarray, b_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Counts (..., 2**(nA+nB)) by A's index and by B's index."""
-    table = count.reshape(*count.shape[:-1], -1, 1 << b_bits)
-    return total(table, axis=-1), total(table, axis=-2)
-
-
 def _word32(value: np.ndarray) -> int:
     return int(fp16.canonical(np.asarray(value, np.float32)).view(np.uint32))
 
 
 def _float32(word: int) -> np.ndarray:
     return np.asarray(np.array(word, np.uint32).view(np.float32), np.float64)
-
-
-def floats(words: Any) -> np.ndarray:
-    """fp16 words as float32."""
-    return fp16.to_f32(np.array(words, np.uint16).view(np.float16))
-
-
-def dequantized(index: np.ndarray, mask: Any, outlier: Any, centroids: np.ndarray, scale: float) -> np.ndarray:
-    """What the sparse path reads: r16(s * c), or the outlier (D-kllm-32)."""
-    with np.errstate(all="ignore"):
-        inlier = fp16.round16_of_f64(np.asarray(scale * centroids.astype(np.float64)[index]))
-    return np.where(np.array(mask, np.bool_), floats(outlier), inlier).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A whole MatMul, checked: what the readable unit and its twin start from."""
-
-    a: Vectors
-    b: Vectors
-    table: np.ndarray  #: float32
-    arith: KllmArith
-    integer: bool
-    b_bits: int
-    seen: np.ndarray  #: (M,) columns, of integers positions, that each row sees
-    shape: tuple[int, ...]  #: of the result
-    norm: Norm | None
-    bias: np.ndarray | None
-    centroids: tuple[np.ndarray, np.ndarray]  #: of A and B
-    shift: np.ndarray | None  #: (M, N), LayerNorm with a rounding accumulator
-
-    @property
-    def zeros(self) -> bool:
-        """Whether some operand has zero points."""
-        return self.a.zero is not None or self.b.zero is not None
-
-    def divided(self, m: int) -> tuple[float, np.ndarray]:
-        """Scale of row m and centroids of B, both divided by the row's norm if it is delayed into them (D-kllm-37)."""
-        scale, centroids = self.a.scale[m], self.centroids[1]
-        if self.norm is None or self.arith.acc == "exact":
-            return float(scale), centroids
-        divisor = np.asarray(self.norm.divisor, np.float64).reshape(-1)[m]
-        wide = centroids.astype(np.float64)
-        return float(quotient(scale, divisor)), quotient(wide, divisor).astype(np.float32)
-
-
-def problem(a: KMeansTensor | Scores, b: KMeansTensor, preset: str | KllmArith, products: Codebook | None, bias: Any,
-            norm: Norm | None, seen: Any, right: Vectors | None = None) -> Problem:
-    """The arguments of `run`, checked. right: the columns of `b`, where they have been laid out before."""
-    arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
-    if isinstance(a, Scores):
-        left, lead, shift = scores_of(a, arith, b), a.scale.shape, None
-        if products is not None:
-            raise Refused(f"{IndexMatmul.name}: scores need no product codebook")
-        right, table = right or columns_under(b), b.codebook.centroids
-        codebooks = table, table
-    else:
-        left, lead, right = vectors_of(a), a.vectors, right or vectors_of(b)
-        given = products if products is not None else cartesian(a.codebook, b.codebook, arith.table)
-        table, codebooks = require_products(given, a.codebook, b.codebook).centroids, (a.codebook.centroids,
-                                                                                       b.codebook.centroids)
-    values = require_operands(left, right, norm, bias, integer)
-    require_finite(left, right, arith)
-    shift = mean_terms(norm) if norm is not None and arith.acc != "exact" else None
-    most = left.index.shape[1] if integer else right.index.shape[0]
-    rows = require_seen(seen, left.index.shape[0], most)
-    return Problem(left, right, table, arith, integer, b.codebook.bits, rows, (*lead, right.index.shape[0]), norm,
-                   values, codebooks, shift)
 
 
 def run(a: KMeansTensor | Scores, b: KMeansTensor, *, preset: str | KllmArith = "paper",
@@ -405,7 +305,7 @@ def run(a: KMeansTensor | Scores, b: KMeansTensor, *, preset: str | KllmArith = 
     together with a norm, zero points with Scores. Paper: [kllm §III-B, §III-D].
     """
     task = problem(a, b, preset, products, bias, norm, seen)
-    a_bits = min(8, max(1, int(task.a.index.max(initial=0)).bit_length())) if task.integer else a.codebook.bits
+    a_bits = 8 if isinstance(a, Scores) else a.codebook.bits
     device = IndexMatmul(task.a.index.shape[1], a_bits, task.b_bits, task.integer, task.arith)
     rows, columns = task.a.index.shape[0], task.b.index.shape[0]
     y = np.zeros((rows, columns), np.uint16)
@@ -421,29 +321,6 @@ def counters(state: State) -> dict[str, int]:
     return {name: getattr(state, name) for name in COUNTERS}
 
 
-def column(task: Problem, m: int, n: int) -> Column:
-    """Output (m, n) of a MatMul by itself."""
-    a, b = task.a, task.b
-    k = int(task.seen[m]) if task.integer else a.index.shape[1]
-    scale_a, centroids = task.divided(m)
-    b_value = b.value[n]
-    scale = scale_a
-    if not task.integer:
-        scale = float(joint_scale(np.float64(scale_a), b.scale[n], task.arith))
-        if task.norm is not None and task.arith.acc != "exact":
-            b_value = r16(b.scale[n] * centroids.astype(np.float64)[b.index[n]]).astype(np.float32)
-    norm = None
-    if task.norm is not None and task.arith.acc == "exact":
-        mean = 0.0 if task.norm.mean is None else float(task.norm.mean.reshape(-1)[m])
-        row_sum = 0.0 if task.norm.row_sum is None else float(task.norm.row_sum[n])
-        norm = float(task.norm.divisor.reshape(-1)[m]), mean, row_sum
-    zeros = tuple(0.0 if side is None else float(side[i]) for side, i in ((a.zero, m), (b.zero, n)))
-    return Column(a.index[m, :k], b.index[n, :k], (a.mask[m] | b.mask[n])[:k], a.value[m, :k], b_value[:k],
-                  task.table, scale, zeros, task.centroids if task.zeros else (),  # type: ignore[arg-type]
-                  None if task.bias is None else float(task.bias[n]),
-                  None if task.shift is None else float(task.shift[m, n]), norm)
-
-
 def run_ports(*, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False,
               preset: str | KllmArith = "paper", **inputs: Any) -> Result:
     """Columns of any shape between the ports: words (..., lanes), by port name; `k` to `preset` as for IndexMatmul."""
@@ -452,7 +329,8 @@ def run_ports(*, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = 
     states = [state for state in device.steps(**dict(zip(inputs_of(device), arrays, strict=True)))
               if state.event == "merge"]
     shape = arrays[[port.lanes for port in device.ports.inputs].index(1)].shape
-    return Result(**collect(states, device.ports.outputs, shape), **counters(device.state))
+    outputs: dict[str, Any] = collect(states, device.ports.outputs, shape) | counters(device.state)
+    return Result(**outputs)
 
 
 def inputs_of(device: IndexMatmul) -> list[str]:

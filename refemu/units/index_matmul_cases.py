@@ -32,7 +32,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
     if kind == "random":
         drawn = random_inputs("index_matmul", ports, (48 if config["a_bits"] + config["b_bits"] > 6 else 96,), seed)
         yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors",
-                    _realistic(config, drawn))
+                    realistic(config, drawn))
         wild = legal(config, {port: array[:12] for port, array in drawn.items()})
         yield Cases(kind, "uniform words, half of the positions outliers", wild)
 
@@ -50,7 +50,7 @@ def _rows(config: Config, ports: tuple[Port, ...], count: int) -> dict[str, np.n
     inputs["b_scale"][:] = ONE
     inputs["a_codebook"][:] = spread([0xB800, 0x3A00], 1 << config["a_bits"])
     inputs["a_mask"][:, 8:] = 1
-    return _with_products(inputs)
+    return with_products(inputs)
 
 
 def spread(words: list[int], size: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def spread(words: list[int], size: int) -> np.ndarray:
     return table
 
 
-def _with_products(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def with_products(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """With the product codebook of both codebooks [kllm §III-B]."""
     if "products" not in inputs:
         return inputs
@@ -99,7 +99,8 @@ def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     return inputs
 
 
-def _realistic(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def realistic(config: Mapping[str, Any], drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Drawn words as real tensors have them: ascending codebooks below 1, an outlier in eight, outliers from 1 on."""
     inputs = dict(legal(config, drawn))
     for name, array in drawn.items():
         if name.endswith("_mask"):
@@ -110,7 +111,7 @@ def _realistic(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.
             inputs[name] = np.where(inputs[name] < 0, 0x8000 - inputs[name], inputs[name])
         elif name.endswith(("_outlier", "_scale")):
             inputs[name] = array & (0x83FF if name.endswith("outlier") else 0x3FF) | 0x3C00 + (array & 0x400)
-    return _with_products(inputs)
+    return with_products(inputs)
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -120,7 +121,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Which rows carry which flag."""
-    masks = [np.asarray(inputs[name]) > 0 for name in ("a_mask", "b_mask") if name in inputs]
-    either, both = masks[0] | masks[-1], masks[0] & masks[-1]
-    return {"OVERFLOW": np.asarray(result.overflow, np.bool_), "OUTLIER": either.any(axis=-1),
-            "BOTH": both.any(axis=-1) & (len(masks) > 1)}
+    masks = [np.asarray(inputs[name], np.int64) for name in ("a_mask", "b_mask") if name in inputs]
+    either, both = np.max(masks[0] | masks[-1], axis=-1), np.max(masks[0] & masks[-1], axis=-1)
+    return {"OVERFLOW": np.asarray(result.overflow, np.bool_), "OUTLIER": np.asarray(either > 0),
+            "BOTH": np.asarray(both * (len(masks) - 1) > 0)}

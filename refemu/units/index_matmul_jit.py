@@ -20,28 +20,10 @@ from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import weighted_sum_jit
-from refemu.units.index_matmul import (
-    COUNTERS,
-    IndexMatmul,
-    Problem,
-    Result,
-    column,
-    dequantized,
-    floats,
-    inputs_of,
-    marginals,
-    problem,
-)
-from refemu.units.index_matmul_parts import (
-    Norm,
-    Scores,
-    Vectors,
-    columns_under,
-    joint_scale,
-    merge,
-    vectors_of,
-    zero_terms,
-)
+from refemu.units.index_matmul import COUNTERS, IndexMatmul, Result, inputs_of
+from refemu.units.index_matmul_arith_parts import dequantized, floats, joint_scale, marginals, merge, zero_terms
+from refemu.units.index_matmul_parts import Norm, Scores, Vectors, columns_under, vectors_of
+from refemu.units.index_matmul_problem_parts import Problem, column, problem
 from refemu.units.unit import admit
 from refemu.units.weighted_sum import units_of
 

@@ -1,24 +1,20 @@
-"""Parts of the index MatMul: its operands as vectors along K, and what follows the counting and the weighted sum.
+"""Operands of the index MatMul: vectors along K, scores, what a norm leaves over, and the checks of all of them.
 
-Paper: [kllm §III-B, §III-D, Fig. 5; §III-C2 for the delayed division]. Decisions: D-kllm-32 (sparse operands in fp16),
-D-kllm-33 (scales after the sum), D-kllm-37 (what a norm divides), D-kllm-39 (LayerNorm). Array functions: one element
-per output.
+Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-12 (outliers of either operand), D-kllm-14 (scales of V).
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import exact, fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.units.index_matmul_arith_parts import joint_scale
 
 NAME = "index_matmul"
-UNIT_BITS = 48  #: products of two fp16 values, and entries of product codebooks, are multiples of 2**-48
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +87,8 @@ def columns_under(tensor: KMeansTensor) -> Vectors:
         what = "zero points" if tensor.zero is not None else f"shape {tensor.shape}"
         raise Refused(f"{NAME}: integer x K-Means takes a matrix without zero points, got {what}")
     given = vectors_of(tensor)
-    parts = (np.ascontiguousarray(part.T) for part in (given.index, given.mask, given.value))
-    return Vectors(*parts, np.ones(given.index.shape[1]), None)
+    index, mask, value = (np.ascontiguousarray(part.T) for part in (given.index, given.mask, given.value))
+    return Vectors(index, mask, value, np.ones(given.index.shape[1]), None)
 
 
 def scores_of(scores: Scores, arith: KllmArith, v: KMeansTensor) -> Vectors:
@@ -168,85 +164,3 @@ def require_seen(seen: Any, rows: int, most: int) -> np.ndarray:
     for count in flat[(flat < 0) | (flat > most)][:1]:
         require_int(int(count), 0, most, NAME, "seen")
     return flat
-
-
-def rounded(x: np.ndarray, acc: str) -> np.ndarray:
-    """Exact float64 rounded to the accumulator's format: float64 that holds float32 or fp16 values."""
-    if acc == "fp32":
-        with np.errstate(over="ignore"):
-            return x.astype(np.float32).astype(np.float64)
-    return r16(x)
-
-
-def r16(x: np.ndarray) -> np.ndarray:
-    """float64 rounded once to fp16, as float64."""
-    return fp16.round16_of_f64(np.asarray(x)).astype(np.float64)
-
-
-def joint_scale(a: np.ndarray, b: np.ndarray | float, arith: KllmArith) -> np.ndarray:
-    """sA * sB: rounded to fp16, or exact, by `arith.scale_y` (22 bits of fp16 scales; float64)."""
-    product = np.asarray(a * b)
-    return r16(product) if arith.scale_y == "fp16" else product
-
-
-def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """r16(r32(a / b)) of float64 arrays, as a delayed division divides; r32 is one rounding of the exact quotient."""
-    with np.errstate(all="ignore"):
-        q = np.array(a / b, np.float64, ndmin=1)
-        word = q.view(np.int64)
-        tie = (word & 0x1FFF_FFFF == 0x1000_0000) & np.isfinite(q)  # midway between float32 values, as rounded here
-        for where in zip(*np.nonzero(tie), strict=True):
-            x, y = (abs(Fraction(float(np.broadcast_to(side, q.shape)[where]))) for side in (a, b))
-            error = x / y - abs(Fraction(float(q[where])))
-            word[where] += (error > 0) - (error < 0)
-        return r16(q.astype(np.float32).astype(np.float64)).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
-
-
-def merge(inside: np.ndarray, scale: np.ndarray, outside: np.ndarray, arith: KllmArith, bias: np.ndarray | None = None,
-          shift: np.ndarray | None = None) -> np.ndarray:
-    """Y of rounding accumulators: scale the dense part, add the sparse one, subtract `shift`, add the bias.
-
-    Each operation rounds, the last one to fp16 [kllm §III-D, Fig. 5]. All float64 that broadcast; returns float32.
-    """
-    terms = [outside] + ([-shift] if shift is not None else []) + ([bias] if bias is not None else [])
-    with np.errstate(all="ignore"):
-        total = rounded(inside * scale, arith.acc)
-        for place, term in enumerate(terms):
-            total = rounded(total + term, "fp16" if place == len(terms) - 1 else arith.acc)
-    return fp16.canonical(total.astype(np.float32))
-
-
-def mean_terms(norm: Norm) -> np.ndarray | None:
-    """LayerNorm, roundings as in the datapath: r16(r16(r32(mean / std)) * R_n), (M, N); None without means."""
-    if norm.mean is None or norm.row_sum is None:
-        return None
-    mean, divisor = (np.asarray(x, np.float64).reshape(-1, 1) for x in (norm.mean, norm.divisor))
-    return r16(quotient(mean, divisor) * r16(np.asarray(norm.row_sum, np.float64)))
-
-
-def zero_terms(total: np.ndarray, parts: tuple[np.ndarray, ...], za: np.ndarray, zb: np.ndarray,
-               acc: str) -> np.ndarray:
-    """A weighted sum corrected by zero points: - zB*SA - zA*SB + K'*zA*zB, each product and sum rounded (D-kllm-10).
-
-    parts: SA, SB and K', the weighted sums over the marginal counts and the number of positions. All float64.
-    """
-    sum_a, sum_b, counted = parts
-    with np.errstate(all="ignore"):
-        total = rounded(total - rounded(zb * sum_a, acc), acc)
-        total = rounded(total - rounded(za * sum_b, acc), acc)
-        return rounded(total + rounded(rounded(counted, acc) * rounded(za * zb, acc), acc), acc)
-
-
-def finish_exact(v: Fraction, bias: float | None = None, norm: tuple[float, float, float] | None = None) -> float:
-    """Y of the exact accumulator: v + bias rounded once; after a norm (divisor, mean, R_n) float64 operations first.
-
-    Returns an fp16 value, infinite where it overflows.
-    """
-    if norm is None:
-        total = v + Fraction(bias or 0)
-        value = exact.to_odd(total.numerator, 1 - total.denominator.bit_length())
-    else:
-        divisor, mean, row_sum = norm
-        value = (float(v) - mean * row_sum) / divisor
-        value = value if bias is None else value + bias
-    return float(fp16.round16_of_f64(np.float64(value)))

@@ -37,7 +37,7 @@ def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarray:
 def _exact(count: np.ndarray, table: np.ndarray) -> np.ndarray:
     """A count below 2**16 is the sum of two fp16 values, its upper five bits and its lower eleven."""
     wide = np.asarray(table, np.float32)
-    finite = np.isfinite(wide).all(axis=-1)
+    finite = np.asarray(np.isfinite(wide).all(axis=-1))
     numbers = np.concatenate([count & ~np.uint16(2047), count & np.uint16(2047)], axis=-1).astype(np.float32)
     entries = np.where(finite[:, None], wide, np.float32(0))
     total = dot_jit.dot(numbers, np.concatenate([entries, entries], axis=-1), order=Exact(), acc="exact", out="fp16")

@@ -1,0 +1,114 @@
+"""Arithmetic of the index MatMul besides counting and the weighted sum: scales, sparse operands, zero points, merge.
+
+Paper: [kllm §III-D, Fig. 5; §III-C2 for the delayed division]. Decisions: D-kllm-10 (zero points), D-kllm-32 (sparse
+operands in fp16), D-kllm-33 (scales after the sum), D-kllm-39 (LayerNorm). Array functions: one element per output.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import exact, fp16
+from refemu.arith.integers import total
+from refemu.formats.kllm_arith import KllmArith
+
+UNIT_BITS = 48  #: products of two fp16 values, and entries of product codebooks, are multiples of 2**-48
+
+
+def floats(words: Any) -> np.ndarray:
+    """fp16 words as float32."""
+    return fp16.to_f32(np.array(words, np.uint16).view(np.float16))
+
+
+def dequantized(index: np.ndarray, mask: Any, outlier: Any, centroids: np.ndarray, scale: float) -> np.ndarray:
+    """What the sparse path reads: r16(s * c), or the outlier (D-kllm-32)."""
+    with np.errstate(all="ignore"):
+        inlier = fp16.round16_of_f64(np.asarray(scale * centroids.astype(np.float64)[index]))
+    return np.where(np.array(mask, np.bool_), floats(outlier), inlier).astype(np.float32)
+
+
+def marginals(count: np.ndarray, b_bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Counts (..., 2**(nA+nB)) by A's index and by B's index."""
+    table = count.reshape(*count.shape[:-1], -1, 1 << b_bits)
+    return total(table, axis=-1), total(table, axis=-2)
+
+
+def rounded(x: np.ndarray, acc: str) -> np.ndarray:
+    """Exact float64 rounded to the accumulator's format: float64 that holds float32 or fp16 values."""
+    if acc == "fp32":
+        with np.errstate(over="ignore"):
+            return x.astype(np.float32).astype(np.float64)
+    return r16(x)
+
+
+def r16(x: np.ndarray) -> np.ndarray:
+    """float64 rounded once to fp16, as float64."""
+    return fp16.round16_of_f64(np.asarray(x)).astype(np.float64)
+
+
+def joint_scale(a: np.ndarray, b: np.ndarray | float, arith: KllmArith) -> np.ndarray:
+    """sA * sB: rounded to fp16, or exact, by `arith.scale_y` (22 bits of fp16 scales; float64)."""
+    product = np.asarray(a * b)
+    return r16(product) if arith.scale_y == "fp16" else product
+
+
+def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """r16(r32(a / b)) of float64 arrays, as a delayed division divides; r32 is one rounding of the exact quotient."""
+    with np.errstate(all="ignore"):
+        q = np.array(a / b, np.float64, ndmin=1)
+        word = q.view(np.int64)
+        tie = (word & 0x1FFF_FFFF == 0x1000_0000) & np.isfinite(q)  # midway between float32 values, as rounded here
+        for where in zip(*np.nonzero(tie), strict=True):
+            x, y = (abs(Fraction(float(np.broadcast_to(side, q.shape)[where]))) for side in (a, b))
+            error = x / y - abs(Fraction(float(q[where])))
+            word[where] += (error > 0) - (error < 0)
+        return r16(q.astype(np.float32).astype(np.float64)).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
+
+
+def merge(inside: np.ndarray, scale: np.ndarray, outside: np.ndarray, arith: KllmArith, bias: np.ndarray | None = None,
+          shift: np.ndarray | None = None) -> np.ndarray:
+    """Y of rounding accumulators: scale the dense part, add the sparse one, subtract `shift`, add the bias.
+
+    Each operation rounds, the last one to fp16 [kllm §III-D, Fig. 5]. All float64 that broadcast; returns float32.
+    """
+    terms = [outside] + ([-shift] if shift is not None else []) + ([bias] if bias is not None else [])
+    with np.errstate(all="ignore"):
+        y = rounded(inside * scale, arith.acc)
+        for place, term in enumerate(terms):
+            y = rounded(y + term, "fp16" if place == len(terms) - 1 else arith.acc)
+    return fp16.canonical(y.astype(np.float32))
+
+
+def mean_terms(mean: np.ndarray, divisor: np.ndarray, row_sum: np.ndarray) -> np.ndarray:
+    """LayerNorm, roundings as in the datapath: r16(r16(r32(mean / std)) * r16(R_n)), float64 (M, N) (D-kllm-39)."""
+    means, divisors = (np.asarray(x, np.float64).reshape(-1, 1) for x in (mean, divisor))
+    return r16(quotient(means, divisors) * r16(np.asarray(row_sum, np.float64)))
+
+
+def zero_terms(dense: np.ndarray, parts: tuple[np.ndarray, ...], za: np.ndarray, zb: np.ndarray,
+               acc: str) -> np.ndarray:
+    """A weighted sum corrected by zero points: - zB*SA - zA*SB + K'*zA*zB, each product and sum rounded (D-kllm-10).
+
+    parts: SA, SB and K', the weighted sums over the marginal counts and the number of positions. All float64.
+    """
+    sum_a, sum_b, counted = parts
+    with np.errstate(all="ignore"):
+        dense = rounded(dense - rounded(zb * sum_a, acc), acc)
+        dense = rounded(dense - rounded(za * sum_b, acc), acc)
+        return rounded(dense + rounded(rounded(counted, acc) * rounded(za * zb, acc), acc), acc)
+
+
+def finish_exact(v: Fraction, bias: float | None = None, norm: tuple[float, float, float] | None = None) -> float:
+    """Y of the exact accumulator: v + bias rounded once; after a norm (divisor, mean, R_n) float64 operations first.
+
+    Returns an fp16 value, infinite where it overflows.
+    """
+    if norm is None:
+        biased = v + Fraction(bias or 0)
+        value = exact.to_odd(biased.numerator, 1 - biased.denominator.bit_length())
+    else:
+        divisor, mean, row_sum = norm
+        value = (float(v) - mean * row_sum) / divisor
+        value = value if bias is None else value + bias
+    return float(fp16.round16_of_f64(np.float64(value)))

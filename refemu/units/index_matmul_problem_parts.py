@@ -1,0 +1,133 @@
+"""A whole index MatMul, checked, and each of its outputs by itself: what the readable unit and its twin start from.
+
+Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-5 (product codebook), D-kllm-37 (what a norm divides).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.formats.codebook import Codebook
+from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kmeans_tables import cartesian
+from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.units.index_matmul_arith_parts import joint_scale, mean_terms, quotient, r16
+from refemu.units.index_matmul_parts import (
+    NAME,
+    Norm,
+    Scores,
+    Vectors,
+    columns_under,
+    require_finite,
+    require_operands,
+    require_products,
+    require_seen,
+    scores_of,
+    vectors_of,
+)
+
+
+class Column(NamedTuple):
+    """What one output is made of: A's row and B's column along K, and what the merge needs besides."""
+
+    a: np.ndarray  #: (K,) indices of A, or the integers
+    b: np.ndarray  #: (K,) indices of B
+    left_out: np.ndarray  #: (K,) bool: not in the dense path
+    a_value: np.ndarray  #: (K,) float32, fp16 values that the sparse path reads
+    b_value: np.ndarray
+    table: np.ndarray  #: float32: the product codebook, or B's centroids
+    scale: float  #: of the dense part
+    zeros: tuple[float, float] = (0.0, 0.0)
+    centroids: tuple[np.ndarray, ...] = ()  #: of A and B, where there are zero points
+    bias: float | None = None
+    shift: float | None = None  #: LayerNorm, rounding accumulators
+    norm: tuple[float, float, float] | None = None  #: (divisor, mean, R_n) of the exact accumulator
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A whole MatMul, checked: what the readable unit and its twin start from."""
+
+    a: Vectors
+    b: Vectors
+    table: np.ndarray  #: float32
+    arith: KllmArith
+    integer: bool
+    b_bits: int
+    seen: np.ndarray  #: (M,) columns, of integers positions, that each row sees
+    shape: tuple[int, ...]  #: of the result
+    norm: Norm | None
+    bias: np.ndarray | None
+    centroids: tuple[np.ndarray, np.ndarray]  #: of A and B
+    shift: np.ndarray | None  #: (M, N), LayerNorm with a rounding accumulator
+
+    @property
+    def zeros(self) -> bool:
+        """Whether some operand has zero points."""
+        return self.a.zero is not None or self.b.zero is not None
+
+    def divided(self, m: int) -> tuple[float, np.ndarray]:
+        """Scale of row m and centroids of B, both divided by the row's norm if it is delayed into them (D-kllm-37)."""
+        scale, centroids = self.a.scale[m], self.centroids[1]
+        if self.norm is None or self.arith.acc == "exact":
+            return float(scale), centroids
+        divisor = np.asarray(self.norm.divisor, np.float64).reshape(-1)[m]
+        wide = centroids.astype(np.float64)
+        return float(quotient(scale, divisor)), quotient(wide, divisor).astype(np.float32)
+
+    def values(self, m: int, n: int) -> np.ndarray:
+        """What the sparse path of output (m, n) reads of B, float32 (K,)."""
+        if self.norm is None or self.arith.acc == "exact":
+            return self.b.value[n]
+        centroids = self.divided(m)[1].astype(np.float64)
+        return r16(self.b.scale[n] * centroids[self.b.index[n]]).astype(np.float32)
+
+    def finish(self, m: int, n: int) -> tuple[float, float, float] | None:
+        """What the exact accumulator divides by and subtracts before: (divisor, mean, R_n)."""
+        if self.norm is None or self.arith.acc != "exact":
+            return None
+        mean = 0.0 if self.norm.mean is None else float(self.norm.mean.reshape(-1)[m])
+        row_sum = 0.0 if self.norm.row_sum is None else float(self.norm.row_sum[n])
+        return float(self.norm.divisor.reshape(-1)[m]), mean, row_sum
+
+
+def problem(a: KMeansTensor | Scores, b: KMeansTensor, preset: str | KllmArith, products: Codebook | None, bias: Any,
+            norm: Norm | None, seen: Any, right: Vectors | None = None) -> Problem:
+    """The arguments of `run`, checked. right: the columns of `b`, where they have been laid out before."""
+    arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
+    if isinstance(a, Scores):
+        left, lead = scores_of(a, arith, b), a.scale.shape
+        if products is not None:
+            raise Refused(f"{NAME}: scores need no product codebook")
+        right, table = right or columns_under(b), b.codebook.centroids
+        codebooks = table, table
+    else:
+        left, lead, right = vectors_of(a), a.vectors, right or vectors_of(b)
+        given = products if products is not None else cartesian(a.codebook, b.codebook, arith.table)
+        table = require_products(given, a.codebook, b.codebook).centroids
+        codebooks = a.codebook.centroids, b.codebook.centroids
+    values = require_operands(left, right, norm, bias, integer)
+    require_finite(left, right, arith)
+    shift = None
+    if norm is not None and norm.mean is not None and norm.row_sum is not None and arith.acc != "exact":
+        shift = mean_terms(norm.mean, norm.divisor, norm.row_sum)
+    most = left.index.shape[1] if integer else right.index.shape[0]
+    rows = require_seen(seen, left.index.shape[0], most)
+    return Problem(left, right, table, arith, integer, b.codebook.bits, rows, (*lead, right.index.shape[0]), norm,
+                   values, codebooks, shift)
+
+
+def column(task: Problem, m: int, n: int) -> Column:
+    """Output (m, n) of a MatMul by itself."""
+    a, b = task.a, task.b
+    k = int(task.seen[m]) if task.integer else a.index.shape[1]
+    scale = task.divided(m)[0]
+    if not task.integer:
+        scale = float(joint_scale(np.asarray(scale), b.scale[n], task.arith))
+    za, zb = (0.0 if side.zero is None else float(side.zero[i]) for side, i in ((a, m), (b, n)))
+    return Column(a.index[m, :k], b.index[n, :k], (a.mask[m] | b.mask[n])[:k], a.value[m, :k], task.values(m, n)[:k],
+                  task.table, scale, (za, zb), task.centroids if task.zeros else (),
+                  None if task.bias is None else float(task.bias[n]),
+                  None if task.shift is None else float(task.shift[m, n]), task.finish(m, n))

@@ -1,0 +1,54 @@
+"""Golden cases of kllm_chip: rows over all tiles of [kllm Fig. 6]'s lanes, the last one partial; outliers take cycles.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in kllm_chip.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.units import index_matmul_cases
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    if kind == "paper":
+        yield Cases(kind, "[kllm §III-B1, Fig. 3] one row by ten columns, no outliers", _rows(config, ports, [0]))
+    if kind == "edge":
+        yield Cases(kind, "no, one, all positions outliers of A: a MAC needs that many more cycles",
+                    _rows(config, ports, [0, 1, config["k"]]), "D-kllm-31")
+    if kind == "random":
+        drawn = random_inputs("kllm_chip", ports, (16,), seed)
+        yield Cases(kind, "normalized codebooks, one outlier in eight", index_matmul_cases.realistic(config, drawn))
+        yield Cases(kind, "uniform words", legal(config, {port: array[:4] for port, array in drawn.items()}))
+
+
+def _rows(config: Config, ports: tuple[Port, ...], outliers: list[int]) -> dict[str, np.ndarray]:
+    """Rows that differ in the number of outliers; indices in turn."""
+    count, k = len(outliers), config["k"]
+    drawn = {port.name: np.ones((count, port.lanes), np.int64) if port.lanes > 1 else np.ones(count, np.int64)
+             for port in ports}
+    drawn["a_index"] = np.arange(count * k).reshape(count, k) % (1 << config["a_bits"])
+    drawn["b_index"] = np.arange(drawn["b_index"].size).reshape(count, -1) * 3 // 2 % (1 << config["b_bits"])
+    drawn["a_mask"] = (np.arange(k) < np.array(outliers)[:, None]).astype(np.int64)
+    drawn["a_outlier"] = 0x4900 + np.arange(count * k).reshape(count, k)
+    drawn["a_scale"], drawn["b_scale"] = np.full(count, 0x3C00), np.full((count, config["n"]), 0x3800)
+    for side in "ab":
+        size = 1 << config[f"{side}_bits"]
+        drawn[f"{side}_codebook"] = np.tile(index_matmul_cases.spread([0xBB00, 0xB400, 0x3400, 0x3900][:size], size),
+                                            (count, 1))
+    return index_matmul_cases.with_products(drawn)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """As of index_matmul."""
+    return index_matmul_cases.legal(config, inputs)
+
+
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Which rows carry which flag."""
+    return {"OVERFLOW": np.asarray(np.max(result.overflow, axis=-1)),
+            "OUTLIER": np.asarray(np.max(inputs["a_mask"], axis=-1) > 0)}

@@ -1,0 +1,94 @@
+"""Sizes of KLLM's chip, and what follows from them: which lane has which column, cycles, what the buffers hold.
+
+Paper: [kllm §IV-A, Fig. 6, Table I]. Decision: D-kllm-31 (lanes and every cycle count are a model of refemu's own).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from refemu.arith.checks import Refused, require_choice, require_int
+
+KILOBYTE = 8 << 10  #: bits
+BUFFERS = {"weight": 2 * KILOBYTE, "index": 32 * KILOBYTE, "codebook": 2 * KILOBYTE, "out": 136 * KILOBYTE}
+MAPPINGS = ("column", "counter")
+
+
+@dataclass(frozen=True)
+class KllmChip:
+    """Sizes of a chip, by default those of [kllm Table I], and what follows from them."""
+
+    lanes: int = 16
+    concat: int = 4096  #: Concat units a lane: the longest column
+    counters: int = 32  #: index counters a lane
+    counter_inputs: int = 16  #: positions that a counter takes a cycle
+    macs: int = 32  #: MACs a lane: columns of a lane in one tile
+    buffers: Mapping[str, int] = field(default_factory=lambda: dict(BUFFERS))  #: bits: "weight" a lane, the others all
+    lane_mapping: str = "column"  #: all counters of a lane on one column, or each "counter" on its own (D-kllm-31)
+
+    def __post_init__(self) -> None:
+        for name in ("lanes", "concat", "counters", "counter_inputs", "macs"):
+            require_int(getattr(self, name), 1, 1 << 20, "KllmChip", name)
+        require_choice(self.lane_mapping, MAPPINGS, "KllmChip", "lane_mapping")
+        if set(self.buffers) != set(BUFFERS):
+            raise Refused(f"KllmChip: buffers must be {', '.join(BUFFERS)}, got {', '.join(self.buffers)}")
+
+    def lane_of(self, n: int) -> int:
+        """Lane of output column n: `macs` columns each in turn."""
+        return n // self.macs % self.lanes
+
+    def tiles(self, n: int) -> int:
+        """Tiles of n columns."""
+        return -(-n // (self.lanes * self.macs))
+
+    def count_cycles(self, k: int) -> int:
+        """Cycles in which the lanes count the columns of a tile, K positions each."""
+        if self.lane_mapping == "counter":
+            return -(-self.macs // self.counters) * -(-k // self.counter_inputs)
+        return self.macs * -(-k // (self.counters * self.counter_inputs))
+
+    def mac_cycles(self, entries: int, left_out: int) -> int:
+        """Cycles in which each MAC reduces one column: a counter each, `left_out` sparse products, scale, merge."""
+        return entries + left_out + 2
+
+    def cycles(self, k: int, n: int, entries: int, left_out: int) -> int:
+        """Cycles of one row by n columns: counting a tile overlaps the reduction of the one before."""
+        count, mac = self.count_cycles(k), self.mac_cycles(entries, left_out)
+        return self.tiles(n) * max(count, mac) + min(count, mac) if n else 0
+
+    def clustering_cycles(self, n: int) -> int:
+        """Cycles in which n values get their indices, sixteen at a time."""
+        return -(-n // 16)
+
+    def quantize_cycles(self, n: int, k: int) -> int:
+        """Cycles from n fp16 values to indices: Orizuru pops k outliers a side, k = 0 skips it; then clustering."""
+        levels = max(1, (n - 1).bit_length())
+        return (levels + k * (1 + levels) if k else 0) + self.clustering_cycles(n)
+
+    def batch_cycles(self, tokens: int, quantize: int, matmul: int) -> int:
+        """Cycles of a batch: a token is quantized while the one before is multiplied [kllm §V-D]."""
+        return quantize + (tokens - 1) * max(quantize, matmul) + matmul if tokens else 0
+
+    def softmax_cycles(self, scores: int) -> int:
+        """Cycles of maximum, exponential and division over a row, on eight lanes each."""
+        return 3 * -(-scores // 8)
+
+    def head_cycles(self, softmax: Sequence[int], matmul: Sequence[int]) -> int:
+        """Cycles of the heads: softmax of a head overlaps scores x V of the one before [kllm §IV-A]."""
+        if len(softmax) != len(matmul) or not softmax:
+            raise Refused(f"KllmChip: every head needs both times, got {len(softmax)} and {len(matmul)}")
+        total = softmax[0] + matmul[-1]
+        for head in range(1, len(softmax)):
+            total += max(softmax[head], matmul[head - 1])
+        return total
+
+    def require_capacity(self, rows: int, k: int, n: int, a_bits: int, b_bits: int, entry_bits: int = 16,
+                         integer: bool = False) -> None:
+        """Refuse a MatMul, rows x K by K x n, that some buffer of the chip cannot hold at once."""
+        entries = 1 << (b_bits if integer else a_bits + b_bits)
+        needed = {"weight": k * b_bits, "index": rows * k * a_bits, "codebook": entries * entry_bits,
+                  "out": rows * n * 17}
+        if k > self.concat:
+            raise Refused(f"KllmChip: a column of {k} needs as many Concat units, a lane has {self.concat}")
+        for name, bits in needed.items():
+            if bits > self.buffers[name]:
+                raise Refused(f"KllmChip: buffer {name} must hold {bits} bits, it has {self.buffers[name]}")
