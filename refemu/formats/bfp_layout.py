@@ -3,6 +3,7 @@
 Paper: [harmonia §III-B], [harmonia §IV-C, Fig. 14]. Decision: D-harmonia-34 (the paper gives no packing).
 """
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +76,7 @@ def unpack(fmt: "Bfp", data: bytes, shape: tuple[int, ...], axis: int,
     require_layout(fmt, layout)
     rest = tuple(n for i, n in enumerate(shape) if i != axis)
     per_row = groups.count(shape[axis], fmt.group)
-    number = int(np.prod(rest, dtype=np.int64)) * per_row
+    number = prod(rest) * per_row
     exponent, sign, mantissa = (_from_words if layout == "group" else _from_planes)(fmt, data, number)
     parts = [part.reshape(*rest, per_row * fmt.group) for part in (sign, mantissa)]
     for name, part in zip(("sign", "mantissa"), parts, strict=True):

@@ -246,8 +246,29 @@ class BfpConverter(Stepped):
         for column, *rest in zip(*(array.tolist() for array in arrays), strict=True):
             yield self._clock(tuple(column), *rest)
 
+    def draw(self, state: State) -> str:
+        """The registers of both banks, and what left the aligner, as text."""
+        lines = [f"compare  {_drawn(state.comparing)}", f"align    {_drawn(state.aligning)}, {state.position} aligned"]
+        if state.out_valid:
+            lanes = [f"{'-' if sign else '+'}{mantissa}/E{exponent}" if state.out_valid >> lane & 1 else "."
+                     for lane, (sign, mantissa, exponent) in
+                     enumerate(zip(state.sign, state.mantissa, state.exponent, strict=True))]
+            at = f"column {state.element} tokens {LANES * state.subgroup}.." if state.out_kind else (
+                f"element {state.element}")
+            lines.append(f"out      {KINDS[state.out_kind]} {at}  {'  '.join(lanes)}")
+        return "\n".join(lines)
+
     def __repr__(self) -> str:
         return f"BfpConverter({options_text(self.aligner.options)})"
+
+
+def _drawn(bank: Bank) -> str:
+    """One bank: what it holds, and its maximum registers."""
+    if not bank.words:
+        return "empty"
+    used = LANES if bank.kind == TOKEN else COLUMNS
+    maxima = " ".join(f"{value:2d}" for value in bank.emax[:used])
+    return f"{KINDS[bank.kind]}, m {bank.m}, {len(bank.words)} columns, emax {maxima}"
 
 
 def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: str = "truncate", special: str = "error",

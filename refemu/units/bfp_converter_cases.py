@@ -4,6 +4,7 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ def cases(kind: str, seed: int) -> Iterator[Cases]:
     if kind == "paper":
         figure = np.zeros((8, 32), np.uint16)
         figure[:, :3] = 0x4648, 0xBE48, 0x3268
-        figure[0, 3:] = _words("figure", (29,), seed) & 0xBFFF
+        figure[:, 3:] = _words("figure", (8, 29), seed)
         yield _case(kind, "a block of 8 tokens, every row beginning with the group of [harmonia Fig. 3]",
                     [clocks(figure, TOKEN), 33])
         yield _case(kind, "[harmonia §IV-C, Fig. 14] a V block: 8 rows in each of 4 loops, 16 columns",
@@ -100,7 +101,7 @@ def _edge(seed: int) -> Iterator[Cases]:
 
 def _words(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Finite words, exponents within 8 of each other."""
-    drawn = prng.words(prng.stream(f"bfp_converter/{name}", seed), 0, int(np.prod(shape)))
+    drawn = prng.words(prng.stream(f"bfp_converter/{name}", seed), 0, prod(shape))
     return (drawn >> np.uint64(48)).astype(np.uint16).reshape(shape) & 0x9FFF | 0x2000
 
 

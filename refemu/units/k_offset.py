@@ -47,7 +47,7 @@ class State:
     k_out: Any
     out_valid: int
     ready: int
-    peak: tuple[int, ...]  #: fp16 words of the largest magnitudes so far, by channel
+    peak: Any
     value: tuple[int, ...]  #: the words that had them
     rows: tuple[tuple[int, ...], ...]  #: tokens of the window, which wait in the temporary SRAM
     frozen: bool  #: the window is over
@@ -71,6 +71,7 @@ class Result(unit.Result):
     k_out: np.ndarray  #: uint16, (..., channels)
     out_valid: np.ndarray  #: bool
     ready: np.ndarray  #: bool
+    peak: np.ndarray  #: uint16, (..., channels)
     comparisons: int
     select_comparisons: int
     subtractions: int
@@ -125,7 +126,7 @@ class KOffsetGenerator(Stepped):
         self.rule = Offsets(channels, window, offset_k, offset_scope, heads, offset_sign)
         self.ports = ports({"channels": channels})
         zeros, row = (0,) * channels, lanes([0] * channels)
-        self.state = State("reset", -1, row, 0, 0, row, row, row, 0, 1, zeros, zeros, (), False, *(0,) * 6)
+        self.state = State("reset", -1, row, 0, 0, row, row, row, 0, 1, row, zeros, (), False, *(0,) * 6)
 
     def step(self, k: Any, valid: Any, last: Any) -> State:
         """One event.
@@ -195,12 +196,12 @@ class KOffsetGenerator(Stepped):
 
     def _track(self, row: tuple[int, ...], last: int) -> State:
         """Every channel compares with its peak; strictly greater, so that the first token of equal ones stays."""
-        state, peak, value = self.state, list(self.state.peak), list(self.state.value)
+        state, peak, value = self.state, list(fields(self.state.peak)), list(self.state.value)
         for channel, word in enumerate(row):
             if word & 0x7FFF > peak[channel]:
                 peak[channel], value[channel] = word & 0x7FFF, word
         rows = (*state.rows, row)
-        return replace(state, event="track", peak=tuple(peak), value=tuple(value), rows=rows, out_valid=0,
+        return replace(state, event="track", peak=lanes(peak), value=tuple(value), rows=rows, out_valid=0,
                        k_out=lanes([0] * len(row)), frozen=bool(last) or len(rows) == self.rule.window,
                        comparisons=state.comparisons + len(row))
 
@@ -210,7 +211,8 @@ class KOffsetGenerator(Stepped):
         start = state.chosen // rule.per_scope * rule.scope
         selected, offset = list(fields(state.selected)), list(fields(state.offset))
         left = [channel for channel in range(start, start + rule.scope) if not selected[channel]]
-        best = max(left, key=lambda channel: (state.peak[channel], -channel))
+        peak = fields(state.peak)
+        best = max(left, key=lambda channel: (peak[channel], -channel))
         selected[best] = 1
         offset[best] = self.half(state.value[best])
         return replace(state, event="select", selected=lanes(selected), offset=lanes(offset), out_valid=0,
@@ -298,7 +300,8 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("selected", 1, channels, meaning="chosen channels"),
                  Port("k_out", 16, channels, encoding="f16", meaning="k - offset; 0 unless out_valid"),
                  Port("out_valid", 1, meaning="a token is put out"),
-                 Port("ready", 1, meaning="the next event may bring a token")))
+                 Port("ready", 1, meaning="the next event may bring a token"),
+                 Port("peak", 16, channels, encoding="f16", meaning="largest magnitude of the window so far")))
 
 
 def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
@@ -310,7 +313,7 @@ PAPER = {"channels": 8, "window": 4, "offset_k": 2, "offset_scope": "layer", "he
 
 UNIT = Unit(
     name="k_offset", paper="harmonia §III-C, §IV-A (5), Fig. 10", meaning="offsets of the widest key channels",
-    configs={"paper": Config(**PAPER | {"channels": 64, "window": 32, "offset_k": None}), "small": Config(**PAPER),
+    configs={"paper": Config(**PAPER | {"channels": 32, "window": 32, "offset_k": None}), "small": Config(**PAPER),
              "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2})},
     ports=ports, run=run, twin="refemu.units.k_offset_jit:run", unit_class=KOffsetGenerator, timing="event",
     cases=cases, mark=k_offset_cases.mark, legal=k_offset_cases.legal,

@@ -33,7 +33,8 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
         k_offset.run(k, valid, last, channels=channels, window=window, offset_k=offset_k, offset_scope=offset_scope,
                      heads=heads, offset_sign=offset_sign)  # refuses it
     offset, selected = (np.zeros((devices, events, channels), dtype) for dtype in (np.uint16, np.bool_))
-    k_out = np.zeros((devices, events, channels), np.uint16)
+    k_out, peak = (np.zeros((devices, events, channels), np.uint16) for _ in range(2))
+    _peaks(words, tracked, flat[0], peak)
     for d in range(devices):
         _fill(device.rule, words[d], flat[0][d], int(tracked[d]), chosen[d], source[d], offset[d], selected[d],
               k_out[d])
@@ -41,7 +42,7 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
     lanes = (channels,) if channels > 1 else ()
     selections, tokens, rest = (int(total(counts)) for counts in (chosen.max(axis=1, initial=0), tracked, gated))
     return Result(offset.reshape(*shape, *lanes), selected.reshape(*shape, *lanes), k_out.reshape(*shape, *lanes),
-                  out.reshape(shape), ready.reshape(shape), comparisons=channels * tokens,
+                  out.reshape(shape), ready.reshape(shape), peak.reshape(*shape, *lanes), comparisons=channels * tokens,
                   select_comparisons=selections * (device.rule.scope - 1),
                   subtractions=device.rule.chosen * int(total(out)), gated_tokens=rest)
 
@@ -105,6 +106,19 @@ def _choose(window, scope, per_scope, value, order):  # type: ignore[no-untyped-
             peak[best] = -1
             order[n] = best
             n += 1
+
+
+@kernel
+def _peaks(words, tracked, valid, peak):  # type: ignore[no-untyped-def]
+    """peak[d, t] <- the largest magnitudes of the tracked tokens up to t."""
+    for d in range(words.shape[0]):
+        count = np.int64(0)
+        for t in range(words.shape[1]):
+            takes = valid[d, t] * np.int64(count < tracked[d])
+            count += takes
+            for c in range(words.shape[2]):
+                before = np.int64(peak[d, max(t - 1, 0), c])
+                peak[d, t, c] = max(before, (np.int64(words[d, t, c]) & 0x7FFF) * takes)
 
 
 @kernel

@@ -158,6 +158,19 @@ def test_events_name_what_a_clock_did() -> None:
                                                 "idle"]
 
 
+def test_drawing_shows_the_registers_of_both_banks() -> None:
+    """[harmonia §IV-C]: what `refemu step bfp_converter` prints after every clock."""
+    matrix = np.array([[0x4648, 0x3C00], [0xBE48, 0xC000]], np.uint16)
+    converter = BfpConverter()
+    sequence = clocks(matrix, TOKEN) + clocks(matrix[:1, :1], TOKEN, 4) + clocks(matrix[:1, :1], V)[:1] + [IDLE]
+    drawings = [converter.draw(converter.step(*clock)).splitlines() for clock in sequence]
+
+    assert drawings[0] == ["compare  token, m 8, 1 columns, emax 17 15  0  0  0  0  0  0", "align    empty, 0 aligned"]
+    assert drawings[2][1:] == ["align    token, m 8, 2 columns, emax 17 16  0  0  0  0  0  0, 1 aligned",
+                               "out      token element 0  +201/E17  -100/E16  .  .  .  .  .  ."]
+    assert drawings[4][0].startswith("compare  v, m 8, 1 columns, emax 17  0") and len(drawings[4]) == 3
+
+
 @pytest.mark.parametrize("run", ON_PORTS)
 @pytest.mark.parametrize("gap", [1, 5])
 def test_gaps_between_columns_change_no_code_and_are_not_counted(run: Any, gap: int) -> None:
