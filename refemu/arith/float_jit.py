@@ -1203,7 +1203,8 @@ def _chances(x, top, eps, settings):
     else:
         lanes = np.zeros(LANES, np.float32)
         for t0 in range(0, x.size, LANES):
-            _plus(x[t0 : t0 + LANES], lanes)
+            part = x[t0 : t0 + LANES]
+            _plus(part, lanes[: part.size])
         total = _tree_of_lanes(lanes)
     bottom = np.float32(total + eps)
     if settings[S_RECIP]:
