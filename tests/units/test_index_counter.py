@@ -1,0 +1,134 @@
+"""The index counter against a dictionary: +1, +n, chunks, validity, clearing, widths."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import index_counter, index_counter_jit
+from refemu.units.index_counter import IndexCounter
+from tests.oracles import kllm_units as oracle
+
+IMPLEMENTATIONS = [pytest.param(index_counter.run, id="unit"), pytest.param(index_counter_jit.run, id="twin")]
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_worked_columns(run: Any) -> None:
+    """[kllm §III-B1, §III-B2] with the dimensions of Fig. 3: distribution of indices, and the sums of integers."""
+    plain = run([3, 4, 6, 2, 5, 3, 0, 5], 3)
+    scores = run([3, 0, 2, 2, 1, 3, 0, 1], 2, [3, 0, 1, 2, 1, 3, 0, 2])
+
+    assert plain.count.tolist() == [1, 0, 1, 2, 1, 2, 1, 0] and plain.count.dtype == np.int64
+    assert scores.count.tolist() == [0, 3, 3, 6]
+    assert (plain.indices, plain.cycles, plain.count_bits, scores.count_bits) == (8, 1, 2, 3)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_counts_equal_the_oracle(run: Any, data: st.DataObject) -> None:
+    """D-kllm-13: what is not valid may carry any index, and counts sum to K less the positions left out."""
+    bits, k = data.draw(st.integers(1, 8)), data.draw(st.integers(0, 70))
+    index = data.draw(st.lists(st.integers(0, (1 << bits) - 1), min_size=k, max_size=k))
+    valid = data.draw(st.lists(st.booleans(), min_size=k, max_size=k))
+    amount = data.draw(st.none() | st.lists(st.integers(0, 255), min_size=k, max_size=k))
+    wild = [i if v else 999 for i, v in zip(index, valid, strict=True)]
+    result = run(np.array(wild, np.int64), bits, None if amount is None else np.array(amount, np.int64),
+                 valid=np.array(valid, np.bool_))
+
+    assert result.count.tolist() == oracle.counts(index, [int(v) for v in valid], 1 << bits, amount)
+    assert (result.indices, result.cycles) == (valid.count(True), -(-k // 16))
+    assert amount is not None or int(result.count.sum()) == valid.count(True)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), max_size=50), st.randoms(use_true_random=False))
+def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int, int]], rng: Any) -> None:
+    """[kllm §III-B2] and the sums of two parts are the counts of the whole."""
+    index, amount = ([pair[i] for pair in pairs] for i in (0, 1))
+    repeated = [i for i, n in pairs for _ in range(n)]
+    rng.shuffle(repeated)
+    whole, ones = index_counter_jit.run(np.array(index, np.int64), 4, np.array(amount, np.int64)), (
+        index_counter_jit.run(np.array(part, np.int64), 4).count for part in (repeated[:20], repeated[20:]))
+
+    assert np.array_equal(whole.count, sum(ones))
+
+
+def test_twin_equals_unit_over_many_vectors() -> None:
+    index = np.random.default_rng(0).integers(0, 256, (3, 2, 100))
+
+    assert index_counter.run(index, 8).equals(index_counter_jit.run(index, 8))
+    assert index_counter.run(index, 8).count.shape == (3, 2, 256)
+
+
+def test_sixteen_positions_a_cycle() -> None:
+    """[kllm §IV-B] a 16-input design: one-hot rows of 2^n bits, their column sums, the registers."""
+    counter = IndexCounter(2)
+    state = counter.step(1, [1] * 15 + [3], [1] * 16)
+
+    assert state.one_hot == (2,) * 15 + (8,) and state.sums == (0, 15, 0, 1) == state.count
+    assert counter.step(0, [1] * 16, [1] * 8 + [0] * 8).count == (0, 23, 0, 1)
+    assert counter.step(1, [0] * 16, [1] + [0] * 15).count == (1, 0, 0, 0)
+    assert counter.clear().count == (0,) * 4 and counter.state.indices == 25
+
+
+@pytest.mark.parametrize("k", [4096, 4097])
+def test_width_of_a_counter(k: int) -> None:
+    """K = 4096 at one index needs 13 bits; amounts of four bits 16: 61,440 [kllm §IV-B]."""
+    index = np.ones(k, np.int64)
+
+    assert index_counter_jit.run(index, 8).count_bits == 13
+    assert index_counter_jit.run(index, 8, 15 * index).count_bits == 16
+    assert index_counter.run(index, 8, counter_bits=13).count[1] == k
+
+
+BAD = [
+    pytest.param([0, 8], {}, Refused, r"index_counter: index 8 at index \(1,\) is outside \[0, 8\)", id="index"),
+    pytest.param([0, -1], {}, Refused, r"index_counter: index -1 at index \(1,\)", id="negative index"),
+    pytest.param([1], {"amount": [256]}, Refused, r"amount 256 at index \(0,\) is outside \[0, 256\)", id="amount"),
+    pytest.param([1], {"amount": [16], "amount_bits": 4}, Refused, r"amount 16 .* \[0, 16\)", id="narrow amount"),
+    pytest.param([1], {"amount": [-1]}, Refused, "amount -1", id="negative amount"),
+    pytest.param([1], {"amount": [1, 1]}, RefusedType, r"amount: shape \(1,\) is needed", id="shape of amounts"),
+    pytest.param([1.0], {}, RefusedType, "integers are needed, got dtype float64", id="floats"),
+    pytest.param(1, {}, RefusedType, "an axis of positions is needed", id="scalar"),
+    pytest.param([1], {"valid": [1]}, RefusedType, "valid: bool of shape", id="valid"),
+    pytest.param([1] * 16, {"counter_bits": 4}, Refused, "count 16 of index 1 does not fit counter_bits=4", id="width"),
+]
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("index", "options", "error", "message"), BAD)
+def test_refuses(run: Any, index: Any, options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        run(np.array(index), 3, **options)
+
+
+def test_refused_cycle_changes_nothing() -> None:
+    counter = IndexCounter(3, counter_bits=4)
+    before = counter.step(0, [1] * 15 + [0], [1] * 16)
+    with pytest.raises(Refused, match="count 31 of index 1 does not fit"):
+        counter.step(0, [1] * 16, [1] * 16)
+    with pytest.raises(RefusedType, match="amounts if amount_bits is not 0"):
+        counter.step(0, [1] * 16, [1] * 16, [1] * 16)
+
+    assert counter.snapshot() == before
+
+
+@pytest.mark.parametrize("wrong", [{"bits": 9}, {"lanes": 17}, {"lanes": 0}, {"amount_bits": 9}, {"counter_bits": 0}])
+def test_refuses_sizes(wrong: dict[str, int]) -> None:
+    """More than sixteen lanes is no counter of [kllm Table I]."""
+    with pytest.raises(Refused, match=f"index_counter: {next(iter(wrong))} must be in"):
+        IndexCounter(**wrong)
+
+
+@pytest.mark.parametrize("run", [index_counter.run_ports, index_counter_jit.run_ports], ids=["unit", "twin"])
+def test_ports_refuse_an_overflow(run: Any) -> None:
+    with pytest.raises(Refused, match="does not fit counter_bits=5"):
+        run(np.zeros(3, np.int64), np.ones((3, 16), np.int64), np.ones((3, 16), np.int64), bits=2, counter_bits=5)
+
+
+def test_repr_evaluates_back() -> None:
+    assert repr(IndexCounter(4, 4)) == "IndexCounter(bits=4, amount_bits=4, counter_bits=16, lanes=16)"
