@@ -21,7 +21,7 @@ from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
 from refemu.units.fp2half import Fp2Half
 from refemu.units.harmonia_core_cases import LANES, WINDOW, Action, Shape, plan
 from refemu.units.k_offset import KOffsetGenerator
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
 
 KINDS = ("q", "k", "v", "score", "context", "linear", "final")  #: what C is
 MODES = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8}
@@ -34,17 +34,17 @@ class State:
 
     event: str  #: "reset", or an event of `Action`
     index: int  #: event of the product, -1 for the reset
-    a_sign: tuple[int, ...]
-    a_mag: tuple[int, ...]
-    a_exp: tuple[int, ...]
-    b: tuple[int, ...]
-    b_sign: tuple[int, ...]
-    b_exp: tuple[int, ...]
-    w_scale: tuple[int, ...]
-    sign: tuple[int, ...]
-    mantissa: tuple[int, ...]
-    exponent: tuple[int, ...]
-    y: tuple[int, ...]  #: the temporary SRAM: words of FP16, as far as they are
+    a_sign: Any  #: a tuple of lanes; an int where a port has one lane, here and below
+    a_mag: Any
+    a_exp: Any
+    b: Any
+    b_sign: Any
+    b_exp: Any
+    w_scale: Any
+    sign: Any
+    mantissa: Any
+    exponent: Any
+    y: Any  #: the temporary SRAM: words of FP16, as far as they are
     sums: tuple[int, ...]  #: words of FP32 on their way from the array to FP2Half
     offsets: tuple[Any, ...]  #: registers of the K-offset generator: the fields of its State, in order
     fetched: int  #: elements of A and B
@@ -118,7 +118,7 @@ class HarmoniaCore(Stepped):
         self.array = BfpPeArray(self.groups, partial)
         self.offsets = KOffsetGenerator(columns)
         self.ports = ports({"kind": kind, "rows": rows, "inner": inner, "columns": columns, "m": m})
-        zeros: dict[str, Any] = {port.name: (0,) * port.lanes for port in self.ports.all}
+        zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.all}
         self.state = State(event="reset", index=-1, sums=(), offsets=registers(self.offsets),
                            **zeros | dict.fromkeys(COUNTERS, 0))
 
@@ -139,8 +139,8 @@ class HarmoniaCore(Stepped):
         begun = self.state
         if inputs:
             given = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-            require_operands(self, given)
-            zeros = {port.name: (0,) * port.lanes for port in self.ports.outputs}
+            require_operands(self, {name: np.array(fields(value)) for name, value in given.items()})
+            zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
             begun = replace(begun, index=-1, offsets=registers(KOffsetGenerator(self.shape.columns)), **given, **zeros)
         action = self.plan[begun.index + 1]
         happen = getattr(self, f"_{action.event}")
@@ -235,7 +235,7 @@ class HarmoniaCore(Stepped):
         done = bfp_converter.run(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m)
         sign, mantissa = self._matrix(before.sign), self._matrix(before.mantissa)
         sign[some], mantissa[some] = done.tensor.sign, done.tensor.mantissa
-        exponent = np.array(before.exponent).reshape(self._group_shape)
+        exponent = np.array(fields(before.exponent)).reshape(self._group_shape)
         height, width = (LANES, 1) if self.kind == "v" else (1, LANES)
         top, left = action.row // height, action.column // width
         exponent[top:top + len(done.tensor.exponent), left:left + done.tensor.exponent.shape[1]] = done.tensor.exponent
@@ -251,20 +251,19 @@ class HarmoniaCore(Stepped):
     def _group_shape(self) -> tuple[int, int]:
         return group_shape(self.kind, self.shape.rows, self.shape.columns)
 
-    def _matrix(self, words: tuple[int, ...]) -> np.ndarray:
-        return np.array(words).reshape(self.shape.rows, self.shape.columns)
+    def _matrix(self, words: Any) -> np.ndarray:
+        return np.array(fields(words)).reshape(self.shape.rows, self.shape.columns)
 
-    def _words(self, matrix: np.ndarray) -> tuple[int, ...]:
-        return tuple(matrix.ravel().tolist())
+    def _words(self, matrix: np.ndarray) -> Any:
+        return lanes(matrix.ravel().tolist())
 
     def steps(self, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any,
               w_scale: Any) -> Iterator[State]:
         """Yield the State after every event of every product, in C order; arguments as for `run`."""
-        arrays = admit(self.name, self.ports.inputs, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
-        count = prod(arrays[0].shape[:-1])
-        flat = [array.reshape(count, array.shape[-1]).tolist() for array in arrays]
+        arrays, lead = admitted(self, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
+        flat = [array.reshape(prod(lead), array.shape[-1]).tolist() for array in arrays.values()]
         for product in zip(*flat, strict=True):
-            yield self.step(*(tuple(values) for values in product))
+            yield self.step(*(lanes(values) for values in product))
             while self.busy:
                 yield self.step()
 
@@ -286,11 +285,11 @@ def tile(core: HarmoniaCore, state: State, row: int, column: int) -> list[Any]:
     shape, groups = core.shape, core.groups
     rows, columns = min(ROWS, shape.rows - row), min(COLUMNS, shape.columns - column)
 
-    def part(values: tuple[int, ...], width: int, first: int, count: int, places: int) -> tuple[int, ...]:
+    def part(values: Any, width: int, first: int, count: int, places: int) -> tuple[int, ...]:
         """`count` of `places` rows of `width`, each filled up to whole groups."""
         full = groups * LANES if width == shape.inner else width
         found = np.zeros((places, full), np.int64)
-        found[:count, :width] = np.array(values[first * width:(first + count) * width]).reshape(count, width)
+        found[:count, :width] = np.array(fields(values)[first * width:(first + count) * width]).reshape(count, width)
         return tuple(found.ravel().tolist())
 
     a = [part(values, width, row, rows, ROWS) for values, width in
@@ -298,12 +297,21 @@ def tile(core: HarmoniaCore, state: State, row: int, column: int) -> list[Any]:
     b = [part(values, width, column, columns, COLUMNS) for values, width in
          ((state.b, shape.inner), (state.b_sign, shape.inner), (state.b_exp, groups), (state.w_scale, groups))]
     masks = [tuple(int(i < count) for i in range(places)) for count, places in ((rows, ROWS), (columns, COLUMNS))]
-    return [unit.lanes([core.mode] * groups), *masks, *a, *b]
+    return [lanes([core.mode] * groups), *masks, *a, *b]
 
 
 def group_shape(kind: str, rows: int, columns: int) -> tuple[int, int]:
     """Shape of the exponents of C."""
     return (-(-rows // LANES), columns) if kind == "v" else (rows, -(-columns // LANES))
+
+
+def admitted(core: HarmoniaCore, values: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
+    """The arguments of `run` by port, each with an axis of lanes, and the shape of the products; refused as there."""
+    ports = core.ports.inputs
+    arrays = {port.name: array if port.lanes > 1 else array[..., None]
+              for port, array in zip(ports, admit(core.name, ports, values), strict=True)}
+    require_operands(core, arrays)
+    return arrays, arrays["a_exp"].shape[:-1]
 
 
 def require_operands(core: HarmoniaCore, given: Mapping[str, Any]) -> None:
@@ -330,10 +338,9 @@ def run(a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_
     """
     core = HarmoniaCore(kind, rows, inner, columns, b_type, m, tile_m, tile_k, head_dim, start, base, activation, force,
                         partial)
-    arrays = admit(core.name, core.ports.inputs, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
-    require_operands(core, dict(zip((port.name for port in core.ports.inputs), arrays, strict=True)))
-    states = [state for state in core.steps(*arrays) if state.index == len(core.plan) - 1]
-    outputs = collect(states, core.ports.outputs, arrays[0].shape[:-1])
+    operands = (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
+    _, lead = admitted(core, operands)
+    outputs = collect([s for s in core.steps(*operands) if s.index == len(core.plan) - 1], core.ports.outputs, lead)
     return Result(**outputs, **{name: getattr(core.state, name) for name in COUNTERS})
 
 

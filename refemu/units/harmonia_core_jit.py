@@ -16,8 +16,7 @@ from refemu.formats.bfp_dot import filled
 from refemu.units import k_offset_jit
 from refemu.units.bfp_accumulator import M8M8, M8W4
 from refemu.units.bfp_pe_array import COLUMNS
-from refemu.units.harmonia_core import COUNTERS, LANES, WINDOW, HarmoniaCore, Result, require_operands
-from refemu.units.unit import admit
+from refemu.units.harmonia_core import COUNTERS, LANES, WINDOW, HarmoniaCore, Result, admitted
 
 BITS = (0, 4, 8)  #: of a mantissa of B, by mode
 
@@ -29,18 +28,18 @@ def run(a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_
     """As `harmonia_core.run`."""
     core = HarmoniaCore(kind, rows, inner, columns, b_type, m, tile_m, tile_k, head_dim, start, base, activation, force,
                         partial)
-    arrays = admit(core.name, core.ports.inputs, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
-    require_operands(core, dict(zip((port.name for port in core.ports.inputs), arrays, strict=True)))
-    lead = arrays[0].shape[:-1]
+    arrays, lead = admitted(core, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
     fields: dict[str, Any] = {port.name: np.zeros((*lead, port.lanes), port.result_dtype)
                               for port in core.ports.outputs}
     for place in np.ndindex(*lead):
-        words = _words(core, [array[place] for array in arrays])
+        words = _words(core, [array[place] for array in arrays.values()])
         fields["y"][place] = words.reshape(-1)
         if kind != "final":
             code = bfp_jit.encode(Bfp(m), words, 0 if kind == "v" else 1, bits=True)
             for name in ("sign", "mantissa", "exponent"):
                 fields[name][place] = getattr(code, name).reshape(-1)
+    fields = {port.name: fields[port.name] if port.lanes > 1 else fields[port.name][..., 0]
+              for port in core.ports.outputs}
     counts: Any = {name: prod(lead) * count for name, count in _counts(core).items()}
     return Result(**fields, **counts)
 
