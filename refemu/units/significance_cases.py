@@ -28,8 +28,8 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
                     "D-leankv-18")
         yield _case(kind, "ones beyond the causal triangle are not read; only the last query attends",
                     [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)], heads, "D-leankv-16")
-        apart = np.stack([np.where(t == h, causal * 3 / 4, causal / 64) for h in range(heads)], axis=1)
-        yield Cases(kind, "heads that attend to different tokens: the maximum of the sums, not of the queries",
+        apart = np.stack([np.where(q % heads == h, causal * 3 / 4, causal / 64) for h in range(heads)], axis=1)
+        yield Cases(kind, "heads that attend in turn: the maximum of the sums, not the sum of maxima",
                     {"p": _patterns(apart[None])}, "D-leankv-19")
     if kind == "random":
         drawn = random_inputs("significance", ports, (16,), seed)["p"]

@@ -13,6 +13,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Affine, affine_jit
 from refemu.formats.affine import PRESETS, WIDTHS
 from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, ZERO_OVERFLOW
+from tests.oracles import leankv as oracle
 
 NARROW = [1, 2, 4, 8]
 finite_words = st.integers(0, (1 << 16) - 1).map(lambda word: word if word & 0x7C00 != 0x7C00 else word ^ 0x4000)
@@ -82,6 +83,25 @@ def test_twin_equals_format_in_every_field(fmt: Affine, x: np.ndarray) -> None:
     assert all(np.array_equal(a.array, b.array) and a.array.dtype == b.array.dtype and a.array.shape == b.array.shape
                for a, b in zip(readable.fields().values(), compiled.fields().values(), strict=True))
     assert readable.decode().tobytes() == affine_jit.decode(fmt, readable.code, readable.scale, readable.zero).tobytes()
+
+
+@settings(deadline=None, max_examples=150)
+@given(x=fp16_vectors, bits=st.sampled_from(NARROW), groups=st.sampled_from([1, 2]),
+       zero=st.sampled_from(["neg_min", "min"]), quant_div=st.sampled_from(["div", "recip_mul"]),
+       stored=st.sampled_from(["unrounded", "stored"]))
+@example(x=np.where(np.arange(32) % 2, -0.0, 0.0).astype(np.float16), bits=4, groups=1, zero="min", quant_div="div",
+         stored="unrounded")
+def test_fields_and_values_are_the_oracles(x: np.ndarray, bits: int, groups: int, zero: str, quant_div: str,
+                                           stored: str) -> None:
+    """[leankv Eq. (2)] D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv-8."""
+    tensor = Affine(bits, groups, zero, quant_div, stored).encode(x)
+    wanted = oracle.encode(x.tolist(), bits, groups, zero=zero, quant_div=quant_div, quantize_with=stored)
+
+    assert tensor.code.tolist() == [code for group in wanted for code in group.code]
+    assert [tensor.scale.tolist(), tensor.zero.tolist(), tensor.status.tolist()] == [
+        [getattr(group, name) for group in wanted] for name in ("scale", "zero", "status")]
+    assert tensor.s32.view(np.float32).tolist() == [group.s32 for group in wanted]
+    assert np.array_equal(tensor.decode(), oracle.decode(wanted, zero), equal_nan=True)
 
 
 @pytest.mark.parametrize("bits", WIDTHS)

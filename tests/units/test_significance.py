@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import significance, significance_jit
 from refemu.units.significance import PRESETS, Significance
+from tests.oracles import leankv_units as oracle
 
 RUNS = [pytest.param(significance.run, id="unit"), pytest.param(significance_jit.run, id="twin")]
 options = st.fixed_dictionaries({
@@ -42,6 +43,34 @@ def test_a_prompt_by_hand(run: Any) -> None:
     coded = run(p, **{**PRESETS["diffkv"], "score_queries": 2})
     assert values(coded.sum).tolist() == [1.25, 0.375, 0.375] and coded.count.tolist() == [2, 2, 1]
     assert values(coded.share).tolist() == [0.625, 0.1875, 0.375]
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("preset", PRESETS)
+@settings(deadline=None, max_examples=30)
+@given(n=st.integers(1, 9), heads=st.integers(1, 3), seed=st.integers(0, 99), queries=st.sampled_from([None, 1, 4, 64]))
+def test_sums_means_and_shares_are_the_oracles(run: Any, preset: str, n: int, heads: int, seed: int,
+                                               queries: int | None) -> None:
+    """[leankv §4] D-leankv-16, D-leankv-17, D-leankv-18, D-leankv-19."""
+    p = probabilities(n, heads, seed)
+    result = run(p, **{**PRESETS[preset], "score_queries": queries})
+    wanted = oracle.significance(p.tolist(), preset, score_queries=queries or 0)
+
+    assert values(result.sum).tolist() == wanted.sums and result.count.tolist() == wanted.counts
+    assert values(result.mean).tolist() == wanted.means and values(result.share).tolist() == wanted.shares
+
+
+@settings(deadline=None, max_examples=40)
+@given(n=st.integers(2, 12), seed=st.integers(0, 99), x=st.floats(0, 1, width=32))
+def test_steps_and_statistics_are_the_oracles(n: int, seed: int, x: float) -> None:
+    """[leankv §3.1 Eq. (3), §3.2, §4]."""
+    p, v = probabilities(n, 3, seed)[-1], probabilities(n, 1, seed + 1)[:, 0]
+    score, positions = np.abs(v[-1]), list(range(n - 1, -1, -1))
+    wanted = oracle.step_scores(score.tolist(), p.tolist(), positions, n - 1, "paper")
+
+    assert significance.update(score[1:], p[:, 1:]).tolist() == wanted[1:] and wanted[0] == score[0]
+    assert int(significance.critical_tokens(score, x)) == oracle.critical_tokens(score.tolist(), x)
+    assert significance.coefficients(p[0], v).tolist() == oracle.coefficients(p[0].tolist(), v.tolist())
 
 
 @settings(deadline=None, max_examples=60)

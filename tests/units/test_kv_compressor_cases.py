@@ -1,0 +1,21 @@
+"""What the golden cases of the KV compressor must hold."""
+
+import pytest
+
+from refemu.units.kv_compressor import UNIT, KvCompressor
+
+
+@pytest.mark.parametrize("name", UNIT.configs)
+def test_both_pages_are_filled_and_a_low_token_is_overwritten(name: str) -> None:
+    config = UNIT.configs[name]
+    high, low = (page.tokens for page in KvCompressor(**config).pages)
+    results = [UNIT.evaluate(config, block.inputs) for block in UNIT.cases(config, "edge", 0)]
+
+    assert max(int(r.n_high.max()) for r in results) == high and max(int(r.n_low.max()) for r in results) == low
+    assert any(r.requantized > r.n_low.max() and r.pruned for r in results)
+
+
+def test_random_operations_use_every_kind() -> None:
+    (block,) = UNIT.cases(UNIT.configs["paper"], "random", 0)
+
+    assert set(block.inputs["op"].ravel().tolist()) == {0, 1, 2, 3}
