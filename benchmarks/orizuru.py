@@ -7,6 +7,7 @@ import numpy as np
 from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
 from refemu.units import functional_jit, orizuru_jit
+from refemu.units.orizuru import Result
 
 N, K = 4096, 20  #: values of a token, outliers per side
 
@@ -16,7 +17,7 @@ def _ends(x: np.ndarray) -> np.ndarray:
     return np.argpartition(x, (K - 1, x.shape[-1] - K), axis=-1)
 
 
-def _same(x: np.ndarray, found: np.ndarray, ours: orizuru_jit.Result) -> bool:
+def _same(x: np.ndarray, found: np.ndarray, ours: Result) -> bool:
     """Equal values at both ends; which of several equal ones is popped is ours to say."""
     low, top = (np.sort(np.take_along_axis(x, ends, -1), axis=-1) for ends in (found[..., :K], found[..., -K:]))
     mine = (np.sort(np.take_along_axis(x, index, -1), axis=-1) for index in (ours.min_index, ours.max_index))
@@ -26,22 +27,20 @@ def _same(x: np.ndarray, found: np.ndarray, ours: orizuru_jit.Result) -> bool:
 def tokens() -> list[Row]:
     """Rows of a batch, and a single row, whose call and Result cost as much as its trees."""
     rows = normal((256, N), 5).astype(np.float16)
-    wide = rows.astype(np.float32)
-    return [
-        pairs(
-            "PERF-14",
-            what,
-            "np.argpartition at both ends, float32",
-            lambda theirs=theirs: _ends(theirs),
-            lambda ours=ours: orizuru_jit.run(ours, K),
-            lambda found, result, theirs=theirs: _same(theirs, found, result),
-            goal=goal,
-        )
-        for what, ours, theirs, goal in (
-            ("Orizuru, 256 tokens of 4096, k = 20 + 20, fp16", rows, wide, 5.0),
-            ("Orizuru, one token of 4096, k = 20 + 20, fp16", rows[0], wide[0], 0.0),
-        )
-    ]
+    return [_tokens("256 tokens", rows, 5.0), _tokens("one token", rows[0], 0.0)]
+
+
+def _tokens(what: str, x: np.ndarray, goal: float) -> Row:
+    wide = x.astype(np.float32)
+    return pairs(
+        "PERF-14",
+        f"Orizuru, {what} of {N}, k = {K} + {K}, fp16",
+        "np.argpartition at both ends, float32",
+        lambda: _ends(wide),
+        lambda: orizuru_jit.run(x, K),
+        lambda theirs, ours: _same(wide, theirs, ours),
+        goal=goal,
+    )
 
 
 def _numpy_softmax(x: np.ndarray) -> np.ndarray:

@@ -99,3 +99,21 @@ def test_waveform_into_no_folder_is_refused(tmp_path: Path, capsys: pytest.Captu
     wave = tmp_path / "absent" / "wave.vcd"
     assert main(["step", "ovp_decoder", "--input", "pair=1", "--input", "bias=2", "--vcd", str(wave)]) == 2
     assert f"{wave}: cannot be written: No such file" in capsys.readouterr().err
+
+
+def test_a_unit_that_draws_is_drawn_after_every_event(capsys: pytest.CaptureFixture[str]) -> None:
+    """[kllm Fig. 7] both trees of Orizuru, as text."""
+    words = "0x4200,0x4700,0x3C00,0x4500,0x4000,0x4600,0x4880,0x4400"
+    assert main(["step", "orizuru", "--input", f"x={words}", "--break", "event == 'pop_max'"]) == 0
+
+    drawings = capsys.readouterr().out.split("\n#")[2:]  # the first one heads the table
+    assert [drawing.split("\n")[0] for drawing in drawings] == [
+        "0 load", "1 init_max", "2 init_max", "3 init_max", "4 init_min", "5 init_min", "6 init_min", "7 pop_max"]
+    assert " P    3     7     1     5     2     6    *[9]   4" in drawings[-1]
+
+
+def test_states_of_bytes_go_out_as_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["step", "orizuru", "--input", "x=1,2,3,4,5,6,7,8", "--json"]) == 0
+    trees = json.loads(capsys.readouterr().out)["states"][-1]["trees"]
+
+    assert trees[0] == [[0, 1, 1, 0, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 0, 0]]

@@ -29,12 +29,14 @@ def test_quotients_are_rounded_once(a: int, b: float) -> None:
         fp16.f32_from_fraction(Fraction(value) / Fraction(float(np.float32(b))))]
 
 
-def test_a_quotient_that_two_roundings_would_miss() -> None:
-    """1 / b a hair above a midpoint of float32: float64 rounds to the midpoint, then down to even."""
-    b = 1 / (1 + 2**-24)  # 1 / b is within 2^-53 of the midpoint 1 + 2^-24
-    exact = fp16.f32_from_fraction(1 / Fraction(b))
+def test_quotients_beside_midpoints_of_float32() -> None:
+    """Where float64 lands on a midpoint and would round to even, the exact quotient lies on one side."""
+    middles = [1 + (2 * k + 1) * 2.0**-24 for k in range(200)]
+    divisors = np.array([1 / middle for middle in middles])
+    expected = [fp16.f32_from_fraction(1 / Fraction(b)) for b in divisors.tolist()]
 
-    assert quotient32(np.ones(1), np.array(b))[0] == exact
+    assert quotient32(np.ones(1), divisors).tolist() == expected
+    assert (1 / divisors).astype(np.float32).tolist() != expected  # two roundings would miss some
 
 
 @pytest.mark.parametrize("preset", ["paper", "exact"])

@@ -67,6 +67,15 @@ def test_layer_norm_is_the_oracles(run: Any, name: str) -> None:
     assert list(zip(result.mean.tolist(), result.rms.tolist(), strict=True)) == expected
 
 
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_eps_is_rounded_before_it_is_added(run: Any) -> None:
+    """D-kllm-19: a mean square of 2 and half an ulp of it; what eps has beyond float32 does not break the tie."""
+    tensor = encoded(np.array([[2, 0]], np.float16), 0, Codebook(1, np.array([0, 1], np.float16)))
+
+    assert run(tensor, eps=2.0**-23 + 2.0**-49).rms[0] == np.sqrt(np.float32(2))
+    assert run(tensor, eps=2.0**-23 + 2.0**-45).rms[0] > np.sqrt(np.float32(2))
+
+
 WORDS = st.one_of(st.integers(0, 0x4900), st.integers(0x8000, 0xC900), st.sampled_from([0x7BFF, 0x75C8, 1, 0]))
 
 
