@@ -148,7 +148,7 @@ def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarr
     bad = inside & ((cells < 0) | (cells >= count))
     if bad.any():
         index = first_index(bad)
-        raise Refused(f"{thing}: head{at(index[:-1])}: cell {index[-1]} names page {cells[index]}, the pool has {count}")
+        raise Refused(f"{thing}: head{at(index[:-1])}: cell {index[-1]} names page {cells[index]} of {count}")
 
 
 @dataclass(frozen=True, eq=False)
