@@ -1,6 +1,6 @@
 """Compiled twin of `Bfp.encode` and `BfpTensor.decode`: same arguments after the format, equal results.
 
-Read bfp.py first. [harmonia §II-B, Fig. 3]. Plain truncation along the last axis has a kernel of its own, since every
+Read bfp.py first. [harmonia §II-B, Fig. 3]. Plain truncation along the last axis has kernels of its own, since every
 activation passes it; any other option or axis takes the general one.
 """
 
@@ -15,6 +15,8 @@ from refemu.formats.bfp import INFINITY, ROUNDINGS, Bfp
 from refemu.formats.bfp_tensor import BfpTensor
 
 U = np.uint32
+H = np.uint16
+STRIP = 2048  # words of a row that are worked on at once, a multiple of 32
 TRUNCATE, HALF_EVEN, HALF_AWAY, FLOOR = range(4)  # places in ROUNDINGS
 
 
@@ -33,8 +35,9 @@ def encode(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor
     outputs = sign.reshape(outer, length, inner), mantissa.reshape(outer, length, inner)
     plain = fmt.rounding == "truncate" and fmt.subnormals == "keep" and fmt.zero_sign == "keep"
     if plain and inner == 1:
-        largest = truncate_rows(word.reshape(outer, length), fmt.group, 11 - fmt.mantissa_bits,
-                                *(output[:, :, 0] for output in outputs), exponent.reshape(outer, count))
+        run = truncate_rows_by_32 if fmt.group == 32 else truncate_rows
+        largest = run(word.reshape(outer, length), fmt.group, 11 - fmt.mantissa_bits,
+                      *(output[:, :, 0] for output in outputs), exponent.reshape(outer, count))
     else:
         largest = encode_any(word.reshape(outer, length, inner), fmt.group, fmt.mantissa_bits,
                              ROUNDINGS.index(fmt.rounding), int(fmt.subnormals == "flush"),
@@ -58,20 +61,11 @@ def decode(tensor: BfpTensor) -> np.ndarray:
 
 
 @helper
-def _truncate_group(word, size, drop, sign, mantissa):  # type: ignore[no-untyped-def]
-    """One group of `size` words; returns the largest word without its sign, whose field is the shared exponent."""
-    largest = U(0)
-    for i in range(size):
-        largest = max(largest, U(word[i] & U(0x7FFF)))
-    base = U(max(U(largest >> U(10)), U(1)) + drop)
-    for i in range(size):
-        u = U(word[i])
-        field = U(U(u >> U(10)) & U(31))
-        significand = U(U(u & U(0x3FF)) | U(min(field, U(1)) << U(10)))
-        shift = U(base - max(field, U(1)))
-        mantissa[i] = U(significand >> min(shift, U(31)))
-        sign[i] = U(u >> U(15))
-    return largest
+def _shifted(u, base):  # type: ignore[no-untyped-def]
+    """The magnitude of word u under a base of 11 - mantissa bits + shared exponent."""
+    field = U(U(u >> U(10)) & U(31))
+    significand = U(U(u & U(0x3FF)) | U(min(field, U(1)) << U(10)))
+    return U(significand >> min(U(base - max(field, U(1))), U(31)))
 
 
 @kernel
@@ -79,19 +73,60 @@ def truncate_rows(word, group, drop, sign, mantissa, exponent):  # type: ignore[
     """Rows of (rows, length) words in groups; drop: 11 less the mantissa bits. Returns the largest |word| as bits."""
     length = word.shape[1]
     seen = U(0)
-    bits = U(drop)
     for row in range(word.shape[0]):
         for g in range(exponent.shape[1]):
             start = g * group
             stop = min(start + group, length)
-            if stop - start == 32:  # a constant count: unrolled
-                largest = _truncate_group(word[row, start:stop], 32, bits, sign[row, start:stop],
-                                          mantissa[row, start:stop])
-            else:
-                largest = _truncate_group(word[row, start:stop], stop - start, bits, sign[row, start:stop],
-                                          mantissa[row, start:stop])
+            largest = U(0)
+            for i in range(start, stop):
+                largest = max(largest, U(word[row, i] & U(0x7FFF)))
+            base = U(max(U(largest >> U(10)), U(1)) + U(drop))
+            for i in range(start, stop):
+                u = U(word[row, i])
+                mantissa[row, i] = _shifted(u, base)
+                sign[row, i] = U(u >> U(15))
             exponent[row, g] = U(largest >> U(10))
             seen = max(seen, largest)
+    return seen
+
+
+@kernel
+def truncate_rows_by_32(word, group, drop, sign, mantissa, exponent):  # type: ignore[no-untyped-def]
+    """As `truncate_rows` for groups of 32, a strip of a row at a time, so that all loops but one run over a strip.
+
+    After five rounds of taking the larger of two places, top[i] is the largest of the 32 places from i on.
+    """
+    length = word.shape[1]
+    seen = U(0)
+    top, base = np.zeros(STRIP + 32, np.uint16), np.zeros(STRIP + 32, np.uint16)
+    for row in range(word.shape[0]):
+        for first in range(0, length, STRIP):
+            n = min(STRIP, length - first)
+            w, m, s = (word[row, first : first + n], mantissa[row, first : first + n], sign[row, first : first + n])
+            top[n : n + 32] = 0
+            for i in range(n):
+                top[i] = w[i] & H(0x7FFF)
+            for i in range(n):  # the distance is a constant: else these loops would not vectorise
+                top[i] = max(top[i], top[i + 1])
+            for i in range(n):
+                top[i] = max(top[i], top[i + 2])
+            for i in range(n):
+                top[i] = max(top[i], top[i + 4])
+            for i in range(n):
+                top[i] = max(top[i], top[i + 8])
+            for i in range(n):
+                top[i] = max(top[i], top[i + 16])
+            for start in range(0, n, 32):
+                largest = U(top[start])
+                shared = H(max(U(largest >> U(10)), U(1)) + U(drop))
+                for i in range(start, start + 32):
+                    base[i] = shared
+                exponent[row, (first + start) // group] = U(largest >> U(10))
+                seen = max(seen, largest)
+            for i in range(n):
+                u = U(w[i])
+                m[i] = _shifted(u, U(base[i]))
+                s[i] = U(u >> U(15))
     return seen
 
 

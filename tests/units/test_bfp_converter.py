@@ -162,7 +162,7 @@ def test_drawing_shows_the_registers_of_both_banks() -> None:
     """[harmonia §IV-C]: what `refemu step bfp_converter` prints after every clock."""
     matrix = np.array([[0x4648, 0x3C00], [0xBE48, 0xC000]], np.uint16)
     converter = BfpConverter()
-    sequence = clocks(matrix, TOKEN) + clocks(matrix[:1, :1], TOKEN, 4) + clocks(matrix[:1, :1], V)[:1] + [IDLE]
+    sequence = clocks(matrix, TOKEN) + clocks(matrix[:1, :1], TOKEN, 4) + [IDLE] + clocks(matrix[:1, :1], V)[:1]
     drawings = [converter.draw(converter.step(*clock)).splitlines() for clock in sequence]
 
     assert drawings[0] == ["compare  token, m 8, 1 columns, emax 17 15  0  0  0  0  0  0", "align    empty, 0 aligned"]
