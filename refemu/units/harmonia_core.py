@@ -285,17 +285,17 @@ def tile(core: HarmoniaCore, state: State, row: int, column: int) -> list[Any]:
     shape, groups = core.shape, core.groups
     rows, columns = min(ROWS, shape.rows - row), min(COLUMNS, shape.columns - column)
 
-    def part(values: Any, width: int, first: int, count: int, places: int) -> tuple[int, ...]:
-        """`count` of `places` rows of `width`, each filled up to whole groups."""
-        full = groups * LANES if width == shape.inner else width
+    def part(values: Any, width: int, full: int, first: int, count: int, places: int) -> tuple[int, ...]:
+        """`count` of `places` rows of `width`, each filled up to `full`."""
         found = np.zeros((places, full), np.int64)
-        found[:count, :width] = np.array(fields(values)[first * width:(first + count) * width]).reshape(count, width)
+        found[:count, :width] = np.reshape(fields(values)[first * width:(first + count) * width], (count, width))
         return tuple(found.ravel().tolist())
 
-    a = [part(values, width, row, rows, ROWS) for values, width in
-         ((state.a_sign, shape.inner), (state.a_mag, shape.inner), (state.a_exp, groups))]
-    b = [part(values, width, column, columns, COLUMNS) for values, width in
-         ((state.b, shape.inner), (state.b_sign, shape.inner), (state.b_exp, groups), (state.w_scale, groups))]
+    wide, narrow = (shape.inner, groups * LANES), (groups, groups)
+    a = [part(values, *widths, row, rows, ROWS) for values, widths in
+         ((state.a_sign, wide), (state.a_mag, wide), (state.a_exp, narrow))]
+    b = [part(values, *widths, column, columns, COLUMNS) for values, widths in
+         ((state.b, wide), (state.b_sign, wide), (state.b_exp, narrow), (state.w_scale, narrow))]
     masks = [tuple(int(i < count) for i in range(places)) for count, places in ((rows, ROWS), (columns, COLUMNS))]
     return [lanes([core.mode] * groups), *masks, *a, *b]
 

@@ -47,7 +47,9 @@ class Product:
 
 
 def codes(result: Any) -> tuple[list[int], list[int], list[int]]:
-    return result.sign.astype(int).tolist(), result.mantissa.tolist(), result.exponent.tolist()
+    sign, mantissa, exponent = (np.atleast_1d(x).astype(int).tolist()
+                                for x in (result.sign, result.mantissa, result.exponent))
+    return sign, mantissa, exponent
 
 
 def oracle_codes(y: np.ndarray, m: int, axis: int) -> tuple[list[int], list[int], list[int]]:
@@ -64,7 +66,8 @@ def oracle_codes(y: np.ndarray, m: int, axis: int) -> tuple[list[int], list[int]
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("kind", "shape", "b_type", "m"), [
     ("linear", (9, 40, 33), "int4", 8), ("context", (5, 70, 40), "bfp8", 8), ("context", (5, 32, 40), "bfp4", 6),
-    ("v", (37, 32, 20), "int4", 8), ("v", (1, 32, 17), "int4", 4)])
+    ("v", (37, 32, 20), "int4", 8), ("v", (1, 32, 17), "int4", 4), ("linear", (1, 1, 1), "int4", 8),
+    ("v", (1, 33, 1), "int4", 8)])
 def test_codes_of_plain_products(run: Any, kind: str, shape: tuple[int, int, int], b_type: str, m: int) -> None:
     """[harmonia §IV-A] Steps (3), (4) and (6): FP32 sums, FP16, groups along channels, of V along tokens."""
     product = Product(kind, *shape, b_type)
