@@ -117,7 +117,7 @@ def vectors(t: BfpTensor, signed: np.ndarray, thing: str) -> Rows:
     """`rows` of a tensor whose signed mantissas are known."""
     if t.mantissa.ndim not in (1, 2):
         raise RefusedType(f"{thing}: a vector or a matrix is needed, got shape {t.shape}")
-    along = [np.moveaxis(array, t.axis, -1) for array in (signed, t.powers())]
+    along = [array.T if t.axis == 0 else array for array in (signed, t.powers())]
     values, power = (array.reshape(-1, array.shape[-1]) for array in along)
     return Rows(filled(values, t.format.group), power, None, t.format.group, t.length, 1, along[0].shape[:-1])
 
@@ -134,6 +134,8 @@ def weight_rows(w: object, group: int) -> Rows:
 
 def filled(values: np.ndarray, group: int) -> np.ndarray:
     """Rows of whole groups: zeros after the last element."""
+    if values.shape[1] % group == 0:
+        return values
     blocks = groups.split(values, group, -1)
     return blocks.reshape(len(values), blocks.shape[1] * group)
 
