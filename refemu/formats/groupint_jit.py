@@ -61,5 +61,5 @@ def codes_of_groups(values, size, scale, low, high, code):  # type: ignore[no-un
                 code[row, first:last] = 0
             else:
                 for i in range(first, last):
-                    place = np.rint(np.float64(values[row, i]) / step)
-                    code[row, i] = np.int64(max(min(place, np.float64(high)), np.float64(low)))
+                    place = np.int64(np.rint(np.float64(values[row, i]) / step))  # at most 1.5 * largest
+                    code[row, i] = max(min(place, high), low)
