@@ -1,4 +1,4 @@
-"""The index MatMul against rationals and literal fp16 steps: outliers, zero points, norms, integers, every accumulator."""
+"""The index MatMul against rationals and literal fp16 steps: outliers, zero points, norms, integers, accumulators."""
 
 from typing import Any
 
@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans import KMeans
 from refemu.formats.kmeans_tables import cartesian
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_matmul, index_matmul_jit
 from refemu.units.index_matmul import COUNTERS, IndexMatmul, Norm, Scores
-from tests.oracles import fp16 as oracle16
-from tests.oracles import kllm, kllm_units
+from tests.oracles import kllm_units
 from tests.units.kmeans_operands import ARITHS, tensor, vector, words
 
 IMPLEMENTATIONS = [pytest.param(index_matmul.run, id="unit"), pytest.param(index_matmul_jit.run, id="twin")]
+ONES = Scores(np.ones((2, 20), np.uint8), np.ones(2, np.float16), np.ones((2, 20), np.float16))
 A, B, Q = [0, 1, 1, 0, 1, 0, 0, 1], [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3, 0, 2]
 
 
@@ -172,3 +170,109 @@ def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
 
     assert index_matmul.run(scores, v, preset=arith, seen=seen).equals(
         index_matmul_jit.run(scores, index_matmul_jit.prepare(v, integer=True), preset=arith, seen=seen))
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_counters_equal_the_oracle(run: Any) -> None:
+    """D-kllm-12, D-kllm-13: what either operand keeps in fp16 is counted as sparse work, not as an index."""
+    a, b = tensor((1, 40), 4, 1, 3), tensor((5, 40), 3, 2, 2)
+    result = run(a, b)
+    excluded = [int((a.mask[0] | mask).sum()) for mask in b.mask]
+
+    assert {name: getattr(result, name) for name in COUNTERS if name != "overflows"} == kllm_units.matmul_counters(
+        40, 4, 3, excluded)
+    assert 3 < excluded[0] < 40 and result.overflows == 0
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", ["paper", "exact", "fma"])
+def test_columns_are_independent_and_positions_commute_without_outliers(run: Any, name: str) -> None:
+    """A column alone gives what it gives in the matrix; permuting K leaves the counts alone."""
+    a, b = tensor((2, 40), 4, 1, 3), tensor((5, 40), 4, 2, 1)
+    y = run(a, b, preset=ARITHS[name][0]).y
+    one = KMeansTensor(b.codebook, b.index[3:4].copy(), b.scale[3:4].copy(), b.mask[3:4].copy(),
+                       b.outlier[int(b.mask[:3].sum()):int(b.mask[:4].sum())].copy())
+    assert run(a, one, preset=ARITHS[name][0]).y.tobytes() == y[:, 3].tobytes()
+
+    order = np.random.default_rng(3).permutation(40)
+    a, b = tensor((2, 40), 4, 1), tensor((5, 40), 4, 2)
+    moved = [KMeansTensor(t.codebook, t.index[:, order], t.scale, t.mask, t.outlier) for t in (a, b)]
+    assert run(*moved, preset=ARITHS[name][0]).y.tobytes() == run(a, b, preset=ARITHS[name][0]).y.tobytes()
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("preset", ["paper", "exact"])
+def test_everything_may_be_an_outlier(run: Any, preset: str) -> None:
+    """D-kllm-32: then the sparse path does it all, in ascending order; the counts are 0."""
+    a, b = tensor((2, 20), 4, 1), tensor((3, 20), 4, 2)
+    full = KMeansTensor(a.codebook, a.index * 0, a.scale, np.ones((2, 20), np.bool_),
+                        a.dequantized().view(np.uint16).ravel())
+    result = run(full, b, preset=preset)
+
+    assert words(result.y) == expected(full, b, preset)
+    assert (result.indices, result.macs_sparse) == (0, 120)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_overflow_is_a_result_and_flagged(run: Any) -> None:
+    a = KMeansTensor(Codebook(1, np.array([0.5, 1])), np.ones((1, 3), np.uint8), np.array([0x7BFF], np.uint16),
+                     np.zeros((1, 3), np.bool_), np.zeros(0, np.uint16))
+    for preset in ("paper", "exact"):
+        result = run(a, a, preset=preset)
+        assert result.y.tolist() == [[np.inf]] and result.overflow.tolist() == [[True]] and result.overflows == 1
+
+
+def test_a_norm_scales_with_its_input() -> None:
+    """Exact accumulator: 8 x with 8 rms gives the bits of x with rms."""
+    a, b = tensor((2, 30), 4, 1, 2), tensor((30, 4), 4, 2, axis=0)
+    larger = KMeansTensor(a.codebook, a.index, (a.scales * np.float16(8)).view(np.uint16), a.mask,
+                          (a.outlier.view(np.float16) * np.float16(8)).view(np.uint16))
+    rms = np.array([1.7, 0.3])
+    small, large = (index_matmul_jit.run(t, b, preset="exact", norm=Norm(rms * factor)).y
+                    for t, factor in ((a, 1), (larger, 8)))
+
+    assert small.tobytes() == large.tobytes()
+
+
+def test_matrix_that_the_compiled_bounds_leave_open_is_decided_by_the_unit() -> None:
+    """A value exactly midway between two fp16 values, and its neighbours 2^-20 away: one rounding, ties to even."""
+    book = Codebook(1, np.array([2**-11, 1]))
+    for low, wanted in ((0, 1.0), (2**-20, 1 + 2**-10), (-(2**-20), 1.0)):
+        index, mask = np.array([[1, 0, 0]], np.uint8), np.array([[False, False, True]])
+        a = KMeansTensor(book, index, np.full(1, 0x3C00, np.uint16), mask, np.array([low], np.float16).view(np.uint16))
+        ones = KMeansTensor(Codebook(1, np.array([0.5, 1])), np.ones((1, 3), np.uint8), np.full(1, 0x3C00, np.uint16),
+                            np.zeros((1, 3), np.bool_), np.zeros(0, np.uint16))
+        for run in (index_matmul.run, index_matmul_jit.run):
+            assert run(a, ones, preset="exact").y.item() == wanted
+
+
+def test_events_of_a_column() -> None:
+    """concat, a cycle per sixteen positions, reduction, sparse path, merge."""
+    device = IndexMatmul(20)
+    (block, *_) = index_matmul.UNIT.cases(index_matmul.UNIT.configs["w4a4"], "edge", 0)
+    states = list(device.steps(**{port: array[:1] for port, array in block.inputs.items()}))
+
+    assert [state.event for state in states] == ["concat", "count", "count", "reduce", "sparse", "merge"]
+    assert [state.counted for state in states] == [0, 16, 20, 20, 20, 20]
+    assert states[0].q[:2] == (0 << 4 | 3, 1 << 4 | 0) and sum(states[-1].count) == states[-1].indices
+    with pytest.raises(Refused, match="index_matmul: step takes the inputs of a column"):
+        device.step()
+    device.restore(states[2])
+    with pytest.raises(Refused, match="step takes no inputs: count was the last event"):
+        device.step(1)
+    assert [device.step() for _ in range(3)] == states[3:]
+
+
+def test_prepared_operands_serve_many_calls_of_their_kind() -> None:
+    a, b = tensor((2, 20), 4, 1, 2), tensor((3, 20), 4, 2)
+    ready = index_matmul_jit.prepare(b)
+
+    assert index_matmul_jit.run(a, ready).equals(index_matmul.run(a, b))
+    assert ready.nbytes > b.index.nbytes and repr(ready) == f"<Prepared {b!r}>"
+    with pytest.raises(RefusedType, match="B is prepared for a KMeansTensor as A, got Scores"):
+        index_matmul_jit.run(ONES, ready)
+
+
+def test_repr_evaluates_back() -> None:
+    assert repr(IndexMatmul(8, 1, 2)) == "IndexMatmul(k=8, a_bits=1, b_bits=2, integer=False, preset='paper')"
+    assert (repr(ONES), repr(Norm(np.ones(3)))) == ("<Scores (2, 20)>", "<Norm of 3 rows>")

@@ -1,0 +1,42 @@
+"""Roundings of the merge, the delayed division and the exact finish against fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from refemu.formats.kllm_arith import KllmArith
+from refemu.units.index_matmul_arith_parts import finish_exact, joint_scale, merge, quotient
+from tests.oracles import fp16 as oracle
+
+HALVES = st.integers(1, 0x7BFF).map(oracle.to_float)
+
+
+@given(a=HALVES, b=st.floats(2**-20, 2**15))
+@example(a=1.0, b=1 / (1 + 2**-24))  # a quotient that float64 rounds onto a midpoint of float32
+@example(a=1.0, b=1 / (1 + 3 * 2**-24))
+def test_delayed_division_rounds_twice_from_the_exact_quotient(a: float, b: float) -> None:
+    """r16(r32(a / b)): also where the divisor is a float64."""
+    wanted = oracle.to_float(oracle.from_float(oracle.f32_from_fraction(Fraction(a) / Fraction(b))))
+
+    assert float(quotient(np.asarray(a), np.asarray(b))) == wanted
+    assert quotient(np.array([[a]]), np.array([b, b])).tolist() == [[wanted, wanted]]
+
+
+@given(n=st.integers(-(2**90), 2**90), shift=st.integers(60, 104), bias=st.none() | st.integers(0, 0x7BFF))
+def test_exact_finish_rounds_once(n: int, shift: int, bias: int | None) -> None:
+    v, b = Fraction(n, 1 << shift), None if bias is None else oracle.to_float(bias)
+    wanted = oracle.to_float(oracle.from_fraction(v + Fraction(b or 0)))
+
+    assert finish_exact(v, b) == wanted
+
+
+def test_scales_are_multiplied_after_the_sum() -> None:
+    """D-kllm-33: r16(acc * r16(sA * sB)), or with the exact product."""
+    a, b = np.array(1 + 2**-10), np.array(1 + 2**-10)
+    values = [float(merge(np.array(1024.0), joint_scale(a, b, arith), np.array(0.0), arith))
+              for arith in (KllmArith(), KllmArith(scale_y="exact"))]
+
+    assert float(joint_scale(a, b, KllmArith())) == 1 + 2**-9 and values == [1026.0, 1026.0]
+    assert float(merge(np.array(1025.0), joint_scale(a, b, KllmArith()), np.array(-1027.0), KllmArith())) == 0
