@@ -6,6 +6,7 @@ from typing import Any
 
 import refemu
 from refemu.arith.checks import Refused
+from refemu.arith.integers import total
 from refemu.golden import campaign, store
 from refemu.golden.campaign import Shard
 
@@ -54,7 +55,7 @@ def _work(client: Any, todo: list[Shard], folder: Path, done: Callable[[Shard], 
           failed: Callable[[Shard, BaseException], None]) -> None:
     from distributed import as_completed
 
-    limit = AHEAD * max(1, sum(client.nthreads().values()))  # counts of threads
+    limit = AHEAD * max(1, int(total(list(client.nthreads().values()))))
     running: dict[Any, Shard] = {}
     finished = as_completed([])
     while todo or running:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from refemu import units
 from refemu.arith.checks import lookup, require_int
+from refemu.arith.integers import total
 from refemu.units.unit import Config, Port, Unit
 from refemu.units.unit_cases import admitted
 
@@ -117,8 +118,8 @@ def _legal(unit: Unit, config: Config, drawn: dict[str, np.ndarray]) -> dict[str
 def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Rows drawn one by one, so that a failing one is what is left when the others are dropped."""
     columns = [_Column(port) for port in ports]
-    lanes = sum(port.lanes for port in ports)
-    size = sum(column.size * column.port.lanes for column in columns)
+    lanes = int(total([port.lanes for port in ports]))
+    size = int(total([column.size * column.port.lanes for column in columns]))
     lane, most = st.integers(0, lanes - 1), max(len(column.special) for column in columns)
     row = st.tuples(st.binary(min_size=size, max_size=size),
                     st.lists(st.tuples(lane, st.integers(0, most - 1)), max_size=PATCHES),

@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.cli import main
 from refemu.golden import dut, exchange, sets
 
 SUFFIX = {"testfloat": ".tf", "csv": ".csv", "jsonl": ".jsonl"}
@@ -67,17 +65,3 @@ def test_refusals(form: str, spoil: object, message: str, made: Path, tmp_path: 
             dut.read(answer, meter)
     else:
         assert list(dut.read(answer, meter).arrays) == ["out.wide"]
-
-
-def test_command_writes_what_diff_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    golden.generate(tmp_path / "vec", units=["outlier_decoder"], kinds=["paper", "edge"])
-    name = str(tmp_path / "vec" / "outlier_decoder-e2m1")
-    assert main(["export", "csv", name, "-o", str(tmp_path / "a.csv")]) == 0
-    assert main(["diff", name, str(tmp_path / "a.csv")]) == 0
-    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text().replace(",2,", ",3,", 1))
-    assert main(["diff", name, str(tmp_path / "b.csv")]) in (1, 2)
-    capsys.readouterr()
-
-    assert main(["export", "testfloat", name]) == 0
-    (tmp_path / "a.tf").write_text(capsys.readouterr().out)
-    assert main(["diff", name, str(tmp_path / "a.tf")]) == 0

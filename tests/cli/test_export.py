@@ -1,0 +1,39 @@
+"""`refemu export` writes what `refemu diff` reads, and benches that leave the user's files alone."""
+
+from pathlib import Path
+
+import pytest
+
+from refemu import golden
+from refemu.cli import main
+
+
+def test_command_writes_what_diff_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden.generate(tmp_path / "vec", units=["outlier_decoder"], kinds=["paper", "edge"])
+    name = str(tmp_path / "vec" / "outlier_decoder-e2m1")
+    assert main(["export", "csv", name, "-o", str(tmp_path / "a.csv")]) == 0
+    assert main(["diff", name, str(tmp_path / "a.csv")]) == 0
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text().replace(",2,", ",3,", 1))
+    assert main(["diff", name, str(tmp_path / "b.csv")]) in (1, 2)
+    capsys.readouterr()
+
+    assert main(["export", "testfloat", name]) == 0
+    (tmp_path / "a.tf").write_text(capsys.readouterr().out)
+    assert main(["diff", name, str(tmp_path / "a.tf")]) == 0
+
+
+def test_benches_beside_the_users_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "rtl", "flint_decoder", "-o", str(tmp_path)]) == 0
+    assert "fill in" in capsys.readouterr().out
+    (tmp_path / "flint_decoder.v").write_text("mine")
+    (tmp_path / "Makefile").unlink()
+    assert main(["export", "rtl", "flint_decoder", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "flint_decoder.v").read_text() == "mine"
+    assert (tmp_path / "Makefile").exists()
+    assert golden.load(tmp_path / "flint_decoder-flint4").manifest["hex"]
+
+
+def test_unknown_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "rtl", "flint_decodre", "-o", str(tmp_path)]) == 2
+    assert "did you mean 'flint_decoder'" in capsys.readouterr().err
+    assert main(["export", "rtl", "flint_decoder", "--config", "x", "-o", str(tmp_path)]) == 2
