@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
-from refemu.formats import Affine, UnifiedPage, affine_jit, kv_page_jit
+from refemu.formats import K8V4, Affine, UnifiedPage, affine_jit, kv_page_jit
 
 VECTORS, FEATURES = 1 << 13, 128
 
@@ -38,7 +38,7 @@ def quantize() -> list[Row]:
 
 def page() -> list[Row]:
     """All tokens of 256 pages of K8V4, head size 128, to records, and back."""
-    fmt = UnifiedPage(FEATURES, "K8V4")  # type: ignore[arg-type]
+    fmt = UnifiedPage(FEATURES, K8V4)
     words = normal((256, fmt.size // 2), 5).view(np.uint32).astype(np.uint16)
     pages, slots = np.repeat(np.arange(256), fmt.tokens), np.tile(np.arange(fmt.tokens), 256)
     index = pages[:, None], fmt.slot_words[slots]

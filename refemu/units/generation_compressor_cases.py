@@ -26,10 +26,11 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
-        drawn = random_inputs("generation_compressor", ports, (24,), seed)
+        count = 24 if config["slots"] < 64 else 12
+        drawn = random_inputs("generation_compressor", ports, (count,), seed)
         few = (drawn["score"] & 7).astype(np.float32) / np.float32(8)
         drawn["score"] = few.view(np.uint32).astype(np.int64)
-        drawn["thresholds"] = _limits(config, [(1, 16)] * 24)
+        drawn["thresholds"] = _limits(config, [(1, 16)] * count)
         yield Cases(kind, "scores of eight values in sections of any length", legal(config, drawn))
         wide = (drawn["position"] & 0xFFFF).astype(np.float32) / np.float32(1 << 16)
         wide = wide * wide * wide

@@ -14,7 +14,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
-from refemu.formats import UnifiedPage
+from refemu.formats import UnifiedPage, hetero_kv
 from refemu.formats.affine import PRESETS
 from refemu.units import kv_compressor_cases, unit
 from refemu.units.prompt_compressor import HIGH, LOW, WINDOW
@@ -146,7 +146,7 @@ class KvCompressor(Stepped):
                  preset: str = "paper") -> None:
         """head_size, page_bytes: of the pages. high, low: ready pairs. preset: of the codes, one of affine.PRESETS."""
         require_choice(preset, PRESETS, self.name, "preset")
-        self.pages = UnifiedPage(head_size, high, page_bytes), UnifiedPage(head_size, low, page_bytes)  # type: ignore[arg-type]
+        self.pages = tuple(UnifiedPage(head_size, hetero_kv.find(pair), page_bytes) for pair in (high, low))
         self.head_size, self.high, self.low, self.page_bytes, self.preset = head_size, high, low, page_bytes, preset
         self.ports = ports({"head_size": head_size, "high": high, "low": low, "page_bytes": page_bytes})
         vector, image = (0,) * head_size, (0,) * (page_bytes // 2)
@@ -264,7 +264,7 @@ def run(op: Any, victim: Any, low_slot: Any, key: Any, value: Any, score: Any, p
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     size = config.get("head_size", 64)
-    pages = [UnifiedPage(size, config[name], config["page_bytes"]) for name in ("high", "low")]
+    pages = [UnifiedPage(size, hetero_kv.find(config[name]), config["page_bytes"]) for name in ("high", "low")]
     words = config["page_bytes"] // 2
     return Ports(
         inputs=(Port("op", 2, meaning="0 append high, 1 append low, 2 move the victim to low_slot, 3 drop the victim"),

@@ -14,6 +14,7 @@ from refemu.units.unit import Cases, Config, Port
 from refemu.units.unit_cases import random_inputs
 
 WIDTHS = (1, 2, 4, 8)
+TINY = 1 / (1 << 24)  #: the smallest fp16 value
 
 
 def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
@@ -34,11 +35,11 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
 
 def _edge(features: int) -> Iterator[Cases]:
     ramp = np.arange(features)
-    constants = [np.full(features, value) for value in (0.0, -0.0, 3.0, -7.25, 2.0**-24, 65504.0)]
+    constants = [np.full(features, value) for value in (0.0, -0.0, 3.0, -7.25, TINY, 65504.0)]
     yield _case("edge", "constant groups, zeros of either sign: codes and step 0", constants, "D-leankv-6")
     zeros = [np.where(ramp % 2, -0.0, 0.0), np.where(ramp % 2, 0.0, -0.0), np.where(ramp == 3, -0.0, ramp % 3)]
     yield _case("edge", "the minimum is +0 and -0 at once", zeros, "D-leankv-8")
-    ends = [np.where(ramp == 5, 2.0**-24, 0.0), np.where(ramp == 5, 2.0**-23, 2.0**-24), np.where(ramp % 2, 65504.0, 0),
+    ends = [np.where(ramp == 5, TINY, 0.0), np.where(ramp == 5, 2 * TINY, TINY), np.where(ramp % 2, 65504.0, 0),
             np.where(ramp % 2, 65504.0, -65504.0)]
     yield _case("edge", "one subnormal, whose step underflows; the widest range, whose step overflows at 1 bit", ends,
                 "D-leankv-7")
