@@ -1,0 +1,93 @@
+"""Golden cases of free_page_list: [leankv Fig. 5] first, then empty and full lists, wraps, and any legal history.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in free_page_list.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+ALLOCATE, RECYCLE = 0, 1
+Event = tuple[int, int, list[int]]  #: operation, count, ids of a recycle
+
+
+class Owner:
+    """Which pages are free, in what order, as plain lists: makes histories that a list admits."""
+
+    def __init__(self, pages: int) -> None:
+        self.free, self.owned = list(range(pages)), list[int]()
+
+    def allocate(self, count: int) -> Event:
+        """As many as there are, at most `count`."""
+        count = min(count, len(self.free))
+        self.owned += self.free[:count]
+        self.free = self.free[count:]
+        return ALLOCATE, count, []
+
+    def recycle(self, wanted: Sequence[int]) -> Event:
+        """The owned ones of `wanted`, each once."""
+        ids = [page for page in dict.fromkeys(wanted) if page in self.owned]
+        self.owned = [page for page in self.owned if page not in ids]
+        self.free += ids
+        return RECYCLE, len(ids), ids
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    pages = config["pages"]
+    if kind == "paper":
+        share = pages // 4
+        owner = Owner(pages)
+        yield _block(kind, "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back", pages,
+                     [[owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]])
+    if kind == "edge":
+        yield from _edge(pages)
+    if kind == "random":
+        drawn = random_inputs("free_page_list", ports, (4, 24), seed)
+        yield Cases(kind, "any history", legal(config, drawn))
+
+
+def _edge(pages: int) -> Iterator[Cases]:
+    owner, all_pages = Owner(pages), list(range(pages))
+    yield _block("edge", "all pages leave, none is left, all come back in another order, and leave again", pages,
+                 [[owner.allocate(pages), owner.allocate(0), owner.recycle(all_pages[::-1]), owner.recycle([]),
+                   owner.allocate(pages)]], "D-leankv-37")
+    owner = Owner(pages)
+    single = [event for page in range(pages) for event in (owner.allocate(1), owner.recycle([page]))]
+    yield _block("edge", "one page at a time: head and tail wrap at every place of the ring", pages, [single])
+    rows = []
+    for start in range(min(pages, 5)):
+        owner = Owner(pages)
+        rows.append([owner.allocate(start), owner.recycle(all_pages[:start]), owner.allocate(pages - 1),
+                     owner.recycle(list(owner.owned[::2])), owner.allocate(1)])
+    yield _block("edge", "the same from other starting places: the same ids relative to them", pages, rows)
+
+
+def _block(kind: str, why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
+    """One case per history, all equally long."""
+    ids = [[[*event[2], *[0] * (pages - len(event[2]))] for event in history] for history in histories]
+    return Cases(kind, why, {"op": np.array([[event[0] for event in history] for history in histories], np.int64),
+                             "count": np.array([[event[1] for event in history] for history in histories], np.int64),
+                             "ids": np.array(ids, np.int64)}, decision)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """See free_page_list.legal: the counts of allocations cut down, the ids of recycles made owned ones."""
+    pages, op = config["pages"], np.asarray(inputs["op"])
+    count, ids = np.array(inputs["count"]), np.array(inputs["ids"])
+    events = op.shape[-1]
+    flat = op.reshape(-1, events), count.reshape(-1, events), ids.reshape(-1, events, pages)
+    for device in range(len(flat[0])):
+        owner = Owner(pages)
+        for row in range(events):
+            if flat[0][device, row] == ALLOCATE:
+                flat[1][device, row] = owner.allocate(int(flat[1][device, row]) % (pages + 1))[1]
+            else:
+                wanted = flat[2][device, row].tolist()[: int(flat[1][device, row]) % (pages + 1)]
+                _, flat[1][device, row], given = owner.recycle(wanted)
+                flat[2][device, row, : len(given)] = given
+    return {"op": op, "count": flat[1].reshape(op.shape), "ids": flat[2].reshape(np.asarray(inputs["ids"]).shape)}
