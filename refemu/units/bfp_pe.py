@@ -12,19 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_choice
+from refemu.arith.checks import Refused, require_choice
 from refemu.formats.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.units import bfp_pe_cases, sub_pe, unit
-from refemu.units.bfp_accumulator import FLAGS, M8M4, M8M8, M8W4, MODES, Accumulator, add, fuse, require_legal
+from refemu.units import bfp_pe_cases, bfp_pe_parts, sub_pe, unit
+from refemu.units.bfp_accumulator import FLAGS, M8M4, M8M8, M8W4, MODES, Accumulator, add, fuse
+from refemu.units.bfp_pe_parts import NIBBLES, SLOTS, admitted, operand, require_fields, seat
 from refemu.units.sub_pe import LANES, SubPe
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, choices, collect
+from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, choices, collect
 
-__all__ = ["M8M4", "M8M8", "M8W4", "MODES", "SLOTS", "UNIT", "Accumulator", "BfpPe", "Result", "State", "SubPe",
-           "bfp_dot", "bfp_dot_int", "run"]
+__all__ = ["LANES", "M8M4", "M8M8", "M8W4", "MODES", "NIBBLES", "SLOTS", "UNIT", "Accumulator", "BfpPe", "Result",
+           "State", "SubPe", "bfp_dot", "bfp_dot_int", "run"]
 
-SLOTS = 4  #: of a pass: cycles of the accumulator, which the wrappers share [harmonia §IV-B]
-WRAPPERS = 2  #: with as many sub-PEs each
-NIBBLES = (1, 1, 2)  #: slots of a group, by mode
 EVENTS = (("psum", "scale", "accumulate"), ("psum", "accumulate"), ("psum", "psum", "fuse", "accumulate"))  #: by mode
 
 Activations = tuple[tuple[int, ...], tuple[int, ...], int]  #: what a register file holds: signs, magnitudes, exponent
@@ -183,43 +181,12 @@ class BfpPe(Stepped):
             while self.busy:
                 yield self.step()
 
+    def draw(self, state: State) -> str:
+        """The registers as text, as [harmonia Fig. 13] lays them out."""
+        return bfp_pe_parts.draw(state)
+
     def __repr__(self) -> str:
         return f"BfpPe(partial={self.partial!r}, product={self.product!r})"
-
-
-def operand(mode: int, b: tuple[int, ...], b_sign: tuple[int, ...], shift: int) -> tuple[tuple[int, ...], ...]:
-    """Signs and 4-bit magnitudes that a sub-PE reads: INT4, 4-bit mantissas, or the nibbles at `shift`."""
-    if mode == M8W4:
-        return tuple(code >> 3 for code in b), tuple(16 - code if code >> 3 else code for code in b)
-    return b_sign, b if mode == M8M4 else tuple(mantissa >> shift & 15 for mantissa in b)
-
-
-def seat(mode: int, slot: int) -> int:
-    """Sub-PE of a slot, 2 * wrapper + number: in M8M8 wrapper 0 has the high nibbles, wrapper 1 the low ones."""
-    return WRAPPERS * (slot % 2) + slot // 2 if mode == M8M8 else slot
-
-
-def require_fields(name: str, mode: Any, b: Any, b_sign: Any, b_exp: Any, w_scale: Any) -> None:
-    """Refuse bits set where the mode has none, with port, index, value and mode."""
-    modes, codes = np.asarray(mode), np.asarray(b)
-    wide = (modes != M8M8)[..., None] & (codes > 15)
-    if wide.any():
-        index = first_index(wide)
-        told = MODES[int(modes[index[:-1]])]
-        raise Refused(f"{name}: b {int(codes[index])}{at(index)} has more than 4 bits in mode {told}")
-    require_legal(name, mode, w_scale, b_sign=b_sign, b_exp=b_exp)
-
-
-def admitted(name: str, device_ports: Ports, mode: Any, clear: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any,
-             b_sign: Any, b_exp: Any, w_scale: Any) -> list[np.ndarray]:
-    """The arguments of `run` as arrays of the ports, in their order."""
-    number = MODES.index(require_choice(mode, MODES, name, "mode")) if isinstance(mode, str) else mode
-    signs = np.zeros(LANES, np.uint8) if b_sign is None else b_sign
-    arrays = admit_events(name, device_ports.inputs, (number, clear, a_sign, a_mag, a_exp, b, signs, b_exp, w_scale))
-    if arrays[0].shape[-1] == 0:
-        raise Refused(f"{name}: at least one group is needed, got none")
-    require_fields(name, arrays[0], *arrays[5:])
-    return arrays
 
 
 def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = None, b_exp: Any = 0, w_scale: Any = 0,

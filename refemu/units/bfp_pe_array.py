@@ -15,10 +15,12 @@ import numpy as np
 from refemu.arith.checks import Refused, require_int
 from refemu.units import bfp_pe_array_cases, sub_pe, unit
 from refemu.units.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, add, fuse
-from refemu.units.bfp_pe import LANES, NIBBLES, operand, require_fields
+from refemu.units.bfp_pe import LANES, NIBBLES
+from refemu.units.bfp_pe_array_parts import COLUMNS, ROWS, draw, require_tile, tile
+from refemu.units.bfp_pe_parts import operand
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
 
-ROWS, COLUMNS = 8, 16  #: of the array [harmonia §IV-A]
+__all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "Result", "State", "Weights", "Work", "run", "tile"]
 
 
 class Work(NamedTuple):
@@ -227,22 +229,17 @@ class BfpPeArray(Stepped):
         arrays, shape = admitted(self, values)
         count = prod(shape)
         columns = [array.reshape(count, *array.shape[len(shape):]).tolist() for array in arrays]
-        for tile in zip(*columns, strict=True):
-            yield self.step(*(tuple(value) if isinstance(value, list) else value for value in tile))
+        for one in zip(*columns, strict=True):
+            yield self.step(*(tuple(value) if isinstance(value, list) else value for value in one))
             while self.busy:
                 yield self.step()
 
+    def draw(self, state: State) -> str:
+        """What every column does, and the accumulators, as text."""
+        return draw(state)
+
     def __repr__(self) -> str:
         return f"BfpPeArray(groups={self.groups}, partial={self.partial!r}, product={self.product!r})"
-
-
-def require_tile(name: str, groups: int, given: Mapping[str, Any]) -> None:
-    """Refuse bits set in fields of columns that the mode of a group does not have; `given`: ports, any leading axes."""
-    shape = np.shape(given["row_valid"])[:-1]
-    mode = np.broadcast_to(np.reshape(given["mode"], (*shape, 1, groups)), (*shape, COLUMNS, groups))
-    b, b_sign = (np.reshape(given[port], (*mode.shape, LANES)) for port in ("b", "b_sign"))
-    b_exp, w_scale = (np.reshape(given[port], mode.shape) for port in ("b_exp", "w_scale"))
-    require_fields(name, mode, b, b_sign, b_exp, w_scale)
 
 
 def admitted(array: BfpPeArray, values: tuple[Any, ...]) -> tuple[list[np.ndarray], tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a]. Also operands from tensors.
+"""Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a].
 
 This module describes stimuli only; the descriptor, and with it every answer, is in bfp_pe_array.py.
 """
@@ -8,10 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused
-from refemu.formats.bfp_dot import rows, weight_rows
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.formats.groupint_tensor import GroupIntTensor
 from refemu.units import bfp_accumulator_cases, bfp_pe_cases
 from refemu.units.unit import Cases, Config, Port
 from refemu.units.unit_cases import random_inputs
@@ -67,45 +63,6 @@ def legal(groups: int, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
              for port in ("b", "b_sign", "b_exp", "w_scale")}
     fitted = bfp_pe_cases.legal({"mode": mode, **split})
     return {**inputs, **{port: fitted[port].reshape(np.shape(inputs[port])) for port in split}}
-
-
-def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
-    """The port values of a x b: rows of `a` (tokens, reduction) by rows of `b`, whose reduction may be either axis.
-
-    a: 8-bit mantissas, at most 8 rows. b: INT4 weights, or 8- or 4-bit mantissas, at most 16 rows. Groups of 32.
-    Refused: more rows, other widths.
-    """
-    left, bits = rows(a, "bfp_pe_array"), getattr(b.format, "mantissa_bits", 0)
-    right = weight_rows(b, LANES) if isinstance(b, GroupIntTensor) else rows(b, "bfp_pe_array")
-    for thing, side, most in (("rows", left, ROWS), ("columns", right, COLUMNS)):
-        if len(side.values) > most:
-            raise Refused(f"bfp_pe_array: at most {most} {thing} are needed, got {len(side.values)}")
-    if (left.length, left.group) != (right.length, LANES) or a.format.mantissa_bits != 8 or bits not in (0, 4, 8):
-        raise Refused(f"bfp_pe_array: 8-bit mantissas by INT4, 4 or 8 bits in groups of {LANES} and one length are "
-                      f"needed, got {a} and {b}")
-    groups, mode = left.power.shape[1], {0: W4, 4: M4, 8: M8}[bits]
-    codes = right.values & 15 if mode == W4 else abs(right.values)
-    signs = 0 * codes if mode == W4 else right.values < 0
-    exponents = 0 * right.power if mode == W4 else _stored(right.power, bits)
-    scale = 0 * right.power if right.scale is None else right.scale.view(np.uint16)
-    return {"mode": np.full(groups, mode) if groups > 1 else np.array(mode),
-            "row_valid": (np.arange(ROWS) < len(left.values)).astype(np.int64),
-            "col_valid": (np.arange(COLUMNS) < len(right.values)).astype(np.int64),
-            "a_sign": _padded(left.values < 0, ROWS), "a_mag": _padded(abs(left.values), ROWS),
-            "a_exp": _padded(_stored(left.power, 8), ROWS), "b": _padded(codes, COLUMNS),
-            "b_sign": _padded(signs, COLUMNS), "b_exp": _padded(exponents, COLUMNS), "w_scale": _padded(scale, COLUMNS)}
-
-
-def _stored(power: np.ndarray, bits: int) -> np.ndarray:
-    """Exponent fields, at least 1, of powers of two: fields 0 and 1 mean the same."""
-    return power + 14 + bits
-
-
-def _padded(values: np.ndarray, count: int) -> np.ndarray:
-    """`count` rows, the missing ones 0, laid end to end."""
-    whole = np.zeros((count, values.shape[1]), np.int64)
-    whole[:len(values)] = values
-    return whole.reshape(-1)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

@@ -16,10 +16,10 @@ from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.arith.orders import Sequential
 from refemu.units import bfp_converter, harmonia_core_cases, k_offset, unit
 from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4
-from refemu.units.bfp_pe import require_fields
 from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
+from refemu.units.bfp_pe_parts import require_fields
 from refemu.units.fp2half import Fp2Half
-from refemu.units.harmonia_core_cases import LANES, WINDOW, Action, Shape, plan
+from refemu.units.harmonia_core_parts import LANES, WINDOW, Action, Shape, group_shape, operands, plan
 from refemu.units.k_offset import KOffsetGenerator
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
 
@@ -160,7 +160,7 @@ class HarmoniaCore(Stepped):
         for row in range(action.row, action.row + action.rows, ROWS):
             for column in range(action.column, action.column + action.columns, COLUMNS):
                 self.array.state = BfpPeArray(self.groups).state
-                state = self.array.step(*tile(self, before, row, column))
+                state = self.array.step(lanes([self.mode] * self.groups), *operands(self.shape, before, row, column))
                 while self.array.busy:
                     state = self.array.step()
                 sums += state.acc
@@ -278,31 +278,6 @@ class HarmoniaCore(Stepped):
 def registers(generator: KOffsetGenerator) -> tuple[Any, ...]:
     """The fields of its State, from which `k_offset.State(*registers)` is made again."""
     return tuple(vars(generator.state).values())
-
-
-def tile(core: HarmoniaCore, state: State, row: int, column: int) -> list[Any]:
-    """The array's input ports for 8 rows of A and 16 columns of B from `row` and `column` on; what is beyond is 0."""
-    shape, groups = core.shape, core.groups
-    rows, columns = min(ROWS, shape.rows - row), min(COLUMNS, shape.columns - column)
-
-    def part(values: Any, width: int, full: int, first: int, count: int, places: int) -> tuple[int, ...]:
-        """`count` of `places` rows of `width`, each filled up to `full`."""
-        found = np.zeros((places, full), np.int64)
-        found[:count, :width] = np.reshape(fields(values)[first * width:(first + count) * width], (count, width))
-        return tuple(found.ravel().tolist())
-
-    wide, narrow = (shape.inner, groups * LANES), (groups, groups)
-    a = [part(values, *widths, row, rows, ROWS) for values, widths in
-         ((state.a_sign, wide), (state.a_mag, wide), (state.a_exp, narrow))]
-    b = [part(values, *widths, column, columns, COLUMNS) for values, widths in
-         ((state.b, wide), (state.b_sign, wide), (state.b_exp, narrow), (state.w_scale, narrow))]
-    masks = [tuple(int(i < count) for i in range(places)) for count, places in ((rows, ROWS), (columns, COLUMNS))]
-    return [lanes([core.mode] * groups), *masks, *a, *b]
-
-
-def group_shape(kind: str, rows: int, columns: int) -> tuple[int, int]:
-    """Shape of the exponents of C."""
-    return (-(-rows // LANES), columns) if kind == "v" else (rows, -(-columns // LANES))
 
 
 def admitted(core: HarmoniaCore, values: tuple[Any, ...]) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:

@@ -1,5 +1,6 @@
 """The PE against exact dot products: modes, nibbles, passes, counters, mixed reductions, both presets."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -259,6 +260,21 @@ BAD = [
 def test_refuses(run: Any, change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(**together([ports(M8W4, A, (1,), w_scale=ONE)]) | {"w_scale": [0] if "mode" in change else [ONE]} | change)
+
+
+def test_drawing_shows_every_register() -> None:
+    """[harmonia Fig. 13]"""
+    pe = BfpPe()
+    states = list(pe.steps(**together([ports(M8M8, A, B, 17, 16), ports(M8W4, A, (7, -8, 3), 17, 0, 0x224C)])))
+
+    assert pe.draw(states[2]).split("\n") == [
+        "M8M8, group 0, slot 1, cycle 2", "next       201 -50 6 29 x 0, E 17", "current    201 -50 6 29 x 0, E 17",
+        "b          -224 144 56 29 x 0, E 16", "wrapper 0   sub-PE 0:    -3246   sub-PE 1:        0",
+        "wrapper 1  *sub-PE 0:       48   sub-PE 1:        0",
+        "sum 48, value 0 (00000000), acc 0 (00000000), flags none"]
+    assert "b          7 -8 3 29 x 0, factor 0.0123" in pe.draw(states[-1])
+    assert "value -25.34375 (c1cac000), acc -25.34375 (c1cac000)" in pe.draw(states[4])
+    assert "flags FP16 overflow, NaN" in pe.draw(replace(states[0], flags=5))
 
 
 def test_public_names_are_here() -> None:

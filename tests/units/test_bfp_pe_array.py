@@ -13,8 +13,7 @@ from refemu.formats import BFP4, BFP8
 from refemu.formats.groupint import INT4_G128
 from refemu.units import bfp_pe_array
 from refemu.units.bfp_pe import M8M4, M8M8, bfp_dot, bfp_dot_int
-from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
-from refemu.units.bfp_pe_array_cases import tile
+from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray, tile
 from tests.oracles import harmonia_units as oracle
 from tests.oracles.bfp import Group
 
@@ -161,6 +160,16 @@ def test_tiles_do_not_overlap() -> None:
     assert [state.index for state in states] == [*range(18), *range(18)]
     assert matrix(np.array(states[-1].acc, np.uint32)).tobytes() == product.tobytes()
     assert states[-1].cycles == 2 * 17
+
+
+def test_drawing_shows_who_works_and_what_leaves() -> None:
+    a, b, product = operands("bfp4", 2, 3, 64)
+    array = BfpPeArray(2)
+    drawn = [array.draw(state).split("\n") for state in array.steps(**tile(a, b))]
+
+    assert drawn[1][:2] == ["cycle 1", "group.slot " + "".join(f"{x:>10}" for x in ["1.0", "0.0"] + ["-"] * 14)]
+    assert drawn[2][0] == "cycle 2, column 0 leaves" and len(drawn[2]) == 4  # as many rows as the tile has
+    assert drawn[-1][2].split()[2:5] == [f"{x:.4g}" for x in product[0]]
 
 
 BAD = [

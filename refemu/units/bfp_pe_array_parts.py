@@ -1,0 +1,74 @@
+"""Parts of bfp_pe_array: operands from tensors, refusals, and the drawing. [harmonia §IV-A, §IV-C, Fig. 14a]"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.formats.bfp_dot import rows, weight_rows
+from refemu.formats.bfp_tensor import BfpTensor
+from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4, number
+from refemu.units.bfp_pe_parts import require_fields
+from refemu.units.sub_pe import LANES
+
+ROWS, COLUMNS = 8, 16  #: of the array [harmonia §IV-A]
+
+
+def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
+    """The port values of a x b: rows of `a` (tokens, reduction) by rows of `b`, whose reduction may be either axis.
+
+    a: 8-bit mantissas, at most 8 rows. b: INT4 weights, or 8- or 4-bit mantissas, at most 16 rows. Groups of 32.
+    Refused: more rows, other widths.
+    """
+    left, bits = rows(a, "bfp_pe_array"), getattr(b.format, "mantissa_bits", 0)
+    right = weight_rows(b, LANES) if isinstance(b, GroupIntTensor) else rows(b, "bfp_pe_array")
+    for thing, side, most in (("rows", left, ROWS), ("columns", right, COLUMNS)):
+        if len(side.values) > most:
+            raise Refused(f"bfp_pe_array: at most {most} {thing} are needed, got {len(side.values)}")
+    if (left.length, left.group) != (right.length, LANES) or a.format.mantissa_bits != 8 or bits not in (0, 4, 8):
+        raise Refused(f"bfp_pe_array: 8-bit mantissas by INT4, 4 or 8 bits in groups of {LANES} and one length are "
+                      f"needed, got {a} and {b}")
+    groups, mode = left.power.shape[1], {0: M8W4, 4: M8M4, 8: M8M8}[bits]
+    codes = right.values & 15 if mode == M8W4 else abs(right.values)
+    signs = 0 * codes if mode == M8W4 else right.values < 0
+    exponents = 0 * right.power if mode == M8W4 else _stored(right.power, bits)
+    scale = 0 * right.power if right.scale is None else right.scale.view(np.uint16)
+    return {"mode": np.full(groups, mode) if groups > 1 else np.array(mode),
+            "row_valid": (np.arange(ROWS) < len(left.values)).astype(np.int64),
+            "col_valid": (np.arange(COLUMNS) < len(right.values)).astype(np.int64),
+            "a_sign": _padded(left.values < 0, ROWS), "a_mag": _padded(abs(left.values), ROWS),
+            "a_exp": _padded(_stored(left.power, 8), ROWS), "b": _padded(codes, COLUMNS),
+            "b_sign": _padded(signs, COLUMNS), "b_exp": _padded(exponents, COLUMNS), "w_scale": _padded(scale, COLUMNS)}
+
+
+def _stored(power: np.ndarray, bits: int) -> np.ndarray:
+    """Exponent fields, at least 1, of powers of two: fields 0 and 1 mean the same."""
+    return power + 14 + bits
+
+
+def _padded(values: np.ndarray, count: int) -> np.ndarray:
+    """`count` rows, the missing ones 0, laid end to end."""
+    whole = np.zeros((count, values.shape[1]), np.int64)
+    whole[:len(values)] = values
+    return whole.reshape(-1)
+
+
+def require_tile(name: str, groups: int, given: Mapping[str, Any]) -> None:
+    """Refuse bits set in fields of columns that the mode of a group does not have; `given`: ports, any leading axes."""
+    shape = np.shape(given["row_valid"])[:-1]
+    mode = np.broadcast_to(np.reshape(given["mode"], (*shape, 1, groups)), (*shape, COLUMNS, groups))
+    b, b_sign = (np.reshape(given[port], (*mode.shape, LANES)) for port in ("b", "b_sign"))
+    b_exp, w_scale = (np.reshape(given[port], mode.shape) for port in ("b_exp", "w_scale"))
+    require_fields(name, mode, b, b_sign, b_exp, w_scale)
+
+
+def draw(state: Any) -> str:
+    """Group (and slot) of every column in this cycle, then a line of accumulators per row of the tile."""
+    work = [f"{work.group}.{work.slot}" if work.group >= 0 else "-" for work in state.work]
+    words = [[float(number(pe.acc)) for pe in state.pes[row * COLUMNS:(row + 1) * COLUMNS]] for row in range(ROWS)]
+    leaving = f", column {state.col} leaves" if any(state.column_valid) else ""
+    return "\n".join([f"cycle {state.index}{leaving}", "group.slot " + "".join(f"{text:>10}" for text in work),
+                      *(f"row {row}      " + "".join(f"{value:>10.4g}" for value in values)
+                        for row, values in enumerate(words) if state.row_valid[row])])
