@@ -23,8 +23,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "thresholds": ("dynamic", "static"), "static_statistic": ("mean", "pooled"), "kv_outliers": (True, False),
     "gamma": ("weights", "activations"), "norm": ("delayed", "fp16"), "score_scale": ("fold", "max", "fixed"),
     "v_scale": ("token", "static"), "function_table": ("token", "offline", "literal"), "lm_head": ("fp16",),
-    "quantizer": ("kmeans", "rtn"), "weight_sensitivity": ("input_moment", "none"),
-    "act_sensitivity": ("none", "column_norm"), "preset": ("paper", "exact"), "zero_point": (False,),
+    "quantizer": ("kmeans", "rtn"), "weight_sensitivity": ("input_moment", None),
+    "act_sensitivity": (None, "column_norm"), "preset": ("paper", "exact"), "zero_point": (False,),
 }
 RANGES = {"act_bits": (1, 4), "weight_bits": (1, 4), "score_bits": (1, 8), "calibration_windows": (1, 1 << 20),
           "calibration_tokens": (1, 1 << 20)}
@@ -50,8 +50,8 @@ class KllmConfig:
     function_table: str = "token"  #: SiLU's table per token; "offline", "literal" (D-kllm-17)
     lm_head: str = "fp16"  #: the output matrix is not quantized (D-kllm-36)
     quantizer: str = "kmeans"  #: "rtn": integers by rounding, no outliers, the baseline
-    weight_sensitivity: str = "input_moment"  #: what weights' samples weigh; or "none" (D-kllm-29)
-    act_sensitivity: str = "none"  #: or "column_norm" (D-kllm-29)
+    weight_sensitivity: str | None = "input_moment"  #: what samples of weights weigh; None: 1 each (D-kllm-29)
+    act_sensitivity: str | None = None  #: those of activations: None or "column_norm" (D-kllm-29)
     sensitivity: str | None = None  #: an .npz of sample weights by tensor, "blk.3.q", "blk.3.ffn_in" (D-kllm-29)
     preset: str = "paper"  #: the arithmetic, `KllmArith.preset` (D-kllm-1)
     zero_point: bool = False  #: refused: no unit forms its three terms (D-kllm-10)

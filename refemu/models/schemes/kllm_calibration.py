@@ -4,11 +4,9 @@ Codebooks of activations and weights, static limits of outliers, and the sample 
 file is an .npz without pickled objects whose array `description` is canonical JSON: equal calibrations, equal bytes.
 """
 
-import contextlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,16 +49,13 @@ class Calibration:
 
     def save(self, path: str | Path) -> None:
         """Write `to_bytes` to `path`, all of it or nothing."""
-        where = Path(path)
-        handle, made = tempfile.mkstemp(dir=where.parent, prefix=f".{where.name}.")
+        where, data = Path(path), self.to_bytes()
+        fresh = where.with_name(f".{where.name}.{os.getpid()}")
         try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(self.to_bytes())
-            os.replace(made, where)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(made)
-            raise
+            fresh.write_bytes(data)
+            fresh.replace(where)
+        finally:
+            fresh.unlink(missing_ok=True)
 
     def require(self, wanted: Mapping[str, Any], thing: str) -> "Calibration":
         """Itself; refused where it was made for another model or other settings than `wanted`."""

@@ -49,7 +49,8 @@ class Plain:
     """The decoder; `config` is a KllmConfig."""
 
     def __init__(self, model: Model, config: Any, calibration: Any) -> None:
-        self.model, self.config, self.calibration = model.config, config, calibration
+        self.model: Any = model.config
+        self.config, self.calibration = config, calibration
         self.exact = config.preset == "exact"
         self.embed = [words(row) for row in model.tensor("embed")]
         self.gains = {name: words(model.tensor(name)) for name, shape in model.config.shapes.items() if len(shape) == 1}

@@ -1,0 +1,74 @@
+"""The cache of indices: what is appended comes back, head by head; growth, truncation, refusals."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.formats.codebook import Codebook
+from refemu.formats.kmeans import KMeans
+from refemu.formats.kmeans_outliers import TopK
+from refemu.models.schemes.kllm_cache import IndexCache, cut
+
+BOOK = Codebook(3, np.linspace(-1, 1, 8).astype(np.float16))
+FORMAT = KMeans(BOOK, TopK(k=1))
+
+
+def cache(context: int = 200) -> IndexCache:
+    return IndexCache(8, context, (BOOK, FORMAT.encode), (BOOK, FORMAT.encode))
+
+
+def tokens(count: int, seed: int = 0) -> Any:
+    draws = np.random.default_rng(seed).standard_normal((count, 2, 4))
+    return draws.astype(np.float16).astype(np.float32)
+
+
+def test_tokens_come_back_as_they_were_encoded() -> None:
+    """D-kllm-12, D-kllm-34: all heads of a token under one scale, outliers kept; also when buffers have grown."""
+    held, k, v = cache(), tokens(150, 1), tokens(150, 2)
+    for at in (slice(0, 3), slice(3, 70), slice(70, 71), slice(71, 150)):
+        held.append(k[at], v[at])
+
+    assert held.k.tensor(150).equals(FORMAT.encode(k.reshape(150, 8)))
+    assert held.v.tensor(20).equals(FORMAT.encode(v[:20].reshape(20, 8)))
+    assert np.array_equal(held.v.scale(150), FORMAT.encode(v.reshape(150, 8)).scales)
+
+
+def test_a_head_is_cut_out_under_the_scale_of_its_token() -> None:
+    held, k = cache(), tokens(5)
+    held.append(k, k)
+    head, whole = held.k.tensor(5, slice(4, 8)), FORMAT.encode(k.reshape(5, 8))
+
+    assert np.array_equal(head.decode(), whole.decode()[:, 4:])
+    assert head.equals(cut(whole, slice(4, 8)))
+    assert np.array_equal(head.scale, whole.scale)
+
+
+def test_truncated_tokens_are_overwritten() -> None:
+    held, k = cache(), tokens(6)
+    held.append(k, k)
+    held.truncate(2)
+    held.append(k[4:], k[4:])
+
+    assert len(held) == 4
+    assert held.k.tensor(4).equals(FORMAT.encode(k[[0, 1, 4, 5]].reshape(4, 8)))
+
+
+def test_storage() -> None:
+    """D-kllm-38: indices of 3 bits, a scale, a mask and two outliers of 16 bits per token, for K and for V."""
+    held, k = cache(), tokens(3)
+    held.append(k, k)
+
+    assert held.storage_bits() == 2 * 3 * (8 * 3 + 16 + 8 + 2 * 16)
+
+
+def test_refusals_change_nothing() -> None:
+    held = cache(context=4)
+    held.append(tokens(3), tokens(3))
+    with pytest.raises(Refused, match="at most 4 tokens fit, got 5"):
+        held.append(tokens(2), tokens(2))
+    with pytest.raises(Refused, match=r"length must be in \[0, 3\], got 4"):
+        held.truncate(4)
+
+    assert repr(held) == "IndexCache(3 of at most 4 tokens)"

@@ -1,0 +1,188 @@
+"""What the taps of a KLLM scheme are told: golden cases whose values the scheme really used."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import models, units
+from refemu.arith import fp16
+from refemu.models import schemes
+from refemu.models.schemes import kllm_taps
+from refemu.models.taps import Watch
+from refemu.units.unit import Cases
+
+IDS = list(b"It is a truth. It is a truth")
+ALL = {"concat", "index_counter", "weighted_sum", "orizuru", "clustering", "index_matmul", "index_norm", "functional",
+       "score_quantizer", "index_function", "index_product"}
+
+
+@cache
+def prepared(scheme: str = "kllm-a4") -> Any:
+    return models.prepare("tiny", scheme, calibration=list(b"a truth universally acknowledged" * 4))
+
+
+@cache
+def recorded(scheme: str = "kllm-a4") -> list[tuple[int, str, Cases]]:
+    """Every call of the tap in one run."""
+    calls: list[tuple[int, str, Cases]] = []
+    models.run("tiny", IDS, prepared(scheme), taps=lambda *call: calls.append(call))
+    return calls
+
+
+def cases(unit: str, scheme: str = "kllm-a4") -> list[Cases]:
+    return [case for _, name, case in recorded(scheme) if name == unit]
+
+
+def evaluated(unit: str, case: Cases) -> Any:
+    found = units.find(unit)
+    return found.evaluate(found.configs[case.config], case.inputs)
+
+
+@pytest.mark.parametrize("scheme", ["kllm-a4", "kllm-a3", "kllm-a4-s", "kllm-a4:preset=exact",
+                                    "kllm-a3:preset=exact,function_table=literal"])
+def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
+    for layer, name, case in recorded(scheme):
+        unit = units.find(name)
+        ports = unit.ports(unit.configs[case.config])
+        leading = 1 + (unit.timing == "event")
+        assert (case.kind, case.source["layer"]) == ("model", layer)
+        assert set(case.inputs) == {port.name for port in ports.inputs}
+        assert len({array.shape[:leading] for array in case.inputs.values()}) == 1
+        for port in ports.inputs:
+            assert case.inputs[port.name].shape[leading:] == ((port.lanes,) if port.lanes > 1 else ())
+            port.admit(case.inputs[port.name], name)
+
+
+def test_every_unit_is_shown_in_every_block() -> None:
+    assert {(layer, unit) for layer, unit, _ in recorded()} == {(layer, unit) for layer in range(3) for unit in ALL}
+    assert set(prepared().config.taps) == ALL
+    assert set(prepared("kllm-a4-s").config.taps) == ALL - {"orizuru"}
+
+
+def test_taps_change_no_bit() -> None:
+    plain, tapped = (models.run("tiny", IDS, prepared(), taps=tap) for tap in (None, lambda *call: None))
+
+    assert plain.logits.tobytes() == tapped.logits.tobytes()
+    assert plain.counters == tapped.counters
+
+
+def test_taps_listen_by_unit() -> None:
+    class Some:
+        units = ("concat",)
+
+        def __init__(self) -> None:
+            self.seen: set[str] = set()
+
+        def __call__(self, layer: int, unit: str, case: Cases) -> None:
+            self.seen.add(unit)
+
+    tap = Some()
+    models.run("tiny", IDS[:4], prepared(), taps=tap)
+
+    assert tap.seen == {"concat"}
+
+
+def encoded(full: str, ids: list[int]) -> Any:
+    """An activation as the scheme encodes it."""
+    parts, kept = prepared(), []
+    encode = type(parts).encode
+
+    def watching(self: Any, name: str, x: np.ndarray, watch: Any = None) -> Any:
+        found = encode(self, name, x, watch)
+        kept.extend([found] if name == full else [])
+        return found
+
+    type(parts).encode = watching
+    try:
+        models.run("tiny", ids, parts)
+    finally:
+        type(parts).encode = encode
+    return kept[0]
+
+
+def test_clustering_finds_the_indices_of_the_scheme() -> None:
+    tensor = encoded("blk.1.down_in", IDS)
+    [case] = [case for case in cases("clustering") if case.source["tensor"] == "blk.1.down_in"]
+    token = case.source["token"]
+    inliers = tensor.index[token][~tensor.mask[token]][: kllm_taps.ROWS]
+
+    assert np.array_equal(evaluated("clustering", case).index, inliers)
+
+
+def test_orizuru_pops_what_the_format_kept() -> None:
+    """With 2 of 64 outliers kept, the unit's first pops are the outliers."""
+    tensor = encoded("blk.2.attn_in", IDS)
+    [case] = [case for case in cases("orizuru") if case.source["tensor"] == "blk.2.attn_in"]
+    found = evaluated("orizuru", case)
+    first = {int(found.max_index[0, 0]), int(found.min_index[0, 0])}
+
+    assert first == set(np.flatnonzero(tensor.mask[case.source["token"]]).tolist())
+
+
+def test_a_column_counts_and_reduces_to_what_the_scheme_adds() -> None:
+    for name in ("blk.0.o", "blk.2.gate"):
+        counter, total = (next(case for case in cases(unit) if case.source["tensor"] == name)
+                          for unit in ("index_counter", "weighted_sum"))
+        counts = evaluated("index_counter", counter).count[0, -1]
+        assert np.array_equal(counts, total.inputs["count"][0])
+        assert int(counts.sum()) >= 64 - 2
+
+
+def test_softmax_and_scores_are_those_of_one_query() -> None:
+    softmax, quantizer = cases("functional")[0], cases("score_quantizer")[0]
+    p = fp16.values(evaluated("functional", softmax).y)
+
+    assert softmax.source["query"] == 19 and quantizer.source["query"] == 15
+    assert abs(float(p.sum()) - 1) < 0.01
+    assert evaluated("score_quantizer", quantizer).q.max() == 15
+
+
+def test_matmul_of_scores_reads_values_of_the_cache() -> None:
+    [case] = [case for case in cases("index_matmul") if case.config == "integer" and case.source["layer"] == 0]
+
+    assert case.inputs["a_index"].max() == 15
+    assert np.array_equal(case.inputs["b_codebook"][0], prepared().formats["blk.0.v"].codebook.values)
+
+
+def test_norm_divides_the_centroids_of_the_first_weights() -> None:
+    for case in cases("index_norm"):
+        first = "wq" if case.source["tensor"].endswith("attn_in") else "wgate"
+        weight = prepared().weights[f"blk.{case.source['layer']}.{first}"]
+        assert np.array_equal(case.inputs["weights"][0], weight.codebook.values)
+
+
+def test_later_calls_say_where_they_begin() -> None:
+    calls: list[Cases] = []
+    session = models.session(prepared(), lambda layer, unit, case: calls.append(case))
+    session.append(IDS[:4])
+    first = len(calls)
+    session.append(IDS[4:6])
+
+    assert {case.source["first_token"] for case in calls[:first]} == {0}
+    assert {case.source["first_token"] for case in calls[first:]} == {4}
+
+
+@pytest.mark.parametrize(("place", "size", "length", "start"), [(0, 4, 10, 0), (5, 4, 10, 3), (9, 4, 10, 6)])
+def test_pieces_lie_around_a_place(place: int, size: int, length: int, start: int) -> None:
+    found = kllm_taps.around(place, size, length)
+
+    assert (found.start, found.stop) == (start, start + size)
+    assert found.start <= place < found.stop
+
+
+def test_without_a_fitting_configuration_nothing_is_told() -> None:
+    """Five bits of scores, a table of three bits: no unit is ready for them."""
+    shown = {(unit, case.config) for _, unit, case in recorded("kllm-a4:score_bits=5")}
+
+    assert not {name for unit, name in shown if unit == "score_quantizer"}
+    assert not [name for unit, name in shown if unit == "index_matmul" and name == "integer"]
+
+
+def test_integers_have_no_units() -> None:
+    assert schemes.parse("kllm-a4:quantizer=rtn").taps == ()  # type: ignore[attr-defined]
+
+
+def test_repr() -> None:
+    assert repr(kllm_taps.Taps(prepared(), 2, Watch())) == "Taps(layer=2)"
