@@ -1,0 +1,83 @@
+"""Golden cases of page_table: [leankv Fig. 5] cell by cell first, then runs that touch, empty and full entries.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in page_table.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.units import unit_cases
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
+NAMES = ("op", "entry", "section", "value", "other")
+Event = tuple[int, int, int, int, int]
+
+
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    if kind == "paper":
+        given = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]
+        kept = [(SPLIT, 0, 0, 1, 1), (SPLIT, 1, 0, 2, 1), (TOKENS, 0, 0, 2, 4), (TOKENS, 1, 0, 4, 3)]
+        found = [(LOOKUP, 0, 1, 0, 0), (LOOKUP, 1, 0, 1, 0), (CLEAR, 1, 0, 0, 0)]
+        yield _block(kind, "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 are kept",
+                     [given + kept + found])
+    if kind == "edge":
+        yield from _edge(config["cells"])
+    if kind == "random":
+        drawn = random_inputs("page_table", ports, (4, 24), seed)
+        yield Cases(kind, "any history", legal(config, drawn))
+
+
+def _edge(cells: int) -> Iterator[Cases]:
+    fill = [(APPEND, 0, 0, 10 + page, 0) for page in range(cells)]
+    yield _block("edge", "a full entry keeps all of its pages, or turns as many as it can into low ones",
+                 [[*fill, (SPLIT, 0, 0, high, cells - high), (LOOKUP, 0, int(high < cells), 0, 0), (CLEAR, 0, 0, 0, 0)]
+                  for high in (cells, cells // 2, 1, 0)])
+    turns = [(APPEND, 0, page % 2, 20 + page, 0) for page in range(cells)]
+    yield _block("edge", "pages from either side until the runs touch", [[*turns, (LOOKUP, 0, 0, cells // 2, 0),
+                                                                         (CLEAR, 0, 0, 0, 0)]])
+    yield _block("edge", "cells keep their ids when nothing uses them any more",
+                 [[*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), (CLEAR, 0, 0, 0, 0), (APPEND, 0, 1, 31, 0)]],
+                 "D-leankv-40")
+
+
+def _block(kind: str, why: str, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
+    """One case per history, all equally long."""
+    return Cases(kind, why, unit_cases.sequences(NAMES, histories), decision)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """See page_table.legal. What an entry cannot do becomes a record of its tokens."""
+    made = {name: np.array(inputs[name]) for name in NAMES}
+    events, cells = made["op"].shape[-1], config["cells"]
+    entries = config["slots"] * config["layers"] * config["heads"]
+    flat = [made[name].reshape(-1, events) for name in NAMES]
+    for device in range(len(flat[0])):
+        used = [[0, 0] for _ in range(entries)]
+        for row in range(events):
+            event = [int(column[device, row]) for column in flat]
+            for column, value in zip(flat, _admitted(event, used, cells), strict=True):
+                column[device, row] = value
+    return made
+
+
+def _admitted(event: list[int], used: list[list[int]], cells: int) -> list[int]:
+    op, entry, section, value, other = event
+    high, low = used[entry]
+    if op == CLEAR:
+        used[entry] = [0, 0]
+    elif op == APPEND and high + low < cells:
+        used[entry][section] += 1
+    elif op == SPLIT and low == 0:
+        value %= high + 1
+        other %= high - value + 1
+        used[entry] = [value, other]
+    elif op == LOOKUP and used[entry][section]:
+        value %= used[entry][section]
+    else:
+        op = TOKENS
+    return [op, entry, section, value, other]
