@@ -50,6 +50,14 @@ def test_a_row_of_576_has_four_groups_and_a_half(encode: Encode) -> None:
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
+def test_ties_go_to_the_even_code(encode: Encode) -> None:
+    """[harmonia §V-A] under the scale 1."""
+    tensor = encode(GroupInt(4), np.array([[7, 0.5, 1.5, 2.5, 6.5, -0.5, -1.5, -2.5]], np.float32))
+
+    assert tensor.code.tolist() == [[7, 0, 2, 2, 6, 0, -2, -2]]
+
+
+@pytest.mark.parametrize("encode", IMPLEMENTATIONS)
 def test_minus_eight_comes_from_subnormal_scales_only(encode: Encode) -> None:
     """[harmonia §V-A] absmax 9.8 * 2^-24 has the scale 2^-24, and -9.8 the code -8; an absmax below half has code 0."""
     tiny = np.float32(2**-24)

@@ -47,6 +47,17 @@ def test_every_word_under_its_own_exponent(run: Any, m: int) -> None:
     assert (result.aligned, result.illegals) == (63488, 2048)
 
 
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("rounding", "mantissa"), [
+    ("truncate", [128, 129, 128, 128, 128, 129, 255, 255]), ("half_even", [128, 130, 129, 128, 128, 130, 255, 255]),
+    ("half_away", [129, 130, 129, 128, 129, 130, 255, 255]), ("floor", [128, 129, 128, 128, 129, 130, 255, 255])])
+def test_ties_and_a_magnitude_that_would_leave_its_bits(run: Any, rounding: str, mantissa: list[int]) -> None:
+    """D-harmonia-2: 128.5, 129.5, 128.625, 128.375, -128.5, -129.5, 255.5, -255.875 at 8 bits."""
+    words = [0x3C04, 0x3C0C, 0x3C05, 0x3C03, 0xBC04, 0xBC0C, 0x3FFC, 0xBFFF]
+
+    assert run(words, [15] * 8, 8, rounding=rounding).mantissa.tolist() == mantissa
+
+
 lane = st.one_of(st.integers(0, 0xFFFF), st.sampled_from([0x7C00, 0xFC00, 0x7E00, 0, 0x8000, 1, 0x83FF, 0x7BFF]))
 
 

@@ -71,13 +71,17 @@ def test_half_of_the_signed_peak(run: Any, window: list[int], word: int) -> None
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_channels_without_an_offset_pass_bit_for_bit(run: Any) -> None:
-    """[harmonia §IV-A (5)]: also -0, and a chosen channel whose peak is 0."""
+    """[harmonia §IV-A (5)]: also -0, and a chosen channel whose peak is 0, or whose offset is -0."""
     rows = np.array([[0x8000, 0x3C00, 0x8000], [0x0000, 0xBC00, 0x8000]])
     result = run(**events(rows, 2, 2), channels=3, window=2, offset_k=2)
 
     assert result.selected[-1].tolist() == [True, True, False] and result.offset[-1].tolist() == [0, 0x3800, 0]
     assert result.k_out[result.out_valid].tolist() == [[0x8000, 0x3800, 0x8000], [0, 0xBE00, 0x8000]]
     assert result.subtractions == 4
+
+    minus = run(**events(np.array([[0x8001, 0x3C00], [0x8000, 0x3C00]]), 2, 2), channels=2, window=2, offset_k=2)
+    assert minus.offset[-1].tolist() == [0x8000, 0x3800]
+    assert minus.k_out[minus.out_valid].tolist() == [[0x8001, 0x3800], [0x8000, 0x3800]]
 
 
 def test_offsets_leave_the_softmax_as_it_is() -> None:
