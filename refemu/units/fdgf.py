@@ -36,7 +36,7 @@ class State:
     rows: int  #: M
     inner: int  #: N
     columns: int  #: K
-    force: int
+    forced: int
     v: int
     code: int  #: place of `event` in EVENTS
     dataflow: int
@@ -130,14 +130,14 @@ class FdgfController(Stepped):
         start, rows, inner, columns, force, v = self.accept(start, rows, inner, columns, force, v)
         if start:
             require_sizes(self.name, rows, inner, columns)
-        inputs = {"start": start, "rows": rows, "inner": inner, "columns": columns, "force": force, "v": v}
+        inputs = {"start": start, "rows": rows, "inner": inner, "columns": columns, "forced": force, "v": v}
         before = replace(self.state, **inputs, index=self.state.index + 1, count=0, a_address=0, b_address=0)
         self.state = self._start(before) if start else self._next(before)
         return self.state
 
     def _start(self, before: State) -> State:
         sizes = before.rows, before.inner, before.columns
-        return replace(before, event="start", code=START, dataflow=before.force or self.choose(*sizes), mt=0, kt=0,
+        return replace(before, event="start", code=START, dataflow=before.forced or self.choose(*sizes), mt=0, kt=0,
                        fetched=0, sizes=sizes, blocks_v=before.v, place=0, group=0)
 
     def _next(self, before: State) -> State:
@@ -260,7 +260,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
         inputs=(Port("start", 1, meaning="begin a product of these sizes"),
                 Port("rows", 13, meaning="M, rows of A"), Port("inner", 13, meaning="N, the reduction"),
                 Port("columns", 13, meaning="K, columns of B"),
-                Port("force", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
+                Port("forced", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
                 Port("v", 1, meaning="blocks of 32 x 16, for V, not of 8 x 32")),
         outputs=(Port("code", 3, meaning="0 idle, 1 start, 2 fetch A, 3 fetch B, 4 compute, 5 read, 6 store, 7 done"),
                  Port("dataflow", 2, meaning="1 column-major, 2 row-major"),
@@ -287,4 +287,4 @@ UNIT = Unit(
     configs={"paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
              "small": Config(m=32, k=32, ema_unit="elements", b_type="int4")},
     ports=ports, run=run, twin="refemu.units.fdgf_jit:run", unit_class=FdgfController, cases=cases, timing="event",
-    legal=legal)
+    arguments={"forced": "force"}, legal=legal)

@@ -12,7 +12,7 @@ from refemu.arith import prng
 from refemu.units.unit import Cases, Config
 
 COLUMN_MAJOR, ROW_MAJOR = 1, 2
-NAMES = ("start", "rows", "inner", "columns", "force", "v")
+NAMES = ("start", "rows", "inner", "columns", "forced", "v")
 
 
 def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:

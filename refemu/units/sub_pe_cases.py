@@ -29,7 +29,7 @@ def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
                      [(minus_zero, row(*[15] * LANES)), (top, minus_zero)])
         yield Cases(kind, "one lane alone, each in turn", _lanes())
     if kind == "random":
-        yield Cases(kind, "uniform magnitudes and signs", random_inputs("sub_pe", ports, (256,), seed))
+        yield Cases(kind, "uniform magnitudes and signs", random_inputs("sub_pe", ports, (128,), seed))
     if kind == "exhaustive":
         yield _sweep()
 
