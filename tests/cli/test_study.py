@@ -1,4 +1,4 @@
-"""`refemu study olive` prints three tables, `refemu study accuracy` one, and the same in JSON."""
+"""`refemu study olive` prints three tables, `accuracy` and `kllm` one, and the same in JSON."""
 
 import json
 from pathlib import Path
@@ -99,3 +99,16 @@ def test_accuracy_without_the_reviews_says_what_to_run(
 def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_kllm_is_a_ladder_of_perplexities(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["study", "kllm", "--tokens", "24", "--win", "12", "--calibration-tokens", "32", "--schemes", "fp16",
+             "kllm-a4:quantizer=rtn", "kllm-a3"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    table = capsys.readouterr().out
+
+    assert (found["study"], found["model"], found["tokens"], found["win"]) == ("kllm", "tiny", 24, 12)
+    assert [row["scheme"] for row in found["rungs"]] == ["fp16", "kllm-a4:quantizer=rtn", "kllm-a3"]
+    assert all(f"{row['perplexity']:.2f}" in table for row in found["rungs"])
