@@ -85,7 +85,7 @@ def test_accuracy_without_the_reviews_says_what_to_run(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param(["study", "kllm"], "invalid choice: 'kllm'", id="study"),
+        pytest.param(["study", "harmony"], "invalid choice: 'harmony'", id="study"),
         pytest.param(["study", "olive", "--model", "tinny"], "did you mean 'tiny'", id="model"),
         pytest.param(["study", "olive", "--tokens", "1"], "at least 2 tokens are needed, got 1", id="one token"),
         pytest.param(["study", "olive", "--tokens", "-1"], "must be at least 0, got -1", id="tokens"),
