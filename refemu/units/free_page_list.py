@@ -183,8 +183,9 @@ class FreePageList(Stepped):
         self.load(fields(state.ring), state.head, state.tail)
         self._event = replace(state, ids=fields(state.ids), taken=fields(state.taken), ring=())
 
-    def load(self, ring: Sequence[int], head: int, tail: int) -> None:
-        """Set the registers; what is between tail and head of the ring is taken as owned."""
+    def load(self, ring: Sequence[int], head: int, tail: int, allocated: int = 0, recycled: int = 0) -> None:
+        """Set the registers and counters; what is between tail and head of the ring is taken as owned."""
+        self._event = replace(self._event, allocated=allocated, recycled=recycled)
         self._ring, self.head, self.tail = list(ring), head, tail
         self._owned = bytearray(b"\1") * self.pages
         for page in self.free_ids():

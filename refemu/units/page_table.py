@@ -98,6 +98,10 @@ class PageTable(Stepped):
         high, low = self._tokens[entry]
         return high, low
 
+    def row(self, entry: int) -> list[int]:
+        """A copy of all cells of an entry, stale ones included."""
+        return list(self._cells[entry])
+
     def run(self, entry: int, section: int) -> list[int]:
         """Pages of one run in their order."""
         cells, count = self._cells[entry], self._used[entry][section]

@@ -1,0 +1,479 @@
+"""The memory manager: gives pages to all heads of all requests of a call at once, and takes them back.
+
+Paper: [leankv §5.2, §5.3, Fig. 5]. Composed of prefix_sum, free_page_list and page_table. Decisions: D-leankv-34 (pages
+of a step), D-leankv-35 (pages of a prompt), D-leankv-36 (length of an entry), D-leankv-38 (order of heads),
+D-leankv-40 (cells that are no longer used), D-leankv-53 (too few pages).
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.formats.kv_page import UnifiedPage
+from refemu.units import page_manager_cases, unit
+from refemu.units.free_page_list import FreePageList, OutOfPages
+from refemu.units.page_manager_parts import (
+    COUNTERS,
+    Counters,
+    Memory,
+    Moved,
+    Request,
+    Requests,
+    Shape,
+    memory,
+    require_pages,
+    up,
+)
+from refemu.units.page_table import HIGH, LOW, PageTable, TableOverflow
+from refemu.units.prefix_sum import scan
+from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, choices, collect, fields, lanes
+
+__all__ = ["Memory", "Moved", "OutOfPages", "PageManager", "Shape", "TableOverflow"]
+
+PROMPT, RELEASE, STEP, FINISH = range(4)  #: operations
+EVENTS = ("prompt_allocate", "prompt_release", "step_allocate", "finish")
+TOTALS = ("allocated", "recycled", *COUNTERS)  #: counters of a Result
+HELD = (1 << 31) - 1  #: largest id of a sequence, and largest length
+
+
+@dataclass(frozen=True)
+class State:
+    """Ports and registers after one event, and what happened since reset."""
+
+    event: str  #: "reset" or one of EVENTS
+    index: int  #: number of the event, -1 for the reset
+    op: int
+    members: int
+    sequences: Any
+    prompts: Any
+    high: Any
+    low: Any
+    counts: Any
+    prefix: Any
+    ids: Any
+    lacking: Any
+    list_start: int
+    list_end: int
+    free: int
+    ring: Any
+    head: int
+    tail: int
+    used: Any
+    tokens: Any
+    cells: Any
+    requests: tuple[tuple[int, int, int, int, bool], ...]  #: sequence, slot, prompt, tokens so far, compressed
+    slots: tuple[int, ...]  #: free ones, the next first
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    shortfall: int
+    step_pages: int
+    pruned: int
+
+
+@dataclass(frozen=True, eq=False)
+class Result(unit.Result):
+    """What leaves the unit and what it holds, one row per event; counters over all devices."""
+
+    counts: np.ndarray
+    prefix: np.ndarray
+    ids: np.ndarray
+    lacking: np.ndarray
+    list_start: np.ndarray
+    list_end: np.ndarray
+    free: np.ndarray
+    ring: np.ndarray
+    head: np.ndarray
+    tail: np.ndarray
+    used: np.ndarray
+    tokens: np.ndarray
+    cells: np.ndarray
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    shortfall: int
+    step_pages: int  #: the largest of all devices
+    pruned: int
+
+
+class PageManager(Stepped):
+    """The manager. Its four events are the calls of [leankv §5.3]; each serves all sequences, layers and heads at once.
+
+    Order of every prefix sum: sequence (as the call names them), layer, head, high before low (D-leankv-38). A call
+    that is refused, for want of pages too (D-leankv-53), has changed nothing.
+    """
+
+    name = "page_manager"
+
+    def __init__(self, pages: int = 32, layers: int = 1, heads: int = 2, high_tokens: int = 2,
+                 low_tokens: int | None = 4, max_len: int = 12, slots: int = 2, reserve_low: int = 0,
+                 table_extra: int = 1, table_tokens: int | None = None, lazy_pages: bool = True,
+                 scrub: bool = False) -> None:
+        """Parameters: see `Shape`."""
+        self.shape = Shape(pages, layers, heads, high_tokens, low_tokens, max_len, slots, reserve_low, table_extra,
+                           table_tokens, lazy_pages, scrub)
+        self.requests = Requests(self.shape)
+        self.counters = Counters()
+        self._event: dict[str, Any] = {"event": "reset", "index": -1}
+        self._reset()
+
+    def _reset(self) -> None:
+        """All pages free, all entries empty."""
+        shape = self.shape
+        self.list = FreePageList(shape.pages)
+        self.table = PageTable(shape.slots, shape.layers, shape.heads, shape.length, shape.scrub)
+
+    @property
+    def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
+        """Ports of a manager of this size."""
+        return ports(asdict(self.shape))
+
+    # What a scheme asks.
+
+    @property
+    def free(self) -> int:
+        """Pages that are free."""
+        return self.list.free
+
+    @property
+    def held(self) -> int:
+        """Pages that heads own."""
+        return self.shape.pages - self.free
+
+    def slot(self, sequence: int) -> int:
+        """The slot of a sequence."""
+        (known,) = self.requests.require_known([sequence])
+        return self.requests.table[known].slot
+
+    def cells(self, sequences: Sequence[int]) -> np.ndarray:
+        """Table entries (S, layers, heads, L) int32; only the runs hold pages of these sequences."""
+        return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
+            len(sequences), self.shape.layers, self.shape.heads, self.shape.length)
+
+    def lengths(self, sequences: Sequence[int]) -> np.ndarray:
+        """Stored tokens, high and low: (S, layers, heads, 2) int64."""
+        return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
+            len(sequences), self.shape.layers, self.shape.heads, 2)
+
+    def used(self, sequences: Sequence[int]) -> np.ndarray:
+        """Pages, high and low: (S, layers, heads, 2) int64."""
+        return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
+            len(sequences), self.shape.layers, self.shape.heads, 2)
+
+    def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
+        """What all sequences take on pages of these layouts."""
+        known = list(self.requests.table)
+        tokens = self.lengths(known).reshape(-1, 2).tolist()
+        seen = self.shape.layers * self.shape.heads * _total([self.requests.table[s].seen for s in known])
+        return memory(self.shape, seen, (_total([t[0] for t in tokens]), _total([t[1] for t in tokens])), self.held,
+                      high, low)
+
+    # The four events.
+
+    def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
+        """Admit sequences: name -> tokens of the prompt. Every head gets pages for all of them [leankv §5.3].
+
+        Raises OutOfPages and TableOverflow. Refused: a known sequence, an empty prompt or one above max_len, no slot.
+        """
+        clean = self.requests.require_prompts(prompts)
+        per_head = {s: up(n, self.shape.high_tokens) + self.shape.reserve for s, n in clean.items()}
+        counts = [per_head[s] for s in clean for _ in range(self.shape.layers * self.shape.heads)]
+        shape = (len(clean), self.shape.layers, self.shape.heads)
+        self.requests.require_cells(np.zeros(shape, np.int64), np.array(counts, np.int64).reshape(shape))
+        require_pages(_total(counts), self.free)
+        self.requests.admit(clean)
+        moved = self._allocated(counts)
+        for (sequence, entry), count, page in _regions(self._heads(list(clean)), moved):
+            self.table.append(entry, HIGH, moved.ids[page : page + count])
+            self.table.set_tokens(entry, clean[sequence], 0)
+        return self._done(PROMPT, moved, Moved(), sequences=list(clean), prompts=list(clean.values()))
+
+    def prompt_release(self, sequences: Sequence[int], high: Any, low: Any) -> tuple[Moved, Moved]:
+        """Compressed prompts: keep pages for `high` and `low` tokens, arrays (S, layers, heads), recycle the others.
+
+        A head whose two runs need a page more than the prompt had gets it first, by a prefix sum of its own.
+        Returns what was recycled, and what was allocated. Raises OutOfPages and TableOverflow.
+        """
+        known = self.requests.require_known(sequences, running=False)
+        n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
+        self.requests.require_kept(known, n_high, n_low)
+        pages = np.stack([up(n_high, self.shape.high_tokens), up(n_low, self.shape.low_tokens or 1)], axis=-1)
+        held = self.used(known)[..., 0]
+        lacking = np.maximum(pages[..., 0] + pages[..., 1] - held, 0)
+        self.requests.require_cells(held, lacking)
+        require_pages(_total(lacking.ravel().tolist()), self.free)
+        heads = self._heads(known)
+        came = self._allocated(lacking.ravel().tolist()) if lacking.any() else Moved()
+        for (_, entry), count, page in _regions(heads, came):
+            self.table.append(entry, HIGH, came.ids[page : page + count])
+        self.counters.shortfall += len(came.ids)
+        went = self._recycled([self.table.split(entry, *kept) for (_, entry), kept
+                               in zip(heads, pages.reshape(-1, 2).tolist(), strict=True)])
+        tokens = np.stack([n_high, n_low], axis=-1).reshape(-1, 2).tolist()
+        for (sequence, entry), (stays_high, stays_low) in zip(heads, tokens, strict=True):
+            self.table.set_tokens(entry, stays_high, stays_low)
+            self.counters.pruned += self.requests.table[sequence].prompt - stays_high - stays_low
+        for sequence in known:
+            self.requests.table[sequence].running = True
+        return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
+
+    def step_allocate(self, sequences: Sequence[int], high: Any, low: Any) -> Moved:
+        """One step of running sequences: the sections grow by `high` and `low`, (S, layers, heads), 0 or 1 together.
+
+        A head gets a page where a full section grows, so one at most; if not `lazy_pages` wherever one is full.
+        Raises OutOfPages and TableOverflow.
+        """
+        known = self.requests.require_known(sequences, running=True)
+        grow = [self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low"))]
+        self.requests.require_deltas(known, *grow)
+        delta = np.stack(grow, axis=-1)
+        wanted = self._full(known) & ((delta > 0) | (not self.shape.lazy_pages))
+        need = np.count_nonzero(wanted, axis=-1)
+        held = self.used(known)
+        self.requests.require_cells(held[..., 0] + held[..., 1], need)
+        require_pages(int(np.count_nonzero(wanted)), self.free)
+        moved = self._allocated(wanted.ravel().astype(np.int64).tolist())
+        entries = self._entries(known)
+        sections = [(entry, section) for entry in entries for section in (HIGH, LOW)]
+        for (entry, section), count, page in _regions(sections, moved):
+            self.table.append(entry, section, moved.ids[page : page + count])
+        for entry, (more_high, more_low) in zip(entries, delta.reshape(-1, 2).tolist(), strict=True):
+            stored = self.table.tokens(entry)
+            self.table.set_tokens(entry, stored[HIGH] + more_high, stored[LOW] + more_low)
+            self.counters.pruned += 1 - more_high - more_low
+        self.counters.step_pages = max(self.counters.step_pages, int(need.max(initial=0)))
+        for sequence in known:
+            self.requests.table[sequence].seen += 1
+        return self._done(STEP, moved, Moved(), sequences=known, high=grow[0], low=grow[1])
+
+    def finish(self, sequences: Sequence[int]) -> Moved:
+        """Recycle all pages of sequences, by one prefix sum, and free their slots."""
+        known = self.requests.require_known(sequences)
+        entries = self._entries(known)
+        counts = [count for entry in entries for count in self.table.used(entry)]
+        ids = [self.table.clear(entry) for entry in entries]
+        moved = self._recycled(ids, counts)
+        self.requests.remove(known)
+        return self._done(FINISH, moved, Moved(), sequences=known)
+
+    # Their parts.
+
+    def _entries(self, sequences: Sequence[int]) -> list[int]:
+        numbers: list[int] = self.requests.entries(self.requests.require_known(sequences)).ravel().tolist()
+        return numbers
+
+    def _heads(self, sequences: Sequence[int]) -> list[tuple[int, int]]:
+        """(sequence, entry) of all heads."""
+        owners = [s for s in sequences for _ in range(self.shape.layers * self.shape.heads)]
+        return list(zip(owners, self._entries(sequences), strict=True))
+
+    def _full(self, sequences: Sequence[int]) -> np.ndarray:
+        """Which sections have no room for a token: (S, layers, heads, 2)."""
+        per_page = np.array([self.shape.high_tokens, self.shape.low_tokens or 1])
+        full = self.lengths(sequences) == self.used(sequences) * per_page
+        return full & np.array([True, self.shape.low_tokens is not None])
+
+    def _allocated(self, counts: Sequence[int]) -> Moved:
+        base = self.list.start
+        sums = self._scan(counts, base)
+        return Moved(tuple(counts), sums, tuple(self.list.allocate(_total(counts))))
+
+    def _recycled(self, parts: Sequence[Sequence[int]], counts: Sequence[int] | None = None) -> Moved:
+        base = self.list.tail % self.shape.pages
+        sizes = [len(part) for part in parts] if counts is None else list(counts)
+        sums = self._scan(sizes, base)
+        ids = tuple(page for part in parts for page in part)
+        self.list.recycle(ids)
+        return Moved(tuple(sizes), sums, ids)
+
+    def _scan(self, counts: Sequence[int], base: int) -> tuple[int, ...]:
+        found = scan(counts, base)
+        self.counters.levels += found.levels
+        self.counters.adds += found.adds
+        return found.inclusive
+
+    def _done(self, op: int, moved: Moved, came: Moved, **inputs: Any) -> Moved:
+        self._event = {"event": EVENTS[op], "index": self._event["index"] + 1, "op": op, "moved": moved, "came": came,
+                       **inputs}
+        return moved
+
+    # Ports and states.
+
+    def step(self, op: int, members: int, sequences: Any, prompts: Any, high: Any, low: Any) -> State:
+        """One event: 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish. Returns the State.
+
+        The call names the first `members` lanes of `sequences`; prompts: their lengths; high, low: of all their heads.
+        """
+        values = self.accept(op, members, sequences, prompts, high, low)
+        named, lengths = list(fields(values[2]))[: values[1]], fields(values[3])[: values[1]]
+        heads = values[1] * self.shape.layers * self.shape.heads
+        kept = [np.array(fields(value)[:heads], np.int64).reshape(values[1], self.shape.layers, self.shape.heads)
+                for value in values[4:]]
+        if op == PROMPT:
+            if len(set(named)) < len(named):
+                raise Refused(f"{self.name}: sequences must differ, got {named}")
+            self.prompt_allocate(dict(zip(named, lengths, strict=True)))
+        elif op == RELEASE:
+            self.prompt_release(named, *kept)
+        elif op == STEP:
+            self.step_allocate(named, *kept)
+        else:
+            self.finish(named)
+        self._event |= {"op": values[0], "members": values[1], "sequences": fields(values[2]),
+                        "prompts": fields(values[3]), "high": fields(values[4]), "low": fields(values[5])}
+        return self.snapshot()
+
+    def steps(self, op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any) -> Iterator[State]:
+        """Yield the State after every event of one device; the arguments, (events,) beside lanes, broadcast."""
+        arrays = admit_events(self.name, self.ports.inputs, (op, members, sequences, prompts, high, low))
+        if arrays[0].ndim != 1:
+            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {arrays[0].shape}")
+        for event in zip(*(array.tolist() for array in arrays), strict=True):
+            yield self.step(*event)
+
+    @property
+    def state(self) -> State:
+        """All registers and the last event: made on demand."""
+        last = self._event
+        moved, came = last.get("moved", Moved()), last.get("came", Moved())
+        shown = {"counts": moved.counts, "prefix": moved.prefix, "ids": (*moved.ids, *came.ids), "lacking": came.counts}
+        shown |= {name: last.get(name, ()) for name in ("sequences", "prompts", "high", "low")}
+        values = {name: np.array(value, np.int64).ravel().tolist() for name, value in shown.items()}
+        wide = {port.name: port.lanes for port in self.ports.all}
+        padded = {name: lanes((*given, *(-1 if name == "ids" else 0,) * (wide[name] - len(given))))
+                  for name, given in values.items()}
+        requests = tuple((s, *request.fields()) for s, request in self.requests.table.items())
+        return State(last["event"], last["index"], last.get("op", 0), last.get("members", len(values["sequences"])),
+                     **padded, requests=requests, slots=tuple(self.requests.free_slots), **self._registers(),
+                     **asdict(self.counters))
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._load(state)
+        self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests},
+                                 deque(state.slots))
+        self.counters = Counters(**{name: getattr(state, name) for name in COUNTERS})
+        names = ("event", "index", "op", "members", "sequences", "prompts", "high", "low")
+        self._event = {name: getattr(state, name) for name in names}
+        self._event["moved"] = Moved(fields(state.counts), fields(state.prefix), fields(state.ids))
+        self._event["came"] = Moved(fields(state.lacking))
+
+    def _registers(self) -> dict[str, Any]:
+        """What the list and the table hold, by the names of a State."""
+        listed, tabled = self.list.snapshot(), self.table.snapshot()
+        return {name: getattr(listed, name) for name in ("list_start", "list_end", "free", "ring", "head", "tail",
+                                                         "allocated", "recycled")} | \
+               {name: getattr(tabled, name) for name in ("used", "tokens", "cells")}
+
+    def _load(self, state: State) -> None:
+        """The inverse of `_registers`."""
+        self.list.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
+        self.table.load(fields(state.cells), state.used, state.tokens)
+
+    def __repr__(self) -> str:
+        return "PageManager(" + ", ".join(f"{name}={value!r}" for name, value in asdict(self.shape).items()) + ")"
+
+
+def _total(values: Sequence[int]) -> int:
+    """The sum of Python ints."""
+    total = 0
+    for value in values:
+        total += value
+    return total
+
+
+def _regions(places: Sequence[tuple[int, int]], moved: Moved) -> Iterator[tuple[tuple[int, int], int, int]]:
+    """(place, pages, number of the first of them) of every region with pages."""
+    at = 0
+    for place, count in zip(places, moved.counts or (0,) * len(places), strict=True):
+        if count:
+            yield place, count, at
+        at += count
+
+
+def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any, **parameters: Any) -> Result:
+    """Every event of one manager or of many.
+
+    op: 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish. members: sequences of the call. sequences:
+    (..., slots) their names. prompts: (..., slots) lengths, for op 0. high, low: (..., slots * layers * heads), by
+    sequence of the call, layer, head: tokens kept (op 1), or growth (op 2). All (..., events) beside the lanes; each
+    device starts with all pages free. parameters: those of `Shape`.
+    Returns the Result, arrays of the common shape. Raises OutOfPages and TableOverflow; refuses unknown sequences,
+    prompts that do not fit, and more tokens than there are. Paper: [leankv §5.3].
+    """
+    return drained(PageManager, op, members, sequences, prompts, high, low, **parameters)
+
+
+def drained(make: type, op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any,
+            **parameters: Any) -> Result:
+    """`run` by managers of class `make`."""
+    model = make(**parameters)
+    declared = model.ports
+    arrays = admit_events(model.name, declared.inputs, (op, members, sequences, prompts, high, low))
+    shape = arrays[0].shape
+    flat = prod(shape[:-1]), shape[-1]
+    columns = [array.reshape(*flat, *array.shape[len(shape):]) for array in arrays]
+    states, last = list[State](), list[State]()
+    for device in range(flat[0]):
+        one = make(**parameters)
+        states += [one.step(*event) for event in zip(*(column[device].tolist() for column in columns), strict=True)]
+        last.append(one.snapshot())
+    totals: dict[str, Any] = {name: _total([getattr(state, name) for state in last]) for name in TOTALS}
+    totals["step_pages"] = max([state.step_pages for state in last], default=0)
+    return Result(**collect(states, declared.outputs + declared.state, shape), **totals)
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Widths in one configuration."""
+    shape = Shape(**config)
+    entries = heads = shape.entries
+    return Ports(
+        inputs=(Port("op", 2, meaning="0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish"),
+                Port("members", 16, most=shape.slots, meaning="sequences of the call"),
+                Port("sequences", 32, shape.slots, most=HELD, meaning="their names"),
+                Port("prompts", 32, shape.slots, most=shape.max_len, meaning="tokens of their prompts"),
+                Port("high", 32, heads, most=HELD, meaning="high tokens kept, or 1 where the section grows"),
+                Port("low", 32, heads, most=HELD, meaning="low tokens kept, or 1 where the section grows")),
+        outputs=(Port("counts", 32, 2 * heads, meaning="pages of every head; of high and low in a step or a finish"),
+                 Port("prefix", 32, 2 * heads, meaning="where the regions of the ring end"),
+                 Port("ids", 32, shape.pages, signed=True, meaning="pages that moved; those a prompt lacked last"),
+                 Port("lacking", 32, heads, meaning="pages that a prompt lacked at its release"),
+                 Port("list_start", 32, meaning="place of the next free page"),
+                 Port("list_end", 32, meaning="place of the last free page"),
+                 Port("free", 32, meaning="free pages")),
+        state=(Port("ring", 32, shape.pages, meaning="ids"), Port("head", 48, meaning="pages that left, ever"),
+               Port("tail", 48, meaning="pages that came, ever"),
+               Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
+               Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
+               Port("cells", 32, entries * shape.length, signed=True, meaning="table of page ids")))
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` as calls that a manager admits."""
+    return page_manager_cases.legal(config, inputs)
+
+
+def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind; see page_manager_cases.py."""
+    return page_manager_cases.cases(config, ports(config).inputs, kind, seed)
+
+
+FIG5 = {"pages": 32, "layers": 1, "heads": 2, "high_tokens": 2, "low_tokens": 4, "max_len": 12, "slots": 2,
+        "table_extra": 1, "scrub": False}  #: sizes of [leankv Fig. 5]
+
+UNIT = Unit(
+    name="page_manager", paper="leankv §5.3, Fig. 5", meaning="pages for all heads of all requests, call by call",
+    configs={"paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
+             "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False)},
+    ports=ports, run=run, twin="refemu.units.page_manager_jit:run", unit_class=PageManager, timing="event",
+    cases=cases, legal=legal,
+    alternatives=(*choices("D-leankv-34", "lazy_pages", True, False), *choices("D-leankv-35", "reserve_low", 0, 1),
+                  *choices("D-leankv-40", "scrub", False, True)),
+)

@@ -1,0 +1,263 @@
+"""Parts of page_manager: the requests it holds, what it refuses, what a call moved, and how much memory that is.
+
+Paper: [leankv §5.2, §5.3, §7.2]. Decisions: D-leankv-34 (pages of a step), D-leankv-35 (pages of a prompt),
+D-leankv-36 (length of an entry), D-leankv-55 (what a memory ratio counts).
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.formats.kv_page import UnifiedPage
+from refemu.units.free_page_list import OutOfPages, whole
+from refemu.units.page_table import TableOverflow
+
+NAME = "page_manager"
+
+
+def up(tokens: Any, per_page: int) -> Any:
+    """Pages of so many tokens."""
+    return -(-tokens // per_page)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Parameters of a manager."""
+
+    pages: int = 32  #: of the pool
+    layers: int = 1
+    heads: int = 2  #: KV heads of a layer
+    high_tokens: int = 2  #: TH, of a high page
+    low_tokens: int | None = 4  #: TL, of a low one; None: one precision
+    max_len: int = 12  #: most tokens of a prompt, and what an entry has cells for
+    slots: int = 2  #: requests at a time
+    reserve_low: int = 0  #: pages more for the prompt of every head, if there are two precisions (D-leankv-35)
+    table_extra: int = 1  #: cells more than max_len / table_tokens (D-leankv-36)
+    table_tokens: int | None = None  #: None = high_tokens
+    lazy_pages: bool = True  #: a page when a token needs it; else one wherever a section is full (D-leankv-34)
+    scrub: bool = False  #: -1 into cells that are no longer used (D-leankv-40)
+
+    def __post_init__(self) -> None:
+        for name in ("pages", "layers", "heads", "high_tokens", "max_len", "slots"):
+            require_int(getattr(self, name), 1, 1 << 24, NAME, name)
+        for name in ("low_tokens", "table_tokens"):
+            if getattr(self, name) is not None:
+                require_int(getattr(self, name), 1, 1 << 24, NAME, name)
+        if self.low_tokens is not None and self.low_tokens < self.high_tokens:
+            raise Refused(f"{NAME}: a low page must hold at least as many tokens as a high one, got {self.low_tokens} "
+                          f"and {self.high_tokens}")
+        require_int(self.reserve_low, 0, 1, NAME, "reserve_low")
+        require_int(self.table_extra, 0, 1 << 10, NAME, "table_extra")
+        for name in ("lazy_pages", "scrub"):
+            if not isinstance(getattr(self, name), bool):
+                raise RefusedType(f"{NAME}: {name} must be a bool, got {getattr(self, name)!r}")
+
+    @property
+    def length(self) -> int:
+        """L, cells of an entry."""
+        return int(up(self.max_len, self.table_tokens or self.high_tokens)) + self.table_extra
+
+    @property
+    def reserve(self) -> int:
+        """Pages more for the prompt of every head."""
+        return self.reserve_low if self.low_tokens is not None else 0
+
+    @property
+    def entries(self) -> int:
+        """Of the table."""
+        return self.slots * self.layers * self.heads
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What one prefix sum gave out or took back, in the order sequence, layer, head (, high before low)."""
+
+    counts: tuple[int, ...] = ()  #: pages
+    prefix: tuple[int, ...] = ()  #: where each region of the ring ends, from the base on
+    ids: tuple[int, ...] = ()  #: of all regions, one after the other
+
+
+@dataclass
+class Request:
+    """One sequence that the manager holds."""
+
+    slot: int
+    prompt: int  #: tokens
+    seen: int  #: tokens so far, pruned ones included
+    running: bool  #: whether its prompt is compressed
+
+    def fields(self) -> tuple[int, int, int, bool]:
+        """For a State."""
+        return self.slot, self.prompt, self.seen, self.running
+
+
+@dataclass
+class Counters:
+    """Counted where it happens."""
+
+    levels: int = 0  #: of prefix sums
+    adds: int = 0
+    shortfall: int = 0  #: pages that prompts lacked at their release
+    step_pages: int = 0  #: most pages that one head took in one step
+    pruned: int = 0  #: tokens that no page holds
+
+
+COUNTERS = tuple(Counters.__dataclass_fields__)
+
+
+@dataclass
+class Requests:
+    """Which sequences there are, in which slots, and every refusal; shared by the manager and its twin."""
+
+    shape: Shape
+    table: dict[int, Request] = field(default_factory=dict)
+    free_slots: deque[int] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        if not self.table and not self.free_slots:
+            self.free_slots.extend(range(self.shape.slots))
+
+    def entries(self, sequences: Sequence[int]) -> np.ndarray:
+        """Numbers of the entries of all heads, in the order of every prefix sum: (S, layers, heads) int64."""
+        per = self.shape.layers * self.shape.heads
+        slots = np.array([self.table[s].slot for s in sequences], np.int64)
+        return (slots[:, None] * per + np.arange(per)).reshape(len(sequences), self.shape.layers, self.shape.heads)
+
+    def admit(self, prompts: Mapping[int, int]) -> list[Request]:
+        """New requests in the first free slots, first in, first out; call `require_prompts` before."""
+        made = []
+        for sequence, tokens in prompts.items():
+            self.table[sequence] = Request(self.free_slots.popleft(), tokens, tokens, False)
+            made.append(self.table[sequence])
+        return made
+
+    def remove(self, sequences: Sequence[int]) -> None:
+        """Free their slots, in this order."""
+        self.free_slots.extend(self.table.pop(s).slot for s in sequences)
+
+    def require_prompts(self, prompts: Mapping[int, int]) -> dict[int, int]:
+        """`prompts` with Python ints. Refused: a sequence that is there, a prompt of no or too many tokens, no slot."""
+        clean = {}
+        for name, length in prompts.items():
+            sequence, tokens = whole(name, f"{NAME}: sequence"), whole(length, f"{NAME}: prompt of sequence {name}")
+            if not 0 <= sequence < 1 << 31:
+                raise Refused(f"{NAME}: sequence must be in [0, {1 << 31}), got {sequence}")
+            if sequence in self.table:
+                raise Refused(f"{NAME}: sequence {sequence} is admitted already")
+            if not 1 <= tokens <= self.shape.max_len:
+                raise Refused(f"{NAME}: the prompt of sequence {sequence} must have 1 to {self.shape.max_len} tokens, "
+                              f"got {tokens}")
+            clean[sequence] = tokens
+        if len(clean) > len(self.free_slots):
+            raise Refused(f"{NAME}: {len(clean)} slots needed, {len(self.free_slots)} free")
+        return clean
+
+    def require_known(self, sequences: Sequence[int], running: bool | None = None) -> list[int]:
+        """`sequences` with Python ints. Refused: unknown ones, one named twice, one in the other phase."""
+        clean = [whole(sequence, f"{NAME}: sequence") for sequence in sequences]
+        for place, sequence in enumerate(clean):
+            if sequence not in self.table:
+                raise Refused(f"{NAME}: sequence {sequence} is unknown")
+            if sequence in clean[:place]:
+                raise Refused(f"{NAME}: sequence {sequence} is named twice")
+            if running is not None and self.table[sequence].running != running:
+                phase = "is not compressed yet" if running else "is compressed already"
+                raise Refused(f"{NAME}: the prompt of sequence {sequence} {phase}")
+        return clean
+
+    def require_heads(self, sequences: Sequence[int], values: Any, name: str) -> np.ndarray:
+        """`values` as int64 (S, layers, heads)."""
+        array = np.asarray(values)
+        shape = (len(sequences), self.shape.layers, self.shape.heads)
+        if (array.dtype.kind not in "iu" and array.size) or array.shape != shape:
+            raise RefusedType(f"{NAME}: {name} must be integers of shape {shape}, got {array.dtype} of shape "
+                              f"{array.shape}")
+        return array.astype(np.int64)
+
+    def require_kept(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> None:
+        """Refuse more tokens than a prompt has, negative numbers, low tokens where there is no low precision."""
+        prompt = np.array([self.table[s].prompt for s in sequences], np.int64).reshape(-1, 1, 1)
+        self._require_low(sequences, low)
+        self._refuse(sequences, (high < 0) | (low < 0) | (high + low > prompt),
+                     lambda s, i: f"keeps {high[i]} and {low[i]} of {self.table[s].prompt} tokens")
+
+    def require_deltas(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> None:
+        """Refuse what is no step of one token."""
+        self._require_low(sequences, low)
+        self._refuse(sequences, (high < 0) | (low < 0) | (high + low > 1),
+                     lambda s, i: f"grows by {high[i]} and {low[i]} tokens in one step")
+
+    def _require_low(self, sequences: Sequence[int], low: np.ndarray) -> None:
+        if self.shape.low_tokens is None:
+            self._refuse(sequences, low != 0, lambda s, i: f"has {low[i]} low tokens without a low precision")
+
+    def _refuse(self, sequences: Sequence[int], bad: np.ndarray, message: Any) -> None:
+        if bad.any():
+            index = tuple(int(i) for i in np.argwhere(bad)[0])
+            sequence = sequences[index[0]]
+            raise Refused(f"{NAME}: head {index[2]} of layer {index[1]} of sequence {sequence} "
+                          f"{message(sequence, index)}")
+
+    def require_cells(self, used: np.ndarray, more: np.ndarray) -> None:
+        """Raise TableOverflow where an entry with `used` pages (S, layers, heads) cannot take `more`."""
+        bad = used + more > self.shape.length
+        if bad.any():
+            index = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise TableOverflow(f"{NAME}: head {index[2]} of layer {index[1]} needs {int((used + more)[index])} cells "
+                                f"of {self.shape.length}")
+
+
+def require_pages(needed: int, free: int) -> None:
+    """Raise OutOfPages unless so many are free."""
+    if needed > free:
+        raise OutOfPages(f"{NAME}: {needed} pages needed, {free} free")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much memory a manager's tokens take. Ratios are numerator and denominator; the latter is fp16 for all tokens.
+
+    The percentages of [leankv §7.2] agree with `payload_ratio` only (D-leankv-55).
+    """
+
+    seen_tokens: int  #: tokens of all heads, pruned ones included
+    high_tokens: int
+    low_tokens: int
+    pages: int  #: held
+    payload_bits: int  #: of the codes
+    token_bytes: int  #: of the stored tokens with metadata, scores and positions
+    page_bytes: int  #: of the pages held
+    fp16_bytes: int  #: of all tokens
+    table_bytes: int  #: of the table's cells
+    length_bytes: int  #: of the tokens per entry
+    count_bytes: int  #: of the pages per entry
+
+    @property
+    def payload_ratio(self) -> tuple[int, int]:
+        """Codes only, both in bits."""
+        return self.payload_bits, 8 * self.fp16_bytes
+
+    @property
+    def token_ratio(self) -> tuple[int, int]:
+        """Stored tokens."""
+        return self.token_bytes, self.fp16_bytes
+
+    @property
+    def page_ratio(self) -> tuple[int, int]:
+        """Whole pages."""
+        return self.page_bytes, self.fp16_bytes
+
+
+def memory(shape: Shape, seen: int, tokens: tuple[int, int], pages: int, high: UnifiedPage,
+           low: UnifiedPage | None) -> Memory:
+    """Memory of `tokens` high and low, `seen` of all heads, on `pages` pages."""
+    second = low or high
+    features = high.head_size
+    payload = tokens[0] * high.config.payload_bytes(features) + tokens[1] * second.config.payload_bytes(features)
+    raw = tokens[0] * high.config.token_bytes(features) + tokens[1] * second.config.token_bytes(features)
+    return Memory(seen, *tokens, pages, 8 * payload, raw, pages * high.size, seen * 4 * features,
+                  4 * shape.entries * shape.length, 8 * shape.entries, 8 * shape.entries)
