@@ -20,7 +20,7 @@ CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 UNCITED = {"formats/__init__.py", "formats/field.py", "units/__init__.py", "units/unit.py"}
 #: tests/cli/test_main.py, tests/testing/test_plugin.py, test_strategies.py, tests/golden/test_campaign.py
 TEST_ELSEWHERE = {"__init__.py", "__main__.py", "cli/__init__.py", "testing/__init__.py", "testing/save.py",
-                  "testing/tensors.py", "testing/types.py", "golden/cluster.py"}
+                  "testing/blocks.py", "testing/types.py", "golden/cluster.py"}
 
 
 def imports(path: Path) -> set[str]:

@@ -22,10 +22,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def formats() -> list[dict[str, Any]]:
-    """Every ready constant: name, width in bits of one element, number of codes, the expression that makes it."""
+    """Every ready constant: name, bits of one element (block formats: of its fields), the expression that makes it."""
     from refemu import formats as layer
 
-    return [{"name": name, "bits": fmt.width, "definition": repr(fmt)} for name, fmt in layer.constants().items()]
+    tables = [{"name": name, "bits": str(fmt.width), "definition": repr(fmt)}
+              for name, fmt in layer.constants().items()]
+    blocks = [{"name": name, "bits": " ".join(str(part.bits) for part in layer.structure(fmt)), "definition": repr(fmt)}
+              for name, fmt in layer.blocks().items()]
+    return tables + blocks
 
 
 def units() -> list[dict[str, Any]]:

@@ -18,6 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format.lower() == "page":
         return _page(arguments)
     fmt = formats.find(arguments.format)
+    if not hasattr(fmt, "codes") and not hasattr(fmt, "legal_pairs"):
+        return _block(arguments, fmt)
     if arguments.code is not None:
         return _one(arguments, fmt, _number(arguments.code))
     codes = _codes(fmt)
@@ -59,6 +61,20 @@ def _page(arguments: argparse.Namespace) -> int:
     title = f"{page.config.name}  head size {page.head_size}: {page.tokens} tokens in {page.size} bytes"
     print_table(title, ["segment", "first", "last", "bytes", "meaning"], [list(row.values()) for row in rows],
                 ["first", "last", "bytes"])
+    return 0
+
+
+def _block(arguments: argparse.Namespace, fmt: Any) -> int:
+    """The fields of a block format."""
+    from refemu import formats
+
+    if arguments.code is not None:
+        raise Refused(f"show: {arguments.format.upper()} has fields, no table of codes; leave out {arguments.code!r}")
+    parts = formats.structure(fmt)
+    if arguments.json:
+        print_json({"format": repr(fmt), "fields": [part._asdict() for part in parts]})
+    else:
+        print_table(f"{arguments.format.upper()}  {fmt!r}", ["field", "bits", "per", "meaning"], parts, ["bits"])
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from typing import Any
 
 from refemu.arith.checks import lookup
 from refemu.formats.abfloat import (
@@ -60,6 +61,7 @@ from refemu.formats.ovp import (
     Ovp,
 )
 from refemu.formats.ovp_tensor import OvpTensor
+from refemu.formats.structure import Block, structure
 
 __all__ = [
     "BFP4",
@@ -119,11 +121,13 @@ __all__ = [
     "Thresholds",
     "TopK",
     "UnifiedPage",
+    "blocks",
     "cartesian",
     "constants",
     "find",
     "function_table",
     "squares",
+    "structure",
     "train",
 ]
 
@@ -136,9 +140,14 @@ def constants() -> dict[str, Format]:
     return dict(sorted(ready.items(), key=lambda item: (isinstance(item[1], Ovp), item[0])))
 
 
-def find(name: str) -> Format:
+def blocks() -> dict[str, Block]:
+    """Every ready block format without a table of codes, by the name of its constant."""
+    return {name: value for name, value in sorted(globals().items()) if name.isupper() and isinstance(value, Block)}
+
+
+def find(name: str) -> Any:
     """The ready format of that name, in any case; an unknown one is refused with the nearest known name."""
-    return lookup("format", name.upper().replace("-", "_"), constants())
+    return lookup("format", name.upper().replace("-", "_"), {**constants(), **blocks()})
 
 
 if "hypothesis.strategies" in sys.modules:  # whichever is imported second tells hypothesis about these types

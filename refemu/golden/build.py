@@ -89,8 +89,9 @@ def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping
 
 def spelled(value: Any) -> Any:
     """A parameter with everything that is behind it: a format is spelled out, also where it stands by name."""
-    if isinstance(value, str) and value in formats.constants():
-        return {"name": value, **spelled(formats.constants()[value])}
+    ready: dict[str, Any] = {**formats.constants(), **formats.blocks()}
+    if isinstance(value, str) and value in ready:
+        return {"name": value, **spelled(ready[value])}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: spelled(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"type": type(value).__name__, **parts}

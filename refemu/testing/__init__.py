@@ -23,8 +23,8 @@ _HOME = {
     "float32s": "strategies",
     "inputs": "strategies",
     "port_values": "strategies",
-    "tensors": "tensors",
-    "codebooks": "tensors",
+    "tensors": "blocks",
+    "codebooks": "blocks",
 }
 
 __all__ = sorted(_HOME)  # what `__getattr__` loads

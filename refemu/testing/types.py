@@ -26,7 +26,7 @@ from refemu.formats import (
     TopK,
     UnifiedPage,
 )
-from refemu.testing.tensors import codebooks, tensors
+from refemu.testing.blocks import codebooks, tensors
 
 SIZES = st.sampled_from((2, 16, 32, 34))  #: elements of a vector: one pair, a group, one and a part
 LINES = np.linspace(-1, 1, 16, dtype=np.float16)
@@ -34,7 +34,8 @@ LINES = np.linspace(-1, 1, 16, dtype=np.float16)
 
 def _ready(kind: type) -> Callable[[Any], st.SearchStrategy[Any]]:
     """The ready constants of a type."""
-    return lambda _: st.sampled_from([one for one in formats.constants().values() if isinstance(one, kind)])
+    return lambda _: st.sampled_from([
+        one for one in (*formats.constants().values(), *formats.blocks().values()) if isinstance(one, kind)])
 
 
 def _tensor(kind: type) -> Callable[[Any], st.SearchStrategy[Any]]:

@@ -54,3 +54,15 @@ def test_page_as_json_and_byte_by_byte(capsys: pytest.CaptureFixture[str]) -> No
 def test_page_refuses(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "page", *words]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", formats.blocks())
+def test_block_formats_show_their_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", name, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert eval(shown["format"], vars(formats)) == formats.find(name)  # the text is ours
+    assert [part["bits"] for part in shown["fields"]] == [part.bits for part in formats.structure(formats.find(name))]
+    assert main(["show", name]) == 0
+    assert name in capsys.readouterr().out
+    assert main(["show", name, "5"]) == 2
+    assert "no table of codes" in capsys.readouterr().err

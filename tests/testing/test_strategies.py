@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from refemu import formats, units
@@ -12,7 +12,8 @@ from refemu.units.unit import Config, Port
 
 CONFIGS = [pytest.param(name, config, id=f"{name}-{config}")
            for name in units.names() for config in units.find(name).configs]
-QUICK = settings(max_examples=5, deadline=None, database=None)
+QUICK = settings(max_examples=4, deadline=None, database=None)
+SEARCH = settings(deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
 
 
 @pytest.mark.parametrize(("unit", "config"), CONFIGS)
@@ -36,14 +37,16 @@ def test_every_unit_takes_what_is_drawn(unit: str, config: str) -> None:
 def test_ports_get_every_end(port: Port) -> None:
     low, high = port.limits
     for wanted in {low, high} if port.kind not in ("f16", "f32") else {0, 0x7BFF if port.kind == "f16" else 0x7F7FFFFF}:
-        found = find(port_values(port, 4), lambda values, wanted=wanted: bool((values == wanted).any()))
+        found = find(port_values(port, 4), lambda values, wanted=wanted: bool((values == wanted).any()),
+                     settings=SEARCH)
         assert found.dtype == port.dtype
         assert found.shape[0] == 4
         port.admit(found, "unit")
 
 
 def test_a_wrong_tie_shrinks_to_one_row_with_one_word() -> None:
-    stimulus = find(inputs("ovp_encoder", "int4"), lambda s: bool((s["value"].view(np.float32) > 4).any()))
+    stimulus = find(inputs("ovp_encoder", "int4"), lambda s: bool((s["value"].view(np.float32) > 4).any()),
+                    settings=SEARCH)
     assert stimulus["value"].shape == (1, 2)
     assert sorted(stimulus["value"].reshape(-1).tolist())[0] == 0
 
@@ -59,7 +62,7 @@ def test_floats_are_finite_unless_asked(small: np.ndarray, wide: np.ndarray, any
 @pytest.mark.parametrize("word", [0x7E00, 0x7C00, 0xFC00, 0x8000, 0x0001, 0x7BFF])
 def test_special_words_are_reached(word: int) -> None:
     drawn = float16s(3, allow_nan=True, allow_infinity=True)
-    assert word in find(drawn, lambda x: word in x.view(np.uint16)).view(np.uint16)
+    assert word in find(drawn, lambda x: word in x.view(np.uint16), settings=SEARCH).view(np.uint16)
 
 
 @pytest.mark.parametrize("name", ["INT4", "FLINT4", "E2M1_BIAS2", "E4M3_BIAS4"])
