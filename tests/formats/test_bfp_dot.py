@@ -94,9 +94,11 @@ def test_zero_points_join_the_integer_sum(module: Any) -> None:
     x = values((2, 70), 5)
     w = GroupInt(4, 128, zero_point=True).encode(np.random.default_rng(6).random((3, 70)).astype(np.float32) - 0.2)
     got = module.bfp_dot_int(BFP8.encode(x), w)
+    assert w.zero is not None
+    zeros = w.zero[:, 0].tolist()
     codes = [[w.code[out, at:at + 32].tolist() for at in (0, 32, 64)] for out in range(3)]
     wanted = [[oracle.dot_int(groups(row, 8), codes[out], [int(w.scale.view(np.uint16)[out, 0])] * 3,
-                              zeros=[int(w.zero[out, 0])] * 3)[0] for out in range(3)] for row in x]
+                              zeros=[zeros[out]] * 3)[0] for out in range(3)] for row in x]
 
     assert got.tolist() == wanted
 
@@ -126,9 +128,10 @@ def test_prepared_weights_keep_every_option() -> None:
     ready = bfp_dot_jit.prepare(w)
 
     assert repr(ready).startswith("<Prepared GroupIntTensor(int4_g128, shape=(3, 200)")
-    for options in ({"scale_per": 128}, {"product": "fp16"}, {"partial": "fp32", "product": "fp16"}):
-        want = bfp_dot.bfp_dot_int(x, w, **options)  # type: ignore[arg-type]
-        assert want.tobytes() == bfp_dot_jit.bfp_dot_int(x, ready, **options).tobytes()  # type: ignore[arg-type]
+    several: list[dict[str, Any]] = [{"scale_per": 128}, {"product": "fp16"}, {"partial": "fp32", "product": "fp16"}]
+    for options in several:
+        want = bfp_dot.bfp_dot_int(x, w, **options)
+        assert want.tobytes() == bfp_dot_jit.bfp_dot_int(x, ready, **options).tobytes()
 
 
 X64, Y64 = BFP8.encode(values((2, 64), 11)), BFP8.encode(values((2, 64), 12, 1))

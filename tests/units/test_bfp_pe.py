@@ -38,7 +38,7 @@ def ports(mode: int, a: Any, b: Any, a_exp: int = 15, b_exp: int = 0, w_scale: i
             "b_sign": fields[1], "b_exp": b_exp, "w_scale": w_scale, "clear": clear}
 
 
-def together(groups: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+def together(groups: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: np.array([group[name] for group in groups]) for name in groups[0]}
 
 
@@ -113,7 +113,7 @@ def reductions(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 def oracle_acc(groups: list[dict[str, Any]], preset: str) -> tuple[int, int]:
     """Word of the accumulator and flags by the oracle, from the signed values of the ports."""
-    terms = []
+    terms = list[tuple[Fraction, float | None]]()
     for g in groups:
         a = Group(g["a_exp"], g["a_sign"].tolist(), g["a_mag"].tolist(), 8)
         if g["mode"] == M8W4:

@@ -31,7 +31,7 @@ class Product:
         b: Any = INT4_G128.encode(right.astype(np.float32)) if b_type == "int4" else (
             BFP8 if b_type == "bfp8" else BFP4).encode(right)
         self.sums = fp16.to_f16(bfp_dot_int(a, b) if b_type == "int4" else bfp_dot(a, b))
-        self.config = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "b_type": b_type}
+        self.config: dict[str, Any] = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "b_type": b_type}
         zeros, groups = np.zeros((columns, inner), int), np.zeros((columns, -(-inner // 32)), int)
         fields = (b.code & 15, zeros, groups, b.scales_of(32).view(np.uint16)) if b_type == "int4" else (
             b.mantissa, b.sign, b.exponent, groups)

@@ -39,7 +39,8 @@ def test_every_product_is_right(run: Any) -> None:
     zeros = np.zeros((4096, LANES), np.int64)
     for signs in range(4):
         inputs = [zeros + 0 for _ in range(4)]
-        for lanes, value in zip(inputs, (signs & 1, a.ravel(), signs >> 1, b.ravel()), strict=True):
+        columns: tuple[Any, ...] = signs & 1, a.ravel(), signs >> 1, b.ravel()
+        for lanes, value in zip(inputs, columns, strict=True):
             lanes[:, 7] = value
         wanted = (a * b).ravel() * (-1 if signs in (1, 2) else 1)
 
