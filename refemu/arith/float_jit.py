@@ -23,6 +23,7 @@ TILE = 512  # most columns of a tile
 DEPTH = 64  # terms of a strip: with TILE, what a second-level cache holds
 ROWS = 64  # rows of a tile
 PAD = 16  # columns that rows of a strip are longer, so that they do not share cache sets; the grain of a tile
+EIGHT_BITS = 248  # members that a counter of eight bits takes, a multiple of eight
 STRIP = 256  # outputs that an order's program works on at once
 GROUP_ROWS = 32  # rows of a tile of grouped sums
 TWO_112 = np.float32(float.fromhex("0x1p112"))
@@ -1310,3 +1311,142 @@ def paged_scores(images, cells, lengths, layout, newest, p):
                     bits = np.float32(_canonical(np.float32(old + best))).view(np.uint32)
                     image[word], image[word + 1] = np.uint16(bits & U(0xFFFF)), np.uint16(bits >> U(16))
             at += lengths[u, s]
+
+
+@kernel
+def kmeans_dense(a_index, a_mask, amounts, index, limits, table, size, acc, bounded, narrow, skip, sums, counts):
+    """sums (M, N) <- for every row of A and column of B the counts of joint indices times `table`, in sequence.
+
+    a_index, a_mask (M, K): A's index, or with `amounts` (0 or 1) what a position counts; not used where masked.
+    index (K, N): of B, below `size`, or 255 where a position is left out. table: entry a * size + b, with `amounts` b.
+    limits (M, 2): positions and columns of a row. bounded, narrow: as in `_round16_product` and `_count16`. skip: leave
+    out zero counts of an index that A does not have. counts: int32 (M, table.size, N), filled. Of both, what is not
+    wanted has no rows; sums that are wanted hold zeros.
+    """
+    groups = 256 * amounts + table.size // size * (1 - amounts)
+    order, starts = np.empty(a_index.shape[1], np.int64), np.empty(groups + 1, np.int64)
+    small, wide = np.empty((size, TILE), np.uint8), np.empty((size, TILE), np.int32)
+    for n0 in range(0, index.shape[1], TILE):
+        for m in range(limits.shape[0]):
+            width = min(TILE, limits[m, 1] - n0)
+            if width <= 0:
+                continue
+            block = index[:, n0 : n0 + width]
+            _sort_positions(a_index[m, : limits[m, 0]], a_mask[m], order, starts)
+            wide[:] = 0
+            for g in range(amounts, groups):
+                members = order[starts[g] : starts[g + 1]]
+                if members.size > 0:
+                    _count_members(members, block, np.int32(g * amounts + 1 - amounts), small, wide)
+                if amounts and g < groups - 1:
+                    continue
+                e0 = g * size * (1 - amounts)
+                if counts.shape[0] > 0:
+                    _keep_counts(wide, counts[m, e0 : e0 + size, n0:], width)
+                if sums.shape[0] > 0 and (members.size > 0 or amounts or not skip):
+                    _reduce_counts(wide, table[e0 : e0 + size], sums[m, n0:], width, acc, bounded, narrow)
+                wide[:] = 0
+    for m in range(sums.shape[0]):
+        for n in range(sums.shape[1]):
+            sums[m, n] = _canonical(sums[m, n])
+
+
+@kernel
+def _sort_positions(index, mask, order, starts):
+    """order <- positions that are not masked, by index, ascending; those of index g from starts[g] to starts[g + 1]."""
+    starts[:] = 0
+    for k in range(index.size):
+        starts[np.int64(index[k]) + 1] += 1 - np.int64(mask[k])
+    for g in range(starts.size - 1):
+        starts[g + 1] += starts[g]
+    for k in range(index.size):
+        if mask[k] == 0:
+            g = np.int64(index[k])
+            order[starts[g]] = k
+            starts[g] += 1
+    for g in range(starts.size - 1, 0, -1):  # every start has moved to the next one
+        starts[g] = starts[g - 1]
+    starts[0] = 0
+
+
+@kernel
+def _count_members(members, index, amount, small, wide):
+    """wide (size, ...) += amount for every member k at index[k, n], in counters of eight bits as long as they hold."""
+    for low in range(0, members.size, EIGHT_BITS):
+        small[:] = 0
+        _count_rows(members[low : min(low + EIGHT_BITS, members.size)], index, small)
+        for i in range(wide.shape[0]):
+            counts, row = small[i], wide[i]
+            for n in range(index.shape[1]):
+                row[n] += np.int32(amount * np.int32(counts[n]))
+
+
+@kernel
+def _count_rows(members, index, small):
+    """small (size, ...) += 1 for every member k at index[k, n], eight members at a time."""
+    width, whole = index.shape[1], members.size - members.size % 8
+    for k in range(0, whole, 8):
+        r0, r1, r2, r3 = index[members[k]], index[members[k + 1]], index[members[k + 2]], index[members[k + 3]]
+        r4, r5, r6, r7 = index[members[k + 4]], index[members[k + 5]], index[members[k + 6]], index[members[k + 7]]
+        for i in range(small.shape[0]):
+            c, u = small[i], np.uint8(i)
+            for n in range(width):
+                s = np.uint8(np.uint8(r0[n] == u) + np.uint8(r1[n] == u))
+                t = np.uint8(np.uint8(r2[n] == u) + np.uint8(r3[n] == u))
+                v = np.uint8(np.uint8(r4[n] == u) + np.uint8(r5[n] == u))
+                w = np.uint8(np.uint8(r6[n] == u) + np.uint8(r7[n] == u))
+                c[n] = np.uint8(c[n] + np.uint8(np.uint8(s + t) + np.uint8(v + w)))
+    for k in range(whole, members.size):
+        row = index[members[k]]
+        for i in range(small.shape[0]):
+            c, u = small[i], np.uint8(i)
+            for n in range(width):
+                c[n] = np.uint8(c[n] + np.uint8(row[n] == u))
+
+
+@kernel
+def _keep_counts(wide, counts, width):
+    for i in range(wide.shape[0]):
+        row, out = wide[i], counts[i]
+        for n in range(width):
+            out[n] = row[n]
+
+
+@kernel
+def _reduce_counts(wide, table, sums, width, acc, bounded, narrow):
+    """sums (...) <- onto them, entry by entry, the counts (entries, ...) times `table`; four entries at a time."""
+    whole = wide.shape[0] - wide.shape[0] % 4
+    for i in range(0, whole, 4):
+        c0, c1, c2, c3 = wide[i], wide[i + 1], wide[i + 2], wide[i + 3]
+        p0, p1, p2, p3 = table[i], table[i + 1], table[i + 2], table[i + 3]
+        if acc == FP32:
+            for n in range(width):
+                s = (sums[n] + np.float32(c0[n]) * p0) + np.float32(c1[n]) * p1
+                sums[n] = (s + np.float32(c2[n]) * p2) + np.float32(c3[n]) * p3
+        elif acc == FP16:
+            for n in range(width):
+                s = _round16(sums[n] + _round16_product(_count16(c0[n], narrow) * p0, bounded))
+                s = _round16(s + _round16_product(_count16(c1[n], narrow) * p1, bounded))
+                s = _round16(s + _round16_product(_count16(c2[n], narrow) * p2, bounded))
+                sums[n] = _round16(s + _round16_product(_count16(c3[n], narrow) * p3, bounded))
+        else:
+            for n in range(width):
+                s = _fma16(_count16(c1[n], narrow), p1, _fma16(_count16(c0[n], narrow), p0, sums[n]))
+                sums[n] = _fma16(_count16(c3[n], narrow), p3, _fma16(_count16(c2[n], narrow), p2, s))
+    for i in range(whole, wide.shape[0]):
+        c0, p0 = wide[i], table[i]
+        for n in range(width):
+            if acc == FP32:
+                sums[n] = sums[n] + np.float32(c0[n]) * p0
+            elif acc == FP16:
+                sums[n] = _round16(sums[n] + _round16_product(_count16(c0[n], narrow) * p0, bounded))
+            else:
+                sums[n] = _fma16(_count16(c0[n], narrow), p0, sums[n])
+
+
+@kernel
+def _count16(count, narrow):
+    """A count as fp16; `narrow` says that it is at most 2048, so that float32 already holds the fp16 value."""
+    if narrow:
+        return np.float32(count)
+    return _round16(np.float32(count))

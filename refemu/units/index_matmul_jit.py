@@ -1,10 +1,12 @@
 """Compiled twin of index_matmul: same arguments, same Result. Read index_matmul.py first. [kllm §III-B, §III-D]
 
-Counts are integers, so positions are counted group by group: first those where A has index 0, then 1, and so on, eight
-rows of B at a time. The weighted sums of a whole row are one sequential product of the codebook with the counts.
+Counts are integers, so positions are counted group by group, first those where A has index 0, then 1, and so on; when a
+group is counted, its entries of the codebook are due in the sequential sum. Kernels: `float_jit`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -13,7 +15,6 @@ import numpy as np
 from refemu.arith import float_jit, fp16, fp16_jit, integers
 from refemu.arith.checks import RefusedType
 from refemu.arith.fp16_jit import plain, ready
-from refemu.arith.jit import kernel
 from refemu.arith.orders import Sequential
 from refemu.arith.panels import peak
 from refemu.formats.codebook import Codebook
@@ -27,10 +28,8 @@ from refemu.units.index_matmul_problem_parts import Problem, column, problem
 from refemu.units.unit import admit
 from refemu.units.weighted_sum import units_of
 
-WIDTH = 512  #: columns counted at once: sixteen rows of counters and eight of indices fit a first-level cache
-BATCH = 2048  #: columns of rows that are reduced at once
+BATCH = 4096  #: columns of rows whose counts are kept at once
 OUT = 255  #: index of a position that is left out: no counter has it
-MOST8 = 248  #: rows that a counter of eight bits takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +47,8 @@ class Prepared:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held besides the tensor."""
-        arrays = (self.index, self.counted, self.starts, self.places, self.values, self.vectors.value)
+        """Bytes of the layout; without outliers the indices are the tensor's own, if its vectors lie along axis 0."""
+        arrays = (self.index, self.counted, self.starts, self.places, self.values)
         return integers.total(np.array([array.nbytes for array in arrays])).item()
 
     def __repr__(self) -> str:
@@ -62,11 +61,13 @@ def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
 
 
 def _lay_out(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> Prepared:
-    index, mask = (np.ascontiguousarray(part.T) for part in (vectors.index, vectors.mask))
+    index, mask = np.ascontiguousarray(vectors.index.T), vectors.mask.T
     rows, places = np.nonzero(mask)
     starts = np.searchsorted(rows, np.arange(mask.shape[0] + 1)).astype(np.int64)
-    values = np.ascontiguousarray(vectors.value.T[rows, places])
+    values = vectors.value.T[rows, places] if rows.size else np.zeros(0, np.float32)
     counted = np.where(mask, np.uint8(OUT), index) if rows.size else index
+    for array in (index, counted):
+        array.flags.writeable = False  # as a tensor's are: the kernels see one array type
     return Prepared(tensor, integer, vectors, index, counted, starts, places.astype(np.int64), values)
 
 
@@ -84,13 +85,12 @@ def multiply(task: Problem, b: Prepared) -> Result:
     """The Result of a checked MatMul."""
     ready()
     limits = _limits(task)
-    counts = _Counts(task, b, limits)
     if task.arith.acc == "exact":
-        y = _exact(task, b, limits, counts)
+        y = _exact(task, b, limits)
     else:
-        inside = counts.sums()
+        inside = _fused(task, b, limits) if _is_plain(task) else _general(task, b, limits)
         outside = _sparse(task, b, limits).astype(np.float64)
-        y = merge(inside, _scales(task), outside, task.arith, task.bias, task.shift)
+        y = merge(inside.astype(np.float64), _scales(task), outside, task.arith, task.bias, task.shift)
     seen = np.arange(y.shape[1]) < limits[:, 1:]
     words = fp16.bits(fp16.to_f16(np.where(seen, y, np.float32(0)))).reshape(task.shape)
     overflow = words & 0x7C00 == 0x7C00
@@ -131,83 +131,73 @@ def _counters(task: Problem, b: Prepared, limits: np.ndarray, overflows: int) ->
     return dict(zip(COUNTERS, values, strict=True))
 
 
-class _Counts:
-    """Counts of every row of A by every column of B, a batch of rows at a time: (entries, rows * columns)."""
-
-    def __init__(self, task: Problem, b: Prepared, limits: np.ndarray) -> None:
-        self.task, self.b, self.limits = task, b, limits
-        self.columns, self.entries = b.index.shape[1], task.table.size
-        self.batch = max(1, BATCH // max(self.columns, 1))
-        self.rows = limits.shape[0]
-
-    def __iter__(self) -> Any:
-        """(first row, one past the last, float32 counts (entries, rows, columns))."""
-        buffer = np.zeros((self.entries, min(self.batch, max(self.rows, 1)), self.columns), np.float32)
-        for low in range(0, self.rows, self.batch):
-            high = min(low + self.batch, self.rows)
-            for m in range(low, high):
-                self._fill(m, buffer[:, m - low])
-            yield low, high, buffer if high - low == buffer.shape[1] else plain(buffer[:, :high - low])
-
-    def _fill(self, m: int, out: np.ndarray) -> None:
-        k, n = self.limits[m]
-        row = self.task.a.index[m, :k]
-        if self.task.integer:
-            _count_amounts(row, self.b.counted, n, out)
-            return
-        inliers = np.flatnonzero(~self.task.a.mask[m, :k])
-        order = inliers[np.argsort(row[inliers], kind="stable")]
-        groups = self.entries >> self.task.b_bits
-        starts = np.searchsorted(row[order], np.arange(groups + 1)).astype(np.int64)
-        _count_groups(order, starts, self.b.counted, n, out)
-
-    def sums(self) -> np.ndarray:
-        """The weighted sums with their terms of zero points, float64 (M, N)."""
-        result = np.empty((self.rows, self.columns), np.float64)
-        for low, high, counts in self:
-            flat = counts.reshape(self.entries, -1)
-            part = _reduce(flat, self.task.table, self.task.arith, self._most()).reshape(high - low, self.columns)
-            result[low:high] = self._corrected(part, counts, low, high) if self.task.zeros else part
-        return result
-
-    def _most(self) -> int:
-        """No count is larger."""
-        amount = int(self.task.a.index.max(initial=1)) if self.task.integer else 1
-        return self.task.a.index.shape[1] * amount
-
-    def _corrected(self, part: np.ndarray, counts: np.ndarray, low: int, high: int) -> np.ndarray:
-        task = self.task
-        numbers = integers.from_float(np.moveaxis(counts, 0, -1))
-        sums = [weighted_sum_jit.sums(by.reshape(-1, by.shape[-1]), np.broadcast_to(table, (part.size, table.size)),
-                                      task.arith).reshape(part.shape).astype(np.float64)
-                for by, table in zip(marginals(numbers, task.b_bits), task.centroids, strict=True)]
-        counted = integers.total(numbers, axis=-1).astype(np.float64)
-        za = np.zeros((high - low, 1)) if task.a.zero is None else task.a.zero[low:high, None]
-        zb = np.zeros(self.columns) if task.b.zero is None else task.b.zero
-        return zero_terms(part.astype(np.float64), (*sums, counted), za, zb, task.arith.acc)
+def _is_plain(task: Problem) -> bool:
+    """Whether the weighted sums are sequential, over entries that the accumulator's MAC takes, and final."""
+    return (isinstance(task.arith.order, Sequential) and not task.zeros
+            and (task.arith.acc == "fp32" or fp16_jit.holds_fp16(task.table)))
 
 
-def _reduce(counts: np.ndarray, table: np.ndarray, arith: KllmArith, most: int) -> np.ndarray:
-    """Weighted sums (columns,) of float32 counts (entries, columns), none above `most`."""
-    wide_table = arith.acc != "fp32" and not fp16_jit.holds_fp16(table)
-    if wide_table or not isinstance(arith.order, Sequential):
-        numbers = integers.from_float(plain(counts.T))
-        return weighted_sum_jit.sums(numbers, np.broadcast_to(table, numbers.shape), arith)
-    if most > 2048 and arith.acc != "fp32":
-        counts = fp16_jit.round16(counts)
-    wide, half = counts[None], np.empty((0, 0, 0), np.uint16)
-    for array in (wide, half):
-        array.flags.writeable = False  # as panels are: the kernels see one array type
-    out = np.empty((1, counts.shape[1]), np.float32)
-    tiles = -(-counts.shape[1] // float_jit.TILE)
+def _most(task: Problem) -> int:
+    """No count is larger."""
+    return task.a.index.shape[1] * (integers.peak(task.a.index) if task.integer else 1)
+
+
+def _dense(task: Problem, b: Prepared, limits: np.ndarray, low: int, high: int, sums: np.ndarray,
+           counts: np.ndarray) -> None:
+    """The kernel on rows `low` to `high` of A; of sums and counts, one has no rows."""
+    index, mask = plain(task.a.index[low:high]), plain(task.a.mask[low:high]).view(np.uint8)
+    acc, most = task.arith.acc, _most(task)
+    bounded = acc == "fp16" and peak(task.table) * most < fp16.OVERFLOW
+    skip = acc != "fp16_fma" and bool(np.isfinite(task.table).all())  # a fused step may see the sign of a zero
     with np.errstate(all="ignore"):
-        if arith.acc == "fp32":
-            float_jit.matmul_fp32(plain(table[None]), wide, half, float_jit.TILE, out, 0, tiles)
-        else:
-            bounded = arith.acc == "fp16" and peak(table) * most < fp16.OVERFLOW
-            float_jit.matmul_of(plain(table[None]), wide, half, float_jit.TILE, out, float_jit.ACCUMULATORS[arith.acc],
-                                bounded, 0, tiles)
-    return out[0]
+        float_jit.kmeans_dense(index, mask, int(task.integer), b.counted, plain(limits[low:high]), plain(task.table),
+                               1 << task.b_bits, float_jit.ACCUMULATORS.get(acc, 0), bounded, most <= 2048, skip, sums,
+                               counts)
+
+
+def _fused(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
+    """The weighted sums, counted and reduced in one kernel, float32 (M, N)."""
+    sums = np.zeros((limits.shape[0], b.index.shape[1]), np.float32)
+    _dense(task, b, limits, 0, limits.shape[0], sums, np.zeros((0, 0, 0), np.int32))
+    return sums
+
+
+def _batches(task: Problem, b: Prepared, limits: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Rows of A, and their counts, int64 (rows, entries, columns)."""
+    rows, columns = limits.shape[0], b.index.shape[1]
+    step = max(1, BATCH // max(columns, 1))
+    for low in range(0, rows, step):
+        high = min(low + step, rows)
+        counts = np.zeros((high - low, task.table.size, columns), np.int32)
+        _dense(task, b, limits, low, high, np.zeros((0, 0), np.float32), counts)
+        yield slice(low, high), counts.astype(np.int64)
+
+
+def _general(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
+    """The weighted sums of any order, table and zero points, from counts, float64 (M, N)."""
+    sums = np.empty((limits.shape[0], b.index.shape[1]), np.float64)
+    for rows, counts in _batches(task, b, limits):
+        by_column = np.moveaxis(counts, 1, -1)
+        part = _weighted(by_column, task.table, task.arith)
+        sums[rows] = _corrected(task, part, by_column, rows) if task.zeros else part
+    return sums
+
+
+def _weighted(counts: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarray:
+    """Weighted sums, float64 (rows, columns), of counts (rows, columns, entries)."""
+    flat = counts.reshape(-1, table.size)
+    return weighted_sum_jit.sums(flat, np.broadcast_to(table, flat.shape), arith).reshape(counts.shape[:-1]).astype(
+        np.float64)
+
+
+def _corrected(task: Problem, part: np.ndarray, counts: np.ndarray, rows: slice) -> np.ndarray:
+    """With the terms of zero points."""
+    sum_a, sum_b = (_weighted(by, table, task.arith)
+                    for by, table in zip(marginals(counts, task.b_bits), task.centroids, strict=True))
+    counted = integers.total(counts, axis=-1).astype(np.float64)
+    za = np.zeros((part.shape[0], 1)) if task.a.zero is None else task.a.zero[rows, None]
+    zb = np.zeros(part.shape[1]) if task.b.zero is None else task.b.zero
+    return zero_terms(part, (sum_a, sum_b, counted), za, zb, task.arith.acc)
 
 
 def _operands(task: Problem, b: Prepared) -> tuple[np.ndarray, ...]:
@@ -215,9 +205,9 @@ def _operands(task: Problem, b: Prepared) -> tuple[np.ndarray, ...]:
     rows = range(task.a.scale.size)
     scaled = task.norm is not None and task.arith.acc != "exact"
     centroids = np.stack([task.divided(m)[1] for m in rows]) if scaled and rows else task.centroids[1][None]
-    mask = task.a.mask.view(np.uint8)
+    mask = plain(task.a.mask).view(np.uint8)
     scale = task.b.scale.astype(np.float32)
-    return (plain(mask), plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
+    return (mask, plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
 
 
 def _sparse(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
@@ -234,7 +224,7 @@ def _sparse(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     return out
 
 
-def _exact(task: Problem, b: Prepared, limits: np.ndarray, counts: _Counts) -> np.ndarray:
+def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     """Bounds of the exact value in float64; where both round to one fp16 value that is it, else the unit decides."""
     shape = limits.shape[0], b.index.shape[1]
     if task.zeros:
@@ -242,8 +232,8 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray, counts: _Counts) -> n
     unit_bits = 24 if fp16.is_fp16(task.table).all() else 48
     entries = units_of(task.table, unit_bits)
     dense = np.empty(shape, np.float64)
-    for low, high, part in counts:
-        dense[low:high] = _integer_sums(entries, part).reshape(high - low, -1)
+    for rows, counts in _batches(task, b, limits):
+        dense[rows] = _integer_sums(entries, np.moveaxis(counts, 1, 0)).reshape(dense[rows].shape)
     scale = _scales(task)
     dense = np.ldexp(dense, -unit_bits) * scale
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
@@ -257,7 +247,7 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray, counts: _Counts) -> n
 
 def _integer_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
     """Sums of count * entry as float64, rounded once; counts (entries, ...)."""
-    flat = integers.from_float(counts.reshape(len(entries), -1))
+    flat = counts.reshape(len(entries), -1)
     bound = max(abs(entry) for entry in entries) * max(integers.peak(flat), 1) * len(entries)
     if bound < 1 << 62:
         return integers.matmul(np.array(entries, np.int64)[None], flat)[0].astype(np.float64)
@@ -284,74 +274,6 @@ def _by_unit(task: Problem, limits: np.ndarray, doubtful: np.ndarray, y: np.ndar
     for m, n in zip(*np.nonzero(doubtful & (np.arange(y.shape[1]) < limits[:, 1:])), strict=True):
         y[m, n] = fp16.values(np.uint16(device.outputs(column(task, int(m), int(n))).y))
     return y
-
-
-@kernel
-def _count_groups(order, starts, index, width, out):  # type: ignore[no-untyped-def]
-    """out (entries, N) <- counts of (group << bits) | index[k, n]; group g has the positions order[starts[g]:...]."""
-    groups = starts.size - 1
-    size = out.shape[0] // groups
-    small, wide = np.empty((size, WIDTH), np.uint8), np.empty((size, WIDTH), np.int32)
-    for n0 in range(0, width, WIDTH):
-        n1 = min(n0 + WIDTH, width)
-        for group in range(groups):
-            wide[:] = 0
-            for low in range(starts[group], starts[group + 1], MOST8):
-                small[:] = 0
-                _count_rows(order[low : min(low + MOST8, starts[group + 1])], index[:, n0:n1], small)
-                for i in range(size):
-                    _widen(small[i], wide[i], n1 - n0)
-            for i in range(size):
-                row, counts = out[group * size + i, n0:n1], wide[i]
-                for n in range(n1 - n0):
-                    row[n] = np.float32(counts[n])
-
-
-@kernel
-def _count_rows(order, index, small):  # type: ignore[no-untyped-def]
-    """small (size, ...) += how often each column holds each index in the rows `order`, eight at a time."""
-    width = index.shape[1]
-    whole = order.size - order.size % 8
-    for k in range(0, whole, 8):
-        r0, r1, r2, r3 = index[order[k]], index[order[k + 1]], index[order[k + 2]], index[order[k + 3]]
-        r4, r5, r6, r7 = index[order[k + 4]], index[order[k + 5]], index[order[k + 6]], index[order[k + 7]]
-        for i in range(small.shape[0]):
-            c, u = small[i], np.uint8(i)
-            for n in range(width):
-                s = np.uint8(np.uint8(r0[n] == u) + np.uint8(r1[n] == u))
-                t = np.uint8(np.uint8(r2[n] == u) + np.uint8(r3[n] == u))
-                v = np.uint8(np.uint8(r4[n] == u) + np.uint8(r5[n] == u))
-                w = np.uint8(np.uint8(r6[n] == u) + np.uint8(r7[n] == u))
-                c[n] = np.uint8(c[n] + np.uint8(np.uint8(s + t) + np.uint8(v + w)))
-    for k in range(whole, order.size):
-        row = index[order[k]]
-        for i in range(small.shape[0]):
-            c, u = small[i], np.uint8(i)
-            for n in range(width):
-                c[n] = np.uint8(c[n] + np.uint8(row[n] == u))
-
-
-@kernel
-def _widen(small, wide, width):  # type: ignore[no-untyped-def]
-    for n in range(width):
-        wide[n] += np.int32(small[n])
-
-
-@kernel
-def _count_amounts(amount, index, width, out):  # type: ignore[no-untyped-def]
-    """out (entries, N) <- sums of amount[k] at index[k, n]; amounts of 0, most of them, are passed over."""
-    wide = np.zeros((out.shape[0], width), np.int32)
-    for k in range(amount.size):
-        q = np.int32(amount[k])
-        if q != 0:
-            row = index[k]
-            for i in range(wide.shape[0]):
-                counts, u = wide[i], np.uint8(i)
-                for n in range(width):
-                    counts[n] += np.int32(q * np.int32(row[n] == u))
-    for i in range(wide.shape[0]):
-        for n in range(width):
-            out[i, n] = np.float32(wide[i, n])
 
 
 def run_ports(*, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False,
@@ -384,7 +306,7 @@ def _task(device: IndexMatmul, row: dict[str, np.ndarray]) -> Problem:
         scale = np.ones(1) if one else floats(row[f"{side}_scale"][:, 0]).astype(np.float64)
         value = (floats(row["a_outlier"]) if integer and side == "a" else
                  dequantized(index, mask, row[f"{side}_outlier"], floats(codes[0]), float(scale[0])))
-        sides.append((Vectors(index, mask > 0, value, scale, None), floats(codes[0])))
+        sides.append((Vectors(index, mask > 0, scale, None, partial(np.asarray, value)), floats(codes[0])))
     (a, a_codes), (b, b_codes) = sides
     products = row.get("products", row["b_codebook"])[0]
     table = products.view(np.float32) if products.dtype == np.uint32 else floats(products)

@@ -3,11 +3,14 @@
 Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-12 (outliers of either operand), D-kllm-14 (scales of V).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
@@ -60,13 +63,18 @@ class Norm:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """One operand: vectors along K."""
+    """One operand: vectors along K. Arrays may be views."""
 
     index: np.ndarray  #: (vectors, K) uint8; of Scores the integers
     mask: np.ndarray  #: (vectors, K) bool: kept in fp16
-    value: np.ndarray  #: (vectors, K) float32: what the sparse path reads; fp16 values
     scale: np.ndarray  #: (vectors,) float64, exact
     zero: np.ndarray | None  #: (vectors,) float64
+    values: Callable[[], np.ndarray]  #: makes `value`: a whole weight is rarely needed
+
+    @cached_property
+    def value(self) -> np.ndarray:
+        """(vectors, K) float32: the fp16 values that the sparse path reads."""
+        return self.values()
 
 
 def vectors_of(tensor: KMeansTensor) -> Vectors:
@@ -75,10 +83,14 @@ def vectors_of(tensor: KMeansTensor) -> Vectors:
         raise RefusedType(f"{NAME}: a KMeansTensor is needed, got {type(tensor).__name__}")
     if tensor.codebook.values.ndim != 1 or tensor.scale.dtype != np.uint16:
         raise Refused(f"{NAME}: an operand has one row of centroids and fp16 scales, got {tensor!r}")
-    mask = tensor.rows(tensor.mask)
-    value = tensor.rows(tensor.dequantized()).astype(np.float32)
     zero = None if tensor.zeros is None else tensor.zeros.reshape(-1).astype(np.float64)
-    return Vectors(tensor.rows(), mask, value, tensor.scales.reshape(-1).astype(np.float64), zero)
+    return Vectors(_along(tensor, tensor.index), _along(tensor, tensor.mask), tensor.scales.reshape(-1).astype(
+        np.float64), zero, lambda: _along(tensor, tensor.dequantized()).astype(np.float32))
+
+
+def _along(tensor: KMeansTensor, array: np.ndarray) -> np.ndarray:
+    """An array of the tensor's shape as (vectors, K), not copied if it is a matrix."""
+    return np.moveaxis(array, tensor.axis, -1).reshape(-1, tensor.length)
 
 
 def columns_under(tensor: KMeansTensor) -> Vectors:
@@ -87,8 +99,7 @@ def columns_under(tensor: KMeansTensor) -> Vectors:
         what = "zero points" if tensor.zero is not None else f"shape {tensor.shape}"
         raise Refused(f"{NAME}: integer x K-Means takes a matrix without zero points, got {what}")
     given = vectors_of(tensor)
-    index, mask, value = (np.ascontiguousarray(part.T) for part in (given.index, given.mask, given.value))
-    return Vectors(index, mask, value, np.ones(given.index.shape[1]), None)
+    return Vectors(given.index.T, given.mask.T, np.ones(given.index.shape[1]), None, lambda: given.value.T)
 
 
 def scores_of(scores: Scores, arith: KllmArith, v: KMeansTensor) -> Vectors:
@@ -100,7 +111,8 @@ def scores_of(scores: Scores, arith: KllmArith, v: KMeansTensor) -> Vectors:
     if not scores.fold:
         scale = joint_scale(scale, one_scale(v), arith)
     rows = scores.q.reshape(-1, k)
-    return Vectors(rows, np.zeros(rows.shape, np.bool_), scores.p.reshape(-1, k).astype(np.float32), scale, None)
+    p = scores.p.reshape(-1, k).astype(np.float32)
+    return Vectors(rows, np.zeros(rows.shape, np.bool_), scale, None, lambda: p)
 
 
 def one_scale(tensor: KMeansTensor) -> float:
@@ -136,13 +148,15 @@ def _require_norm(norm: Norm, a: Vectors, b: Vectors, integer: bool) -> None:
         raise Refused(f"{NAME}: row_sum must have shape ({b.index.shape[0]},), got {norm.row_sum.shape}")
 
 
-def require_finite(a: Vectors, b: Vectors, arith: KllmArith) -> None:
+def require_finite(a: Vectors, b: Vectors, arith: KllmArith, centroids: tuple[np.ndarray, np.ndarray]) -> None:
     """The exact accumulator has no infinity: refuses an inlier that does not fit fp16."""
-    for name, side in (("A", a), ("B", b)):
-        bad = ~np.isfinite(side.value)
-        if arith.acc == "exact" and bad.any():
-            raise Refused(f"{NAME}: the exact accumulator needs finite operands; {name} overflows fp16"
-                          f"{at(first_index(bad))}")
+    for name, side, entries in zip("AB", (a, b), centroids, strict=True):
+        largest = float(np.abs(entries).max()) * float(side.scale.max(initial=0))
+        if arith.acc == "exact" and (side.zero is not None or largest >= fp16.OVERFLOW):
+            bad = ~np.isfinite(side.value)
+            if bad.any():
+                raise Refused(f"{NAME}: the exact accumulator needs finite operands; {name} overflows fp16"
+                              f"{at(first_index(bad))}")
 
 
 def require_products(products: Codebook, a: Codebook, b: Codebook) -> Codebook:

@@ -79,7 +79,7 @@ class Problem:
 
     def values(self, m: int, n: int) -> np.ndarray:
         """What the sparse path of output (m, n) reads of B, float32 (K,)."""
-        if self.norm is None or self.arith.acc == "exact":
+        if self.integer or self.b.zero is not None or self.b.mask[n].any():
             return self.b.value[n]
         centroids = self.divided(m)[1].astype(np.float64)
         return r16(self.b.scale[n] * centroids[self.b.index[n]]).astype(np.float32)
@@ -109,7 +109,7 @@ def problem(a: KMeansTensor | Scores, b: KMeansTensor, preset: str | KllmArith, 
         table = require_products(given, a.codebook, b.codebook).centroids
         codebooks = a.codebook.centroids, b.codebook.centroids
     values = require_operands(left, right, norm, bias, integer)
-    require_finite(left, right, arith)
+    require_finite(left, right, arith, codebooks)
     shift = None
     if norm is not None and norm.mean is not None and norm.row_sum is not None and arith.acc != "exact":
         shift = mean_terms(norm.mean, norm.divisor, norm.row_sum)

@@ -268,7 +268,7 @@ def test_prepared_operands_serve_many_calls_of_their_kind() -> None:
     ready = index_matmul_jit.prepare(b)
 
     assert index_matmul_jit.run(a, ready).equals(index_matmul.run(a, b))
-    assert ready.nbytes > b.index.nbytes and repr(ready) == f"<Prepared {b!r}>"
+    assert ready.nbytes >= b.index.nbytes and repr(ready) == f"<Prepared {b!r}>"
     with pytest.raises(RefusedType, match="B is prepared for a KMeansTensor as A, got Scores"):
         index_matmul_jit.run(ONES, ready)
 
