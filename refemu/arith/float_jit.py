@@ -1314,14 +1314,16 @@ def paged_scores(images, cells, lengths, layout, newest, p):
 
 
 @kernel
-def kmeans_dense(a_index, a_mask, amounts, index, limits, table, size, acc, bounded, narrow, skip, sums, counts):
+def kmeans_dense(a_index, a_mask, amounts, index, limits, table, size, acc, bounded, narrow, skip, sums, counts,
+                 units, totals):
     """sums (M, N) <- for every row of A and column of B the counts of joint indices times `table`, in sequence.
 
     a_index, a_mask (M, K): A's index, or with `amounts` (0 or 1) what a position counts; not used where masked.
     index (K, N): of B, below `size`, or 255 where a position is left out. table: entry a * size + b, with `amounts` b.
     limits (M, 2): positions and columns of a row. bounded, narrow: as in `_round16_product` and `_count16`. skip: leave
-    out zero counts of an index that A does not have. counts: int32 (M, table.size, N), filled. Of both, what is not
-    wanted has no rows; sums that are wanted hold zeros.
+    out zero counts of an index that A does not have. counts: int32 (M, table.size, N), filled. totals: int64 (M, N), the
+    exact sums of counts times `units`, the table in integers. Of these three, what is not wanted has no rows; sums and
+    totals that are wanted hold zeros.
     """
     groups = 256 * amounts + table.size // size * (1 - amounts)
     order, starts = np.empty(a_index.shape[1], np.int64), np.empty(groups + 1, np.int64)
@@ -1345,6 +1347,8 @@ def kmeans_dense(a_index, a_mask, amounts, index, limits, table, size, acc, boun
                     _keep_counts(wide, counts[m, e0 : e0 + size, n0:], width)
                 if sums.shape[0] > 0 and (members.size > 0 or amounts or not skip):
                     _reduce_counts(wide, table[e0 : e0 + size], sums[m, n0:], width, acc, bounded, narrow)
+                if totals.shape[0] > 0 and (members.size > 0 or amounts):
+                    _total_counts(wide, units[e0 : e0 + size], totals[m, n0:], width)
                 wide[:] = 0
     for m in range(sums.shape[0]):
         for n in range(sums.shape[1]):
@@ -1410,6 +1414,14 @@ def _keep_counts(wide, counts, width):
         row, out = wide[i], counts[i]
         for n in range(width):
             out[n] = row[n]
+
+
+@kernel
+def _total_counts(wide, units, totals, width):
+    for i in range(wide.shape[0]):
+        row, unit = wide[i], units[i]
+        for n in range(width):
+            totals[n] += np.int64(row[n]) * unit
 
 
 @kernel

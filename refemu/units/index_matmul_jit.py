@@ -142,23 +142,28 @@ def _most(task: Problem) -> int:
     return task.a.index.shape[1] * (integers.peak(task.a.index) if task.integer else 1)
 
 
-def _dense(task: Problem, b: Prepared, limits: np.ndarray, low: int, high: int, sums: np.ndarray,
-           counts: np.ndarray) -> None:
-    """The kernel on rows `low` to `high` of A; of sums and counts, one has no rows."""
-    index, mask = plain(task.a.index[low:high]), plain(task.a.mask[low:high]).view(np.uint8)
+def _dense(task: Problem, b: Prepared, limits: np.ndarray, *, sums: np.ndarray | None = None,
+           counts: np.ndarray | None = None, totals: np.ndarray | None = None, units: np.ndarray | None = None,
+           first: int = 0) -> None:
+    """The kernel on the rows of A from `first` on that `limits` are given for; fills what it gets."""
+    index, mask = (plain(side[first:first + len(limits)]) for side in (task.a.index, task.a.mask))
     acc, most = task.arith.acc, _most(task)
     bounded = acc == "fp16" and peak(task.table) * most < fp16.OVERFLOW
     skip = acc != "fp16_fma" and bool(np.isfinite(task.table).all())  # a fused step may see the sign of a zero
+    nothing = (np.zeros((0, 0), np.float32), np.zeros((0, 0, 0), np.int32), np.zeros(0, np.int64),
+               np.zeros((0, 0), np.int64))
+    wanted = (empty if array is None else array for array, empty in zip((sums, counts, units, totals), nothing,
+                                                                        strict=True))
     with np.errstate(all="ignore"):
-        float_jit.kmeans_dense(index, mask, int(task.integer), b.counted, plain(limits[low:high]), plain(task.table),
-                               1 << task.b_bits, float_jit.ACCUMULATORS.get(acc, 0), bounded, most <= 2048, skip, sums,
-                               counts)
+        float_jit.kmeans_dense(index, mask.view(np.uint8), int(task.integer), b.counted, plain(limits),
+                               plain(task.table), 1 << task.b_bits, float_jit.ACCUMULATORS.get(acc, 0), bounded,
+                               most <= 2048, skip, *wanted)
 
 
 def _fused(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     """The weighted sums, counted and reduced in one kernel, float32 (M, N)."""
     sums = np.zeros((limits.shape[0], b.index.shape[1]), np.float32)
-    _dense(task, b, limits, 0, limits.shape[0], sums, np.zeros((0, 0, 0), np.int32))
+    _dense(task, b, limits, sums=sums)
     return sums
 
 
@@ -167,10 +172,10 @@ def _batches(task: Problem, b: Prepared, limits: np.ndarray) -> Iterator[tuple[s
     rows, columns = limits.shape[0], b.index.shape[1]
     step = max(1, BATCH // max(columns, 1))
     for low in range(0, rows, step):
-        high = min(low + step, rows)
-        counts = np.zeros((high - low, task.table.size, columns), np.int32)
-        _dense(task, b, limits, low, high, np.zeros((0, 0), np.float32), counts)
-        yield slice(low, high), counts.astype(np.int64)
+        part = limits[low:low + step]
+        counts = np.zeros((part.shape[0], task.table.size, columns), np.int32)
+        _dense(task, b, part, counts=counts, first=low)
+        yield slice(low, low + part.shape[0]), counts.astype(np.int64)
 
 
 def _general(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
@@ -231,9 +236,13 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
         return _by_unit(task, limits, np.ones(shape, np.bool_), np.zeros(shape, np.float32))
     unit_bits = 24 if fp16.is_fp16(task.table).all() else 48
     entries = units_of(task.table, unit_bits)
-    dense = np.empty(shape, np.float64)
-    for rows, counts in _batches(task, b, limits):
-        dense[rows] = _integer_sums(entries, np.moveaxis(counts, 1, 0)).reshape(dense[rows].shape)
+    largest = max(abs(entry) for entry in entries) * _most(task)
+    if largest < 1 << 62:
+        totals = np.zeros(shape, np.int64)
+        _dense(task, b, limits, totals=totals, units=np.array(entries, np.int64))
+        dense = totals.astype(np.float64)
+    else:
+        dense = np.concatenate([_wide_sums(entries, counts) for _, counts in _batches(task, b, limits)])
     scale = _scales(task)
     dense = np.ldexp(dense, -unit_bits) * scale
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
@@ -245,15 +254,11 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     return _by_unit(task, limits, doubtful, ends[0])
 
 
-def _integer_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
-    """Sums of count * entry as float64, rounded once; counts (entries, ...)."""
-    flat = counts.reshape(len(entries), -1)
-    bound = max(abs(entry) for entry in entries) * max(integers.peak(flat), 1) * len(entries)
-    if bound < 1 << 62:
-        return integers.matmul(np.array(entries, np.int64)[None], flat)[0].astype(np.float64)
-    total = np.zeros(flat.shape[1], object)
-    for entry, row in zip(entries, flat, strict=True):
-        total = total + row.astype(object) * entry
+def _wide_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
+    """Sums of count * entry as float64 (rows, columns), rounded once; counts (rows, entries, columns)."""
+    total = np.zeros((counts.shape[0], counts.shape[2]), object)
+    for i, entry in enumerate(entries):
+        total = total + counts[:, i].astype(object) * entry
     return total.astype(np.float64)
 
 
