@@ -70,6 +70,20 @@ def test_activations_equal_the_oracle(module: Any, preset: str, bits: int, lengt
     assert module.bfp_dot(BFP8.encode(x[0]), fmt.encode(y[0]), partial=PRESETS[preset]).shape == ()
 
 
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(("size", "group"), [(64, 32), (128, 16), (32, 32)])
+def test_late_factors_go_with_their_weight_group(module: Any, size: int, group: int) -> None:
+    """D-harmonia-9: the partials of a weight group, however many, are added from +0 and scaled once."""
+    x, w = values((1, 200), 13, 1), GroupInt(4, size).encode(values((1, 200), 14, 1).astype(np.float32))
+    total = np.float32(0)
+    for at in range(0, 200, size):
+        some, ones = x[:, at:at + size], np.ones((1, 1), np.float16)
+        part = bfp_dot.bfp_dot_int(Bfp(8, group).encode(some), w.format.tensor(w.code[:, at:at + size], ones))
+        total = total + part[0, 0] * np.float32(w.scale[0, at // size])
+
+    assert module.bfp_dot_int(Bfp(8, group).encode(x), w, scale_per=128).tolist() == [[float(total)]]
+
+
 @settings(deadline=None, max_examples=60)
 @given(m=st.integers(1, 11), other=st.integers(1, 11), group=st.sampled_from([1, 7, 16, 32, 64, 128]),
        length=st.integers(1, 140), partial=st.sampled_from(["fp16", "fp32"]), seed=st.integers(0, 99))
