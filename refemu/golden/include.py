@@ -23,7 +23,7 @@ def _text(lines: Iterator[str]) -> bytes:
 def _c_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
     unit = manifest["unit"].upper()
     yield f"/* {manifest['name']}: every file of bin/ holds {unit}_ROWS x LANES values of its TYPE, little-endian;"
-    yield f"   a .care file has the TYPE and LANES of its array, flags.bin one {unit}_FLAGS_TYPE a row. */"
+    yield f"   a .care file has the TYPE and LANES of its array, flags.bin one {unit}_ROW_FLAGS_TYPE a row. */"
     yield f"#ifndef {unit}_VEC_H"
     yield f"#define {unit}_VEC_H"
     yield "#include <stdint.h>"
@@ -38,7 +38,7 @@ def _c_values(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"{name}_BITS", str(entry["bits"])
         yield f"{name}_LANES", str(entry["lanes"])
         yield f"{name}_TYPE", _C_TYPES[entry["dtype"]]
-    yield "FLAGS_TYPE", "uint32_t"
+    yield "ROW_FLAGS_TYPE", "uint32_t"  # of flags.bin; a port may be called `flags`
     for name, flag in sorted(manifest["flags"].items()):
         yield f"FLAG_{name}", f"{1 << flag['bit']:#x}u"
     yield from _parameters(manifest["config"], "CONFIG_")
