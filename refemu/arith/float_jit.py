@@ -1321,7 +1321,7 @@ def kmeans_dense(a_index, a_mask, amounts, index, limits, table, size, acc, boun
     a_index, a_mask (M, K): A's index, or with `amounts` (0 or 1) what a position counts; not used where masked.
     index (K, N): of B, below `size`, or 255 where a position is left out. table: entry a * size + b, with `amounts` b.
     limits (M, 2): positions and columns of a row. bounded, narrow: as in `_round16_product` and `_count16`. skip: leave
-    out zero counts of an index that A does not have. counts: int32 (M, table.size, N), filled. totals: int64 (M, N), the
+    out zero counts of an index that A does not have. counts: int32 (M, table.size, N), filled. totals: int64 (M, N),
     exact sums of counts times `units`, the table in integers. Of these three, what is not wanted has no rows; sums and
     totals that are wanted hold zeros.
     """
@@ -1335,24 +1335,49 @@ def kmeans_dense(a_index, a_mask, amounts, index, limits, table, size, acc, boun
                 continue
             block = index[:, n0 : n0 + width]
             _sort_positions(a_index[m, : limits[m, 0]], a_mask[m], order, starts)
-            wide[:] = 0
+            _clear_rows(wide, width)
             for g in range(amounts, groups):
                 members = order[starts[g] : starts[g + 1]]
-                if members.size > 0:
+                last = amounts == 0 or g == groups - 1  # the counts are due: of a group, or of all amounts
+                if members.size == 0 and (not last or (amounts == 0 and skip and counts.shape[0] == 0)):
+                    continue
+                whole = amounts > 0 or members.size > EIGHT_BITS  # counters of eight bits do not do
+                _clear_rows(small, width)
+                if whole:
                     _count_members(members, block, np.int32(g * amounts + 1 - amounts), small, wide)
-                if amounts and g < groups - 1:
+                else:
+                    _count_rows(members, block, small)
+                if not last:
                     continue
                 e0 = g * size * (1 - amounts)
-                if counts.shape[0] > 0:
-                    _keep_counts(wide, counts[m, e0 : e0 + size, n0:], width)
-                if sums.shape[0] > 0 and (members.size > 0 or amounts or not skip):
-                    _reduce_counts(wide, table[e0 : e0 + size], sums[m, n0:], width, acc, bounded, narrow)
-                if totals.shape[0] > 0 and (members.size > 0 or amounts):
-                    _total_counts(wide, units[e0 : e0 + size], totals[m, n0:], width)
-                wide[:] = 0
+                if whole:
+                    _use_counts(wide, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
+                    _clear_rows(wide, width)
+                else:
+                    _use_counts(small, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
     for m in range(sums.shape[0]):
         for n in range(sums.shape[1]):
             sums[m, n] = _canonical(sums[m, n])
+
+
+@kernel
+def _use_counts(part, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals):
+    """What `kmeans_dense` is wanted to do with the counts of entries e0 to e0 + size and of columns from n0 on."""
+    size = part.shape[0]
+    if counts.shape[0] > 0:
+        _keep_counts(part, counts[m, e0 : e0 + size, n0:], width)
+    if sums.shape[0] > 0:
+        _reduce_counts(part, table[e0 : e0 + size], sums[m, n0:], width, acc, bounded, narrow)
+    if totals.shape[0] > 0:
+        _total_counts(part, units[e0 : e0 + size], totals[m, n0:], width)
+
+
+@kernel
+def _clear_rows(part, width):
+    for i in range(part.shape[0]):
+        row = part[i]
+        for n in range(width):
+            row[n] = 0
 
 
 @kernel
@@ -1377,7 +1402,7 @@ def _sort_positions(index, mask, order, starts):
 def _count_members(members, index, amount, small, wide):
     """wide (size, ...) += amount for every member k at index[k, n], in counters of eight bits as long as they hold."""
     for low in range(0, members.size, EIGHT_BITS):
-        small[:] = 0
+        _clear_rows(small, index.shape[1])
         _count_rows(members[low : min(low + EIGHT_BITS, members.size)], index, small)
         for i in range(wide.shape[0]):
             counts, row = small[i], wide[i]
@@ -1387,7 +1412,7 @@ def _count_members(members, index, amount, small, wide):
 
 @kernel
 def _count_rows(members, index, small):
-    """small (size, ...) += 1 for every member k at index[k, n], eight members at a time."""
+    """small (size, ...) += 1 for every member k at index[k, n], eight members at a time, then two, then one."""
     width, whole = index.shape[1], members.size - members.size % 8
     for k in range(0, whole, 8):
         r0, r1, r2, r3 = index[members[k]], index[members[k + 1]], index[members[k + 2]], index[members[k + 3]]
@@ -1400,12 +1425,19 @@ def _count_rows(members, index, small):
                 v = np.uint8(np.uint8(r4[n] == u) + np.uint8(r5[n] == u))
                 w = np.uint8(np.uint8(r6[n] == u) + np.uint8(r7[n] == u))
                 c[n] = np.uint8(c[n] + np.uint8(np.uint8(s + t) + np.uint8(v + w)))
-    for k in range(whole, members.size):
-        row = index[members[k]]
+    rest = members.size - members.size % 2
+    for k in range(whole, rest, 2):
+        r0, r1 = index[members[k]], index[members[k + 1]]
         for i in range(small.shape[0]):
             c, u = small[i], np.uint8(i)
             for n in range(width):
-                c[n] = np.uint8(c[n] + np.uint8(row[n] == u))
+                c[n] = np.uint8(c[n] + np.uint8(np.uint8(r0[n] == u) + np.uint8(r1[n] == u)))
+    for k in range(rest, members.size):
+        r0 = index[members[k]]
+        for i in range(small.shape[0]):
+            c, u = small[i], np.uint8(i)
+            for n in range(width):
+                c[n] = np.uint8(c[n] + np.uint8(r0[n] == u))
 
 
 @kernel
@@ -1426,8 +1458,10 @@ def _total_counts(wide, units, totals, width):
 
 @kernel
 def _reduce_counts(wide, table, sums, width, acc, bounded, narrow):
-    """sums (...) <- onto them, entry by entry, the counts (entries, ...) times `table`; four entries at a time."""
+    """sums (...) <- onto them, entry by entry, the counts (entries, ...) times `table`; four at a time."""
     whole = wide.shape[0] - wide.shape[0] % 4
+    if acc == FP16_FMA:
+        whole = 0
     for i in range(0, whole, 4):
         c0, c1, c2, c3 = wide[i], wide[i + 1], wide[i + 2], wide[i + 3]
         p0, p1, p2, p3 = table[i], table[i + 1], table[i + 2], table[i + 3]
@@ -1435,25 +1469,21 @@ def _reduce_counts(wide, table, sums, width, acc, bounded, narrow):
             for n in range(width):
                 s = (sums[n] + np.float32(c0[n]) * p0) + np.float32(c1[n]) * p1
                 sums[n] = (s + np.float32(c2[n]) * p2) + np.float32(c3[n]) * p3
-        elif acc == FP16:
+        else:
             for n in range(width):
                 s = _round16(sums[n] + _round16_product(_count16(c0[n], narrow) * p0, bounded))
                 s = _round16(s + _round16_product(_count16(c1[n], narrow) * p1, bounded))
                 s = _round16(s + _round16_product(_count16(c2[n], narrow) * p2, bounded))
                 sums[n] = _round16(s + _round16_product(_count16(c3[n], narrow) * p3, bounded))
-        else:
-            for n in range(width):
-                s = _fma16(_count16(c1[n], narrow), p1, _fma16(_count16(c0[n], narrow), p0, sums[n]))
-                sums[n] = _fma16(_count16(c3[n], narrow), p3, _fma16(_count16(c2[n], narrow), p2, s))
     for i in range(whole, wide.shape[0]):
         c0, p0 = wide[i], table[i]
         for n in range(width):
             if acc == FP32:
                 sums[n] = sums[n] + np.float32(c0[n]) * p0
             elif acc == FP16:
-                sums[n] = _round16(sums[n] + _round16_product(_count16(c0[n], narrow) * p0, bounded))
+                sums[n] = _round16(sums[n] + _round16_product(_round16(np.float32(c0[n])) * p0, bounded))
             else:
-                sums[n] = _fma16(_count16(c0[n], narrow), p0, sums[n])
+                sums[n] = _fma16(_round16(np.float32(c0[n])), p0, sums[n])
 
 
 @kernel
