@@ -1,4 +1,6 @@
-"""The KV cache of one layer: keys and values of every token so far, appended token by token."""
+"""The KV cache of one layer: keys and values of every token so far, appended token by token; and those of a session."""
+
+from typing import Any
 
 import numpy as np
 
@@ -60,3 +62,23 @@ class KVCache:
         wider = np.empty((2, min(room, self.context), *self._buffers.shape[2:]), np.float32)
         wider[:, : self._length] = self._buffers[:, : self._length]
         self._buffers = wider
+
+
+class Caches(list[Any]):
+    """The caches of all layers, first layer first, and what a session asks of them together.
+
+    A scheme whose prompt and decode differ, or whose tokens cannot be forgotten one by one, derives its own.
+    """
+
+    def passes(self, ids: np.ndarray) -> list[np.ndarray]:
+        """What of the next tokens is computed together: here all."""
+        return [ids]
+
+    def mark(self) -> Any:
+        """What `rewind` needs besides the number of tokens: here nothing."""
+        return None
+
+    def rewind(self, tokens: int, mark: Any) -> None:
+        """Forget all but the first `tokens` tokens; `mark` was taken when there were as many."""
+        for cache in self:
+            cache.truncate(tokens)

@@ -55,12 +55,14 @@ class Mark:
 
     tokens: int
     counters: tuple[tuple[str, int], ...]
+    held: Any = None  #: what the caches need to go back
 
 
 class Session:
     """One sequence of tokens that grows: the prepared model, its KV caches, and what a run counts.
 
-    `append` gives the same bits however the sequence is cut into calls. A call that raises changes nothing.
+    `append` gives the same bits however the sequence is cut into calls, unless the scheme tells a prompt (the first
+    call) from the tokens after it. A call that raises changes nothing.
     """
 
     def __init__(self, prepared: "Prepared", taps: Tap | None = None) -> None:
@@ -68,7 +70,7 @@ class Session:
         if isinstance(prepared.model, EncoderConfig):
             raise Refused(f"{prepared.name} is an encoder; use models.encode")
         self.prepared = prepared
-        self._caches = [prepared.cache(layer) for layer in range(prepared.model.blocks)]
+        self._caches = prepared.caches()
         self._watch = Watch(taps)
 
     def __len__(self) -> int:
@@ -91,24 +93,26 @@ class Session:
         """
         tokens = require_tokens(ids, self.prepared, len(self))
         mark = self.mark()
-        self._watch.first_token = len(self)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # an fp16 overflow is a result: infinity, then NaN
-                x = decoder(self.prepared, tokens, self._caches, self._watch)
+                x = np.concatenate([self._pass(part) for part in self._caches.passes(tokens)])
                 return self.prepared.head(x[-1:] if last else x, self._watch)
         except BaseException:
             self.rewind(mark)
             raise
 
+    def _pass(self, ids: np.ndarray) -> np.ndarray:
+        self._watch.first_token = len(self)
+        return decoder(self.prepared, ids, self._caches, self._watch)
+
     def mark(self) -> Mark:
         """Where the session is now, for `rewind`."""
-        return Mark(len(self), tuple(self.counters.items()))
+        return Mark(len(self), tuple(self.counters.items()), self._caches.mark())
 
     def rewind(self, mark: Mark) -> None:
         """Forget every token since `mark` was taken."""
         self._watch.counters = dict(mark.counters)
-        for cache in self._caches:
-            cache.truncate(mark.tokens)
+        self._caches.rewind(mark.tokens, mark.held)
 
 
 def require_tokens(ids: Sequence[int] | np.ndarray, prepared: Any, before: int = 0) -> np.ndarray:

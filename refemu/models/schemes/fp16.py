@@ -14,7 +14,7 @@ import numpy as np
 from refemu.arith import fp16, rotary
 from refemu.arith.checks import require_choice
 from refemu.models.backend import Backend
-from refemu.models.cache import KVCache
+from refemu.models.cache import Caches, KVCache
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.schemes.scheme import GROUPS, Prepared, Progress, Scheme
 
@@ -128,6 +128,10 @@ class Fp16(Fp16Layers):
     def cache(self, layer: int) -> KVCache:
         """Keys and values as they come out of the rotation: fp16 values."""
         return KVCache(self.model.kv_heads, self.model.head_dim, self.model.context)
+
+    def caches(self) -> Caches:
+        """One of each block."""
+        return Caches(self.cache(layer) for layer in range(self.model.blocks))
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
         """Causal grouped-query attention over ascending keys; one rounding, after the weighted sum."""

@@ -13,6 +13,7 @@ import numpy as np
 from refemu.models.backend import Backend
 
 if TYPE_CHECKING:
+    from refemu.models.cache import Caches
     from refemu.models.config import ModelConfig
     from refemu.models.model import Model
     from refemu.models.taps import Watch
@@ -49,6 +50,9 @@ class Prepared(Protocol):
 
     def cache(self, layer: int) -> Any:
         """An empty KV cache of a block: `len`, `append(k, v)`, `truncate(length)`."""
+
+    def caches(self) -> "Caches":
+        """The empty caches of a session."""
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
         """Scores, softmax and weighted sum of the last tokens over all that `cache` holds, (tokens, heads * dim)."""

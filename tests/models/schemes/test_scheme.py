@@ -27,11 +27,11 @@ def test_configurations_are_frozen_and_name_their_source(name: str) -> None:
 @pytest.mark.parametrize("name", schemes.SCHEMES)
 def test_prepared_schemes_compute_every_part(name: str) -> None:
     config: Any = schemes.SCHEMES[name]
-    if hasattr(config, "low"):
+    if hasattr(config, "step"):
         config = dataclasses.replace(config, low=90, high=130, step=10)
     prepared = models.prepare("tiny", config, calibration=[1, 2, 3, 4])
 
-    assert len(PARTS) == 9
+    assert len(PARTS) == 10
     assert all(callable(getattr(prepared, part)) for part in PARTS)
     assert (prepared.name, prepared.sha256) == ("tiny", models.load("tiny").sha256)
     assert (prepared.model, prepared.config) == (models.load("tiny").config, config)
