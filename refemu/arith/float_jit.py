@@ -961,104 +961,93 @@ def _dequantize(index, scale, table, out, width):
 # Columns of `layout` (2, 13), by section: what a page of it looks like; bases are words of an image.
 P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range(7)
 P_K_STEP, P_V_STEP, P_V_VEC, P_SIGN, P_SCORE, P_POSITION = range(7, 13)
-# Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: one in
-# all), pages of a partition by section (0: none), tokens of a partition where the quirk partition_score is on.
-S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS, S_HIGH_PAGES, S_LOW_PAGES, S_SCORE_TOKENS = range(8)
+# Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one).
+S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS = range(5)
+# Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), first token.
+T_UNIT, T_FIRST, T_LAST, T_START = 0, 1, 3, 5
 WARPS, LANES, WARP = 8, 256, 32  # of a block
 
 
 @kernel
-def paged_heads(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, out, p):
-    """out (U, G, F), p (U, G, tokens) <- attention of q (U, G, F) over the pages of each of U KV heads.
+def paged_logits(q, images, cells, lengths, layout, packs, scale, settings, tasks, p, tops):
+    """p (U, G, tokens) <- logits of q (U, G, F) and the keys of each chunk; tops (chunks, G) <- keys of their maxima.
 
-    cells (U, L): page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens. key_words,
-    value_words (2, packs): words of a page's packs of token 0. The rest: `units/paged_attention_jit.py`.
+    images (pages, words); cells (U, L): page ids, high ones from the left, low ones from the right; lengths (U, 2):
+    tokens; packs (2, P): words of a page's key packs of token 0.
     """
-    for u in range(q.shape[0]):
-        pages = np.empty(2, np.int64)
-        for s in range(2):
-            pages[s] = -(-lengths[u, s] // layout[s, P_TOKENS])
-        if settings[S_HIGH_PAGES] > 0:
-            tokens = settings[S_HIGH_PAGES] * layout[0, P_TOKENS]
-            if lengths[u, 0] + lengths[u, 1] > tokens:
-                chunks = -(-pages[0] // settings[S_HIGH_PAGES]) + -(-pages[1] // settings[S_LOW_PAGES])
-                _partitions(q[u], images, cells[u], lengths[u], layout, key_words, value_words, scale, eps, settings,
-                            pages, chunks, out[u], p[u])
-                continue
-        stats = np.empty((2, q.shape[1]), np.float32)
-        _chunk(q[u], images, cells[u], lengths[u], layout, key_words, value_words, scale, eps, settings,
-               np.zeros(2, np.int64), pages, np.int64(0), out[u], p[u], stats)
+    depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS])
+    keys, sums = np.empty((depth, most + PAD), np.float32), np.empty((depth, most + PAD), np.float32)
+    words, meta = np.empty(most, np.int32), np.empty((2, most), np.float32)
+    for task in range(tasks.shape[0]):
+        u, at, top = tasks[task, T_UNIT], tasks[task, T_START], tops[task]
         for g in range(q.shape[1]):
-            for f in range(q.shape[2]):
-                out[u, g, f] = _canonical(_round16(out[u, g, f]))
+            top[g] = np.int32(-2147483648)
+        for s in range(2):
+            for j in range(tasks[task, T_FIRST + s], tasks[task, T_LAST + s]):
+                image = images[cells[u, j + s * (cells.shape[1] - 1 - 2 * j)]]
+                count = min(layout[s, P_TOKENS], lengths[u, s] - j * layout[s, P_TOKENS])
+                _page_keys(image, layout[s], packs[s], count, words, meta, keys)
+                for g in range(q.shape[1]):
+                    _logits(q[u, g], keys, scale, settings, sums, p[u, g, at : at + count])
+                    top[g] = _top(p[u, g, at : at + count], top[g], settings[S_LANE_MAX])
+                at += count
 
 
 @kernel
-def _chunk(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, first, last, start, out, p,
-           stats):
-    """Pages first[s] to last[s] of both sections, whose tokens begin at `start`.
+def paged_softmax(tasks, ends, tops, eps, settings, p, totals):
+    """p <- probabilities of the logits of each chunk, whose tokens end before `ends`; totals (chunks, G) <- sums."""
+    for task in range(tasks.shape[0]):
+        for g in range(p.shape[1]):
+            key = tops[task, g]
+            top = np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+            part = p[tasks[task, T_UNIT], g, tasks[task, T_START] : ends[task]]
+            totals[task, g] = _chances(part, top, eps, settings)
 
-    Sums out (G, F) not yet rounded to fp16, p (G, tokens), and in `stats` maximum and sum.
-    """
-    heads, depth = q.shape
-    most = max(layout[0, P_TOKENS], layout[1, P_TOKENS])
-    keys, values = np.empty((depth, most + PAD), np.float32), np.empty((most, depth), np.float32)
-    words, meta = np.empty(max(most, depth), np.int32), np.empty((2, most), np.float32)
-    sums, tops = np.empty((depth, most + PAD), np.float32), np.empty(heads, np.int32)
+
+@kernel
+def paged_values(images, cells, lengths, layout, packs, settings, tasks, p, out):
+    """out (chunks, G, F) <- sums of values weighted by p, not yet rounded; packs (2, Pv) of values."""
+    heads, depth, most = p.shape[1], out.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS])
+    values, words = np.empty((most, depth), np.float32), np.empty(depth, np.int32)
     weights, order = np.empty(most, np.float32), np.empty(most, np.int64)
-    for g in range(heads):
-        tops[g] = np.int32(-2147483648)
-    at = np.int64(start)
-    for s in range(2):
-        for j in range(first[s], last[s]):
-            image = images[cells[j]]
-            if s == 1:
-                image = images[cells[cells.size - 1 - j]]
-            count = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS])
-            _page_keys(image, layout[s], key_words[s], count, words, meta, keys)
-            for g in range(heads):
-                _logits(q[g], keys, scale, settings, sums, p[g, at : at + count])
-                tops[g] = _top(p[g, at : at + count], tops[g], settings[S_LANE_MAX])
-            at += count
-    for g in range(heads):
-        stats[0, g] = np.int32(tops[g] ^ np.int32((tops[g] >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
-        stats[1, g] = _chances(p[g, start:at], stats[0, g], eps, settings)
-    accumulators = max(np.int64(1), settings[S_ROWS] * WARPS)
-    acc = np.zeros((heads, accumulators, depth), np.float32)
-    at, bits = np.int64(start), layout[0, P_V_BITS]
-    for s in range(2):
-        if last[s] > first[s] and bits != layout[s, P_V_BITS]:
-            for g in range(heads):
-                for i in range(accumulators):
-                    _reorder(acc[g, i], bits, layout[s, P_V_BITS], values[0])
-            bits = layout[s, P_V_BITS]
-        for j in range(first[s], last[s]):
-            image = images[cells[j]]
-            if s == 1:
-                image = images[cells[cells.size - 1 - j]]
-            count = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS])
-            rows, used = max(np.int64(1), settings[S_ROWS]), np.int64(0)
-            for row in range(rows):
-                begin = used
-                used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
-                _page_values(image, layout[s], value_words[s], order[begin:used], words, values[begin:])
+    rows = max(np.int64(1), settings[S_ROWS])
+    acc = np.empty((heads, max(np.int64(1), settings[S_ROWS] * WARPS), depth), np.float32)
+    for task in range(tasks.shape[0]):
+        u, at, bits = tasks[task, T_UNIT], tasks[task, T_START], layout[0, P_V_BITS]
+        for g in range(heads):
+            for i in range(acc.shape[1]):
+                _clear(acc[g, i])
+        for s in range(2):
+            first, last = tasks[task, T_FIRST + s], tasks[task, T_LAST + s]
+            if last > first and bits != layout[s, P_V_BITS]:
                 for g in range(heads):
-                    for k in range(begin, used):
-                        weights[k] = p[g, at + order[k]]
-                    place = row + settings[S_ROWS] * ((j - first[s]) % WARPS)
-                    if settings[S_ACC] == FP32_FMA:
-                        _row_fma32(weights[begin:used], values[begin:used], acc[g, place], depth)
-                    else:
-                        _row_fp32(weights[begin:used], values[begin:used], np.int64(0), acc[g, place], depth)
-            at += count
-    for g in range(heads):
-        half = accumulators // 2
-        while half > 0:
-            for i in range(half):
-                _plus(acc[g, i + half], acc[g, i])
-            half = half // 2
-        _reorder(acc[g, 0], bits, np.int64(16), values[0])
-        _copy(acc[g, 0], out[g])
+                    for i in range(acc.shape[1]):
+                        _reorder(acc[g, i], bits, layout[s, P_V_BITS], values[0])
+                bits = layout[s, P_V_BITS]
+            for j in range(first, last):
+                image = images[cells[u, j + s * (cells.shape[1] - 1 - 2 * j)]]
+                count, used = min(layout[s, P_TOKENS], lengths[u, s] - j * layout[s, P_TOKENS]), np.int64(0)
+                for row in range(rows):
+                    begin = used
+                    used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
+                    _page_values(image, layout[s], packs[s], order[begin:used], words, values[begin:])
+                    for g in range(heads):
+                        for k in range(begin, used):
+                            weights[k] = p[u, g, at + order[k]]
+                        sums = acc[g, row + settings[S_ROWS] * ((j - first) % WARPS)]
+                        if settings[S_ACC] == FP32_FMA:
+                            _row_fma32(weights[begin:used], values[begin:used], sums, depth)
+                        else:
+                            _row_fp32(weights[begin:used], values[begin:used], np.int64(0), sums, depth)
+                at += count
+        for g in range(heads):
+            half = acc.shape[1] // 2
+            while half > 0:
+                for i in range(half):
+                    _plus(acc[g, i + half], acc[g, i])
+                half = half // 2
+            _reorder(acc[g, 0], bits, np.int64(16), values[0])
+            _copy(acc[g, 0], out[task, g])
 
 
 @kernel
@@ -1233,59 +1222,6 @@ def _tree_of_lanes(lanes):
             lanes[w * WARP] = lanes[w * WARP] + lanes[(w + half) * WARP]
         half = half // 2
     return lanes[0]
-
-
-@kernel
-def _partitions(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, pages, chunks, out, p):
-    """Chunks of pages, high ones first, each on its own; then their sums, rounded to fp16, by the chunks' weights."""
-    heads, depth = q.shape
-    parts, stats = np.empty((chunks, heads, depth), np.float32), np.empty((chunks, 2, heads), np.float32)
-    edges, first, last = np.zeros(chunks + 1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
-    c = 0
-    for s in range(2):
-        size = settings[S_HIGH_PAGES + s]
-        for begin in range(0, pages[s], size):
-            first[s], last[s] = begin, min(begin + size, pages[s])
-            tokens = min(last[s] * layout[s, P_TOKENS], lengths[s]) - begin * layout[s, P_TOKENS]
-            edges[c + 1] = edges[c] + tokens
-            _chunk(q, images, cells, lengths, layout, key_words, value_words, scale, eps, settings, first, last,
-                   edges[c], parts[c], p, stats[c])
-            c += 1
-        first[s], last[s] = 0, 0
-    weights, factors, terms = (np.empty(chunks, np.float32), np.empty(chunks, np.float32),
-                               np.empty(chunks, np.float32))
-    for g in range(heads):
-        top = np.int32(-2147483648)
-        for c in range(chunks):
-            top = _top(stats[c, 0, g : g + 1], top, 0)
-        peak = np.int32(top ^ np.int32((top >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
-        lanes = np.zeros(LANES, np.float32)
-        for c in range(chunks):
-            weights[c] = _exp(stats[c, 0, g] - peak)
-            total = stats[c, 1, g]
-            factors[c] = np.float32((np.float64(total) + np.float64(1e-6)) * np.float64(weights[c]))
-            if settings[S_ACC] == FP32_FMA:
-                lanes[c % LANES] = _fma32(total, weights[c], lanes[c % LANES])
-            else:
-                lanes[c % LANES] = lanes[c % LANES] + np.float32(total * weights[c])
-        inverse = np.float32(ONE / np.float32(_tree_of_lanes(lanes) + np.float32(1e-6)))
-        for f in range(depth):
-            s = np.float32(0)
-            for c in range(chunks):
-                terms[c] = np.float32(_round16(parts[c, g, f]) * factors[c])
-            if settings[S_ACC] == FP32_FMA:
-                for c in range(chunks):
-                    s = _fma32(terms[c], inverse, s)
-            else:
-                for c in range(chunks):
-                    s = np.float32(s + np.float32(terms[c] * inverse))
-            out[g, f] = _canonical(_round16(s))
-        for c in range(chunks):
-            for t in range(edges[c], edges[c + 1]):
-                own = np.int64(c)
-                if settings[S_SCORE_TOKENS] > 0:
-                    own = t // settings[S_SCORE_TOKENS]
-                p[g, t] = _canonical(p[g, t] * np.float32(factors[own] * inverse))
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Compiled twins of paged_attention: `run` on ports, and `attend` over all heads of a layer and all requests at once.
 
-Paper: [leankv §6.2]. Read paged_attention.py first. Kernels: `paged_heads` and `paged_scores` of arith/float_jit.py.
-Pages are decoded one by one into a small buffer, tokens of a key and features of a value side by side.
+Paper: [leankv §6.2]. Read paged_attention.py first. Kernels: `paged_*` of arith/float_jit.py. Pages are decoded one by
+one into a small buffer, tokens of a key and features of a value side by side; chunks are combined by the readable form.
 """
 
 from functools import lru_cache
@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import float_jit, fp16
-from refemu.arith.fp16_jit import plain, ready, to_f32
+from refemu.arith.fp16_jit import plain, ready, round16, to_f32
+from refemu.units import attention_phases_parts as phases
+from refemu.units.paged_attention import COUNTERS, SEGMENTS, PagedAttention, Result
 from refemu.units.paged_attention_parts import PAPER, Arithmetic, Attended, Pages, empty, require
+from refemu.units.unit import admit
 
 COLUMNS = 13  #: of `layout` in float_jit
 
@@ -38,11 +41,32 @@ def _layout(pages: Pages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @lru_cache(maxsize=64)
 def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
     """`settings` of the kernels."""
-    kernel, chunk = arithmetic.order == "kernel", pages.chunk(arithmetic)
+    kernel = arithmetic.order == "kernel"
     return np.array([float_jit.FP32_FMA if arithmetic.fma else float_jit.FP32, arithmetic.softmax_div == "recip_mul",
-                     arithmetic.lane_max, pages.high.k_group if kernel else 1, pages.rows if kernel else 0,
-                     chunk // pages.sections[0].tokens, chunk // pages.sections[1].tokens,
-                     chunk * arithmetic.partition_score], np.int64)
+                     arithmetic.lane_max, pages.high.k_group if kernel else 1, pages.rows if kernel else 0], np.int64)
+
+
+def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`tasks` of the kernels, head by head, and the token behind each chunk."""
+    high, low = (page.tokens for page in pages.sections)
+    tokens, size = lengths[:, 0] + lengths[:, 1], pages.chunk(arithmetic)
+    if not size or (tokens <= size).all():
+        tasks = np.zeros((len(lengths), 6), np.int64)
+        tasks[:, 0] = np.arange(len(lengths))
+        tasks[:, 3:5] = -(-lengths // np.array([high, low]))
+        return tasks, tokens
+    rows, ends = list[tuple[int, ...]](), list[int]()
+    for unit, pair in enumerate(lengths.tolist()):
+        used = -(-pair[0] // high), -(-pair[1] // low)
+        for chunk in phases.chunks(pages, arithmetic, used[0] + used[1], *pair):
+            first, last = [0, 0], [0, 0]
+            for page in chunk:
+                j = page.cell if page.section == 0 else used[0] + used[1] - 1 - page.cell
+                first[page.section] = j if last[page.section] == 0 else first[page.section]
+                last[page.section] = j + 1
+            rows.append((unit, *first, *last, chunk[0].start))
+            ends.append(chunk[-1].start + chunk[-1].tokens)
+    return np.array(rows, np.int64), np.array(ends, np.int64)
 
 
 def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
@@ -61,14 +85,37 @@ def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.
     """
     ready()
     out, p = empty(q, lengths)
-    scale = np.float32(1 / np.sqrt(np.float64(pages.high.head_size)))
     heads, features = q.shape[-2:]
+    flat, chances = plain(q).reshape(-1, heads, features), p.reshape(-1, heads, p.shape[-1])
+    entries, stored = _rows(cells, np.int32), _rows(lengths, np.int64)
+    layout, key_packs, value_packs = _layout(pages)
+    settings, (tasks, ends) = _settings(pages, arithmetic), _tasks(pages, arithmetic, stored)
+    tops, totals = np.empty((len(tasks), heads), np.int32), np.empty((len(tasks), heads), np.float32)
+    sums = np.empty((len(tasks), heads, features), np.float32)
+    scale = np.float32(1 / np.sqrt(np.float64(features)))
     with np.errstate(all="ignore"):
-        float_jit.paged_heads(
-            plain(q).reshape(-1, heads, features), images, _rows(cells, np.int32), _rows(lengths, np.int64),
-            *_layout(pages), scale, np.float32(arithmetic.softmax_eps), _settings(pages, arithmetic),
-            out.reshape(-1, heads, features), p.reshape(-1, heads, p.shape[-1]))
-    return out, p
+        float_jit.paged_logits(flat, images, entries, stored, layout, key_packs, scale, settings, tasks, chances, tops)
+        float_jit.paged_softmax(tasks, ends, tops, np.float32(arithmetic.softmax_eps), settings, chances, totals)
+        float_jit.paged_values(images, entries, stored, layout, value_packs, settings, tasks, chances, sums)
+    if len(tasks) > len(flat):
+        sums = _combined(pages, arithmetic, tasks, ends, sums, tops, totals, chances)
+    return round16(sums).reshape(out.shape), p
+
+
+def _combined(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, ends: np.ndarray, sums: np.ndarray,
+              tops: np.ndarray, totals: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Sums (units, G, F) of heads with one chunk or several; p is weighted in place."""
+    made = np.empty((len(p), *sums.shape[1:]), np.float32)
+    maxima = np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
+    for unit in range(len(p)):
+        own = np.flatnonzero(tasks[:, 0] == unit)
+        if len(own) == 1:
+            made[unit] = sums[own[0]]
+            continue
+        made[unit], weights = phases.combine(arithmetic, sums[own], maxima[own], totals[own])
+        tokens = ends[own[-1]]
+        p[unit, :, :tokens] = phases.weigh(pages, arithmetic, p[unit, :, :tokens], tasks[own, 5].tolist(), weights)
+    return made
 
 
 def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, p: np.ndarray,
@@ -80,6 +127,56 @@ def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
         float_jit.paged_scores(images, _rows(cells, np.int32), rows, _layout(pages)[0],
                                np.full_like(position, -1) if include_self else position,
                                plain(p).reshape(-1, *p.shape[-2:]))
+
+
+def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:
+    """As `paged_attention.run`."""
+    device = PagedAttention(**parameters)
+    arrays = admit(device.name, device.ports.inputs, (q, images, entry, n_high, n_low, newest))
+    shape, pages, arithmetic = arrays[-1].shape, device.layouts, device.arithmetic
+    queries, pool, entries, lengths = device.operands(*arrays[:5])
+    require(pages, queries, pool, entries, lengths)
+    out, p = attend_unchecked(pages, to_f32(queries), pool, entries, lengths, arithmetic)
+    add_scores(pages, pool, entries, lengths, p, arrays[-1].reshape(-1), arithmetic.include_self)
+    lanes = {port.name: port.lanes for port in device.ports.outputs}
+    chances = np.zeros((len(lengths), device.heads, lanes["score"]), np.float32)
+    chances[..., : p.shape[-1]] = p
+    return Result(fp16.bits(fp16.narrow(out)).reshape(*shape, lanes["out"]),
+                  chances.view(np.uint32).reshape(*shape, lanes["p"]),
+                  _scores(pages, pool, entries, lengths, lanes["score"]).reshape(*shape, lanes["score"]),
+                  **_counters(device, lengths))
+
+
+def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarray, lanes: int) -> np.ndarray:
+    """Patterns of the scores of stored tokens, zeros behind them: (rows, lanes)."""
+    made = np.zeros((len(lengths), lanes), np.uint32)
+    for section, page in enumerate(pages.sections):
+        words = pool[:, page.slot_words[:, page.parts["score"]]].astype(np.uint32)
+        scores = words[..., 0] | (words[..., 1] << np.uint32(16))
+        for row, (high, low) in enumerate(lengths.tolist()):
+            index = np.arange((high, low)[section])
+            cell = index // page.tokens if section == 0 else cells.shape[1] - 1 - index // page.tokens
+            made[row, section * high + index] = scores[cells[row, cell], index % page.tokens]
+    return made
+
+
+def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
+    """What the readable unit counts page by page, from the lengths."""
+    counted, arithmetic, heads = dict.fromkeys(COUNTERS, 0), device.arithmetic, device.heads
+    for pair in lengths.tolist():
+        tokens = pair[0] + pair[1]
+        for count, page in zip(pair, device.layouts.sections, strict=True):
+            counted["pages"] += -(-count // page.tokens)
+            for name, part in zip(SEGMENTS[:4], ("key", "key_meta", "val", "val_meta"), strict=True):
+                counted[name] += count * (page.parts[part].stop - page.parts[part].start)
+        chunks = len(phases.chunks(device.layouts, arithmetic, device.cells, *pair))
+        counted["score_words"] += 2 * tokens
+        counted["pos_words"] += 2 * tokens * (not arithmetic.include_self)
+        counted["macs"] += 2 * tokens * heads * device.features
+        counted["exps"] += tokens * heads + (chunks * heads if chunks > 1 else 0)
+        counted["divisions"] += heads * (tokens if arithmetic.softmax_div == "div" else chunks)
+        counted["divisions"] += heads if chunks > 1 else 0
+    return counted
 
 
 def _rows(array: np.ndarray, dtype: Any) -> np.ndarray:

@@ -5,7 +5,6 @@ maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -139,16 +138,28 @@ def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarr
                          (total == 0, lambda i: "no stored token"),
                          (needed > cells.shape[-1], lambda i: f"needs {needed[i]} cells of {cells.shape[-1]}")):
         if bad.any():
-            index = first_index(bad)
+            index = first_index(np.asarray(bad))
             raise Refused(f"{thing}: head{at(index)}: {message(index)}")
     if pages.low is None and lengths[..., 1].any():
-        raise Refused(f"{thing}: head{at(first_index(lengths[..., 1] > 0))}: low tokens without a low precision")
+        index = tuple(int(i) for i in np.argwhere(lengths[..., 1])[0])
+        raise Refused(f"{thing}: head{at(index)}: low tokens without a low precision")
     cell = np.arange(cells.shape[-1])
     inside = (cell < used[..., :1]) | (cell >= cells.shape[-1] - used[..., 1:])
     bad = inside & ((cells < 0) | (cells >= count))
     if bad.any():
         index = first_index(bad)
         raise Refused(f"{thing}: head{at(index[:-1])}: cell {index[-1]} names page {cells[index]} of {count}")
+
+
+def require_distinct(pages: Pages, cells: np.ndarray, lengths: np.ndarray) -> None:
+    """Refuse a page in two cells of the runs of one of the rows; cells (rows, L), lengths (rows, 2)."""
+    high, low = pages.sections
+    for row, entry in enumerate(cells.tolist()):
+        used = -(-int(lengths[row, 0]) // high.tokens), -(-int(lengths[row, 1]) // low.tokens)
+        runs = entry[: used[0]] + entry[max(len(entry) - used[1], 0) :]
+        twice = [page for place, page in enumerate(runs) if page in runs[:place]]
+        if twice:
+            raise Refused(f"paged_attention: head{at((row,))}: page {twice[0]} stands in two cells")
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,5 +175,3 @@ def empty(q: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     tokens = int((lengths[..., 0].astype(np.int64) + lengths[..., 1]).max(initial=0))
     return np.zeros(q.shape, np.float32), np.zeros((*q.shape[:-1], tokens), np.float32)
 
-
-Parameters = dict[str, Any]

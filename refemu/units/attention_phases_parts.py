@@ -1,0 +1,156 @@
+"""Parts of paged_attention: what one page, one softmax, one tree and one combination of chunks compute, on arrays.
+
+Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-leankv-43 (maximum), D-leankv-44
+(exponential), D-leankv-45 (division), D-leankv-46 (partitions). Arrays have the G query heads of a KV head first.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.dot import dot
+from refemu.arith.fp32 import exp32, fma32
+from refemu.arith.orders import Halves, Lanes
+from refemu.arith.sums import reduce, total32
+from refemu.formats.kv_page import PageTokens
+from refemu.units.paged_attention_parts import EPSILON, THREADS, Arithmetic, Pages
+from refemu.units.significance import join_heads
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page in the order in which a head's pages are read."""
+
+    section: int  #: 0 high, 1 low
+    number: int  #: within its section, counted from the start of its chunk: decides its warp
+    cell: int  #: of the table entry
+    tokens: int  #: that it holds
+    start: int  #: number of the first of them: high slots, then low slots
+
+
+def chunks(pages: Pages, arithmetic: Arithmetic, cells: int, high: int, low: int) -> list[list[Page]]:
+    """The pages of a head, high ones first, cut where there are more tokens than a partition holds (D-leankv-46)."""
+    size, parts, start = pages.chunk(arithmetic), list[list[Page]](), 0
+    whole = size == 0 or high + low <= size
+    for section, tokens in enumerate((high, low)):
+        per_page = pages.sections[section].tokens
+        for j in range(-(-tokens // per_page)):
+            number = j if whole else j % (size // per_page)
+            if not parts or (not whole and number == 0):
+                parts.append([])
+            count = min(per_page, tokens - j * per_page)
+            parts[-1].append(Page(section, number, j if section == 0 else cells - 1 - j, count, start))
+            start += count
+    return parts
+
+
+def read(pages: Pages, page: Page, image: np.ndarray) -> PageTokens:
+    """Tokens of the used slots of a page."""
+    layout = pages.sections[page.section]
+    return layout.tokens_of(layout.read(image, np.arange(page.tokens)), pages.preset)
+
+
+def accumulator(arithmetic: Arithmetic) -> str:
+    """How a product is added, in the words of `arith.dot`."""
+    return "fp32_fma" if arithmetic.fma else "fp32"
+
+
+def logits(pages: Pages, arithmetic: Arithmetic, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """(G, tokens) scaled products of queries (G, F) and keys (tokens, F), all float32."""
+    scale = np.float32(1 / np.sqrt(np.float64(q.shape[-1])))
+    product = dot(q[:, None], keys[None], order=pages.key_order(arithmetic), acc=accumulator(arithmetic))
+    with np.errstate(all="ignore"):
+        return fp16.canonical(product * scale)
+
+
+def maximum(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """(G,) the largest of values (G, tokens) where `seen` (tokens,); of integer keys, so that a NaN is the largest."""
+    word = fp16.canonical(values[:, seen]).view(np.int32)
+    key = np.max(np.where(word < 0, word ^ np.int32(0x7FFF_FFFF), word), axis=-1)
+    return np.where(key < 0, key ^ np.int32(0x7FFF_FFFF), key).astype(np.int32).view(np.float32)
+
+
+def softmax(pages: Pages, arithmetic: Arithmetic, values: np.ndarray,
+            seen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p (G, tokens), the subtracted maximum (G,), the sum of exponentials (G,).
+
+    values: logits (G, tokens). seen: (tokens,) tokens that the maximum is taken over (D-leankv-43).
+    """
+    top = maximum(values, seen)
+    with np.errstate(all="ignore"):
+        e = exp32(values - top[:, None])
+        total = total32(e, order=pages.total_order(arithmetic))
+        bottom = total + np.float32(arithmetic.softmax_eps)
+        if arithmetic.softmax_div == "div":
+            return fp16.canonical(e / bottom[:, None]), top, total
+        return fp16.canonical(e * (np.float32(1) / bottom)[:, None]), top, total
+
+
+def add_values(pages: Pages, arithmetic: Arithmetic, page: Page, p: np.ndarray, values: np.ndarray,
+               acc: np.ndarray) -> np.ndarray:
+    """acc (G, accumulators, F) after the slots of a page in turn; p (G, slots), values (slots, F)."""
+    result = acc.copy()
+    with np.errstate(all="ignore"):
+        for slot in range(page.tokens):
+            place = pages.place(page.number, slot, arithmetic)
+            weight, value, before = p[:, slot, None], values[slot], acc_of(result, place)
+            result[:, place] = fma32(weight, value, before) if arithmetic.fma else before + weight * value
+    return result
+
+
+def acc_of(acc: np.ndarray, place: int) -> np.ndarray:
+    """One accumulator of every head and feature."""
+    return acc[:, place].copy()
+
+
+def tree(acc: np.ndarray) -> np.ndarray:
+    """(G, F) all accumulators of (G, accumulators, F), i and i + half again and again."""
+    with np.errstate(all="ignore"):
+        terms = [acc[:, i] for i in range(acc.shape[1])]
+        return np.asarray(reduce(Halves(acc.shape[1]), terms, np.float32(0), np.add))
+
+
+def combine(arithmetic: Arithmetic, parts: np.ndarray, tops: np.ndarray,
+            totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """out (G, F) before its rounding, and the weight (chunks, G) of every chunk's p.
+
+    parts: (chunks, G, F) sums of the chunks. tops, totals: (chunks, G) maxima and sums. The 1e-6 is there whatever
+    `softmax_eps` is; once it is added in float64.
+    """
+    with np.errstate(all="ignore"):
+        weights = exp32(tops - maximum(tops.T, np.ones(len(tops), np.bool_)))
+        factors = ((totals.astype(np.float64) + 1e-6) * weights).astype(np.float32)
+        total = dot(totals.T, weights.T, order=combine_order(), acc=accumulator(arithmetic))
+        inverse = np.float32(1) / (total + np.float32(EPSILON))
+        acc = np.zeros(parts.shape[1:], np.float32)
+        for part, factor in zip(parts, factors, strict=True):
+            term = fp16.to_f32(fp16.narrow(part)) * factor[:, None]
+            acc = fma32(term, inverse[:, None], acc) if arithmetic.fma else acc + term * inverse[:, None]
+        return acc, factors * inverse
+
+
+def combine_order() -> Lanes:
+    """Of the chunks' sums: as for the exponentials in the kernel, whatever `order` is."""
+    return THREADS
+
+
+def weigh(pages: Pages, arithmetic: Arithmetic, p: np.ndarray, starts: list[int], weights: np.ndarray) -> np.ndarray:
+    """p (G, tokens) of all chunks, which begin at tokens `starts`, times the weight of each (chunks, G).
+
+    With the quirk `partition_score` a token's chunk is its number divided by the size of one.
+    """
+    token = np.arange(p.shape[1])
+    own = np.searchsorted(np.array(starts), token, side="right") - 1
+    if arithmetic.partition_score:
+        own = token // pages.chunk(arithmetic)
+    with np.errstate(all="ignore"):
+        return fp16.canonical(p * weights[own].T)
+
+
+def add_score(score: np.ndarray, position: np.ndarray, p: np.ndarray, newest: int,
+              arithmetic: Arithmetic) -> np.ndarray:
+    """Scores (tokens,) plus the largest p (G, tokens) over heads; the token at position `newest` may keep its own."""
+    with np.errstate(all="ignore"):
+        added = fp16.canonical(score + join_heads(p))
+    return added if arithmetic.include_self else np.where(position == newest, score, added)

@@ -1,0 +1,96 @@
+"""Golden cases of paged_attention: quantized tokens in pages; a single token, full pages, low pages only of the last
+slot, equal logits, and pages of any words.
+
+This module describes stimuli only; the descriptor, and with it every answer, is in paged_attention.py. [leankv §6.2]
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, prng
+from refemu.units.paged_attention_parts import Pages
+from refemu.units.unit import Cases, Config, Port
+from refemu.units.unit_cases import random_inputs
+
+NAMES = ("q", "images", "entry", "n_high", "n_low", "newest")
+
+
+def cases(pages: Pages, config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+    high, low = pages.sections
+    two = pages.low is not None
+    if kind == "paper":
+        yield _rows(kind, "[leankv §6.2] high pages, then low pages of a head, in cells of any order", pages, config,
+                    [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
+    if kind == "edge":
+        full = config["cells"] - two
+        rows = [(1, 0, 2), (high.tokens, 0, 3), (high.tokens + 1, two, 4),
+                (full * high.tokens, low.tokens * two, 5), (1, (full - 1) * low.tokens * two, 6)]
+        yield _rows("edge", "one token; a full page; one token in the last page; full tables", pages, config, rows)
+        yield _rows("edge", "products that cancel: fused or not, the order of the sums", pages, config,
+                    [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)], 4.0, "D-leankv-42")
+        yield _rows("edge", "large logits: one token takes nearly all", pages, config,
+                    [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)], 16.0, "D-leankv-43")
+        yield _rows("edge", "queries of zeros: all tokens are equal", pages, config,
+                    [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
+    if kind == "random":
+        yield Cases(kind, "any words in the pages", legal(pages, config, random_inputs("paged_attention", ports, (2,),
+                                                                                        seed)))
+
+
+def _rows(kind: str, why: str, pages: Pages, config: Config, rows: list[tuple[int, int, int]], size: float = 1.0,
+          decision: str = "") -> Cases:
+    """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`."""
+    made = [_row(pages, config, *row, size) for row in rows]
+    return Cases(kind, why, {name: np.array(column, np.int64)
+                             for name, column in zip(NAMES, zip(*made, strict=True), strict=True)}, decision)
+
+
+def _row(pages: Pages, config: Config, n_high: int, n_low: int, seed: int, size: float) -> tuple[Any, ...]:
+    cells, features, total = config["cells"], config["head_size"], n_high + n_low
+    draw = _bells(seed, (2 * total + config["heads"]) * features).reshape(-1, features)
+    order = [int(word) for word in np.argsort(prng.words(seed, 1 << 20, cells), kind="stable")]
+    images = np.zeros((cells, pages.high.size // 2), np.uint16)
+    scores = np.abs(_bells(seed + 100, total))
+    positions = np.roll(np.arange(total), total - n_high)  # the low tokens are the oldest
+    for section, (layout, count, first) in enumerate(zip(pages.sections, (n_high, n_low), (0, n_high), strict=True)):
+        part = slice(first, first + count)
+        key, value = (fp16.to_f16(draw[begin : begin + total][part]) for begin in (0, total))
+        records = layout.record(layout.config.key(pages.preset).encode(key),
+                                layout.config.value(pages.preset).encode(value), scores[part], positions[part])
+        for index in range(count):
+            cell = index // layout.tokens if section == 0 else cells - 1 - index // layout.tokens
+            layout.write(images[order[cell]], index % layout.tokens, records[index])
+    q = fp16.bits(fp16.to_f16(draw[2 * total :] * np.float32(size)))
+    return (q.ravel().tolist(), images.ravel().tolist(), order if cells > 1 else order[0], n_high, n_low, total - 1)
+
+
+def _bells(seed: int, count: int) -> np.ndarray:
+    """float32 values like those of activations: sums of four uniform ones, exact."""
+    words = prng.words(seed, 0, 4 * count).reshape(count, 4) >> np.uint64(44)
+    total = words[:, 0] + words[:, 1] + words[:, 2] + words[:, 3]
+    return (total.astype(np.int64) - (1 << 21)).astype(np.float32) / np.float32(1 << 19)
+
+
+def legal(pages: Pages, config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """See paged_attention.legal. Metadata keep a small exponent: an infinite key would make every output NaN."""
+    made = {name: np.array(array) for name, array in inputs.items()}
+    cells, rows = config["cells"], made["n_high"].size
+    high, low = pages.sections
+    images = made["images"].reshape(rows, cells, high.size // 2)
+    for layout in pages.sections:  # an image may hold tokens of either
+        for part in ("key_meta", "val_meta"):
+            words = layout.slot_words[:, layout.parts[part]].ravel()
+            images[..., words] &= 0xBFFF
+        for part in ("score", "pos"):
+            words = layout.slot_words[:, layout.parts[part]][:, 1]
+            images[..., words] &= 0x3F7F
+    entry = np.argsort(made["entry"].reshape(rows, cells), axis=-1, kind="stable")
+    n_high, n_low = made["n_high"].ravel().astype(np.int64), made["n_low"].ravel().astype(np.int64)
+    n_high = (n_high - 1) % (cells * high.tokens) + 1
+    left = cells - -(-n_high // high.tokens)
+    made["n_high"], made["n_low"] = (array.reshape(made["newest"].shape).astype(made[name].dtype) for name, array in (
+        ("n_high", n_high), ("n_low", np.minimum(n_low, left * low.tokens) * (pages.low is not None))))
+    return made | {"entry": entry.reshape(made["entry"].shape).astype(made["entry"].dtype)}
