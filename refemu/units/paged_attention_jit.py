@@ -86,7 +86,8 @@ def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.
     ready()
     out, p = empty(q, lengths)
     heads, features = q.shape[-2:]
-    flat, chances = plain(q).reshape(-1, heads, features), p.reshape(-1, heads, p.shape[-1])
+    flat = plain(q).reshape(-1, heads, features)
+    chances = p.reshape(len(flat), heads, p.shape[-1])
     entries, stored = _rows(cells, np.int32), _rows(lengths, np.int64)
     layout, key_packs, value_packs = _layout(pages)
     settings, (tasks, ends) = _settings(pages, arithmetic), _tasks(pages, arithmetic, stored)
@@ -126,7 +127,7 @@ def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
     with np.errstate(all="ignore"):
         float_jit.paged_scores(images, _rows(cells, np.int32), rows, _layout(pages)[0],
                                np.full_like(position, -1) if include_self else position,
-                               plain(p).reshape(-1, *p.shape[-2:]))
+                               plain(p).reshape(len(rows), *p.shape[-2:]))
 
 
 def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:
