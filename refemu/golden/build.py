@@ -9,7 +9,7 @@ import numpy as np
 from refemu import formats
 from refemu.golden import fields, keywords, manifest
 from refemu.golden.lead import led
-from refemu.golden.rows import Block, columns, evaluate
+from refemu.golden.rows import TWIN_FROM, Block, columns, evaluate
 from refemu.units.unit import Cases, Port, Ports, Unit
 
 RESET = "a case starts from reset; inputs are those before the active edge, outputs and state those after it"
@@ -25,16 +25,19 @@ def build(
     seed: int = 0,
     source: Mapping[str, Any] | None = None,
     version: str = manifest.RELEASES[-1],
+    twin_from: int = TWIN_FROM,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest (without exports and digest) and arrays of `unit` in its ready configuration `config`.
 
     generator: kind -> function and seed, as the manifest has it. source: the run behind the cases of kind "model".
-    version: the release to be named as the last that changed the set. Refused: no cases, ports that are keywords or
-    not unique, values that do not fit their port, and cases of which none tells a working device from an absent one.
+    version: the release to be named as the last that changed the set. twin_from: as for `rows.evaluate`. Refused:
+    no cases, ports that are keywords or not unique, values that do not fit their port, and cases of which none
+    tells a working device from an absent one.
     """
     ports = unit.ports(unit.configs[config])
     _require_names(unit, ports)
-    blocks = led(unit, unit.configs[config], [evaluate(unit, unit.configs[config], block) for block in cases])
+    evaluated = [evaluate(unit, unit.configs[config], block, twin_from) for block in cases]
+    blocks = led(unit, unit.configs[config], evaluated)
     arrays = _joined(ports, blocks)
     described = _described(unit, config, blocks, arrays)
     kinds = {kind: manifest.plain(entry) for kind, entry in generator.items()}

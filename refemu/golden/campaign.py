@@ -113,7 +113,8 @@ def render(shard: Shard) -> dict[str, bytes]:
     unit = units.find(shard.unit)
     blocks = generator.random_cases(unit, shard.config, shard.seed, shard.seeds)
     entry = {"function": generator.function_of(unit), "seed": shard.seed, "seeds": shard.seeds}
-    manifest, arrays = build.build(unit, shard.config, blocks, generator={"random": entry}, seed=shard.seed)
+    manifest, arrays = build.build(unit, shard.config, blocks, generator={"random": entry}, seed=shard.seed,
+                                   twin_from=1)
     return sets.render(manifest, arrays)
 
 

@@ -248,8 +248,9 @@ def _shard(unit: Unit, config: str, manifest: Mapping[str, Any]) -> dict[str, by
     entry = manifest["generator"]["random"]
     blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
     made = {"random": {**entry, "function": function_of(unit)}}
-    return sets.render(*build.build(unit, config, blocks, generator=made, seed=entry["seed"],
-                                    version=manifest["refemu_version"]), bool(manifest["hex"]), bool(manifest["bin"]))
+    described, arrays = build.build(unit, config, blocks, generator=made, seed=entry["seed"],
+                                    version=manifest["refemu_version"], twin_from=1)
+    return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
 
 
 def _config(manifest: Mapping[str, Any]) -> str:

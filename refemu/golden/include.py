@@ -22,8 +22,9 @@ def _text(lines: Iterator[str]) -> bytes:
 
 def _c_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
     unit = manifest["unit"].upper()
+    first = ";\n   first.bin one uint8_t a row, 1 = reset before it" if manifest["timing"] == "event" else ""
     yield f"/* {manifest['name']}: every file of bin/ holds {unit}_ROWS x LANES values of its TYPE, little-endian;"
-    yield f"   a .care file has the TYPE and LANES of its array, flags.bin one {unit}_ROW_FLAGS_TYPE a row. */"
+    yield f"   a .care file has the TYPE and LANES of its array, flags.bin one {unit}_ROW_FLAGS_TYPE a row{first}. */"
     yield f"#ifndef {unit}_VEC_H"
     yield f"#define {unit}_VEC_H"
     yield "#include <stdint.h>"

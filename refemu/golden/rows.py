@@ -51,8 +51,11 @@ def columns(ports: Ports) -> list[Column]:
     return [Column(f"{prefix}.{port.name}", role, port) for prefix, role, group in groups for port in group]
 
 
-def evaluate(unit: Unit, config: Config, cases: Cases) -> Block:
-    """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns."""
+def evaluate(unit: Unit, config: Config, cases: Cases, twin_from: int = TWIN_FROM) -> Block:
+    """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns.
+
+    twin_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
+    """
     ports = unit.ports(config)
     thing = f"{unit.name}: {cases.kind} cases ({cases.why})"
     _require_ports(ports, cases, thing)
@@ -62,7 +65,7 @@ def evaluate(unit: Unit, config: Config, cases: Cases) -> Block:
     }
     shape = _common_shape(stimulus, thing)
     inputs = {port.name: _unrowed(unit, fields.decode(stimulus[port.name], port)) for port in ports.inputs}
-    result = unit.evaluate(config, inputs, jit=shape[0] * shape[1] >= TWIN_FROM)
+    result = unit.evaluate(config, inputs, jit=shape[0] * shape[1] >= twin_from)
     arrays = {f"in.{name}": array for name, array in stimulus.items()}
     for column in columns(ports)[len(ports.inputs) :]:
         answer = fields.encode(getattr(result, column.port.name), column.port, f"{unit.name}: {column.name}")

@@ -195,15 +195,17 @@ diff: build/$unit.vvp
 \t-timeout 600 vvp -n $$< +VEC=$$(VEC) +DUT=build/dut.mem
 \t$$(PYTHON) -m refemu diff $$(VEC) build/dut.mem --explain
 
+verilator: build/verilator/Vtb_$unit
+\ttimeout 600 $$< +VEC=$$(VEC)
+
 build/$unit.vvp: check
 \t@mkdir -p build
 \tiverilog -g2012 -I $$(VEC)/include -o $$@ $$(DEVICE) $$(BENCH)
 
-verilator: check
+build/verilator/Vtb_$unit: check
 \t@mkdir -p build
 \t$$(VERILATOR) --binary --timing -Wno-fatal -CFLAGS -std=c++20 -I$$(VEC)/include --Mdir build/verilator \\
 \t  --top-module tb_$unit $$(DEVICE) $$(BENCH) > build/verilator.log 2>&1 || { cat build/verilator.log; exit 1; }
-\ttimeout 600 build/verilator/Vtb_$unit +VEC=$$(VEC)
 
 cocotb: check
 \tSIM=$$(SIM) VEC=$$(VEC) DEVICE="$$(DEVICE)" timeout 600 $$(PYTHON) test_$unit.py

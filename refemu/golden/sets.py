@@ -112,7 +112,7 @@ def render(
             "sha256": manifests.sha256(data),
         }
         files[f"hex/{name}"] = data
-    for name, data in (binary.files(arrays) if bin else {}).items():
+    for name, data in (binary.files(_with_first(manifest, arrays)) if bin else {}).items():
         described["bin"][name] = {
             "array": name.removesuffix(".bin"),
             "bytes": len(data),
@@ -123,6 +123,11 @@ def render(
         files |= {f"include/{name}": data for name, data in include.files(manifest).items()}
     sealed = manifests.validated(manifests.sealed(described), str(manifest["name"]))
     return {MANIFEST: manifests.canonical(sealed), **dict(sorted(files.items()))}
+
+
+def _with_first(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`arrays`, and for a unit with registers `first`, as on top of the words of `stim.mem`."""
+    return {**arrays, **({"first": hexfile.case_starts(manifest)} if manifest["timing"] == "event" else {})}
 
 
 def port_of(entry: Mapping[str, Any]) -> Port:
