@@ -29,7 +29,8 @@ def run(op: Any, entry: Any, section: Any, value: Any, other: Any, *, slots: int
     views = [outputs[name].reshape(*flat, lanes[name]) for name in ("ids", "used", "tokens", "cells")]
     counters = np.zeros(2, np.int64)
     fine = _run(*(np.ascontiguousarray(array).astype(np.int64).reshape(flat) for array in arrays), model.scrub,
-                outputs["page"].reshape(flat), outputs["count"].reshape(flat), *views, counters)
+                *(outputs[name].reshape(flat) for name in ("page", "count", "high_pages", "low_pages")), *views,
+                counters)
     if not fine:
         return page_table.run(op, entry, section, value, other, slots=slots, layers=layers, heads=heads, cells=cells,
                               scrub=scrub)  # which refuses
@@ -38,8 +39,8 @@ def run(op: Any, entry: Any, section: Any, value: Any, other: Any, *, slots: int
 
 
 @kernel
-def _run(op, entry, section, value, other, scrub, page, count,  # type: ignore[no-untyped-def]
-         ids, used, tokens, cells, counters):
+def _run(op, entry, section, value, other, scrub, page, count, high_pages,  # type: ignore[no-untyped-def]
+         low_pages, ids, used, tokens, cells, counters):
     """Whether every event is admitted."""
     entries, length = used.shape[2] // 2, ids.shape[2]
     for device in range(op.shape[0]):
@@ -69,6 +70,7 @@ def _run(op, entry, section, value, other, scrub, page, count,  # type: ignore[n
                 found = table[e, v] * (1 - s) + table[e, (length - 1 - v) * s] * s
             counters[1] += back
             page[device, event], count[device, event] = found, back
+            high_pages[device, event], low_pages[device, event] = runs[e, 0], runs[e, 1]
             for i in range(length):
                 ids[device, event, i] = -1
             for i in range(back):

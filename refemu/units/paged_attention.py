@@ -402,14 +402,15 @@ SMALL = {"head_size": 64, "heads": 2, "high": "K8V4", "low": "K4V2", "page_bytes
 UNIT = Unit(
     name="paged_attention", paper="leankv §6.2", meaning="attention of one step over the pages of a KV head",
     configs={"paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
-             "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
+             "diffkv": Config(**{**SMALL, "page_bytes": 384, "cells": 6}, preset="diffkv",
+                              **{**asdict(DIFFKV), "partition_tokens": 1}),
              "one_precision": Config(**{**SMALL, "low": None, "high": "K4V4"}, preset="paper",
                                      **{**asdict(PAPER), "order": "sequential", "fma": False})},
     ports=ports, run=run, twin="refemu.units.paged_attention_jit:run", unit_class=PagedAttention, cases=cases,
     legal=legal,
     alternatives=(*choices("D-leankv-17", "include_self", True, False),
                   *choices("D-leankv-41", "order", "kernel", "sequential"), *choices("D-leankv-42", "fma", True, False),
-                  *choices("D-leankv-43", "lane_max", True, False),
+                  *choices("D-leankv-43", "lane_max", True),
                   *choices("D-leankv-45", "softmax_div", "div", "recip_mul"),
                   *choices("D-leankv-46", "partition_tokens", 0, 1)),
 )
