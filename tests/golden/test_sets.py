@@ -9,7 +9,7 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.golden import manifest as manifests
-from refemu.golden import npz, sets
+from refemu.golden import hexfile, npz, sets
 from tests.golden import fakes
 
 
@@ -150,3 +150,12 @@ def test_exports_are_in_the_manifest(folder: Path) -> None:
             entry["word_bits"],
             entry["digits"],
         )
+
+
+def test_raw_files_say_where_cases_begin(made: Path) -> None:
+    """`in.first` of the one unit is a port; `first` of the other is the reset, which a combinational unit has not."""
+    first = np.fromfile(made / "meter-w4" / "bin" / "first.bin", np.uint8)
+
+    assert first.tolist() == hexfile.case_starts(sets.load(made / "meter-w4").manifest).tolist()
+    assert first[0] == 1 < first.sum() < first.size
+    assert not (made / "blender-wrap" / "bin" / "first.bin").exists()
