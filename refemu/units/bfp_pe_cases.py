@@ -97,6 +97,19 @@ def _edge() -> Iterator[Cases]:
                 decision="D-harmonia-8")
     tie = [Group(M4, (255, 1), (8, 9), 20, 20), Group(M8, (255, 6), (8, 2), 22, 22)]
     yield _case("edge", "sums halfway between two FP16 values", *[[group] for group in tie], decision="D-harmonia-7")
+    exact = [Group(W4, (1,), (1,), 0, w_scale=ONE), Group(M4, (1,), (1,), 8, 8), Group(M8, (1,), (1,), 10, 10)]
+    yield _case("edge", "sums that are subnormal in FP16 and exact: no flag", *[[group] for group in exact],
+                decision="D-harmonia-7")
+    least = [Group(W4, A, (7, -8, 3), 0, w_scale=0x224C),
+             *[Group(mode, A, b, *e) for mode, b in ((M4, (-14, 9, 3)), (M8, B)) for e in ((0, 30), (30, 0))]]
+    yield _case("edge", "shared exponents of 0 weigh as 1", *[[group] for group in least])
+    yield _case("edge", "the flags of an output end with it", *[[group, worked(M4, 1)] for group in (*over, small[0])],
+                decision="D-harmonia-7")
+    big, half, above = (Group(M4, (x,), (y,), e, e) for x, y, e in ((128, 8, 22), (128, 8, 10), (205, 5, 10)))
+    minus_half, minus_above = Group(M4, (-128,), (8,), 10, 10), Group(M4, (-205,), (5,), 10, 10)
+    yield _case("edge", "2^14, then half a unit of its FP32 word and 1025/1024 of that: ties, and what lies far below",
+                [big, half, above, half, half], [big, above, above, half, minus_half],
+                [Group(M4, (-128,), (8,), 22, 22), minus_half, minus_above, minus_half, above], decision="D-harmonia-10")
     zero = [Group(mode, (0,), (0,), 0, 0) for mode in (W4, M4, M8)]
     yield _case("edge", "groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
 
