@@ -397,13 +397,12 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
     return paged_attention_cases.cases(device.layouts, config, device.ports.inputs, kind, seed)
 
 
-SMALL = {"head_size": 64, "heads": 2, "high": "K8V4", "low": "K4V2", "page_bytes": 640, "cells": 4}
+SMALL = {"head_size": 64, "heads": 2, "high": "K8V4", "low": "K4V2", "page_bytes": 384, "cells": 6}
 
 UNIT = Unit(
     name="paged_attention", paper="leankv §6.2", meaning="attention of one step over the pages of a KV head",
     configs={"paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
-             "diffkv": Config(**{**SMALL, "page_bytes": 384, "cells": 6}, preset="diffkv",
-                              **{**asdict(DIFFKV), "partition_tokens": 1}),
+             "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
              "one_precision": Config(**{**SMALL, "low": None, "high": "K4V4"}, preset="paper",
                                      **{**asdict(PAPER), "order": "sequential", "fma": False})},
     ports=ports, run=run, twin="refemu.units.paged_attention_jit:run", unit_class=PagedAttention, cases=cases,
