@@ -916,13 +916,13 @@ def kmeans_sparse(a_mask, a_value, index, scale, centroids, starts, places, valu
                 _dequantize(index[k], scale, table, w, width)
                 for j in range(starts[k], starts[k + 1]):
                     w[places[j]] = values[j]
-                _step(s, left, w, width, acc, STEP)
+                _step(s, left, w, width, acc, np.int64(STEP))
             else:
                 for j in range(starts[k], starts[k + 1]):
                     n = places[j]
                     if n < width:
                         left[0] = a_value[m, k]
-                        _step(s[n : n + 1], left, values[j : j + 1], np.int64(1), acc, STEP)
+                        _step(s[n : n + 1], left, values[j : j + 1], np.int64(1), acc, np.int64(STEP))
         for n in range(width):
             s[n] = _canonical(s[n])
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
 from refemu.units.index_counter import INPUTS, IndexCounter, Result, admitted
 from refemu.units.unit import admit_events
@@ -17,15 +18,27 @@ from refemu.units.unit import admit_events
 def run(index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter_bits: int = 62,
         amount_bits: int = 8) -> Result:
     """As `index_counter.run`."""
-    q, used, amounts = admitted(index, bits, amount, valid, amount_bits)
     counter = IndexCounter(bits, amount_bits if amount is not None else 0, counter_bits)
-    shape, k = q.shape[:-1], q.shape[-1]
-    count = np.zeros((prod(shape), 1 << bits), np.int64)
-    indices = _count(*(x.reshape(prod(shape), k) for x in (q, used, amounts)), count)
+    q = np.asarray(index)
+    if amount is None and valid is None and q.dtype.kind in "iu" and q.ndim and _fits(q, bits):
+        shape, k = q.shape[:-1], q.shape[-1]
+        count = np.zeros((prod(shape), 1 << bits), np.int64)
+        _count_all(plain(q.reshape(prod(shape), k).astype(np.uint8, copy=False)), count)
+        indices = q.size
+    else:
+        q, used, amounts = admitted(index, bits, amount, valid, amount_bits)
+        shape, k = q.shape[:-1], q.shape[-1]
+        count = np.zeros((prod(shape), 1 << bits), np.int64)
+        indices = int(_count(*(x.reshape(prod(shape), k) for x in (q, used, amounts)), count))
     largest = int(count.max(initial=0))
     if largest >> counter_bits:
         _refuse(counter, count)
-    return Result(count.reshape(*shape, 1 << bits), int(indices), prod(shape) * -(-k // INPUTS), largest.bit_length())
+    return Result(count.reshape(*shape, 1 << bits), indices, prod(shape) * -(-k // INPUTS), largest.bit_length())
+
+
+def _fits(index: np.ndarray, bits: int) -> bool:
+    """Whether every index is in range; the slower path says which one is not."""
+    return bool(int(index.min(initial=0)) >= 0 and int(index.max(initial=0)) < 1 << bits)
 
 
 def run_ports(clear: Any, q: Any, valid: Any, amount: Any = None, *, bits: int = 8, amount_bits: int = 0,
@@ -53,6 +66,22 @@ def _refuse(counter: IndexCounter, count: np.ndarray) -> None:
     for row in count:
         counter._require_fits(tuple(row.tolist()))
     raise Refused(f"{counter.name}: a count does not fit counter_bits={counter.counter_bits}")
+
+
+@kernel
+def _count_all(q, count):  # type: ignore[no-untyped-def]
+    """Every position counts 1; two tables, so that equal neighbours do not wait for each other."""
+    other = np.empty(count.shape[1], np.int64)
+    for row in range(q.shape[0]):
+        mine = count[row]
+        other[:] = 0
+        for k in range(0, q.shape[1] - 1, 2):
+            mine[q[row, k]] += 1
+            other[q[row, k + 1]] += 1
+        if q.shape[1] % 2:
+            mine[q[row, q.shape[1] - 1]] += 1
+        for i in range(mine.size):
+            mine[i] += other[i]
 
 
 @kernel

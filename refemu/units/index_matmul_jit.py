@@ -29,6 +29,7 @@ from refemu.units.unit import admit
 from refemu.units.weighted_sum import units_of
 
 BATCH = 4096  #: columns of rows whose counts are kept at once
+SLACK = 1 / (1 << 50)  #: relative error of a float64 sum, per operation, with room to spare
 OUT = 255  #: index of a position that is left out: no counter has it
 
 
@@ -79,6 +80,17 @@ def run(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str | K
         raise RefusedType(f"{IndexMatmul.name}: B is prepared for {'Scores' if right.integer else 'a KMeansTensor'} "
                           f"as A, got {type(a).__name__}")
     return multiply(problem(a, right.tensor, preset, products, bias, norm, seen, right.vectors), right)
+
+
+def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
+    """Counts of the joint indices of every output, int32 (M, 2**(nA + nB), N), what counters hold after a column."""
+    right = b if isinstance(b, Prepared) else prepare(b)
+    assert right.tensor is not None, "what is prepared was made from a tensor"
+    task = problem(a, right.tensor, "paper", None, None, None, None, right.vectors)
+    limits = _limits(task)
+    counts = np.zeros((limits.shape[0], task.table.size, right.index.shape[1]), np.int32)
+    _dense(task, right, limits, counts=counts)
+    return counts
 
 
 def multiply(task: Problem, b: Prepared) -> Result:
@@ -248,7 +260,7 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
     float_jit.kmeans_sparse64(*_operands(task, b), limits, sparse, size)
     value = dense + sparse
-    error = (np.abs(dense) + size * (b.index.shape[0] + 2)) * 2.0**-50
+    error = (np.abs(dense) + size * (b.index.shape[0] + 2)) * SLACK
     ends = [fp16_jit.round16_of_f64(_finished(task, end)) for end in (value - error, value + error)]
     doubtful = ends[0].view(np.uint32) != ends[1].view(np.uint32)
     return _by_unit(task, limits, doubtful, ends[0])

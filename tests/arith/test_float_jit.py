@@ -50,11 +50,11 @@ def use_everything():
 
 @needs_jit
 def test_a_kernel_is_compiled_for_one_set_of_types():
-    """Twice where float32 and float64, or weights of two widths, are both wanted."""
+    """Twice where float32 and float64, or weights or counters of two widths, are both wanted."""
     use_everything()
     several = dict.fromkeys(
         ["total_rows", "run_program_of_terms", "_plus", "_copy", "_clear", "_row_fp32", "_spread", "_widen_integers",
-         "_row_int8"], 2
+         "_row_int8", "_clear_rows", "_keep_counts", "_reduce_counts", "_total_counts"], 2
     )
     counts = {name: len(kernel.signatures) for name, kernel in KERNELS.items()}
     scalars = {name for name, kernel in KERNELS.items() if not inspect.getsource(kernel.py_func).count("for ")}

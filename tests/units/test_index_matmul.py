@@ -13,6 +13,7 @@ from refemu.formats.kmeans_tables import cartesian
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_matmul, index_matmul_jit
 from refemu.units.index_matmul import COUNTERS, IndexMatmul, Norm, Scores
+from tests.arith.interpreted import interpreted
 from tests.oracles import kllm_units
 from tests.units.kmeans_operands import ARITHS, tensor, vector, words
 
@@ -244,6 +245,42 @@ def test_matrix_that_the_compiled_bounds_leave_open_is_decided_by_the_unit() -> 
                             np.zeros((1, 3), np.bool_), np.zeros(0, np.uint16))
         for run in (index_matmul.run, index_matmul_jit.run):
             assert run(a, ones, preset="exact").y.item() == wanted
+
+
+@pytest.mark.parametrize("name", ["paper", "exact", "fp32", "fma", "lanes"])
+def test_interpreted_kernels_give_the_bits_of_compiled_ones(name: str) -> None:
+    """Groups of 0, 1, 2, 8 and more positions, and of more than a counter of eight bits takes."""
+    a, b, v = tensor((2, 600), 1, 1, 2), tensor((3, 600), 2, 2, 1), tensor((30, 3), 3, 3, 1)
+    q = np.arange(60, dtype=np.uint8).reshape(2, 30) % 7
+    given = Scores(q, np.ones(2, np.float16), (q / np.float16(7)).astype(np.float16))
+    arith = ARITHS[name][0]
+    compiled = [index_matmul_jit.run(x, y, preset=arith) for x, y in ((a, b), (given, v))]
+    with interpreted():
+        again = [index_matmul_jit.run(x, y, preset=arith) for x, y in ((a, b), (given, v))]
+
+    assert all(one.equals(other) for one, other in zip(compiled, again, strict=True))
+
+
+def test_distribution_is_what_the_counters_hold() -> None:
+    """D-kllm-13: outliers of either operand are in no count."""
+    a, b = tensor((2, 300), 4, 1, 3), tensor((5, 300), 3, 2, 2)
+    counts = index_matmul_jit.distribution(a, b)
+
+    for m, n in np.ndindex(2, 5):
+        inliers = [int(x) for x in ~(a.mask[m] | b.mask[n])]
+        q = [i << 3 | j for i, j in zip(a.index[m].tolist(), b.index[n].tolist(), strict=True)]
+        assert counts[m, :, n].tolist() == kllm_units.counts(q, inliers, 128)
+
+
+def test_exact_sums_beyond_64_bits() -> None:
+    """Entries of a float32 table in units of 2^-48: 300 of them at 200^2 leave int64."""
+    arith = ARITHS["wide table exact"][0]
+    a, b = tensor((2, 300), 4, 1), tensor((3, 300), 4, 2)
+    wide = [KMeansTensor(Codebook(4, t.codebook.centroids * np.float32(256)), t.index, t.scale, t.mask, t.outlier)
+            for t in (a, b)]
+
+    assert index_matmul.run(*wide, preset=arith).equals(index_matmul_jit.run(*wide, preset=arith))
+    assert words(index_matmul_jit.run(*wide, preset=arith).y) == expected(*wide, "wide table exact")
 
 
 def test_events_of_a_column() -> None:
