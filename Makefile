@@ -6,12 +6,13 @@ MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 
-.PHONY: help golden test test-slow lint bench vectors clean
+.PHONY: help golden test test-slow lint bench kernels vectors clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    speed beside what you would use instead, as ratios"
+	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make vectors  regenerate the committed sets under vectors/"
 
 golden:
@@ -35,6 +36,10 @@ bench:
 	@$(PYTHON) tools/bootstrap.py $(VENV) bench
 	@$(BIN)/refemu models fetch $(MODEL) || true
 	@$(BIN)/python -m benchmarks $(BENCH)
+
+kernels:
+	@$(PYTHON) tools/bootstrap.py $(VENV) models
+	@$(BIN)/python -m examples.kernels.run --out $(OUT)/kernels
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models

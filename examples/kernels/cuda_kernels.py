@@ -52,8 +52,9 @@ def ovp_decode(pair, bias, width, man_bits, exponent_bits, flint, exponent, base
         left, right = pair[i] & (2 * identifier - 1), pair[i] >> width
         exponent[i, 0], base_int[i, 0] = decoded(left, right, bias[i], width, man_bits, exponent_bits, flint)
         exponent[i, 1], base_int[i, 1] = decoded(right, left, bias[i], width, man_bits, exponent_bits, flint)
-        if left == identifier and right & (identifier - 1) == 0 or right == identifier and left & (identifier - 1) == 0:
-            illegal[i] = 1
+        for code, partner in ((left, right), (right, left)):
+            if code == identifier and partner & (identifier - 1) == 0:
+                illegal[i] = 1
 
 
 @cuda.jit(device=True)

@@ -1,4 +1,4 @@
-"""What the Python kernels share: a golden set by NumPy alone, answers, and whether there is a GPU. No refemu in here."""
+"""What the Python kernels share: a golden set by NumPy alone, answers, whether there is a GPU. No refemu in here."""
 
 import ctypes
 import json

@@ -1,0 +1,134 @@
+"""Every kernel against its golden sets, then every bug: `python -m examples.kernels.run [--out DIR] [--json]`.
+
+Exit code 0 if every kernel that can run here is right in every bit and every bug planted into it is caught, else 1.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from examples.kernels.bugs import BUGS, Bug, planted
+from examples.kernels.ways import HERE, WAYS, Absent, Run
+from refemu import golden
+from refemu.arith.checks import Refused
+from refemu.golden import dut
+from refemu.golden.diff import compare
+
+UNITS = {"ovp_decoder": ("int4", "flint4", "int8", "int8_repo"), "bfp_pe": ("paper", "exact")}  #: sets of each kernel
+NAMES = {"ovp_decoder": "outlier-victim decode", "bfp_pe": "BFP dot product"}
+KINDS = ("paper", "edge", "random")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table."""
+
+    kernel: str
+    way: str
+    where: str
+    set: str
+    rows: int
+    rows_per_second: float
+    verdict: str  #: "equal", "skipped: ..." or the first difference; of a bug "caught by ..." or "NOT CAUGHT"
+    good: bool
+    bug: str = ""
+
+
+def sets(out: Path) -> None:
+    """The golden sets, with bin/ and headers, below `out`."""
+    golden.generate(out, units=list(UNITS), kinds=KINDS, bin=True)
+
+
+def held(out: Path, way: str, unit: str, config: str) -> Line:
+    """One kernel against one set, by `refemu.golden.diff`."""
+    name = f"{unit}-{config}"
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            run = WAYS[way](out / name, Path(work))
+            difference = golden.diff(out / name, run.answers)
+    except Absent as reason:
+        return Line(NAMES[unit], way, "", name, 0, 0.0, f"skipped: {reason}", True)
+    except Refused as reason:
+        return Line(NAMES[unit], way, "", name, 0, 0.0, f"refused: {reason}", False)
+    first = difference.first
+    verdict = "equal" if first is None else (
+        f"{difference.rows_differ} rows differ; row {first.row}, {first.array}[{first.lane}]: "
+        f"got {first.got.hex}, want {first.want.hex}")
+    return _line(unit, way, run, name, verdict, difference.equal)
+
+
+def _line(unit: str, way: str, run: Run, name: str, verdict: str, good: bool, bug: str = "") -> Line:
+    return Line(NAMES[unit], way, run.where, name, run.rows, run.rows / run.seconds, verdict, good, bug)
+
+
+def hunted(out: Path, bug: Bug) -> Line:
+    """Plant one bug; the verdict says which kinds of cases of which set caught it."""
+    try:
+        for config in UNITS[bug.unit]:
+            with tempfile.TemporaryDirectory() as work:
+                sources = planted(bug, HERE, Path(work) / "kernels")
+                run = WAYS[bug.way](out / f"{bug.unit}-{config}", Path(work), sources)
+                kinds = _kinds(out / f"{bug.unit}-{config}", run)
+            if kinds:
+                return _line(bug.unit, bug.way, run, f"{bug.unit}-{config}", f"caught by {', '.join(kinds)}", True,
+                             bug.what)
+    except Absent as reason:
+        return Line(NAMES[bug.unit], bug.way, "", bug.unit, 0, 0.0, f"skipped: {reason}", True, bug.what)
+    return _line(bug.unit, bug.way, run, bug.unit, "NOT CAUGHT", False, bug.what)
+
+
+def _kinds(folder: Path, run: Run) -> list[str]:
+    """Kinds of the rows that differ, with their number."""
+    made = golden.load(folder)
+    try:
+        answer = dut.read(run.answers, made)
+    except Refused as reason:
+        return [f"a refused answer ({reason})"]
+    if compare(made, answer).equal:
+        return []
+    wrong = {row for name, array in answer.arrays.items()
+             for row in (made.arrays[name] != array).reshape(made.rows, -1).any(axis=1).nonzero()[0].tolist()}
+    counts: dict[str, int] = {}
+    for row in sorted(wrong):
+        kind = made.entry(row)["kind"]
+        counts[kind] = counts.get(kind, 0) + 1
+    return [f"{kind} ({count})" for kind, count in counts.items()]
+
+
+def report(lines: list[Line]) -> str:
+    """The table for people."""
+    shown = [f"{'kernel':22} {'language':11} {'how it ran':16} {'set':22} {'rows':>6} {'rows/s':>8}  verdict"]
+    for line in lines:
+        rate = f"{line.rows_per_second:8.2g}" if line.rows else f"{'':8}"
+        verdict = line.verdict if not line.bug else f"{line.verdict}: {line.bug}"
+        shown.append(f"{line.kernel:22} {line.way:11} {line.where:16} {line.set:22} {line.rows or '':>6} {rate}  "
+                     f"{verdict}")
+    return "\n".join(shown)
+
+
+def main() -> int:
+    """Make the sets, run everything, print."""
+    options = argparse.ArgumentParser(prog="python -m examples.kernels.run")
+    options.add_argument("--out", default="out/kernels", help="where the golden sets go")
+    options.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    arguments = options.parse_args()
+    out = Path(arguments.out).resolve()
+    sets(out)
+    lines = [held(out, way, unit, config) for unit, configs in UNITS.items() for way in WAYS for config in configs]
+    lines += [hunted(out, bug) for bug in BUGS]
+    print(json.dumps([asdict(line) for line in lines], indent=1) if arguments.json else report(lines))
+    bad = [line for line in lines if not line.good]
+    print(f"{len(bad)} of {len(lines)} failed" if bad else "every kernel that ran is equal, every bug was caught",
+          file=sys.stderr)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"the compiler failed: {error}")
