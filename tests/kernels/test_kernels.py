@@ -1,0 +1,151 @@
+"""Kernels in C, numba.cuda and Triton agree with the golden sets, and planted bugs are caught."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples.kernels import bugs, host, run, ways
+from refemu import golden
+
+SMALL = {"ovp_decoder": ("int4", "flint4"), "bfp_pe": ("paper",)}  # simulators are slow
+C_RUNS = [(way, unit, config) for way in ("C, called", "C, program") for unit, configs in run.UNITS.items()
+          for config in configs]
+SLOW_RUNS = [(way, unit, config) for way in ("numba.cuda", "Triton") for unit, configs in SMALL.items()
+             for config in configs]
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The golden sets, as `make kernels` makes them."""
+    folder = tmp_path_factory.mktemp("kernels")
+    run.sets(folder)
+    return folder
+
+
+def require(line: run.Line) -> None:
+    if line.verdict.startswith("skipped"):
+        pytest.skip(line.verdict)
+    assert line.good, line.verdict
+
+
+@pytest.mark.parametrize(("way", "unit", "config"), C_RUNS + SLOW_RUNS)
+def test_kernel_is_equal_in_every_bit(way: str, unit: str, config: str, sets: Path) -> None:
+    line = run.held(sets, way, unit, config)
+
+    require(line)
+    assert ("equal", golden.load(sets / f"{unit}-{config}").rows) == (line.verdict, line.rows)
+    assert line.rows_per_second > 0
+
+
+@pytest.mark.parametrize("bug", bugs.BUGS, ids=lambda bug: bug.what)
+def test_bug_is_caught(bug: bugs.Bug, sets: Path) -> None:
+    line = run.hunted(sets, bug)
+
+    require(line)
+    assert line.verdict.startswith("caught by")
+
+
+def test_every_kernel_has_a_bug_in_every_language() -> None:
+    assert {(way, unit) for way in ways.WAYS for unit in run.UNITS} <= {(bug.way, bug.unit) for bug in bugs.BUGS}
+
+
+def test_cuda_and_triton_say_where_they_ran(sets: Path, tmp_path: Path) -> None:
+    ran = ways.cuda(sets / "bfp_pe-paper", tmp_path)
+
+    assert (host.gpu() or "simulator") == ran.where
+
+
+def test_the_reader_is_one_short_header() -> None:
+    assert len((ways.HERE / "golden_set.h").read_text().splitlines()) < 150
+
+
+@pytest.fixture(scope="module")
+def program(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-alone C program for the int4 decoder."""
+    target = tmp_path_factory.mktemp("program") / "check"
+    try:
+        ways.compiled(ways.HERE, "ovp_decoder", sets / "ovp_decoder-int4", target, shared=False)
+    except ways.Absent as reason:
+        pytest.skip(str(reason))
+    return target
+
+
+def check(program: Path, *arguments: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_program_passes_and_says_how_many(program: Path, sets: Path) -> None:
+    done = check(program, sets / "ovp_decoder-int4")
+    rows = golden.load(sets / "ovp_decoder-int4").rows
+
+    assert (0, f"PASS {rows} of {rows} rows") == (done.returncode, done.stdout.partition(",")[0])
+
+
+def test_program_sees_one_flipped_bit(program: Path, sets: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sets / "ovp_decoder-int4", tmp_path / "set")
+    file = folder / "bin" / "out.base_int.bin"
+    data = bytearray(file.read_bytes())
+    data[21] ^= 4
+    file.write_bytes(data)
+    done = check(program, folder)
+
+    assert done.returncode == 1
+    assert "row 10, out.base_int[1]" in done.stdout
+    assert "FAIL 1 of " in done.stdout
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    pytest.param(lambda file: file.unlink(), "cannot be opened", id="missing"),
+    pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-1]), "has not the size", id="short"),
+    pytest.param(lambda file: file.write_bytes(file.read_bytes() + b"\0"), "has not the size", id="long"),
+])
+def test_program_refuses_files_that_are_not_whole(change: Callable[[Path], object], message: str, program: Path,
+                                                  sets: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sets / "ovp_decoder-int4", tmp_path / "set")
+    change(folder / "bin" / "in.pair.bin")
+    done = check(program, folder)
+
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_program_refuses_another_set_than_it_was_built_for(program: Path, sets: Path) -> None:
+    done = check(program, sets / "ovp_decoder-int8")
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert "has not the size" in done.stderr
+
+
+def test_program_needs_a_set(program: Path) -> None:
+    assert check(program).returncode == 2
+
+
+def test_stale_bug_is_refused(tmp_path: Path) -> None:
+    """A change of text that no longer applies must not count as a bug that was caught."""
+    stale = bugs.Bug("C, called", "bfp_pe", "", "bfp_dot.c", "no such text", "")
+
+    with pytest.raises(ValueError, match="stands there 0 times"):
+        bugs.planted(stale, ways.HERE, tmp_path / "kernels")
+
+
+def test_wrong_kernel_gives_exit_code_1(sets: Path, monkeypatch: pytest.MonkeyPatch,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    def answered(folder: Path, work: Path) -> ways.Run:
+        made = golden.load(folder)
+        np.savez(work / "answers.npz", **{name: array ^ 1 for name, array in made.arrays.items()
+                                               if name.startswith("out.")})
+        return ways.Run("nowhere", made.rows, 1.0, work / "answers.npz")
+
+    monkeypatch.setattr(run, "WAYS", {"wrong": answered})
+    monkeypatch.setattr(run, "BUGS", [])
+    monkeypatch.setattr(run, "UNITS", {"ovp_decoder": ("int4",)})
+    monkeypatch.setattr(run, "sets", lambda out: None)
+    monkeypatch.setattr(sys, "argv", ["run", "--out", str(sets)])
+
+    assert run.main() == 1
+    assert "rows differ; row 0, out.exponent[0]" in capsys.readouterr().out
