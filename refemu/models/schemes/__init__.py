@@ -8,7 +8,9 @@ from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.models.schemes.fp16 import Fp16Config
+from refemu.models.schemes.harmonia import KV4, KV4_NAIVE, KV8
 from refemu.models.schemes.kllm import A3, A3_S, A4, A4_S
+from refemu.models.schemes.leankv import READY
 from refemu.models.schemes.olive import OliveConfig
 from refemu.models.schemes.olive_study import OliveStudyConfig
 from refemu.models.schemes.scheme import Scheme
@@ -22,6 +24,10 @@ SCHEMES: dict[str, Scheme] = {
     "kllm-a4-s": A4_S,
     "kllm-a3": A3,
     "kllm-a3-s": A3_S,
+    "harmonia-kv8": KV8,
+    "harmonia-kv4": KV4,
+    "harmonia-kv4-naive": KV4_NAIVE,
+    **READY,
 }
 WORDS = {"none": None, "true": True, "false": False}
 

@@ -1,0 +1,85 @@
+"""Attention of a Harmonia scheme: queries times keys, softmax, scores times values, all in BFP [harmonia §III-A].
+
+Query head h reads KV head h // (heads / KV heads). Queries are grouped along the head, scores along the keys by their
+absolute position, as the groups of V are (D-harmonia-16). Keys that a query does not see are never computed: their
+scores are +0. A score is FP16 before it is scaled (D-harmonia-27, D-harmonia-28).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.models.schemes.harmonia_cache import HarmoniaCache, Held
+from refemu.models.schemes.harmonia_units import Units
+
+if TYPE_CHECKING:
+    from refemu.models.schemes.harmonia_layers import Harmonia
+    from refemu.models.taps import Watch
+
+
+def attention(parts: "Harmonia", layer: int, q: np.ndarray, cache: HarmoniaCache, watch: "Watch") -> np.ndarray:
+    """Context of the tokens of q (tokens, heads, head_dim), which the cache holds last: (tokens, heads * head_dim)."""
+    name = f"blk.{layer}"
+    taps = None if watch.taps is None else parts.taps(layer, watch)
+    if cache.waiting:
+        rows = []
+        for query in q:
+            for counter, number in cache.advance().items():
+                watch.count(counter, number)
+            held = cache.held()
+            rows.append(attend(parts.units, query[None], held, held.tokens - 1, name))
+            if taps is not None:
+                taps.decoded(query[None], cache, held)
+        return np.concatenate(rows).reshape(len(q), -1)
+    if taps is not None:
+        taps.prompt(q, cache, cache.held())
+    watch.count("v_conversions", -(-len(q) // cache.config.group))
+    watch.count("v_commits", len(q) // cache.config.group)
+    if cache.config.prefill_window == "query":
+        rows = [attend(parts.units, q[t : t + 1], cache.seen_by(t + 1), t, name) for t in range(len(q))]
+        return np.concatenate(rows).reshape(len(q), -1)
+    return attend(parts.units, q, cache.held(), 0, name).reshape(len(q), -1)
+
+
+def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") -> np.ndarray:
+    """Queries q (T, heads, head_dim), fp16 values, query t seeing keys 0 to start + t of `held`; the shape of q.
+
+    Values may stand beyond the last key that is seen, in its group. Returns fp16 values. name: of the layer.
+    """
+    if units.compiled:
+        from refemu.models.schemes import harmonia_attention_jit
+
+        found = harmonia_attention_jit.attend(units, q, held, start, name)
+        if found is not None:
+            return found
+    return by_heads(units, q, held, start, name)
+
+
+def by_heads(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") -> np.ndarray:
+    """`attend` step by step."""
+    out = np.empty(q.shape, np.float32)
+    group = q.shape[1] // held.heads
+    for shared in range(held.heads):
+        some = slice(shared * group, (shared + 1) * group)
+        rows = np.ascontiguousarray(q[:, some].transpose(1, 0, 2)).reshape(group * len(q), -1)
+        found = _head(units, rows, *held.head(shared), np.tile(start + 1 + np.arange(len(q)), group), name)
+        out[:, some] = found.reshape(group, len(q), -1).transpose(1, 0, 2)
+    return out
+
+
+def _head(units: Units, q: np.ndarray, k: Any, v: Any, seen: np.ndarray, name: str) -> np.ndarray:
+    """One KV head: queries (rows, head_dim), row r seeing the first seen[r] keys; (rows, head_dim)."""
+    config = units.config
+    activations = config.format(config.act_mantissa)
+    sums = units.dot(units.encode(activations, units.words(q), name=f"{name}.q"), k)
+    hidden = np.arange(sums.shape[1]) >= seen[:, None]
+    scores = units.softmax(np.where(hidden, np.float32(-np.inf), logits(units, sums, q.shape[1])))
+    p = np.zeros((len(q), v.shape[0]), np.uint16)
+    p[:, : sums.shape[1]] = units.words(scores)
+    return units.half(units.dot(units.encode(activations, p, name=f"{name}.scores"), v))
+
+
+def logits(units: Units, sums: np.ndarray, head_dim: int) -> np.ndarray:
+    """FP32 sums of queries times keys as the softmax takes them (D-harmonia-27, D-harmonia-28)."""
+    found = units.half(sums) if units.config.scores == "fp16" else sums
+    return found if units.config.score_scale == "fold" else found * np.float32(1 / np.sqrt(np.float64(head_dim)))

@@ -1,0 +1,81 @@
+"""A decoder under a Harmonia scheme: the plan of a block, in the units of the paper [harmonia §III, §IV-A].
+
+Every result of the array goes through FP2Half before anything else reads it, and every input of a product is converted
+to block floating point along what is summed (D-harmonia-15, D-harmonia-16): channels for linear layers, the head for
+queries and keys, keys for scores, tokens for values.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.models.backend import Backend
+from refemu.models.schemes import harmonia_attention
+from refemu.models.schemes.fp16 import Fp16
+from refemu.models.schemes.harmonia_cache import HarmoniaCache
+from refemu.models.schemes.harmonia_linear import Linear
+from refemu.models.schemes.harmonia_smoothing import Smoothing, spread
+from refemu.models.schemes.harmonia_units import Units
+from refemu.models.schemes.scheme import Progress
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+    from refemu.models.schemes.harmonia import HarmoniaConfig
+    from refemu.models.taps import Watch
+
+
+class Harmonia(Fp16):
+    """A decoder under a Harmonia scheme."""
+
+    def __init__(self, model: "Model", config: "HarmoniaConfig", backend: Backend, progress: Progress,
+                 smoothing: Smoothing) -> None:
+        self.harmonia, self.smoothing = config, smoothing
+        self.units = Units(backend, config)
+        self.activations = config.format(config.act_mantissa)
+        super().__init__(model, config, backend, progress)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+        """One conversion of the input, one product, FP2Half."""
+        made: Linear = self._linears[layer, tuple(names)]
+        a = self.units.encode(self.activations, self.units.words(x), name=f"{made.names[0]}.input")
+        if watch.taps is not None:
+            self.taps(layer, watch).linear(made, x, a)
+        return made(a)
+
+    def taps(self, layer: int, watch: "Watch") -> Any:
+        """What tells the taps of a block."""
+        from refemu.models.schemes.harmonia_taps import Taps
+
+        return Taps(self, layer, watch)
+
+    def cache(self, layer: int) -> Any:
+        """Keys and values as codes."""
+        return HarmoniaCache(self.model.kv_heads, self.model.head_dim, self.model.context, self.harmonia, self.units,
+                             f"blk.{layer}")
+
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
+        """See `harmonia_attention`."""
+        return harmonia_attention.attention(self, layer, q, cache, watch)
+
+    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Linear:
+        full = [f"blk.{layer}.{name}" for name in names]
+        rows = [self._weight(model, layer, name) for name in names]
+        biased = all(f"{name}_bias" in model.config.shapes for name in full)
+        biases = [self._bias(model, layer, name) for name in names] if biased else None
+        return Linear(full, rows, biases, self.units)
+
+    def _weight(self, model: "Model", layer: int, name: str) -> np.ndarray:
+        return self._smoothed(model.tensor(f"blk.{layer}.{name}"), layer, name)
+
+    def _bias(self, model: "Model", layer: int, name: str) -> np.ndarray:
+        return self._smoothed(model.tensor(f"blk.{layer}.{name}_bias"), layer, name)
+
+    def _smoothed(self, rows: np.ndarray, layer: int, name: str) -> np.ndarray:
+        """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32."""
+        if name not in ("q", "k"):
+            return rows
+        factor = self.smoothing.s[layer]
+        per_row = (factor if name == "k" else spread(factor, self.model.heads)).reshape(-1, *[1] * (rows.ndim - 1))
+        rows = rows * per_row if name == "k" else rows / per_row
+        return rows * self._scale if name == "q" and self.harmonia.score_scale == "fold" else rows

@@ -1,0 +1,51 @@
+"""Linear layers of a Harmonia scheme: BFP times INT4, mode M8W4 [harmonia §III-D, §IV-B].
+
+The rows of all layers that read one input stand in one matrix, since outputs do not depend on each other.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.formats.bfp_tensor import BfpTensor
+from refemu.models.schemes.fp16 import columns
+from refemu.models.schemes.harmonia_units import Units
+
+
+class Linear:
+    """Linear layers that read one input."""
+
+    def __init__(self, names: Sequence[str], rows: Sequence[np.ndarray], biases: Sequence[np.ndarray] | None,
+                 units: Units) -> None:
+        """names: "blk.3.q", one per matrix of `rows`, float32 (outputs, inputs). biases: float32 (outputs,) each."""
+        self.names, self.units = tuple(names), units
+        self.columns = columns(rows)
+        config, whole = units.config, np.concatenate(rows)
+        self.weight: Any = None  #: GroupIntTensor, or None where weights stay FP16
+        if config.weights == "int4":
+            self.weight = config.weight_format().encode(whole)
+            self._right = units.prepare(self.weight)
+        else:
+            self._right = units.backend.weights(fp16.to_f16(whole))
+        self.bias = None if biases is None else fp16.to_f16(np.concatenate(biases)).astype(np.float32)
+
+    def __repr__(self) -> str:
+        return f"Linear({', '.join(self.names)})"
+
+    def sums(self, a: BfpTensor) -> np.ndarray:
+        """FP32 sums (tokens, outputs), without the bias; FP16 weights meet decoded activations in ascending order."""
+        if self.weight is None:
+            return self.units.backend.matmul(self.units.decode(a), self._right, "fp32")
+        return self.units.dot_int(a, self._right)
+
+    def __call__(self, a: BfpTensor) -> list[np.ndarray]:
+        """fp16 values (tokens, outputs) of every layer. A bias is added behind FP2Half, or before (D-harmonia-29)."""
+        y = self.sums(a)
+        if self.bias is not None and self.units.config.bias_add == "accumulator":
+            y = y + self.bias
+        y = self.units.half(y)
+        if self.bias is not None and self.units.config.bias_add == "after":
+            y = self.units.half(y + self.bias)
+        return [y[:, part] for part in self.columns]

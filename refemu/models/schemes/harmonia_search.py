@@ -1,0 +1,241 @@
+"""Learning the factors of offline smoothing [harmonia §III-C, Eq. 3]: Powell's method, head by head (D-harmonia-37).
+
+A model runs under scheme `fp16` on the calibration tokens; block by block, the factors are sought that bring what is
+converted to block floating point nearest to what is not. Truncation has no gradient, so the search has none. Equal
+calls give equal bits, but another version of scipy may find other factors: they are data, and the small ones ship.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.arith import dot, fp32
+from refemu.arith.checks import Refused
+from refemu.arith.dot import Sequential
+from refemu.models import runtime
+from refemu.models.backend import Backend
+from refemu.models.schemes import harmonia_smoothing
+from refemu.models.schemes.fp16 import Fp16, Fp16Config
+from refemu.models.schemes.harmonia_attention import attend
+from refemu.models.schemes.harmonia_cache import HarmoniaCache
+from refemu.models.schemes.harmonia_smoothing import Smoothing, pairs
+from refemu.models.schemes.harmonia_units import Units
+from refemu.models.schemes.scheme import Progress, silent
+from refemu.models.taps import Watch
+
+if TYPE_CHECKING:
+    from refemu.models.model import Model
+    from refemu.models.schemes.harmonia import HarmoniaConfig
+
+SHORTEST = 32  #: tokens of a calibration text: a group of V, the window of the offsets
+BOUND = 3.0  #: largest |log2| of a factor
+STEPS = 64  #: factors are powers of 2 to multiples of 1/64
+POWELL = {"maxiter": 1, "xtol": 1 / 16, "ftol": 1e-3}
+SETTINGS = ("act_mantissa", "high", "low", "group", "rounding", "target", "calib_tokens", "calib_kv")
+#: fields of the configuration that decide what is learned
+
+
+def obtain(model: "Model", config: "HarmoniaConfig", backend: Backend, given: Any, progress: Progress) -> Smoothing:
+    """The factors that are given, that lie in the configuration's file, that ship, or that tokens `given` teach."""
+    if not config.offline:
+        return harmonia_smoothing.ones(model.config)
+    if given is None and config.smoothing is not None:
+        given = harmonia_smoothing.load(config.smoothing)
+    if given is None:
+        found = harmonia_smoothing.shipped(model.name)
+        if found is not None and all(found.description.get(name) == value
+                                     for name, value in described(model, config).items()):
+            given = found
+    if not isinstance(given, Smoothing):
+        given = learn(model, config, backend, given, progress)
+    wanted = given.description.get("weights_sha256", model.sha256)
+    if wanted != model.sha256:
+        raise Refused(f"smoothing of {model.name}: made for weights {wanted}, {model.sha256} is needed")
+    return given.require(model.config, model.name)
+
+
+def described(model: "Model", config: "HarmoniaConfig") -> dict[str, Any]:
+    """What factors for this model and configuration say of themselves."""
+    settings = {name: getattr(config, name) for name in SETTINGS}
+    return {"model": model.name, "weights_sha256": model.sha256, **settings}
+
+
+def learn(model: "Model", config: "HarmoniaConfig", backend: Backend, given: Sequence[int] | None,
+          progress: Progress = silent) -> Smoothing:
+    """Run the search. given: token ids; None stands for the shipped calibration text.
+
+    Refuses a text shorter than 32 tokens.
+    """
+    if given is None:
+        from refemu.models import text
+
+        given = model.tokenizer.encode(text.calibration())
+    ids = list(given)[: min(config.calib_tokens, model.config.context)]
+    if len(ids) < SHORTEST:
+        raise Refused(f"harmonia: smoothing needs at least {SHORTEST} calibration tokens, got {len(ids)}")
+    runner = Observer(model, backend)
+    rest = _rest(model, config, backend) if config.target == "block" else None
+    x, found = runner.embed(runtime.require_tokens(ids, runner)), []
+    for layer in range(model.config.blocks):
+        progress("smoothing", layer, model.config.blocks)
+        y = runner.block(layer, x)
+        found.append(Search(runner, config, layer, x, y, rest).factors())
+        x = y
+    progress("smoothing", model.config.blocks, model.config.blocks)
+    digest = hashlib.sha256(np.array(ids, "<i8").tobytes()).hexdigest()
+    return Smoothing({**described(model, config), "tokens_sha256": digest}, np.stack(found))
+
+
+def _rest(model: "Model", config: "HarmoniaConfig", backend: Backend) -> Any:
+    """What computes a block behind its attention: converted inputs, FP16 weights, a float32 stream."""
+    from refemu.models.schemes.harmonia_layers import Harmonia
+
+    plain = replace(config, weights="fp16", residual="fp32", offline=False, online=False)
+    return Harmonia(model, plain, backend, silent, harmonia_smoothing.ones(model.config))
+
+
+class Observer(Fp16):
+    """Scheme `fp16` that keeps what its attention reads."""
+
+    def __init__(self, model: "Model", backend: Backend) -> None:
+        super().__init__(model, Fp16Config(), backend, silent)
+        self.seen: dict[str, np.ndarray] = {}
+
+    def block(self, layer: int, x: np.ndarray) -> np.ndarray:
+        """The residual stream behind a block."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = self.add(x, runtime.attention(self, layer, x, self.cache(layer), Watch()))
+            return self.add(x, runtime.feed_forward(self, layer, x, Watch()))
+
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
+        """As scheme `fp16`, after a look at q, k and v behind the rotation."""
+        self.seen = {"q": q, "k": cache.keys.copy(), "v": cache.values.copy()}
+        found = super().attention(layer, q, cache, watch)
+        self.seen["context"] = found
+        return found
+
+
+class Search:
+    """The factors of one block, KV head by KV head, the others as they are found so far or 1."""
+
+    def __init__(self, runner: Observer, config: "HarmoniaConfig", layer: int, x: np.ndarray, y: np.ndarray,
+                 rest: Any = None) -> None:
+        """x, y: the stream before and behind the block. rest: for target "block"."""
+        self._sizes, self._layer, self._x, self._y, self._rest = runner.model, layer, x, y, rest
+        self._seen, self._target = runner.seen, config.target
+        self._config = replace(config, offline=False, online=False, prefill_window="end", score_scale="softmax",
+                               high=config.low if config.calib_kv == "low" else config.high)
+        self._units = Units(runner.backend, self._config)
+        self._group = self._sizes.heads // self._sizes.kv_heads
+        self._pairs = pairs(self._sizes)
+        self._context: np.ndarray | None = None  #: of all heads, for target "block"
+
+    def __repr__(self) -> str:
+        return f"Search(layer={self._layer}, target={self._target!r})"
+
+    def factors(self) -> np.ndarray:
+        """float32 (KV heads, head_dim)."""
+        count, unit = self._sizes.kv_heads, np.zeros(len(self._pairs))
+        if self._target == "block":
+            contexts = [self.context(shared, self.expand(unit)) for shared in range(count)]
+            self._context = np.concatenate(contexts, axis=1)
+        found = np.ones((count, self._sizes.head_dim), np.float32)
+        for shared in range(count):
+            found[shared] = self.expand(self.theta(shared))
+            if self._context is not None:
+                self._context[:, self._heads(shared)] = self.context(shared, found[shared])
+        return found
+
+    def theta(self, shared: int) -> np.ndarray:
+        """log2 of the factors of one KV head by pair, multiples of 1/64; zeros unless something is below their error.
+        """
+        from scipy import optimize
+
+        used = self._peaks(shared) > 0
+        unit = np.zeros(len(self._pairs))
+        best = Best(lambda part: self.error(shared, _put(part, used)))
+        for start in (unit[used], self._by_peaks(shared, used, best)):
+            optimize.minimize(best, start, method="Powell", bounds=[(-BOUND, BOUND)] * start.size, options=POWELL)
+        rounded = _put(np.rint(best.place * STEPS) / STEPS, used)
+        return rounded if self.error(shared, rounded) < self.error(shared, unit) else unit
+
+    def _by_peaks(self, shared: int, used: np.ndarray, error: Callable[[np.ndarray], float]) -> np.ndarray:
+        """The power rule: factors that level the peaks, as far as it helps."""
+        log = np.log2(self._peaks(shared)[used].astype(np.float64))
+        level = log - np.cumsum(log)[-1] / log.size
+        starts = [np.clip(-tenths / 10 * level, -BOUND, BOUND) for tenths in range(11)]
+        return min(starts, key=error)
+
+    def _peaks(self, shared: int) -> np.ndarray:
+        """Largest |K| of every rotary pair."""
+        return np.abs(self._seen["k"][:, shared]).max(axis=0)[self._pairs].max(axis=1)
+
+    def expand(self, theta: np.ndarray) -> np.ndarray:
+        """Factors by channel, float32: 2**theta of each pair."""
+        factor = np.empty(self._sizes.head_dim, np.float32)
+        factor[self._pairs] = powers(theta)[:, None]
+        return factor
+
+    def _heads(self, shared: int) -> slice:
+        """Columns of the context that the query heads of a KV head make."""
+        size = self._group * self._sizes.head_dim
+        return slice(shared * size, (shared + 1) * size)
+
+    def context(self, shared: int, factor: np.ndarray) -> np.ndarray:
+        """What the query heads of a KV head make of keys times `factor` and queries divided by it, all converted."""
+        some = slice(shared * self._group, (shared + 1) * self._group)
+        q = self._units.backend.round16(self._seen["q"][:, some] / factor)
+        k = self._units.backend.round16(self._seen["k"][:, shared : shared + 1] * factor)
+        cache = HarmoniaCache(1, self._sizes.head_dim, len(q), self._config, self._units, f"blk.{self._layer}")
+        cache.append(k, self._seen["v"][:, shared : shared + 1])
+        return attend(self._units, q, cache.held(), 0, f"blk.{self._layer}").reshape(len(q), -1)
+
+    def error(self, shared: int, theta: np.ndarray) -> float:
+        """Sum of squared differences from scheme `fp16`, token by token, then over the tokens [harmonia Eq. 3]."""
+        found = self.context(shared, self.expand(theta))
+        wanted = self._seen["context"][:, self._heads(shared)]
+        if self._context is not None:
+            self._context[:, self._heads(shared)] = found
+            found, wanted = self._block(self._context), self._y
+        off = (found - wanted).astype(np.float64)
+        return float(dot.total64(dot.total64((off * off).T, order=Sequential())[None], order=Sequential())[0])
+
+    def _block(self, context: np.ndarray) -> np.ndarray:
+        """The stream behind the block whose attention made `context`."""
+        watch = Watch()
+        x = self._x + self._rest.linear(self._layer, ("o",), context, watch)[0]
+        return np.asarray(x + runtime.feed_forward(self._rest, self._layer, x, watch))
+
+
+class Best:
+    """A function that remembers where it was least: bounded Powell can return a worse place than it started from."""
+
+    def __init__(self, function: Callable[[np.ndarray], float]) -> None:
+        self._function = function
+        self.place, self.value = np.empty(0), float("inf")
+
+    def __repr__(self) -> str:
+        return f"Best({self.value!r})"
+
+    def __call__(self, place: np.ndarray) -> float:
+        value = self._function(place)
+        if value < self.value:
+            self.place, self.value = place.copy(), value
+        return value
+
+
+def powers(theta: np.ndarray) -> np.ndarray:
+    """2**theta, float32; multiples of 1/64 from the table of `exp32`, rounded once."""
+    steps = np.rint(theta * STEPS)
+    whole, rest = np.divmod(steps, STEPS)
+    exact = np.ldexp(fp32.exp_table()[rest.astype(np.int64)], whole.astype(np.int32))
+    return np.where(steps == theta * STEPS, exact, np.exp2(theta)).astype(np.float32)
+
+
+def _put(part: np.ndarray, used: np.ndarray) -> np.ndarray:
+    theta = np.zeros(used.size)
+    theta[used] = part
+    return theta

@@ -1,0 +1,109 @@
+"""Offline smoothing: a factor per channel of the keys, taken into W_K, its inverse into W_Q [harmonia §III-C].
+
+The factors of a rotary pair are equal, or the rotation would not commute with them; all query heads of a KV head share
+them. They are data: learned once, kept in a file, never learned again where the file is (D-harmonia-37).
+"""
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, at, first_index
+
+if TYPE_CHECKING:
+    from refemu.models.config import ModelConfig
+
+VERSION = 1  #: of the file
+FOLDER = Path(__file__).with_name("smoothing")  #: factors that ship, by name of the model
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothing:
+    """The factors of all layers, and what they were learned for."""
+
+    description: Mapping[str, Any]  #: model, weights_sha256, tokens_sha256, and settings of the configuration
+    s: np.ndarray  #: float32 (blocks, KV heads, head_dim)
+
+    def __repr__(self) -> str:
+        return f"Smoothing({self.description.get('model')!r}, {self.s.shape})"
+
+    def require(self, sizes: "ModelConfig", name: str) -> "Smoothing":
+        """Itself; refused unless the factors are positive, finite, equal on rotary pairs, and of this model."""
+        thing = f"smoothing of {name}"
+        shape = (sizes.blocks, sizes.kv_heads, sizes.head_dim)
+        if self.s.dtype != np.float32 or self.s.shape != shape:
+            raise Refused(f"{thing}: float32 {shape} is needed, got {self.s.dtype} {self.s.shape}")
+        bad = ~(np.isfinite(self.s) & (self.s > 0))
+        if bad.any():
+            index = first_index(bad)
+            raise Refused(f"{thing}: factors must be positive and finite, got {float(self.s[index])}{at(index)}")
+        first, second = (self.s[..., channels] for channels in pairs(sizes).T)
+        bad = first != second
+        if bad.any():
+            index = first_index(bad)
+            pair = tuple(pairs(sizes)[index[-1]].tolist())
+            raise Refused(f"{thing}: factors of the rotary pair {pair} of KV head {index[1]} in block {index[0]} must "
+                          f"be equal, got {float(first[index])} and {float(second[index])}")
+        return self
+
+    def to_bytes(self) -> bytes:
+        """The file: equal factors give equal bytes."""
+        text = json.dumps({"version": VERSION, **self.description}, sort_keys=True, separators=(",", ":"))
+        container = io.BytesIO()
+        np.savez(container, allow_pickle=False, description=np.frombuffer(text.encode("ascii"), np.uint8),
+                 s=self.s.astype("<f4"))  # stored, with no date in it
+        return container.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write `to_bytes` to `path`, all of it or nothing."""
+        where, data = Path(path), self.to_bytes()
+        fresh = where.with_name(f".{where.name}.{os.getpid()}")
+        try:
+            fresh.write_bytes(data)
+            fresh.replace(where)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+def load(path: str | Path) -> Smoothing:
+    """What `Smoothing.save` wrote. Refuses a missing, damaged or foreign file; nothing is unpickled."""
+    where = Path(path)
+    if not where.is_file():
+        raise Refused(f"smoothing {where}: no such file")
+    try:
+        with np.load(where, allow_pickle=False) as archive:
+            description, s = json.loads(archive["description"].tobytes()), archive["s"]
+        version = description.pop("version")
+    except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
+        raise Refused(f"smoothing {where}: not a readable file: {error or type(error).__name__}") from error
+    if version != VERSION:
+        raise Refused(f"smoothing {where}: version {VERSION} is needed, got {version!r}")
+    return Smoothing(description, s)
+
+
+def shipped(name: str) -> Smoothing | None:
+    """The factors that ship for the model `name`, if there are some."""
+    path = FOLDER / f"{name}.npz"
+    return load(path) if path.is_file() else None
+
+
+def ones(sizes: "ModelConfig") -> Smoothing:
+    """No smoothing: factors of 1, which change no bit."""
+    return Smoothing({}, np.ones((sizes.blocks, sizes.kv_heads, sizes.head_dim), np.float32))
+
+
+def pairs(sizes: "ModelConfig") -> np.ndarray:
+    """The channels of a head that rotate together, (head_dim / 2, 2)."""
+    places = np.arange(sizes.head_dim)
+    return places.reshape(-1, 2) if sizes.rope_interleaved else places.reshape(2, -1).T
+
+
+def spread(factor: np.ndarray, heads: int) -> np.ndarray:
+    """Factors (KV heads, head_dim) for the query heads that read them, (heads, head_dim)."""
+    return np.repeat(factor, heads // len(factor), axis=0)

@@ -1,0 +1,130 @@
+"""Who computes the steps of a Harmonia scheme: compiled twins, or with backend `numpy` the readable definitions.
+
+Paper: [harmonia §IV-A]. Both give the same bits; the scheme names the steps and their order.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.arith import fp16, fp32
+from refemu.arith.checks import Refused
+from refemu.arith.orders import Sequential
+from refemu.formats import bfp_dot
+from refemu.formats.bfp import Bfp
+from refemu.formats.bfp_tensor import BfpTensor
+from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.models.backend import Backend
+from refemu.units.k_offset import KOffsetGenerator, Offsets
+
+if TYPE_CHECKING:
+    from refemu.models.schemes.harmonia import HarmoniaConfig
+
+
+class Units:
+    """The units under one configuration. FP16 values are float32 arrays, or uint16 where words are named."""
+
+    def __init__(self, backend: Backend, config: "HarmoniaConfig") -> None:
+        self.backend, self.config = backend, config
+        self.compiled = backend.name == "jit"
+        self.threads: int = getattr(backend, "threads", 1)
+
+    def __repr__(self) -> str:
+        return f"Units({self.backend!r})"
+
+    def words(self, x: np.ndarray) -> np.ndarray:
+        """fp16 values as words."""
+        if not self.compiled:
+            return fp16.bits(fp16.to_f16(x))
+        from refemu.arith import fp16_jit
+
+        return fp16.bits(fp16_jit.to_f16(x))
+
+    def values(self, words: np.ndarray) -> np.ndarray:
+        """Words as fp16 values."""
+        if not self.compiled:
+            return fp16.to_f32(fp16.values(words))
+        from refemu.arith import fp16_jit
+
+        return fp16_jit.to_f32(fp16.values(words))
+
+    def encode(self, fmt: Bfp, words: np.ndarray, axis: int = -1, name: str = "") -> BfpTensor:
+        """`fmt.encode`, words of any shape; a refusal begins with `name`, the tensor."""
+        try:
+            if not self.compiled:
+                return fmt.encode(words, axis, bits=True)
+            from refemu.formats import bfp_jit
+
+            return bfp_jit.encode(fmt, words, axis, bits=True)
+        except Refused as error:
+            raise Refused(f"{name}: {error}") from None
+
+    def decode(self, tensor: BfpTensor) -> np.ndarray:
+        """Values of a tensor, float32; exact."""
+        if not self.compiled:
+            return tensor.decode().astype(np.float32)
+        from refemu.formats import bfp_jit
+
+        return bfp_jit.decode(tensor).astype(np.float32)
+
+    def prepare(self, weights: GroupIntTensor) -> Any:
+        """The right operand of `dot_int`."""
+        if not self.compiled:
+            return weights
+        from refemu.formats import bfp_dot_jit
+
+        return bfp_dot_jit.prepare(weights, self.config.group)
+
+    def dot_int(self, a: BfpTensor, weights: Any) -> np.ndarray:
+        """Activations times INT4 weights, float32 (tokens, outputs)."""
+        options: dict[str, Any] = {"partial": self.config.partial, "product": self.config.product,
+                                   "scale_per": self.config.scale_per}
+        if not self.compiled:
+            return bfp_dot.bfp_dot_int(a, weights, **options)
+        from refemu.formats import bfp_dot_jit
+
+        return bfp_dot_jit.bfp_dot_int(a, weights, threads=self.threads, **options)
+
+    def dot(self, a: BfpTensor, b: BfpTensor) -> np.ndarray:
+        """Activations times activations, float32 (rows of a, rows of b)."""
+        if not self.compiled:
+            return bfp_dot.bfp_dot(a, b, partial=self.config.partial)
+        from refemu.formats import bfp_dot_jit
+
+        return bfp_dot_jit.bfp_dot(a, b, partial=self.config.partial)
+
+    def half(self, x: np.ndarray) -> np.ndarray:
+        """FP2Half: float32 rounded to fp16 values, beyond them infinity or 65504 (D-harmonia-13)."""
+        y = self.backend.round16(x)
+        return np.where(np.isinf(y), np.copysign(np.float32(fp16.MAX), y), y) if self.config.saturate else y
+
+    def softmax(self, x: np.ndarray) -> np.ndarray:
+        """Softmax of rows in ascending order of the keys, rounded to fp16; -inf stands for a key that is not seen."""
+        if not self.compiled:
+            return fp16.round16(fp32.softmax32(x, Sequential()))
+        from refemu.arith import fp32_jit
+
+        return self.backend.round16(fp32_jit.softmax32(x, Sequential()))
+
+    def offsets(self, rule: Offsets, words: np.ndarray) -> np.ndarray:
+        """The offsets, words (channels,), that the first tokens of (tokens, channels) give (D-harmonia-26)."""
+        window = words[: rule.window]
+        if self.compiled:
+            from refemu.units import k_offset_jit
+
+            return k_offset_jit.select(rule, window)[0]
+        generator = KOffsetGenerator(rule.channels, rule.window, rule.offset_k, rule.offset_scope, rule.heads,
+                                     rule.offset_sign)
+        for row in window:
+            generator.track(fp16.values(row))
+        return np.array(generator.select().offset, np.uint16).reshape(-1)
+
+    def shift(self, words: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """Keys (tokens, channels) less the offsets, words; a channel whose offset is 0 passes as it is."""
+        if self.compiled:
+            from refemu.units import k_offset_jit
+
+            return k_offset_jit.shift(words, offset)
+        keys, shifts = fp16.values(words), fp16.values(offset)
+        less = fp16.bits(fp16.to_f16(fp16.sub16(keys, shifts)))
+        return np.where(offset & 0x7FFF != 0, less, words)
