@@ -1,0 +1,204 @@
+"""Schemes `leankv-k8v4`, `leankv-k4v2`, ... and `leankv`: a KV cache in pages of one or two precisions [leankv §4-§6].
+
+Everything but attention is scheme `fp16`. The prompt attends to its full-precision keys and values; then its tokens are
+pruned, or stored at the low or the high precision, by the attention they got. Every later token is stored first, at
+the price of another one where the policy says so, and attends to the pages. So prompt and decode differ: the first call
+of a session is the prompt, and every token after it a step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.formats import hetero_kv, kv_layout
+from refemu.formats.kv_page import UnifiedPage
+from refemu.models.backend import Backend
+from refemu.models.schemes.scheme import Prepared, Progress
+from refemu.units.paged_attention_parts import EPSILON, Arithmetic, Pages
+
+if TYPE_CHECKING:
+    from refemu.models.config import ModelConfig
+    from refemu.models.model import Model
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"policy": "algorithm1", "sort": "stable", "score_queries": 0, "include_self": False, "normalize": True,
+              "softmax_div": "div", "softmax_eps": 0.0, "partition_tokens": 0, "lazy_pages": True, "reserve_low": 0,
+              "table_extra": 1},
+    "diffkv": {"policy": "diffkv", "sort": "bitonic", "score_queries": 64, "include_self": True, "normalize": False,
+               "softmax_div": "recip_mul", "softmax_eps": EPSILON, "partition_tokens": 4800, "lazy_pages": False,
+               "reserve_low": 1, "table_extra": 2},
+}  #: what a field that is None stands for
+RULES = {"algorithm1": "cumulative", "diffkv": "per_token", "static": "static"}  #: of the prompt, by policy
+QUIRKS = ("score_by_rank", "lane_max", "position_epoch", "partition_score")
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "preset": tuple(PRESETS), "policy": (None, *RULES), "rule": (None, *RULES.values()),
+    "sort": (None, "stable", "bitonic"), "low_cumsum": ("total", "restart"), "score_rule": ("share", "cumulative"),
+    "gqa": ("max", "mean"), "gqa_order": ("sums", "queries"), "order": ("kernel", "sequential"), "fma": (True, False),
+    "softmax_div": (None, "div", "recip_mul"), "scrub": (True, False),
+    **dict.fromkeys(("include_self", "normalize", "lazy_pages"), (None, True, False)),
+}
+RANGES = {"window": 1, "keep_percent": 0, "workers": 1, "slots": 1, "score_queries": 0, "max_len": 1, "num_pages": 1,
+          "page_bytes": 2, "partition_tokens": 0, "table_extra": 0, "table_tokens": 1, "reserve_low": 0, "k_vec": 1,
+          "k_group": 1, "v_vec": 1, "v_group": 1}  #: least values of integers
+FRACTIONS = ("t_low", "t_high", "alpha_prune", "alpha_quant", "softmax_eps")
+
+
+@dataclass(frozen=True)
+class LeanKvConfig:
+    """Parameters of the LeanKV schemes. None: as the preset says, or as the model needs it."""
+
+    paper: ClassVar[str] = "leankv §4, §5, §6"
+    two_phases: ClassVar[bool] = True  #: a prompt is not computed like the tokens after it
+
+    high: str = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`
+    low: str | None = "K4V2"  #: of the others; None: one precision
+    preset: str = "paper"  #: or "diffkv", the later published code
+    policy: str | None = None  #: of the steps: "algorithm1", "diffkv" or "static" (D-leankv-26)
+    window: int = 64  #: W, the newest tokens, which stay at the high precision
+    t_low: float = 0.0  #: T_l, below which tokens are pruned (D-leankv-51)
+    t_high: float = 0.01  #: T_h, below which they are low
+    alpha_prune: float = 0.02  #: of rule "per_token" and policy "diffkv"
+    alpha_quant: float = 1.0
+    keep_percent: int = 100  #: budget of every head under policy "static"
+    rule: str | None = None  #: of the prompt: "cumulative", "per_token", "static"; None: by the policy (D-leankv-20)
+    sort: str | None = None  #: order of a prompt's tokens: "stable" or "bitonic" (D-leankv-23)
+    low_cumsum: str = "total"  #: or "restart" (D-leankv-21)
+    score_rule: str = "share"  #: what Algorithm 1 compares; or "cumulative" (D-leankv-27)
+    score_queries: int | None = None  #: last queries of a prompt that count; 0: all (D-leankv-16)
+    include_self: bool | None = None  #: a token's attention to itself counts (D-leankv-17)
+    normalize: bool | None = None  #: shares of 1, not means (D-leankv-18)
+    gqa: str = "max"  #: how query heads that share a KV head are joined; or "mean" (D-leankv-19)
+    gqa_order: str = "sums"  #: after the sums of each head; or "queries", before (D-leankv-19)
+    order: str = "kernel"  #: of the sums over pages; or "sequential" (D-leankv-41)
+    fma: bool = True  #: (D-leankv-42)
+    softmax_div: str | None = None  #: "div" or "recip_mul" (D-leankv-45)
+    softmax_eps: float | None = None
+    partition_tokens: int | None = None  #: 0: none (D-leankv-46)
+    lazy_pages: bool | None = None  #: a page when a token needs it (D-leankv-34)
+    reserve_low: int | None = None  #: pages more for a prompt (D-leankv-35)
+    table_extra: int | None = None  #: cells of an entry beyond max_len / table_tokens (D-leankv-36)
+    table_tokens: int | None = None
+    scrub: bool = False  #: -1 into cells that are no longer used (D-leankv-40)
+    page_bytes: int | None = None  #: None: by the search (D-leankv-13)
+    k_vec: int = 4  #: (D-leankv-12)
+    k_group: int = 4
+    v_vec: int = 2
+    v_group: int = 8
+    align: tuple[int, ...] = kv_layout.ALIGN  #: bytes (D-leankv-14)
+    num_pages: int | None = None  #: of the pool of one worker; None: enough
+    max_len: int | None = None  #: most tokens of a request; None: the model's context
+    slots: int = 4  #: requests at a time in one pool; a session has a pool of its own
+    workers: int = 1  #: that share out the KV heads, each with a pool [leankv §6.1]
+    quirks: tuple[str, ...] = ()  #: defects of the published code, some of QUIRKS
+
+    def __post_init__(self) -> None:
+        for name in FRACTIONS:
+            self._set(name, _fraction(name, getattr(self, name)))
+        for name, choices in CHOICES.items():
+            require_choice(getattr(self, name), choices, "leankv", name)
+        for name, least in RANGES.items():
+            if getattr(self, name) is not None:
+                require_int(getattr(self, name), least, 1 << 30, "leankv", name)
+        self._set("high", hetero_kv.find(self.high).name)
+        self._set("low", None if self.low is None else hetero_kv.find(self.low).name)
+        self._set("quirks", tuple(sorted(self.quirks)))
+        for quirk in self.quirks:
+            require_choice(quirk, QUIRKS, "leankv", "quirks")
+        self._require_precisions()
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _require_precisions(self) -> None:
+        """Refuse thresholds out of order, and pairs that do not go with each other or with the policy."""
+        if self.high == self.low:
+            raise Refused(f"leankv: high and low precision must differ, got {self.high} and {self.low}")
+        if not 0 <= self.t_low <= 1 or not 0 <= self.t_high <= 1 or (self.low and self.t_low > self.t_high):
+            raise Refused(f"leankv: thresholds must be 0 <= t_low <= t_high <= 1, got {self.t_low}, {self.t_high}")
+        if not 0 <= self.alpha_prune <= self.alpha_quant:
+            raise Refused(f"leankv: need 0 <= alpha_prune <= alpha_quant, got {self.alpha_prune}, {self.alpha_quant}")
+        policy = self.of("policy")
+        if self.low is None and policy == "diffkv" and self.alpha_prune != self.alpha_quant:
+            raise Refused("leankv: policy diffkv without a low precision needs alpha_quant = alpha_prune, got "
+                          f"{self.alpha_quant} and {self.alpha_prune}")
+        if self.low is not None and "static" in (policy, self.of("rule")):
+            raise Refused(f"leankv: policy static has one precision, got {self.high} and {self.low}")
+        if not 0 <= self.keep_percent <= 100:
+            raise Refused(f"leankv: keep_percent must be in [0, 100], got {self.keep_percent}")
+
+    def of(self, name: str) -> Any:
+        """A field, or what stands for it where it is None."""
+        value = getattr(self, name)
+        if value is None and name == "rule":
+            return RULES[self.of("policy")]
+        return PRESETS[self.preset].get(name) if value is None else value
+
+    def thresholds(self, rule: str) -> tuple[float, float]:
+        """T_l and T_h, or alpha_prune and alpha_quant; without a low precision the first one twice."""
+        low, high = (self.alpha_prune, self.alpha_quant) if rule in ("per_token", "diffkv") else (self.t_low,
+                                                                                                 self.t_high)
+        return low, low if self.low is None else high
+
+    def pages(self, head_size: int) -> Pages:
+        """The layouts of pages for heads of this size; refuses precisions that have none."""
+        high, low = (None if name is None else UnifiedPage(
+            head_size, hetero_kv.find(name), self.page_bytes, None, self.k_vec, self.k_group, self.v_vec,
+            self.v_group, (self.align[0], self.align[1])) for name in (self.high, self.low))
+        assert high is not None
+        if low is not None and low.tokens < high.tokens:
+            raise Refused(f"leankv: a low page must hold at least as many tokens as a high one, got {low.tokens} "
+                          f"{self.low} and {high.tokens} {self.high}")
+        return Pages(high, low, self.preset)
+
+    def arithmetic(self) -> Arithmetic:
+        """Of the attention over pages."""
+        return Arithmetic(self.order, self.fma, self.of("softmax_div"), self.of("softmax_eps"),
+                          "lane_max" in self.quirks, self.of("partition_tokens"), "partition_score" in self.quirks,
+                          self.of("include_self"))
+
+    def shape(self, model: "ModelConfig", slots: int) -> dict[str, Any]:
+        """Parameters of the memory manager of one worker, as `page_manager_parts.Shape` takes them."""
+        pages, max_len = self.pages(model.head_dim), self.max_len or model.context
+        heads, tokens = model.kv_heads // self.workers, self.table_tokens or pages.high.tokens
+        if self.table_tokens is None and self.preset == "diffkv":  # the published code knows one length for all pairs
+            tokens = min(tokens, kv_layout.tokens_in(model.head_dim, hetero_kv.K8V8, pages.high.size, self.v_vec))
+        cells = -(-max_len // tokens) + self.of("table_extra")
+        count = self.num_pages or slots * model.blocks * heads * cells
+        return {"pages": count, "layers": model.blocks, "heads": heads, "high_tokens": pages.high.tokens,
+                "low_tokens": None if pages.low is None else pages.low.tokens, "max_len": max_len, "slots": slots,
+                "reserve_low": self.of("reserve_low"), "table_extra": self.of("table_extra"), "table_tokens": tokens,
+                "lazy_pages": self.of("lazy_pages"), "scrub": self.scrub}
+
+    @property
+    def taps(self) -> tuple[str, ...]:
+        """Units whose ports a run can show."""
+        from refemu.models.schemes import leankv_taps
+
+        return leankv_taps.UNITS
+
+    def prepare(
+        self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
+    ) -> Prepared:
+        """The weights of scheme `fp16`; nothing is calibrated."""
+        from refemu.models.schemes.leankv_layers import LeanKv
+
+        return LeanKv(model, self, backend, progress)
+
+
+def _fraction(name: str, value: Any) -> float | None:
+    if value is None and name == "softmax_eps":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise Refused(f"leankv: {name} must be a number of at least 0, got {value!r}")
+    return float(value)
+
+
+def single(pair: str) -> LeanKvConfig:
+    """One precision, nothing pruned."""
+    return LeanKvConfig(high=pair, low=None, t_high=0.0, alpha_prune=0.0, alpha_quant=0.0)
+
+
+#: name -> configuration
+READY = {"leankv": LeanKvConfig(), **{f"leankv-{pair.lower()}": single(pair) for pair in (
+    "K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16")}}

@@ -1,0 +1,199 @@
+"""The caches of a LeanKV scheme: sequences in the pools of the workers, and what each layer leaves there.
+
+Paper: [leankv §6.1]: workers share out the KV heads; each has a pool, a list and tables of its own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu.models.cache import Caches
+from refemu.models.schemes.leankv_pool import Plan, Pool, Prompt, Undo
+from refemu.units.page_manager_parts import Memory
+
+if TYPE_CHECKING:
+    from refemu.models.schemes.leankv_layers import LeanKv
+    from refemu.models.taps import Watch
+
+
+class Past:
+    """A moment in a row of passes: leads to all that was done since, so what nobody wants to undo is forgotten."""
+
+    def __init__(self) -> None:
+        self.undo: list[Undo] = []
+        self.following: Past | None = None
+
+    def __repr__(self) -> str:
+        return f"Past({sum(1 for _ in self.all()) - 1} passes ago)"
+
+    def all(self) -> Iterator["Past"]:
+        """This moment and the later ones."""
+        one: Past | None = self
+        while one is not None:
+            yield one
+            one = one.following
+
+
+class Pools:
+    """The pools of all workers. Arrays hold all heads; each worker gets its part."""
+
+    def __init__(self, pools: Sequence[Pool], heads: int) -> None:
+        """heads: KV heads of the model."""
+        self.pools, size = tuple(pools), heads // len(pools)
+        self.parts = [slice(first, first + size) for first in range(0, heads, size)]
+        self.now = Past()
+
+    def __repr__(self) -> str:
+        return f"Pools({len(self.pools)} workers, {self.pools[0]!r})"
+
+    def begin(self) -> None:
+        """A new pass: what `note` is told belongs to it."""
+        self.now.following = self.now = Past()  # from left to right: the old moment leads to the new one
+
+    def note(self, undo: Undo) -> None:
+        """Remember how to undo something."""
+        self.now.undo.append(undo)
+
+    def rewind(self, past: Past) -> None:
+        """Undo everything since."""
+        for one in reversed(list(past.all())[1:]):
+            for undo in reversed(one.undo):
+                undo()
+        past.following, self.now = None, past
+
+    @staticmethod
+    def needed(pool: Pool, tokens: int) -> int:
+        """Pages that admission asks for (D-leankv-35)."""
+        shape = pool.manager.shape
+        per_head = -(-tokens // shape.high_tokens) + (shape.low_tokens is not None)
+        return int(shape.layers * shape.heads * per_head)
+
+    def admit(self, prompts: Mapping[int, int]) -> None:
+        """As `Pool.admit`, in a new pass."""
+        self.begin()
+        for pool in self.pools:
+            self.note(pool.admit(prompts))
+
+    def compress(self, prompts: Mapping[int, Prompt]) -> None:
+        """As `Pool.compress`."""
+        for pool, heads in zip(self.pools, self.parts, strict=True):
+            pool.compress({name: prompt.of_heads(heads) for name, prompt in prompts.items()})
+
+    def plan(self, names: Sequence[int]) -> list[Plan]:
+        """As `Pool.plan`, in a new pass."""
+        self.begin()
+        plans = []
+        for pool in self.pools:
+            plan, undo = pool.plan(names)
+            self.note(undo)
+            plans.append(plan)
+        return plans
+
+    def step(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray,
+             q: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+        """As `Pool.step`: out (S, H, G, F), and p of every worker."""
+        found = [pool.step(plan, layer, key[:, heads], value[:, heads], q[:, heads])
+                 for pool, plan, heads in zip(self.pools, plans, self.parts, strict=True)]
+        return np.concatenate([out for out, _ in found], axis=1), [p for _, p in found]
+
+    def finish(self, names: Sequence[int]) -> None:
+        """As `Pool.finish`, which is not undone."""
+        for pool in self.pools:
+            pool.finish(names)
+        self.now = Past()
+
+    def memory(self) -> Memory:
+        """What all sequences take in all pools."""
+        parts = [vars(pool.memory()) for pool in self.pools]
+        return Memory(**{name: sum_of(part[name] for part in parts) for name in parts[0]})
+
+
+def sum_of(counts: Iterator[int]) -> int:
+    """The sum of Python ints."""
+    total = 0
+    for count in counts:
+        total += count
+    return total
+
+
+class LayerCache:
+    """What the runtime takes for the cache of a layer: keeps keys and values until attention asks for them."""
+
+    def __init__(self, held: "Held") -> None:
+        self.held = held  #: the caches it is one of
+        self.length = 0
+        self.fresh = True  #: whether the tokens of this pass are a prompt
+        self.key = self.value = np.empty((0, 0, 0), np.float32)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __repr__(self) -> str:
+        return f"LayerCache({len(self)} tokens)"
+
+    def append(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Keys and values of a pass, (tokens, H, F)."""
+        self.fresh = self.length == 0
+        self.key, self.value = keys, values
+        self.length += len(keys)
+
+
+@dataclass
+class Pass:
+    """What the layers of one pass share."""
+
+    prompt: Prompt
+    plans: list[Plan]
+
+
+class Held(Caches):
+    """Sequences whose next tokens are computed together: a prompt, or one token of each."""
+
+    def __init__(self, layers: int, pools: Pools, names: Sequence[int] = (0,), engine: bool = False) -> None:
+        """engine: somebody else admits the prompt and compresses it, together with others."""
+        super().__init__(LayerCache(self) for _ in range(layers))
+        self.pools, self.names, self.engine = pools, tuple(names), engine
+        self.current = Pass(Prompt(), [])
+
+    def __repr__(self) -> str:
+        return f"Held({len(self)} layers, sequences {self.names}, {self.pools!r})"
+
+    def passes(self, ids: np.ndarray) -> list[np.ndarray]:
+        """A prompt at once, everything after it token by token."""
+        return [ids] if len(self[0]) == 0 else [ids[t : t + 1] for t in range(len(ids))]
+
+    def mark(self) -> Past:
+        """Where the pools are now."""
+        return self.pools.now
+
+    def rewind(self, tokens: int, mark: Past) -> None:
+        """Back to there."""
+        self.pools.rewind(mark)
+        for cache in self:
+            cache.length = tokens
+
+    def attend(self, parts: "LeanKv", layer: int, q: np.ndarray, watch: "Watch") -> np.ndarray:
+        """Attention of the tokens of this pass, q (tokens, heads, F); float32 (tokens, heads * F)."""
+        cache = self[layer]
+        if cache.fresh:
+            return self._prompt(parts, layer, q, watch)
+        if layer == 0:
+            self.current = Pass(Prompt(), self.pools.plan(self.names))
+        grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])
+        out, p = self.pools.step(self.current.plans, layer, cache.key, cache.value, grouped)
+        parts.stepped(layer, self, cache, grouped, p, watch)
+        return out.reshape(len(q), -1)
+
+    def _prompt(self, parts: "LeanKv", layer: int, q: np.ndarray, watch: "Watch") -> np.ndarray:
+        cache, last = self[layer], layer == len(self) - 1
+        if layer == 0:
+            self.current = Pass(Prompt(), [])
+            if not self.engine:
+                self.pools.admit({self.names[0]: len(q)})
+        out = parts.prompted(layer, self.current.prompt, cache, q, watch)
+        if last and not self.engine:
+            self.pools.compress({self.names[0]: self.current.prompt})
+            parts.compressed(self.pools, [self.names[0]], watch)
+        return out

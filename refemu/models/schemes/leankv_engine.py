@@ -1,0 +1,199 @@
+"""Several requests of different lengths in one pool, step by step, as a serving engine runs them [leankv §5.3, §6.1].
+
+A step gives back the pages of requests that ended; then, if waiting requests fit, it is one prompt step for as many as
+fit, in the order of arrival; else one generation step for all that run, in the order of admission (D-leankv-52).
+Requests share no page, so the tokens of one do not depend on the others. Nothing is preempted: a pool that runs out in
+a generation step raises OutOfPages, and nothing has changed (D-leankv-53).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.models.runtime import decoder, require_tokens
+from refemu.models.schemes.leankv_cache import Held
+from refemu.models.schemes.leankv_layers import LeanKv
+from refemu.models.taps import Tap, Watch
+from refemu.units.page_manager_parts import Memory
+
+
+@dataclass
+class Request:
+    """One sequence."""
+
+    name: int
+    prompt: np.ndarray  #: token ids
+    given: deque[int]  #: tokens that follow whatever the logits say
+    count: int  #: tokens to choose after those
+    chosen: list[int] = field(default_factory=list)
+    rows: list[np.ndarray] = field(default_factory=list)  #: logits behind the prompt and every later token
+
+    @property
+    def ended(self) -> bool:
+        """Whether every token is there."""
+        return not self.given and len(self.chosen) >= self.count
+
+    @property
+    def logits(self) -> np.ndarray:
+        """float32 (steps, vocabulary)."""
+        return np.stack(self.rows)
+
+    def take(self, row: np.ndarray) -> None:
+        """Logits of the last token; the next token is the given one or the largest, the lowest id of equals."""
+        self.rows.append(row)
+        self.next = self.given.popleft() if self.given else int(np.argmax(row))
+        if len(self.rows) > self.first:
+            self.chosen.append(self.next)
+
+    def __post_init__(self) -> None:
+        self.first = len(self.given)  #: logits whose next token is given
+        self.next = -1  #: token of the next step
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step did."""
+
+    kind: str  #: "prompt", "generation", or "finish" where nothing was left to compute
+    names: tuple[int, ...]  #: requests that it computed
+    finished: tuple[int, ...]  #: requests whose pages it gave back before
+    memory: Memory  #: after it
+
+
+class Engine:
+    """Requests under one scheme. `prepared` is what `models.prepare` returns for a LeanKV scheme."""
+
+    def __init__(self, prepared: LeanKv, slots: int | None = None, taps: Tap | None = None) -> None:
+        """slots: requests at a time; None: as the configuration says."""
+        if not isinstance(prepared, LeanKv):
+            raise Refused(f"engine: a LeanKV scheme is needed, got {prepared!r}")
+        self.prepared, self.slots = prepared, prepared.lean.slots if slots is None else slots
+        self.pools = prepared.pools(self.slots)
+        self.requests: dict[int, Request] = {}
+        self.waiting: deque[int] = deque()
+        self.running: list[int] = []
+        self._watch = Watch(taps)
+
+    def __repr__(self) -> str:
+        return f"Engine({self.prepared!r}, {len(self.waiting)} waiting, {len(self.running)} running)"
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What all requests counted, by name."""
+        return dict(sorted(self._watch.counters.items()))
+
+    def submit(self, ids: Sequence[int] | np.ndarray, count: int = 0, given: Sequence[int] = ()) -> int:
+        """A new request; returns its name.
+
+        ids: the prompt. given: tokens that follow it in any case; count: tokens to choose after those. The last token
+        needs no step of its own. Refuses an empty prompt, no token to come, what will never fit.
+        """
+        tokens, later = require_tokens(ids, self.prepared), [int(token) for token in given]
+        if later:
+            require_tokens(later, self.prepared, len(tokens) - 1)
+        if count < 0 or len(later) + count < 1:
+            raise Refused(f"engine: a request needs a token to come, got count {count} and {len(later)} given")
+        self._require_room(len(tokens), len(tokens) + len(later) + count - 1)
+        name = len(self.requests)
+        self.requests[name] = Request(name, tokens, deque(later), count)
+        self.waiting.append(name)
+        return name
+
+    def _require_room(self, prompt: int, length: int) -> None:
+        """Refuse a request that can never be served."""
+        shape = self.pools.pools[0].manager.shape
+        most, needed = min(shape.max_len, self.prepared.model.context), self.pools.needed(self.pools.pools[0], prompt)
+        if length > most:
+            raise Refused(f"engine: a request may have {most} tokens, got {length}")
+        if needed > shape.pages:
+            raise Refused(f"engine: a prompt of {prompt} tokens needs {needed} pages, the pool has {shape.pages}")
+
+    def step(self) -> Step | None:
+        """The next step; None when all requests have ended and their pages are free. One that raises changes nothing
+        but that ended requests are finished.
+        """
+        finished = tuple(name for name in self.running if self.requests[name].ended)
+        if finished:
+            self.pools.finish(finished)
+            self.running = [name for name in self.running if name not in finished]
+        past, counters = self.pools.now, dict(self._watch.counters)
+        admitted = self._admissible()
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = self._prompts(admitted) if admitted else self._generate() if self.running else {}
+        except BaseException:
+            self.pools.rewind(past)
+            self._watch.counters = counters
+            raise
+        for name in admitted:
+            self.waiting.popleft()
+            self.running.append(name)
+        for name, row in rows.items():
+            self.requests[name].take(row)
+        if not rows and not finished:
+            return None
+        kind = "prompt" if admitted else "generation" if rows else "finish"
+        return Step(kind, tuple(rows), finished, self.pools.memory())
+
+    def run(self) -> dict[int, list[int]]:
+        """Step until all requests have ended; their chosen tokens by name."""
+        while self.step() is not None:
+            pass
+        return {name: request.chosen for name, request in self.requests.items()}
+
+    def _admissible(self) -> list[int]:
+        """Waiting requests that fit together, in the order of arrival."""
+        found: list[int] = []
+        pages = [pool.manager.free for pool in self.pools.pools]
+        for name in self.waiting:
+            needed = [self.pools.needed(pool, len(self.requests[name].prompt)) for pool in self.pools.pools]
+            pages = [free - need for free, need in zip(pages, needed, strict=True)]
+            if len(self.running) + len(found) == self.slots or min(pages) < 0:
+                break
+            found.append(name)
+        return found
+
+    def _prompts(self, names: Sequence[int]) -> dict[int, np.ndarray]:
+        """Run prompts one by one, and compress all together."""
+        rows, prompts = {}, {}
+        self.pools.admit({name: len(self.requests[name].prompt) for name in names})
+        for name in names:
+            held = Held(self.prepared.model.blocks, self.pools, (name,), engine=True)
+            self._watch.first_token = 0
+            x = decoder(self.prepared, self.requests[name].prompt, held, self._watch)
+            rows[name] = self.prepared.head(x[-1:], self._watch)[0]
+            prompts[name] = held.current.prompt
+        self.pools.compress(prompts)
+        self.prepared.compressed(self.pools, list(names), self._watch)
+        return rows
+
+    def _generate(self) -> dict[int, np.ndarray]:
+        """One token of every running request."""
+        manager, names = self.pools.pools[0].manager, self.running
+        positions = [manager.requests.table[name].seen for name in names]
+        held = Held(self.prepared.model.blocks, self.pools, names, engine=True)
+        for cache in held:
+            cache.length = max(positions)
+        ids = np.array([self.requests[name].next for name in names], np.int64)
+        self._watch.first_token = max(positions)
+        x = decoder(_Rows(self.prepared, positions), ids, held, self._watch)
+        return dict(zip(names, self.prepared.head(x, self._watch), strict=True))
+
+
+class _Rows:
+    """A prepared scheme whose rows are tokens of different sequences."""
+
+    def __init__(self, prepared: LeanKv, positions: Sequence[int]) -> None:
+        self._prepared, self._positions = prepared, positions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._prepared, name)
+
+    def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
+        """Every row at the position of its own sequence."""
+        rows = [self._prepared.rotate(x[row : row + 1], position) for row, position in enumerate(self._positions)]
+        return np.concatenate(rows)

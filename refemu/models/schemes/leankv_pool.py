@@ -1,0 +1,220 @@
+"""The pages of one worker's KV heads: prompts are compressed into them, steps change them, attention reads them.
+
+Paper: [leankv §5.3, §6.1]. Every method serves all sequences, layers and heads of a call at once; what it decides is
+decided by the units. Decisions: D-leankv-25 (window tokens in high pages), D-leankv-33 (a step is planned for all
+layers before the first of them runs), D-leankv-50 (keys are stored behind the rotation), D-leankv-53 (too few pages).
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refemu.formats.kv_page import UnifiedPage
+from refemu.models.schemes.leankv_units import Units
+from refemu.units import page_table
+from refemu.units.kv_compressor import plan_prompt
+from refemu.units.page_manager_parts import Memory
+from refemu.units.page_table import HIGH, LOW
+
+Undo = Callable[[], None]
+
+
+@dataclass
+class Prompt:
+    """What the layers leave of a prompt, one array per layer, H KV heads."""
+
+    keys: list[np.ndarray] = field(default_factory=list)  #: (N, H, F) fp16 values
+    values: list[np.ndarray] = field(default_factory=list)
+    sums: list[np.ndarray] = field(default_factory=list)  #: (H, N) float32 patterns of S
+    shares: list[np.ndarray] = field(default_factory=list)  #: (H, N) patterns
+
+    def of_heads(self, heads: slice) -> "Prompt":
+        """The part of one worker."""
+        return Prompt([k[:, heads] for k in self.keys], [v[:, heads] for v in self.values],
+                      [s[heads] for s in self.sums], [s[heads] for s in self.shares])
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What the heads hold before a step: (S, layers, H, ...)."""
+
+    score: np.ndarray  #: (..., slots) float32 patterns, high slots, then low ones
+    position: np.ndarray  #: (..., slots) int32 patterns
+    lengths: np.ndarray  #: (..., 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One step of some sequences, decided for all layers and heads: (S, layers, H)."""
+
+    positions: np.ndarray  #: (S,) of the new tokens
+    before: Stored
+    decided: Any  #: Result of generation_compressor
+    cells: np.ndarray  #: (..., L) entries with the pages of the step
+    lengths: np.ndarray  #: (..., 2) with the new tokens
+    high: np.ndarray  #: (..., 2) page and slot that the new token takes
+    low: np.ndarray  #: (..., 2) where the token of that slot goes
+    moves: np.ndarray  #: (...) whether it goes anywhere
+
+    @property
+    def grown(self) -> np.ndarray:
+        """(...) whether a head stores a token more."""
+        return np.asarray(self.decided.delta_high | self.decided.delta_low)
+
+
+class Pool:
+    """Pages, their manager, and the steps of the units on them."""
+
+    def __init__(self, units: Units, shape: dict[str, Any]) -> None:
+        """shape: parameters of the manager."""
+        self.units, self.layouts = units, units.pages
+        self.manager = units.manager(shape)
+        self.images = self.layouts.high.empty(shape["pages"])  # zeros that take no memory until they are written
+
+    def __repr__(self) -> str:
+        return f"Pool({self.manager!r})"
+
+    def admit(self, prompts: Mapping[int, int]) -> Undo:
+        """Pages for whole prompts: name -> tokens. Raises OutOfPages, changing nothing."""
+        before = copy.deepcopy(self.manager)
+        self.manager.prompt_allocate(prompts)
+        return self._back(before, self.manager.cells(list(prompts)))
+
+    def _back(self, manager: Any, cells: np.ndarray) -> Undo:
+        """What makes the manager and these pages again what they are."""
+        ids = np.unique(cells[cells >= 0])
+        pages = self.images[ids]
+
+        def undo() -> None:
+            self.manager = manager
+            self.images[ids] = pages
+
+        return undo
+
+    def compress(self, prompts: Mapping[int, Prompt]) -> None:
+        """Classify the tokens of admitted prompts, give back pages that are not needed, and fill the others."""
+        names = list(prompts)
+        found = [self.units.classify(np.stack(prompt.shares)) for prompt in prompts.values()]
+        self.manager.prompt_release(names, np.stack([one.high for one in found]), np.stack([one.low for one in found]))
+        cells = self.manager.cells(names)
+        for entry, one, prompt in zip(cells, found, prompts.values(), strict=True):
+            for layer in range(len(prompt.keys)):
+                self._write_prompt(entry[layer], one.cls[layer], one.order[layer], prompt, layer)
+
+    def _write_prompt(self, cells: np.ndarray, cls: np.ndarray, order: np.ndarray, prompt: Prompt, layer: int) -> None:
+        """Fill the pages of one layer's heads: cells (H, L), cls and order (H, N)."""
+        quirks = [name for name in self.units.config.quirks if name in ("score_by_rank", "position_epoch")]
+        scores = prompt.sums[layer].view(np.float32)
+        plans = [plan_prompt(cls[h], order[h], scores[h], quirks) for h in range(len(cells))]
+        for section, page in enumerate(self.layouts.sections):
+            tokens = [plan.high if section == HIGH else plan.low for plan in plans]
+            counts = [len(part) for part in tokens]
+            if not any(counts):
+                continue
+            heads, token = np.repeat(np.arange(len(cells)), counts), np.concatenate(tokens)
+            rank = np.concatenate([np.arange(count) for count in counts])
+            pages, slots = page_table.locate(cells[heads], section, rank, page.tokens)
+            score, position = (np.concatenate([getattr(plan, name)[part] for plan, part in zip(plans, tokens,
+                                                                                                strict=True)])
+                               for name in ("score", "position"))
+            self._write(page, pages, slots, prompt.keys[layer][token, heads], prompt.values[layer][token, heads],
+                        score, position)
+
+    def _write(self, page: UnifiedPage, pages: np.ndarray, slots: np.ndarray, key: np.ndarray, value: np.ndarray,
+               score: Any, position: Any) -> None:
+        self.units.unit("kv_compressor").write(page, self.layouts.preset, self.images, pages, slots, key, value, score,
+                                               position)
+
+    def stored(self, names: Sequence[int]) -> Stored:
+        """Scores and positions of all that these sequences hold."""
+        cells, lengths = self.manager.cells(names), self.manager.lengths(names)
+        sections = [self._segment(cells, lengths, section) for section in (HIGH, LOW)]
+        slots = max(2, int(np.max(lengths[..., 0] + lengths[..., 1])))  # one lane would have no axis
+        wide, slot = sections[HIGH].shape[-2], np.arange(slots)
+        high = lengths[..., :1]
+        at = np.where(slot < high, slot, np.minimum(wide + slot - high, wide + sections[LOW].shape[-2] - 1))
+        both = np.take_along_axis(np.concatenate(sections, axis=-2), at[..., None], -2)
+        both = np.where((slot < high + lengths[..., 1:])[..., None], both, np.uint32(0))
+        return Stored(both[..., 0], both[..., 1], lengths)
+
+    def _segment(self, cells: np.ndarray, lengths: np.ndarray, section: int) -> np.ndarray:
+        """Patterns of score and position of a section's slots, (S, layers, H, slots, 2) uint32."""
+        page = self.layouts.sections[section]
+        pages = max(1, -(-int(lengths[..., section].max(initial=0)) // page.tokens))
+        ids = np.maximum(cells[..., :pages] if section == HIGH else cells[..., ::-1][..., :pages], 0)
+        base = page.offsets["score"] // 2
+        words = self.images[ids, base : base + 4 * page.tokens].astype(np.uint32)
+        values = words[..., ::2] | words[..., 1::2] << np.uint32(16)
+        pair = values.reshape(*ids.shape, 2, page.tokens).swapaxes(-1, -2)
+        return pair.reshape(*ids.shape[:-1], pages * page.tokens, 2)
+
+    def plan(self, names: Sequence[int]) -> tuple[Plan, Undo]:
+        """Decide the next step of running sequences, take its pages, move tokens to the low precision.
+
+        Raises OutOfPages, changing nothing.
+        """
+        before, stored = copy.deepcopy(self.manager), self.stored(names)
+        known = [self.manager.requests.table[name] for name in names]
+        positions, prompts = (np.array([getattr(one, key) for one in known], np.int64).reshape(-1, 1, 1)
+                              for key in ("seen", "prompt"))
+        decided = self.units.decide(stored.score, stored.position, stored.lengths[..., 0], stored.lengths[..., 1],
+                                    positions, prompts)
+        self.manager.step_allocate(names, decided.delta_high.astype(np.int64), decided.delta_low.astype(np.int64))
+        cells, (high, low) = self.manager.cells(names), self.layouts.sections
+        moves = decided.low_slot >= 0
+        taken = np.stack(page_table.locate(cells, HIGH, decided.victim.astype(np.int64), high.tokens), axis=-1)
+        target = np.stack(page_table.locate(cells, LOW, np.where(moves, decided.low_slot, 0), low.tokens), axis=-1)
+        plan = Plan(positions.ravel(), stored, decided, cells, self.manager.lengths(names), taken, target, moves)
+        undo = self._back_of(before, cells, plan)
+        if low is not high and moves.any():  # of all layers: they are made of stored codes
+            self.units.unit("kv_compressor").requantize(high, low, self.layouts.preset, self.images, taken[moves],
+                                                        target[moves])
+        return plan, undo
+
+    def _back_of(self, manager: Any, cells: np.ndarray, plan: Plan) -> Undo:
+        """As `_back`: whole pages where records change, the scores everywhere else."""
+        touched = np.unique(np.concatenate([plan.high[..., 0].ravel(), plan.low[plan.moves][:, 0]]))
+        pages, scores = self.images[touched], []
+        for section, page in enumerate(self.layouts.sections):
+            used = -(-plan.lengths[..., section] // page.tokens)
+            entry = cells if section == HIGH else cells[..., ::-1]
+            ids = entry[np.arange(cells.shape[-1]) < used[..., None]]
+            words = slice(page.offsets["score"] // 2, page.offsets["score"] // 2 + 2 * page.tokens)
+            scores.append((ids, words, self.images[ids, words]))
+
+        def undo() -> None:
+            self.manager = manager
+            for ids, words, values in scores:
+                self.images[ids, words] = values
+            self.images[touched] = pages
+
+        return undo
+
+    def step(self, plan: Plan, layer: int, key: np.ndarray, value: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, Any]:
+        """One layer of a planned step: store the new tokens, attend, score.
+
+        key, value: (S, H, F), q: (S, H, G, F), fp16 values. Returns what attention returns: out float32
+        (S, H, G, F), p (S, H, G, tokens).
+        """
+        pages, slots = plan.high[:, layer].reshape(-1, 2).T
+        position = np.repeat(plan.positions, key.shape[1]).astype(np.int32)
+        self._write(self.layouts.high, pages, slots, key.reshape(-1, key.shape[-1]), value.reshape(-1, value.shape[-1]),
+                    np.zeros(len(pages), np.float32), position)
+        cells, lengths = plan.cells[:, layer], plan.lengths[:, layer]
+        attention, arithmetic = self.units.unit("paged_attention"), self.units.arithmetic
+        found = attention.attend(self.layouts, q.astype(np.float16), self.images, cells, lengths, arithmetic)
+        newest = np.broadcast_to(plan.positions[:, None], cells.shape[:-1])
+        attention.add_scores(self.layouts, self.images, cells, lengths, found.p, newest, arithmetic.include_self)
+        return found.out.astype(np.float32), found.p
+
+    def finish(self, names: Sequence[int]) -> None:
+        """Give back the pages of sequences."""
+        self.manager.finish(names)
+
+    def memory(self) -> Memory:
+        """What all sequences take."""
+        found: Memory = self.manager.memory(self.layouts.high, self.layouts.low)
+        return found

@@ -1,0 +1,123 @@
+"""Who computes the steps of a LeanKV scheme: the compiled twins, or with backend `numpy` the readable units.
+
+Paper: [leankv §4, §6]. Both give the same bits; the scheme names the steps and their order.
+"""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, fp32
+from refemu.arith.orders import Sequential
+from refemu.models.backend import Backend
+from refemu.models.schemes.leankv import LeanKvConfig
+from refemu.units import significance
+from refemu.units.paged_attention_parts import Pages
+from refemu.units.significance import Result, Significance
+
+ROWS = 128  #: queries whose probabilities are held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """What becomes of the tokens of prompts."""
+
+    cls: np.ndarray  #: (..., N)
+    order: np.ndarray  #: (..., N) positions
+    low: np.ndarray  #: (...) tokens at the low precision
+    high: np.ndarray  #: (...) at the high one, with the window
+
+
+class Units:
+    """The units under one configuration; G query heads share each of the H KV heads."""
+
+    def __init__(self, config: LeanKvConfig, backend: Backend, pages: Pages) -> None:
+        self.config, self.backend, self.pages = config, backend, pages
+        self.arithmetic = config.arithmetic()
+        self._compiled = backend.name == "jit"
+
+    def __repr__(self) -> str:
+        return f"Units({self.config!r}, {self.backend!r})"
+
+    def unit(self, name: str) -> Any:
+        """The module of a unit, or of its twin."""
+        return importlib.import_module(f"refemu.units.{name}{'_jit' if self._compiled else ''}")
+
+    def manager(self, shape: dict[str, Any]) -> Any:
+        """A memory manager."""
+        return self.unit("page_manager").PageManager(**shape)
+
+    def probabilities(self, q: np.ndarray, k: np.ndarray, scale: np.float32, first: int, end: int) -> np.ndarray:
+        """What queries first to end - 1 of a prompt pay to its tokens: float32 (H, end - first, G, N), 0 if not seen.
+
+        q: (N, H * G, F), k: (N, H, F), fp16 values. The steps of scheme `fp16` up to the softmax (D-leankv-49).
+        """
+        tokens, heads = len(q), k.shape[1]
+        group = q.shape[1] // heads
+        hidden = np.arange(tokens) > np.arange(first, end)[:, None]
+        result = np.empty((heads, end - first, group, tokens), np.float32)
+        for shared in range(heads):
+            keys = self.backend.weights(fp16.to_f16(k[:, shared]))
+            for g in range(group):
+                rows = np.ascontiguousarray(q[first:end, shared * group + g])
+                logits = self.backend.matmul(rows, keys, "fp32") * scale
+                result[shared, :, g] = self._softmax(np.where(hidden, np.float32(-np.inf), logits))
+        return result
+
+    def _softmax(self, logits: np.ndarray) -> np.ndarray:
+        if not self._compiled:
+            return fp32.softmax32(logits, Sequential())
+        from refemu.arith import fp32_jit
+
+        return fp32_jit.softmax32(logits, Sequential())
+
+    def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> Result:
+        """Of the tokens of a prompt, (H, N); arguments as for `probabilities`."""
+        config, tokens, heads = self.config, len(q), k.shape[1]
+        queries, own = self.scores()
+        device = Significance(tokens, q.shape[1] // heads, queries, own, config.of("normalize"), config.gqa,
+                              config.gqa_order)
+        if not self._compiled:
+            return significance.run(self.probabilities(q, k, scale, 0, tokens), score_queries=queries, include_self=own,
+                                    normalize=device.normalize, gqa=config.gqa, gqa_order=config.gqa_order)
+        from refemu.units import significance_jit
+
+        sums = np.zeros((heads, device.sums, tokens), np.float32)
+        start = max(0, tokens - (device.score_queries or tokens))
+        for first in range(start, tokens, ROWS):
+            p = self.probabilities(q, k, scale, first, min(first + ROWS, tokens))
+            significance_jit.add_rows(device, sums, significance.require_p(p), first)
+        with np.errstate(all="ignore"):
+            return significance_jit.finish(device, sums)
+
+    def scores(self) -> tuple[int | None, bool]:
+        """`score_queries` and `include_self` as the units take them."""
+        return self.config.of("score_queries") or None, self.config.of("include_self")
+
+    def classify(self, share: np.ndarray) -> Classes:
+        """Classes and order of prompts: patterns (..., N) of their shares."""
+        config, rule, lanes = self.config, self.config.of("rule"), share.shape[-1]
+        found = self.unit("prompt_compressor").run(
+            share if lanes > 1 else share[..., 0], config.window, patterns(config.thresholds(rule)), tokens=lanes,
+            rule=rule, order=config.of("sort"), low_cumsum=config.low_cumsum,
+            keep_percent=config.keep_percent)
+        return Classes(found.cls.reshape(share.shape), found.order.reshape(share.shape).astype(np.int64),
+                       found.n_low.astype(np.int64), lanes - found.n_pruned.astype(np.int64) - found.n_low)
+
+    def decide(self, score: np.ndarray, position: np.ndarray, n_high: np.ndarray, n_low: np.ndarray, n: np.ndarray,
+               prompt: np.ndarray) -> Any:
+        """Decisions of heads (...), with score patterns and positions (..., slots)."""
+        config, policy = self.config, self.config.of("policy")
+        queries, own = self.scores()
+        return self.unit("generation_compressor").run(
+            score, position, n_high, n_low, n, prompt, config.window, patterns(config.thresholds(policy)),
+            slots=score.shape[-1], policy=policy, score_rule=config.score_rule, low=config.low is not None,
+            keep_percent=config.keep_percent, score_queries=queries, include_self=own,
+            epoch="position_epoch" in config.quirks)
+
+
+def patterns(thresholds: tuple[float, float]) -> np.ndarray:
+    """float32 patterns of two thresholds."""
+    return np.array(thresholds, np.float32).view(np.uint32)
