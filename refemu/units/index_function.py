@@ -32,7 +32,7 @@ class State:
     codebook: Any  #: words; a tuple of lanes, an int where a port has one lane, here and below
     scale: int
     outlier: Any
-    table: Any  #: 0 where an evaluation is still to come
+    entries: Any  #: of the table; 0 where an evaluation is still to come
     value: Any
     evaluations: int
 
@@ -41,7 +41,7 @@ class State:
 class Result(unit.Result):
     """What leaves the unit, in words; from `run` the tensor too, which holds both."""
 
-    table: np.ndarray  #: uint16 (..., 2**n): one row per vector, or one for all
+    entries: np.ndarray  #: of the table, uint16 (..., 2**n): one row per vector, or one for all
     value: np.ndarray  #: uint16: the function of every outlier, in the tensor's order
     evaluations: int  #: 2**n per row of the table, and one per outlier
     tensor: KMeansTensor | None = None  #: same indices, the table as codebook, scale 1; None between the ports
@@ -104,7 +104,7 @@ class IndexFunction(Stepped):
         if inputs:
             words = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
             none = lanes((0,) * self.outliers) if self.outliers else ()
-            before = replace(before, index=-1, table=(0,) * (1 << self.bits), value=none, **words)
+            before = replace(before, index=-1, entries=(0,) * (1 << self.bits), value=none, **words)
         index = before.index + 1
         after = self._centroid(before, index) if index < 1 << self.bits else self._outlier(before, index)
         self.state = replace(after, index=index, evaluations=before.evaluations + 1)
@@ -115,7 +115,7 @@ class IndexFunction(Stepped):
         word = self.at_centroid(centroid, scale)
         if word & 0x7C00 == 0x7C00:
             raise Refused(f"{self.name}: {self._told} is {fp16.values(word)!s} at centroid {i}")
-        return replace(before, event="centroid", table=(*before.table[:i], word, *before.table[i + 1:]))
+        return replace(before, event="centroid", entries=(*before.entries[:i], word, *before.entries[i + 1:]))
 
     def at_centroid(self, centroid: np.ndarray, scale: np.ndarray) -> int:
         """The entry of one centroid, a zero always +0 (D-kllm-17)."""
@@ -186,7 +186,7 @@ def run(tensor: KMeansTensor, function: Any, *, mode: str = "token", scale: Any 
     states = [state for state in device.steps(np.broadcast_to(codebooks, (rows, codebooks.shape[-1])),
                                               np.broadcast_to(np.asarray(scales).reshape(-1), (rows,)))
               if state.index == device.last]
-    tables = np.array([state.table for state in states], np.uint16)
+    tables = np.array([state.entries for state in states], np.uint16)
     values = _of_outliers(device, tensor.outlier)
     return result(tensor, tables, values, evaluations(device.state.evaluations, mode, tensor))
 
@@ -223,7 +223,7 @@ def run_ports(codebook: Any, scale: Any, outlier: Any = None, *, function: Any =
     states = [state for state in device.steps(*arrays) if state.index == device.last]
     outputs = {"value": np.zeros((*arrays[1].shape, 0), np.uint16),
                **collect(states, device.ports.outputs, arrays[1].shape)}
-    return Result(outputs["table"], outputs["value"], device.state.evaluations)
+    return Result(outputs["entries"], outputs["value"], device.state.evaluations)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -233,7 +233,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     values = [Port("value", 16, m, encoding="f16", meaning="the function of the outliers")] if m else []
     return Ports(inputs=(Port("codebook", 16, n, encoding="f16", meaning="normalized centroids"),
                          Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST), *apart),
-                 outputs=(Port("table", 16, n, encoding="f16", meaning="the function of the centroids"), *values))
+                 outputs=(Port("entries", 16, n, encoding="f16", meaning="the function of the centroids"), *values))
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

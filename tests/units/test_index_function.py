@@ -42,7 +42,7 @@ def test_tables_and_outliers_are_the_oracles(run: Any, name: str, mode: str) -> 
     result = run(tensor, name, mode=mode)
     expected = [oracle.index_function(vector, name, mode) for vector in vectors(tensor)]
 
-    assert result.table.tolist() == [table for table, _ in expected]
+    assert result.entries.tolist() == [table for table, _ in expected]
     assert result.value.tolist() == [word for _, outliers in expected for word in outliers]
 
 
@@ -53,7 +53,7 @@ def test_a_static_scale_makes_one_table(run: Any) -> None:
     result = run(tensor, "silu", mode="offline", scale=2.5)
     table, _ = oracle.index_function(vectors(tensor)[0], "silu", "offline", int(np.float16(2.5).view(np.uint16)))
 
-    assert result.table.tolist() == table
+    assert result.entries.tolist() == table
     assert result.evaluations == 16 + tensor.outlier.size
 
 
@@ -81,7 +81,7 @@ def test_evaluations(run: Any, mode: str, tables: int) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_relu_commutes_with_the_scale(run: Any) -> None:
     """D-kllm-17: for homogeneous functions the text's offline table is right."""
-    assert np.array_equal(run(encoded(), "relu").table, run(encoded(), "relu", mode="literal").table)
+    assert np.array_equal(run(encoded(), "relu").entries, run(encoded(), "relu", mode="literal").entries)
 
 
 @settings(deadline=None, max_examples=40)
@@ -95,7 +95,7 @@ def test_any_table_of_the_user(words: list[int], scale: int) -> None:
     last = list(device.steps(CODEBOOK.values, scale))[-1]
     vector = kllm.Vector(codebook, [], scale, [], [])
 
-    assert list(last.table) == oracle.index_function(vector, lambda u: int(function[u]))[0]
+    assert list(last.entries) == oracle.index_function(vector, lambda u: int(function[u]))[0]
 
 
 def test_relu_is_exact_on_every_word() -> None:
@@ -121,7 +121,7 @@ def test_a_table_may_pass_through_another_function() -> None:
     assert first is not None
     unit, twin = (run(first, "tanh") for run in (index_function.run, index_function_jit.run))
 
-    assert unit.equals(twin) and unit.table.shape == (3, 16)
+    assert unit.equals(twin) and unit.entries.shape == (3, 16)
 
 
 def test_a_zero_is_plus_zero() -> None:
@@ -132,7 +132,7 @@ def test_a_zero_is_plus_zero() -> None:
     assert table16("silu")[0x8001] == 0x8000
     for run in (index_function.run, index_function_jit.run):
         result = run(tensor, "silu")
-        assert result.table.tolist() == [0, int(table16("silu")[0x3C00])] and 0x8000 in result.value.tolist()
+        assert result.entries.tolist() == [0, int(table16("silu")[0x3C00])] and 0x8000 in result.value.tolist()
 
 
 def test_events_of_a_vector() -> None:
@@ -140,7 +140,7 @@ def test_events_of_a_vector() -> None:
     states = list(device.steps([0xBC00, 0x3C00], 0x4000, [0x4900, 0xC900]))
 
     assert [state.event for state in states] == ["centroid", "centroid", "outlier", "outlier"]
-    assert (states[-1].table, states[-1].value) == ((0, 0x4000), (0x4900, 0))
+    assert (states[-1].entries, states[-1].value) == ((0, 0x4000), (0x4900, 0))
     with pytest.raises(Refused, match="step takes the inputs of a vector"):
         device.step()
 

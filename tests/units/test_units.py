@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
+from refemu.golden import keywords
 from refemu.units.unit import KINDS, Cases, Config, Port, Unit
 from refemu.units.unit_cases import admitted
 
@@ -53,6 +54,14 @@ def test_names_are_the_modules() -> None:
 def test_unknown_unit_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(Refused, match="unknown unit 'ovp_decode'; did you mean 'ovp_decoder'"):
         units.find("ovp_decode")
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_port_names_are_no_keywords(unit: Unit, name: str) -> None:
+    """Of Verilog, SystemVerilog or C: RTL and kernels use them as they are."""
+    ports = unit.ports(unit.configs[name])
+    keywords.require_names([port.name for port in (*ports.inputs, *ports.outputs)], unit.name)
+    keywords.require_names([port.name for port in ports.state], unit.name)
 
 
 @pytest.mark.parametrize("unit", UNITS)
