@@ -61,7 +61,7 @@ def ovp_decode(pair, bias, width, man_bits, exponent_bits, flint, exponent, base
 def to_half(p, x, powers):
     """p * 2**x rounded to FP16, to nearest, ties to even; and the flags 1 overflow, 2 underflow."""
     m = -p if p < 0 else p
-    drop = max(0, -24 - x)  # bits of p below the last place of a subnormal ...
+    drop = -24 - x if x < -24 else 0  # bits of p below the last place of a subnormal ...
     while m >> drop > 2047:  # ... or of the 11 significant bits
         drop += 1
     kept, rest = m >> drop, m & ((1 << drop) - 1)
@@ -89,9 +89,9 @@ def bfp_dot(starts, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, scale, 
                 if mode[i] == 0:
                     right -= (right >> 3) * 16  # INT4 is two's complement of four bits
                 p += -a_mag[i, k] * right if a_sign[i, k] ^ b_sign[i, k] else a_mag[i, k] * right
-            x = point[mode[i]] + max(a_exp[i], 1)
+            x = point[mode[i]] + (a_exp[i] if a_exp[i] > 0 else 1)  # exponent 0 is that of the subnormals, as 1
             if mode[i] > 0:
-                x += max(b_exp[i], 1)
+                x += b_exp[i] if b_exp[i] > 0 else 1
             if clear[i]:
                 total, sticky = np.float32(0), 0
             if half:
@@ -100,8 +100,8 @@ def bfp_dot(starts, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, scale, 
             else:
                 v = np.float32(p) * powers[x + POWER_ZERO]
             if mode[i] == 0:
-                v = v * scale[i]
-            total = total + v  # fusing this with an exact product would change nothing
+                v = np.float32(np.float64(v) * np.float64(scale[i]))  # as float64, no compiler fuses it with the sum
+            total = total + v
             if total != total:
                 sticky |= 4
             acc[i], flags[i], psum[i], value[i] = total, sticky, p, v

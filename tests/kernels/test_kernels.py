@@ -117,7 +117,7 @@ def test_program_refuses_files_that_are_not_whole(change: Callable[[Path], objec
 def test_program_refuses_another_set_than_it_was_built_for(program: Path, sets: Path) -> None:
     done = check(program, sets / "ovp_decoder-int8")
 
-    assert (2, "") == (done.returncode, done.stdout)
+    assert (done.returncode, done.stdout) == (2, "")
     assert "has not the size" in done.stderr
 
 
