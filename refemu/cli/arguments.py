@@ -161,6 +161,7 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _study_olive(names)
     _study_accuracy(names)
     _study_kllm(names)
+    _study_leankv(names)
 
 
 def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
@@ -204,6 +205,20 @@ def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the ladder; NAME or NAME:parameter=value,..."
+    )
+
+
+def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 7, 8]")
+    command.add_argument("--model", default="smollm2-135m", metavar="M", help="default smollm2-135m")
+    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
+    command.add_argument("--tokens", type=_positive, default=2048, metavar="N", help="of the text; default 2048")
+    command.add_argument("--win", type=_positive, default=1024, metavar="N", help="tokens of a window; default 1024")
+    command.add_argument(
+        "--prefill", type=_positive, default=512, metavar="N", help="of them enter as a prompt; default 512"
+    )
+    command.add_argument(
+        "--schemes", nargs="+", metavar="S", help="these instead of the usual ones; NAME or NAME:parameter=value,..."
     )
 
 

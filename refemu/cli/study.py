@@ -109,6 +109,33 @@ def _show_kllm(found: dict[str, Any]) -> None:
     print_table(title, list(_RUNGS), _rows(found["rungs"], _RUNGS), ["perplexity"])
 
 
+def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Memory share and perplexity through the cache [leankv Table 1, Fig. 7, Fig. 8]."""
+    from refemu.models import text
+    from refemu.models.backend import Jit
+    from refemu.models.schemes import leankv_study
+
+    words = text.read(arguments.text) if arguments.text else text.default()
+    ids = model.tokenizer.encode(words)[: arguments.tokens]
+    with progress() as bar:
+        rows = list(leankv_study.study(model, ids, arguments.win, arguments.prefill, arguments.schemes,
+                                       Jit(threads=THREADS), bar or (lambda what, done, total: None)))
+    return {
+        "study": "leankv",
+        "model": model.name,
+        "tokens": len(ids),
+        "win": arguments.win,
+        "prefill": arguments.prefill,
+        "rows": [dataclasses.asdict(row) for row in rows],
+    }
+
+
+def _show_leankv(found: dict[str, Any]) -> None:
+    title = (f"KV cache of {found['model']} on {found['tokens']} tokens, windows of {found['win']} with a prompt of "
+             f"{found['prefill']}: percent of fp16, and perplexity")
+    print_table(title, list(_PAGED), _rows(found["rows"], _PAGED), list(_PAGED)[1:])
+
+
 def _rows(found: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
     return [[show(row[field]) for field, show in columns.values()] for row in found]
 
@@ -119,7 +146,8 @@ def _percent(share: float) -> str:
 
 THREADS = 2  #: that share out independent outputs; no bit depends on it
 
-_STUDIES = {"olive": (olive, _show_olive), "accuracy": (accuracy, _show_accuracy), "kllm": (kllm, _show_kllm)}
+_STUDIES = {"olive": (olive, _show_olive), "accuracy": (accuracy, _show_accuracy), "kllm": (kllm, _show_kllm),
+            "leankv": (leankv, _show_leankv)}
 
 _MEANING = """\
 probe      percent of the sentences that it calls good or bad as people do. It is a ridge regression (penalty {ridge})
@@ -154,6 +182,16 @@ _RUNGS = {
     "bits": ("bits", str),
     "outliers, percent": ("outliers", str),
     "perplexity": ("perplexity", "{:.2f}".format),
+}
+_PAGED = {
+    "scheme": ("scheme", str),
+    "tokens kept": ("kept", lambda share: f"{100 * share:.1f}"),
+    "low": ("low", lambda share: f"{100 * share:.1f}"),
+    "codes": ("payload", lambda share: f"{100 * share:.2f}"),
+    "with metadata": ("tokens", lambda share: f"{100 * share:.2f}"),
+    "pages": ("pages", lambda share: f"{100 * share:.2f}"),
+    "read": ("read", lambda share: f"{100 * share:.2f}"),
+    "perplexity": ("perplexity", "{:.3f}".format),
 }
 _ACCURACY = {
     "": ("name", str),

@@ -41,22 +41,27 @@ def perplexity(
     P tokens of a window as a prompt, scores none of them, and reads the rest token by token: needed where prompt and
     decode differ. Windows of P tokens or fewer are dropped.
     """
-    if not 2 <= win <= prepared.model.context:
-        raise Refused(f"perplexity: win must be in [2, {prepared.model.context}], got {win}")
+    cut = windows(prepared.model.context, ids, win, prefill)
+    found = []
+    for index, window in enumerate(cut):
+        (progress or silent)("perplexity", index, len(cut))
+        found.append(_window(prepared, window, prefill))
+    (progress or silent)("perplexity", len(cut), len(cut))
+    return summary(found)
+
+
+def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: int) -> list[np.ndarray]:
+    """The windows that `perplexity` scores; context: of the model. Refuses what leaves none."""
+    if not 2 <= win <= context:
+        raise Refused(f"perplexity: win must be in [2, {context}], got {win}")
     if not 0 <= prefill < win:
         raise Refused(f"perplexity: prefill must be in [0, {win}), got {prefill}")
-    tokens = np.asarray(ids)
-    shortest = max(2, prefill + 1)
-    windows = [tokens[at : at + win] for at in range(0, len(tokens), win)]
-    windows = [window for window in windows if len(window) >= shortest]
-    if not windows:
+    tokens, shortest = np.asarray(ids), max(2, prefill + 1)
+    cut = [tokens[at : at + win] for at in range(0, len(tokens), win)]
+    found = [window for window in cut if len(window) >= shortest]
+    if not found:
         raise Refused(f"perplexity: at least {shortest} tokens are needed, got {len(tokens)}")
-    found = []
-    for index, window in enumerate(windows):
-        (progress or silent)("perplexity", index, len(windows))
-        found.append(_window(prepared, window, prefill))
-    (progress or silent)("perplexity", len(windows), len(windows))
-    return _summary(found)
+    return found
 
 
 def _window(prepared: Prepared, ids: np.ndarray, prefill: int) -> np.ndarray:
@@ -82,7 +87,8 @@ def surprise(logits: np.ndarray, following: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _summary(found: Sequence[np.ndarray]) -> Perplexity:
+def summary(found: Sequence[np.ndarray]) -> Perplexity:
+    """The figure of windows, each the negative log-likelihoods of its scored tokens."""
     means = tuple(float(dot.total64(nll, order=Sequential())) / nll.size for nll in found)
     every = np.concatenate(found)
     mean = float(dot.total64(every, order=Sequential())) / every.size

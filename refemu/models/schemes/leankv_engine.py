@@ -31,6 +31,7 @@ class Request:
     count: int  #: tokens to choose after those
     chosen: list[int] = field(default_factory=list)
     rows: list[np.ndarray] = field(default_factory=list)  #: logits behind the prompt and every later token
+    next: int = -1  #: token of the next step
 
     @property
     def ended(self) -> bool:
@@ -45,13 +46,11 @@ class Request:
     def take(self, row: np.ndarray) -> None:
         """Logits of the last token; the next token is the given one or the largest, the lowest id of equals."""
         self.rows.append(row)
-        self.next = self.given.popleft() if self.given else int(np.argmax(row))
-        if len(self.rows) > self.first:
-            self.chosen.append(self.next)
-
-    def __post_init__(self) -> None:
-        self.first = len(self.given)  #: logits whose next token is given
-        self.next = -1  #: token of the next step
+        if self.given:
+            self.next = self.given.popleft()
+            return
+        self.next = int(np.argmax(row))
+        self.chosen.append(self.next)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,155 @@
+"""What `refemu study leankv` measures: memory share and perplexity of a decoder whose KV cache lies in pages.
+
+Paper: [leankv §7.2, Table 1, Fig. 7, Fig. 8]. Windows of a text run as requests of one engine: the first tokens of each
+enter as its prompt, the others one by one, whatever the model would have chosen. So what is scored has read the pages.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.models import schemes
+from refemu.models.backend import Backend, find
+from refemu.models.encoder_config import EncoderConfig
+from refemu.models.model import Model
+from refemu.models.perplexity import Perplexity, summary, surprise, windows
+from refemu.models.runtime import Session
+from refemu.models.schemes.leankv import LeanKvConfig
+from refemu.models.schemes.leankv_engine import Engine
+from refemu.models.schemes.leankv_layers import LeanKv
+from refemu.models.schemes.scheme import Prepared, Progress, silent
+from refemu.units.page_manager_parts import Memory
+
+MATCHED = "leankv-k16v16:policy=static"  #: its budget is what the row before kept on average
+PAIRS = ("leankv-k16v16", "leankv-k8v8", "leankv-k8v4", "leankv-k4v8", "leankv-k4v4", "leankv-k4v2",
+         "leankv-k2v4:k_group=2")  #: [leankv Fig. 7]
+MIXED = ("leankv:t_low=0.0", "leankv", "leankv-k8v8:score_rule=cumulative,t_low=0.02")  #: [leankv Table 1, Fig. 4]
+BUDGETS = ("leankv-k16v16:score_rule=cumulative,t_low=0.02", MATCHED,
+           "leankv-k16v16:score_rule=cumulative,t_low=0.1", MATCHED)  #: [leankv Fig. 8]
+T_HIGH = (0.005, 0.01, 0.05, 0.1, 0.2)  #: grid of `profile` [leankv §7.2]
+T_LOW = (0.0, 0.001, 0.005, 0.01)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheme on the text. Memory counts the end of all windows; shares are of fp16 keys and values, 0 to 1."""
+
+    scheme: str
+    kept: float  #: tokens that are stored
+    low: float  #: tokens that are stored at the low precision
+    payload: float  #: codes only, as the paper counts
+    tokens: float  #: with scales, scores and positions
+    pages: float  #: whole pages
+    read: float  #: bytes that the steps read
+    perplexity: float
+    nll: float
+
+
+def study(model: Model, ids: Sequence[int], win: int = 1024, prefill: int = 512, names: Sequence[str] | None = None,
+          backend: "str | Backend" = "jit", progress: Progress = silent) -> Iterator[Row]:
+    """A row per scheme of `names`, by default `fp16`, PAIRS, MIXED and BUDGETS.
+
+    ids: the text. win: tokens of a window, of which `prefill` enter as a prompt and are not scored. The budget of a
+    scheme MATCHED is the share of tokens that the row before kept. Refuses an encoder, and schemes of other papers.
+    """
+    if isinstance(model.config, EncoderConfig):
+        raise Refused(f"study leankv: {model.name} is an encoder; name a decoder of `refemu models list`")
+    engine, first, kept = find(backend), None, 1.0
+    for name in ("fp16", *PAIRS, *MIXED, *BUDGETS) if names is None else names:
+        config = _matched(name, kept)
+        if not isinstance(config, LeanKvConfig):
+            parts = config.prepare(model, engine, None, progress)
+            yield _plain(name, parts, ids, win, prefill)
+            continue
+        first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
+        row = measure(schemes.text(config), first, ids, win, prefill, progress)
+        kept = row.kept
+        yield row
+
+
+def _matched(name: str, kept: float) -> Any:
+    config: Any = schemes.parse(name)
+    return dataclasses.replace(config, keep_percent=round(100 * kept)) if name == MATCHED else config
+
+
+def _plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
+    """Scheme `fp16`: a prompt gives the bits of the steps."""
+    if name.partition(":")[0] != "fp16":
+        raise Refused(f"study leankv: fp16 and the schemes leankv are compared, got {name!r}")
+    found = []
+    for window in windows(parts.model.context, ids, win, prefill):
+        logits = Session(parts).append(window[:-1])
+        found.append(surprise(logits[max(prefill, 1) - 1 :], window[max(prefill, 1) :]))
+    score = summary(found)
+    return Row(name, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, score.perplexity, score.nll)
+
+
+def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int,
+            progress: Progress = silent) -> Row:
+    """The row of a LeanKV scheme."""
+    score, memory, counters = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+    stored = memory.high_tokens + memory.low_tokens
+    payload, tokens, pages = (part / whole for part, whole in (memory.payload_ratio, memory.token_ratio,
+                                                               memory.page_ratio))
+    read = counters.get("bytes_read", 0) / max(counters.get("bytes_read_fp16", 0), 1)
+    return Row(name, stored / memory.seen_tokens, memory.low_tokens / memory.seen_tokens, payload, tokens, pages, read,
+               score.perplexity, score.nll)
+
+
+def evaluate(parts: LeanKv, cut: Sequence[np.ndarray], prefill: int,
+             progress: Progress = silent) -> tuple[Perplexity, Memory, dict[str, int]]:
+    """Perplexity of windows that run together, their memory at the end, and what was counted."""
+    if prefill < 1:
+        raise Refused("study leankv: prefill must be at least 1, got 0")
+    engine = Engine(parts, slots=len(cut))
+    names = [engine.submit(window[:prefill], given=window[prefill:].tolist()) for window in cut]
+    found: dict[int, list[np.ndarray]] = {name: [] for name in names}
+    longest, done, memory = max(len(window) for window in cut) - prefill, 0, engine.pools.memory()
+    while any(not engine.requests[name].ended for name in names):
+        progress("steps", done, longest)
+        step = engine.step()
+        assert step is not None
+        for name in step.names:
+            at = prefill + len(found[name])
+            found[name].append(surprise(engine.requests[name].rows.pop()[None], cut[name][at : at + 1]))
+        memory, done = _largest(memory, step.memory), done + 1
+    progress("steps", longest, longest)
+    return summary([np.concatenate(found[name]) for name in names]), memory, engine.counters
+
+
+def _largest(one: Memory, other: Memory) -> Memory:
+    """The one with more tokens behind it: windows that end early are given back."""
+    return other if other.seen_tokens >= one.seen_tokens else one
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Thresholds that a search tried, and the ones it chose."""
+
+    reference: float  #: perplexity of the high precision without pruning
+    rows: tuple[Row, ...]
+    best: Row | None  #: None: no thresholds are within the tolerance
+
+
+def profile(model: Model, ids: Sequence[int], config: LeanKvConfig, tolerance: float, win: int = 1024,
+            prefill: int = 512, t_high: Sequence[float] = T_HIGH, t_low: Sequence[float] = T_LOW,
+            backend: "str | Backend" = "jit", progress: Progress = silent) -> Profile:
+    """The pair t_low <= t_high of least memory (codes only; of equals the first) whose loss is within `tolerance`.
+
+    ids: a calibration text. tolerance: of perplexity / reference - 1, where the reference is `fp16` (D-leankv-51).
+    """
+    if not tolerance >= 0:
+        raise Refused(f"profile: tolerance must be at least 0, got {tolerance}")
+    parts = LeanKv(model, config, find(backend), progress)
+    reference = _plain("fp16", schemes.parse("fp16").prepare(model, parts.backend, None, progress), ids, win, prefill)
+    rows = []
+    for high in t_high:
+        for low in (one for one in t_low if one <= high):
+            tried = dataclasses.replace(config, t_low=low, t_high=high)
+            rows.append(measure(schemes.text(tried), parts.under(tried), ids, win, prefill, progress))
+    good = [row for row in rows if row.perplexity <= reference.perplexity * (1 + tolerance)]
+    return Profile(reference.perplexity, tuple(rows), min(good, key=lambda row: row.payload, default=None))
