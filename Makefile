@@ -43,7 +43,7 @@ kernels:
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models
-	@$(BIN)/refemu generate -o vectors --kinds paper,edge,random,model
+	@$(BIN)/refemu generate -o vectors --kinds paper,edge,random,model --scheme olive-4 --scheme kllm-a4
 
 clean:
 	rm -rf $(OUT) build dist *.egg-info
