@@ -17,7 +17,8 @@ LAYERS = ["arith", "formats", "units", "models", "golden", "cli"]
 NUMBA_FILES = {"arith/jit.py", "arith/float_jit.py"}
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 #: modules that hold no mechanism of a paper
-UNCITED = {"formats/__init__.py", "formats/field.py", "units/__init__.py", "units/unit.py"}
+UNCITED = {"formats/__init__.py", "formats/field.py", "formats/html.py", "units/__init__.py",
+           "units/unit.py", "units/unit_parts.py"}
 #: tests/cli/test_main.py, tests/testing/test_plugin.py, test_strategies.py, tests/golden/test_campaign.py
 TEST_ELSEWHERE = {"__init__.py", "__main__.py", "cli/__init__.py", "testing/__init__.py", "testing/save.py",
                   "testing/blocks.py", "testing/types.py", "golden/cluster.py"}

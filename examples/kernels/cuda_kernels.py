@@ -100,7 +100,7 @@ def bfp_dot(starts, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, scale, 
             else:
                 v = np.float32(p) * powers[x + POWER_ZERO]
             if mode[i] == 0:
-                v = np.float32(np.float64(v) * np.float64(scale[i]))  # as float64, no compiler fuses it with the sum
+                v = np.float32(np.float64(v) * np.float64(scale[i]))  # rounded before it is added
             total = total + v
             if total != total:
                 sticky |= 4

@@ -10,6 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, lookup
 from refemu.cli.output import print_json, print_table
+from refemu.units import unit_parts
 
 _ALLOWED = (
     ast.Expression,
@@ -90,32 +91,8 @@ def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
 
 
 def _table(unit: Any, name: str, ports: Any, states: list[Any]) -> None:
-    shown = [*ports.inputs, *ports.outputs, *ports.state]
-    known = {port.name for port in shown} | {"event", "index"}
-    counters = [
-        f.name
-        for f in dataclasses.fields(states[0])
-        if f.name not in known and isinstance(getattr(states[0], f.name), int)
-    ]
-    columns = ["#", "event", *(port.name for port in shown), *counters]
-    rows = [
-        [
-            number,
-            state.event,
-            *(_cell(port, getattr(state, port.name)) for port in shown),
-            *(getattr(state, counter) for counter in counters),
-        ]
-        for number, state in enumerate(states)
-    ]
+    columns, rows = unit_parts.table(ports, states)
     print_table(f"{unit.name} [{name}] {unit.paper}", columns, rows, columns[2:])
-
-
-def _cell(port: Any, value: Any) -> str:
-    """Decimal for numbers, hex for codes of 8 bits and more; lanes separated by spaces, lane 0 first."""
-    lanes = value if isinstance(value, tuple) else (value,)
-    if port.kind in ("uint", "int"):
-        return " ".join(str(int(lane)) for lane in lanes)
-    return " ".join(f"{int(lane) & ((1 << port.bits) - 1):0{-(-port.bits // 4)}x}" for lane in lanes)
 
 
 def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np.ndarray]]:

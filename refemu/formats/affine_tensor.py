@@ -12,6 +12,7 @@ import numpy as np
 from refemu.arith import bits
 from refemu.arith.checks import Refused, RefusedType, first_index
 from refemu.formats.field import Field
+from refemu.formats.html import Shown
 
 if TYPE_CHECKING:
     from refemu.formats.affine import Affine
@@ -21,7 +22,7 @@ SCALE_UNDERFLOW, SCALE_OVERFLOW, ZERO_OVERFLOW, CONSTANT = 1, 2, 4, 8  #: bits o
 
 
 @dataclass(frozen=True, eq=False)
-class AffineTensor:
+class AffineTensor(Shown):
     """Vectors of F features in groups of F / groups contiguous ones. Arrays are read-only; compare with `equals`."""
 
     format: "Affine"

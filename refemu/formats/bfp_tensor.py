@@ -13,13 +13,14 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int, require_range
 from refemu.formats import bfp_layout, groups
 from refemu.formats.field import Field
+from refemu.formats.html import Shown
 
 if TYPE_CHECKING:
     from refemu.formats.bfp import Bfp
 
 
 @dataclass(frozen=True, eq=False)
-class BfpTensor:
+class BfpTensor(Shown):
     """What `Bfp.encode` returns. Arrays are read-only; compare tensors with `equals`."""
 
     format: "Bfp"

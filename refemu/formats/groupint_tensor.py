@@ -13,13 +13,14 @@ from refemu.arith import bits
 from refemu.arith.checks import Refused, first_index
 from refemu.formats import groups
 from refemu.formats.field import Field
+from refemu.formats.html import Shown
 
 if TYPE_CHECKING:
     from refemu.formats.groupint import GroupInt
 
 
 @dataclass(frozen=True, eq=False)
-class GroupIntTensor:
+class GroupIntTensor(Shown):
     """What `GroupInt.encode` returns. Arrays are read-only; compare tensors with `equals`."""
 
     format: "GroupInt"

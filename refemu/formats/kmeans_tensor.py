@@ -14,10 +14,11 @@ from refemu.arith import bits, fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
 from refemu.formats.codebook import Codebook
 from refemu.formats.field import Field
+from refemu.formats.html import Shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KMeansTensor:
+class KMeansTensor(Shown):
     """What `KMeans.encode` returns; results of index functions and index products too. Arrays are read-only.
 
     A vector (a token, or an output channel) lies along `axis`; `vectors` is the shape without it. Value of an element,

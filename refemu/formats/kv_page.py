@@ -245,6 +245,11 @@ class UnifiedPage:
                               f"of shape {image.shape}")
         return image
 
+    def _repr_html_(self) -> str:
+        from refemu.formats import kv_page_map  # here, for it is made of pages
+
+        return kv_page_map.to_html(self)
+
     def require_slots(self, slot: Any) -> np.ndarray:
         """`slot` as integers; refuses the first that the page does not have."""
         slots = require_integers(slot, "UnifiedPage: slot")

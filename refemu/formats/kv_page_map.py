@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from refemu.arith.checks import require_int
+from refemu.formats import html
 from refemu.formats.affine_tensor import WORD
 from refemu.formats.kv_page import UnifiedPage
 
@@ -37,6 +38,15 @@ def byte_map(page: UnifiedPage) -> list[Segment]:
             rows.append(Segment(name, first, first + used[name] - 1, _meaning(page, name)))
         at = first + used[name]
     return [*rows, Segment("-", at, page.size - 1, "unused")] if at < page.size else rows
+
+
+def to_html(page: UnifiedPage) -> str:
+    """The bytes of the page as a bar and a table."""
+    rows = byte_map(page)
+    title = f"UnifiedPage: {page.size} bytes, {page.tokens} {page.config.name} tokens of head size {page.head_size}"
+    return html.table(title, ("segment", "bytes", "first", "last", "meaning"),
+                      [(row.name, row.bytes, row.first, row.last, row.meaning) for row in rows]) + html.bar(
+        [(row.name, row.bytes) for row in rows])
 
 
 def _meaning(page: UnifiedPage, name: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from refemu.arith import bits
 from refemu.arith.checks import Refused
 from refemu.formats.field import Field
+from refemu.formats.html import Shown
 
 if TYPE_CHECKING:
     from refemu.formats.ovp import Ovp
@@ -53,7 +54,7 @@ def padded(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class OvpTensor:
+class OvpTensor(Shown):
     """What `Ovp.encode` returns. Arrays are read-only; compare tensors with `equals`."""
 
     format: "Ovp"

@@ -14,6 +14,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_integers, require_range
 from refemu.arith.integers import limits
+from refemu.formats import html
+from refemu.units import unit_parts
 
 KINDS = ("paper", "edge", "random", "exhaustive", "model")  #: of golden cases
 
@@ -247,6 +249,10 @@ class Stepped:
         for port in self.ports.all:
             port.admit_one(getattr(state, port.name), self.name)
         self.state = state
+
+    def _repr_html_(self) -> str:
+        drawing = html.text(self.draw(self.state)) if hasattr(self, "draw") else ""
+        return unit_parts.to_html(repr(self), self.ports, [self.state]) + drawing
 
     def accept(self, *values: Any) -> list[Any]:
         """The inputs of one event as Python ints (tuples for lanes), in the ports' order, each checked."""

@@ -1,0 +1,54 @@
+"""Events as a table: which columns, and what stands in a cell. For `refemu step` and for notebooks."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from refemu.formats import html
+
+
+def cell(port: Any, value: Any, most: int = 1 << 62) -> str:
+    """Decimal for numbers, hex for codes; at most `most` lanes, separated by spaces, lane 0 first."""
+    lanes = value if isinstance(value, tuple) else (value,)
+    rest = " …" if len(lanes) > most else ""
+    if port.kind in ("uint", "int"):
+        return " ".join(str(int(lane)) for lane in lanes[:most]) + rest
+    mask, digits = (1 << port.bits) - 1, -(-port.bits // 4)
+    return " ".join(f"{int(lane) & mask:0{digits}x}" for lane in lanes[:most]) + rest
+
+
+def table(ports: Any, states: Sequence[Any], most: int = 1 << 62) -> tuple[list[str], list[list[Any]]]:
+    """Column names and one row per state: its number, the event, every port and register, every counter.
+
+    ports: of the configuration (`Unit.ports`). states: at least one, of one unit. most: lanes in a cell.
+    """
+    known = {port.name for port in ports.all} | {"event", "index"}
+    counters = [field.name for field in dataclasses.fields(states[0])
+                if field.name not in known and isinstance(getattr(states[0], field.name), int)]
+    rows = [[number, state.event, *(cell(port, getattr(state, port.name), most) for port in ports.all),
+             *(getattr(state, counter) for counter in counters)] for number, state in enumerate(states)]
+    return ["#", "event", *(port.name for port in ports.all), *counters], rows
+
+
+def to_html(title: str, ports: Any, states: Sequence[Any]) -> str:
+    """That table for a notebook; `#` is left out where there is one state."""
+    head, rows = table(ports, states, html.MOST)
+    first = int(len(rows) == 1)
+    return html.table(title, head[first:], [row[first:] for row in rows])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Events:
+    """States of one device, one line each: what `refemu step` prints, as text or in a notebook."""
+
+    ports: Any  #: `device.ports`, or `Unit.ports(config)`
+    states: Sequence[Any]
+
+    def __repr__(self) -> str:
+        head, rows = table(self.ports, self.states)
+        lines = [head, *([str(item) for item in row] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
+
+    def _repr_html_(self) -> str:
+        return to_html(f"{len(self.states)} events", self.ports, self.states)
