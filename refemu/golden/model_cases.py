@@ -149,7 +149,11 @@ def _run(source_: Source, wanted: frozenset[str], progress: Progress | None) -> 
     if isinstance(prepared.model, EncoderConfig):
         encoder.encode(collector, [ids], collector.tap)
     else:
-        models.session(collector, collector.tap).append(ids)
+        session = models.session(collector, collector.tap)
+        prompt = len(ids) - len(ids) // 2 if getattr(prepared.config, "two_phases", False) else len(ids)
+        session.append(ids[:prompt])
+        if prompt < len(ids):  # the other half one by one
+            session.append(ids[prompt:])
     return collector.kept()
 
 

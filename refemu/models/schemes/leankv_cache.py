@@ -11,11 +11,15 @@ import numpy as np
 
 from refemu.models.cache import Caches
 from refemu.models.schemes.leankv_pool import Plan, Pool, Prompt, Undo
+from refemu.units.page_manager import PROMPT, RELEASE, STEP
 from refemu.units.page_manager_parts import Memory
 
 if TYPE_CHECKING:
     from refemu.models.schemes.leankv_layers import LeanKv
     from refemu.models.taps import Watch
+
+
+CALLS = 64  #: of the memory manager that are remembered
 
 
 class Past:
@@ -36,6 +40,24 @@ class Past:
             one = one.following
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of the memory manager."""
+
+    op: int
+    names: tuple[int, ...]
+    tokens: int  #: of the longest sequence, behind it
+    given: dict[str, Any]  #: prompts; or high and low, (S, layers, H)
+
+    def of_layer(self, layer: int) -> dict[str, Any]:
+        """Port values of page_manager, as if this were the only layer."""
+        heads: dict[str, Any] = {name: np.asarray(self.given[name])[:, layer].astype(np.int64)
+                                 for name in ("high", "low") if name in self.given}
+        return {"op": self.op, "members": len(self.names), "sequences": np.array(self.names),
+                "prompts": np.array(self.given.get("prompts", [0] * len(self.names))),
+                "high": np.zeros(0, np.int64), "low": np.zeros(0, np.int64), **heads}
+
+
 class Pools:
     """The pools of all workers. Arrays hold all heads; each worker gets its part."""
 
@@ -44,6 +66,7 @@ class Pools:
         self.pools, size = tuple(pools), heads // len(pools)
         self.parts = [slice(first, first + size) for first in range(0, heads, size)]
         self.now = Past()
+        self.calls: list[Call] = []  #: of the memory manager, the first CALLS, for taps
 
     def __repr__(self) -> str:
         return f"Pools({len(self.pools)} workers, {self.pools[0]!r})"
@@ -51,6 +74,8 @@ class Pools:
     def begin(self) -> None:
         """A new pass: what `note` is told belongs to it."""
         self.now.following = self.now = Past()  # from left to right: the old moment leads to the new one
+        calls = list(self.calls)
+        self.note(lambda: setattr(self, "calls", calls))
 
     def note(self, undo: Undo) -> None:
         """Remember how to undo something."""
@@ -75,11 +100,14 @@ class Pools:
         self.begin()
         for pool in self.pools:
             self.note(pool.admit(prompts))
+        self._called(PROMPT, list(prompts), prompts=list(prompts.values()))
 
     def compress(self, prompts: Mapping[int, Prompt]) -> None:
         """As `Pool.compress`."""
         for pool, heads in zip(self.pools, self.parts, strict=True):
             pool.compress({name: prompt.of_heads(heads) for name, prompt in prompts.items()})
+        lengths = self.pools[0].manager.lengths(list(prompts))
+        self._called(RELEASE, list(prompts), high=lengths[..., 0], low=lengths[..., 1])
 
     def plan(self, names: Sequence[int]) -> list[Plan]:
         """As `Pool.plan`, in a new pass."""
@@ -89,14 +117,20 @@ class Pools:
             plan, undo = pool.plan(names)
             self.note(undo)
             plans.append(plan)
+        self._called(STEP, names, high=plans[0].decided.delta_high, low=plans[0].decided.delta_low)
         return plans
 
+    def _called(self, op: int, names: Sequence[int], **given: Any) -> None:
+        """Remember a call of the first worker's manager, as long as there are few."""
+        if len(self.calls) < CALLS:
+            table = self.pools[0].manager.requests.table
+            self.calls.append(Call(op, tuple(names), max(table[name].seen for name in names), given))
+
     def step(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray,
-             q: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-        """As `Pool.step`: out (S, H, G, F), and p of every worker."""
-        found = [pool.step(plan, layer, key[:, heads], value[:, heads], q[:, heads])
-                 for pool, plan, heads in zip(self.pools, plans, self.parts, strict=True)]
-        return np.concatenate([out for out, _ in found], axis=1), [p for _, p in found]
+             q: np.ndarray) -> np.ndarray:
+        """As `Pool.step`: out (S, H, G, F)."""
+        return np.concatenate([pool.step(plan, layer, key[:, heads], value[:, heads], q[:, heads])
+                               for pool, plan, heads in zip(self.pools, plans, self.parts, strict=True)], axis=1)
 
     def finish(self, names: Sequence[int]) -> None:
         """As `Pool.finish`, which is not undone."""
@@ -182,8 +216,8 @@ class Held(Caches):
         if layer == 0:
             self.current = Pass(Prompt(), self.pools.plan(self.names))
         grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])
-        out, p = self.pools.step(self.current.plans, layer, cache.key, cache.value, grouped)
-        parts.stepped(layer, self, cache, grouped, p, watch)
+        out = self.pools.step(self.current.plans, layer, cache.key, cache.value, grouped)
+        parts.stepped(layer, self, cache, grouped, watch)
         return out.reshape(len(q), -1)
 
     def _prompt(self, parts: "LeanKv", layer: int, q: np.ndarray, watch: "Watch") -> np.ndarray:

@@ -72,7 +72,7 @@ class LeanKv(Fp16):
                               (prompt.shares, found.share)):
             stored.append(array)
         if watch.taps is not None:
-            leankv_taps.prompted(self, layer, q, cache, found, watch)
+            leankv_taps.prompted(self, layer, q, cache, found.share, self._scale, watch)
         return self.backend.attention(q, cache.key, cache.value, self._scale, 0).reshape(len(q), -1)
 
     def compressed(self, pools: Pools, names: list[int], watch: "Watch") -> None:
@@ -84,7 +84,7 @@ class LeanKv(Fp16):
             watch.count("tokens_written", kept)
             watch.count("tokens_pruned", seen - kept)
 
-    def stepped(self, layer: int, held: Held, cache: LayerCache, q: np.ndarray, p: list[Any], watch: "Watch") -> None:
+    def stepped(self, layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: "Watch") -> None:
         """One layer of a step is done: count what it read and what became of the tokens."""
         for pool, plan in zip(held.pools.pools, held.current.plans, strict=True):
             size, sections = pool.layouts.high.head_size, pool.layouts.sections
@@ -97,4 +97,4 @@ class LeanKv(Fp16):
             watch.count("tokens_requantized", int(np.count_nonzero(moves)))
             watch.count("tokens_pruned", moves.size - int(np.count_nonzero(grown)))
         if watch.taps is not None:
-            leankv_taps.stepped(self, layer, held, cache, q, p, watch)
+            leankv_taps.stepped(self, layer, held, cache, q, watch)

@@ -51,6 +51,7 @@ class Plan:
     """One step of some sequences, decided for all layers and heads: (S, layers, H)."""
 
     positions: np.ndarray  #: (S,) of the new tokens
+    prompts: np.ndarray  #: (S,) tokens of the prompts
     before: Stored
     decided: Any  #: Result of generation_compressor
     cells: np.ndarray  #: (..., L) entries with the pages of the step
@@ -167,7 +168,8 @@ class Pool:
         moves = decided.low_slot >= 0
         taken = np.stack(page_table.locate(cells, HIGH, decided.victim.astype(np.int64), high.tokens), axis=-1)
         target = np.stack(page_table.locate(cells, LOW, np.where(moves, decided.low_slot, 0), low.tokens), axis=-1)
-        plan = Plan(positions.ravel(), stored, decided, cells, self.manager.lengths(names), taken, target, moves)
+        plan = Plan(positions.ravel(), prompts.ravel(), stored, decided, cells, self.manager.lengths(names), taken,
+                    target, moves)
         undo = self._back_of(before, cells, plan)
         if low is not high and moves.any():  # of all layers: they are made of stored codes
             self.units.unit("kv_compressor").requantize(high, low, self.layouts.preset, self.images, taken[moves],
@@ -193,11 +195,10 @@ class Pool:
 
         return undo
 
-    def step(self, plan: Plan, layer: int, key: np.ndarray, value: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, Any]:
+    def step(self, plan: Plan, layer: int, key: np.ndarray, value: np.ndarray, q: np.ndarray) -> np.ndarray:
         """One layer of a planned step: store the new tokens, attend, score.
 
-        key, value: (S, H, F), q: (S, H, G, F), fp16 values. Returns what attention returns: out float32
-        (S, H, G, F), p (S, H, G, tokens).
+        key, value: (S, H, F), q: (S, H, G, F), fp16 values in float32, as what it returns, (S, H, G, F).
         """
         pages, slots = plan.high[:, layer].reshape(-1, 2).T
         position = np.repeat(plan.positions, key.shape[1]).astype(np.int32)
@@ -208,7 +209,7 @@ class Pool:
         found = attention.attend(self.layouts, q.astype(np.float16), self.images, cells, lengths, arithmetic)
         newest = np.broadcast_to(plan.positions[:, None], cells.shape[:-1])
         attention.add_scores(self.layouts, self.images, cells, lengths, found.p, newest, arithmetic.include_self)
-        return found.out.astype(np.float32), found.p
+        return np.asarray(found.out.astype(np.float32))
 
     def finish(self, names: Sequence[int]) -> None:
         """Give back the pages of sequences."""

@@ -1,14 +1,219 @@
-"""What crosses the ports of LeanKV's units while a model runs."""
+"""What crosses the ports of LeanKV's units while a model runs, layer by layer and KV head by KV head.
 
-from typing import Any
+Ready configurations are smaller than a model's tensors, so a tap shows a piece of what the scheme worked with: of a
+prompt its first tokens, which see no others; of shares and slots those around the border of the window; of a vector
+features around the largest; of stored tokens some, moved to smaller pages as they are. The memory manager is shown
+whole, as that of one layer, as long as its calls fit a ready one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refemu import units
+from refemu.arith import fp16
+from refemu.formats import hetero_kv, kv_page_jit
+from refemu.formats.kv_page import UnifiedPage
+from refemu.models.schemes.leankv_cache import Held, LayerCache, Pools
+from refemu.models.schemes.leankv_pool import Plan, Pool
+from refemu.models.schemes.leankv_units import patterns
+from refemu.models.taps import Watch, config_of, model_case
+from refemu.units import generation_compressor, page_table
+from refemu.units.page_table import HIGH, LOW
+
+if TYPE_CHECKING:
+    from refemu.models.schemes.leankv_layers import LeanKv
 
 UNITS = ("generation_compressor", "kv_quantizer", "page_manager", "paged_attention", "prompt_compressor",
          "significance")
+CHOICES = {code: name for name in ("W", "A1", "A2", "A3", "B1", "B2", "C", "APPEND", "PRUNE", "SWAP", "DOWNGRADE",
+                                   "STATIC_APPEND", "STATIC_DROP") for code in (getattr(generation_compressor, name),)}
+PAGES = (3, 2)  #: high and low pages of stored tokens that paged_attention shows
+LOWS = 4  #: low tokens that generation_compressor shows where it cannot show all
 
 
-def prompted(*arguments: Any) -> None:
-    """A prompt in one layer."""
+class Taps:
+    """The taps of one layer in one pass."""
+
+    def __init__(self, parts: "LeanKv", layer: int, watch: Watch) -> None:
+        self._parts, self._config, self._layer, self._watch = parts, parts.lean, layer, watch
+
+    def _emit(self, unit: str, config: str, why: str, head: int, inputs: Mapping[str, Any], **source: Any) -> None:
+        """inputs: arrays by port, without the axis of cases."""
+        tensor = f"blk.{self._layer}.attention"
+        first = {"first_token": self._watch.first_token, "kv_head": head, **source}
+        given = {name: np.asarray(array)[None] for name, array in inputs.items()}
+        self._watch.emit(self._layer, unit, model_case(why, config, tensor, self._layer, given, **first))
+
+    def _find(self, unit: str, parameters: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+        """A ready configuration with these parameters, if anybody listens."""
+        name = config_of(unit, parameters) if self._watch.wants(unit) else None
+        return None if name is None else (name, units.find(unit).configs[name])
+
+    def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> None:
+        """The first queries of a prompt and the tokens that they see."""
+        config = self._config
+        found = self._find("significance", {"include_self": config.of("include_self"),
+                                            "normalize": config.of("normalize")})
+        if found is None or (config.gqa, config.gqa_order) != ("max", "sums"):
+            return
+        (name, ready), group = found, q.shape[1] // k.shape[1]
+        tokens, heads = ready["tokens"], ready["heads"]
+        if len(q) >= tokens and group >= heads:
+            p = self._parts.units.probabilities(q[:tokens], k[:tokens], scale, 0, tokens)
+            for head in range(k.shape[1]):
+                shown = np.ascontiguousarray(p[head, :, :heads]).view(np.uint32).ravel()
+                self._emit("significance", name, "the first tokens of a prompt", head, {"p": shown}, query_heads=heads)
+
+    def prompt(self, shares: np.ndarray) -> None:
+        """Shares (H, N) on both sides of the window's border."""
+        config, rule, window = self._config, self._config.of("rule"), self._config.window
+        wanted: dict[str, Any] = {"rule": rule, "order": config.of("sort")}
+        wanted |= {"keep_percent": config.keep_percent} if rule == "static" else {}
+        wanted |= {"low_cumsum": config.low_cumsum} if rule == "cumulative" else {}
+        found, total = self._find("prompt_compressor", wanted), shares.shape[-1]
+        if found is None or total < found[1]["tokens"]:
+            return
+        name, tokens = found[0], found[1]["tokens"]
+        first = min(max(total - window - 3 * tokens // 4, 0), total - tokens)
+        inside = max(first + tokens - max(total - window, 0), 1)
+        for head, share in enumerate(shares):
+            given = {"share": share[first : first + tokens], "window": np.uint32(inside),
+                     "thresholds": patterns(config.thresholds(rule))}
+            self._emit("prompt_compressor", name, "shares around the border of the window", head, given,
+                       first_position=first)
+
+    def vectors(self, cache: LayerCache) -> None:
+        """Keys and values around the largest one of each head."""
+        pair = hetero_kv.find(self._config.high)
+        found = self._find("kv_quantizer", {"preset": self._config.preset, "quantize_with": "unrounded"})
+        for tensor, x, bits, groups in (("key", cache.key, pair.k_bits, pair.k_groups),
+                                        ("value", cache.value, pair.v_bits, pair.v_groups)):
+            if found is None or bits > 8 or x.shape[-1] // groups < found[1]["features"]:
+                continue
+            size = found[1]["features"]
+            for head in range(x.shape[1]):
+                token, place = divmod(int(np.argmax(np.abs(x[:, head]))), x.shape[-1])
+                first = min(max(place - size // 2, 0), x.shape[-1] - size)
+                piece = fp16.bits(fp16.to_f16(x[token, head, first : first + size]))
+                self._emit("kv_quantizer", found[0], f"{tensor} around the largest feature of a head", head,
+                           {"x": piece, "bits": np.uint8(bits)}, largest=float(np.abs(x[:, head]).max()), token=token,
+                           first_feature=first)
+
+    def decision(self, plan: Plan, first_head: int) -> None:
+        """Slots of the first sequence around the oldest token of the window, and the low ones before the others."""
+        config = self._config
+        policy = config.of("policy")
+        wanted: dict[str, Any] = {"policy": policy}
+        wanted |= {"score_rule": config.score_rule} if policy == "algorithm1" else {}
+        wanted |= {"keep_percent": config.keep_percent} if policy == "static" else {}
+        found = self._find("generation_compressor", wanted)
+        if found is None or "position_epoch" in config.quirks:
+            return
+        for head in range(plan.lengths.shape[2]):
+            at, n = (0, self._layer, head), int(plan.positions[0])
+            high, low = plan.before.lengths[at].tolist()
+            kept = self._kept(plan.before.position[at], high, low, n, found[1]["slots"])
+            given = {"score": plan.before.score[at], "position": plan.before.position[at]}
+            wide = {name: np.zeros(found[1]["slots"], np.uint32) for name in given}
+            for name, values in given.items():
+                wide[name][: len(kept)] = values[kept]
+            n_high = int(np.count_nonzero(kept < high))
+            one = {**wide, "n_high": n_high, "n_low": len(kept) - n_high, "n": n, "prompt": int(plan.prompts[0]),
+                   "window": config.window, "thresholds": patterns(config.thresholds(policy))}
+            choice = CHOICES[int(plan.decided.choice[at])]
+            self._emit("generation_compressor", found[0], f"slots of a head whose choice is {choice}",
+                       first_head + head, one, largest=n, stored=high + low)
+
+    def _kept(self, position: np.ndarray, high: int, low: int, n: int, slots: int) -> np.ndarray:
+        """Slots that are shown."""
+        if high + low <= slots:
+            return np.arange(high + low)
+        lows = min(low, LOWS)
+        size = min(high, slots - lows)
+        border = int(np.argmin(np.abs(position[:high].astype(np.int64) - (n - self._config.window))))
+        first = min(max(border - size // 2, 0), high - size)
+        return np.concatenate([np.arange(first, first + size), high + np.arange(lows)])
+
+    def attention(self, pool: Pool, plan: Plan, q: np.ndarray, first_head: int) -> None:
+        """Some stored tokens of the first sequence, the newest among them, in pages of the ready size.
+
+        q: (S, H, G, F) of this worker's heads.
+        """
+        wanted = asdict(self._parts.units.arithmetic) | {
+            "head_size": q.shape[-1], "high": self._config.high, "low": self._config.low, "preset": self._config.preset}
+        del wanted["partition_tokens"]
+        found = self._find("paged_attention", wanted)
+        if found is None or q.shape[2] < found[1]["heads"]:
+            return
+        name, ready = found
+        cells, lengths = plan.cells[0, self._layer], plan.lengths[0, self._layer]
+        for head in range(len(cells)):
+            images, counts = _small(pool, cells[head], lengths[head], plan.high[0, self._layer, head, 1], ready)
+            entry = np.arange(ready["cells"])
+            given = {"q": fp16.bits(fp16.to_f16(q[0, head, : ready["heads"]])).ravel(), "images": images.ravel(),
+                     "entry": entry, "n_high": counts[HIGH], "n_low": counts[LOW], "newest": int(plan.positions[0])}
+            self._emit("paged_attention", name, "stored tokens, in smaller pages", first_head + head, given,
+                       largest=int(plan.positions[0]), query_heads=ready["heads"])
+
+    def manager(self, pools: Pools) -> None:
+        """All calls so far, as those of a manager of this layer."""
+        shape = pools.pools[0].manager.shape
+        wanted = {name: getattr(shape, name) for name in ("heads", "high_tokens", "low_tokens", "reserve_low",
+                                                          "lazy_pages", "table_extra", "scrub")}
+        found = self._find("page_manager", {**wanted, "layers": 1})
+        if found is None or not pools.calls:
+            return
+        name, ready = found
+        calls = [call.of_layer(self._layer) for call in pools.calls]
+        if max(call.tokens for call in pools.calls) > ready["max_len"] or len(pools.calls[0].names) > ready["slots"]:
+            return
+        lanes = {"sequences": ready["slots"], "prompts": ready["slots"]}
+        lanes |= dict.fromkeys(("high", "low"), ready["slots"] * shape.heads)
+        given: dict[str, Any] = {name: np.array([call[name] for call in calls]) for name in ("op", "members")}
+        for port, count in lanes.items():
+            rows = [np.ravel(call[port]) for call in calls]
+            given[port] = np.stack([np.pad(row, (0, count - row.size)) for row in rows])
+        self._emit("page_manager", name, "the calls of a session", 0, given, largest=len(calls))
 
 
-def stepped(*arguments: Any) -> None:
-    """A step in one layer."""
+def _small(pool: Pool, cells: np.ndarray, lengths: np.ndarray, newest: int, ready: Mapping[str, Any]) -> Any:
+    """Images (cells, words) of the ready size with some tokens of a head, and how many of each section."""
+    images, counts = None, [0, 0]
+    for section, layout in enumerate(pool.layouts.sections):
+        if section == LOW and pool.layouts.low is None:
+            break
+        page = UnifiedPage(layout.head_size, layout.config, ready["page_bytes"])
+        images = page.empty(ready["cells"]) if images is None else images
+        count = counts[section] = min(int(lengths[section]), PAGES[section] * page.tokens)
+        rank = np.arange(count)
+        if section == HIGH and newest >= count:
+            rank[-1] = newest
+        pages, slots = page_table.locate(np.broadcast_to(cells, (count, len(cells))), section, rank, layout.tokens)
+        records = kv_page_jit.read(layout, pool.images, pages, slots)
+        at = np.arange(count) // page.tokens
+        at = at if section == HIGH else ready["cells"] - 1 - at
+        kv_page_jit.write(page, images, at, np.arange(count) % page.tokens, records)
+    return images, counts
+
+
+def prompted(parts: "LeanKv", layer: int, q: np.ndarray, cache: LayerCache, shares: np.ndarray, scale: np.float32,
+             watch: Watch) -> None:
+    """A prompt in one layer: q (N, H * G, F), shares (H, N)."""
+    taps = Taps(parts, layer, watch)
+    taps.significance(q, cache.key, scale)
+    taps.prompt(shares)
+    taps.vectors(cache)
+
+
+def stepped(parts: "LeanKv", layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: Watch) -> None:
+    """A step in one layer: q (S, H, G, F)."""
+    taps = Taps(parts, layer, watch)
+    taps.vectors(cache)
+    for pool, plan, heads in zip(held.pools.pools, held.current.plans, held.pools.parts, strict=True):
+        taps.decision(plan, heads.start)
+        taps.attention(pool, plan, q[:, heads], heads.start)
+    if len(held.pools.pools) == 1:
+        taps.manager(held.pools)
