@@ -26,10 +26,23 @@ from refemu.formats import (
     TopK,
     UnifiedPage,
 )
-from refemu.testing.blocks import codebooks, tensors
 
 SIZES = st.sampled_from((2, 16, 32, 34))  #: elements of a vector: one pair, a group, one and a part
 LINES = np.linspace(-1, 1, 16, dtype=np.float16)
+
+
+def tensors(fmt: Any, size: int) -> st.SearchStrategy[Any]:
+    """`blocks.tensors`, imported when drawn: `blocks` needs the units, and these may be what imports this module."""
+    from refemu.testing import blocks
+
+    return blocks.tensors(fmt, size)
+
+
+def codebooks(bits: int) -> st.SearchStrategy[Codebook]:
+    """`blocks.codebooks`, imported when drawn."""
+    from refemu.testing import blocks
+
+    return blocks.codebooks(bits)
 
 
 def _ready(kind: type) -> Callable[[Any], st.SearchStrategy[Any]]:
