@@ -25,6 +25,7 @@ _HOME = {
     "port_values": "strategies",
     "tensors": "blocks",
     "codebooks": "blocks",
+    "PageManagerMachine": "machines",
 }
 
 __all__ = sorted(_HOME)  # what `__getattr__` loads

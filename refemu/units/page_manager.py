@@ -147,6 +147,10 @@ class PageManager(Stepped):
         """Pages that heads own."""
         return self.shape.pages - self.free
 
+    def free_ids(self) -> list[int]:
+        """Free pages in the order in which they will leave."""
+        return self.list.free_ids()
+
     def slot(self, sequence: int) -> int:
         """The slot of a sequence."""
         (known,) = self.requests.require_known([sequence])

@@ -33,6 +33,11 @@ class PageManager(page_manager.PageManager):
         """Pages that are free."""
         return self._tail - self._head
 
+    def free_ids(self) -> list[int]:
+        """As `page_manager.PageManager.free_ids`."""
+        ids: list[int] = self._ring[np.arange(self._head, self._tail) % self.shape.pages].tolist()
+        return ids
+
     def cells(self, sequences: Sequence[int]) -> np.ndarray:
         """As `page_manager.PageManager.cells`, a copy."""
         return self._cells[self.requests.entries(self.requests.require_known(sequences))]

@@ -1,0 +1,150 @@
+"""State machines for devices with a memory of their own: any history of calls, compared with the golden model.
+
+    class Mine(PageManagerMachine):
+        def make(self, shape):
+            return MyDriver(shape)  # of a simulated RTL, a GPU kernel, ...
+
+    TestMine = Mine.TestCase
+
+[leankv §5.3] The device needs the methods of `refemu.units.page_manager.PageManager` that the machine calls,
+`prompt_allocate`, `prompt_release`, `step_allocate`, `finish`, and those that look at it: `free_ids`, `cells`,
+`lengths`, `used`.
+"""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from refemu.units import page_manager
+from refemu.units.page_manager import Shape
+from refemu.units.page_manager_parts import Request, up
+
+NAMES = st.integers(0, 5)  #: of sequences: few, so that known and unknown ones are drawn
+
+
+def shapes() -> st.SearchStrategy[Shape]:
+    """Small managers of every policy: pools that run out, tables that overflow."""
+    return st.builds(
+        lambda low, high, **others: Shape(high_tokens=high, low_tokens=None if low is None else low + high, **others),
+        pages=st.integers(4, 40), layers=st.integers(1, 2), heads=st.integers(1, 3), high=st.integers(1, 3),
+        low=st.none() | st.integers(0, 3), max_len=st.integers(1, 12), slots=st.integers(1, 3),
+        reserve_low=st.integers(0, 1), table_extra=st.integers(0, 2), lazy_pages=st.booleans(), scrub=st.booleans())
+
+
+class PageManagerMachine(RuleBasedStateMachine):
+    """Drives a device and the golden manager with the same calls; what one refuses the other must refuse too."""
+
+    def make(self, shape: Shape) -> Any:
+        """The device: override this. By default the golden manager's own twin."""
+        from refemu.units import page_manager_jit
+
+        return page_manager_jit.PageManager(**vars(shape))
+
+    @initialize(shape=shapes())
+    def begin(self, shape: Shape) -> None:
+        """A golden manager and a device of one shape."""
+        self.shape = shape
+        self.golden = page_manager.PageManager(**vars(shape))
+        self.device = self.make(shape)
+
+    def call(self, method: str, *arguments: Any) -> None:
+        """The same call of both; a refused one must be refused by both."""
+        try:
+            getattr(self.golden, method)(*arguments)
+        except ValueError as refusal:
+            before = self.observed()
+            try:
+                getattr(self.device, method)(*arguments)
+            except ValueError:
+                assert self.observed() == before, f"{method} was refused and changed something"
+                return
+            raise AssertionError(f"{method}{arguments}: the device accepts what is refused: {refusal}") from None
+        getattr(self.device, method)(*arguments)
+
+    def observed(self) -> Any:
+        """What can be seen of the device."""
+        names = list(self.golden.requests.table)
+        return ([int(page) for page in self.device.free_ids()], self.runs(self.device, names),
+                np.asarray(self.device.lengths(names)).tolist())
+
+    def runs(self, manager: Any, names: list[int]) -> list[list[int]]:
+        """Pages of every head: the high run, then the low run, as the table shows them."""
+        cells, used = (np.asarray(values).reshape(-1, size) for values, size in (
+            (manager.cells(names), self.shape.length), (manager.used(names), 2)))
+        return [[*row[:high], *row[::-1][:low]] for row, (high, low) in zip(cells.tolist(), used.tolist(), strict=True)]
+
+    @property
+    def requests(self) -> dict[int, Request]:
+        """The sequences that the golden manager holds."""
+        return self.golden.requests.table
+
+    @rule(prompts=st.dictionaries(NAMES, st.integers(0, 13), max_size=3))
+    def prompt_allocate(self, prompts: dict[int, int]) -> None:
+        """Known names, empty and too long prompts are among them."""
+        self.call("prompt_allocate", prompts)
+
+    def _heads(self, data: st.DataObject, sequences: list[int], values: st.SearchStrategy[tuple[int, int]]) -> Any:
+        count = len(sequences) * self.shape.layers * self.shape.heads
+        pairs = data.draw(st.lists(values, min_size=count, max_size=count))
+        table = np.array(pairs, np.int64).reshape(len(sequences), self.shape.layers, self.shape.heads, 2)
+        return table[..., 0], table[..., 1] * (self.shape.low_tokens is not None)
+
+    @precondition(lambda self: any(not request.running for request in self.requests.values()))
+    @rule(data=st.data())
+    def prompt_release(self, data: st.DataObject) -> None:
+        """Any number of tokens up to those of the prompt."""
+        waiting = [name for name, request in self.requests.items() if not request.running]
+        chosen = data.draw(st.lists(st.sampled_from(waiting), unique=True, min_size=1))
+        most = min(self.requests[name].prompt for name in chosen)
+        kept = st.integers(0, most).flatmap(lambda high: st.tuples(st.just(high), st.integers(0, most - high)))
+        self.call("prompt_release", chosen, *self._heads(data, chosen, kept))
+
+    @precondition(lambda self: any(request.running for request in self.requests.values()))
+    @rule(data=st.data())
+    def step_allocate(self, data: st.DataObject) -> None:
+        """One section of a head grows, or none."""
+        running = [name for name, request in self.requests.items() if request.running]
+        chosen = data.draw(st.lists(st.sampled_from(running), unique=True, min_size=1))
+        self.call("step_allocate", chosen, *self._heads(data, chosen, st.sampled_from([(0, 0), (1, 0), (0, 1)])))
+
+    @rule(sequences=st.lists(NAMES, max_size=3))
+    def finish(self, sequences: list[int]) -> None:
+        """Unknown names and the same one twice are among them."""
+        self.call("finish", sequences)
+
+    @rule(data=st.data(), sequences=st.lists(NAMES, min_size=1, max_size=2), method=st.sampled_from(
+        ["prompt_release", "step_allocate"]), pair=st.sampled_from([(99, 0), (1, 1), (-1, 0), (0, -1)]))
+    def impossible(self, data: st.DataObject, sequences: list[int], method: str, pair: tuple[int, int]) -> None:
+        """Numbers that no head can have, or sequences in the wrong phase."""
+        shape = len(sequences), self.shape.layers, self.shape.heads
+        self.call(method, sequences, np.full(shape, pair[0]), np.full(shape, pair[1]))
+
+    @invariant()
+    def device_is_as_golden(self) -> None:
+        """Free pages in their order, the runs of every head, its tokens."""
+        if hasattr(self, "golden"):
+            names = list(self.requests)
+            assert [int(page) for page in self.device.free_ids()] == self.golden.free_ids()
+            assert self.runs(self.device, names) == self.runs(self.golden, names)
+            assert np.asarray(self.device.lengths(names)).tolist() == self.golden.lengths(names).tolist()
+
+    @invariant()
+    def every_page_has_one_owner(self) -> None:
+        """Free pages and those of all runs are a permutation: none lost, none with two owners, no stale id read."""
+        if hasattr(self, "golden"):
+            owned = [page for run in self.runs(self.device, list(self.requests)) for page in run]
+            assert sorted(owned + [int(page) for page in self.device.free_ids()]) == list(range(self.shape.pages))
+
+    @invariant()
+    def pages_hold_their_tokens(self) -> None:
+        """Runs are as long as their tokens need; prompts, reserves and eager pages may have some more."""
+        if hasattr(self, "golden"):
+            names, shape = list(self.requests), self.shape
+            tokens, used = (np.asarray(x).reshape(-1, 2) for x in (self.device.lengths(names), self.device.used(names)))
+            need = np.stack([up(tokens[:, 0], shape.high_tokens), up(tokens[:, 1], shape.low_tokens or 1)], axis=-1)
+            assert (used >= need).all() and (used[:, 0] + used[:, 1] <= shape.length).all()
+            running = np.array([self.requests[name].running for name in names], np.bool_)
+            if shape.lazy_pages:
+                assert (used == need)[np.repeat(running, shape.layers * shape.heads)].all()

@@ -1,0 +1,133 @@
+"""Table entries against plain lists: the runs from both sides, what leaves them, and what is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused
+from refemu.units import page_table
+from refemu.units.page_table import HIGH, LOW, PageTable, TableOverflow, locate
+
+IMPLEMENTATIONS = [pytest.param(page_table.run, id="unit"), pytest.param(page_table.UNIT.run_jit, id="twin")]
+CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_example_of_the_paper(run: Any) -> None:
+    """[leankv Fig. 5] pages 0 to 3 of head 0 become 1 + 1, pages 4 to 7 of head 1 become 2 + 1; 7 cells."""
+    given = [(APPEND, head, 0, 4 * head + page, 0) for head in (0, 1) for page in range(4)]
+    kept = [(SPLIT, 0, 0, 1, 1), (SPLIT, 1, 0, 2, 1)]
+    result = run(*np.array([*given, *kept]).T)
+    entries = result.cells[-1].reshape(2, 7)
+
+    assert (entries[0, [0, 6]].tolist(), entries[1, [0, 1, 6]].tolist()) == ([0, 1], [4, 5, 6])
+    assert [ids[ids >= 0].tolist() for ids in result.ids[-2:]] == [[2, 3], [7]]
+    assert result.used[-1].tolist() == [1, 1, 2, 1]
+    assert (result.written, result.given_back) == (8 + 2, 3)
+
+
+@settings(deadline=None)
+@given(cells=st.integers(1, 6), data=st.data())
+def test_any_history_is_that_of_two_lists(cells: int, data: st.DataObject) -> None:
+    table, high, low = PageTable(cells=cells, heads=1), list[int](), list[int]()
+    for page in range(data.draw(st.integers(1, 20))):
+        section = data.draw(st.sampled_from([HIGH, LOW]))
+        if len(high) + len(low) == cells:
+            with pytest.raises(TableOverflow, match=f"head 0 of layer 0 needs {cells + 1} cells of {cells}"):
+                table.append(0, section, [page])
+            assert table.clear(0) == high + low
+            high, low = [], []
+        table.append(0, section, [page])
+        (low if section else high).append(page)
+        assert (table.run(0, HIGH), table.run(0, LOW), table.used(0)) == (high, low, (len(high), len(low)))
+        assert [table.page(0, HIGH, j) for j in range(len(high))] == high
+        assert [table.page(0, LOW, j) for j in range(len(low))] == low
+        cell = table.row(0)
+        assert cell[: len(high)] == high and cell[cells - len(low) :] == low[::-1]
+
+
+@pytest.mark.parametrize("scrub", [False, True])
+@given(held=st.integers(0, 6), data=st.data())
+def test_split_moves_low_pages_to_the_right(scrub: bool, held: int, data: st.DataObject) -> None:
+    """D-leankv-40: cells outside the runs keep their ids, or become -1; also where the runs overlap on the way."""
+    high = data.draw(st.integers(0, held))
+    low = data.draw(st.integers(0, held - high))
+    table = PageTable(heads=1, cells=6, scrub=scrub)
+    table.append(0, HIGH, range(10, 10 + held))
+
+    assert table.split(0, high, low) == list(range(10 + high + low, 10 + held))
+    assert (table.run(0, HIGH), table.run(0, LOW)) == (list(range(10, 10 + high)),
+                                                       list(range(10 + high, 10 + high + low)))
+    between = table.row(0)[high : 6 - low]
+    assert between == ([-1] * len(between) if scrub else [10 + j if j < held else -1 for j in range(high, 6 - low)])
+    table.clear(0)
+    assert (set(table.row(0)) == {-1}) == (scrub or held == 0)
+
+
+def test_ids_that_no_run_holds_cannot_be_read() -> None:
+    table = PageTable(heads=2, cells=4)
+    table.append(1, HIGH, [7, 8])
+    table.split(1, 1, 0)
+
+    assert 8 in table.row(1)
+    with pytest.raises(Refused, match="head 1 of layer 0 has 1 high pages, got 1"):
+        table.page(1, HIGH, 1)
+    with pytest.raises(Refused, match="has 0 low pages, got 0"):
+        table.page(1, LOW, 0)
+
+
+BAD = [
+    pytest.param([(APPEND, 3, 0, 1, 0)] * 4, TableOverflow, "head 1 of layer 1 needs 4 cells of 3", id="overflow"),
+    pytest.param([(APPEND, 3, 0, 1, 0), (SPLIT, 3, 0, 1, 1)], Refused, "holds 1 and 0 pages, cannot keep 1 and 1",
+                 id="split of too few"),
+    pytest.param([(APPEND, 3, 1, 1, 0), (SPLIT, 3, 0, 0, 0)], Refused, "holds 0 and 1 pages", id="split twice"),
+    pytest.param([(LOOKUP, 0, 0, 0, 0)], Refused, "has 0 high pages, got 0", id="stale")]
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("events", "error", "message"), BAD)
+def test_refused_events_change_nothing(run: Any, events: Any, error: type[Exception], message: str) -> None:
+    sizes: dict[str, Any] = {"slots": 1, "layers": 2, "heads": 2, "cells": 3}
+    with pytest.raises(error, match=message):
+        run(*np.array(events).T, **sizes)
+    table = PageTable(**sizes)
+    for event in events[:-1]:
+        table.step(*event)
+    before = table.snapshot()
+    with pytest.raises(error, match=message):
+        table.step(*events[-1])
+
+    assert table.snapshot() == before
+
+
+def test_lengths_of_entries_need_one_spare_cell() -> None:
+    """[leankv §5.2] says max_len / TH cells never overflow; 7 high and 1 low token of 8 at TH 2, TL 4 need five.
+
+    D-leankv-36: with one cell more they always fit.
+    """
+    for t_high, t_low in [(2, 4), (3, 3), (1, 5), (4, 6)]:
+        most = 0
+        for tokens in range(1, 25):
+            for high in range(tokens + 1):
+                need = -(-high // t_high) + -(-(tokens - high) // t_low)
+                most = max(most, need - -(-tokens // t_high))
+        assert most == (1 if t_high > 1 else 0)
+    assert -(-7 // 2) + -(-1 // 4) == 5 > 8 // 2
+
+
+def test_tokens_are_found_from_both_sides() -> None:
+    cells = np.array([[3, 4, -1, 9], [5, -1, 8, 7]])
+    high = locate(cells, HIGH, np.array([3, 1]), 2)
+    low = locate(cells, LOW, np.array([3, 4]), 4)
+
+    assert [x.tolist() for x in high] == [[4, 5], [1, 1]]
+    assert [x.tolist() for x in low] == [[9, 8], [3, 0]]
+    with pytest.raises(Refused, match="token 8 is beyond 4 cells of 2"):
+        locate(cells, HIGH, np.array([0, 8]), 2)
+
+
+def test_repr() -> None:
+    assert repr(PageTable(2, 3, 4, 5, True)) == "PageTable(slots=2, layers=3, heads=4, cells=5, scrub=True)"
