@@ -384,6 +384,6 @@ UNIT = Unit(
              "static": Config(slots=16, policy="static", keep_percent=50)},
     ports=ports, run=run, twin="refemu.units.generation_compressor_jit:run", unit_class=GenerationCompressor,
     cases=cases, legal=legal,
-    alternatives=(*choices("D-leankv-26", "policy", *POLICIES),
+    alternatives=(*choices("D-leankv-26", "policy", *POLICIES[:2]),
                   *choices("D-leankv-27", "score_rule", "share", "cumulative")),
 )

@@ -319,5 +319,5 @@ UNIT = Unit(
     cases=cases, mark=k_offset_cases.mark, legal=k_offset_cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
     alternatives=(*choices("D-harmonia-23", "offset_sign", "unsigned"),
-                  *choices("D-harmonia-24", "offset_k", 1, 2, 3, 4)),
+                  *choices("D-harmonia-24", "offset_k", 1)),
 )

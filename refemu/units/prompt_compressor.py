@@ -284,6 +284,6 @@ UNIT = Unit(
     ports=ports, run=run, twin="refemu.units.prompt_compressor_jit:run", unit_class=PromptCompressor, cases=cases,
     legal=legal,
     alternatives=(*choices("D-leankv-20", "rule", *RULES[:2]),
-                  *choices("D-leankv-21", "low_cumsum", "total", "restart"),
+                  *choices("D-leankv-21", "low_cumsum", "restart"),
                   *choices("D-leankv-23", "order", "stable", "bitonic")),
 )
