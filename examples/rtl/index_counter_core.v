@@ -15,7 +15,7 @@ module index_counter_core #(
   input  wire [16*AMOUNT_BITS-1:0]           amount,
   output reg  [COUNTER_BITS*(1<<BITS)-1:0]   count
 );
-  localparam SUM_BITS = AMOUNT_BITS + 5;  // sixteen amounts: 16 * (2^AMOUNT_BITS - 1) fits
+  localparam SUM_BITS = AMOUNT_BITS + 4;  // of sixteen amounts
 
   genvar i;
   generate

@@ -20,18 +20,15 @@ module orizuru_core #(
   output wire            root_max_valid,
   output wire            root_min_valid
 );
-  wire [16*N-1:0] key;
+  reg [16*N-1:0] key;
   wire [N-1:0] max_bits, min_bits, max_alive, min_alive;
   wire [W-1:0] max_root, min_root;
 
-  genvar i;
-  generate
-    for (i = 0; i < N; i = i + 1) begin : leaf
-      wire [14:0] magnitude = x[16*i +: 15];
-      assign key[16*i +: 16] = !x[16*i + 15] ? {1'b0, magnitude} :
-                               TOTAL_ORDER != 0 ? ~{1'b0, magnitude} : -{1'b0, magnitude};
-    end
-  endgenerate
+  integer i;
+  always @*  // integers in the order of the values
+    for (i = 0; i < N; i = i + 1)
+      key[16*i +: 16] = !x[16*i + 15] ? x[16*i +: 16] :
+                        TOTAL_ORDER != 0 ? ~{1'b0, x[16*i +: 15]} : -{1'b0, x[16*i +: 15]};
 
   orizuru_tree #(.N(N), .K(K), .MIN(0), .REUSE(0)) max_tree (
     .key(key), .other({N{1'b0}}), .first(max_bits), .popped(max_index), .root(max_root), .alive(max_alive));
@@ -115,10 +112,11 @@ module orizuru_stage #(
         wire better = MIN != 0 ? node[2*h+1].k < node[2*h].k : node[2*h+1].k > node[2*h].k;  // a tie stays left
         wire compared = both ? better : node[2*h+1].a;  // a popped side loses whatever its value (D-kllm-22)
         wire reversed = REUSE != 0 && 2*h >= N;
-        assign bits[h] = reversed ? !was[h] : due ? compared : was[h];
-        assign k = bits[h] ? node[2*h+1].k : node[2*h].k;
-        assign a = bits[h] ? node[2*h+1].a : node[2*h].a;
-        assign at = bits[h] ? node[2*h+1].at : node[2*h].at;
+        wire right = reversed ? !was[h] : due ? compared : was[h];
+        assign bits[h] = right;
+        assign k = right ? node[2*h+1].k : node[2*h].k;
+        assign a = right ? node[2*h+1].a : node[2*h].a;
+        assign at = right ? node[2*h+1].at : node[2*h].at;
       end
     end
   endgenerate

