@@ -20,6 +20,7 @@ from refemu.units import paged_attention_cases, unit
 from refemu.units.attention_phases_parts import Page
 from refemu.units.paged_attention_parts import (
     DIFFKV,
+    EPSILON,
     PAPER,
     PRESETS,
     Arithmetic,
@@ -31,7 +32,7 @@ from refemu.units.paged_attention_parts import (
 )
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect, fields
 
-__all__ = ["DIFFKV", "PAPER", "PRESETS", "Arithmetic", "Attended", "PagedAttention", "Pages", "add_scores", "attend"]
+__all__ = ["DIFFKV", "EPSILON", "PAPER", "PRESETS", "Arithmetic", "Attended", "PagedAttention", "Pages", "add_scores", "attend"]
 
 EVENTS = ("key_page", "softmax", "value_page", "tree", "combine", "score")
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
