@@ -22,6 +22,10 @@ TINY = {
     "olive-8": "cf4e5791890e569ad0ca255a53fd0df78a7a5567389bb023102d782a7f123949",
     "olive-4:act_bits=none": "c50e38645e4fe7885f5edfba9d59939723959a80e18ec9bcece90a1e5cc84601",
     "olive-4:preset=repo": "32cbf91f7350e4363cfeacf62461e550fc8ec17bca0b791eb05e929c11ccf954",
+    "kllm-a4": "c4b043c255dacfad0819900025ee8a820e26d15d1b72343cd65cbe46981b3330",
+    "kllm-a3": "c70f5f4937cab3dd3031b5ac8c9de4ba9f13a87830133f19bd0ed1c41fdf2027",
+    "kllm-a4-s": "b251eb1fa546d964ef48b597d60b0b75bbec1c682e2a8ca120dc63134ac7abd8",
+    "kllm-a4:preset=exact": "7dc7bcb0a2a912794ddc22d301d74d99868c70907a04119cf76efd79524178df",
 }
 
 CAPITAL = [504, 3575, 282, 4649, 314]  #: "The capital of France is"
@@ -41,7 +45,9 @@ def digest(logits: Any) -> str:
 
 @pytest.mark.parametrize("scheme", TINY)
 def test_logits_of_tiny(scheme: str) -> None:
-    """D-arith-15 for scheme `fp16`; D-olive-28, D-olive-42 and the formats for the OliVe schemes."""
+    """D-arith-15 for scheme `fp16`; D-olive-28, D-olive-42 and the formats for the OliVe schemes; D-kllm-28 and every
+    decision on a block for the KLLM schemes.
+    """
     run = models.run("tiny", TINY_IDS, scheme, calibration=CALIBRATION)
 
     assert digest(run.logits) == TINY[scheme]

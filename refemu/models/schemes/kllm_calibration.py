@@ -1,7 +1,8 @@
 """What a KLLM scheme trains offline, and the file that keeps it [kllm §III-A, §V-A].
 
 Codebooks of activations and weights, static limits of outliers, and the sample weights of the weights' training. The
-file is an .npz without pickled objects whose array `description` is canonical JSON: equal calibrations, equal bytes.
+file is an .npz without pickled objects whose array `description` is canonical JSON; what NumPy and zipfile add holds no
+date.
 """
 
 import io
@@ -37,7 +38,7 @@ class Calibration:
         return f"Calibration({self.description['model']!r}, {len(self.codebook)} codebooks)"
 
     def to_bytes(self) -> bytes:
-        """The file: equal calibrations give equal bytes."""
+        """The file: equal calibrations give equal bytes, on one platform."""
         text = json.dumps({"version": VERSION, **self.description}, sort_keys=True, separators=(",", ":"))
         arrays = {"description": np.frombuffer(text.encode("ascii"), np.uint8)}
         for kind, dtype in KINDS.items():

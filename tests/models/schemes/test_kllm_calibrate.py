@@ -1,6 +1,7 @@
 """The calibration run: what is trained on what, against the oracle's training; windows, several configurations."""
 
 import dataclasses
+import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -184,3 +185,12 @@ def test_stored_weights_are_made_once() -> None:
         seen.once(("stored",), lambda: made.append(kllm_weights.NORMS))
 
     assert len(made) == 1
+
+
+def test_centroids_of_tiny_are_pinned() -> None:
+    """D-kllm-28, D-kllm-29: every bit of every codebook, whatever the machine."""
+    text = list(b"It is a truth universally acknowledged, that a single man")
+    found = kllm_calibrate.calibrate(models.load("tiny"), [KllmConfig()], find("jit"), text)[0]
+    words = b"".join(name.encode() + found.codebook[name].astype("<u2").tobytes() for name in sorted(found.codebook))
+
+    assert hashlib.sha256(words).hexdigest() == "c80b77ae1860e29ce5729383f753b7b333a20992dd98f645e0fc02e2a45b2128"
