@@ -46,12 +46,13 @@ def test_the_tests_that_the_claims_name_exist(named: str) -> None:
     assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def test_every_row_on_olive_names_a_test() -> None:
-    page = (ROOT / "docs" / "claims.md").read_text()
+@pytest.mark.parametrize("paper", ["OliVe", "KLLM", "Harmonia", "LeanKV"])
+def test_every_row_on_a_paper_names_a_test(paper: str) -> None:
+    page = (ROOT / "docs" / "claims.md").read_text().split(f"\n## {paper}\n")[1]
     table = page[page.index("| claim |"):].split("\n\n")[0].splitlines()[2:]
 
-    assert len(table) >= 25
-    assert [row for row in table if not re.search(r"(::test_\w+|\| not reproduced \| none) \|$", row)] == []
+    assert len(table) >= 22
+    assert [row for row in table if not re.search(r"(::test_\w+|\| not reproduced[^|]* \| none) \|$", row)] == []
 
 
 def section(heading: str) -> str:

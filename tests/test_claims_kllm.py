@@ -1,0 +1,172 @@
+"""Claims of KLLM that follow from its own figures, typed from the paper's tables, or from units together."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from refemu.units import index_counter
+from refemu.units.index_counter import IndexCounter
+from refemu.units.kllm_chip_parts import KllmChip
+
+MODELS = ("LLaMA-7B", "LLaMA-13B", "LLaMA-30B", "LLaMA-2-7B", "LLaMA-2-13B", "LLaMA-2-70B", "Mistral-7B")
+TABLE_2 = {  #: [kllm Table II], perplexities in the order of MODELS; 8e3 and so on as printed
+    ("FP16", ""): "5.68 5.09 4.10 5.47 4.88 3.32 5.25",
+    ("W4A4", "RTN"): "8e3 1e4 3e5 2e3 7e3 2e5 6e3", ("W4A4", "SmoothQuant"): "4e2 67.2 32.5 7e2 56.6 10.5 5e2",
+    ("W4A4", "QuaRot"): "6.34 5.58 4.64 6.19 5.45 3.83 5.77", ("W4A4", "Atom"): "6.25 5.52 4.61 6.12 5.31 3.73 5.76",
+    ("W4A4", "KLLM-S"): "6.08 5.38 4.40 6.00 5.21 3.60 5.84", ("W4A4", "KLLM"): "6.04 5.37 4.38 5.90 5.19 3.55 5.75",
+    ("W4A3", "RTN"): "2e4 2e4 1e4 6e5 5e5 6e5 1e4", ("W4A3", "SmoothQuant"): "5e4 2e4 2e4 8e3 1e4 1e4 9e3",
+    ("W4A3", "QuaRot"): "29.75 19.02 13.50 2e2 2e2 85.28 2e2",
+    ("W4A3", "Atom"): "9.62 7.36 6.18 11.40 8.00 5.05 10.83",
+    ("W4A3", "KLLM-S"): "7.60 6.28 5.31 7.91 6.99 4.13 7.42", ("W4A3", "KLLM"): "7.17 6.21 5.10 7.49 6.43 4.05 7.27"}
+TABLE_3 = {  #: [kllm Table III], PQ, ARC-e, ARC-c, HS, WG, and the average as printed
+    ("FP16", ""): "78.67 74.58 46.16 75.95 68.98 68.87",
+    ("W4A4", "QuaRot"): "76.77 69.87 40.87 72.16 63.77 64.69", ("W4A4", "Atom"): "75.14 52.99 38.40 69.37 62.75 59.73",
+    ("W4A4", "KLLM-S"): "77.31 71.46 42.92 72.57 64.80 65.81", ("W4A4", "KLLM"): "77.97 73.06 43.60 74.32 65.51 66.89",
+    ("W4A3", "QuaRot"): "72.17 60.26 35.37 63.61 60.48 58.38", ("W4A3", "Atom"): "71.01 48.63 33.49 62.54 59.50 55.03",
+    ("W4A3", "KLLM-S"): "75.14 63.93 37.37 67.58 63.93 61.59", ("W4A3", "KLLM"): "75.84 65.99 39.59 68.28 64.17 62.77"}
+TABLE_4 = {  #: [kllm Table IV], LLaMA-2-7B with 0.5, 1, 2, 5, 10 % outliers
+    ("W4A4", "KLLM-S"): "6.62 6.00 5.95 5.80 5.69", ("W4A4", "KLLM"): "6.11 5.90 5.87 5.66 5.58",
+    ("W4A3", "KLLM-S"): "11.14 7.91 7.11 6.40 6.12", ("W4A3", "KLLM"): "9.66 7.49 6.62 6.22 5.98"}
+AREAS = ("8.25", "4.61", "2.16", "0.00844", "0.211", "0.739", "0.889")  #: mm2, [kllm Table I]
+
+
+def row(table: dict[tuple[str, str], str], bits: str, method: str) -> list[Fraction]:
+    return [Fraction(number) for number in table[bits, method].split()]
+
+
+def ppl(bits: str, method: str, model: str) -> Fraction:
+    return row(TABLE_2, bits, method)[MODELS.index(model)]
+
+
+@pytest.mark.parametrize(("bits", "model", "percent"), [
+    ("W4A4", "LLaMA-2-7B", "33.8"), ("W4A4", "LLaMA-7B", "36.8"), ("W4A3", "LLaMA-7B", "62.2")])
+def test_gap_to_fp16_is_smaller_than_atoms(bits: str, model: str, percent: str) -> None:
+    """[kllm §I, §V-B, Table II] 34 %, 37 %, 62 %: of the perplexity above that of FP16."""
+    gaps = [ppl(bits, method, model) - ppl("FP16", "", model) for method in ("KLLM", "Atom")]
+
+    assert f"{float(100 * (1 - gaps[0] / gaps[1])):.1f}" == percent
+
+
+def test_degradation_of_llama_2_7b() -> None:
+    """[kllm §I, §V-D] 5.90, which is 0.43 above FP16; also the 1 % column of [kllm Table IV]."""
+    assert ppl("W4A4", "KLLM", "LLaMA-2-7B") - ppl("FP16", "", "LLaMA-2-7B") == Fraction("0.43")
+    assert all(row(TABLE_4, *which)[1] == ppl(*which, "LLaMA-2-7B") for which in TABLE_4)
+
+
+@pytest.mark.parametrize(("bits", "mean"), [("W4A4", "0.047"), ("W4A3", "0.274")])
+def test_dynamic_thresholds_gain_over_static_ones(bits: str, mean: str) -> None:
+    """[kllm §V-B] 0.05 and 0.27: means over the seven models of Table II."""
+    gains = [s - d for s, d in zip(row(TABLE_2, bits, "KLLM-S"), row(TABLE_2, bits, "KLLM"), strict=True)]
+
+    assert f"{float(sum(gains) / 7):.3f}" == mean and min(gains) > 0
+
+
+def test_perplexity_of_smoothquant_is_127_times_above_fp16() -> None:
+    """[kllm §I] as an excess; the ratio is 128.4."""
+    smooth, full = Fraction("702.3"), ppl("FP16", "", "LLaMA-2-7B")
+
+    assert [f"{float(x):.1f}" for x in ((smooth - full) / full, smooth / full)] == ["127.4", "128.4"]
+
+
+def test_kllm_has_the_lowest_perplexities() -> None:
+    """[kllm §V-B] of all W4A4 and W4A3 methods, on every model. With static thresholds it has not: 5.84 on Mistral."""
+    for bits in ("W4A4", "W4A3"):
+        others = [row(TABLE_2, which, method) for which, method in TABLE_2 if which == bits and method != "KLLM"]
+        assert all(mine < min(column) for mine, column in
+                   zip(row(TABLE_2, bits, "KLLM"), zip(*others, strict=True), strict=True))
+    static = ppl("W4A4", "KLLM-S", "Mistral-7B")
+    assert static == Fraction("5.84")
+    assert all(static > ppl("W4A4", method, "Mistral-7B") for method in ("QuaRot", "Atom"))
+
+
+def test_second_generation_is_harder_at_three_bits() -> None:
+    """[kllm §V-B] for QuaRot, Atom and KLLM, at 7B and 13B."""
+    for method in ("QuaRot", "Atom", "KLLM"):
+        assert all(ppl("W4A3", method, f"LLaMA-2-{size}") > ppl("W4A3", method, f"LLaMA-{size}")
+                   for size in ("7B", "13B"))
+
+
+@pytest.mark.parametrize("which", TABLE_3, ids=" ".join)
+def test_averages_of_table_3(which: tuple[str, str]) -> None:
+    *tasks, average = row(TABLE_3, *which)
+
+    assert abs(sum(tasks, Fraction(0)) / 5 - average) <= Fraction("0.005")
+
+
+@pytest.mark.parametrize(("bits", "below", "atom", "quarot"), [
+    ("W4A4", "1.98", "7.16", "2.20"), ("W4A3", "6.10", "7.74", "4.39")])
+def test_accuracy_drops_are_points(bits: str, below: str, atom: str, quarot: str) -> None:
+    """[kllm §V-B] 1.98 and 6.1 below FP16, the others above Atom and QuaRot: differences of averages, not shares."""
+    mine = row(TABLE_3, bits, "KLLM")[-1]
+    others = [row(TABLE_3, which, method)[-1] for which, method in (("FP16", ""), (bits, "Atom"), (bits, "QuaRot"))]
+
+    assert [abs(mine - other) for other in others] == [Fraction(x) for x in (below, atom, quarot)]
+    assert round(100 * (1 - mine / others[0]), 2) != Fraction(below)
+
+
+def test_perplexity_falls_with_the_share_of_outliers() -> None:
+    """[kllm §V-D, Table IV] in all four rows; below KLLM-S in all columns."""
+    for bits in ("W4A4", "W4A3"):
+        static, dynamic = row(TABLE_4, bits, "KLLM-S"), row(TABLE_4, bits, "KLLM")
+        assert all(sorted(one, reverse=True) == one for one in (static, dynamic))
+        assert all(d < s for d, s in zip(dynamic, static, strict=True))
+
+
+def test_rungs_of_figure_11_are_in_the_tables() -> None:
+    """[kllm §V-D, Fig. 11] W4A3 on LLaMA-2-7B: RTN, then 8.03, 7.91 with weights, 7.49 with Orizuru."""
+    rungs = [Fraction(x) for x in ("6e5", "8.03", "7.91", "7.49")]
+
+    assert [rungs[i] for i in (0, 2, 3)] == [ppl("W4A3", method, "LLaMA-2-7B") for method in ("RTN", "KLLM-S", "KLLM")]
+    assert sorted(rungs, reverse=True) == rungs
+    assert max(a / b for a, b in pairwise(rungs)) == rungs[0] / rungs[1]
+
+
+def test_energy_shares_of_a_matmul_leave_five_percent() -> None:
+    """[kllm §V-D, Fig. 10b] concatenation, counting, reduction, quantizing, dequantizing, Orizuru; the rest is FP."""
+    shares = [Fraction(x) for x in ("33.46", "27.65", "21.02", "1.73", "4.32", "6.59")]
+
+    assert (sum(shares), 100 - sum(shares)) == (Fraction("94.77"), Fraction("5.23"))
+    assert Fraction(4096, 4096 * 4096) == Fraction(1, 4096)  # activations beside weights
+
+
+def test_speedups_of_the_introduction_are_those_of_three_bits() -> None:
+    """[kllm §I, §V-C] Known inconsistency: 9.67 and 229.5 are given for W4A4, and for W4A3 where they are listed."""
+    introduction = {"A100": (Fraction("9.67"), Fraction("229.50")), "Atom": (Fraction("7.03"), Fraction("150.21"))}
+    platforms = ("A100", "QuaRot", "QServe", "SpAtten", "MECLA", "Olive", "BitMoD")
+    a4, a3 = ([dict(zip(platforms, map(Fraction, line.split()), strict=True)) for line in lines] for lines in (
+        ("8.66 3.44 2.63 2.12 1.82 1.37 1.45", "214.8 107.2 47.6 2.79 1.53 1.26 1.29"),
+        ("9.67 3.85 2.94 2.37 2.03 1.53 1.62", "229.5 114.58 50.89 2.98 1.63 1.34 1.38")))
+
+    assert introduction["A100"] == tuple(list_["A100"] for list_ in a3)
+    assert all(stated > list_["A100"] for stated, list_ in zip(introduction["A100"], a4, strict=True))
+    assert "Atom" in introduction and "Atom" not in platforms
+
+
+def test_table_1_has_one_clustering_unit() -> None:
+    """[kllm §IV-A, Table I] The text has "Clustering Units"; the areas give 16.87 mm2 with one, 17.08 with two."""
+    one = sum(map(Fraction, AREAS))
+
+    assert [f"{float(area):.2f}" for area in (one, one + Fraction(AREAS[4]))] == ["16.87", "17.08"]
+    assert KllmChip().clustering_cycles(4096) == 256  # refemu's own: 16 elements a cycle (D-kllm-31)
+
+
+def test_shapes_of_the_one_hot_matrix() -> None:
+    """[kllm §IV-B] K x 2^(nA+nB) for indices, whose columns sum to their counts; K x 2^nA for integers as weights.
+
+    [kllm §IV-B] calls the matrix that is counted C', [kllm §III-B1] Y', and points to §IV-A for the counter.
+    """
+    rng = np.random.default_rng(4)
+    index, narrow, amount = rng.integers(0, 256, 64), rng.integers(0, 16, 64), rng.integers(0, 16, 64)
+    for unit, q, weight in ((IndexCounter(8), index, None), (IndexCounter(4, 4), narrow, amount)):
+        rows: list[int] = []
+        for at in range(0, 64, 16):
+            lanes = slice(at, at + 16)
+            extra = [] if weight is None else [weight[lanes].tolist()]
+            rows += unit.step(int(at == 0), q[lanes].tolist(), [1] * 16, *extra).one_hot
+        matrix = np.array([[word >> i & 1 for i in range(1 << unit.bits)] for word in rows])
+
+        assert matrix.shape == (64, 256 if weight is None else 16) and (matrix.sum(axis=1) == 1).all()
+        sums = (matrix * (1 if weight is None else weight[:, None])).sum(axis=0).tolist()
+        assert sums == list(unit.state.count) == index_counter.run(q, unit.bits, weight).count.tolist()
