@@ -11,7 +11,19 @@ if hasattr(os, "sched_setaffinity"):
 import argparse  # noqa: E402
 import json  # noqa: E402
 
-from benchmarks import arith, bfp, bfp_pe, formats, kllm, kmeans, leankv_formats, model, orizuru, units  # noqa: E402
+from benchmarks import (  # noqa: E402
+    arith,
+    bfp,
+    bfp_pe,
+    formats,
+    kllm,
+    kmeans,
+    leankv_formats,
+    model,
+    orizuru,
+    units,
+    vectors,
+)
 from benchmarks.pairs import Row, context, report  # noqa: E402
 
 
@@ -22,7 +34,7 @@ def main() -> int:
     options.add_argument("--json", metavar="FILE", help="append one JSON line per row")
     arguments = options.parse_args()
     rows: list[Row] = []
-    for module in (arith, bfp, bfp_pe, formats, kllm, kmeans, leankv_formats, model, orizuru, units):
+    for module in (arith, bfp, bfp_pe, formats, kllm, kmeans, leankv_formats, model, orizuru, units, vectors):
         for name, benchmark in module.ROWS.items():
             if not arguments.ids or name in arguments.ids:
                 print(f"{name} ...", file=sys.stderr, flush=True)
