@@ -106,7 +106,7 @@ def drawn(strategy: Any) -> Callable[[], int]:
 
 
 def strategies() -> list[Row]:
-    """Drawing examples, against hypothesis's own strategies for arrays of the same shapes; both draw as many. No rows without it."""
+    """Drawing examples, against hypothesis's own strategies for arrays of the same shapes; no rows without hypothesis."""
     if importlib.util.find_spec("hypothesis") is None:
         return []
     from hypothesis import strategies as st
