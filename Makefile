@@ -6,13 +6,14 @@ MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 
-.PHONY: help golden test test-slow lint bench kernels vectors clean
+.PHONY: help golden test test-slow lint bench kernels rtl vectors clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    speed beside what you would use instead, as ratios"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
+	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
 	@echo "make vectors  regenerate the committed sets under vectors/"
 
 golden:
@@ -24,6 +25,8 @@ golden:
 test-slow: SLOW = -m "slow or not slow"
 test test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
+	@test -z "$$CI" || $(PYTHON) tools/icarus.py || true
+	@test -z "$$CI" || $(PYTHON) tools/bootstrap.py $(VENV) rtl || true
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m pytest -n 2 --dist loadfile $(SLOW) $(PYTEST)
 
@@ -40,6 +43,11 @@ bench:
 kernels:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models
 	@$(BIN)/python -m examples.kernels.run --out $(OUT)/kernels
+
+rtl:
+	@$(PYTHON) tools/icarus.py
+	@$(PYTHON) tools/bootstrap.py $(VENV) rtl
+	@$(BIN)/python -m examples.rtl.run --out $(OUT)/rtl $(RTL)
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models

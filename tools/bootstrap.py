@@ -19,6 +19,7 @@ CONTAINS = {
     "test": {"models", "test"},
     "dev": {"models", "test", "dev"},
     "bench": {"models", "bench"},
+    "rtl": {"rtl"},
 }
 
 

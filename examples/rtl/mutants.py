@@ -16,8 +16,10 @@ class Mutant(NamedTuple):
 MUTANTS = (
     Mutant("ovp_decoder-int4", "ovp_decoder.v", "elements swapped",
            "left = pair[3:0], right = pair[7:4]", "left = pair[7:4], right = pair[3:0]"),
-    Mutant("ovp_decoder-int4", "ovp_decoder.v", "hidden one a place too high", "{3'b001, code[0]}", "{3'b010, code[0]}"),
-    Mutant("ovp_decoder-int4", "ovp_decoder.v", "exponent field a bit short", "{2'b00, code[2:1]}", "{3'b000, code[1]}"),
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "hidden one a place too high",
+           "{3'b001, code[0]}", "{3'b010, code[0]}"),
+    Mutant("ovp_decoder-int4", "ovp_decoder.v", "exponent field a bit short",
+           "{2'b00, code[2:1]}", "{3'b000, code[1]}"),
     Mutant("ovp_decoder-int4", "ovp_decoder.v", "exponent saturates",
            "bias + {2'b00, code[2:1]}", "bias > 4'd15 - {2'b00, code[2:1]} ? 4'd15 : bias + {2'b00, code[2:1]}"),
     Mutant("ovp_decoder-int4", "ovp_decoder.v", "a victim keeps its code", "base_int = 4'd0", "base_int = code"),
@@ -34,7 +36,8 @@ MUTANTS = (
     Mutant("orizuru-n16_total_order", "orizuru_core.v", "-0 equals +0", "~{1'b0", "-{1'b0"),
     Mutant("orizuru-n16_total_order", "orizuru_core.v", "keys compared without sign",
            "wire signed [15:0] k", "wire [15:0] k"),
-    Mutant("orizuru-n16_total_order", "orizuru_core.v", "the root is not repaired", "above == h;", "above == h && h > 1;"),
+    Mutant("orizuru-n16_total_order", "orizuru_core.v", "the root is not repaired",
+           "above == h;", "above == h && h > 1;"),
 
     Mutant("index_counter-w4a4", "index_counter_core.v", "sum of the lanes a bit short",
            "AMOUNT_BITS + 4", "AMOUNT_BITS + 3"),

