@@ -161,6 +161,7 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _study_olive(names)
     _study_accuracy(names)
     _study_kllm(names)
+    _study_harmonia(names)
     _study_leankv(names)
 
 
@@ -219,6 +220,24 @@ def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the usual ones; NAME or NAME:parameter=value,..."
+    )
+
+
+def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _named(names, "harmonia", "perplexity by mantissa bits, KV bits and smoothing [harmonia Fig. 4, 5, 8, 10]")
+    command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
+    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
+    command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
+    command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
+    command.add_argument(
+        "--prefill", type=_natural, default=0, metavar="N",
+        help="tokens of a window that are its prompt, not scored; the others are decoded; default 0: all are a prompt",
+    )
+    command.add_argument(
+        "--calibration-tokens", type=_positive, metavar="N", help="to learn offline smoothing on; default 256"
+    )
+    command.add_argument(
+        "--schemes", nargs="+", metavar="S", help="these instead of the points; NAME or NAME:parameter=value,..."
     )
 
 

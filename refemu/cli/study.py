@@ -136,6 +136,32 @@ def _show_leankv(found: dict[str, Any]) -> None:
     print_table(title, list(_PAGED), _rows(found["rows"], _PAGED), list(_PAGED)[1:])
 
 
+def harmonia(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Perplexity by mantissa bits, by bits of the cache, by smoothing: [harmonia Fig. 4, 5, 8, 10; Tables I, II]."""
+    from refemu.models import text
+    from refemu.models.schemes import harmonia_study
+
+    words = text.read(arguments.text) if arguments.text else text.default()
+    ids = model.tokenizer.encode(words)[: arguments.tokens]
+    with progress() as bar:
+        rows = list(harmonia_study.study(model, ids, arguments.win, arguments.schemes, arguments.prefill,
+                                         arguments.calibration_tokens,
+                                         progress=bar or (lambda what, done, total: None)))
+    return {
+        "study": "harmonia",
+        "model": model.name,
+        "tokens": len(ids),
+        "win": arguments.win,
+        "prefill": arguments.prefill,
+        "points": [dataclasses.asdict(row) for row in rows],
+    }
+
+
+def _show_harmonia(found: dict[str, Any]) -> None:
+    title = f"perplexity of {found['model']} on {found['tokens']} tokens, windows of {found['win']}"
+    print_table(title, list(_POINTS), _rows(found["points"], _POINTS), ["perplexity"])
+
+
 def _rows(found: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
     return [[show(row[field]) for field, show in columns.values()] for row in found]
 
@@ -147,6 +173,7 @@ def _percent(share: float) -> str:
 THREADS = 2  #: that share out independent outputs; no bit depends on it
 
 _STUDIES = {"olive": (olive, _show_olive), "accuracy": (accuracy, _show_accuracy), "kllm": (kllm, _show_kllm),
+            "harmonia": (harmonia, _show_harmonia),
             "leankv": (leankv, _show_leankv)}
 
 _MEANING = """\
@@ -193,6 +220,7 @@ _PAGED = {
     "read": ("read", lambda share: f"{100 * share:.2f}"),
     "perplexity": ("perplexity", "{:.3f}".format),
 }
+_POINTS = {"": ("meaning", str), "scheme": ("scheme", str), "perplexity": ("perplexity", "{:.2f}".format)}
 _ACCURACY = {
     "": ("name", str),
     "scheme": ("scheme", str),

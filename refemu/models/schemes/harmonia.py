@@ -70,7 +70,7 @@ class HarmoniaConfig:
     residual: str = "fp16"  #: "fp32": the stream stays float32 (D-harmonia-32)
     smoothing: str | None = None  #: a file that `Smoothing.save` wrote; None: what ships with the model, or learn it
     target: str = "heads"  #: whose error the factors minimize; "block": of the whole block (D-harmonia-37)
-    calib_tokens: int = 512  #: first tokens of the calibration text (D-harmonia-37)
+    calib_tokens: int = 256  #: first tokens of the calibration text (D-harmonia-37)
     calib_kv: str = "low"  #: bits of keys and values while learning; "scheme": as a prompt has them (D-harmonia-37)
 
     def __post_init__(self) -> None:

@@ -5,10 +5,11 @@ absolute position, as the groups of V are (D-harmonia-16). Keys that a query doe
 scores are +0. A score is FP16 before it is scaled (D-harmonia-27, D-harmonia-28).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refemu.formats.bfp_tensor import BfpTensor
 from refemu.models.schemes.harmonia_cache import HarmoniaCache, Held
 from refemu.models.schemes.harmonia_units import Units
 
@@ -67,16 +68,22 @@ def by_heads(units: Units, q: np.ndarray, held: Held, start: int, name: str = ""
     return out
 
 
-def _head(units: Units, q: np.ndarray, k: Any, v: Any, seen: np.ndarray, name: str) -> np.ndarray:
+def _head(units: Units, q: np.ndarray, k: BfpTensor, v: BfpTensor, seen: np.ndarray, name: str) -> np.ndarray:
     """One KV head: queries (rows, head_dim), row r seeing the first seen[r] keys; (rows, head_dim)."""
-    config = units.config
-    activations = config.format(config.act_mantissa)
-    sums = units.dot(units.encode(activations, units.words(q), name=f"{name}.q"), k)
+    return units.half(units.dot(scores(units, q, k, v.shape[0], seen, name)[1], v))
+
+
+def scores(units: Units, q: np.ndarray, k: BfpTensor, length: int, seen: np.ndarray,
+           name: str) -> tuple[BfpTensor, BfpTensor]:
+    """Codes of queries (rows, head_dim) and of their scores (rows, length), +0 for keys that are not seen."""
+    activations = units.config.format(units.config.act_mantissa)
+    query = units.encode(activations, units.words(q), name=f"{name}.q")
+    sums = units.dot(query, k)
     hidden = np.arange(sums.shape[1]) >= seen[:, None]
-    scores = units.softmax(np.where(hidden, np.float32(-np.inf), logits(units, sums, q.shape[1])))
-    p = np.zeros((len(q), v.shape[0]), np.uint16)
-    p[:, : sums.shape[1]] = units.words(scores)
-    return units.half(units.dot(units.encode(activations, p, name=f"{name}.scores"), v))
+    found = units.softmax(np.where(hidden, np.float32(-np.inf), logits(units, sums, q.shape[1])))
+    p = np.zeros((len(q), length), np.uint16)
+    p[:, : sums.shape[1]] = units.words(found)
+    return query, units.encode(activations, p, name=f"{name}.scores")
 
 
 def logits(units: Units, sums: np.ndarray, head_dim: int) -> np.ndarray:

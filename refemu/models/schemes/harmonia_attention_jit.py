@@ -15,8 +15,8 @@ from refemu.models.schemes.harmonia_units import Units
 def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") -> np.ndarray | None:
     """`harmonia_attention.attend`, or None where the readable form must do it."""
     config, depth = units.config, q.shape[2]
-    usual = (config.rounding, config.special, config.subnormals, config.saturate) == ("truncate", "error", "keep", False)
-    if not usual or not exact(config.group, config.act_mantissa, config.high):
+    options = config.rounding, config.special, config.subnormals, config.saturate
+    if options != ("truncate", "error", "keep", False) or not exact(config.group, config.act_mantissa, config.high):
         return None
     codes = units.encode(config.format(config.act_mantissa), units.words(q), name=f"{name}.q")
     scale = np.float32(1) if config.score_scale == "fold" else np.float32(1 / np.sqrt(np.float64(depth)))
@@ -30,9 +30,9 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") 
     return None if status else out
 
 
-def exact(group: int, *widths: int) -> bool:
-    """Whether float32 holds every sum of a group."""
-    return group * np.prod([(1 << width) - 1 for width in widths]) < 1 << 24
+def exact(group: int, width: int, other: int) -> bool:
+    """Whether float32 holds every sum of a group of products of mantissas."""
+    return group * ((1 << width) - 1) * ((1 << other) - 1) < 1 << 24
 
 
 def worth(mantissa_bits: int) -> np.ndarray:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from refemu.models.schemes.harmonia import HarmoniaConfig
 
 FIRST = 64  #: tokens that a cache has room for before it first grows
+KEPT = 40  #: keys of a prompt that are kept as they came: those of the window of the offsets, and some more
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,11 @@ class Held:
 
     def head(self, shared: int) -> tuple[BfpTensor, BfpTensor]:
         """Keys and values of one KV head, (tokens, head_dim)."""
-        k, v = ([part[:, shared].copy() for part in parts] for parts in (self.k, self.v))
-        return BfpTensor(self.format, *k, axis=1), BfpTensor(self.format, *v, axis=0)
+        return self._tensor(self.k, shared, 1), self._tensor(self.v, shared, 0)
+
+    def _tensor(self, parts: tuple[np.ndarray, ...], shared: int, axis: int) -> BfpTensor:
+        sign, mantissa, exponent = (part[:, shared].copy() for part in parts)
+        return BfpTensor(self.format, sign, mantissa, exponent, axis)
 
 
 class HarmoniaCache:
@@ -61,6 +65,7 @@ class HarmoniaCache:
         self.rule, self.format = config.allocation(), config.format(config.high)
         self.offsets = config.offsets(heads, head_dim)
         self.offset = np.zeros(heads * head_dim, np.uint16)  #: words that every key loses; frozen by the prompt
+        self.first = np.zeros((0, heads, head_dim), np.uint16)  #: words of the prompt's first keys, not shifted
         self.prompt = 0  #: tokens of the first `append`
         self._length = self._done = 0
         shape, groups = (heads, head_dim), count(head_dim, config.group)
@@ -76,6 +81,11 @@ class HarmoniaCache:
 
     def __repr__(self) -> str:
         return f"HarmoniaCache({len(self)} of at most {self.context} tokens)"
+
+    @property
+    def taken(self) -> int:
+        """Tokens whose codes are there."""
+        return self._done
 
     @property
     def waiting(self) -> int:
@@ -105,7 +115,7 @@ class HarmoniaCache:
                     k_exponent=codes.exponent)
         self._length = end
         if start == 0:
-            self.prompt = end
+            self.prompt, self.first = end, k[:KEPT].copy()
             self._store(end)
 
     def advance(self) -> dict[str, int]:

@@ -34,14 +34,21 @@ SHORTEST = 32  #: tokens of a calibration text: a group of V, the window of the 
 BOUND = 3.0  #: largest |log2| of a factor
 STEPS = 64  #: factors are powers of 2 to multiples of 1/64
 POWELL = {"maxiter": 1, "xtol": 1 / 16, "ftol": 1e-3}
-SETTINGS = ("act_mantissa", "high", "low", "group", "rounding", "target", "calib_tokens", "calib_kv")
-#: fields of the configuration that decide what is learned
+SETTINGS = ("act_mantissa", "low", "group", "rounding", "target", "calib_tokens", "calib_kv")
+#: fields of the configuration that decide what is learned, with those of `calib_kv="scheme"`
+ALLOCATION = ("high", "n_initial", "n_local")
+
+
+def no_factors(model: "Model") -> Smoothing:
+    """Factors of 1."""
+    sizes: Any = model.config
+    return harmonia_smoothing.ones(sizes)
 
 
 def obtain(model: "Model", config: "HarmoniaConfig", backend: Backend, given: Any, progress: Progress) -> Smoothing:
     """The factors that are given, that lie in the configuration's file, that ship, or that tokens `given` teach."""
     if not config.offline:
-        return harmonia_smoothing.ones(model.config)
+        return no_factors(model)
     if given is None and config.smoothing is not None:
         given = harmonia_smoothing.load(config.smoothing)
     if given is None:
@@ -54,12 +61,14 @@ def obtain(model: "Model", config: "HarmoniaConfig", backend: Backend, given: An
     wanted = given.description.get("weights_sha256", model.sha256)
     if wanted != model.sha256:
         raise Refused(f"smoothing of {model.name}: made for weights {wanted}, {model.sha256} is needed")
-    return given.require(model.config, model.name)
+    sizes: Any = model.config
+    return given.require(sizes, model.name)
 
 
 def described(model: "Model", config: "HarmoniaConfig") -> dict[str, Any]:
     """What factors for this model and configuration say of themselves."""
-    settings = {name: getattr(config, name) for name in SETTINGS}
+    names = SETTINGS if config.calib_kv == "low" else SETTINGS + ALLOCATION
+    settings = {name: getattr(config, name) for name in names}
     return {"model": model.name, "weights_sha256": model.sha256, **settings}
 
 
@@ -94,7 +103,7 @@ def _rest(model: "Model", config: "HarmoniaConfig", backend: Backend) -> Any:
     from refemu.models.schemes.harmonia_layers import Harmonia
 
     plain = replace(config, weights="fp16", residual="fp32", offline=False, online=False)
-    return Harmonia(model, plain, backend, silent, harmonia_smoothing.ones(model.config))
+    return Harmonia(model, plain, backend, silent, no_factors(model))
 
 
 class Observer(Fp16):

@@ -1,0 +1,75 @@
+"""What `refemu study harmonia` measures: perplexity by mantissa bits, by bits of the cache, by smoothing.
+
+Paper: [harmonia §II-C, Fig. 4, Fig. 5], [harmonia §III-B, Fig. 8], [harmonia §III-C, Fig. 10], [harmonia Table I]. One
+command runs every point; a point is a configuration, so that any other can be named.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.models import perplexity as scoring
+from refemu.models import schemes
+from refemu.models.backend import Backend, find
+from refemu.models.encoder_config import EncoderConfig
+from refemu.models.model import Model
+from refemu.models.schemes.harmonia import HarmoniaConfig
+from refemu.models.schemes.scheme import Progress, silent
+
+MANTISSAS = (8, 6, 5, 4)
+POINTS = {
+    "scheme fp16": "fp16",
+    **{f"all activations at {m} bits, FP16 weights [Fig. 4]":
+       f"harmonia-kv8:act_mantissa={m},high={m},low={m},weights=fp16" for m in MANTISSAS},
+    **{f"keys and values at {m} bits, FP16 weights [Fig. 5]": f"harmonia-kv8:high={m},low={m},weights=fp16"
+       for m in MANTISSAS[1:]},
+    "INT4 weights, keys and values at 8 bits [Table I]": "harmonia-kv8",
+    "at 4 bits, naive [Table II]": "harmonia-kv4-naive",
+    "at 4 bits, first and latest tokens at 8 [Fig. 8]": "harmonia-kv4:offline=false,online=false",
+    "and offline smoothing [Fig. 10]": "harmonia-kv4:online=false",
+    "and online smoothing [Fig. 10]": "harmonia-kv4:offline=false",
+    "and both [Table I]": "harmonia-kv4",
+}  #: what a point is -> its scheme
+
+
+@dataclass(frozen=True)
+class Point:
+    """One scheme on the text."""
+
+    meaning: str
+    scheme: str
+    perplexity: float
+    nll: float
+
+
+def study(model: Model, ids: Sequence[int], win: int = 512, names: Sequence[str] | None = None, prefill: int = 0,
+          calibration_tokens: int | None = None, backend: "str | Backend" = "jit",
+          progress: Progress = silent) -> Iterator[Point]:
+    """A point per scheme of `names` (POINTS), in that order; equal factors of offline smoothing are learned once.
+
+    ids: token ids to judge on. win: tokens of a window; a window is one prompt, or with `prefill` that many tokens and
+    then decode steps. calibration_tokens: to learn offline smoothing on, by default as the schemes say. Refuses an
+    encoder.
+    """
+    if isinstance(model.config, EncoderConfig):
+        raise Refused(f"study harmonia: {model.name} is an encoder; name a decoder of `refemu models list`")
+    engine, learned = find(backend), dict[str, Any]()
+    for meaning, name in [("", name) for name in names] if names else POINTS.items():
+        config: Any = schemes.parse(name)
+        if calibration_tokens is not None and isinstance(config, HarmoniaConfig):
+            config = replace(config, calib_tokens=calibration_tokens)
+        prepared: Any = config.prepare(model, engine, learned.get(_key(model, config)), progress)
+        if getattr(config, "offline", False):
+            learned[_key(model, config)] = prepared.smoothing
+        found = scoring.perplexity(prepared, ids, win=win, prefill=prefill, progress=progress)
+        yield Point(meaning, name, found.perplexity, found.nll)
+
+
+def _key(model: Model, config: Any) -> str:
+    """What decides the factors of a configuration; of others their text, under which nothing is learned."""
+    from refemu.models.schemes import harmonia_search
+
+    if not isinstance(config, HarmoniaConfig) or not config.offline:
+        return ""
+    return str(harmonia_search.described(model, config) | {"smoothing": config.smoothing})
