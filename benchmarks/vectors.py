@@ -106,7 +106,7 @@ def drawn(strategy: Any) -> Callable[[], int]:
 
 
 def strategies() -> list[Row]:
-    """Drawing examples, against hypothesis's own strategies for arrays of the same shapes; no rows without hypothesis."""
+    """Drawing examples, against hypothesis's own strategies for arrays of these shapes; no rows without hypothesis."""
     if importlib.util.find_spec("hypothesis") is None:
         return []
     from hypothesis import strategies as st
