@@ -224,7 +224,7 @@ def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _named(names, "harmonia", "perplexity by mantissa bits, KV bits and smoothing [harmonia Fig. 4, 5, 8, 10]")
+    command = _named(names, "harmonia", "perplexity by mantissa bits and smoothing [harmonia Fig. 4, 5, 8, 10]")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
