@@ -19,12 +19,15 @@ from benchmarks import (  # noqa: E402
     kllm,
     kmeans,
     leankv_formats,
+    leankv_memory,
     model,
     orizuru,
     units,
     vectors,
 )
 from benchmarks.pairs import Row, context, report  # noqa: E402
+
+MODULES = (arith, bfp, bfp_pe, formats, kllm, kmeans, leankv_formats, leankv_memory, model, orizuru, units, vectors)
 
 
 def main() -> int:
@@ -34,7 +37,7 @@ def main() -> int:
     options.add_argument("--json", metavar="FILE", help="append one JSON line per row")
     arguments = options.parse_args()
     rows: list[Row] = []
-    for module in (arith, bfp, bfp_pe, formats, kllm, kmeans, leankv_formats, model, orizuru, units, vectors):
+    for module in MODULES:
         for name, benchmark in module.ROWS.items():
             if not arguments.ids or name in arguments.ids:
                 print(f"{name} ...", file=sys.stderr, flush=True)
