@@ -213,8 +213,8 @@ def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 7, 8]")
     command.add_argument("--model", default="smollm2-135m", metavar="M", help="default smollm2-135m")
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
-    command.add_argument("--tokens", type=_positive, default=2048, metavar="N", help="of the text; default 2048")
-    command.add_argument("--win", type=_positive, default=1024, metavar="N", help="tokens of a window; default 1024")
+    command.add_argument("--tokens", type=_positive, default=1536, metavar="N", help="of the text; default 1536")
+    command.add_argument("--win", type=_positive, default=768, metavar="N", help="tokens of a window; default 768")
     command.add_argument(
         "--prefill", type=_positive, default=512, metavar="N", help="of them enter as a prompt; default 512"
     )

@@ -1,4 +1,4 @@
-"""`refemu study olive` prints three tables, `accuracy` and `kllm` one, and the same in JSON."""
+"""`refemu study olive` prints three tables, the other studies one, and the same in JSON."""
 
 import json
 from pathlib import Path
@@ -112,3 +112,16 @@ def test_kllm_is_a_ladder_of_perplexities(capsys: pytest.CaptureFixture[str]) ->
     assert (found["study"], found["model"], found["tokens"], found["win"]) == ("kllm", "tiny", 24, 12)
     assert [row["scheme"] for row in found["rungs"]] == ["fp16", "kllm-a4:quantizer=rtn", "kllm-a3"]
     assert all(f"{row['perplexity']:.2f}" in table for row in found["rungs"])
+
+
+def test_leankv_is_a_table_of_memory_and_perplexity(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["study", "leankv", "--model", "tiny", "--tokens", "24", "--win", "12", "--prefill", "8", "--schemes",
+             "fp16", "leankv:k_vec=1,v_group=2,window=4,t_low=0.05,t_high=0.2"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    table = capsys.readouterr().out
+
+    assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("leankv", 24, 12, 8)
+    assert [row["scheme"].partition(":")[0] for row in found["rows"]] == ["fp16", "leankv"]
+    assert all(f"{100 * row['payload']:.2f}" in table and f"{row['perplexity']:.3f}" in table for row in found["rows"])

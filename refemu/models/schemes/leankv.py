@@ -162,7 +162,8 @@ class LeanKvConfig:
         pages, max_len = self.pages(model.head_dim), self.max_len or model.context
         heads, tokens = model.kv_heads // self.workers, self.table_tokens or pages.high.tokens
         if self.table_tokens is None and self.preset == "diffkv":  # the published code knows one length for all pairs
-            tokens = min(tokens, kv_layout.tokens_in(model.head_dim, hetero_kv.K8V8, pages.high.size, self.v_vec))
+            least = kv_layout.tokens_in(model.head_dim, hetero_kv.K8V8, pages.high.size, self.v_vec, pages.high.align)
+            tokens = min(tokens, least or tokens)
         cells = -(-max_len // tokens) + self.of("table_extra")
         count = self.num_pages or slots * model.blocks * heads * cells
         return {"pages": count, "layers": model.blocks, "heads": heads, "high_tokens": pages.high.tokens,
@@ -199,6 +200,6 @@ def single(pair: str) -> LeanKvConfig:
     return LeanKvConfig(high=pair, low=None, t_high=0.0, alpha_prune=0.0, alpha_quant=0.0)
 
 
-#: name -> configuration
-READY = {"leankv": LeanKvConfig(), **{f"leankv-{pair.lower()}": single(pair) for pair in (
+#: name -> configuration; `leankv` also prunes, which T_l = 0 does not (D-leankv-51)
+READY = {"leankv": LeanKvConfig(t_low=0.0001), **{f"leankv-{pair.lower()}": single(pair) for pair in (
     "K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16")}}

@@ -27,9 +27,11 @@ from refemu.units.page_manager_parts import Memory
 MATCHED = "leankv-k16v16:policy=static"  #: its budget is what the row before kept on average
 PAIRS = ("leankv-k16v16", "leankv-k8v8", "leankv-k8v4", "leankv-k4v8", "leankv-k4v4", "leankv-k4v2",
          "leankv-k2v4:k_group=2")  #: [leankv Fig. 7]
-MIXED = ("leankv:t_low=0.0", "leankv", "leankv-k8v8:score_rule=cumulative,t_low=0.02")  #: [leankv Table 1, Fig. 4]
-BUDGETS = ("leankv-k16v16:score_rule=cumulative,t_low=0.02", MATCHED,
-           "leankv-k16v16:score_rule=cumulative,t_low=0.1", MATCHED)  #: [leankv Fig. 8]
+MIXED = ("leankv:t_low=0.0", "leankv", "leankv:score_rule=cumulative,t_low=0.01,t_high=0.1",
+         "leankv:score_rule=cumulative,t_low=0.05,t_high=0.2",
+         "leankv-k8v8:score_rule=cumulative,t_low=0.02")  #: [leankv Table 1, Fig. 4]
+BUDGETS = tuple(name for share in ("0.02", "0.05", "0.1") for name in (
+    f"leankv-k16v16:score_rule=cumulative,t_low={share}", MATCHED))  #: [leankv Fig. 8]
 T_HIGH = (0.005, 0.01, 0.05, 0.1, 0.2)  #: grid of `profile` [leankv §7.2]
 T_LOW = (0.0, 0.001, 0.005, 0.01)
 
@@ -49,7 +51,7 @@ class Row:
     nll: float
 
 
-def study(model: Model, ids: Sequence[int], win: int = 1024, prefill: int = 512, names: Sequence[str] | None = None,
+def study(model: Model, ids: Sequence[int], win: int = 768, prefill: int = 512, names: Sequence[str] | None = None,
           backend: "str | Backend" = "jit", progress: Progress = silent) -> Iterator[Row]:
     """A row per scheme of `names`, by default `fp16`, PAIRS, MIXED and BUDGETS.
 
@@ -135,7 +137,7 @@ class Profile:
     best: Row | None  #: None: no thresholds are within the tolerance
 
 
-def profile(model: Model, ids: Sequence[int], config: LeanKvConfig, tolerance: float, win: int = 1024,
+def profile(model: Model, ids: Sequence[int], config: LeanKvConfig, tolerance: float, win: int = 768,
             prefill: int = 512, t_high: Sequence[float] = T_HIGH, t_low: Sequence[float] = T_LOW,
             backend: "str | Backend" = "jit", progress: Progress = silent) -> Profile:
     """The pair t_low <= t_high of least memory (codes only; of equals the first) whose loss is within `tolerance`.

@@ -1,0 +1,178 @@
+"""Several requests in one pool: order of steps, independence of neighbours, workers, accounting, refusals."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu import models
+from refemu.arith.checks import Refused
+from refemu.models import schemes
+from refemu.models.backend import find
+from refemu.models.schemes.leankv_engine import Engine
+from refemu.models.schemes.leankv_layers import LeanKv
+from refemu.models.schemes.scheme import silent
+from refemu.units.free_page_list import OutOfPages
+from tests.models.schemes.leankv_plain import CHANGES, small
+
+SMALL = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4,t_low=0.08,t_high=0.12"
+TOKENS = [3, 7, 1, 10, 7, 0, 2, 5, 5, 9, 4, 8, 1, 1, 6, 3, 10, 2, 7, 4]
+
+
+@cache
+def base() -> Any:
+    config: Any = schemes.parse(SMALL)
+    return config.prepare(small(), find("jit"), None, silent)
+
+
+def parts(change: str = "") -> LeanKv:
+    config: Any = schemes.parse(f"{SMALL}{change}")
+    found: LeanKv = base().under(config)
+    return found
+
+
+def alone(prepared: Any, ids: list[int], count: int) -> list[int]:
+    return models.greedy(prepared, ids, count)
+
+
+def test_steps_are_finish_prompt_generation() -> None:
+    """D-leankv-52: prompts first, in the order of arrival, as many as fit; ended requests are finished before."""
+    engine = Engine(parts(), slots=2)
+    for length, count in ((10, 3), (7, 2), (4, 1)):
+        engine.submit(TOKENS[:length], count)
+    found = [(step.kind, step.names, step.finished) for step in iter(engine.step, None)]
+
+    assert found == [("prompt", (0, 1), ()), ("generation", (0, 1), ()), ("prompt", (2,), (1,)),
+                     ("generation", (0,), (2,)), ("finish", (), (0,))]
+    assert {name: request.chosen for name, request in engine.requests.items()} == {
+        name: alone(parts(), TOKENS[:length], count) for name, (length, count) in enumerate(((10, 3), (7, 2), (4, 1)))}
+
+
+@pytest.mark.parametrize("change", ["", ",workers=2", ",preset=diffkv,alpha_prune=0.5,alpha_quant=0.9",
+                                    ",low=none,policy=static,keep_percent=50"])
+@settings(deadline=None, max_examples=8)
+@given(data=st.data())
+def test_a_request_does_not_depend_on_its_neighbours(change: str, data: st.DataObject) -> None:
+    """Any lengths, any order of arrival: every request chooses what it chooses alone; then all pages are free."""
+    prepared = parts(change)
+    engine = Engine(prepared, slots=data.draw(st.integers(1, 3)))
+    wanted: dict[int, tuple[list[int], int]] = {}
+    for _ in range(data.draw(st.integers(1, 4))):
+        ids, count = TOKENS[: data.draw(st.integers(1, 12))], data.draw(st.integers(1, 6))
+        wanted[engine.submit(ids, count)] = ids, count
+        for _ in range(data.draw(st.integers(0, 3))):
+            engine.step()
+    chosen = engine.run()
+
+    assert chosen == {name: alone(prepared, ids, count) for name, (ids, count) in wanted.items()}
+    for pool in engine.pools.pools:
+        assert pool.manager.held == 0
+
+
+def test_given_tokens_are_scored_and_not_chosen() -> None:
+    engine = Engine(parts())
+    name = engine.submit(TOKENS[:8], given=TOKENS[8:])
+    engine.run()
+    session = models.session(parts())
+    expected = [session.append(TOKENS[:8], last=True), *(session.append([token]) for token in TOKENS[8:-1])]
+
+    assert engine.requests[name].logits.tobytes() == np.concatenate(expected).tobytes()
+    assert engine.requests[name].chosen == []
+
+
+def test_workers_share_out_the_heads() -> None:
+    """[leankv §6.1]: the same logits, pages and counters in sum, each worker with a pool of its own."""
+    sessions = [models.session(parts(change)) for change in ("", ",workers=2")]
+    logits = [np.concatenate([session.append(TOKENS[:9]), session.append(TOKENS[9:])]) for session in sessions]
+    one, two = ([pool.stored([0]) for pool in session._caches.pools.pools] for session in sessions)
+
+    assert logits[0].tobytes() == logits[1].tobytes()
+    assert sessions[0].counters == sessions[1].counters
+    assert vars(sessions[0]._caches.pools.memory())["pages"] == vars(sessions[1]._caches.pools.memory())["pages"]
+    for head in range(2):
+        count = two[head].score.shape[-1]
+        assert one[0].score[0, :, head, :count].tobytes() == two[head].score[0, :, 0].tobytes()
+        assert one[0].position[0, :, head, :count].tobytes() == two[head].position[0, :, 0].tobytes()
+
+
+def test_memory_counts_what_is_stored() -> None:
+    """[leankv §7.2]: nothing pruned, K8V4 without a low precision: 37.5 % of fp16 on codes."""
+    engine = Engine(parts(",low=none,t_low=0"), slots=2)
+    engine.submit(TOKENS[:10], 4)
+    engine.submit(TOKENS[:5], 4)
+    *_, last = [step for step in iter(engine.step, None) if step.kind != "finish"]
+    memory = last.memory
+
+    assert memory.seen_tokens == 4 * (13 + 8) == memory.high_tokens
+    assert memory.payload_ratio == (4 * 21 * 16 * 12, 8 * 4 * 21 * 16 * 4)
+    assert memory.token_bytes == 4 * 21 * (16 * 12 // 8 + 16)
+    assert memory.pages == 4 * (7 + 4)
+
+
+def test_counters_add_up() -> None:
+    engine = Engine(parts(), slots=2)
+    engine.submit(TOKENS[:10], 6)
+    engine.submit(TOKENS[:6], 9)
+    read = 0
+    for step in iter(engine.step, None):
+        memory = step.memory
+        read += memory.token_bytes if step.kind == "generation" else 0
+    counters = engine.counters
+
+    assert counters["bytes_read"] == read
+    assert counters["bytes_read_fp16"] == 4 * 64 * (sum(range(11, 16)) + sum(range(7, 15)))
+    assert counters["tokens_written"] + counters["tokens_pruned"] >= 4 * (15 + 14)
+    assert counters["tokens_requantized"] > 0
+
+
+def test_admission_leaves_a_page_per_head_for_the_low_precision() -> None:
+    """D-leankv-35: ceil(N / TH) + 1 pages for each head must be free, though the prompt takes one less."""
+    engine = Engine(parts(",num_pages=43"), slots=3)
+    engine.submit(TOKENS[:10], 1)
+    engine.submit(TOKENS[:10], 1)
+    kinds = [(step.kind, step.names) for step in iter(engine.step, None)]
+
+    assert kinds == [("prompt", (0,)), ("prompt", (1,)), ("finish", ())]
+
+
+def test_a_pool_that_runs_out_changes_nothing() -> None:
+    """D-leankv-53, and requests go on when there is room."""
+    engine = Engine(parts(",num_pages=44,low=none,t_low=0"), slots=2)
+    engine.submit(TOKENS[:10], 4)
+    engine.submit(TOKENS[:12], 5)
+    assert engine.step() is not None
+    pool, before = engine.pools.pools[0], engine.counters
+    state, images = pool.manager.snapshot(), pool.images.tobytes()
+    with pytest.raises(OutOfPages, match="8 pages needed, 0 free"):
+        engine.step()
+
+    assert (pool.manager.snapshot(), pool.images.tobytes(), engine.counters) == (state, images, before)
+    assert [len(request.chosen) for request in engine.requests.values()] == [1, 1]
+
+
+BAD: dict[str, tuple[list[int], dict[str, Any], str]] = {
+    "empty prompt": ([], {"count": 1}, "a list of at least one"),
+    "no token": ([1], {}, "a request needs a token to come, got count 0 and 0 given"),
+    "negative": ([1], {"count": -1}, "a request needs a token to come, got count -1"),
+    "too long": ([1] * 20, {"count": 30}, "a request may have 40 tokens, got 49"),
+    "vocabulary": ([1], {"given": [11]}, "token id 11"),
+    "pool": ([1] * 30, {"count": 1}, "a prompt of 30 tokens needs 64 pages, the pool has 50"),
+}
+
+
+@pytest.mark.parametrize(("ids", "more", "message"), BAD.values(), ids=list(BAD))
+def test_refuses_requests(ids: list[int], more: dict[str, Any], message: str) -> None:
+    engine = Engine(parts(",num_pages=50"))
+    with pytest.raises(Refused, match=message):
+        engine.submit(ids, **more)
+
+    assert engine.step() is None
+    assert repr(engine).endswith("0 waiting, 0 running)")
+
+
+def test_refuses_other_schemes() -> None:
+    with pytest.raises(Refused, match="engine: a LeanKV scheme is needed, got Fp16"):
+        Engine(models.prepare("tiny", "fp16"))  # type: ignore[arg-type]

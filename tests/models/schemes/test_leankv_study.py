@@ -1,0 +1,92 @@
+"""`study leankv`: rows, budgets, thresholds; its figures are those of `perplexity` through the cache."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from refemu import models
+from refemu.arith.checks import Refused
+from refemu.models import perplexity, schemes
+from refemu.models.schemes import leankv_study
+from refemu.models.schemes.leankv_study import Row
+from tests.models.schemes.leankv_plain import CHANGES
+
+IDS = list(b"It is a truth universally acknowledged, that a single man in possession of a good fortune, must want")
+PRUNED = f"leankv-k16v16:{CHANGES},window=4,score_rule=cumulative,t_low=0.2"
+MIXED = f"leankv:{CHANGES},window=4,t_low=0.02,t_high=0.1"
+NAMES = [schemes.text(schemes.parse(name)) for name in ("fp16", f"leankv-k8v8:{CHANGES}", MIXED, PRUNED)]
+
+
+@cache
+def rows() -> list[Row]:
+    return list(leankv_study.study(models.load("tiny"), IDS, 40, 24, NAMES))
+
+
+def test_perplexity_is_that_of_sessions() -> None:
+    """Windows that run together score what each scores alone, token by token; the last window is shorter."""
+    found = {row.scheme: row for row in rows()}
+
+    assert list(found) == NAMES
+    for name in NAMES:
+        one = perplexity.perplexity(models.prepare("tiny", name), IDS, win=40, prefill=24)
+        assert (found[name].perplexity, found[name].nll) == (one.perplexity, one.nll)
+
+
+def test_memory_is_measured_with_all_windows_in_the_pool() -> None:
+    fp16, k8v8, mixed, pruned = rows()
+
+    assert (fp16.payload, fp16.kept) == (1.0, 1.0)
+    assert (k8v8.payload, k8v8.kept, k8v8.low) == (0.5, 1.0, 0.0)
+    assert mixed.kept < 1 and mixed.low > 0
+    assert mixed.payload == pytest.approx((mixed.kept - mixed.low) * 0.375 + mixed.low * 0.1875)
+    assert pruned.payload == pruned.kept < 1
+    assert k8v8.tokens < k8v8.pages
+    assert 0 < mixed.read < k8v8.read
+
+
+def test_a_matched_budget_is_what_the_row_before_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-leankv-54."""
+    monkeypatch.setattr(leankv_study, "MATCHED", matched := f"leankv-k16v16:{CHANGES},window=4,policy=static")
+    before, row = leankv_study.study(models.load("tiny"), IDS, 40, 24, [PRUNED, matched])
+
+    assert f"keep_percent={round(100 * before.kept)}" in row.scheme
+    assert abs(row.kept - before.kept) < 0.05
+
+
+def test_the_usual_rows() -> None:
+    parsed: list[Any] = [schemes.parse(name) for name in (*leankv_study.PAIRS, *leankv_study.MIXED,
+                                                          *leankv_study.BUDGETS)]
+
+    assert [config.high for config in parsed[:7]] == ["K16V16", "K8V8", "K8V4", "K4V8", "K4V4", "K4V2", "K2V4"]
+    assert all(config.pages(64).high.tokens for config in parsed)
+    assert [config.of("policy") for config in parsed[-6:]] == ["algorithm1", "static"] * 3
+
+
+def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
+    """D-leankv-51: the grid, and what the choice depends on."""
+    config: Any = schemes.parse(f"leankv:{CHANGES},window=4")
+    found = leankv_study.profile(models.load("tiny"), IDS, config, 10.0, 40, 24, (0.01, 0.2), (0.0, 0.05))
+    none = leankv_study.profile(models.load("tiny"), IDS, config, 0.0, 40, 24, (0.2,), (0.05,))
+
+    assert found.reference == rows()[0].perplexity
+    assert len(found.rows) == 3  # 0.05 is above 0.01
+    assert found.best is not None and found.best.payload == min(row.payload for row in found.rows)
+    assert none.best is None or none.best.perplexity <= none.reference
+
+
+@pytest.mark.parametrize(("names", "prefill", "message"), [
+    pytest.param(["olive-4"], 24, "fp16 and the schemes leankv are compared, got 'olive-4'", id="scheme"),
+    pytest.param([NAMES[1]], 0, "prefill must be at least 1, got 0", id="prefill"),
+    pytest.param([NAMES[1]], 40, r"prefill must be in \[0, 40\), got 40", id="window"),
+])
+def test_refuses(names: list[str], prefill: int, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        list(leankv_study.study(models.load("tiny"), IDS, 40, prefill, names))
+
+
+def test_refuses_encoders_and_tolerances() -> None:
+    with pytest.raises(Refused, match="study leankv: tiny-encoder is an encoder"):
+        list(leankv_study.study(models.load("tiny-encoder"), IDS))
+    with pytest.raises(Refused, match="tolerance must be at least 0, got -1"):
+        leankv_study.profile(models.load("tiny"), IDS, schemes.parse("leankv"), -1)  # type: ignore[arg-type]
