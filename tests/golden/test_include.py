@@ -70,6 +70,14 @@ def test_lists_and_objects_are_spelled_out(manifest: dict) -> None:
     assert "METER_CONFIG_INNER_SIGNED 1\n" in text
 
 
+def test_a_port_may_be_called_flags(manifest: dict) -> None:
+    text = json.dumps(manifest).replace('"out.wide"', '"out.flags"')
+    header = include.files(json.loads(text))["meter_vec.h"].decode()
+
+    assert "METER_FLAGS_TYPE uint64_t\n" in header
+    assert "METER_ROW_FLAGS_TYPE uint32_t\n" in header
+
+
 def test_two_meanings_of_one_name_are_refused(manifest: dict) -> None:
     with pytest.raises(Refused, match="both be called CONFIG_A_0"):
         include.files({**manifest, "config": {"a": [1], "a_0": 2}})

@@ -1,5 +1,6 @@
 """Benches made from descriptors: they compile, a device that is not there fails, lost or short vectors fail loudly."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,41 @@ def test_what_is_wrong_fails_loudly(spoil: object, message: str, exported: Path)
     ran = icarus(exported, "CHECK=true")
     assert ran.returncode != 0
     assert message in ran.stdout + ran.stderr
+
+
+@needs_icarus
+def test_answers_are_written_for_diff(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`+DUT` goes on after the first difference; that names the port."""
+    _mutant(exported)
+    assert icarus(exported, "CHECK=true").returncode != 0
+    vectors, answers = exported / "outlier_decoder-e2m1", exported / "dut.mem"
+
+    ran = subprocess.run(["vvp", "-n", "build/outlier_decoder.vvp", f"+VEC={vectors}", f"+DUT={answers}"], cwd=exported,
+                         capture_output=True, text=True, timeout=120)
+
+    assert ran.returncode != 0
+    assert "  exponent: got " in ran.stdout and "  base_int: got " not in ran.stdout
+    assert main(["diff", str(vectors), str(answers)]) == 1
+    differ = re.search(r"^(\d+) of \d+ rows differ", capsys.readouterr().out, re.MULTILINE)
+    assert differ and f"FAIL {differ[1]} of " in ran.stdout
+
+
+@needs_icarus
+def test_repeated_rows_pass(exported: Path) -> None:
+    assert icarus(exported, "CHECK=true").returncode == 0
+    words = ["vvp", "-n", "build/outlier_decoder.vvp", f"+VEC={exported / 'outlier_decoder-e2m1'}", "+REPEAT=3"]
+
+    assert "PASS " in subprocess.run(words, cwd=exported, capture_output=True, text=True, timeout=120).stdout
+
+
+@needs_icarus
+def test_a_device_of_several_files(exported: Path) -> None:
+    top, rest = DEVICE.replace("module outlier_decoder", "module inner"), "wrap.v"
+    ports = ".code(code), .bias(bias), .exponent(exponent), .base_int(base_int)"
+    (exported / "inner.v").write_text(top)
+    (exported / rest).write_text(DEVICE.split("wire [3:0] magnitude")[0] + f"  inner core ({ports});\nendmodule\n")
+
+    assert icarus(exported, "CHECK=true", f"DEVICE=inner.v {rest}").returncode == 0
 
 
 @needs_icarus
