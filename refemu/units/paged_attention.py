@@ -32,7 +32,8 @@ from refemu.units.paged_attention_parts import (
 )
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect, fields
 
-__all__ = ["DIFFKV", "EPSILON", "PAPER", "PRESETS", "Arithmetic", "Attended", "PagedAttention", "Pages", "add_scores", "attend"]
+__all__ = ["DIFFKV", "EPSILON", "PAPER", "PRESETS", "Arithmetic", "Attended", "PagedAttention", "Pages", "add_scores",
+           "attend"]
 
 EVENTS = ("key_page", "softmax", "value_page", "tree", "combine", "score")
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
