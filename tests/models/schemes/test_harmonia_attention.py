@@ -1,0 +1,127 @@
+"""Attention over block floating point codes: the kernel equals the steps, a prompt's last query a decode step."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused
+from refemu.models import backend
+from refemu.models.schemes import harmonia_attention, harmonia_attention_jit
+from refemu.models.schemes.harmonia import KV4, HarmoniaConfig
+from refemu.models.schemes.harmonia_cache import HarmoniaCache
+from refemu.models.schemes.harmonia_units import Units
+
+OFF = dataclasses.replace(KV4, offline=False)
+
+
+def problem(config: HarmoniaConfig, tokens: int, seed: int, dim: int = 20,
+            spread: int = 4) -> tuple[Units, np.ndarray, np.ndarray, np.ndarray]:
+    """Units, queries of four heads, keys and values of two."""
+    random = np.random.default_rng(seed)
+
+    def drawn(heads: int) -> np.ndarray:
+        powers = random.integers(-spread, spread + 1, (tokens, heads, 1))
+        x = random.standard_t(3, (tokens, heads, dim)) * np.exp2(powers)
+        return np.clip(x, -6e4, 6e4).astype(np.float16).astype(np.float32)
+
+    return Units(backend.Jit(), config), drawn(4), drawn(2), drawn(2)
+
+
+def filled(units: Units, k: np.ndarray, v: np.ndarray) -> HarmoniaCache:
+    made = HarmoniaCache(2, k.shape[2], len(k) + 1, units.config, units, "blk.7")
+    made.append(k, v)
+    return made
+
+
+CHANGES = [{}, {"preset": "exact"}, {"scores": "fp32"}, {"score_scale": "fold"}, {"group": 16}, {"group": 64},
+           {"high": 4}, {"act_mantissa": 5, "high": 6, "low": 3}, {"n_initial": 2, "n_local": 3},
+           {"v_granularity": "token"}]
+
+
+@settings(deadline=None, max_examples=60)
+@given(change=st.sampled_from(CHANGES), tokens=st.integers(1, 140), seed=st.integers(0, 99), spread=st.integers(0, 12))
+@example(change={}, tokens=33, seed=0, spread=14)  # partial sums below FP16's normal numbers
+def test_the_kernel_equals_the_steps(change: dict[str, Any], tokens: int, seed: int, spread: int) -> None:
+    """[harmonia §III-A, §IV-B]: queries of a prompt and of a decode step."""
+    units, q, k, v = problem(dataclasses.replace(OFF, **change), tokens, seed, spread=spread)
+    held = filled(units, k, v).held()
+    for some, start in ((q, 0), (q[-1:], tokens - 1)):
+        found = harmonia_attention_jit.attend(units, some, held, start)
+        try:
+            wanted = harmonia_attention.by_heads(units, some, held, start)
+        except Refused:
+            assert found is None
+        else:
+            assert found is not None and found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("tokens", [33, 64, 97, 130])
+def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
+    """For given q, k and v from 33 tokens on: the offsets of both come from the first 32."""
+    units, q, k, v = problem(OFF, tokens, 3)
+    whole, grown = filled(units, k, v), HarmoniaCache(2, 20, tokens, OFF, units)
+    grown.append(k[:-1], v[:-1])
+    grown.append(k[-1:], v[-1:])
+    grown.advance()
+    found = [harmonia_attention.attend(units, q[-1:], made.held(), tokens - 1) for made in (whole, grown)]
+
+    assert found[0].tobytes() == found[1].tobytes()
+    assert harmonia_attention.attend(units, q, whole.held(), 0)[-1:].tobytes() == found[0].tobytes()
+
+
+def test_bits_as_each_query_sees_them() -> None:
+    """D-harmonia-19: with `prefill_window="query"` the last query sees what "end" shows to all; others more bits."""
+    units, q, k, v = problem(OFF, 120, 5)
+    made = filled(units, k, v)
+    by_query = np.concatenate([harmonia_attention.attend(units, q[t : t + 1], made.seen_by(t + 1), t)
+                               for t in range(120)])
+    end = harmonia_attention.attend(units, q, made.held(), 0)
+    same = [bool(np.array_equal(a, b)) for a, b in zip(by_query, end, strict=True)]
+
+    assert same[-1] and same[:32] == [True] * 32  # nothing that the first 32 see ever falls
+    assert same[40:100].count(False) > 50
+
+
+def test_scores_are_rounded_before_they_are_scaled() -> None:
+    """D-harmonia-27, D-harmonia-28: 2049 becomes 2048 in FP16; folded, nothing is scaled."""
+    sums = np.array([[2049.0, 3.0]], np.float32)
+    root = np.float32(1 / np.sqrt(np.float64(20)))
+    found = {(scores, scale): harmonia_attention.logits(
+        Units(backend.NUMPY, dataclasses.replace(OFF, scores=scores, score_scale=scale)), sums, 20)[0, 0]
+        for scores in ("fp16", "fp32") for scale in ("softmax", "fold")}
+
+    assert found == {("fp16", "softmax"): np.float32(2048) * root, ("fp32", "softmax"): np.float32(2049) * root,
+                     ("fp16", "fold"): 2048, ("fp32", "fold"): 2049}
+
+
+def test_scores_of_keys_that_are_not_seen_are_zero() -> None:
+    """D-harmonia-16: groups of scores begin at absolute positions 0, 32, ..."""
+    units, q, k, v = problem(OFF, 70, 1)
+    keys, _ = filled(units, k, v).held().head(1)
+    _, p = harmonia_attention.scores(units, q[:, 2], keys, 70, 1 + np.arange(70), "")
+
+    assert p.shape == (70, 70) and p.exponent.shape == (70, 3)
+    assert not p.mantissa[np.triu_indices(70, 1)].any()
+    assert p.mantissa[np.arange(70), :].any(axis=1).all()
+
+
+@pytest.mark.parametrize("change", [{"act_mantissa": 11, "high": 11}, {"rounding": "floor"}, {"special": "hw"},
+                                    {"subnormals": "flush"}, {"saturate": True}])
+def test_other_options_take_the_readable_form(change: dict[str, Any]) -> None:
+    units, q, k, v = problem(dataclasses.replace(OFF, **change), 40, 2)
+    held = filled(units, k, v).held()
+
+    assert harmonia_attention_jit.attend(units, q, held, 0) is None
+    assert np.isfinite(harmonia_attention.attend(units, q, held, 0)).all()
+
+
+def test_scores_beyond_fp16_are_refused() -> None:
+    """D-harmonia-5, D-harmonia-13: both signs of infinity make no number; the refusal names the scores."""
+    units, q, k, v = problem(OFF, 4, 0)
+    held = filled(units, np.full_like(k, 3e4), v).held()
+    with pytest.raises(Refused, match=r"blk\.7\.scores: Bfp\.encode: x must hold no infinity and NaN"):
+        harmonia_attention.attend(units, np.full_like(q, 6e4), held, 0, "blk.7")

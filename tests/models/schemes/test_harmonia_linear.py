@@ -1,0 +1,100 @@
+"""Linear layers: INT4 against the oracle, FP16 weights, biases, several layers in one matrix."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from refemu.arith import fp16
+from refemu.models import backend
+from refemu.models.schemes.harmonia import KV8
+from refemu.models.schemes.harmonia_linear import Linear
+from refemu.models.schemes.harmonia_units import Units
+from tests.oracles import bfp, harmonia_units
+
+RANDOM = np.random.default_rng(2)
+ROWS = [RANDOM.standard_normal((size, 200)).astype(np.float32) for size in (3, 2)]
+POWERS = np.repeat(RANDOM.integers(-6, 7, (4, 25)), 8, axis=1)
+X = (RANDOM.standard_t(3, (4, 200)) * np.exp2(POWERS)).astype(np.float16).astype(np.float32)
+BIAS = [np.full(3, 1 / 3, np.float32), np.full(2, 1e-4, np.float32)]
+
+
+def made(biased: bool = False, engine: str = "jit", **changes: object) -> tuple[Linear, np.ndarray]:
+    """The layers, and what they make of X before FP2Half."""
+    config = dataclasses.replace(KV8, **changes)  # type: ignore[arg-type]
+    units = Units(backend.find(engine), config)
+    linear = Linear(["blk.0.q", "blk.0.k"], ROWS, BIAS if biased else None, units)
+    return linear, linear.sums(units.encode(config.format(8), units.words(X)))
+
+
+@pytest.mark.parametrize("changes", [{}, {"preset": "exact"}, {"product": "fp16"}, {"scale_per": 128}],
+                         ids=["paper", "exact", "product", "scale_per"])
+@pytest.mark.parametrize("engine", ["jit", "numpy"])
+def test_sums_equal_the_oracle(engine: str, changes: dict[str, object]) -> None:
+    """[harmonia §IV-B] D-harmonia-7, D-harmonia-8, D-harmonia-9: 200 inputs are two weight groups, the last short."""
+    _, found = made(engine=engine, **changes)
+    wanted = np.empty((4, 5), np.float32)
+    for n, row in enumerate(np.concatenate(ROWS).tolist()):
+        groups = bfp.encode_int(row)
+        codes = [group.code[at : at + 32] for group in groups for at in range(0, len(group.code), 32)]
+        scales = [group.scale for group in groups for _ in range(0, len(group.code), 32)]
+        for t, x in enumerate(X.astype(np.float16).view(np.uint16).tolist()):
+            wanted[t, n], _ = harmonia_units.dot_int(bfp.encode(x), codes, scales, str(changes.get("preset", "paper")),
+                                                     str(changes.get("product", "fp32")),
+                                                     int(str(changes.get("scale_per", 32))))
+
+    assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32))
+
+
+def test_options_tell_apart() -> None:
+    found = {made(**changes)[1].tobytes() for changes in ({}, {"preset": "exact"}, {"product": "fp16"},
+                                                          {"scale_per": 128}, {"zero_point": True})}
+
+    assert len(found) == 5
+
+
+def test_fp16_weights_meet_decoded_activations() -> None:
+    """For sweeps that look at activations alone [harmonia Fig. 4]: ascending FP32 sums."""
+    _, found = made(weights="fp16")
+    a = Units(backend.NUMPY, KV8).encode(KV8.format(8), X.astype(np.float16).view(np.uint16)).decode()
+    weights = np.concatenate(ROWS).astype(np.float16).astype(np.float32)
+    wanted = np.zeros((4, 5), np.float32)
+    for k in range(200):
+        wanted += a[:, k, None].astype(np.float32) * weights[:, k]
+
+    assert np.array_equal(found, wanted)
+
+
+def test_layers_of_one_input_stand_in_one_matrix() -> None:
+    linear, sums = made()
+    q, k = linear(linear.units.encode(KV8.format(8), linear.units.words(X)))
+
+    assert np.array_equal(np.concatenate([q, k], axis=1), fp16.round16(sums))
+
+
+@pytest.mark.parametrize("bias_add", ["after", "accumulator"])
+def test_biases(bias_add: str) -> None:
+    """D-harmonia-29: FP16 behind FP2Half, or FP32 before it; the bias is an FP16 number in both."""
+    linear, sums = made(True, bias_add=bias_add)
+    found = np.concatenate(linear(linear.units.encode(KV8.format(8), linear.units.words(X))), axis=1)
+    bias = np.concatenate(BIAS).astype(np.float16).astype(np.float32)
+    wanted = fp16.round16(fp16.round16(sums) + bias) if bias_add == "after" else fp16.round16(sums + bias)
+
+    assert np.array_equal(found, wanted)
+    assert not np.array_equal(fp16.round16(fp16.round16(sums) + bias), fp16.round16(sums + bias))
+
+
+def test_results_beyond_fp16() -> None:
+    """D-harmonia-13: infinity, or with `saturate` 65504 of the sign; NaN stays."""
+    x = np.array([7e4, -7e4, np.inf, np.nan, 65519.0], np.float32)
+    found = [Units(backend.NUMPY, dataclasses.replace(KV8, saturate=saturate)).half(x) for saturate in (False, True)]
+
+    assert np.array_equal(found[0], [np.inf, -np.inf, np.inf, np.nan, 65504], equal_nan=True)
+    assert np.array_equal(found[1], [65504, -65504, 65504, np.nan, 65504], equal_nan=True)
+
+
+def test_repr() -> None:
+    linear, _ = made()
+
+    assert repr(linear) == "Linear(blk.0.q, blk.0.k)"
+    assert repr(linear.units) == "Units(Jit(threads=1))"
