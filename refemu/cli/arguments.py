@@ -133,7 +133,9 @@ def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "step", "step through a unit, one event at a time")
     command.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
     command.add_argument("--config", metavar="C", help="a ready configuration of the unit; default its first")
-    command.add_argument("--case", metavar="DIR:ID", help="inputs of one case of a golden set")
+    command.add_argument(
+        "--case", metavar="DIR:ID", help="inputs of one case of a golden set; default, without --input, the paper's own"
+    )
     command.add_argument(
         "--input", action="append", metavar="PORT=V[,V...]", help="values of a port, one per event; repeatable"
     )

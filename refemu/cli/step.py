@@ -108,10 +108,10 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
                 f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case!r}"
             )
         return golden.case_inputs(golden.load(folder), int(number), unit)
-    if not arguments.input:
-        raise Refused(f"step: give --case DIR:ID, or --input for the ports {', '.join(_needed(unit, arguments))}")
     name = arguments.config or next(iter(unit.configs))
     config = lookup(f"configuration of {unit.name}", name, unit.configs)
+    if not arguments.input:
+        return name, _example(unit, name, arguments.json)
     ports = {port.name: port for port in unit.ports(config).inputs}
     given: dict[str, np.ndarray] = {}
     for port, array in (_assignment(word, ports) for word in arguments.input):
@@ -125,9 +125,17 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
     return name, {port: _stretched(port, array, length) for port, array in given.items()}
 
 
-def _needed(unit: Any, arguments: argparse.Namespace) -> list[str]:
-    name = arguments.config or next(iter(unit.configs))
-    return [port.name for port in unit.ports(lookup(f"configuration of {unit.name}", name, unit.configs)).inputs]
+def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:
+    """The first case that the paper itself gives, announced unless `silent`: what there is to see without inputs."""
+    config = unit.configs[name]
+    cases = next(iter(unit.cases(config, "paper", 0)), None)
+    if cases is None:
+        ports = ", ".join(port.name for port in unit.ports(config).inputs)
+        raise Refused(f"step: {unit.name} [{name}] has no case of its paper: give --case DIR:ID, or --input for the "
+                      f"ports {ports}")
+    if not silent:
+        print(f"without --case and --input, a case of the paper: {cases.why}\n")
+    return {port: array[0] if unit.timing == "event" else array[:1] for port, array in cases.inputs.items()}
 
 
 def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:

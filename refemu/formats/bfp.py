@@ -77,19 +77,19 @@ class Bfp:
         return BfpTensor(self, sign.astype(np.uint8), mantissa.astype(np.uint16),
                          np.moveaxis(exponent, -1, axis).astype(np.uint8), axis)
 
-    def admitted(self, x: Any, bits: bool) -> np.ndarray:
-        """`x` as fp16 words, int64, with field 31 as `special` says."""
+    def admitted(self, x: Any, bits: bool, who: str = "Bfp.encode") -> np.ndarray:
+        """`x` as fp16 words, int64, with field 31 as `special` says; a refusal starts with `who`."""
         array = np.asarray(x)
         if array.dtype != (np.uint16 if bits else np.float16):
             wanted = "uint16 words" if bits else "float16 (or uint16 words with bits=True)"
-            raise RefusedType(f"Bfp.encode: x must be {wanted}, got dtype {array.dtype}")
+            raise RefusedType(f"{who}: x must be {wanted}, got dtype {array.dtype}")
         word = array.view(np.uint16).astype(np.int64)
         size = word & 0x7FFF
         bad = size > INFINITY if self.special == "saturate" else size >= INFINITY
         if self.special != "hw" and bad.any():
             index = first_index(bad)
             rule = "NaN" if self.special == "saturate" else "infinity and NaN; special='saturate' or 'hw' admits some"
-            raise Refused(f"Bfp.encode: x must hold no {rule}, got 0x{int(word[index]):04x}{at(index)}")
+            raise Refused(f"{who}: x must hold no {rule}, got 0x{int(word[index]):04x}{at(index)}")
         return np.where(size == INFINITY, word & 0x8000 | LARGEST, word) if self.special == "saturate" else word
 
     def significands(self, word: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

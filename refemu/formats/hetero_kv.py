@@ -6,7 +6,7 @@ D-leankv-55 (what a ratio counts).
 
 from dataclasses import dataclass
 
-from refemu.arith.checks import Refused, lookup, require_choice
+from refemu.arith.checks import Refused, RefusedType, lookup, require_choice
 from refemu.formats.affine import META_BITS, Affine
 
 SCORE_BYTES = POSITION_BYTES = 4  #: of a token: fp32 and int32 (D-leankv-15)
@@ -82,4 +82,8 @@ for _name, _pair in PAIRS.items():
 
 def find(config: "HeteroKV | str") -> HeteroKV:
     """`config` itself, or the ready pair of that name in any case; refused with the nearest known one."""
-    return config if isinstance(config, HeteroKV) else lookup("precision pair", config.upper(), PAIRS)
+    if isinstance(config, HeteroKV):
+        return config
+    if not isinstance(config, str):
+        raise RefusedType(f"HeteroKV: a precision pair or its name is needed, got {config!r}")
+    return lookup("precision pair", config.upper().replace("-", "_"), PAIRS)

@@ -58,7 +58,9 @@ class UnifiedPage:
         require_int(self.page_bytes, 2, 1 << 30, "UnifiedPage", "page_bytes")
         if self.max_tokens is not None:
             require_int(self.max_tokens, 1, 1 << 30, "UnifiedPage", "max_tokens")
-        if self.size % 2 or not self.tokens:
+        if self.size % 2:
+            raise Refused(f"UnifiedPage: page_bytes must be even, for words of 16 bits, got {self.size}")
+        if not self.tokens:
             raise Refused(f"UnifiedPage: a page of {self.size} bytes holds no token of {self._what}, which takes "
                           f"{kv_layout.needed(self.head_size, self.config, 1, self.v_vec, self.align)} bytes")
 

@@ -349,7 +349,9 @@ def require_matrix(x: Any, kind: str, m: int, *options: str) -> tuple[np.ndarray
     if values.dtype != np.float16 or values.ndim != 2 or not values.size:
         raise RefusedType(f"bfp_converter: x must be float16 (tokens, channels), at least one of each, got "
                           f"{values.dtype} {values.shape}")
-    return np.ascontiguousarray(values), Bfp(m, GROUP, *options)
+    fmt = Bfp(m, GROUP, *options)
+    fmt.admitted(values, False, "bfp_converter")  # here, so that unit and twin name the same element of x
+    return np.ascontiguousarray(values), fmt
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

@@ -89,7 +89,10 @@ class PageTable(Stepped):
         return ports({"slots": self.slots, "layers": self.layers, "heads": self.heads, "cells": self.length})
 
     def entry(self, slot: int, layer: int, head: int) -> int:
-        """Number of an entry, in the order slot, layer, head."""
+        """Number of an entry, in the order slot, layer, head. Refused: one that the table does not have."""
+        sizes = (("slot", slot, self.slots), ("layer", layer, self.layers), ("head", head, self.heads))
+        for name, value, count in sizes:
+            require_int(value, 0, count - 1, self.name, name)
         return (slot * self.layers + layer) * self.heads + head
 
     def used(self, entry: int) -> tuple[int, int]:

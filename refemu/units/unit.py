@@ -70,7 +70,10 @@ class Port:
             raise RefusedType(f"{unit}.{self.name}: the last axis must hold {self.lanes} lanes, "
                               f"got shape {array.shape}")
         low, high = self.limits
-        require_range(array, low, high + 1, unit, self.name)
+        try:
+            require_range(array, low, high + 1, unit, self.name)
+        except Refused as error:
+            raise Refused(f"{error}{unit_parts.as_float(self, array)}") from None
         return array.astype(self.dtype, copy=False)
 
     def admit_one(self, value: Any, unit: str) -> Any:

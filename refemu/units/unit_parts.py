@@ -4,6 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from refemu.arith.checks import first_index
 from refemu.formats import html
 
 
@@ -52,3 +55,15 @@ class Events:
 
     def _repr_html_(self) -> str:
         return to_html(f"{len(self.states)} events", self.ports, self.states)
+
+
+def as_float(port: Any, values: np.ndarray) -> str:
+    """What the first of `values` outside the limits of a port of float patterns means, for the end of a message."""
+    dtypes: dict[str, tuple[type, type]] = {"f16": (np.uint16, np.float16), "f32": (np.uint32, np.float32)}
+    low, high = port.limits
+    first = int(values[first_index((values < low) | (values > high))])
+    if port.encoding not in dtypes or not 0 <= first < 1 << port.bits:
+        return ""
+    word, real = dtypes[port.encoding]
+    got, least, most = np.array([first, low, high], word).view(real).tolist()
+    return f": {got!r} is not from {least!r} to {most!r}"

@@ -118,7 +118,7 @@ class VGrouper(Stepped):
         if array.dtype != np.float16 or array.shape != shape:
             raise RefusedType(f"{self.name}: float16 rows of {self.channels} channels are needed, got {array.dtype} "
                               f"{array.shape}")
-        self.format.admitted(array, False)  # refuses infinity and NaN
+        self.format.admitted(array, False, self.name)  # refuses infinity and NaN
         return np.ascontiguousarray(array).view(np.uint16)
 
     def _append(self, row: tuple[int, ...]) -> State:
@@ -178,13 +178,13 @@ class VGrouper(Stepped):
     def admitted(self, v: Any) -> np.ndarray:
         """Words (..., tokens, channels) as uint16; refuses also field 31."""
         (words,) = admit_events(self.name, self.ports.inputs, (v,))
-        self.format.admitted(np.ascontiguousarray(words), True)
+        self.format.admitted(np.ascontiguousarray(words), True, self.name)
         return words
 
     def accept(self, *values: Any) -> list[Any]:
         """As for every unit; refuses also field 31."""
         accepted = super().accept(*values)
-        self.format.admitted(np.array(accepted, np.uint16), True)
+        self.format.admitted(np.array(accepted, np.uint16), True, self.name)
         return accepted
 
     def __repr__(self) -> str:

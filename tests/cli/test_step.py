@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from refemu import units
 from refemu.cli import main
 
 
@@ -49,7 +50,7 @@ def test_table_names_ports_and_counters(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param(["ovp_decoder"], "give --case DIR:ID, or --input", id="no input"),
+        pytest.param(["ovp_decoder", "--config", "int8_repo"], "give --case DIR:ID, or --input", id="no paper case"),
         pytest.param(["ovp_decoder", "--input", "pair=1"], "also needs --input bias", id="port missing"),
         pytest.param(["ovp_decoder", "--input", "pear=1"], "did you mean 'pair'", id="unknown port"),
         pytest.param(["ovp_decoder", "--input", "pair=x"], "takes integers", id="no number"),
@@ -83,6 +84,15 @@ def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[s
 def test_a_condition_that_cannot_be_computed_is_bad_usage(condition: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", "ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", condition]) == 2
     assert "cannot be computed at event 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", units.names())
+def test_without_inputs_every_unit_steps_through_a_case_of_its_paper(name: str,
+                                                                     capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["step", name, "--break", "index == 0"]) == 0
+    text = capsys.readouterr().out
+
+    assert text.startswith("without --case and --input, a case of the paper: ") and f"\n{name} [" in text
 
 
 def test_waveform_beside_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

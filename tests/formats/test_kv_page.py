@@ -154,6 +154,10 @@ BAD_PAGES = [
                  id="metadata"),
     pytest.param({"head_size": 128, "config": "K8V4", "page_bytes": 300}, Refused,
                  "a page of 300 bytes holds no token of K8V4 at head size 128, which takes 512 bytes", id="too small"),
+    pytest.param({"head_size": 128, "config": "K8V4", "page_bytes": 6785}, Refused,
+                 "page_bytes must be even, for words of 16 bits, got 6785", id="odd"),
+    pytest.param({"head_size": 128, "config": 84}, RefusedType, "a precision pair or its name is needed, got 84",
+                 id="no pair"),
     pytest.param({"head_size": 128, "config": "K8V4", "max_tokens": 0}, Refused, "max_tokens must be in", id="none"),
     pytest.param({"head_size": 128.0, "config": "K8V4"}, RefusedType, "head_size must be an int", id="float"),
 ]

@@ -249,6 +249,10 @@ def test_a_refused_column_changes_nothing() -> None:
     pytest.param({"x": np.ones(3, np.float16)}, RefusedType, r"got float16 \(3,\)", id="rank"),
     pytest.param({"x": np.ones((0, 3), np.float16)}, RefusedType, r"one of each, got float16 \(0, 3\)", id="none"),
     pytest.param({"kind": "k"}, Refused, "kind must be one of 'token', 'v', got 'k'", id="kind"),
+    pytest.param({"x": np.array([[1, 1, 1], [1, 1, np.inf]], np.float16)}, Refused,
+                 r"^bfp_converter: x must hold no infinity and NaN; .*, got 0x7c00 at index \(1, 2\)", id="infinity"),
+    pytest.param({"x": np.array([[1, np.nan]], np.float16), "special": "saturate"}, Refused,
+                 r"^bfp_converter: x must hold no NaN, got 0x7e00 at index \(0, 1\)", id="NaN"),
     pytest.param({"m": 12}, Refused, r"m must be in \[1, 11\], got 12", id="m")])
 def test_refuses_matrices(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

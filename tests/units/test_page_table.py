@@ -103,6 +103,17 @@ def test_refused_events_change_nothing(run: Any, events: Any, error: type[Except
     assert table.snapshot() == before
 
 
+@pytest.mark.parametrize(("place", "message"), [((1, 0, 0), r"slot must be in \[0, 0\], got 1"),
+                                                ((0, 2, 0), r"layer must be in \[0, 1\], got 2"),
+                                                ((0, 0, -1), r"head must be in \[0, 2\], got -1")])
+def test_entries_the_table_does_not_have_are_refused(place: tuple[int, int, int], message: str) -> None:
+    table = PageTable(slots=1, layers=2, heads=3, cells=4)
+
+    assert [table.entry(0, layer, head) for layer in range(2) for head in range(3)] == list(range(6))
+    with pytest.raises(Refused, match=message):
+        table.entry(*place)
+
+
 def test_lengths_of_entries_need_one_spare_cell() -> None:
     """[leankv §5.2] says max_len / TH cells never overflow; 7 high and 1 low token of 8 at TH 2, TL 4 need five.
 

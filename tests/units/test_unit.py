@@ -74,6 +74,21 @@ BAD_VALUES: list[Any] = [
                  r"thing: the ports' shapes do not fit each other: nibble \(2,\), lanes \(5,\)", id="shapes"),
 ]
 
+FLOATS: list[Any] = [
+    pytest.param(Port("p", 32, 2, encoding="f32", least=0, most=0x3F800000), [0, 0x3FA00000],
+                 r"thing: p 1067450368 at index \(1,\) is outside \[0, 1065353217\): 1.25 is not from 0.0 to 1.0$",
+                 id="f32"),
+    pytest.param(Port("s", 16, encoding="f16", least=1, most=0x7BFF), 0x7C00,
+                 r"s 31744 is outside \[1, 31744\): inf is not from 5.96.*e-08 to 65504.0$", id="f16"),
+    pytest.param(Port("s", 16, encoding="f16"), 1 << 16, r"s 65536 is outside \[0, 65536\)$", id="no pattern"),
+]
+
+
+@pytest.mark.parametrize(("port", "value", "message"), FLOATS)
+def test_a_refused_float_pattern_is_decoded(port: Port, value: Any, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        admit("thing", (port,), (value,))
+
 
 @pytest.mark.parametrize(("values", "error", "message"), BAD_VALUES)
 def test_values_that_do_not_fit_are_refused(values: tuple[Any, Any], error: type[Exception], message: str) -> None:
