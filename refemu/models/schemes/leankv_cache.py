@@ -215,6 +215,7 @@ class Held(Caches):
             return self._prompt(parts, layer, q, watch)
         if layer == 0:
             self.current = Pass(Prompt(), self.pools.plan(self.names))
+            parts.planned(self, watch)
         grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])
         out = self.pools.step(self.current.plans, layer, cache.key, cache.value, grouped)
         parts.stepped(layer, self, cache, grouped, watch)

@@ -84,17 +84,19 @@ class LeanKv(Fp16):
             watch.count("tokens_written", kept)
             watch.count("tokens_pruned", seen - kept)
 
-    def stepped(self, layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: "Watch") -> None:
-        """One layer of a step is done: count what it read and what became of the tokens."""
+    def planned(self, held: Held, watch: "Watch") -> None:
+        """A step is planned: count what all its layers will read, and what becomes of the tokens."""
         for pool, plan in zip(held.pools.pools, held.current.plans, strict=True):
-            size, sections = pool.layouts.high.head_size, pool.layouts.sections
-            lengths, moves, grown = (array[:, layer] for array in (plan.lengths, plan.moves, plan.grown))
-            stored = [int(integers.total(lengths[..., section])) * page.config.token_bytes(size)
-                      for section, page in enumerate(sections)]
-            watch.count("bytes_read", stored[0] + stored[1])
-            watch.count("bytes_read_fp16", 4 * size * lengths.shape[1] * int(integers.total(plan.positions + 1)))
-            watch.count("tokens_written", moves.size)
-            watch.count("tokens_requantized", int(np.count_nonzero(moves)))
-            watch.count("tokens_pruned", moves.size - int(np.count_nonzero(grown)))
+            size, heads = pool.layouts.high.head_size, plan.moves[0].size
+            read = [int(integers.total(plan.lengths[..., section])) * page.config.token_bytes(size)
+                    for section, page in enumerate(pool.layouts.sections)]
+            watch.count("bytes_read", read[0] + read[1])
+            watch.count("bytes_read_fp16", 4 * size * heads * int(integers.total(plan.positions + 1)))
+            watch.count("tokens_written", plan.moves.size)
+            watch.count("tokens_requantized", int(np.count_nonzero(plan.moves)))
+            watch.count("tokens_pruned", plan.moves.size - int(np.count_nonzero(plan.grown)))
+
+    def stepped(self, layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: "Watch") -> None:
+        """One layer of a step is done."""
         if watch.taps is not None:
             leankv_taps.stepped(self, layer, held, cache, q, watch)
