@@ -6,6 +6,10 @@ MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 
+# heads of `tiny` are 16 wide, so its pages need other groups, and a short prompt needs a short window
+SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
+  leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
+
 .PHONY: help golden test test-slow lint bench kernels rtl vectors clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
@@ -51,7 +55,7 @@ rtl:
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models
-	@$(BIN)/refemu generate -o vectors --kinds paper,edge,random,model --scheme olive-4 --scheme kllm-a4
+	@$(BIN)/refemu generate -o vectors --kinds paper,edge,random,model $(SCHEMES)
 
 clean:
 	rm -rf $(OUT) build dist *.egg-info
