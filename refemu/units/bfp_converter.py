@@ -305,6 +305,7 @@ def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", 
     Paper: [harmonia §IV-C, Fig. 14].
     """
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
+    fmt.admitted(values, False, BfpConverter.name)  # a refusal names the element of x, not the lane and clock
     converter = BfpConverter(rounding, special, subnormals, zero_sign)
     blocks = list(bfp_converter_cases.blocks(values.view(np.uint16), KINDS.index(kind)))
     codes = [np.zeros(values.shape, np.int64) for _ in range(3)]
@@ -349,9 +350,7 @@ def require_matrix(x: Any, kind: str, m: int, *options: str) -> tuple[np.ndarray
     if values.dtype != np.float16 or values.ndim != 2 or not values.size:
         raise RefusedType(f"bfp_converter: x must be float16 (tokens, channels), at least one of each, got "
                           f"{values.dtype} {values.shape}")
-    fmt = Bfp(m, GROUP, *options)
-    fmt.admitted(values, False, "bfp_converter")  # here, so that unit and twin name the same element of x
-    return np.ascontiguousarray(values), fmt
+    return np.ascontiguousarray(values), Bfp(m, GROUP, *options)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import Refused
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
 from refemu.formats import bfp_jit
@@ -54,7 +55,11 @@ def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", 
         subnormals: str = "keep", zero_sign: str = "keep") -> Conversion:
     """As `bfp_converter.run`."""
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
-    tensor = bfp_jit.encode(fmt, values, 1 - KINDS.index(kind))
+    try:
+        tensor = bfp_jit.encode(fmt, values, 1 - KINDS.index(kind))
+    except Refused:
+        fmt.admitted(values, False, BfpConverter.name)  # refuses it in the name of the unit
+        raise
     tokens, channels = values.shape
     lengths = list(_lengths(tokens, channels, kind))
     comparisons = values.size if kind == "token" else LANES * channels * -(-tokens // LANES)
