@@ -1,4 +1,4 @@
-"""Attention of a KLLM scheme: K-Means x K-Means, softmax, integer x K-Means, head by head [kllm §III-A, §IV-A].
+"""Attention of a KLLM scheme: K-Means x K-Means, softmax, integer x K-Means [kllm §III-A, §IV-A].
 
 Query head h reads KV head h // group. A query sees the keys up to its own, in a prompt as in a decode step; what it
 does not see scores 0 and adds nothing. 1 / sqrt(head_dim) is in the scales of q's weights (D-kllm-35).
@@ -18,30 +18,33 @@ if TYPE_CHECKING:
 
 
 def attention(parts: "Kllm", layer: int, q: KMeansTensor, cache: IndexCache, watch: "Watch") -> np.ndarray:
-    """Context of the tokens of q, whose keys and values the cache holds last: fp16 values (tokens, heads * dim)."""
+    """Context of the tokens of q, whose keys and values the cache holds last: fp16 values (tokens, heads * dim).
+
+    The query heads of one KV head stand below each other, token by token, as rows of one product.
+    """
     sizes, tokens, length = parts.model, q.shape[0], len(cache)
     dim, group = sizes.head_dim, sizes.heads // sizes.kv_heads
-    seen = np.arange(length - tokens + 1, length + 1)
-    heads = [slice(head * dim, (head + 1) * dim) for head in range(sizes.heads)]
-    context = np.empty((tokens, sizes.heads * dim), np.float32)
-    taps = None if watch.taps is None else parts.taps(layer, watch)
+    seen = np.repeat(np.arange(length - tokens + 1, length + 1), group)
+    context = np.empty((tokens, sizes.kv_heads, group * dim), np.float32)
     for shared in range(sizes.kv_heads):
-        keys, values = (held.tensor(length, heads[shared]) for held in (cache.k, cache.v))
-        k, v = parts.units.prepare(keys), parts.units.prepare(values, integer=True)
-        for head in range(shared * group, (shared + 1) * group):
-            query = cut(q, heads[head])
-            logits = parts.units.product(query, k, seen)
-            found = scores(parts, logits, cache, seen)
-            context[:, heads[head]] = parts.units.mix(found, v, seen)
-            if taps is not None and head == 0:
-                taps.product(f"blk.{layer}.logits", query, keys)
-                taps.softmax(f"blk.{layer}.logits", logits, seen)
-                taps.scores(f"blk.{layer}.scores", found, cache.v.scale(length), values, seen)
-    return context
+        queries = cut(q, slice(shared * group * dim, (shared + 1) * group * dim), group)
+        columns = slice(shared * dim, (shared + 1) * dim)
+        keys, values = (held.tensor(length, columns) for held in (cache.k, cache.v))
+        logits = parts.units.product(queries, parts.units.prepare(keys), seen)
+        found = scores(parts, logits, cache, seen)
+        mixed = parts.units.mix(found, parts.units.prepare(values, integer=True), seen)
+        context[:, shared] = mixed.reshape(tokens, -1)
+        if watch.taps is not None and shared == 0:
+            taps, own = parts.taps(layer, watch), slice(None, None, group)  # rows of head 0
+            taps.product(f"blk.{layer}.logits", cut(q, slice(dim)), keys)
+            taps.softmax(f"blk.{layer}.logits", logits[own], seen[own])
+            first = Scores(found.q[own], found.scale[own], found.p[own], found.fold)
+            taps.scores(f"blk.{layer}.scores", first, cache.v.scale(length), values, seen[own])
+    return context.reshape(tokens, -1)
 
 
 def scores(parts: "Kllm", logits: np.ndarray, cache: IndexCache, seen: np.ndarray) -> Scores:
-    """Softmax of float16 logits (tokens, keys) over the keys that a query sees, and their integers."""
+    """Softmax of float16 logits (queries, keys) over the keys that each sees, and their integers."""
     config = parts.kllm
     hidden = np.arange(logits.shape[1]) >= seen[:, None]
     p = parts.units.softmax(np.where(hidden, np.float16(-np.inf), logits))

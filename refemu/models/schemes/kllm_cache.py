@@ -15,12 +15,16 @@ from refemu.models.cache import FIRST
 Encode = Callable[[np.ndarray], KMeansTensor]  #: tokens (T, size) to their indices
 
 
-def cut(tensor: KMeansTensor, columns: slice) -> KMeansTensor:
-    """Some columns, a head, of tokens (T, size), which keep their scales."""
+def cut(tensor: KMeansTensor, columns: slice, parts: int = 1) -> KMeansTensor:
+    """Some columns of tokens (T, size), the heads among them below each other: (T * parts, columns / parts).
+
+    Every vector has the scale of its token.
+    """
     word = np.zeros(tensor.shape, np.uint16)
     word[tensor.mask] = tensor.outlier
-    mask = tensor.mask[:, columns].copy()
-    return KMeansTensor(tensor.codebook, tensor.index[:, columns].copy(), tensor.scale, mask, word[:, columns][mask])
+    rows = tensor.shape[0] * parts
+    index, mask, word = (array[:, columns].reshape(rows, -1) for array in (tensor.index, tensor.mask, word))
+    return KMeansTensor(tensor.codebook, index.copy(), np.repeat(tensor.scale, parts), mask.copy(), word[mask])
 
 
 class Tokens:

@@ -20,7 +20,7 @@ from refemu.models.backend import Backend
 from refemu.models.schemes import kllm_calibration, kllm_quantize, kllm_weights
 from refemu.models.schemes.fp16 import Fp16, Fp16Config
 from refemu.models.schemes.kllm_calibration import Calibration
-from refemu.models.schemes.scheme import Progress, silent
+from refemu.models.schemes.scheme import Progress, require_layers, silent
 from refemu.models.taps import Watch
 
 if TYPE_CHECKING:
@@ -53,8 +53,11 @@ def calibrate(model: "Model", configs: Sequence["KllmConfig"], backend: Backend,
               progress: Progress = silent) -> list[Calibration]:
     """One calibration per configuration, from one run over the windows of the first.
 
-    given: token ids; None stands for the shipped calibration text. Refuses an empty list.
+    given: token ids; None stands for the shipped calibration text. Refuses an empty list, and a model with layers
+    that the schemes do not compute.
     """
+    for config in configs:
+        require_layers(config, model)
     windows = cut(model, configs[0], given)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
     runner = Observer(model, backend)

@@ -43,6 +43,9 @@ def test_a_head_is_cut_out_under_the_scale_of_its_token() -> None:
     assert np.array_equal(head.decode(), whole.decode()[:, 4:])
     assert head.equals(cut(whole, slice(4, 8)))
     assert np.array_equal(head.scale, whole.scale)
+    both = cut(whole, slice(0, 8), 2)
+    assert np.array_equal(both.decode(), whole.decode().reshape(10, 4))
+    assert np.array_equal(both.scale, np.repeat(whole.scale, 2))
 
 
 def test_truncated_tokens_are_overwritten() -> None:
