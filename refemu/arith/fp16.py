@@ -194,6 +194,20 @@ def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
     return array
 
 
+def require_fp16_values(x: ArrayLike, thing: str, name: str) -> np.ndarray:
+    """As `require_fp16`, of float64 too, which is what Python's own numbers become."""
+    array = np.asarray(x)
+    if array.dtype != np.float64:
+        return require_fp16(array, thing, name)
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    bad = ~(is_fp16(narrow) & ((narrow == array) | np.isnan(array)))
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{thing}: {name} must hold fp16 values, got {array[index]!s}{at(index)}")
+    return narrow
+
+
 def add16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
     """a + b rounded once. a, b: float16, or float32 that holds fp16 values; they broadcast.
 

@@ -56,6 +56,7 @@ def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument("--head", type=_positive, default=128, metavar="F", help="of `page`: head size; default 128")
     command.add_argument("--page-bytes", type=_positive, metavar="N", help="of `page`: its size; default by the search")
+    command.add_argument("--k-group", type=_positive, metavar="N", help="of `page`: threads per key; default 4")
     command.add_argument("--byte", type=_natural, metavar="N", help="of `page`: what one byte is")
 
 

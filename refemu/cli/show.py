@@ -45,7 +45,8 @@ def _page(arguments: argparse.Namespace) -> int:
 
     if arguments.code is None:
         raise Refused(f"show page: a precision pair is needed, one of {', '.join(hetero_kv.PAIRS)}")
-    page = UnifiedPage(arguments.head, hetero_kv.find(arguments.code), arguments.page_bytes)
+    page = UnifiedPage(arguments.head, hetero_kv.find(arguments.code), arguments.page_bytes,
+                       k_group=arguments.k_group or 4)
     if arguments.byte is not None:
         line = kv_page_map.describe(page, arguments.byte)
         if arguments.json:

@@ -93,7 +93,7 @@ def _bin(words: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 def require_samples(values: Any) -> np.ndarray:
     """fp16-valued float32 of any shape, finite."""
-    samples = fp16.require_fp16(values, "train", "values")
+    samples = fp16.require_fp16_values(values, "train", "values")
     bad = ~np.isfinite(samples)
     if bad.any():
         index = first_index(bad)

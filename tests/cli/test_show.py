@@ -66,3 +66,11 @@ def test_block_formats_show_their_fields(name: str, capsys: pytest.CaptureFixtur
     assert name in capsys.readouterr().out
     assert main(["show", name, "5"]) == 2
     assert "no table of codes" in capsys.readouterr().err
+
+
+def test_page_of_keys_of_two_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    """[leankv §6.2] K2V4 at head size 64 has a layout only where two threads share a key."""
+    assert main(["show", "page", "K2V4", "--head", "64"]) == 2
+    assert "Kgroup" in capsys.readouterr().err
+    assert main(["show", "page", "K2V4", "--head", "64", "--k-group", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tokens"] == 96

@@ -188,7 +188,8 @@ BAD = [
     pytest.param({}, np.float16([1, np.nan]), {}, ValueError, r"x must be finite, got nan at index \(1,\)", id="nan"),
     pytest.param({}, np.float16([[1, 2], [-np.inf, 0]]), {}, ValueError, r"got -inf at index \(1, 0\)", id="inf"),
     pytest.param({}, np.float32([1, 0.1]), {}, ValueError, r"fp16 values, got 0\.1 at index \(1,\)", id="not fp16"),
-    pytest.param({}, np.float64([1, 2]), {}, TypeError, "float16 or float32, got dtype float64", id="float64"),
+    pytest.param({}, np.float64([1, 0.1]), {}, ValueError, r"fp16 values, got 0\.1 at index \(1,\)", id="float64"),
+    pytest.param({}, np.float64([1, 1e300]), {}, ValueError, r"fp16 values, got 1e\+300 at", id="beyond float32"),
     pytest.param({}, np.arange(4), {}, TypeError, "float16 or float32, got dtype int64", id="integers"),
     pytest.param({}, np.float16(1), {}, TypeError, "at least one axis", id="scalar"),
     pytest.param({}, X[:0], {}, ValueError, r"vectors must not be empty, got shape \(0,\)", id="empty"),
@@ -222,3 +223,12 @@ def test_a_format_that_cannot_encode_is_refused(arguments: tuple[Any, ...], erro
                                                 message: str) -> None:
     with pytest.raises(error, match=message):
         KMeans(*arguments)
+
+
+def test_pythons_numbers_are_taken_where_they_are_fp16() -> None:
+    """A list becomes float64; nothing is rounded on the way."""
+    fmt = KMeans(train([-1, -0.5, 0.0, 0.25, 0.5, 1.0], bits=1))
+    assert fmt.codebook.values.tolist() == [0xB800, 0x38AB]
+    assert fmt.encode([0.5, -1.0]).equals(fmt.encode(np.float16([0.5, -1])))
+    with pytest.raises(ValueError, match=r"values must hold fp16 values, got 0\.1 at index \(1,\)"):
+        train([0.5, 0.1], bits=1)

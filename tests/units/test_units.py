@@ -206,7 +206,7 @@ def integers(low: int, high: int) -> st.SearchStrategy[int]:
 
 
 def drawn(data: st.DataObject, unit: Unit, config: Config, most: int = 6) -> dict[str, np.ndarray]:
-    """Any values of the ports; where a unit refuses some of them or their combinations, it says what to take instead."""
+    """Any values of the ports; where a unit refuses some of them or their combinations, it says what to take."""
     inputs = drawn_ports(data, unit, config, most)
     return dict(unit.legal(config, inputs)) if unit.legal else inputs
 
