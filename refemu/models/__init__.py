@@ -23,7 +23,7 @@ from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.model import Model, load
 from refemu.models.runtime import Session, greedy
-from refemu.models.schemes.scheme import Prepared, Progress, Scheme, silent
+from refemu.models.schemes.scheme import Prepared, Progress, Scheme, require_layers, silent
 from refemu.models.taps import Tap
 
 __all__ = ["Model", "Prepared", "Run", "Session", "embedding", "encode", "greedy", "load", "prepare", "run", "session"]
@@ -56,6 +56,7 @@ def prepare(
     loaded = load(model) if isinstance(model, str) else model
     if isinstance(loaded.config, EncoderConfig) and not getattr(found, "encoders", False):
         raise Refused(f"{type(found).__name__} computes decoders, and {loaded.name} is an encoder")
+    require_layers(found, loaded)
     return found.prepare(loaded, engine, calibration, progress or silent)
 
 

@@ -77,6 +77,16 @@ TINY_ENCODER = Entry(
     meaning="BERT-like, 2 blocks of width 48, seeded weights with realistic outliers; reads bytes",
 )
 
+TINY_GPT2 = Entry(
+    name="tiny-gpt2", kind="decoder", licence="Apache-2.0",
+    meaning="GPT-2-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+)
+
+TINY_OPT = Entry(
+    name="tiny-opt", kind="decoder", licence="Apache-2.0",
+    meaning="OPT-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+)
+
 SMOLLM2_135M = Entry(
     name="smollm2-135m", kind="decoder", licence="Apache-2.0",
     meaning="SmolLM2-135M-Instruct, Llama-like, 30 blocks of width 576; weights in 4-bit blocks (Q4_1), embedding Q8_0",
@@ -123,7 +133,8 @@ FILM_REVIEWS = Entry(
     ),),
 )
 
-MODELS = {entry.name: entry for entry in (TINY, TINY_ENCODER, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)}
+MODELS = {entry.name: entry for entry in (
+    TINY, TINY_ENCODER, TINY_GPT2, TINY_OPT, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)}
 
 
 def find(name: str) -> Entry:

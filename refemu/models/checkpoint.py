@@ -5,7 +5,7 @@ would give other logits without a word.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def hf_config(folder: Path) -> ModelConfig:
     found = read_json(where)
     read = Settings(f"{where}: ", found.get)
     rope = found.get("rope_parameters") or {}
-    read.expect("model_type", "llama", "a Llama-like decoder")
+    read.expect("model_type", "llama", "a Llama-like decoder; gpt2, opt and bert are read too")
     for key, wanted in (("hidden_act", "silu"), ("attention_bias", False), ("mlp_bias", False), ("rope_scaling", None)):
         read.expect(key, wanted, "the layers as modelled here")
     if rope.get("rope_type", "default") != "default":
@@ -66,7 +66,7 @@ def hf_config(folder: Path) -> ModelConfig:
         kv_heads=read.whole("num_key_value_heads", heads), head_dim=read.whole("head_dim", width // max(heads, 1)),
         vocab=read.whole("vocab_size"), context=read.whole("max_position_embeddings"),
         rope_base=float(rope.get("rope_theta") or read.value("rope_theta", 10_000.0)), rope_interleaved=False,
-        rms_eps=_float32(read.value("rms_norm_eps")), tied_head=bool(read.value("tie_word_embeddings", False)),
+        rms_eps=float32(read.value("rms_norm_eps")), tied_head=bool(read.value("tie_word_embeddings", False)),
     )
 
 
@@ -79,7 +79,7 @@ class Renamed:
         self.file = file
         rename = raw or (raw_name_hf if isinstance(file, SafetensorsFile) else raw_name_gguf)
         self._raw = {name: rename(name) for name in config.shapes}
-        _require_same(file, config, self._raw, unused)
+        require_same(file, {self._raw[name]: shape for name, shape in config.shapes.items()}, config.meaning, unused)
 
     def __repr__(self) -> str:
         return f"Renamed({self.file!r})"
@@ -110,18 +110,21 @@ def raw_name_hf(name: str) -> str:
     return f"{prefix.replace('blk', 'model.layers')}{'.' if prefix else ''}{HF_NAMES[part]}.weight"
 
 
-def _require_same(file: GgufFile | SafetensorsFile, config: ModelConfig | EncoderConfig, raw: dict[str, str],
-                  unused: Sequence[str]) -> None:
-    """Every weight is there in its shape, and there is nothing else."""
+def require_same(file: GgufFile | SafetensorsFile, wanted: Mapping[str, tuple[int, ...]], meaning: str,
+                 unused: Sequence[str] = ()) -> None:
+    """Every tensor of `wanted` is in the file in its shape, and there is nothing else but `unused`.
+
+    meaning: what the tensors make up, for the message.
+    """
     there = set(file.names)
-    for name, shape in config.shapes.items():
-        if raw[name] not in there:
-            raise Refused(f"{file.path}: tensor {raw[name]} is missing")
-        if file.shape(raw[name]) != shape:
-            raise Refused(f"{file.path}: tensor {raw[name]} must have shape {shape}, got {file.shape(raw[name])}")
-    more = sorted(there - set(raw.values()) - set(unused))
+    for raw, shape in wanted.items():
+        if raw not in there:
+            raise Refused(f"{file.path}: tensor {raw} is missing")
+        if file.shape(raw) != shape:
+            raise Refused(f"{file.path}: tensor {raw} must have shape {shape}, got {file.shape(raw)}")
+    more = sorted(there - set(wanted) - set(unused))
     if more:
-        raise Refused(f"{file.path}: tensor {more[0]} is no part of {config.meaning} as modelled here")
+        raise Refused(f"{file.path}: tensor {more[0]} is no part of {meaning} as modelled here")
 
 
 class Settings:
@@ -161,5 +164,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _float32(value: float) -> float:
+def float32(value: float) -> float:
+    """The float32 that a setting stands for."""
     return float(np.float32(value))

@@ -18,6 +18,8 @@ class EncoderConfig:
     """An encoder of post-norm blocks: LayerNorm after each residual sum, learned positions, GELU, biases throughout."""
 
     meaning: ClassVar[str] = "a BERT-like encoder"
+    groups: ClassVar[tuple[tuple[str, ...], ...]] = LINEARS  #: linear layers of a block; a group reads one input
+    bias: ClassVar[bool] = True  #: every linear layer has one
 
     blocks: int
     width: int  #: of the hidden states
@@ -48,10 +50,10 @@ class EncoderConfig:
         table: dict[str, tuple[int, ...]] = {
             "embed": (self.vocab, self.width), "position": (self.context, self.width),
             "token_type": (self.token_types, self.width),
-        } | _with_bias("embed_norm", (self.width,))
+        } | with_bias("embed_norm", (self.width,))
         for layer in range(self.blocks):
             for part, shape in self._block().items():
-                table |= _with_bias(f"blk.{layer}.{part}", shape)
+                table |= with_bias(f"blk.{layer}.{part}", shape)
         return table
 
     def _block(self) -> dict[str, tuple[int, ...]]:
@@ -65,5 +67,6 @@ class EncoderConfig:
         return self.blocks * tokens * (linear + 2 * tokens * self.width)
 
 
-def _with_bias(name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+def with_bias(name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """A weight and its bias: shapes by name."""
     return {name: shape, name + BIAS: shape[:1]}

@@ -8,7 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
-from refemu.models import catalog, checkpoint, encoder_checkpoint, fetch, tiny, tiny_encoder, tokenizer, weights
+from refemu.models import (
+    catalog,
+    checkpoint,
+    decoder_checkpoint,
+    encoder_checkpoint,
+    fetch,
+    tiny,
+    tiny_decoders,
+    tiny_encoder,
+    tokenizer,
+    weights,
+)
 from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.files import digest
@@ -45,12 +56,15 @@ def load(name: str | Path) -> Model:
     """The model `name` of the catalogue, or the one in a weight file (.gguf, .safetensors) or its folder.
 
     The sha256 of a known model's file is checked. Refuses unknown names, weights that are not here, and files that are
-    damaged, foreign, or neither a Llama-like decoder nor a BERT-like encoder.
+    damaged, foreign, or none of these: a decoder like Llama, GPT-2 or OPT, a BERT-like encoder.
     """
     if str(name) == "tiny":
         return Model("tiny", tiny.CONFIG, tiny.Tiny(), tiny.sha256(), ByteTokenizer)
     if str(name) == tiny_encoder.NAME:
         return Model(tiny_encoder.NAME, tiny_encoder.CONFIG, tiny_encoder.TinyEncoder(), tiny_encoder.sha256())
+    if str(name) in tiny_decoders.CONFIGS:
+        sizes, made = tiny_decoders.CONFIGS[str(name)], tiny_decoders.TinyDecoder(str(name))
+        return Model(str(name), sizes, made, tiny_decoders.sha256(str(name)))
     if str(name) in catalog.MODELS:
         return _known(catalog.find(str(name)))
     path = Path(name).expanduser()
@@ -75,7 +89,11 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
                      lambda: tokenizer.from_gguf(file))
     folder = path.parent
     sizes: ModelConfig | EncoderConfig
-    if encoder_checkpoint.is_encoder(folder):
+    found: Weights
+    other = decoder_checkpoint.open_decoder(file, folder)
+    if other is not None:
+        sizes, found = other
+    elif encoder_checkpoint.is_encoder(folder):
         sizes = encoder_checkpoint.hf_config(folder)
         found = encoder_checkpoint.renamed(file, sizes)
     else:

@@ -1,8 +1,9 @@
-"""A Llama-like decoder, layer by layer, written once: a scheme's `Prepared` says how each part is computed.
+"""A decoder, layer by layer, written once: a scheme's `Prepared` says how each part is computed.
 
-Pre-norm blocks of grouped-query attention with rotary positions and of SwiGLU [D-arith-15]. Hidden
-states are (tokens, width) float32 arrays; what values they may hold is the scheme's business. Every part works token
-by token or on the cache, so that a token's bits are the same in a prompt and in a decode step.
+Pre-norm blocks of grouped-query attention and of a feed-forward half [D-arith-15]: Llama-like with rotary positions and
+SwiGLU, or GPT-2-like and OPT-like with learned positions and without a gate. Hidden states are (tokens, width) float32
+arrays; what values they may hold is the scheme's business. Every part works token by token or on the cache, so that a
+token's bits are the same in a prompt and in a decode step.
 """
 
 from collections.abc import Sequence
@@ -21,27 +22,38 @@ if TYPE_CHECKING:
 
 def decoder(parts: "Prepared", ids: np.ndarray, caches: Sequence[Any], watch: Watch) -> np.ndarray:
     """The last norm's output (tokens, width) for `ids`, whose keys and values are appended to `caches`."""
-    x = parts.embed(ids)
+    x = embeddings(parts, ids, len(caches[0]))
     for layer, cache in enumerate(caches):
         x = parts.add(x, attention(parts, layer, x, cache, watch))
         x = parts.add(x, feed_forward(parts, layer, x, watch))
     return parts.norm("norm", x)
 
 
+def embeddings(parts: "Prepared", ids: np.ndarray, start: int) -> np.ndarray:
+    """Embeddings of the tokens `ids`, the first at position `start`; learned positions are added (D-arith-16)."""
+    x = parts.embed(ids)
+    return parts.add(x, parts.position(start, len(ids))) if parts.model.positions == "learned" else x
+
+
 def attention(parts: "Prepared", layer: int, x: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
     """The attention half of a block, without the residual addition."""
     x = parts.norm(f"blk.{layer}.attn_norm", x)
     q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
-    q, k = parts.rotate(q, len(cache)), parts.rotate(k, len(cache))
+    if parts.model.positions == "rotary":
+        q, k = parts.rotate(q, len(cache)), parts.rotate(k, len(cache))
     cache.append(k, v)
     return parts.linear(layer, ("o",), parts.attention(layer, q, cache, watch), watch)[0]
 
 
 def feed_forward(parts: "Prepared", layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
-    """The SwiGLU half of a block, without the residual addition."""
+    """The feed-forward half of a block, without the residual addition."""
     x = parts.norm(f"blk.{layer}.ffn_norm", x)
-    gate, up = parts.linear(layer, ("gate", "up"), x, watch)
-    return parts.linear(layer, ("down",), parts.activation(layer, gate, up, watch), watch)[0]
+    if parts.model.gated:
+        gate, up = parts.linear(layer, ("gate", "up"), x, watch)
+        inner = parts.activation(layer, gate, up, watch)
+    else:
+        inner = parts.activate(layer, parts.linear(layer, ("up",), x, watch)[0], watch)
+    return parts.linear(layer, ("down",), inner, watch)[0]
 
 
 def heads(parts: Any, x: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Scheme `fp16`: weights, activations, residual, keys and values are fp16 between layers [D-arith-15].
 
 A linear layer is an ordered fp32 sum rounded once; norms, softmax and rotary positions are float32 steps rounded once;
-silu is the correctly rounded fp16 table. The logits are float32. Every other scheme uses these parts for what its
-paper leaves alone.
+silu and GELU are the correctly rounded fp16 tables. The logits are float32. Every other scheme uses these parts for
+what its paper leaves alone.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from refemu.arith import fp16, rotary
 from refemu.arith.checks import require_choice
 from refemu.models.backend import Backend
 from refemu.models.cache import Caches, KVCache
-from refemu.models.encoder_config import EncoderConfig
-from refemu.models.schemes.scheme import GROUPS, Prepared, Progress, Scheme
+from refemu.models.encoder_config import BIAS, EncoderConfig
+from refemu.models.schemes.scheme import Prepared, Progress, Scheme, require_layers
 
 if TYPE_CHECKING:
     from refemu.models.config import ModelConfig
@@ -30,6 +30,7 @@ class Fp16Config:
 
     paper: ClassVar[str] = "docs/models.md"
     encoders: ClassVar[bool] = True
+    every_decoder: ClassVar[bool] = True
 
     acc: str = "fp32"  #: accumulator of the linear layers and the head; attention always sums in fp32
     residual: str = "fp16"  #: "fp16": rounded after every block half; "fp32": the stream stays float32
@@ -51,7 +52,6 @@ class Fp16Config:
 class Fp16Layers:
     """What every kind of model shares under scheme `fp16`; hidden states are fp16 values held in float32."""
 
-    groups: ClassVar[tuple[tuple[str, ...], ...]] = GROUPS  #: linear layers of a block; a group reads one input
     model: Any  #: sizes, of the kind that the class computes
 
     def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
@@ -79,7 +79,12 @@ class Fp16Layers:
         return [y[:, part] for part in parts]
 
     def finish(self, names: Sequence[str], y: np.ndarray) -> np.ndarray:
-        """What follows the float32 sums of the linear layers `names` ("blk.3.q"), side by side: one rounding."""
+        """What follows the float32 sums of the linear layers `names` ("blk.3.q"), side by side.
+
+        The biases where there are any, fp16 values added in float32; then one rounding.
+        """
+        if self.model.bias:
+            y = y + np.concatenate([self._vectors[name + BIAS] for name in names])
         return self.backend.round16(y)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -94,7 +99,7 @@ class Fp16Layers:
         linears: dict[tuple[int, tuple[str, ...]], Any] = {}
         for layer in range(self.model.blocks):
             progress("weights", layer, self.model.blocks)
-            for names in self.groups:
+            for names in self.model.groups:
                 linears[layer, names] = self._prepare_group(model, layer, names)
         progress("weights", self.model.blocks, self.model.blocks)
         return linears
@@ -105,18 +110,27 @@ class Fp16Layers:
 
 
 class Fp16(Fp16Layers):
-    """A Llama-like decoder under scheme `fp16`."""
+    """A decoder under scheme `fp16`."""
 
     model: "ModelConfig"
 
     def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
+        require_layers(config, model)
         super().__init__(model, config, backend, progress)
         self._eps = self.model.rms_eps  # rounded to float32 where it is used
         self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
         self._head = self._prepare_head(model)
+        if self.model.positions == "learned":
+            self._position = fp16.to_f16(model.tensor("position"))
+
+    def position(self, start: int, count: int) -> np.ndarray:
+        """Rows of the position embedding, each rounded once to fp16."""
+        return self._position[start : start + count].astype(np.float32)
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """RMSNorm with the gain rounded once to fp16; sum of squares in ascending order."""
+        """RMSNorm or LayerNorm, gain and bias rounded once to fp16; sums in ascending order."""
+        if self.model.norm == "layer":
+            return self.backend.layernorm(x, self._vectors[name], self._vectors[name + BIAS], self._eps)
         return self.backend.rmsnorm(x, self._vectors[name], self._eps)
 
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
@@ -141,6 +155,12 @@ class Fp16(Fp16Layers):
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """silu by table, then one fp16 product."""
         return self.backend.round16(self.backend.apply16("silu", gate) * up)
+
+    def activate(self, layer: int, up: np.ndarray, watch: "Watch") -> np.ndarray:
+        """GELU by table; or ReLU, +0 for what is not above 0, NaN excepted."""
+        if self.model.activation == "relu":
+            return np.where(up <= 0, np.float32(0), up)
+        return self.backend.apply16(self.model.activation, up)
 
     def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """The output matrix; its sums are not rounded to fp16."""

@@ -4,14 +4,13 @@ Linear layers are those of the decoders with a bias added in float32 before the 
 float32 steps rounded once; GELU is the correctly rounded fp16 table of the form with erf.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.models.backend import Backend
-from refemu.models.encoder_config import BIAS, LINEARS, EncoderConfig
+from refemu.models.encoder_config import BIAS, EncoderConfig
 from refemu.models.schemes.fp16 import Fp16Layers
 from refemu.models.schemes.scheme import Progress, Scheme
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 class Fp16Encoder(Fp16Layers):
     """A BERT-like encoder under scheme `fp16`."""
 
-    groups = LINEARS
     model: EncoderConfig
 
     def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
@@ -38,10 +36,6 @@ class Fp16Encoder(Fp16Layers):
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
         """LayerNorm, gain and bias rounded once to fp16; both sums in ascending order."""
         return self.backend.layernorm(x, self._vectors[name], self._vectors[name + BIAS], self._eps)
-
-    def finish(self, names: Sequence[str], y: np.ndarray) -> np.ndarray:
-        """The biases, fp16 values added in float32; then one rounding."""
-        return super().finish(names, y + np.concatenate([self._vectors[name + BIAS] for name in names]))
 
     def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Attention of every token to every token of one text, (tokens, heads, head_dim) each; one rounding.

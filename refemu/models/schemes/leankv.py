@@ -49,6 +49,7 @@ class LeanKvConfig:
     """Parameters of the LeanKV schemes. None: as the preset says, or as the model needs it."""
 
     paper: ClassVar[str] = "leankv §4, §5, §6"
+    every_decoder: ClassVar[bool] = True
     two_phases: ClassVar[bool] = True  #: a prompt is not computed like the tokens after it
 
     high: str = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`

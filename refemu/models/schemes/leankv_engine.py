@@ -192,6 +192,10 @@ class _Rows:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._prepared, name)
 
+    def position(self, start: int, count: int) -> np.ndarray:
+        """Of every row that of its own sequence."""
+        return np.concatenate([self._prepared.position(position, 1) for position in self._positions])
+
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
         """Every row at the position of its own sequence."""
         rows = [self._prepared.rotate(x[row : row + 1], position) for row, position in enumerate(self._positions)]

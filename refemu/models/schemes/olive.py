@@ -50,6 +50,7 @@ class OliveConfig:
 
     paper: ClassVar[str] = "olive §3.4, §4, §5.2"
     encoders: ClassVar[bool] = True
+    every_decoder: ClassVar[bool] = True
 
     weight_bits: int = 4  #: 4 or 8
     act_bits: int | None = 4  #: as `weight_bits` (D-olive-41), or None

@@ -39,7 +39,7 @@ class OliveLayers(Fp16Layers):
     ) -> None:
         """store: weights encoded so far, by name and bits. eight_bit: layers at 8 bits beyond the configuration's."""
         self._olive, self._progress, self._store = config, progress, store
-        self._widths = widths(model.config.blocks, config, eight_bit, self.groups)
+        self._widths = widths(model.config.blocks, config, eight_bit, model.config.groups)
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
@@ -64,7 +64,7 @@ class OliveLayers(Fp16Layers):
         return [part for group in groups for part in group if isinstance(part, Part)]
 
     def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
-        """The parts that compute one of `GROUPS`."""
+        """The parts that compute one of the model's groups."""
         return self._linears[layer, tuple(names)]
 
     def _head_parts(self) -> Sequence[Part | Plain]:

@@ -37,6 +37,7 @@ class OliveStudyConfig:
 
     paper: ClassVar[str] = "olive §2.3, Fig. 3"
     encoders: ClassVar[bool] = True
+    every_decoder: ClassVar[bool] = True
 
     experiment: str = "clip"  #: one of `EXPERIMENTS`
     weights: bool = True  #: on the weights of the linear layers
@@ -93,7 +94,7 @@ class StudyLayers(Fp16Layers):
         """Only `prepare` gets here before the thresholds are frozen."""
         if (layer, names) not in self._limits:
             self._limits[layer, names] = ovp_study.threshold(x, self._study.sigma)
-            self._progress("inputs", len(self._limits), len(self.groups) * self.model.blocks)
+            self._progress("inputs", len(self._limits), len(self.model.groups) * self.model.blocks)
         name, start = f"blk.{layer}.{names[0]}.input", first_token * x.shape[1]
         return self._change(x, name, self._limits[layer, names], per="row", start=start)
 

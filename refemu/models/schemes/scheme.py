@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from refemu.arith.checks import Refused
 from refemu.models.backend import Backend
+from refemu.models.config import GATED
 
 if TYPE_CHECKING:
     from refemu.models.cache import Caches
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from refemu.models.model import Model
     from refemu.models.taps import Watch
 
-GROUPS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block; a group reads one input
+GROUPS = GATED  #: linear layers of a Llama-like block; a group reads one input
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 
@@ -39,11 +41,14 @@ class Prepared(Protocol):
     def embed(self, ids: np.ndarray) -> np.ndarray:
         """Rows of the embedding, (tokens, width)."""
 
+    def position(self, start: int, count: int) -> np.ndarray:
+        """Learned embeddings of the positions start, start + 1, ..., (count, width)."""
+
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
         """The norm `name` ("blk.3.attn_norm", "norm") of every token."""
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
-        """The projections `names` of a block (one of `GROUPS`) that read the same input `x`, in that order."""
+        """The projections `names` of a block (one of `model.groups`) that read the same input `x`, in that order."""
 
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
         """Rotary positions start, start + 1, ... applied to (tokens, heads, head_dim)."""
@@ -60,6 +65,9 @@ class Prepared(Protocol):
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """silu(gate) * up."""
 
+    def activate(self, layer: int, up: np.ndarray, watch: "Watch") -> np.ndarray:
+        """The activation of a feed-forward half without a gate."""
+
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The residual addition."""
 
@@ -71,7 +79,8 @@ class Scheme(Protocol):
     """A frozen dataclass whose fields are the scheme's parameters.
 
     A scheme that also computes BERT-like encoders says so by a class variable `encoders` that is true; its `prepare`
-    then answers them with a `refemu.models.encoder.PreparedEncoder`. One that taps names the units whose ports a run
+    then answers them with a `refemu.models.encoder.PreparedEncoder`. One that computes every decoder a `ModelConfig`
+    can describe, not only Llama-like ones, has a true `every_decoder`. One that taps names the units whose ports a run
     can show in an attribute `taps`.
     """
 
@@ -84,3 +93,11 @@ class Scheme(Protocol):
 
         calibration: token ids for schemes that calibrate; None stands for the model's calibration text.
         """
+
+
+def require_layers(scheme: Any, model: "Model") -> None:
+    """Refuse a decoder with layers that the scheme does not compute."""
+    more = getattr(model.config, "unlike_llama", ())
+    if more and not getattr(scheme, "every_decoder", False):
+        raise Refused(f"{type(scheme).__name__} computes Llama-like decoders, and {model.name} has "
+                      f"{', '.join(more)}; docs/models.md says which schemes compute these")

@@ -1,0 +1,190 @@
+"""What a safetensors file and its `config.json` say about a GPT-2-like or OPT-like decoder.
+
+GPT-2 stores its linear layers (in, out), query, key and value side by side in one; OPT stores two rows in front of its
+position embedding that no token reads. As in `checkpoint`, a setting or tensor that is not modelled is refused.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.models.checkpoint import Settings, float32, read_json, require_same
+from refemu.models.config import ModelConfig
+from refemu.models.encoder_config import BIAS
+from refemu.models.weights import SafetensorsFile
+
+ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_erf", "relu": "relu"}
+HEAD = "lm_head.weight"
+OFFSET = 2  #: rows of OPT's position embedding in front of position 0
+OPT_EPS = 1e-5  #: of LayerNorm, which OPT's configuration does not state
+
+GPT2_NAMES = {
+    "attn_norm": "ln_1", "q": "attn.c_attn", "k": "attn.c_attn", "v": "attn.c_attn", "o": "attn.c_proj",
+    "ffn_norm": "ln_2", "up": "mlp.c_fc", "down": "mlp.c_proj", "embed": "wte", "position": "wpe", "norm": "ln_f",
+}
+OPT_NAMES = {
+    "attn_norm": "self_attn_layer_norm", "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
+    "o": "self_attn.out_proj", "ffn_norm": "final_layer_norm", "up": "fc1", "down": "fc2", "embed": "embed_tokens",
+    "position": "embed_positions", "norm": "final_layer_norm",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a weight stands in a file."""
+
+    raw: str  #: name of the tensor
+    shape: tuple[int, ...]  #: of the tensor
+    transpose: bool = False  #: the tensor is (in, out)
+    first: int = 0  #: row of the tensor, once it is (out, in), where the weight begins
+    count: int | None = None  #: of its rows; None: all that follow
+
+    def cut(self, tensor: np.ndarray) -> np.ndarray:
+        """The weight in the tensor."""
+        rows = slice(self.first, None if self.count is None else self.first + self.count)
+        return np.ascontiguousarray((tensor.T if self.transpose else tensor)[rows])
+
+
+class Converted:
+    """The weights of a file under canonical names and in canonical shapes."""
+
+    def __init__(self, file: SafetensorsFile, config: ModelConfig, source: Callable[[str], Source],
+                 unused: tuple[str, ...] = ()) -> None:
+        """source: where a weight stands. unused: tensors that may be there."""
+        self.file, self._shapes = file, config.shapes
+        self._sources = {name: source(name) for name in config.shapes}
+        wanted = {one.raw: one.shape for one in self._sources.values()}
+        require_same(file, wanted, config.meaning, (*unused, *([HEAD] if config.tied_head else [])))
+        if config.tied_head and HEAD in file.names and not np.array_equal(file.tensor(HEAD), self.tensor("embed")):
+            raise Refused(f"{file.path}: tensor {HEAD} must be the embedding, as tie_word_embeddings says")
+
+    def __repr__(self) -> str:
+        return f"Converted({self.file!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Canonical names in model order."""
+        return tuple(self._sources)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a weight."""
+        return self._shapes[name]
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A weight as float32, decoded anew by every call."""
+        source = self._sources[name]
+        return source.cut(self.file.tensor(source.raw))
+
+
+def open_decoder(file: SafetensorsFile, folder: Path) -> tuple[ModelConfig, Converted] | None:
+    """Sizes and weights of a GPT-2-like or OPT-like decoder; None where `config.json` tells of another model."""
+    found = KINDS.get(str(read_json(folder / "config.json").get("model_type")))
+    if found is None:
+        return None
+    config, weights = found
+    sizes = config(folder)
+    return sizes, weights(file, sizes)
+
+
+def gpt2_config(folder: Path) -> ModelConfig:
+    """Sizes from Hugging Face's `config.json` of a GPT-2-like decoder."""
+    where, found, read = _settings(folder)
+    for key, wanted in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False),
+                        ("add_cross_attention", False)):
+        read.expect(key, wanted, "a GPT-2-like decoder as modelled here")
+    width, heads = read.whole("n_embd"), read.whole("n_head")
+    return ModelConfig(
+        blocks=read.whole("n_layer"), width=width, heads=heads, kv_heads=heads, head_dim=_head_dim(where, width, heads),
+        ffn=4 * width if found.get("n_inner") is None else read.whole("n_inner"), vocab=read.whole("vocab_size"),
+        context=read.whole("n_positions"), rms_eps=float32(read.value("layer_norm_epsilon", 1e-5)), norm="layer",
+        positions="learned", activation=_activation(where, found, "gelu_new"), bias=True,
+        tied_head=bool(read.value("tie_word_embeddings", True)),
+    )
+
+
+def opt_config(folder: Path) -> ModelConfig:
+    """Sizes from Hugging Face's `config.json` of an OPT-like decoder; LayerNorm behind a block half is refused."""
+    where, found, read = _settings(folder)
+    width, heads = read.whole("hidden_size"), read.whole("num_attention_heads")
+    read.expect("do_layer_norm_before", True, "LayerNorm behind a block half is not modelled")
+    for key, wanted in (("_remove_final_layer_norm", False), ("layer_norm_elementwise_affine", True),
+                        ("word_embed_proj_dim", width)):
+        read.expect(key, wanted, "an OPT-like decoder as modelled here")
+    return ModelConfig(
+        blocks=read.whole("num_hidden_layers"), width=width, heads=heads, kv_heads=heads,
+        head_dim=_head_dim(where, width, heads), ffn=read.whole("ffn_dim"), vocab=read.whole("vocab_size"),
+        context=read.whole("max_position_embeddings"), rms_eps=float32(OPT_EPS), norm="layer", positions="learned",
+        activation=_activation(where, found, "relu"), bias=bool(read.value("enable_bias", True)),
+        tied_head=bool(read.value("tie_word_embeddings", True)),
+    )
+
+
+def gpt2_weights(file: SafetensorsFile, config: ModelConfig) -> Converted:
+    """The weights of a GPT-2-like file; causal masks, which old files hold, are passed over."""
+    start = "transformer." if "transformer.wte.weight" in file.names else ""
+    masks = tuple(f"{start}h.{layer}.attn.{name}" for layer in range(config.blocks) for name in ("bias", "masked_bias"))
+    return Converted(file, config, lambda name: gpt2_source(name, config, start), masks)
+
+
+def opt_weights(file: SafetensorsFile, config: ModelConfig) -> Converted:
+    """The weights of an OPT-like file."""
+    start = "decoder." if "decoder.embed_tokens.weight" in file.names else "model.decoder."
+    return Converted(file, config, lambda name: opt_source(name, config, start))
+
+
+def gpt2_source(name: str, config: ModelConfig, start: str = "transformer.") -> Source:
+    """`blk.3.k` stands in the middle third of the transposed `transformer.h.3.attn.c_attn.weight`."""
+    shape = config.shapes[name]
+    if name == "head":
+        return Source(HEAD, shape)
+    part, raw = _raw(name, GPT2_NAMES, f"{start}h.", start)
+    transpose = name.startswith("blk.") and len(shape) == 2
+    if part in ("q", "k", "v"):
+        count, shape = shape[0], (3 * shape[0], *shape[1:])
+        return Source(raw, shape[::-1], transpose, "qkv".index(part) * count, count)
+    return Source(raw, shape[::-1] if transpose else shape, transpose)
+
+
+def opt_source(name: str, config: ModelConfig, start: str = "model.decoder.") -> Source:
+    """`blk.3.up` is `model.decoder.layers.3.fc1.weight`; position 0 is row 2."""
+    shape = config.shapes[name]
+    if name == "head":
+        return Source(HEAD, shape)
+    part, raw = _raw(name, OPT_NAMES, f"{start}layers.", start)
+    if part == "position":
+        return Source(raw, (shape[0] + OFFSET, shape[1]), first=OFFSET)
+    return Source(raw, shape)
+
+
+def _raw(name: str, table: dict[str, str], blocks: str, start: str) -> tuple[str, str]:
+    """The part that a canonical name ends with, the bias's own left off, and the tensor's name."""
+    prefix, _, part = name.removesuffix(BIAS).rpartition(".")
+    before = f"{blocks}{prefix.removeprefix('blk.')}." if prefix else start
+    return part, before + table[part] + (BIAS if name.endswith(BIAS) else ".weight")
+
+
+def _settings(folder: Path) -> tuple[Path, dict[str, Any], Settings]:
+    where = folder / "config.json"
+    found = read_json(where)
+    return where, found, Settings(f"{where}: ", found.get)
+
+
+def _activation(where: Path, found: dict[str, Any], usual: str) -> str:
+    key = "activation_function"
+    name = found.get(key, usual)
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        raise Refused(f"{where}: {key} must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
+    return ACTIVATIONS[name]
+
+
+def _head_dim(where: Path, width: int, heads: int) -> int:
+    if heads < 1 or width % heads:
+        raise Refused(f"{where}: the width must be a multiple of the number of heads, got {width}, {heads}")
+    return width // heads
+
+
+KINDS = {"gpt2": (gpt2_config, gpt2_weights), "opt": (opt_config, opt_weights)}  #: by `model_type`

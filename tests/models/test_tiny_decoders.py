@@ -1,0 +1,66 @@
+"""Models `tiny-gpt2` and `tiny-opt`: the same weights everywhere, and the outliers of real decoders."""
+
+import numpy as np
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.models import text, tiny_decoders
+from refemu.models.model import load
+from refemu.models.tiny_decoders import CONFIGS, TinyDecoder
+from tests.models import toy_decoder
+
+EACH = pytest.mark.parametrize("name", list(CONFIGS))
+PINNED = {"tiny-gpt2": "c08a9d927aa9c29b8041010f0da7e0619ce922741d8b8610a4cc3b4973d01396",
+          "tiny-opt": "633375380ea372d338b07d5c1e48c5fd88f05a1520252a3560d7ea405a8f0cf7"}
+
+
+@EACH
+def test_weights_are_pinned(name: str) -> None:
+    assert tiny_decoders.sha256(name) == load(name).sha256 == PINNED[name]
+
+
+@EACH
+def test_every_weight_is_an_fp16_value(name: str) -> None:
+    weights = TinyDecoder(name)
+    for part, shape in CONFIGS[name].shapes.items():
+        w = weights.tensor(part)
+
+        assert w.dtype == np.float32 and w.shape == weights.shape(part) == shape
+        assert np.array_equal(w, w.astype(np.float16))
+        assert np.array_equal(w, weights.integers(part) / 2.0 ** weights.fraction(part))
+
+
+@EACH
+def test_weights_have_heavy_tails_and_loud_channels(name: str) -> None:
+    weights, config = TinyDecoder(name), CONFIGS[name]
+    linears = [weights.tensor(part) for part, shape in config.shapes.items()
+               if part.startswith("blk.") and len(shape) == 2]
+    flags = np.concatenate([(np.abs(w) > 3 * w.std()).reshape(-1, 2) for w in linears])
+    gain = weights.tensor("blk.1.ffn_norm")
+
+    assert 0.003 < flags.mean() < 0.01
+    assert flags.all(axis=1).mean() > 4 * flags.mean() ** 2
+    assert sorted(np.argsort(gain)[-2:]) == sorted(tiny_decoders.LOUD)
+
+
+@EACH
+def test_the_first_token_is_massive_and_logits_are_not_extreme(name: str) -> None:
+    model, steps = load(name), []
+
+    def settle(value: np.ndarray, bound: np.ndarray) -> np.ndarray:
+        steps.append(value)
+        return value
+
+    logits = toy_decoder.forward(model, model.tokenizer.encode(text.default())[:64], settle)
+
+    assert np.abs(steps[0][0]).argmax() == tiny_decoders.MASSIVE
+    assert np.abs(steps[0][0]).max() > 8 * np.abs(steps[0][1:]).max()
+    assert 0.3 < logits.std() < 3 and np.abs(logits).max() < 20
+
+
+def test_repr_and_refusals() -> None:
+    assert repr(TinyDecoder("tiny-opt")) == "TinyDecoder('tiny-opt')"
+    with pytest.raises(Refused, match=r"unknown tensor 'blk\.2\.q'"):
+        TinyDecoder("tiny-opt").tensor("blk.2.q")
+    with pytest.raises(Refused, match="unknown model 'tiny-gpt3'; did you mean 'tiny-gpt2'"):
+        TinyDecoder("tiny-gpt3")

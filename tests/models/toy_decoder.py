@@ -1,0 +1,173 @@
+"""Small GPT-2-like and OPT-like decoders for tests: weights, their folder as Hugging Face lays it out, and a forward in
+float64 that bounds step by step what the roundings of scheme `fp16` can do.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from refemu.models.config import ModelConfig
+
+GPT2 = ModelConfig(blocks=2, width=12, ffn=20, heads=3, kv_heads=3, head_dim=4, vocab=17, context=24, norm="layer",
+                   positions="learned", activation="gelu_tanh", bias=True)
+OPT = ModelConfig(blocks=2, width=12, ffn=20, heads=2, kv_heads=2, head_dim=6, vocab=17, context=24, norm="layer",
+                  positions="learned", activation="relu", bias=True)
+CONFIGS = {"gpt2": GPT2, "opt": OPT}
+OPT_PARTS = {"attn_norm": "self_attn_layer_norm", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
+             "v": "self_attn.v_proj", "o": "self_attn.out_proj", "ffn_norm": "final_layer_norm", "up": "fc1",
+             "down": "fc2"}
+
+
+class Held:
+    """Weights in memory."""
+
+    def __init__(self, values: dict[str, np.ndarray]) -> None:
+        self.values, self.names = values, tuple(values)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.values[name].shape
+
+    def tensor(self, name: str) -> np.ndarray:
+        return self.values[name]
+
+
+def values(config: ModelConfig, seed: int = 3) -> dict[str, np.ndarray]:
+    """Seeded float32 weights by canonical name, each an fp16 value."""
+    random = np.random.default_rng(seed)
+    draws = {name: random.standard_normal(shape) for name, shape in config.shapes.items()}
+    return {name: (1 + draw / 4 if name.endswith("norm") else draw / 3).astype(np.float16).astype(np.float32)
+            for name, draw in draws.items()}
+
+
+def gpt2_tensors(w: dict[str, np.ndarray], start: str = "transformer.") -> dict[str, np.ndarray]:
+    """The tensors of a GPT-2-like file: linear layers (in, out), query, key and value in one."""
+    found = {f"{start}wte.weight": w["embed"], f"{start}wpe.weight": w["position"], f"{start}ln_f.weight": w["norm"],
+             f"{start}ln_f.bias": w["norm.bias"]}
+    for layer in range(GPT2.blocks):
+        to, at = f"{start}h.{layer}.", f"blk.{layer}."
+        found[to + "attn.c_attn.weight"] = np.concatenate([w[at + part].T for part in "qkv"], axis=1)
+        found[to + "attn.c_attn.bias"] = np.concatenate([w[at + part + ".bias"] for part in "qkv"])
+        for raw, part in (("attn.c_proj", "o"), ("mlp.c_fc", "up"), ("mlp.c_proj", "down")):
+            found |= {f"{to}{raw}.weight": w[at + part].T.copy(), f"{to}{raw}.bias": w[at + part + ".bias"]}
+        for raw, part in (("ln_1", "attn_norm"), ("ln_2", "ffn_norm")):
+            found |= {f"{to}{raw}.weight": w[at + part], f"{to}{raw}.bias": w[at + part + ".bias"]}
+    return found
+
+
+def opt_tensors(w: dict[str, np.ndarray], start: str = "model.decoder.") -> dict[str, np.ndarray]:
+    """The tensors of an OPT-like file: two rows of 1,000 in front of position 0, which nothing may read."""
+    front = np.full((2, OPT.width), 1000, np.float32)
+    found = {f"{start}embed_tokens.weight": w["embed"], f"{start}final_layer_norm.weight": w["norm"],
+             f"{start}embed_positions.weight": np.concatenate([front, w["position"]]),
+             f"{start}final_layer_norm.bias": w["norm.bias"]}
+    for layer in range(OPT.blocks):
+        for part, raw in OPT_PARTS.items():
+            for there, here in ((".weight", ""), (".bias", ".bias")):
+                found[f"{start}layers.{layer}.{raw}{there}"] = w[f"blk.{layer}.{part}{here}"]
+    return found
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "gpt2": {"model_type": "gpt2", "n_layer": 2, "n_embd": 12, "n_inner": 20, "n_head": 3, "vocab_size": 17,
+             "n_positions": 24, "n_ctx": 24, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
+             "scale_attn_weights": True, "resid_pdrop": 0.1},
+    "opt": {"model_type": "opt", "num_hidden_layers": 2, "hidden_size": 12, "word_embed_proj_dim": 12, "ffn_dim": 20,
+            "num_attention_heads": 2, "vocab_size": 17, "max_position_embeddings": 24, "activation_function": "relu",
+            "do_layer_norm_before": True, "enable_bias": True, "_remove_final_layer_norm": False, "dropout": 0.1},
+}
+
+
+def write(folder: Path, kind: str, tensors: dict[str, np.ndarray], **settings: Any) -> Path:
+    """A folder with model.safetensors and config.json; a setting of `...` is left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    safetensors.numpy.save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()},
+                                folder / "model.safetensors")
+    merged = {key: value for key, value in {**SETTINGS[kind], **settings}.items() if value is not ...}
+    (folder / "config.json").write_text(json.dumps(merged), "utf-8")
+    return folder
+
+
+U16, U32 = 2.0**-11, 2.0**-24  #: half an ulp of fp16 and of float32, relative
+Bounded = tuple[np.ndarray, np.ndarray]  #: a step in float64, and how far the scheme's roundings may lead from it
+Settle = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def forward(model: Any, ids: list[int], settle: Settle = lambda value, bound: value) -> np.ndarray:
+    """Logits (tokens, vocabulary) in plain float64.
+
+    settle: called behind every step with its value and the bound on what the roundings of scheme `fp16` can do in this
+    step; what it returns goes into the next one. Weights must be fp16 values.
+    """
+    c, w = model.config, {name: model.tensor(name).astype(np.float64) for name in model.config.shapes}
+
+    def norm(name: str, x: np.ndarray) -> np.ndarray:
+        return settle(*half(layernorm(x, w[name], w[name + ".bias"], c.rms_eps)))
+
+    def linear(name: str, x: np.ndarray) -> np.ndarray:
+        return settle(*half(product(x, w[name], w[name + ".bias"])))
+
+    def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return settle(*half((x + y, U32 * np.abs(x + y))))
+
+    x = add(w["embed"][ids], w["position"][: len(ids)])
+    for at in (f"blk.{layer}." for layer in range(c.blocks)):
+        y = norm(at + "attn_norm", x)
+        q, k, v = (linear(at + part, y) for part in "qkv")
+        x = add(x, linear(at + "o", settle(*half(attention(q, k, v, c.heads)))))
+        y = norm(at + "ffn_norm", x)
+        x = add(x, linear(at + "down", settle(*activation(c.activation, linear(at + "up", y)))))
+    return settle(*product(norm("norm", x), w["embed"], np.zeros(c.vocab)))
+
+
+def half(x: Bounded) -> Bounded:
+    """Rounded to fp16; 2**-25 is half the smallest subnormal number."""
+    return x[0], x[1] + U16 * (np.abs(x[0]) + x[1]) + 2.0**-25
+
+
+def steps(count: int) -> float:
+    """Relative error of as many float32 operations in a row."""
+    return count * U32 / (1 - count * U32)
+
+
+def product(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Bounded:
+    size = np.abs(x) @ np.abs(weight).T + np.abs(bias)
+    return x @ weight.T + bias, steps(x.shape[-1] + 2) * size
+
+
+def layernorm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float) -> Bounded:
+    n, mean = x.shape[-1], x.mean(-1, keepdims=True)
+    d, off = x - mean, steps(n + 2) * (np.abs(x) + np.abs(x).mean(-1, keepdims=True))
+    root = np.sqrt((d * d).mean(-1, keepdims=True) + eps)
+    apart = np.sqrt((off * off).mean(-1, keepdims=True))  # the root of a sum of squares has slope 1 at most
+    apart = apart + steps(n + 6) * (root + apart)
+    y = d / root
+    error = (off + np.abs(y) * apart) / (root - apart)
+    return y * gain + bias, np.abs(gain) * error + steps(5) * (np.abs(gain) * (np.abs(y) + error) + np.abs(bias))
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int) -> Bounded:
+    """A factor of exp(error of the logit) on each weight, and the mean of these on their sum."""
+    tokens, width = q.shape
+    q, k, v = (part.reshape(tokens, heads, -1).transpose(1, 0, 2) for part in (q, k, v))
+    scale, seen = 1 / np.sqrt(width / heads), np.tril(np.ones((tokens, tokens))) > 0
+    s = np.where(seen, q @ k.transpose(0, 2, 1) * scale, -np.inf)
+    size = np.where(seen, np.abs(q) @ np.abs(k).transpose(0, 2, 1) * scale, 0)
+    factor = np.exp(steps(width // heads + 3) * size + 2 * U32 * size.max(-1, keepdims=True))
+    p = np.exp(s - s.max(-1, keepdims=True))
+    p = p / p.sum(-1, keepdims=True)
+    factor = factor * (p * factor).sum(-1, keepdims=True)
+    share = p * (factor * (1 + steps(2 * tokens + 6)) - 1)  # and of the sum over the values
+    mixed, error = p @ v, share @ np.abs(v)
+    return mixed.transpose(1, 0, 2).reshape(tokens, -1), error.transpose(1, 0, 2).reshape(tokens, -1)
+
+
+def activation(name: str, x: np.ndarray) -> Bounded:
+    """ReLU, which rounds nothing, or GELU by tanh, rounded to fp16."""
+    if name == "relu":
+        return np.maximum(x, 0), 0 * x
+    inner = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    return half((x / 2 * (1 + np.tanh(inner)), 0 * x))
