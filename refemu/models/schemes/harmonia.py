@@ -4,7 +4,8 @@ Inputs of linear layers, queries and scores are groups of 8-bit mantissas, weigh
 bits for the first and the latest tokens and fall to `low` in between. Offline smoothing changes W_Q and W_K, online
 smoothing shifts the keys. Norms, rotary positions, softmax, SiLU and the residual stream are those of scheme `fp16`
 [D-harmonia-32]; embedding and output matrix stay FP16. A prompt is converted as a whole, so that its groups of V and
-its bits are those of its end [D-harmonia-19]: decoding token by token gives other bits, by design.
+its bits are those of its end [D-harmonia-19]: decoding token by token gives other bits, by design. Llama-like decoders
+and, as [harmonia §V-A] evaluates them, OPT-like ones, whose keys are not rotated.
 """
 
 import dataclasses
@@ -41,6 +42,7 @@ class HarmoniaConfig:
     """Parameters of the Harmonia schemes."""
 
     paper: ClassVar[str] = "harmonia §III, §IV-A, §V-A"
+    every_decoder: ClassVar[bool] = True
 
     act_mantissa: int = 8  #: mantissa bits of linear inputs, queries and scores
     high: int = 8  #: of the keys and values of the first and the latest tokens

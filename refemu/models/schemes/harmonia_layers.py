@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.models.backend import Backend
+from refemu.models.encoder_config import BIAS
 from refemu.models.schemes import harmonia_attention
 from refemu.models.schemes.fp16 import Fp16
 from refemu.models.schemes.harmonia_cache import HarmoniaCache
@@ -60,16 +61,9 @@ class Harmonia(Fp16):
 
     def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Linear:
         full = [f"blk.{layer}.{name}" for name in names]
-        rows = [self._weight(model, layer, name) for name in names]
-        biased = all(f"{name}_bias" in model.config.shapes for name in full)
-        biases = [self._bias(model, layer, name) for name in names] if biased else None
+        rows, biases = ([self._smoothed(model.tensor(f"blk.{layer}.{name}{end}"), layer, name) for name in names
+                         if self.model.bias or not end] for end in ("", BIAS))
         return Linear(full, rows, biases, self.units)
-
-    def _weight(self, model: "Model", layer: int, name: str) -> np.ndarray:
-        return self._smoothed(model.tensor(f"blk.{layer}.{name}"), layer, name)
-
-    def _bias(self, model: "Model", layer: int, name: str) -> np.ndarray:
-        return self._smoothed(model.tensor(f"blk.{layer}.{name}_bias"), layer, name)
 
     def _smoothed(self, rows: np.ndarray, layer: int, name: str) -> np.ndarray:
         """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32."""

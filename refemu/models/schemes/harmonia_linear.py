@@ -17,9 +17,9 @@ from refemu.models.schemes.harmonia_units import Units
 class Linear:
     """Linear layers that read one input."""
 
-    def __init__(self, names: Sequence[str], rows: Sequence[np.ndarray], biases: Sequence[np.ndarray] | None,
+    def __init__(self, names: Sequence[str], rows: Sequence[np.ndarray], biases: Sequence[np.ndarray],
                  units: Units) -> None:
-        """names: "blk.3.q", one per matrix of `rows`, float32 (outputs, inputs). biases: float32 (outputs,) each."""
+        """names: "blk.3.q", one per matrix of `rows`, float32 (outputs, inputs). biases: as many, or none."""
         self.names, self.units = tuple(names), units
         self.columns = columns(rows)
         config, whole = units.config, np.concatenate(rows)
@@ -29,7 +29,7 @@ class Linear:
             self._right = units.prepare(self.weight)
         else:
             self._right = units.backend.weights(fp16.to_f16(whole))
-        self.bias = None if biases is None else fp16.to_f16(np.concatenate(biases)).astype(np.float32)
+        self.bias = fp16.to_f16(np.concatenate(biases)).astype(np.float32) if biases else None
 
     def __repr__(self) -> str:
         return f"Linear({', '.join(self.names)})"

@@ -87,7 +87,7 @@ def learn(model: "Model", config: "HarmoniaConfig", backend: Backend, given: Seq
         raise Refused(f"harmonia: smoothing needs at least {SHORTEST} calibration tokens, got {len(ids)}")
     runner = Observer(model, backend)
     rest = _rest(model, config, backend) if config.target == "block" else None
-    x, found = runner.embed(runtime.require_tokens(ids, runner)), []
+    x, found = runtime.embeddings(runner, runtime.require_tokens(ids, runner), 0), []
     for layer in range(model.config.blocks):
         progress("smoothing", layer, model.config.blocks)
         y = runner.block(layer, x)

@@ -43,7 +43,7 @@ class Smoothing:
         if bad.any():
             index = first_index(bad)
             raise Refused(f"{thing}: factors must be positive and finite, got {float(self.s[index])}{at(index)}")
-        first, second = (self.s[..., channels] for channels in pairs(sizes).T)
+        first, second = (self.s[..., pairs(sizes)[:, end]] for end in (0, -1))
         bad = first != second
         if bad.any():
             index = first_index(bad)
@@ -77,7 +77,7 @@ def load(path: str | Path) -> Smoothing:
     if not where.is_file():
         raise Refused(f"smoothing {where}: no such file")
     try:
-        with np.load(where, allow_pickle=False) as archive:
+        with where.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             description, s = json.loads(archive["description"].tobytes()), archive["s"]
         version = description.pop("version")
     except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
@@ -99,8 +99,10 @@ def ones(sizes: "ModelConfig") -> Smoothing:
 
 
 def pairs(sizes: "ModelConfig") -> np.ndarray:
-    """The channels of a head that rotate together, (head_dim / 2, 2)."""
+    """The channels of a head that rotate together, (head_dim / 2, 2); without a rotation each alone, (head_dim, 1)."""
     places = np.arange(sizes.head_dim)
+    if sizes.positions != "rotary":
+        return places[:, None]
     return places.reshape(-1, 2) if sizes.rope_interleaved else places.reshape(2, -1).T
 
 

@@ -4,6 +4,7 @@ The first call of `append` is a prompt, whose queries all see the groups and bit
 Nothing is kept as codes: every attention converts what it reads.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,28 +20,13 @@ from tests.oracles.fp16 import f32
 ASCENDING = ("sequential",)
 
 
-class Sized(ModelConfig):
-    """With a bias beside every linear layer, if `biased`."""
-
-    biased = False
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        plain = super().shapes
-        linears = {name: shape for name, shape in plain.items() if name.startswith("blk.") and len(shape) == 2}
-        return plain | {f"{name}_bias": shape[:1] for name, shape in linears.items() if self.biased}
+OPT: dict[str, Any] = {"norm": "layer", "positions": "learned", "activation": "relu", "bias": True}
 
 
-class Biased(Sized):
-    """With biases."""
-
-    biased = True
-
-
-def small(biased: bool = False, interleaved: bool = True) -> Model:
-    """One block, four query heads on two KV heads; inputs of the width make two groups of 16."""
-    sizes = {"blocks": 1, "width": 19, "ffn": 7, "heads": 4, "kv_heads": 2, "head_dim": 6, "vocab": 13, "context": 64}
-    config = (Biased if biased else Sized)(**sizes, rope_interleaved=interleaved)
+def small(opt: bool = False) -> Model:
+    """One block, four query heads on two KV heads; inputs of the width make two groups of 16. opt: OPT-like."""
+    config = ModelConfig(blocks=1, width=19, ffn=7, heads=4, kv_heads=2, head_dim=6, vocab=13, context=64,
+                         **OPT if opt else {})
     return Model("small", config, kllm_plain.Random(config), "")
 
 
@@ -51,14 +37,14 @@ class Plain(kllm_plain.Plain):
         self.model, self.config = model.config, config
         self.embed = [words(row) for row in model.tensor("embed")]
         self.gains = {name: words(model.tensor(name)) for name, shape in model.config.shapes.items()
-                      if len(shape) == 1 and not name.endswith("_bias")}
+                      if len(shape) == 1}
+        self.position = [words(row) for row in model.tensor("position")] if self.model.positions == "learned" else []
         self.scale = f32(1 / np.sqrt(self.model.head_dim))
         names = [name for name, shape in model.config.shapes.items() if name.startswith("blk.") and len(shape) == 2]
         self.rows = {name: [self.integers(row) for row in self.smoothed(name, model.tensor(name).tolist(), s)]
                      for name in names}
-        self.bias = {name: words(row[0] for row in self.smoothed(name, model.tensor(f"{name}_bias")[:, None].tolist(),
-                                                                 s))
-                     for name in names if f"{name}_bias" in model.config.shapes}
+        self.bias = {name: words(row[0] for row in self.smoothed(name, model.tensor(f"{name}.bias")[:, None].tolist(),
+                                                                 s)) for name in names if self.model.bias}
         self.held: list[list[tuple[Words, Words]]] = [[] for _ in range(self.model.blocks)]
         self.offset: list[Words] = [[] for _ in range(self.model.blocks)]
 
@@ -115,11 +101,28 @@ class Plain(kllm_plain.Plain):
     def append(self, ids: list[int]) -> list[list[float]]:
         start = len(self.held[0])
         xs = [self.embed[token] for token in ids]
+        if self.position:
+            xs = [[fp16.add(a, b) for a, b in zip(x, self.position[start + t], strict=True)] for t, x in enumerate(xs)]
         for layer in range(self.model.blocks):
             for half in (self.attend, self.feed):
                 xs = [[fp16.add(a, b) for a, b in zip(x, y, strict=True)]
                       for x, y in zip(xs, half(layer, xs, start), strict=True)]
         return [[self.row(row, self.norm16("norm", x)) for row in self.embed] for x in xs]
+
+    def norm16(self, name: str, x: Words) -> Words:
+        if self.model.norm == "rms":
+            return super().norm16(name, x)
+        values = [fp16.to_float(word) for word in x]
+        mean = f32(sums.total32(values, ASCENDING) / len(x))
+        off = [f32(value - mean) for value in values]
+        square = f32(sums.total32([f32(value * value) for value in off], ASCENDING) / len(x))
+        scale = f32(1 / f32(math.sqrt(f32(square + f32(self.model.rms_eps)))))
+        parts = zip(off, self.gains[name], self.gains[f"{name}.bias"], strict=True)
+        return words(f32(f32(f32(value * scale) * fp16.to_float(gain)) + fp16.to_float(bias))
+                     for value, gain, bias in parts)
+
+    def rotate(self, x: Words, position: int) -> Words:
+        return super().rotate(x, position) if self.model.positions == "rotary" else x
 
     def row(self, row: Words, x: Words) -> float:
         a, b = ([fp16.to_float(word) for word in side] for side in (x, row))
@@ -129,6 +132,10 @@ class Plain(kllm_plain.Plain):
         out = []
         for x in xs:
             normed = self.norm16(f"blk.{layer}.ffn_norm", x)
+            if self.model.activation == "relu":
+                up = self.matmul(layer, "up", normed)
+                out.append(self.matmul(layer, "down", [0 if fp16.to_float(word) <= 0 else word for word in up]))
+                continue
             gate, up = (self.matmul(layer, name, normed) for name in ("gate", "up"))
             silu = [kllm_functions.function16("silu", word) for word in gate]
             out.append(self.matmul(layer, "down", [fp16.mul(g, u) for g, u in zip(silu, up, strict=True)]))

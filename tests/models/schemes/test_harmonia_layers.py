@@ -29,29 +29,29 @@ SCHEMES = {
 
 
 @cache
-def factors(biased: bool = False) -> Smoothing:
-    """Factors of 2**-2 to 2**2, equal on rotary pairs."""
-    sizes: Any = harmonia_plain.small(biased).config
-    s = np.empty((1, 2, 6), np.float32)
-    s[..., pairs(sizes)] = np.exp2(np.random.default_rng(4).uniform(-2, 2, (1, 2, 3)))[..., None]
+def factors(opt: bool = False) -> Smoothing:
+    """Factors of 2**-2 to 2**2, equal on rotary pairs if there are some."""
+    sizes: Any = harmonia_plain.small(opt).config
+    s, free = np.empty((1, 2, 6), np.float32), pairs(sizes)
+    s[..., free] = np.exp2(np.random.default_rng(4).uniform(-2, 2, (1, 2, len(free))))[..., None]
     return Smoothing({}, s)
 
 
 @cache
-def prepared(text: str, backend: str = "jit", biased: bool = False) -> Any:
-    calibration: Any = factors(biased)
-    return models.prepare(harmonia_plain.small(biased), text, backend=backend, calibration=calibration)
+def prepared(text: str, backend: str = "jit", opt: bool = False) -> Any:
+    calibration: Any = factors(opt)
+    return models.prepare(harmonia_plain.small(opt), text, backend=backend, calibration=calibration)
 
 
-def run(text: str, backend: str = "jit", biased: bool = False, prompt: int = PROMPT) -> np.ndarray:
-    session = models.session(prepared(text, backend, biased))
+def run(text: str, backend: str = "jit", opt: bool = False, prompt: int = PROMPT) -> np.ndarray:
+    session = models.session(prepared(text, backend, opt))
     return np.concatenate([session.append(IDS[:prompt]), *(session.append([token]) for token in IDS[prompt:])])
 
 
-def plain(text: str, biased: bool = False, prompt: int = PROMPT) -> np.ndarray:
-    config = prepared(text, "jit", biased).config
-    s = factors(biased).s if config.offline else np.ones((1, 2, 6), np.float32)
-    decoder = harmonia_plain.Plain(harmonia_plain.small(biased), config, s)
+def plain(text: str, opt: bool = False, prompt: int = PROMPT) -> np.ndarray:
+    config = prepared(text, "jit", opt).config
+    s = factors(opt).s if config.offline else np.ones((1, 2, 6), np.float32)
+    decoder = harmonia_plain.Plain(harmonia_plain.small(opt), config, s)
     rows = decoder.append(IDS[:prompt])
     for token in IDS[prompt:]:
         rows += decoder.append([token])
@@ -68,11 +68,15 @@ def test_logits_equal_plain_python(text: str) -> None:
 
 
 @pytest.mark.parametrize("bias_add", ["after", "accumulator"])
-def test_biases_are_added_behind_fp2half_or_before(bias_add: str) -> None:
-    """D-harmonia-29; smoothing takes the biases of q and k along."""
+def test_opt_like_decoders(bias_add: str) -> None:
+    """[harmonia §V-A] D-harmonia-29: LayerNorm, learned positions, ReLU, and biases behind FP2Half or before it.
+
+    Factors are free per channel, and biases of q and k take them along; offsets are those of keys that nothing rotates.
+    """
     text = f"{SMALL},bias_add={bias_add}"
 
     assert np.array_equal(run(text, "jit", True).view(np.uint32), plain(text, True).view(np.uint32))
+    assert run(text, "numpy", True).tobytes() == run(text, "jit", True).tobytes()
 
 
 def test_variants_give_other_logits() -> None:

@@ -23,7 +23,7 @@ def made(biased: bool = False, engine: str = "jit", **changes: object) -> tuple[
     """The layers, and what they make of X before FP2Half."""
     config = dataclasses.replace(KV8, **changes)  # type: ignore[arg-type]
     units = Units(backend.find(engine), config)
-    linear = Linear(["blk.0.q", "blk.0.k"], ROWS, BIAS if biased else None, units)
+    linear = Linear(["blk.0.q", "blk.0.k"], ROWS, BIAS if biased else [], units)
     return linear, linear.sums(units.encode(config.format(8), units.words(X)))
 
 

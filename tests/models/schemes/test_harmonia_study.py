@@ -1,0 +1,53 @@
+"""The points of the study, one after the other; factors are learned once."""
+
+from typing import Any
+
+import pytest
+
+from refemu import models
+from refemu.arith.checks import Refused
+from refemu.models import perplexity, schemes
+from refemu.models.schemes import harmonia_search, harmonia_study
+
+IDS = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire")
+
+
+def test_points_are_those_of_the_figures() -> None:
+    """[harmonia Fig. 4, 5, 8, 10; Tables I, II]"""
+    names = list(harmonia_study.POINTS.values())
+    bits = [(config.act_mantissa, config.high, config.low) for config in map(schemes.parse, names[1:])]  # type: ignore
+
+    assert names[0] == "fp16" and len(set(names)) == len(names) == 14
+    assert bits[:7] == [(8, 8, 8), (6, 6, 6), (5, 5, 5), (4, 4, 4), (8, 6, 6), (8, 5, 5), (8, 4, 4)]
+    assert bits[7:] == [(8, 8, 8), (8, 4, 4), *[(8, 8, 4)] * 4]
+
+
+def test_a_point_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["fp16", "harmonia-kv4", "harmonia-kv4:online=false", "harmonia-kv4-naive"]
+    runs: list[Any] = []
+    learn = harmonia_search.learn
+
+    def counted(model: Any, config: Any, *rest: Any) -> Any:
+        runs.append(config.calib_tokens)
+        return learn(model, config, *rest)
+
+    monkeypatch.setattr(harmonia_search, "learn", counted)
+    found = list(harmonia_study.study(models.load("tiny"), IDS, 32, names, calibration_tokens=40))
+    monkeypatch.undo()
+
+    assert runs == [40]
+    assert [(point.meaning, point.scheme) for point in found] == [("", name) for name in names]
+    assert found[3].perplexity == perplexity.perplexity(models.prepare("tiny", names[3]), IDS, win=32).perplexity
+    assert len({point.nll for point in found}) == 4
+
+
+def test_windows_can_be_decoded() -> None:
+    [prompt] = harmonia_study.study(models.load("tiny"), IDS, 50, ["harmonia-kv8"])
+    [decoded] = harmonia_study.study(models.load("tiny"), IDS, 50, ["harmonia-kv8"], prefill=40)
+
+    assert prompt.nll != decoded.nll
+
+
+def test_encoders_are_refused() -> None:
+    with pytest.raises(Refused, match="study harmonia: tiny-encoder is an encoder"):
+        list(harmonia_study.study(models.load("tiny-encoder"), IDS))
