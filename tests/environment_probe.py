@@ -1,6 +1,8 @@
 """One process of the environment matrix: prints what is in force and the hashes of what refemu computes there.
 
-python tests/environment_probe.py MODEL BACKEND SCHEME[,SCHEME...] [--generate DIR]
+python tests/environment_probe.py MODEL BACKEND SCHEME[,SCHEME...] [--generate DIR] [--centroids]
+
+Inside a scheme `;` stands for its commas.
 """
 
 import hashlib
@@ -50,6 +52,19 @@ def vector_registers() -> list[str]:
     return [name for name in ("zmm", "ymm", "xmm") if f"%{name}" in text]
 
 
+def centroids(model: Any, engine: Any) -> str:
+    """sha256 of what scheme kllm-a4 learns from 64 tokens: codebooks and thresholds."""
+    from refemu.models import schemes
+    from refemu.models.backend import find
+    from refemu.models.schemes import kllm_calibrate
+    from refemu.models.schemes.scheme import silent
+
+    ids = model.tokenizer.encode(text.calibration())[:64]
+    backend = find(engine) if isinstance(engine, str) else engine
+    learnt = kllm_calibrate.obtain(model, schemes.parse("kllm-a4"), backend, ids, silent)
+    return hashlib.sha256(learnt.to_bytes()).hexdigest()
+
+
 def main() -> None:
     name, backend, schemes = sys.argv[1:4]
     model = models.load(name)
@@ -57,8 +72,11 @@ def main() -> None:
     threads = int(os.environ.get("NUMBA_NUM_THREADS", "1"))
     engine = Jit(threads) if backend == "jit" else backend
     hashes = {
-        scheme: digest(models.run(model, ids, scheme=scheme, backend=engine).logits) for scheme in schemes.split(",")
+        scheme: digest(models.run(model, ids, scheme=scheme.replace(";", ","), backend=engine).logits)
+        for scheme in schemes.split(",")
     }
+    if "--centroids" in sys.argv:
+        hashes["centroids"] = centroids(model, engine)
     if "--generate" in sys.argv:
         from refemu import golden
 
