@@ -30,7 +30,7 @@ class Past:
         self.following: Past | None = None
 
     def __repr__(self) -> str:
-        return f"Past({sum(1 for _ in self.all()) - 1} passes ago)"
+        return f"Past({len(list(self.all())) - 1} passes ago)"
 
     def all(self) -> Iterator["Past"]:
         """This moment and the later ones."""

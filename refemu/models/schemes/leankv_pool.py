@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import fp16
 from refemu.formats.kv_page import UnifiedPage
 from refemu.models.schemes.leankv_units import Units
 from refemu.units import page_table
@@ -206,7 +207,7 @@ class Pool:
                     np.zeros(len(pages), np.float32), position)
         cells, lengths = plan.cells[:, layer], plan.lengths[:, layer]
         attention, arithmetic = self.units.unit("paged_attention"), self.units.arithmetic
-        found = attention.attend(self.layouts, q.astype(np.float16), self.images, cells, lengths, arithmetic)
+        found = attention.attend(self.layouts, fp16.to_f16(q), self.images, cells, lengths, arithmetic)
         newest = np.broadcast_to(plan.positions[:, None], cells.shape[:-1])
         attention.add_scores(self.layouts, self.images, cells, lengths, found.p, newest, arithmetic.include_self)
         return np.asarray(found.out.astype(np.float32))
