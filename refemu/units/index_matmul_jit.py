@@ -22,7 +22,15 @@ from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import weighted_sum_jit
 from refemu.units.index_matmul import COUNTERS, IndexMatmul, Result, inputs_of
-from refemu.units.index_matmul_arith_parts import dequantized, floats, joint_scale, marginals, merge, zero_terms
+from refemu.units.index_matmul_arith_parts import (
+    dequantized,
+    floats,
+    joint_scale,
+    marginals,
+    merge,
+    quotient,
+    zero_terms,
+)
 from refemu.units.index_matmul_parts import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.index_matmul_problem_parts import Problem, column, problem
 from refemu.units.unit import admit
@@ -116,9 +124,18 @@ def _limits(task: Problem) -> np.ndarray:
     return np.ascontiguousarray(np.stack([rows, whole] if task.integer else [whole, rows], axis=1))
 
 
+def _divided(task: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """`task.divided` of all rows: scales, float64 (M,), and centroids of B, float32 (M or 1, entries)."""
+    if task.norm is None or task.arith.acc == "exact":
+        return task.a.scale, task.centroids[1][None]
+    divisor = np.asarray(task.norm.divisor, np.float64).reshape(-1)
+    centroids = quotient(task.centroids[1].astype(np.float64)[None], divisor[:, None])
+    return quotient(task.a.scale, divisor), centroids.astype(np.float32)
+
+
 def _scales(task: Problem) -> np.ndarray:
     """Scale of the dense part of every output, (M, N)."""
-    a = np.array([task.divided(m)[0] for m in range(task.a.scale.size)]) if task.norm is not None else task.a.scale
+    a = _divided(task)[0]
     if task.integer:
         return np.broadcast_to(a[:, None], (a.size, task.b.scale.size))
     return joint_scale(a[:, None], task.b.scale, task.arith)
@@ -128,15 +145,13 @@ def _counters(task: Problem, b: Prepared, limits: np.ndarray, overflows: int) ->
     """The unit's counters in closed form."""
     outputs = int(integers.total(limits[:, 1]))
     positions = int(integers.total(limits[:, 0] * limits[:, 1]))
-    left_out = 0
-    for m, (k, n) in enumerate(limits.tolist()):
-        mask = task.a.mask[m, :k]
-        own = int(np.count_nonzero(mask)) * n
-        low, high = 0, int(b.starts[k])
-        if high:
-            rows = np.repeat(np.arange(k), np.diff(b.starts[:k + 1]))
-            own += int(np.count_nonzero((b.places[low:high] < n) & ~mask[rows]))
-        left_out += own
+    if task.integer:  # A has no outliers, and its rows see the first positions
+        left_out = int(integers.total(b.starts[limits[:, 0]]))
+    else:
+        rows = np.repeat(np.arange(b.index.shape[0]), np.diff(b.starts))
+        only_b = (b.places < limits[:, 1:]) & ~task.a.mask[:, rows]
+        left_out = int(integers.total(np.count_nonzero(task.a.mask, axis=1) * limits[:, 1]))
+        left_out += int(np.count_nonzero(only_b))
     entries = task.table.size * outputs
     values = (0 if task.integer else positions, positions - left_out, entries, entries, left_out, left_out, outputs,
               outputs, positions, overflows)
@@ -219,9 +234,7 @@ def _corrected(task: Problem, part: np.ndarray, counts: np.ndarray, rows: slice)
 
 def _operands(task: Problem, b: Prepared) -> tuple[np.ndarray, ...]:
     """What the kernels of the sparse path take."""
-    rows = range(task.a.scale.size)
-    scaled = task.norm is not None and task.arith.acc != "exact"
-    centroids = np.stack([task.divided(m)[1] for m in rows]) if scaled and rows else task.centroids[1][None]
+    centroids = _divided(task)[1]
     mask = plain(task.a.mask).view(np.uint8)
     scale = task.b.scale.astype(np.float32)
     return (mask, plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
