@@ -59,7 +59,7 @@ def test_golden_set_catches_an_injected_bug(mutant: Mutant, folders: Callable[[s
     assert caught.why
 
 
-@pytest.mark.parametrize("unit", {design.unit for design in run.DESIGNS})
+@pytest.mark.parametrize("unit", sorted({design.unit for design in run.DESIGNS}))
 def test_every_unit_has_three_mutants_of_its_sources(unit: str) -> None:
     mutants = [mutant for mutant in MUTANTS if DESIGNS[mutant.design].unit == unit]
 
