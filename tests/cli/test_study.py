@@ -125,3 +125,16 @@ def test_leankv_is_a_table_of_memory_and_perplexity(capsys: pytest.CaptureFixtur
     assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("leankv", 24, 12, 8)
     assert [row["scheme"].partition(":")[0] for row in found["rows"]] == ["fp16", "leankv"]
     assert all(f"{100 * row['payload']:.2f}" in table and f"{row['perplexity']:.3f}" in table for row in found["rows"])
+
+
+def test_harmonia_is_a_table_of_perplexities(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["study", "harmonia", "--tokens", "48", "--win", "24", "--prefill", "20", "--schemes", "fp16",
+             "harmonia-kv8", "harmonia-kv4:act_mantissa=6,offline=false"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    table = capsys.readouterr().out
+
+    assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("harmonia", 48, 24, 20)
+    assert [row["scheme"] for row in found["points"]] == words[words.index("fp16") :]
+    assert all(f"{row['perplexity']:.2f}" in table for row in found["points"])

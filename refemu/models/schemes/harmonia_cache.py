@@ -101,11 +101,11 @@ class HarmoniaCache:
         if end > self.context:
             raise Refused(f"HarmoniaCache: at most {self.context} tokens fit, got {end}")
         k, v = (self.units.words(np.ascontiguousarray(x)) for x in (keys, values))
-        self.units.encode(self.format, v, name=f"{self.name}.v")  # refuses what no step could take
+        self._require(v, "v")
         flat = k.reshape(len(k), -1)
         offset = self.offset
         if start == 0 and self.config.online:
-            self.units.encode(self.format, k, name=f"{self.name}.k")  # offsets of finite keys only
+            self._require(k, "k")
             offset = self.units.offsets(self.offsets, flat)
         shifted = self.units.shift(flat, offset).reshape(k.shape)
         codes = self.units.encode(self.format, shifted, name=f"{self.name}.k")
@@ -240,6 +240,11 @@ class HarmoniaCache:
         rows, shift = low[:, None, None], self.config.high - self.config.low
         return BfpTensor(codes.format, np.where(rows, fewer.sign, codes.sign),
                          np.where(rows, fewer.mantissa << np.uint16(shift), codes.mantissa), codes.exponent, codes.axis)
+
+    def _require(self, words: np.ndarray, name: str) -> None:
+        """Refuse infinity and NaN that a conversion does not admit, before anything is stored or an offset chosen."""
+        if ((words & 0x7C00) == 0x7C00).any():
+            self.units.encode(self.format, words, name=f"{self.name}.{name}")
 
     def _write(self, start: int, end: int, **parts: np.ndarray) -> None:
         for name, part in parts.items():

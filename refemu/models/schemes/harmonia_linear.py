@@ -25,7 +25,7 @@ class Linear:
         config, whole = units.config, np.concatenate(rows)
         self.weight: Any = None  #: GroupIntTensor, or None where weights stay FP16
         if config.weights == "int4":
-            self.weight = config.weight_format().encode(whole)
+            self.weight = units.quantize(whole)
             self._right = units.prepare(self.weight)
         else:
             self._right = units.backend.weights(fp16.to_f16(whole))

@@ -67,6 +67,15 @@ class Units:
 
         return bfp_jit.decode(tensor).astype(np.float32)
 
+    def quantize(self, rows: np.ndarray) -> GroupIntTensor:
+        """Weights, float32 (outputs, inputs), as INT4."""
+        fmt = self.config.weight_format()
+        if not self.compiled:
+            return fmt.encode(rows)
+        from refemu.formats import groupint_jit
+
+        return groupint_jit.encode(fmt, rows)
+
     def prepare(self, weights: GroupIntTensor) -> Any:
         """The right operand of `dot_int`."""
         if not self.compiled:
