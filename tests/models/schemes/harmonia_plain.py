@@ -88,8 +88,8 @@ class Plain(kllm_plain.Plain):
                 decoded = [float(v) for group in a for v in bfp.values(group)][: len(x)]
                 y = sums.dot(decoded, row, order=ASCENDING, acc="fp32")
             else:
-                y, _ = harmonia_units.dot_int(a, *row, preset=config.preset, product=config.product,
-                                              scale_per=config.scale_per)
+                codes, scales = row
+                y, _ = harmonia_units.dot_int(a, codes, scales, config.preset, config.product, config.scale_per)
             bias = fp16.to_float(self.bias[full][number]) if full in self.bias else None
             if bias is not None and config.bias_add == "accumulator":
                 y = f32(y + bias)
@@ -159,7 +159,7 @@ class Plain(kllm_plain.Plain):
                 self.held[layer].append(shifted[t])
             seen, end = start + t + 1, len(self.held[layer])
             bits = seen if self.config.prefill_window == "query" else end
-            out.append(self.matmul(layer, "o", self.context(layer, q, seen, bits)))
+            out.append(self.matmul(layer, "o", self.mixed(layer, q, seen, bits)))
         return out
 
     def offsets(self, keys: list[Words]) -> Words:
@@ -169,7 +169,7 @@ class Plain(kllm_plain.Plain):
         head = self.model.head_dim if config.offset_scope == "head" else None
         return harmonia_units.k_offsets(keys, config.offset_k, head=head, signed=config.offset_sign == "signed")[0]
 
-    def context(self, layer: int, q: Words, seen: int, tokens: int) -> Words:
+    def mixed(self, layer: int, q: Words, seen: int, tokens: int) -> Words:
         """One query over its keys, in the bits of a cache of `tokens` tokens and the groups of all that is held."""
         dim, group = self.model.head_dim, self.model.heads // self.model.kv_heads
         out: Words = []
@@ -179,7 +179,7 @@ class Plain(kllm_plain.Plain):
             p = self.scores(layer, query, shared, seen, tokens)
             p += [0] * (len(self.held[layer]) - len(p))
             scores = self.encode(p)
-            out += [self.half(harmonia_units.dot(scores, self.values(layer, shared + c, tokens),
+            out += [self.half(harmonia_units.dot(scores, self.groups(layer, shared + c, tokens),
                                                  self.config.preset)[0]) for c in range(dim)]
         return out
 
@@ -198,7 +198,7 @@ class Plain(kllm_plain.Plain):
         total = sums.total32(terms, ASCENDING)
         return [fp16.from_float(f32(term / total)) for term in terms]
 
-    def values(self, layer: int, channel: int, tokens: int) -> list[Group]:
+    def groups(self, layer: int, channel: int, tokens: int) -> list[Group]:
         """A channel of V by groups of tokens: low if the group is whole and all its tokens are ordinary."""
         config, column = self.config, [v[channel] for _, v in self.held[layer]]
         found = []

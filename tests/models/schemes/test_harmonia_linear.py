@@ -1,6 +1,7 @@
 """Linear layers: INT4 against the oracle, FP16 weights, biases, several layers in one matrix."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ X = (RANDOM.standard_t(3, (4, 200)) * np.exp2(POWERS)).astype(np.float16).astype
 BIAS = [np.full(3, 1 / 3, np.float32), np.full(2, 1e-4, np.float32)]
 
 
-def made(biased: bool = False, engine: str = "jit", **changes: object) -> tuple[Linear, np.ndarray]:
+def made(biased: bool = False, engine: str = "jit", **changes: Any) -> tuple[Linear, np.ndarray]:
     """The layers, and what they make of X before FP2Half."""
-    config = dataclasses.replace(KV8, **changes)  # type: ignore[arg-type]
+    config = dataclasses.replace(KV8, **changes)
     units = Units(backend.find(engine), config)
     linear = Linear(["blk.0.q", "blk.0.k"], ROWS, BIAS if biased else [], units)
     return linear, linear.sums(units.encode(config.format(8), units.words(X)))
@@ -30,7 +31,7 @@ def made(biased: bool = False, engine: str = "jit", **changes: object) -> tuple[
 @pytest.mark.parametrize("changes", [{}, {"preset": "exact"}, {"product": "fp16"}, {"scale_per": 128}],
                          ids=["paper", "exact", "product", "scale_per"])
 @pytest.mark.parametrize("engine", ["jit", "numpy"])
-def test_sums_equal_the_oracle(engine: str, changes: dict[str, object]) -> None:
+def test_sums_equal_the_oracle(engine: str, changes: dict[str, Any]) -> None:
     """[harmonia §IV-B] D-harmonia-7, D-harmonia-8, D-harmonia-9: 200 inputs are two weight groups, the last short."""
     _, found = made(engine=engine, **changes)
     wanted = np.empty((4, 5), np.float32)
@@ -39,9 +40,8 @@ def test_sums_equal_the_oracle(engine: str, changes: dict[str, object]) -> None:
         codes = [group.code[at : at + 32] for group in groups for at in range(0, len(group.code), 32)]
         scales = [group.scale for group in groups for _ in range(0, len(group.code), 32)]
         for t, x in enumerate(X.astype(np.float16).view(np.uint16).tolist()):
-            wanted[t, n], _ = harmonia_units.dot_int(bfp.encode(x), codes, scales, str(changes.get("preset", "paper")),
-                                                     str(changes.get("product", "fp32")),
-                                                     int(str(changes.get("scale_per", 32))))
+            wanted[t, n], _ = harmonia_units.dot_int(bfp.encode(x), codes, scales, changes.get("preset", "paper"),
+                                                     changes.get("product", "fp32"), changes.get("scale_per", 32))
 
     assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
