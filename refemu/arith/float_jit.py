@@ -745,7 +745,7 @@ def _transpose(k, shared, keys, seen):
                 row[j] = k[j, shared, d]
 
 
-# Harmonia: the accumulator of a PE, BFP groups ---------------------------------------------------------------------
+# The accumulator of a PE, groups of block floating point ---------------------------------------------------------------------
 
 
 @kernel
@@ -896,7 +896,7 @@ def _store_row(acc, out, n0, width):
         out[n0 + n] = _canonical(acc[n])
 
 
-# KLLM: the sparse path of the index MatMul [kllm §III-D] ------------------------------------------------------------
+# The sparse path of an index MatMul ------------------------------------------------------------
 
 
 @kernel
@@ -956,7 +956,7 @@ def _dequantize(index, scale, table, out, width):
         out[n] = _round16(scale[n] * table[index[n]])
 
 
-# LeanKV: attention over pages [leankv §6.2] -------------------------------------------------------------------------
+# Attention over pages -------------------------------------------------------------------------
 
 # Columns of `layout` (2, 13), by section: what a page of it looks like; bases are words of an image.
 P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range(7)
@@ -1430,7 +1430,7 @@ def _count16(count, narrow):
     return _round16(np.float32(count))
 
 
-# Harmonia: attention over block floating point codes [harmonia §III-A] ----------------------------------------------
+# Attention over block floating point codes ----------------------------------------------
 
 
 @kernel

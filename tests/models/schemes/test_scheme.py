@@ -33,7 +33,7 @@ def test_prepared_schemes_compute_every_part(name: str) -> None:
         config = dataclasses.replace(config, k_vec=1, k_group=1, v_group=1)
     prepared = models.prepare("tiny", config, calibration=list(range(32)))
 
-    assert len(PARTS) == 10
+    assert len(PARTS) == 12
     assert all(callable(getattr(prepared, part)) for part in PARTS)
     assert (prepared.name, prepared.sha256) == ("tiny", models.load("tiny").sha256)
     assert (prepared.model, prepared.config) == (models.load("tiny").config, config)
