@@ -36,7 +36,7 @@ def test_blocks_that_are_kept(peaks: dict[int, float], expected: dict[int, str])
 class Run:
     """A prepared model of four blocks; block 2 has the highest input, each block taps blender with three tokens."""
 
-    name, model = "toy", None
+    name, model, config = "toy", None, SimpleNamespace()
 
     def linear(self, layer: int, names: tuple[str, ...], x: np.ndarray, watch: Any) -> str:
         return f"projection of {layer}"
@@ -247,3 +247,16 @@ def test_an_encoder_reads_its_text_at_once(tmp_path: Path) -> None:
 
     assert {"ovp_encoder-int8", "olive_pe8-wrap"} == {one.name for one in made}
     assert golden.check(tmp_path).equal
+
+
+def test_schemes_of_two_phases_show_both(toy: model_cases.Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first half is the prompt, the second comes after it."""
+    parts: list[list[int]] = []
+    append = Session.append
+    monkeypatch.setattr(Session, "append", lambda self, ids: (parts.append(list(ids)), append(self, ids))[1])
+    model_cases.tapped(toy)
+    monkeypatch.setattr(Run, "config", SimpleNamespace(two_phases=True))
+    model_cases.forget()
+    model_cases.tapped(toy)
+
+    assert parts == [[1, 2, 3], [1, 2], [3]]
