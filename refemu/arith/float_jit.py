@@ -745,7 +745,7 @@ def _transpose(k, shared, keys, seen):
                 row[j] = k[j, shared, d]
 
 
-# The accumulator of a PE, groups of block floating point ---------------------------------------------------------------------
+# The accumulator of a PE, groups of block floating point ----------------------------------------------------------
 
 
 @kernel
