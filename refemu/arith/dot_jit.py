@@ -185,7 +185,7 @@ def grouped_matmul(a: ArrayLike, b: ArrayLike | GroupPanels, *, group: int, a_ex
                                        product=product, order=order, acc=acc)
     if _is_plain(partial, product, order, acc) and fits(operands):
         return _grouped(operands.a, operands.exponents[0], pack(operands), partial, product, threads)
-    powers = [np.ldexp(1.0, exponent.astype(np.int32)) for exponent in operands.exponents]
+    powers = [np.ascontiguousarray(np.ldexp(1.0, exponent.astype(np.int32))) for exponent in operands.exponents]
     scale = np.empty((0, 0), np.float32) if operands.scale is None else plain(operands.scale)
     wide, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
     terms = np.empty((operands.groups, wide.shape[0], right.shape[1]), np.float32)
