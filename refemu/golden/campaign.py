@@ -20,7 +20,7 @@ from pathlib import Path
 
 from refemu import __version__, units
 from refemu.arith import selftest
-from refemu.arith.checks import Refused, lookup, require_int
+from refemu.arith.checks import Refused, require_int
 from refemu.golden import build, generator, sets, store
 from refemu.golden import manifest as manifests
 from refemu.golden.model_cases import Progress
@@ -92,7 +92,7 @@ def request(rows: int, *, units_: Sequence[str] | None = None, seed: int = 0) ->
 
 def rows_per_seed(name: str, config: str) -> int:
     """Rows of the random cases of one seed; 0 if there are none."""
-    unit = units.find(lookup("unit", name, {known: known for known in units.names()}))
+    unit = units.find(name)
     held = 1 + (unit.timing == "event")
     blocks = (next(iter(cases.inputs.values())).shape[:held] for cases in unit.cases(unit.configs[config], "random", 0))
     rows = 0
@@ -122,9 +122,6 @@ def make(shard: Shard, out: str) -> str:
     """Write a shard below `out`; returns its name."""
     store.replace(Path(out) / shard.name, render(shard))
     return shard.name
-
-
-Runner = Callable[[Sequence[Shard], Path, Callable[[Shard], None], Callable[[Shard, BaseException], None]], None]
 
 
 def run(

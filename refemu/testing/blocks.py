@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from refemu import formats
 from refemu.arith import fp16
 from refemu.arith.checks import RefusedType
-from refemu.formats import Affine, Bfp, Codebook, GroupInt, IntFormat, KMeans, Ovp
-from refemu.testing.strategies import _words, float16s, float32s
+from refemu.formats import Affine, Bfp, Codebook, GroupInt, KMeans, Ovp
+from refemu.testing.strategies import float16s, float32s
 
 NEAR = (0, 1, 2, 3, 4, 5, 6, 7)  #: offsets around a boundary, in quarters of a grid step
 
@@ -52,9 +52,3 @@ def tensors(fmt: Any, size: int = 8, rows: int = 1) -> st.SearchStrategy[Any]:
     if isinstance(made, GroupInt):
         return float32s(shape).map(lambda x: made.encode(np.clip(x, np.float32(-3e5), np.float32(3e5))))
     raise RefusedType(f"tensors: fmt must be a block format, such as OVP_INT4 or BFP8, got {fmt!r}")
-
-
-def integers(fmt: IntFormat, count: int) -> st.SearchStrategy[np.ndarray]:
-    """int64 (count,), on and beyond both ends of an integer format."""
-    return _words(count, 16, (0, 1, fmt.largest, fmt.largest + 1)).map(
-        lambda words: (words.astype(np.int64) ^ 0x8000) - 0x8000)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
 from refemu import formats
@@ -28,7 +27,6 @@ from refemu.formats import (
 )
 
 SIZES = st.sampled_from((2, 16, 32, 34))  #: elements of a vector: one pair, a group, one and a part
-LINES = np.linspace(-1, 1, 16, dtype=np.float16)
 
 
 def tensors(fmt: Any, size: int) -> st.SearchStrategy[Any]:
