@@ -138,11 +138,7 @@ class Functional(Stepped):
 
     def steps(self, x: Any) -> Iterator[State]:
         """Yield the State after every cycle of every operation, in C order; x: (..., t) words."""
-        (words,) = admit(self.name, self.ports.inputs, (x,))
-        for row in words.reshape(-1, self.t).tolist():
-            yield self.step(lanes(row))
-            while self.busy:
-                yield self.step()
+        yield from self.operations(admit(self.name, self.ports.inputs, (x,)))
 
     def __repr__(self) -> str:
         return f"Functional(op={self.op!r}, t={self.t}, softmax={self.softmax!r})"

@@ -142,12 +142,7 @@ class IndexFunction(Stepped):
     def steps(self, codebook: Any, scale: Any, outlier: Any = None) -> Iterator[State]:
         """Yield the State after every evaluation of every vector, in C order; arguments broadcast, lanes apart."""
         given = (codebook, scale, outlier)[: len(self.ports.inputs)]
-        arrays = admit(self.name, self.ports.inputs, given)
-        flat = [array.reshape(arrays[1].size, *array.shape[arrays[1].ndim:]).tolist() for array in arrays]
-        for vector in zip(*flat, strict=True):
-            yield self.step(*(tuple(port) if isinstance(port, list) else port for port in vector))
-            while self.busy:
-                yield self.step()
+        yield from self.operations(admit(self.name, self.ports.inputs, given))
 
     def __repr__(self) -> str:
         return (f"IndexFunction(function={self.function!r}, bits={self.bits}, outliers={self.outliers}, "

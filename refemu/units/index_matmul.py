@@ -264,13 +264,8 @@ class IndexMatmul(Stepped):
 
     def steps(self, **inputs: Any) -> Iterator[State]:
         """Yield the State after every event of every column, in C order; arguments by port, broadcast."""
-        arrays = admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs])
-        flat = [array.reshape(-1, port.lanes) if port.lanes > 1 else array.reshape(-1)
-                for array, port in zip(arrays, self.ports.inputs, strict=True)]
-        for row in zip(*(array.tolist() for array in flat), strict=True):
-            yield self.step(*row)
-            while self.busy:
-                yield self.step()
+        yield from self.operations(
+            admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs]))
 
     def __repr__(self) -> str:
         return (f"IndexMatmul(k={self.k}, a_bits={self.a_bits}, b_bits={self.b_bits}, integer={self.integer}, "

@@ -185,13 +185,8 @@ class IndexNorm(Stepped):
 
     def steps(self, **words: Any) -> Iterator[State]:
         """Yield the State after every event of every vector, in C order; one array of words per input port."""
-        arrays = admit(self.name, self.ports.inputs, [words[port.name] for port in self.ports.inputs])
-        scale = arrays[[port.name for port in self.ports.inputs].index("scale")]
-        flat = [array.reshape(scale.size, *array.shape[scale.ndim:]).tolist() for array in arrays]
-        for vector in zip(*flat, strict=True):
-            yield self.step(*(tuple(port) if isinstance(port, list) else port for port in vector))
-            while self.busy:
-                yield self.step()
+        yield from self.operations(
+            admit(self.name, self.ports.inputs, [words[port.name] for port in self.ports.inputs]))
 
     def __repr__(self) -> str:
         return (f"IndexNorm(n={self.n}, bits={self.bits}, weight_bits={self.weight_bits}, norm={self.norm!r}, "

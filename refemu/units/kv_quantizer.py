@@ -190,11 +190,7 @@ class KvQuantizer(Stepped):
 
     def steps(self, x: Any, bits: Any) -> Iterator[State]:
         """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
-        xs, widths = self.admitted(x, bits)
-        for values, width in zip(xs.reshape(-1, self.features).tolist(), widths.ravel().tolist(), strict=True):
-            yield self.step(values, width)
-            while self.busy:
-                yield self.step()
+        yield from self.operations(self.admitted(x, bits))
 
     def __repr__(self) -> str:
         return (f"KvQuantizer(features={self.features}, preset={self.preset!r}, "

@@ -129,12 +129,7 @@ class MmaOvp(Stepped):
 
     def steps(self, a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any) -> Iterator[State]:
         """Yield the State after every operation of every tile, in C order; arguments broadcast beside their lanes."""
-        arrays = admit(self.name, self.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-        flat = [array.reshape(-1, *array.shape[arrays[2].ndim:]) for array in arrays]
-        for tile in zip(*(array.tolist() for array in flat), strict=True):
-            yield self.step(*tile)
-            while self.busy:
-                yield self.step()
+        yield from self.operations(admit(self.name, self.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c)))
 
     def __repr__(self) -> str:
         return f"MmaOvp(a_type={self.a_type!r}, b_type={self.b_type!r}, overflow={self.overflow!r})"

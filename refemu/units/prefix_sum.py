@@ -109,12 +109,7 @@ class PrefixSum(Stepped):
 
     def steps(self, counts: Any, base: Any) -> Iterator[State]:
         """Yield the State after every event of every operation, in C order; arguments broadcast beside the lanes."""
-        arrays = admit(self.name, self.ports.inputs, (counts, base))
-        rows = arrays[0].reshape(-1, self.elements).tolist()
-        for row, start in zip(rows, arrays[1].ravel().tolist(), strict=True):
-            yield self.step(row if self.elements > 1 else row[0], start)
-            while self.busy:
-                yield self.step()
+        yield from self.operations(admit(self.name, self.ports.inputs, (counts, base)))
 
     def __repr__(self) -> str:
         return f"PrefixSum(elements={self.elements})"

@@ -218,12 +218,7 @@ class PromptCompressor(Stepped):
 
     def steps(self, share: Any, window: Any, thresholds: Any) -> Iterator[State]:
         """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
-        arrays = self.admitted(share, window, thresholds)
-        shares = arrays[0].reshape(-1, self.tokens).tolist()
-        for one, w, pair in zip(shares, arrays[1].ravel().tolist(), arrays[2].reshape(-1, 2).tolist(), strict=True):
-            yield self.step(one if self.tokens > 1 else one[0], w, pair)
-            while self.busy:
-                yield self.step()
+        yield from self.operations(self.admitted(share, window, thresholds))
 
     def __repr__(self) -> str:
         return (f"PromptCompressor(tokens={self.tokens}, rule={self.rule!r}, order={self.order!r}, "

@@ -116,11 +116,7 @@ class ScoreQuantizer(Stepped):
     def steps(self, p: Any, v_scale: Any = None) -> Iterator[State]:
         """Yield the State after every event of every row, in C order; p, v_scale: (..., t) words, broadcast."""
         given = (p, v_scale) if self.mode == "fold" else (p,)
-        arrays = admit(self.name, self.ports.inputs, given)
-        for row in zip(*(array.reshape(-1, self.t).tolist() for array in arrays), strict=True):
-            yield self.step(*map(lanes, row))
-            while self.busy:
-                yield self.step()
+        yield from self.operations(admit(self.name, self.ports.inputs, given))
 
     def __repr__(self) -> str:
         return f"ScoreQuantizer(t={self.t}, bits={self.bits}, mode={self.mode!r}, preset={self.preset!r})"

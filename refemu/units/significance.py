@@ -167,12 +167,7 @@ class Significance(Stepped):
 
     def steps(self, p: Any) -> Iterator[State]:
         """Yield the State after every event of every operation; p: patterns (..., N * G * N)."""
-        (patterns,) = admit(self.name, self.ports.inputs, (p,))
-        lanes = self.ports.inputs[0].lanes
-        for one in patterns.reshape(-1, lanes).tolist():
-            yield self.step(one if lanes > 1 else one[0])
-            while self.busy:
-                yield self.step()
+        yield from self.operations(admit(self.name, self.ports.inputs, (p,)))
 
     def __repr__(self) -> str:
         return (f"Significance(tokens={self.tokens}, heads={self.heads}, score_queries={self.score_queries}, "

@@ -261,6 +261,19 @@ class Stepped:
         """The inputs of one event as Python ints (tuples for lanes), in the ports' order, each checked."""
         return [port.admit_one(value, self.name) for port, value in zip(self.ports.inputs, values, strict=True)]
 
+    def operations(self, arrays: Sequence[np.ndarray]) -> Iterator[Any]:
+        """Yield the State after every event of every operation, in C order; for units whose operations have several.
+
+        arrays: one per input port, as `admit` gives them: of one shape, and the axis of lanes where a port has several.
+        """
+        flat = [array.reshape(-1, port.lanes) if port.lanes > 1 else array.reshape(-1)
+                for array, port in zip(arrays, self.ports.inputs, strict=True)]
+        step: Callable[..., Any] = getattr(self, "step")  # noqa: B009  each unit has its own arguments
+        for inputs in zip(*(array.tolist() for array in flat), strict=True):
+            yield step(*inputs)
+            while self.busy:
+                yield step()
+
 
 @dataclass(frozen=True, repr=False)
 class Unit:

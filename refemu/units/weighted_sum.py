@@ -100,11 +100,7 @@ class WeightedSum(Stepped):
 
     def steps(self, count: Any, codebook: Any) -> Iterator[State]:
         """Yield the State after every event of every sum, in C order; the arguments broadcast beside their lanes."""
-        arrays = admit(self.name, self.ports.inputs, (count, codebook))
-        for event in zip(*(array.reshape(-1, 1 << self.bits).tolist() for array in arrays), strict=True):
-            yield self.step(*event)
-            while self.busy:
-                yield self.step()
+        yield from self.operations(admit(self.name, self.ports.inputs, (count, codebook)))
 
     def __repr__(self) -> str:
         return f"WeightedSum(bits={self.bits}, preset={self.preset!r})"
