@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refemu"
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 LAYERS = ["arith", "formats", "units", "models", "golden", "cli"]
-NUMBA_FILES = {"arith/jit.py", "arith/float_jit.py"}
+NUMBA_FILES = {"arith/jit.py", "arith/float_jit/scalars.py"}
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 #: modules that hold no mechanism of a paper
 UNCITED = {"formats/__init__.py", "formats/field.py", "formats/html.py", "units/__init__.py",
@@ -68,6 +68,7 @@ def test_module_has_a_docstring_and_a_test_module(path: Path) -> None:
     words = name.split("_")  # `orizuru_cases` and `orizuru_parts` are parts of `orizuru`
     candidates = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
     expected = [ROOT / "tests" / path.parent / f"test_{candidate}.py" for candidate in candidates]
+    expected += [ROOT / "tests" / path.parent.parent / f"test_{path.parent.name}.py"] if path.parent.parts[1:] else []
 
     assert ast.get_docstring(tree)
     assert path.as_posix() in TEST_ELSEWHERE or any(test.exists() for test in expected)

@@ -25,16 +25,18 @@ def compiled() -> Iterator[None]:
 def interpreted() -> Iterator[None]:
     """Kernels as Python functions."""
     fp16_jit.ready()
-    plain = {name: kernel.py_func for name, kernel in vars(float_jit).items() if hasattr(kernel, "py_func")}
-    if plain:
-        plain |= {
-            "_fma32": lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
-            "_round16": plain["_round16_portable"],
-            "_widen": plain["_widen_portable"],
-        }
-    # Without JIT the kernels are Python functions, and there is nothing to patch.
-    patched = mock.patch.multiple(float_jit, **plain) if plain else contextlib.nullcontext()
-    with patched, np.errstate(all="ignore"):
+    other = {
+        float_jit.scalars.fma32: lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
+        float_jit.scalars.round16: getattr(float_jit.scalars._round16_portable, "py_func", None),
+        float_jit.scalars.widen: getattr(float_jit.scalars._widen_portable, "py_func", None),
+    }
+    with contextlib.ExitStack() as stack:
+        for module in (float_jit, *float_jit.MODULES):
+            # Without JIT the kernels are Python functions, and there is nothing to patch.
+            kernels = {name: kernel for name, kernel in vars(module).items() if hasattr(kernel, "py_func")}
+            plain = {name: other.get(kernel, kernel.py_func) for name, kernel in kernels.items()}
+            stack.enter_context(mock.patch.multiple(module, **plain) if plain else contextlib.nullcontext())
+        stack.enter_context(np.errstate(all="ignore"))
         yield
 
 

@@ -175,7 +175,7 @@ def test_the_table_of_powers():
     assert fp32.exp_table()[1] == float.fromhex("0x1.02c9a3e778061p+0")
     assert fp32.exp_table()[32] == math.sqrt(2)
     assert not fp32.exp_table().flags.writeable
-    assert np.float64(fp32.SHIFT).view(np.int64) == float_jit.EXP_SHIFT_BITS
+    assert np.float64(fp32.SHIFT).view(np.int64) == float_jit.scalars.EXP_SHIFT_BITS
 
 
 def test_a_table_that_is_not_the_pinned_one_is_refused(monkeypatch):
@@ -184,7 +184,7 @@ def test_a_table_that_is_not_the_pinned_one_is_refused(monkeypatch):
         inspect.unwrap(fp32.exp_table)()
 
 
-KERNELS = ["exp_all", "_block_fp32", "_row_fp32", "rmsnorm_rows", "rotate_pairs"]
+KERNELS = ["exp_all", "block_fp32", "row_fp32", "rmsnorm_rows", "rotate_pairs"]
 COMPILE = """
 import json, sys
 import numpy as np
@@ -196,7 +196,8 @@ for rows in (x, x[:1]):
     dot_jit.matmul(rows, dot_jit.panels(x), order=Sequential(), acc="fp32")
 fp32_jit.rmsnorm(x, x[0], 1e-5, Sequential())
 fp32_jit.rotate(np.ones((1, 2, 4), np.float32), np.ones((1, 2), np.float32), np.ones((1, 2), np.float32), True)
-print(json.dumps({name: "".join(getattr(float_jit, name).inspect_asm().values()) for name in sys.argv[1:]}))
+found = {name: getattr(module, name) for module in float_jit.MODULES for name in sys.argv[1:] if hasattr(module, name)}
+print(json.dumps({name: "".join(kernel.inspect_asm().values()) for name, kernel in found.items()}))
 """
 
 

@@ -88,7 +88,7 @@ def test_the_key_covers_every_kernel_file():
     """numba notices an edit only in the file that defines the kernel it loads."""
     names = {path.relative_to(jit.PACKAGE).as_posix() for path in jit.kernel_files()}
 
-    assert {"arith/jit.py", "arith/float_jit.py", "formats/ovp_jit.py", "units/olive_mac_jit.py"} <= names
+    assert {"arith/jit.py", "arith/float_jit/scalars.py", "formats/ovp_jit.py", "units/olive_mac_jit.py"} <= names
 
 
 def test_an_edit_anywhere_makes_another_key(tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_an_unknown_path_is_refused(monkeypatch):
 
 
 def test_without_jit_kernels_are_plain_python():
-    code = USE + "print(type(float_jit.widen_all).__name__, type(float_jit._fma32).__name__, len(jit._kernels))"
+    code = USE + "print(type(float_jit.widen_all).__name__, type(float_jit.scalars.fma32).__name__, len(jit._kernels))"
 
     assert run(code, NUMBA_DISABLE_JIT="1", REFEMU_CACHE="/nowhere") == [
         "1.5",

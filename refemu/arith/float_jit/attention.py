@@ -1,0 +1,60 @@
+"""Heads of float attention."""
+
+import numpy as np
+
+from refemu.arith.float_jit.matmul import PAD, block_fp32, row_fp32
+from refemu.arith.float_jit.orders import clear_all, copy_all, total_rows
+from refemu.arith.float_jit.rows import shifted_exp
+from refemu.arith.float_jit.scalars import canonical, round16
+from refemu.arith.jit import kernel
+
+
+@kernel
+def attention_heads(q, k, v, scale, start, out, first, last):
+    """`dot.attention` for key heads `first` to `last`, eight rows at a time: row r is query r // heads, head r % heads.
+
+    The keys that all eight see take one block; then each row adds the few that it sees besides.
+    """
+    heads, depth, seen = q.shape[1] // k.shape[1], q.shape[2], start + q.shape[0]
+    keys, values = np.empty((depth, seen + PAD + seen % 32), np.float32), np.empty((seen, depth), np.float32)
+    logits, chances = np.empty((8, seen + PAD), np.float32), np.empty((8, seen + PAD), np.float32)
+    queries, sums, total = np.zeros((8, depth), np.float32), np.empty((8, depth), np.float32), np.empty(8, np.float32)
+    for shared in range(first, last):
+        _transpose(k, shared, keys, seen)
+        for j in range(seen):
+            copy_all(v[j, shared], values[j])
+        for r0 in range(0, q.shape[0] * heads, 8):
+            rows = min(8, q.shape[0] * heads - r0)
+            least, most = start + r0 // heads + 1, start + (r0 + rows - 1) // heads + 1  # keys of the first, the last
+            for i in range(rows):
+                copy_all(q[(r0 + i) // heads, shared * heads + (r0 + i) % heads], queries[i])
+                clear_all(logits[i, :most])
+                clear_all(chances[i, :most])  # a key that is not seen adds +0, to no effect
+                clear_all(sums[i])
+            clear_all(total)
+            block_fp32(queries, np.int64(0), keys, logits[:rows], most)
+            for i in range(rows):
+                own = start + (r0 + i) // heads + 1
+                for j in range(own):
+                    logits[i, j] = logits[i, j] * scale
+                shifted_exp(logits[i, :own], chances[i, :own])
+            total_rows(chances, most, total[:rows])
+            for i in range(rows):
+                for j in range(most):
+                    chances[i, j] = chances[i, j] / total[i]
+            block_fp32(chances, np.int64(0), values[:least], sums[:rows], depth)
+            for i in range(rows):
+                own, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
+                row_fp32(chances[i, least:own], values[least:own], np.int64(0), sums[i], depth)
+                for d in range(depth):
+                    o[d] = canonical(round16(sums[i, d]))
+
+
+@kernel
+def _transpose(k, shared, keys, seen):
+    """keys (D, ...) <- head `shared` of k (S, KV, D), sixteen positions at a time."""
+    for j0 in range(0, seen, 16):
+        for d in range(k.shape[2]):
+            row = keys[d]
+            for j in range(j0, min(j0 + 16, seen)):
+                row[j] = k[j, shared, d]

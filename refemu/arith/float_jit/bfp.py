@@ -1,0 +1,137 @@
+"""Attention over block floating point codes. [harmonia §IV]"""
+
+import numpy as np
+
+from refemu.arith.float_jit.matmul import PAD, block_fp32
+from refemu.arith.float_jit.orders import clear_all, copy_all, total_rows
+from refemu.arith.float_jit.rows import shifted_exp
+from refemu.arith.float_jit.scalars import canonical, round16
+from refemu.arith.jit import kernel
+
+
+@kernel
+def bfp_heads(q, q_powers, k, v, powers, group, width, settings, scale, start, out, first, last):
+    """Key heads `first` to `last` of attention, eight rows at a time as in `attention_heads`; 1 if a score is not
+    finite, else 0.
+
+    q (T, H, D) float32 integers, q_powers (T, H, G). k, v: signs, mantissas (S, KV, D), exponents, groups along D and
+    along S. powers: what a mantissa of 1 is worth by exponent. width: mantissa bits of the scores. settings: whether
+    partial sums, and scores, are rounded to fp16. Query t sees keys 0 to start + t.
+    """
+    k_sign, k_mantissa, k_exponent = k
+    v_sign, v_mantissa, v_exponent = v
+    heads, depth, seen = q.shape[1] // k_sign.shape[1], q.shape[2], start + q.shape[0]
+    groups, blocks, status = q_powers.shape[2], (seen + group - 1) // group, 0
+    keys, values = np.empty((depth, seen + PAD + seen % 32), np.float32), np.empty((seen, depth), np.float32)
+    key_powers, unit = np.empty((groups, seen + PAD), np.float32), np.empty((8, blocks), np.float32)
+    value_powers = np.empty((blocks, depth), np.float32)
+    queries, total = np.zeros((8, depth), np.float32), np.empty(8, np.float32)
+    part, logits = np.zeros((8, seen + PAD), np.float32), np.empty((8, seen + PAD), np.float32)
+    chances, sums = np.empty((8, seen + PAD), np.float32), np.zeros((8, depth), np.float32)
+    mixed = np.empty((8, depth), np.float32)
+    for shared in range(first, last):
+        _codes_down(k_sign, k_mantissa, shared, keys, seen)
+        _codes_along(v_sign, v_mantissa, shared, values, seen)
+        for j in range(seen):
+            for g in range(groups):
+                key_powers[g, j] = powers[k_exponent[j, shared, g]]
+        for b in range(blocks):
+            for d in range(depth):
+                value_powers[b, d] = powers[v_exponent[b, shared, d]]
+        for r0 in range(0, q.shape[0] * heads, 8):
+            rows = min(8, q.shape[0] * heads - r0)
+            most = start + (r0 + rows - 1) // heads + 1
+            for i in range(rows):
+                copy_all(q[(r0 + i) // heads, shared * heads + (r0 + i) % heads], queries[i])
+                clear_all(logits[i, :most])
+                clear_all(chances[i, :most])  # a key that is not seen scores +0
+                clear_all(mixed[i])
+            clear_all(total)
+            for g in range(groups):
+                k0 = g * group
+                block_fp32(queries, np.int64(k0), keys[k0 : min(k0 + group, depth)], part[:rows], most)
+                for i in range(rows):
+                    power = q_powers[(r0 + i) // heads, shared * heads + (r0 + i) % heads, g]
+                    _add_group(part[i], power, key_powers[g], settings, logits[i], most)
+            for i in range(rows):
+                own = start + (r0 + i) // heads + 1
+                _scaled_logits(logits[i], scale, settings, own)
+                shifted_exp(logits[i, :own], chances[i, :own])
+            total_rows(chances, most, total[:rows])
+            for i in range(rows):
+                status |= _scores_to_bfp(chances[i], total[i], group, width, unit[i], most)
+            for b in range((most + group - 1) // group):
+                k0 = b * group
+                block_fp32(chances, np.int64(k0), values[k0 : min(k0 + group, most)], sums[:rows], depth)
+                for i in range(rows):
+                    _add_group(sums[i], unit[i, b], value_powers[b], settings, mixed[i], depth)
+            for i in range(rows):
+                o = out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
+                for d in range(depth):
+                    o[d] = canonical(round16(mixed[i, d]))
+    return status
+
+
+@kernel
+def _codes_down(sign, mantissa, shared, keys, seen):
+    """keys (D, ...) <- head `shared` of codes (S, KV, D) as signed integers, sixteen positions at a time."""
+    for j0 in range(0, seen, 16):
+        for d in range(sign.shape[2]):
+            row = keys[d]
+            for j in range(j0, min(j0 + 16, seen)):
+                row[j] = np.float32(np.int32(mantissa[j, shared, d]) * np.int32(1 - 2 * np.int32(sign[j, shared, d])))
+
+
+@kernel
+def _codes_along(sign, mantissa, shared, values, seen):
+    """values (S, D) <- head `shared` of codes (S, KV, D) as signed integers."""
+    for j in range(seen):
+        s, m, row = sign[j, shared], mantissa[j, shared], values[j]
+        for d in range(s.size):
+            row[d] = np.float32(np.int32(m[d]) * np.int32(1 - 2 * np.int32(s[d])))
+
+
+@kernel
+def _add_group(part, power, powers, settings, out, width):
+    """out += the exact sums of one group times their powers of two, rounded to fp16 if settings[0]; part <- 0."""
+    if settings[0]:
+        for n in range(width):
+            out[n] = np.float32(out[n] + round16(np.float32(part[n] * np.float32(power * powers[n]))))
+            part[n] = np.float32(0)
+        return
+    for n in range(width):
+        out[n] = np.float32(out[n] + np.float32(part[n] * np.float32(power * powers[n])))
+        part[n] = np.float32(0)
+
+
+@kernel
+def _scaled_logits(logits, scale, settings, width):
+    """Scores rounded to fp16 if settings[1], then scaled."""
+    if settings[1]:
+        for n in range(width):
+            logits[n] = np.float32(round16(logits[n]) * scale)
+        return
+    for n in range(width):
+        logits[n] = np.float32(logits[n] * scale)
+
+
+@kernel
+def _scores_to_bfp(chances, total, group, width, unit, seen):
+    """Exponentials / total, rounded to fp16, as mantissas of `width` bits in groups whose unit goes to `unit`.
+
+    The word of the largest gives the exponent; below fp16's smallest normal number exponents end. 1 if it is no number.
+    """
+    for b in range((seen + group - 1) // group):
+        row = chances[b * group : min((b + 1) * group, seen)]
+        top = np.int32(0)
+        for n in range(row.size):
+            row[n] = canonical(round16(canonical(row[n] / total)))
+            top = max(top, np.float32(row[n]).view(np.int32))
+        exponent = max(np.int32(np.int32(top >> np.int32(23)) - np.int32(127)), np.int32(-14))
+        if top >= np.int32(0x7F800000):
+            return 1
+        inverse = np.int32(np.int32(np.int32(126 + width) - exponent) << np.int32(23)).view(np.float32)
+        for n in range(row.size):
+            row[n] = np.float32(np.int32(np.float32(row[n] * inverse)))
+        unit[b] = np.int32(np.int32(exponent + np.int32(128 - width)) << np.int32(23)).view(np.float32)
+    return 0

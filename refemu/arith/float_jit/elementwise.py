@@ -1,0 +1,76 @@
+"""Arrays, element by element."""
+
+import numpy as np
+
+from refemu.arith.float_jit.scalars import U, canonical, exp, fma16, fma32, round16, round16_of_f64, widen
+from refemu.arith.jit import kernel
+
+ONE, HALF = np.float32(1), np.float32(0.5)
+
+
+@kernel
+def round16_all(x, out):
+    """out <- `fp16.round16` of x (size,) float32."""
+    for i in range(x.size):
+        out[i] = canonical(round16(x[i]))
+
+
+@kernel
+def all_fp16(x):
+    """Whether every float32 is an fp16 value; NaN is one."""
+    strange = U(0)
+    for i in range(x.size):
+        strange = U(strange | U(U(round16(x[i]) != x[i]) & U(x[i] == x[i])))
+    return strange == U(0)
+
+
+@kernel
+def round16_of_f64_all(x, out):
+    """out <- `fp16.round16_of_f64` of x (size,) float64."""
+    for i in range(x.size):
+        out[i] = canonical(round16_of_f64(x[i]))
+
+
+@kernel
+def widen_all(u, out):
+    """out <- the values, float32, of fp16 words u (size,)."""
+    for i in range(u.size):
+        out[i] = canonical(widen(u[i]))
+
+
+@kernel
+def narrow_all(x, out):
+    """out <- the words, uint16, of float32 x (size,) rounded to fp16; NaN is 0x7E00.
+
+    A subnormal, added to 1/2 whose ulp is 2**-24, leaves its fraction in the low bits.
+    """
+    for i in range(x.size):
+        u = np.float32(round16(x[i])).view(np.uint32)
+        m = U(u & U(0x7FFFFFFF))
+        nan = U(m > U(0x7F800000))
+        small = U(U(0) - U(m < U(0x38800000)))
+        tiny = U(np.float32(U(m).view(np.float32) + HALF).view(np.uint32) - U(0x3F000000))
+        word = U(U(tiny & small) | U(min(U(U(m >> U(13)) - U(0x1C000)), U(0x7C00)) & U(~small)))
+        sign = U(U(U(u >> U(16)) & U(0x8000)) * U(U(1) - nan))
+        out[i] = np.uint16(U(U(word | sign) + U(nan * U(0x200))))
+
+
+@kernel
+def fma32_all(a, b, c, out):
+    """out <- `fp32.fma32` of float32 (size,)."""
+    for i in range(a.size):
+        out[i] = canonical(fma32(a[i], b[i], c[i]))
+
+
+@kernel
+def fma16_all(a, b, c, out):
+    """out <- `fp16.fma16` of fp16-valued float32 (size,)."""
+    for i in range(a.size):
+        out[i] = canonical(fma16(a[i], b[i], c[i]))
+
+
+@kernel
+def exp_all(x, out):
+    """out <- `fp32.exp32` of x (size,)."""
+    for i in range(x.size):
+        out[i] = exp(x[i])

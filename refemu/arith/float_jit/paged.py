@@ -1,0 +1,298 @@
+"""Attention over pages. [leankv §5]"""
+
+import numpy as np
+
+from refemu.arith.float_jit.matmul import PAD, row_fp32
+from refemu.arith.float_jit.orders import clear_all, copy_all, plus
+from refemu.arith.float_jit.scalars import FP32_FMA, ONE, U, canonical, exp, fma32, widen
+from refemu.arith.jit import kernel
+
+# Columns of `layout` (2, 13), by section: what a page of it looks like; bases are words of an image.
+P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range(7)
+P_K_STEP, P_V_STEP, P_V_VEC, P_SIGN, P_SCORE, P_POSITION = range(7, 13)
+# Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one).
+S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS = range(5)
+# Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), first token.
+T_UNIT, T_FIRST, T_LAST, T_START = 0, 1, 3, 5
+WARPS, LANES, WARP = 8, 256, 32  # of a block
+
+
+@kernel
+def paged_logits(q, images, cells, lengths, layout, packs, scale, settings, tasks, p, tops):
+    """p (U, G, tokens) <- logits of q (U, G, F) and the keys of each chunk; tops (chunks, G) <- keys of their maxima.
+
+    images (pages, words); cells (U, L): page ids, high ones from the left, low ones from the right; lengths (U, 2):
+    tokens; packs (2, P): words of a page's key packs of token 0.
+    """
+    depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS])
+    keys, sums = np.empty((depth, most + PAD), np.float32), np.empty((depth, most + PAD), np.float32)
+    words, meta = np.empty(most, np.int32), np.empty((2, most), np.float32)
+    for task in range(tasks.shape[0]):
+        u, at, top = tasks[task, T_UNIT], tasks[task, T_START], tops[task]
+        for g in range(q.shape[1]):
+            top[g] = np.int32(-2147483648)
+        for s in range(2):
+            for j in range(tasks[task, T_FIRST + s], tasks[task, T_LAST + s]):
+                image = images[cells[u, j + s * (cells.shape[1] - 1 - 2 * j)]]
+                count = min(layout[s, P_TOKENS], lengths[u, s] - j * layout[s, P_TOKENS])
+                _page_keys(image, layout[s], packs[s], count, words, meta, keys)
+                for g in range(q.shape[1]):
+                    _logits(q[u, g], keys, scale, settings, sums, p[u, g, at : at + count])
+                    top[g] = _top(p[u, g, at : at + count], top[g], settings[S_LANE_MAX])
+                at += count
+
+
+@kernel
+def paged_softmax(tasks, ends, tops, eps, settings, p, totals):
+    """p <- probabilities of the logits of each chunk, whose tokens end before `ends`; totals (chunks, G) <- sums."""
+    for task in range(tasks.shape[0]):
+        for g in range(p.shape[1]):
+            key = tops[task, g]
+            top = np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+            part = p[tasks[task, T_UNIT], g, tasks[task, T_START] : ends[task]]
+            totals[task, g] = _chances(part, top, eps, settings)
+
+
+@kernel
+def paged_values(images, cells, lengths, layout, packs, settings, tasks, p, out):
+    """out (chunks, G, F) <- sums of values weighted by p, not yet rounded; packs (2, Pv) of values."""
+    heads, depth, most = p.shape[1], out.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS])
+    values, words = np.empty((most, depth), np.float32), np.empty(depth, np.int32)
+    weights, order = np.empty(most, np.float32), np.empty(most, np.int64)
+    rows = max(np.int64(1), settings[S_ROWS])
+    acc = np.empty((heads, max(np.int64(1), settings[S_ROWS] * WARPS), depth), np.float32)
+    for task in range(tasks.shape[0]):
+        u, at, bits = tasks[task, T_UNIT], tasks[task, T_START], layout[0, P_V_BITS]
+        for g in range(heads):
+            for i in range(acc.shape[1]):
+                clear_all(acc[g, i])
+        for s in range(2):
+            first, last = tasks[task, T_FIRST + s], tasks[task, T_LAST + s]
+            if last > first and bits != layout[s, P_V_BITS]:
+                for g in range(heads):
+                    for i in range(acc.shape[1]):
+                        _reorder(acc[g, i], bits, layout[s, P_V_BITS], values[0])
+                bits = layout[s, P_V_BITS]
+            for j in range(first, last):
+                image = images[cells[u, j + s * (cells.shape[1] - 1 - 2 * j)]]
+                count, used = min(layout[s, P_TOKENS], lengths[u, s] - j * layout[s, P_TOKENS]), np.int64(0)
+                for row in range(rows):
+                    begin = used
+                    used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
+                    _page_values(image, layout[s], packs[s], order[begin:used], words, values[begin:])
+                    for g in range(heads):
+                        for k in range(begin, used):
+                            weights[k] = p[u, g, at + order[k]]
+                        sums = acc[g, row + settings[S_ROWS] * ((j - first) % WARPS)]
+                        if settings[S_ACC] == FP32_FMA:
+                            _row_fma32(weights[begin:used], values[begin:used], sums, depth)
+                        else:
+                            row_fp32(weights[begin:used], values[begin:used], np.int64(0), sums, depth)
+                at += count
+        for g in range(heads):
+            half = acc.shape[1] // 2
+            while half > 0:
+                for i in range(half):
+                    plus(acc[g, i + half], acc[g, i])
+                half = half // 2
+            _reorder(acc[g, 0], bits, np.int64(16), values[0])
+            copy_all(acc[g, 0], out[task, g])
+
+
+@kernel
+def _rows_of(row, rows, v_vec, count, used, order):
+    """order[used:] <- the slots below `count` that accumulator `row` of a warp adds; returns the new `used`."""
+    if rows == 1:
+        for t in range(count):
+            order[used + t] = t
+        return used + count
+    for block in range(row * v_vec, count, rows * v_vec):
+        for t in range(block, min(block + v_vec, count)):
+            order[used] = t
+            used += 1
+    return used
+
+
+@kernel
+def _page_keys(image, layout, packs, count, words, meta, keys):
+    """keys[f, t] <- feature f of the key in slot t, t below `count`."""
+    bits = layout[P_K_BITS]
+    per = 16 // bits
+    if bits == 16:
+        for f in range(keys.shape[0]):
+            for t in range(count):
+                keys[f, t] = widen(image[packs[f] + t * layout[P_K_STEP]])
+        return
+    groups = layout[P_K_GROUPS]
+    size = keys.shape[0] // per // groups
+    for group in range(groups):
+        scale, offset = meta[0], meta[1]
+        for t in range(count):
+            at = layout[P_K_META] + 2 * (t * groups + group)
+            scale[t] = widen(image[at])
+            offset[t] = np.float32(np.float32(layout[P_SIGN]) * widen(image[at + 1]))
+        for i in range(group * size, (group + 1) * size):
+            for t in range(count):
+                words[t] = np.int32(image[packs[i] + t * layout[P_K_STEP]])
+            for e in range(per):
+                row, shift, mask = keys[i * per + e], np.int32(e * bits), np.int32((1 << bits) - 1)
+                for t in range(count):
+                    code = np.float32(np.int32((words[t] >> shift) & mask))
+                    row[t] = np.float32(np.float32(scale[t] * code) + offset[t])
+
+
+@kernel
+def _page_values(image, layout, packs, slots, words, values):
+    """values[k] <- the value in slots[k], feature pack * per + e at e * packs + pack: so packs vectorise."""
+    bits = layout[P_V_BITS]
+    per, groups = 16 // bits, layout[P_V_GROUPS]
+    count = values.shape[1] // per
+    for k in range(slots.size):
+        t, row = slots[k], values[k]
+        place = t // layout[P_V_VEC] * layout[P_V_STEP] + t % layout[P_V_VEC]
+        if bits == 16:
+            for i in range(count):
+                row[i] = widen(image[packs[i] + place])
+            continue
+        for i in range(count):
+            words[i] = np.int32(image[packs[i] + place])
+        for group in range(groups):
+            at = layout[P_V_META] + 2 * (t * groups + group)
+            scale, offset = widen(image[at]), np.float32(np.float32(layout[P_SIGN]) * widen(image[at + 1]))
+            begin, size = group * (count // groups), count // groups
+            source = words[begin : begin + size]
+            for e in range(per):
+                shift, mask = np.int32(e * bits), np.int32((1 << bits) - 1)
+                part = row[e * count + begin : e * count + begin + size]
+                for i in range(size):
+                    code = np.float32(np.int32((source[i] >> shift) & mask))
+                    part[i] = np.float32(np.float32(scale * code) + offset)
+
+
+@kernel
+def _reorder(x, before, after, work):
+    """x from the order of features of codes of `before` bits to that of `after` bits, see `_page_values`."""
+    if before == after:
+        return
+    for f in range(x.size):
+        per = 16 // before
+        work[f] = x[f % per * (x.size // per) + f // per]
+    for f in range(x.size):
+        per = 16 // after
+        x[f % per * (x.size // per) + f // per] = work[f]
+
+
+@kernel
+def _row_fma32(a, b, out, width):
+    """out[:width] += a[k] * b[k, :width], fused, k ascending."""
+    terms = b.shape[0] - b.shape[0] % 4
+    for k in range(0, terms, 4):
+        p = a[k:]
+        p0, p1, p2, p3, b0, b1, b2, b3 = p[0], p[1], p[2], p[3], b[k], b[k + 1], b[k + 2], b[k + 3]
+        for n in range(width):
+            out[n] = fma32(p3, b3[n], fma32(p2, b2[n], fma32(p1, b1[n], fma32(p0, b0[n], out[n]))))
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k], b[k]
+        for n in range(width):
+            out[n] = fma32(p0, b0[n], out[n])
+
+
+@kernel
+def _logits(q, keys, scale, settings, sums, out):
+    """out (tokens,) <- scaled products of one query with the first keys of a page; a tree over `S_SUMS` sums."""
+    count, left = settings[S_SUMS], out.size
+    size = q.size // count
+    for g in range(count):
+        clear_all(sums[g, :left])
+        part, rows = q[g * size : (g + 1) * size], keys[g * size : (g + 1) * size]
+        if settings[S_ACC] == FP32_FMA:
+            _row_fma32(part, rows, sums[g], left)
+        else:
+            row_fp32(part, rows, np.int64(0), sums[g], left)
+    while count > 1:
+        for g in range(count // 2):
+            first, second, into = sums[2 * g], sums[2 * g + 1], sums[g]
+            for t in range(left):
+                into[t] = first[t] + second[t]
+        if count % 2 == 1:
+            copy_all(sums[count - 1, :left], sums[count // 2, :left])
+        count = (count + 1) // 2
+    for t in range(left):
+        out[t] = canonical(sums[0, t] * scale)
+
+
+@kernel
+def _top(x, top, lane_max):
+    """The largest of `top` and the keys of x; with `lane_max` of every fourth slot only."""
+    for t in range(0, x.size, 1 + 3 * lane_max):
+        word = np.float32(x[t]).view(np.int32)
+        top = max(top, np.int32(word ^ np.int32((word >> np.int32(31)) & np.int32(0x7FFFFFFF))))
+    return top
+
+
+@kernel
+def _chances(x, top, eps, settings):
+    """x <- exp(x - top) divided by their sum; returns the sum."""
+    for t in range(x.size):
+        x[t] = exp(x[t] - top)
+    total = np.float32(0)
+    if settings[S_ROWS] == 0:
+        for t in range(x.size):
+            total = np.float32(total + x[t])
+    else:
+        lanes = np.zeros(LANES, np.float32)
+        for t0 in range(0, x.size, LANES):
+            part = x[t0 : t0 + LANES]
+            plus(part, lanes[: part.size])
+        total = _tree_of_lanes(lanes)
+    bottom = np.float32(total + eps)
+    if settings[S_RECIP]:
+        inverse = np.float32(ONE / bottom)
+        for t in range(x.size):
+            x[t] = canonical(x[t] * inverse)
+    else:
+        for t in range(x.size):
+            x[t] = canonical(x[t] / bottom)
+    return total
+
+
+@kernel
+def _tree_of_lanes(lanes):
+    """The sum of 256 lanes: halves within each 32, then halves of the 8 results."""
+    half = WARP // 2
+    while half > 0:
+        for w in range(0, LANES, WARP):
+            for i in range(w, w + half):
+                lanes[i] = lanes[i] + lanes[i + half]
+        half = half // 2
+    half = WARPS // 2
+    while half > 0:
+        for w in range(half):
+            lanes[w * WARP] = lanes[w * WARP] + lanes[(w + half) * WARP]
+        half = half // 2
+    return lanes[0]
+
+
+@kernel
+def paged_scores(images, cells, lengths, layout, newest, p):
+    """Scores of stored tokens in `images` += the largest p over heads; those at position newest[u] stay (-1: none)."""
+    for u in range(p.shape[0]):
+        at = np.int64(0)
+        for s in range(2):
+            tokens = layout[s, P_TOKENS]
+            for index in range(lengths[u, s]):
+                page = cells[u, index // tokens]
+                if s == 1:
+                    page = cells[u, cells.shape[1] - 1 - index // tokens]
+                image, word = images[page], layout[s, P_SCORE] + 2 * (index % tokens)
+                where = layout[s, P_POSITION] + 2 * (index % tokens)
+                position = np.int64(image[where]) | (np.int64(image[where + 1]) << 16)
+                if position != newest[u]:
+                    best = np.float32(0)
+                    for g in range(p.shape[1]):
+                        if p[u, g, at + index] > best or p[u, g, at + index] != p[u, g, at + index]:
+                            best = p[u, g, at + index]
+                    old = U(U(image[word]) | U(U(image[word + 1]) << U(16))).view(np.float32)
+                    bits = np.float32(canonical(np.float32(old + best))).view(np.uint32)
+                    image[word], image[word + 1] = np.uint16(bits & U(0xFFFF)), np.uint16(bits >> U(16))
+            at += lengths[u, s]

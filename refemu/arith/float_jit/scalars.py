@@ -1,0 +1,160 @@
+"""Values: rounding to fp16, widening, fused multiply-add, exp; one form each for every kernel that needs it."""
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from refemu.arith import fp32
+from refemu.arith.jit import ROUND16, jit_is_off, kernel
+
+U = np.uint32
+U64 = np.uint64
+FP32, FP32_FMA, FP16, FP16_FMA = range(4)  # accumulators
+ACCUMULATORS = {"fp32": FP32, "fp32_fma": FP32_FMA, "fp16": FP16, "fp16_fma": FP16_FMA}
+TWO_112 = np.float32(float.fromhex("0x1p112"))
+EXP_TABLE = fp32.exp_table()  # a constant of the compiled code: as an argument it would block vectorisation
+EXP_LOW, EXP_HIGH = np.float64(-110), np.float64(90)
+EXP_INV, EXP_HI, EXP_LO = np.float64(fp32.INV), np.float64(fp32.HI), np.float64(fp32.LO)
+EXP_SHIFT, EXP_SHIFT_BITS = np.float64(fp32.SHIFT), np.int64(0x4338000000000000)
+C2, C3, C4, C5 = np.float64(0.5), np.float64(fp32.C3), np.float64(fp32.C4), np.float64(fp32.C5)
+ONE, HALF = np.float32(1), np.float32(0.5)
+
+
+@kernel
+def _round16_portable(x):
+    """float32 rounded to fp16, by adding 1.5 * 2**(E + 13), whose ulp is the quantum, and taking it away again."""
+    u = np.float32(x).view(np.uint32)
+    m = U(u & U(0x7FFFFFFF))
+    e = max(U(m & U(0x7F800000)), U(0x38800000))  # exponent field, at least that of 2**-14
+    big = U(e + U(0x06C00000)).view(np.float32)
+    r = np.float32(np.float32(U(m).view(np.float32) + big) - big).view(np.uint32)
+    over = U(U(0) - U(U(m - U(0x477FF000)) <= U(0x38001000)))  # 65520 to infinity; wraps on purpose
+    r = U(U(r & U(~over)) | U(U(0x7F800000) & over))
+    return U(r | U(u & U(0x80000000))).view(np.float32)
+
+
+@kernel
+def round16_of_f64(x):
+    """float64 rounded once to fp16: `_round16_portable` with 1.5 * 2**(E + 42)."""
+    u = np.float64(x).view(np.uint64)
+    m = U64(u & U64(0x7FFFFFFFFFFFFFFF))
+    e = max(U64(m & U64(0x7FF0000000000000)), U64(0x3F10000000000000))
+    big = U64(e + U64(0x02A8000000000000)).view(np.float64)
+    r = np.float64(np.float64(U64(m).view(np.float64) + big) - big).view(np.uint64)
+    over = U64(U64(0) - U64(U64(m - U64(0x40EFFE0000000000)) <= U64(0x3F00020000000000)))
+    r = U64(U64(r & U64(~over)) | U64(U64(0x7FF0000000000000) & over))
+    return np.float32(U64(r | U64(u & U64(0x8000000000000000))).view(np.float64))
+
+
+@kernel
+def _widen_portable(u):
+    """The float32 value of fp16 word `u`: its fields moved, then scaled by 2**112, which subnormals survive."""
+    m = U(U(u) & U(0x7FFF))
+    special = U(U(0) - U(m >= U(0x7C00)))
+    f = np.float32(U(m << U(13)).view(np.float32) * TWO_112).view(np.uint32)
+    return U(U(f | U(special & U(0x7F800000))) | U(U(U(u) & U(0x8000)) << U(16))).view(np.float32)
+
+
+if jit_is_off():
+
+    def fma32(a, b, c):
+        return np.float32(fp32.fma32(a, b, c))
+
+    def round16(x):
+        return _round16_portable(x)
+
+    def widen(u):
+        return _widen_portable(u)
+
+else:
+
+    @intrinsic
+    def _llvm_fma(context, a, b, c):
+        """One instruction where the CPU has it, else a correct library call."""
+
+        def build(context, builder, signature, arguments):
+            return builder.fma(*arguments)
+
+        return types.float32(types.float32, types.float32, types.float32), build
+
+    @intrinsic
+    def _llvm_round16(context, x):
+        """To half and back: two conversions of F16C."""
+
+        def build(context, builder, signature, arguments):
+            return builder.fpext(builder.fptrunc(arguments[0], ir.HalfType()), ir.FloatType())
+
+        return types.float32(types.float32), build
+
+    @intrinsic
+    def _llvm_widen(context, u):
+        """The half of these bits, as float."""
+
+        def build(context, builder, signature, arguments):
+            return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+        return types.float32(types.uint16), build
+
+    @kernel
+    def fma32(a, b, c):
+        return _llvm_fma(a, b, c)
+
+    if ROUND16 == "hardware":
+
+        @kernel
+        def round16(x):
+            return _llvm_round16(x)
+
+        @kernel
+        def widen(u):
+            return _llvm_widen(u)
+
+    else:
+        round16, widen = _round16_portable, _widen_portable
+
+
+@kernel
+def fma16(a, b, c):
+    """a * b + c rounded once to fp16: an exact product, a float32 sum rounded to odd by its error, one rounding."""
+    p = np.float32(a * b)
+    s = np.float32(p + c)
+    back = np.float32(s - p)
+    e = np.float32(np.float32(p - np.float32(s - back)) + np.float32(c - back))
+    u = s.view(np.uint32)
+    step = U(U(U(e != np.float32(0)) & U(e == e)) & U(U(~u) & U(1)))  # inexact, finite, and even
+    inwards = U(U(e.view(np.uint32) ^ u) >> U(31))
+    return round16(U(U(u + step) - U(U(step & inwards) << U(1))).view(np.float32))
+
+
+@kernel
+def round16_product(x, bounded):
+    """float32 rounded to fp16; `bounded` says that |x| < 65520 and that the sign of a zero result does not matter."""
+    if bounded:
+        e = max(U(np.float32(x).view(np.uint32) & U(0x7F800000)), U(0x38800000))
+        big = U(e + U(0x06C00000)).view(np.float32)
+        return np.float32(np.float32(np.float32(x) + big) - big)
+    return round16(x)
+
+
+@kernel
+def canonical(x):
+    """float32 with the one NaN."""
+    u = np.float32(x).view(np.uint32)
+    nan = U(U(0) - U(U(u & U(0x7FFFFFFF)) > U(0x7F800000)))
+    return U(U(u & U(~nan)) | U(U(0x7FC00000) & nan)).view(np.float32)
+
+
+@kernel
+def exp(x):
+    """`fp32.exp32` of one value; the power of two is added to the exponent field, since y is normal."""
+    d = min(max(np.float64(x), EXP_LOW), EXP_HIGH)
+    t = d * EXP_INV + EXP_SHIFT
+    kf = t - EXP_SHIFT
+    r = (d - kf * EXP_HI) - kf * EXP_LO
+    k = np.int64(np.float64(t).view(np.int64) - EXP_SHIFT_BITS)
+    s = EXP_TABLE[k & np.int64(63)]
+    y = s + s * (r + (r * r) * (C2 + r * (C3 + r * (C4 + r * C5))))
+    e = np.float32(np.int64(np.float64(y).view(np.int64) + ((k >> np.int64(6)) << np.int64(52))).view(np.float64))
+    nan = U(U(0) - U(U(np.float32(x).view(np.uint32) & U(0x7FFFFFFF)) > U(0x7F800000)))
+    return U(U(e.view(np.uint32) & U(~nan)) | U(U(0x7FC00000) & nan)).view(np.float32)
