@@ -1,12 +1,11 @@
 """Compiled twins of `dot`: same names, same arguments, same bits. Kernels: `float_jit`.
 
 A sequential matmul runs in tiles over prepared panels; every other order is lowered to a program of additions that one
-kernel runs for all outputs. `threads` share out independent outputs, so no bit depends on their number.
+kernel runs for all outputs. `threads` (module `threads`; None: the process's number) share out independent outputs, so
+no bit depends on their number.
 """
 
 import functools
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from refemu.arith.operands import Request, require_attention, require_grouped, r
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_jit import rows, total32, total64
+from refemu.arith.threads import share_out
 
 __all__ = ["GroupPanels", "Panels", "attention", "dot", "group_panels", "grouped_matmul", "matmul", "panels", "total32",
            "total64"]
@@ -40,8 +40,8 @@ def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0,
 
 
 def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: str | None = None,
-           bits: int | None = None, overflow: Overflow | str | None = None, threads: int = 1) -> np.ndarray:
-    """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: at least 1, share out the outputs."""
+           bits: int | None = None, overflow: Overflow | str | None = None, threads: int | None = None) -> np.ndarray:
+    """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: of `threads`, share out the outputs."""
     request = Request("matmul", order, acc, 0.0, out, bits, overflow, require_fp16)
     if request.is_int:
         return _integer_matmul(a, b, request)
@@ -63,7 +63,7 @@ def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.
     return request.operand(a, "a"), b
 
 
-def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
+def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int | None) -> np.ndarray:
     """Tiles, or for one row in fp32 the panels from end to end."""
     ready()
     out = np.empty((x.shape[0], b.shape[0]), np.float32)
@@ -76,14 +76,14 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int) -> np.ndarray:
         acc = "fp32"  # a product of two fp16 values is exact in float32: fused or not is the same
     if x.shape[0] == 1 and acc == "fp32":
         run = functools.partial(_vector, x[0], wide, half, out[0])
-        _share_out(run, -(-count * span // GRAIN), threads)
+        share_out(run, -(-count * span // GRAIN), threads)
         return out
     across = -(-span // float_jit.TILE)
     tile = -(-span // (across * float_jit.PAD)) * float_jit.PAD
     tiles = count * -(-span // tile) * -(-x.shape[0] // float_jit.ROWS)
     # A sum that starts at +0 does not see the sign of a zero product.
     bounded = acc == "fp16" and peak(x) * b.peak < fp16.OVERFLOW
-    _share_out(functools.partial(_tiles, acc, bounded, x, wide, half, tile, out), tiles, threads)
+    share_out(functools.partial(_tiles, acc, bounded, x, wide, half, tile, out), tiles, threads)
     return out
 
 
@@ -100,23 +100,6 @@ def _tiles(acc: str, bounded: bool, *arguments: Any) -> None:
             float_jit.matmul_fp32(*operands, first, last)
         else:
             float_jit.matmul_of(*operands, float_jit.ACCUMULATORS[acc], bounded, first, last)
-
-
-def _share_out(run: Callable[[int, int], None], units: int, threads: int) -> None:
-    """`run(first, last)` over [0, units), in as many parts as there are threads."""
-    if threads < 1:
-        raise Refused(f"threads: at least 1 is needed, got {threads}")
-    parts = min(threads, units)
-    if parts <= 1:
-        run(0, units)
-        return
-    edges = [units * part // parts for part in range(parts + 1)]
-    list(_pool(threads).map(run, edges[:-1], edges[1:]))
-
-
-@functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="refemu")
 
 
 def _integer_matmul(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> np.ndarray:
@@ -162,10 +145,10 @@ def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: str) -> np.ndar
 
 def grouped_matmul(a: ArrayLike, b: ArrayLike | GroupPanels, *, group: int, a_exp: ArrayLike,
                    b_exp: ArrayLike | None = None, b_scale: ArrayLike | None = None, partial: str,
-                   product: str | None = None, order: Order, acc: str, threads: int = 1) -> np.ndarray:
+                   product: str | None = None, order: Order, acc: str, threads: int | None = None) -> np.ndarray:
     """`dot.grouped_matmul`; compiled where no sum inside a group can reach 2**24.
 
-    b may be `group_panels(...)`, which has its exponents and scales. threads: at least 1, share out the outputs.
+    b may be `group_panels(...)`, which has its exponents and scales. threads: of `threads`, share out the outputs.
     """
     if isinstance(b, GroupPanels):
         if b_exp is not None or b_scale is not None or group != b.group:
@@ -214,7 +197,7 @@ def _left_of(a: ArrayLike, a_exp: ArrayLike, b: GroupPanels) -> tuple[np.ndarray
 
 
 def _grouped(a: np.ndarray, a_exp: np.ndarray, b: GroupPanels, partial: str, product: str | None,
-             threads: int) -> np.ndarray:
+             threads: int | None) -> np.ndarray:
     """By tiles: 32 rows by a panel, in 16-bit integers for as many terms as surely fit."""
     ready()
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
@@ -227,11 +210,12 @@ def _grouped(a: np.ndarray, a_exp: np.ndarray, b: GroupPanels, partial: str, pro
             float_jit.grouped_tiles(left, powers, b.narrow, b.wide, b.powers, b.scales, partial == "fp16",
                                     b.scaled and product == "fp16", depth, out, first, last)
 
-    _share_out(run, b.scales.shape[0] * -(-a.shape[0] // float_jit.GROUP_ROWS), threads)
+    share_out(run, b.scales.shape[0] * -(-a.shape[0] // float_jit.GROUP_ROWS), threads)
     return out
 
+
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int,
-              threads: int = 1) -> np.ndarray:
+              threads: int | None = None) -> np.ndarray:
     """`dot.attention`, fused; threads share out the key heads."""
     query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
     ready()
@@ -241,7 +225,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, st
         with np.errstate(all="ignore"):
             float_jit.attention_heads(query, key, value, np.float32(scale), start, out, first, last)
 
-    _share_out(run, key.shape[1], threads)
+    share_out(run, key.shape[1], threads)
     if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
         return readable.attention(query, key, value, scale=scale, start=start)
     return out

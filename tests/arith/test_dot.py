@@ -498,7 +498,7 @@ REFUSED_PANELS = [
     pytest.param(
         lambda: dot_jit.matmul(A, PANELS, threads=0, **SEQ),
         Refused,
-        "threads: at least 1 is needed, got 0",
+        r"threads: number must be in \[1, 1024\], got 0",
         id="threads",
     ),
 ]

@@ -81,18 +81,21 @@ def run_program_of_terms(rows, x, slots):
 
 @kernel
 def plus(x, out):
+    """out += x."""
     for i in range(out.size):
         out[i] = out[i] + x[i]
 
 
 @kernel
 def copy_all(x, out):
+    """out <- x."""
     for i in range(out.size):
         out[i] = x[i]
 
 
 @kernel
 def clear_all(out):
+    """out <- +0."""
     for i in range(out.size):
         out[i] = 0
 

@@ -1,0 +1,115 @@
+"""Threads that share out independent outputs; no bit depends on their number, because no sum is ever split.
+
+A twin cuts its outputs into units (tiles, rows, heads, requests) and hands them to `share_out`:
+
+    def run(first, last):  # units first to last, by a kernel, which releases Python's lock
+        float_jit.some_kernel(x, out, first, last)
+
+    share_out(run, units, threads)
+
+Where `threads` is None, the default of a twin's keyword, the process-wide number counts, which is 1 until it is set:
+
+    set_threads(4)  # from now on
+    with using_threads(2):  # inside the block, then as before
+        model.prefill(tokens)
+
+So a scheme passes no number through its calls. The command line sets it to `from_environment()`, what REFEMU_THREADS
+says. A unit of a twin that calls another twin runs that one alone: threads do not multiply.
+"""
+
+import contextlib
+import contextvars
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from refemu.arith.checks import Refused, require_int
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using_threads"]
+
+MOST = 1024  #: threads that may be asked for
+_threads = 1  # of the process
+_here = threading.local()  # .inside: this thread runs a part
+
+
+def set_threads(threads: int) -> None:
+    """Make `threads`, 1 to 1024, the number that the whole process uses where a call states none."""
+    global _threads
+    _threads = _checked(threads)
+
+
+def get_threads() -> int:
+    """The number of threads that the process uses where a call states none; 1 at first."""
+    return _threads
+
+
+@contextlib.contextmanager
+def using_threads(threads: int) -> Iterator[None]:
+    """`set_threads` for a block; the number before is put back after it, whatever happens inside."""
+    before = get_threads()
+    set_threads(threads)
+    try:
+        yield
+    finally:
+        set_threads(before)
+
+
+def from_environment() -> int:
+    """What REFEMU_THREADS says, 1 without it. Refused: other than an integer from 1 to 1024."""
+    text = os.environ.get("REFEMU_THREADS", "").strip() or "1"
+    if not text.isdecimal() or not 1 <= int(text) <= MOST:
+        raise Refused(f"REFEMU_THREADS: an integer in [1, {MOST}] is needed, got {text!r}")
+    return int(text)
+
+
+def share_out(run: Callable[[int, int], object], units: int, threads: int | None = None, least: int = 1) -> None:
+    """`run(first, last)` over all of [0, units), in at most `threads` parts at the same time.
+
+    run: works on units `first` to `last`, which depend on no other; called once with (0, 0) where there are none.
+    threads: at least 1, or None for `get_threads()`. least: units that a part has at least, so that a part is worth
+    its start, some 50 microseconds. The caller works too. Each part sees the caller's context, such as np.errstate.
+    An error of a part is raised here, after all parts have ended.
+    """
+    count = get_threads() if threads is None else _checked(threads)
+    parts = min(count, units // max(least, 1))
+    if parts <= 1 or getattr(_here, "inside", False):
+        run(0, units)
+        return
+    edges = [units * part // parts for part in range(parts + 1)]
+    pool = _pool(count - 1, os.getpid())
+    others = [pool.submit(contextvars.copy_context().run, _part, run, first, last)
+              for first, last in itertools.pairwise(edges[1:])]
+    try:
+        _part(run, edges[0], edges[1])
+    finally:
+        errors = [other.exception() for other in others]  # waits for each
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def _part(run: Callable[[int, int], object], first: int, last: int) -> None:
+    _here.inside = True
+    try:
+        run(first, last)
+    finally:
+        _here.inside = False
+
+
+def _checked(threads: int) -> int:
+    require_int(threads, 1, MOST, "threads", "number")
+    return threads
+
+
+@functools.cache
+def _pool(size: int, process: int) -> "ThreadPoolExecutor":
+    """`size` threads that stay; a forked process has none of its parent's, hence its id as a key."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(size, thread_name_prefix="refemu")

@@ -1,0 +1,135 @@
+"""Parts cover the units once, threads do not multiply, errors and numbers come through."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from refemu.arith import threads
+from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.threads import from_environment, get_threads, set_threads, share_out, using_threads
+
+
+def parts(units, count=None, least=1):
+    """The parts that `run` was called with, in order."""
+    calls = []
+    share_out(lambda first, last: calls.append((first, last)), units, count, least)
+    return sorted(calls)
+
+
+@pytest.mark.parametrize("units", [0, 1, 2, 7, 64])
+@pytest.mark.parametrize("count", [1, 2, 3, 16])
+def test_parts_cover_the_units_once(units, count):
+    covered = [unit for first, last in parts(units, count) for unit in range(first, last)]
+
+    assert covered == list(range(units))
+    assert len(parts(units, count)) == max(min(units, count), 1)
+
+
+def test_a_part_has_at_least_so_many_units():
+    assert parts(10, 4, least=4) == [(0, 5), (5, 10)]
+    assert parts(10, 4, least=6) == [(0, 10)]
+
+
+def test_the_number_of_the_process_counts_where_a_call_states_none():
+    assert get_threads() == 1 and parts(6) == [(0, 6)]
+    with using_threads(2):
+        assert parts(6) == [(0, 3), (3, 6)]
+        assert parts(6, 1) == [(0, 6)]
+        with using_threads(3):
+            assert get_threads() == 3
+        assert get_threads() == 2
+    assert get_threads() == 1
+
+
+def test_the_number_is_put_back_after_an_error():
+    with pytest.raises(KeyError), using_threads(5):
+        raise KeyError
+    assert get_threads() == 1
+
+
+def test_set_threads_lasts():
+    try:
+        set_threads(4)
+        assert get_threads() == 4
+    finally:
+        set_threads(1)
+
+
+def test_parts_run_at_the_same_time():
+    """Each waits for the others, so a part run after another would break the barrier."""
+    barrier = threading.Barrier(3, timeout=20)
+    share_out(lambda first, last: barrier.wait(), 3, 3)
+
+    assert not barrier.broken
+
+
+def test_a_part_that_shares_out_runs_alone():
+    inner = []
+    share_out(lambda first, last: inner.append(parts(8, 4)), 2, 2)
+
+    assert inner == [[(0, 8)], [(0, 8)]]
+    assert len(parts(8, 4)) == 4  # and afterwards as before
+
+
+def test_a_part_sees_the_context_of_the_caller():
+    """Overflow is an error here only because errstate says so, in the thread of the pool too."""
+
+    def run(first, last):
+        if first:
+            np.float32(1e38) * np.float32(10)
+
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        share_out(run, 2, 2)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_an_error_is_raised_after_every_part_has_ended(bad):
+    done = []
+
+    def run(first, last):
+        if first == bad:
+            raise ZeroDivisionError(first)
+        done.append(first)
+
+    with pytest.raises(ZeroDivisionError, match=str(bad)):
+        share_out(run, 3, 3)
+    assert sorted(done) == [part for part in range(3) if part != bad]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    parts(2, 2)  # the pool of this process exists
+    child = os.fork()
+    if not child:
+        os._exit(0 if len(parts(2, 2)) == 2 else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(("text", "number"), [(None, 1), ("", 1), ("1", 1), (" 6 ", 6), ("1024", 1024)])
+def test_the_environment_names_a_number(monkeypatch, text, number):
+    monkeypatch.delenv("REFEMU_THREADS", raising=False)
+    if text is not None:
+        monkeypatch.setenv("REFEMU_THREADS", text)
+
+    assert from_environment() == number
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "1025"])
+def test_the_environment_refuses(monkeypatch, text):
+    monkeypatch.setenv("REFEMU_THREADS", text)
+    with pytest.raises(Refused, match=rf"REFEMU_THREADS: an integer in \[1, 1024\] is needed, got '{text}'"):
+        from_environment()
+
+
+@pytest.mark.parametrize(("number", "error"), [(0, Refused), (-3, Refused), (1025, Refused), (1.5, RefusedType),
+                                               (True, RefusedType)])
+def test_numbers_that_are_refused(number, error):
+    with pytest.raises(error, match="threads: number must be"):
+        share_out(lambda first, last: None, 1, number)
+    with pytest.raises(error, match="threads: number must be"):
+        set_threads(number)
+    assert threads.get_threads() == 1
