@@ -56,7 +56,8 @@ def violations(source: str, path: str = "module.py") -> list[str]:
     """Every broken rule as `rule at line N`, in line order."""
     tree = ast.parse(source)
     found = [(node.lineno, rule) for node in ast.walk(tree) for rule in _rules(node, path)]
-    found += [item for function in _kernels(tree) for item in _kernel_rules(function, tree)]
+    own = KERNEL_GLOBALS | {name for node in tree.body for name in _defined(node) | _shared(node, path)}
+    found += [item for function in _kernels(tree) for item in _kernel_rules(function, own)]
     return [f"{rule} at line {line}" for line, rule in sorted(set(found))]
 
 
@@ -125,8 +126,7 @@ def _kernels(tree: ast.Module) -> Iterator[ast.FunctionDef]:
             yield node
 
 
-def _kernel_rules(function: ast.FunctionDef, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    own = KERNEL_GLOBALS | {name for node in tree.body for name in _defined(node)}
+def _kernel_rules(function: ast.FunctionDef, own: set[str]) -> Iterator[tuple[int, str]]:
     local = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     local |= {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
     for node in (inner for statement in function.body for inner in ast.walk(statement)):
@@ -165,6 +165,15 @@ def _defined(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.If | ast.Try):
         return {name for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt) for name in _defined(inner)}
     return set()
+
+
+def _shared(node: ast.stmt, path: str) -> set[str]:
+    """Names that a module of a package of kernels takes from others of that package."""
+    package = path.rsplit("/", 1)[0]
+    inside = f"refemu.{package.replace('/', '.')}."
+    if not (package.endswith("_jit") and isinstance(node, ast.ImportFrom) and (node.module or "").startswith(inside)):
+        return set()
+    return {alias.asname or alias.name for alias in node.names}
 
 
 def _called(call: ast.Call) -> tuple[str, str | None]:

@@ -85,6 +85,14 @@ def test_rule_catches_its_bad_snippet(rule: str) -> None:
     assert rule in [item.rsplit(" at ", 1)[0] for item in violations(BAD[rule])]
 
 
+def test_a_package_of_kernels_shares_names_and_no_other_file_has_them() -> None:
+    source = "from refemu.arith.float_jit.scalars import T\n@kernel\ndef f(x):\n    return T[x]"
+
+    assert violations(source, "arith/float_jit/rows.py") == []
+    assert violations(source, "units/kv_jit.py") == ["kernel reads T from outside its file at line 4"]
+    assert violations(source.replace("scalars", "other").replace("float", "x"), "arith/float_jit/rows.py") != []
+
+
 @pytest.mark.parametrize("source", GOOD)
 def test_allowed_constructs_pass(source: str) -> None:
     assert violations(source) == []
