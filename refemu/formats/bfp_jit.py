@@ -1,7 +1,7 @@
 """Compiled twin of `Bfp.encode` and `BfpTensor.decode`: same arguments after the format, equal results.
 
-Read bfp.py first. [harmonia §II-B, Fig. 3]. Plain truncation along the last axis has kernels of its own, since every
-activation passes it; any other option or axis takes the general one.
+Read bfp.py first. [harmonia §II-B, Fig. 3]. Plain truncation has kernels of its own, since every activation passes it;
+any other option takes the general one.
 """
 
 from math import prod
@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import kernel
 from refemu.formats import groups
 from refemu.formats.bfp import INFINITY, ROUNDINGS, Bfp
 from refemu.formats.bfp_tensor import BfpTensor
 
-U = np.uint32
 H = np.uint16
-STRIP = 2048  # words of a row that are worked on at once, a multiple of 32
+STRIP = 256  # columns that are worked on at once: their words of a group of 32 stay in the first-level cache
 TRUNCATE, HALF_EVEN, HALF_AWAY, FLOOR = range(4)  # places in ROUNDINGS
 
 
@@ -38,6 +37,9 @@ def encode(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor
         run = truncate_rows_by_32 if fmt.group == 32 else truncate_rows
         largest = run(word.reshape(outer, length), fmt.group, 11 - fmt.mantissa_bits,
                       *(output[:, :, 0] for output in outputs), exponent.reshape(outer, count))
+    elif plain:
+        largest = truncate_columns(word.reshape(outer, length, inner), fmt.group, 11 - fmt.mantissa_bits, *outputs,
+                                   exponent.reshape(outer, count, inner))
     else:
         largest = encode_any(word.reshape(outer, length, inner), fmt.group, fmt.mantissa_bits,
                              ROUNDINGS.index(fmt.rounding), int(fmt.subnormals == "flush"),
@@ -60,73 +62,99 @@ def decode(tensor: BfpTensor) -> np.ndarray:
     return out
 
 
-@helper
-def _shifted(u, base):  # type: ignore[no-untyped-def]
-    """The magnitude of word u under a base of 11 - mantissa bits + shared exponent."""
-    field = U(U(u >> U(10)) & U(31))
-    significand = U(U(u & U(0x3FF)) | U(min(field, U(1)) << U(10)))
-    return U(significand >> min(U(base - max(field, U(1))), U(31)))
+@kernel
+def _aligned(u, base):  # type: ignore[no-untyped-def]
+    """The magnitude of word u under a base of 11 - mantissa bits + shared exponent, all in 16 bits."""
+    field = H(H(u >> H(10)) & H(31))
+    significand = H(H(u & H(0x3FF)) | H(H(min(field, H(1))) << H(10)))
+    return H(significand >> min(H(base - max(field, H(1))), H(15)))
+
+
+@kernel
+def _truncate_group(word, drop, sign, mantissa):  # type: ignore[no-untyped-def]
+    """One group of any size. Returns its largest |word| as bits."""
+    largest = H(0)
+    for i in range(word.size):
+        largest = max(largest, H(word[i] & H(0x7FFF)))
+    base = H(max(H(largest >> H(10)), H(1)) + H(drop))
+    for i in range(word.size):
+        mantissa[i] = _aligned(word[i], base)
+        sign[i] = np.uint8(word[i] >> H(15))
+    return largest
 
 
 @kernel
 def truncate_rows(word, group, drop, sign, mantissa, exponent):  # type: ignore[no-untyped-def]
     """Rows of (rows, length) words in groups; drop: 11 less the mantissa bits. Returns the largest |word| as bits."""
-    length = word.shape[1]
-    seen = U(0)
+    seen = H(0)
     for row in range(word.shape[0]):
         for g in range(exponent.shape[1]):
-            start = g * group
-            stop = min(start + group, length)
-            largest = U(0)
-            for i in range(start, stop):
-                largest = max(largest, U(word[row, i] & U(0x7FFF)))
-            base = U(max(U(largest >> U(10)), U(1)) + U(drop))
-            for i in range(start, stop):
-                u = U(word[row, i])
-                mantissa[row, i] = _shifted(u, base)
-                sign[row, i] = U(u >> U(15))
-            exponent[row, g] = U(largest >> U(10))
+            start, stop = g * group, min(g * group + group, word.shape[1])
+            largest = _truncate_group(word[row, start:stop], drop, sign[row, start:stop], mantissa[row, start:stop])
+            exponent[row, g] = np.uint8(largest >> H(10))
             seen = max(seen, largest)
     return seen
 
 
 @kernel
 def truncate_rows_by_32(word, group, drop, sign, mantissa, exponent):  # type: ignore[no-untyped-def]
-    """As `truncate_rows` for groups of 32, a strip of a row at a time, so that all loops but one run over a strip.
+    """As `truncate_rows` for groups of 32: a group is a vector of 32 lanes of 16 bits.
 
-    After five rounds of taking the larger of two places, top[i] is the largest of the 32 places from i on.
+    The first loop runs `group & 32` times, which the compiler does not know to be 32: else it would unroll the loop
+    before it could make it one vector.
     """
-    length = word.shape[1]
-    seen = U(0)
-    top, base = np.zeros(STRIP + 32, np.uint16), np.zeros(STRIP + 32, np.uint16)
+    seen = H(0)
+    lanes = group & 32
+    whole = word.shape[1] // 32
     for row in range(word.shape[0]):
-        for first in range(0, length, STRIP):
-            n = min(STRIP, length - first)
-            w, m, s = (word[row, first : first + n], mantissa[row, first : first + n], sign[row, first : first + n])
-            top[n : n + 32] = 0
-            for i in range(n):
-                top[i] = w[i] & H(0x7FFF)
-            for i in range(n):  # the distance is a constant: else these loops would not vectorise
-                top[i] = max(top[i], top[i + 1])
-            for i in range(n):
-                top[i] = max(top[i], top[i + 2])
-            for i in range(n):
-                top[i] = max(top[i], top[i + 4])
-            for i in range(n):
-                top[i] = max(top[i], top[i + 8])
-            for i in range(n):
-                top[i] = max(top[i], top[i + 16])
-            for start in range(0, n, 32):
-                largest = U(top[start])
-                shared = H(max(U(largest >> U(10)), U(1)) + U(drop))
-                for i in range(start, start + 32):
-                    base[i] = shared
-                exponent[row, (first + start) // group] = U(largest >> U(10))
-                seen = max(seen, largest)
-            for i in range(n):
-                u = U(w[i])
-                m[i] = _shifted(u, U(base[i]))
-                s[i] = U(u >> U(15))
+        for g in range(whole):
+            start = 32 * g
+            largest = H(0)
+            for i in range(lanes):
+                largest = max(largest, H(word[row, start + i] & H(0x7FFF)))
+            exponent[row, g] = np.uint8(largest >> H(10))
+            seen = max(seen, largest)
+            base = H(max(H(largest >> H(10)), H(1)) + H(drop))
+            for i in range(32):
+                u = word[row, start + i]
+                mantissa[row, start + i] = _aligned(u, base)
+                sign[row, start + i] = np.uint8(u >> H(15))
+        if whole < exponent.shape[1]:  # a short group at the end
+            start = 32 * whole
+            largest = _truncate_group(word[row, start:], drop, sign[row, start:], mantissa[row, start:])
+            exponent[row, whole] = np.uint8(largest >> H(10))
+            seen = max(seen, largest)
+    return seen
+
+
+@kernel
+def truncate_columns(word, group, drop, sign, mantissa, exponent):  # type: ignore[no-untyped-def]
+    """(outer, length, inner) words in groups along the middle axis, a strip of columns at a time, side by side."""
+    length, inner = word.shape[1], word.shape[2]
+    seen = H(0)
+    base = np.empty(STRIP, np.uint16)
+    for o in range(word.shape[0]):
+        for g in range(exponent.shape[1]):
+            start, stop = g * group, min(g * group + group, length)
+            for first in range(0, inner, STRIP):
+                n = min(STRIP, inner - first)
+                shared = exponent[o, g, first : first + n]
+                for c in range(n):
+                    base[c] = H(0)
+                for i in range(start, stop):
+                    w = word[o, i, first : first + n]
+                    for c in range(n):
+                        base[c] = max(base[c], H(w[c] & H(0x7FFF)))
+                for c in range(n):
+                    seen = max(seen, base[c])
+                    shared[c] = np.uint8(base[c] >> H(10))
+                    base[c] = H(max(H(base[c] >> H(10)), H(1)) + H(drop))
+                for i in range(start, stop):
+                    w, m, s = (word[o, i, first : first + n], mantissa[o, i, first : first + n],
+                               sign[o, i, first : first + n])
+                    for c in range(n):
+                        m[c] = _aligned(w[c], base[c])
+                        s[c] = np.uint8(w[c] >> H(15))
     return seen
 
 

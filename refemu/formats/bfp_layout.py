@@ -21,7 +21,7 @@ LAYOUTS = ("group", "planes")
 
 def require_codes(array: np.ndarray, limit: int, name: str) -> None:
     """Refuse the first code outside [0, limit) with field and index."""
-    if array.size == 0 or (int(array.min()) >= 0 and int(array.max()) < limit):
+    if array.size == 0 or ((array.dtype.kind == "u" or int(array.min()) >= 0) and int(array.max()) < limit):
         return
     index = first_index((array < 0) | (array >= limit))
     raise Refused(f"BfpTensor: {name} {int(array[index])}{at(index)} is outside [0, {limit})")

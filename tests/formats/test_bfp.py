@@ -247,12 +247,13 @@ def test_refuses_values(encode: Encode, fmt: Bfp, x: np.ndarray, axis: Any, erro
         encode(fmt, x, axis)
 
 
-@pytest.mark.parametrize("length", [1, 31, 33, 2047, 2048, 2049, 4128, 6000])
-def test_long_rows_are_worked_on_in_strips(length: int) -> None:
-    """[harmonia §II-B]: at and beside the ends of strips; groups of 32 and of another size."""
-    words = FINITE[np.random.default_rng(length).integers(0, FINITE.size, (3, length))]
-    for fmt in (BFP8, Bfp(8, 48)):
-        assert bfp_jit.encode(fmt, words, bits=True).equals(fmt.encode(words, bits=True))
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 64, 255, 256, 257, 512, 2049])
+def test_long_rows_and_strips_of_columns(length: int) -> None:
+    """[harmonia §II-B]: at and beside whole groups and strips; groups of 32 and of another size, along both axes."""
+    words = FINITE[np.random.default_rng(length).integers(0, FINITE.size, (35, length))]
+    for fmt in (BFP8, Bfp(8, 48), Bfp(3, 5)):
+        for axis in (0, 1):
+            assert bfp_jit.encode(fmt, words, axis, bits=True).equals(fmt.encode(words, axis, bits=True))
 
 
 def test_kernels_equal_their_python() -> None:
@@ -261,6 +262,7 @@ def test_kernels_equal_their_python() -> None:
     for kernel, arguments, shapes in (
             (bfp_jit.truncate_rows, (30, 3), ((72, 66), (72, 66), (72, 3))),
             (bfp_jit.truncate_rows_by_32, (32, 3), ((72, 66), (72, 66), (72, 3))),
+            (bfp_jit.truncate_columns, (10, 3), ((3, 24, 66), (3, 24, 66), (3, 3, 66))),
             (bfp_jit.encode_any, (40, 5, 1, 1, 1), ((3, 24, 66), (3, 24, 66), (3, 1, 66)))):
         dtypes = np.uint8, np.uint16, np.uint8
         outputs = [[np.zeros(*given) for given in zip(shapes, dtypes, strict=True)] for _ in range(2)]
