@@ -14,7 +14,7 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import EncoderConfig
-from refemu.models.weights import GgufFile, SafetensorsFile
+from refemu.models.weights import GgufFile, WeightFile
 
 GGUF_NAMES = {
     "embed": "token_embd", "norm": "output_norm", "head": "output", "attn_norm": "attn_norm", "q": "attn_q",
@@ -73,11 +73,11 @@ def hf_config(folder: Path) -> ModelConfig:
 class Renamed:
     """The weights of a file under canonical names."""
 
-    def __init__(self, file: GgufFile | SafetensorsFile, config: ModelConfig | EncoderConfig,
+    def __init__(self, file: WeightFile, config: ModelConfig | EncoderConfig,
                  raw: Callable[[str], str] | None = None, unused: Sequence[str] = ()) -> None:
         """raw: canonical name to the file's; by default that of a decoder. unused: tensors that may be there."""
         self.file = file
-        rename = raw or (raw_name_hf if isinstance(file, SafetensorsFile) else raw_name_gguf)
+        rename = raw or (raw_name_gguf if isinstance(file, GgufFile) else raw_name_hf)
         self._raw = {name: rename(name) for name in config.shapes}
         require_same(file, {self._raw[name]: shape for name, shape in config.shapes.items()}, config.meaning, unused)
 
@@ -110,7 +110,7 @@ def raw_name_hf(name: str) -> str:
     return f"{prefix.replace('blk', 'model.layers')}{'.' if prefix else ''}{HF_NAMES[part]}.weight"
 
 
-def require_same(file: GgufFile | SafetensorsFile, wanted: Mapping[str, tuple[int, ...]], meaning: str,
+def require_same(file: WeightFile, wanted: Mapping[str, tuple[int, ...]], meaning: str,
                  unused: Sequence[str] = ()) -> None:
     """Every tensor of `wanted` is in the file in its shape, and there is nothing else but `unused`.
 

@@ -15,7 +15,7 @@ from refemu.arith.checks import Refused
 from refemu.models.checkpoint import Settings, float32, read_json, require_same
 from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import BIAS
-from refemu.models.weights import SafetensorsFile
+from refemu.models.weights import WeightFile
 
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_erf", "relu": "relu"}
 HEAD = "lm_head.weight"
@@ -52,7 +52,7 @@ class Source:
 class Converted:
     """The weights of a file under canonical names and in canonical shapes."""
 
-    def __init__(self, file: SafetensorsFile, config: ModelConfig, source: Callable[[str], Source],
+    def __init__(self, file: WeightFile, config: ModelConfig, source: Callable[[str], Source],
                  unused: tuple[str, ...] = ()) -> None:
         """source: where a weight stands. unused: tensors that may be there."""
         self.file, self._shapes = file, config.shapes
@@ -80,7 +80,7 @@ class Converted:
         return source.cut(self.file.tensor(source.raw))
 
 
-def open_decoder(file: SafetensorsFile, folder: Path) -> tuple[ModelConfig, Converted] | None:
+def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted] | None:
     """Sizes and weights of a GPT-2-like or OPT-like decoder; None where `config.json` tells of another model."""
     found = KINDS.get(str(read_json(folder / "config.json").get("model_type")))
     if found is None:
@@ -123,14 +123,14 @@ def opt_config(folder: Path) -> ModelConfig:
     )
 
 
-def gpt2_weights(file: SafetensorsFile, config: ModelConfig) -> Converted:
+def gpt2_weights(file: WeightFile, config: ModelConfig) -> Converted:
     """The weights of a GPT-2-like file; causal masks, which old files hold, are passed over."""
     start = "transformer." if "transformer.wte.weight" in file.names else ""
     masks = tuple(f"{start}h.{layer}.attn.{name}" for layer in range(config.blocks) for name in ("bias", "masked_bias"))
     return Converted(file, config, lambda name: gpt2_source(name, config, start), masks)
 
 
-def opt_weights(file: SafetensorsFile, config: ModelConfig) -> Converted:
+def opt_weights(file: WeightFile, config: ModelConfig) -> Converted:
     """The weights of an OPT-like file."""
     start = "decoder." if "decoder.embed_tokens.weight" in file.names else "model.decoder."
     return Converted(file, config, lambda name: opt_source(name, config, start))

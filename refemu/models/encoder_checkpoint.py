@@ -9,7 +9,7 @@ from pathlib import Path
 
 from refemu.models.checkpoint import Renamed, Settings, read_json
 from refemu.models.encoder_config import BIAS, EncoderConfig
-from refemu.models.weights import SafetensorsFile
+from refemu.models.weights import WeightFile
 
 HF_NAMES = {
     "embed": "embeddings.word_embeddings", "position": "embeddings.position_embeddings",
@@ -42,7 +42,7 @@ def hf_config(folder: Path) -> EncoderConfig:
     )
 
 
-def renamed(file: SafetensorsFile, config: EncoderConfig) -> Renamed:
+def renamed(file: WeightFile, config: EncoderConfig) -> Renamed:
     """The weights of a file under canonical names."""
     return Renamed(file, config, raw_name, UNUSED)
 

@@ -14,6 +14,7 @@ from refemu.models import (
     decoder_checkpoint,
     encoder_checkpoint,
     fetch,
+    shards,
     tiny,
     tiny_decoders,
     tiny_encoder,
@@ -24,7 +25,9 @@ from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.files import digest
 from refemu.models.tokenizer import ByteTokenizer, Tokenizer
-from refemu.models.weights import Weights
+from refemu.models.weights import WeightFile, Weights
+
+WHOLE = "model.safetensors"  #: the weight file of a folder, where there is one
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +58,9 @@ class Model:
 def load(name: str | Path) -> Model:
     """The model `name` of the catalogue, or the one in a weight file (.gguf, .safetensors) or its folder.
 
-    The sha256 of a known model's file is checked. Refuses unknown names, weights that are not here, and files that are
-    damaged, foreign, or none of these: a decoder like Llama, GPT-2 or OPT, a BERT-like encoder.
+    Of weights in several files the folder, or its `model.safetensors.index.json`, is given. The sha256 of a known
+    model's file is checked. Refuses unknown names, weights that are not here, and files that are damaged, foreign, or
+    none of these: a decoder like Llama, GPT-2 or OPT, a BERT-like encoder.
     """
     if str(name) == "tiny":
         return Model("tiny", tiny.CONFIG, tiny.Tiny(), tiny.sha256(), ByteTokenizer)
@@ -69,10 +73,10 @@ def load(name: str | Path) -> Model:
         return _known(catalog.find(str(name)))
     path = Path(name).expanduser()
     if path.is_dir():
-        path = path / "model.safetensors"
+        path = path / (WHOLE if (path / WHOLE).is_file() or not (path / shards.INDEX).is_file() else shards.INDEX)
     if not path.is_file() and path == Path(path.name) and not path.suffix:
         catalog.find(str(name))  # refuses, with the nearest name
-    return _open(path.stem if path.name != "model.safetensors" else path.absolute().parent.name, path)
+    return _open(path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else path.stem, path)
 
 
 def _known(entry: catalog.Entry) -> Model:
@@ -82,12 +86,19 @@ def _known(entry: catalog.Entry) -> Model:
 
 
 def _open(name: str, path: Path, sha256: str = "") -> Model:
+    if path.name == shards.INDEX:
+        several = shards.ShardedFile(path)
+        return _of_folder(name, several, path.parent, several.sha256())
     file = weights.open_weights(path)
     if isinstance(file, weights.GgufFile):
         config = checkpoint.gguf_config(file)
         return Model(name, config, checkpoint.Renamed(file, config), sha256 or digest(path),
                      lambda: tokenizer.from_gguf(file))
-    folder = path.parent
+    return _of_folder(name, file, path.parent, sha256 or digest(path))
+
+
+def _of_folder(name: str, file: WeightFile, folder: Path, sha256: str) -> Model:
+    """What `config.json` says that the tensors are."""
     sizes: ModelConfig | EncoderConfig
     found: Weights
     other = decoder_checkpoint.open_decoder(file, folder)
@@ -99,4 +110,4 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
     else:
         sizes = checkpoint.hf_config(folder)
         found = checkpoint.Renamed(file, sizes)
-    return Model(name, sizes, found, sha256 or digest(path), lambda: tokenizer.from_json(folder / "tokenizer.json"))
+    return Model(name, sizes, found, sha256, lambda: tokenizer.from_json(folder / "tokenizer.json"))

@@ -32,6 +32,12 @@ class Weights(Protocol):
         """A tensor as float32, decoded anew by every call. Refuses NaN and infinity."""
 
 
+class WeightFile(Weights, Protocol):
+    """Tensors of a file."""
+
+    path: Path
+
+
 class GgufFile:
     """A GGUF file (version 2 or 3)."""
 

@@ -1,5 +1,5 @@
 """Small GPT-2-like and OPT-like decoders for tests: weights, their folder as Hugging Face lays it out, and a forward in
-float64 that bounds step by step what the roundings of scheme `fp16` can do.
+float64, of Llama-like ones too, that bounds step by step what the roundings of scheme `fp16` can do.
 """
 
 import json
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
+from scipy import special
 
 from refemu.models.config import ModelConfig
 
@@ -16,7 +17,9 @@ GPT2 = ModelConfig(blocks=2, width=12, ffn=20, heads=3, kv_heads=3, head_dim=4, 
                    positions="learned", activation="gelu_tanh", bias=True)
 OPT = ModelConfig(blocks=2, width=12, ffn=20, heads=2, kv_heads=2, head_dim=6, vocab=17, context=24, norm="layer",
                   positions="learned", activation="relu", bias=True)
-CONFIGS = {"gpt2": GPT2, "opt": OPT}
+LLAMA = ModelConfig(blocks=2, width=12, ffn=20, heads=6, kv_heads=2, head_dim=4, vocab=17, context=24,
+                    rope_interleaved=False, tied_head=False)
+CONFIGS = {"gpt2": GPT2, "opt": OPT, "llama": LLAMA}
 OPT_PARTS = {"attn_norm": "self_attn_layer_norm", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
              "v": "self_attn.v_proj", "o": "self_attn.out_proj", "ffn_norm": "final_layer_norm", "up": "fc1",
              "down": "fc2"}
@@ -105,22 +108,67 @@ def forward(model: Any, ids: list[int], settle: Settle = lambda value, bound: va
     c, w = model.config, {name: model.tensor(name).astype(np.float64) for name in model.config.shapes}
 
     def norm(name: str, x: np.ndarray) -> np.ndarray:
+        if c.norm == "rms":
+            return settle(*half(rmsnorm(x, w[name], c.rms_eps)))
         return settle(*half(layernorm(x, w[name], w[name + ".bias"], c.rms_eps)))
 
     def linear(name: str, x: np.ndarray) -> np.ndarray:
-        return settle(*half(product(x, w[name], w[name + ".bias"])))
+        return settle(*half(product(x, w[name], w.get(name + ".bias", np.zeros(len(w[name]))))))
 
     def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return settle(*half((x + y, U32 * np.abs(x + y))))
 
-    x = add(w["embed"][ids], w["position"][: len(ids)])
+    def turn(x: np.ndarray) -> np.ndarray:
+        return settle(*half(rotation(x, c))) if c.positions == "rotary" else x
+
+    x = w["embed"][ids]
+    if c.positions == "learned":
+        x = add(x, w["position"][: len(ids)])
     for at in (f"blk.{layer}." for layer in range(c.blocks)):
         y = norm(at + "attn_norm", x)
         q, k, v = (linear(at + part, y) for part in "qkv")
-        x = add(x, linear(at + "o", settle(*half(attention(q, k, v, c.heads)))))
+        q, k = turn(q), turn(k)
+        x = add(x, linear(at + "o", settle(*half(attention(q, k, v, c)))))
         y = norm(at + "ffn_norm", x)
-        x = add(x, linear(at + "down", settle(*activation(c.activation, linear(at + "up", y)))))
-    return settle(*product(norm("norm", x), w["embed"], np.zeros(c.vocab)))
+        if c.gated:
+            inner = swiglu(linear(at + "gate", y), linear(at + "up", y))
+        else:
+            inner = activation(c.activation, linear(at + "up", y))
+        x = add(x, linear(at + "down", settle(*inner)))
+    return settle(*product(norm("norm", x), w["embed" if c.tied_head else "head"], np.zeros(c.vocab)))
+
+
+def reach(model: Any, ids: list[int], move: float = 1e-6) -> np.ndarray:
+    """How far the roundings of scheme `fp16` can lead logits (tokens, vocabulary) from float64, to first order.
+
+    The bound on every value of every step times the magnitudes of the logits' derivatives by it, which are found by
+    moving that one value.
+    """
+    bounds: list[np.ndarray] = []
+
+    def keep(value: np.ndarray, bound: np.ndarray) -> np.ndarray:
+        bounds.append(bound)
+        return value
+
+    base = forward(model, ids, keep)
+    total = np.zeros_like(base)
+    for step, bound in enumerate(bounds):
+        for place in np.ndindex(bound.shape):
+            total += np.abs(forward(model, ids, _nudge(step, place, move)) - base) * (bound[place] / move)
+    return total
+
+
+def _nudge(step: int, place: tuple[int, ...], by: float) -> Settle:
+    """Add `by` to one value of one step."""
+    count = iter(range(1 << 30))
+
+    def settle(value: np.ndarray, bound: np.ndarray) -> np.ndarray:
+        if next(count) == step:
+            value = value.copy()
+            value[place] += by
+        return value
+
+    return settle
 
 
 def half(x: Bounded) -> Bounded:
@@ -149,14 +197,33 @@ def layernorm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float) -> 
     return y * gain + bias, np.abs(gain) * error + steps(5) * (np.abs(gain) * (np.abs(y) + error) + np.abs(bias))
 
 
-def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int) -> Bounded:
+def rmsnorm(x: np.ndarray, gain: np.ndarray, eps: float) -> Bounded:
+    y = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gain
+    return y, steps(x.shape[-1] + 6) * np.abs(y)
+
+
+def rotation(x: np.ndarray, c: ModelConfig) -> Bounded:
+    """Two products and a sum; an entry of a table has one rounding."""
+    pairs = x.reshape(len(x), -1, c.head_dim)
+    angle = np.arange(len(x))[:, None, None] * c.rope_base ** (-2 * np.arange(c.head_dim // 2) / c.head_dim)
+    first = slice(0, None, 2) if c.rope_interleaved else slice(0, c.head_dim // 2)
+    second = slice(1, None, 2) if c.rope_interleaved else slice(c.head_dim // 2, None)
+    a, b, turned, size = pairs[..., first], pairs[..., second], np.empty_like(pairs), np.empty_like(pairs)
+    cos, sin = np.cos(angle), np.sin(angle)
+    turned[..., first], turned[..., second] = a * cos - b * sin, a * sin + b * cos
+    size[..., first] = size[..., second] = np.abs(a) + np.abs(b)
+    return turned.reshape(x.shape), steps(3) * size.reshape(x.shape)
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, c: ModelConfig) -> Bounded:
     """A factor of exp(error of the logit) on each weight, and the mean of these on their sum."""
-    tokens, width = q.shape
-    q, k, v = (part.reshape(tokens, heads, -1).transpose(1, 0, 2) for part in (q, k, v))
-    scale, seen = 1 / np.sqrt(width / heads), np.tril(np.ones((tokens, tokens))) > 0
+    tokens, width = len(q), c.head_dim
+    q, k, v = (part.reshape(tokens, -1, width).transpose(1, 0, 2) for part in (q, k, v))
+    k, v = (np.repeat(part, c.heads // c.kv_heads, axis=0) for part in (k, v))
+    scale, seen = 1 / np.sqrt(width), np.tril(np.ones((tokens, tokens))) > 0
     s = np.where(seen, q @ k.transpose(0, 2, 1) * scale, -np.inf)
     size = np.where(seen, np.abs(q) @ np.abs(k).transpose(0, 2, 1) * scale, 0)
-    factor = np.exp(steps(width // heads + 3) * size + 2 * U32 * size.max(-1, keepdims=True))
+    factor = np.exp(steps(width + 3) * size + 2 * U32 * size.max(-1, keepdims=True))
     p = np.exp(s - s.max(-1, keepdims=True))
     p = p / p.sum(-1, keepdims=True)
     factor = factor * (p * factor).sum(-1, keepdims=True)
@@ -165,9 +232,17 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int) -> Bounde
     return mixed.transpose(1, 0, 2).reshape(tokens, -1), error.transpose(1, 0, 2).reshape(tokens, -1)
 
 
+def swiglu(gate: np.ndarray, up: np.ndarray) -> Bounded:
+    """silu by table, rounded to fp16, times `up`, rounded to fp16."""
+    silu, error = half((gate / (1 + np.exp(-gate)), 0 * gate))
+    return half((silu * up, error * np.abs(up)))
+
+
 def activation(name: str, x: np.ndarray) -> Bounded:
-    """ReLU, which rounds nothing, or GELU by tanh, rounded to fp16."""
+    """ReLU, which rounds nothing, or GELU, rounded to fp16."""
     if name == "relu":
         return np.maximum(x, 0), 0 * x
+    if name == "gelu_erf":
+        return half((x / 2 * special.erfc(-x / np.sqrt(2)), 0 * x))
     inner = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
     return half((x / 2 * (1 + np.tanh(inner)), 0 * x))

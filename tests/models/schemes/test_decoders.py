@@ -5,7 +5,6 @@ import hashlib
 import math
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from tests.oracles import fp16, sums
 
 NAMES = ["tiny-gpt2", "tiny-opt"]
 TOY = pytest.mark.parametrize("kind", ["gpt2", "opt"])
+EVERY = pytest.mark.parametrize("kind", ["gpt2", "opt", "llama"])
 IDS = [3, 0, 16, 7, 7, 1, 2, 5]
 TEXT = list(b"She was now nine-and-twenty")
 PINNED = {
@@ -86,7 +86,7 @@ class Oracle(test_fp16.Oracle):
 class Recorder:
     """A prepared model that keeps what every step returns, in order."""
 
-    steps = ("norm", "linear", "attention", "activate", "add", "head")
+    steps = ("norm", "linear", "rotate", "attention", "activate", "activation", "add", "head")
 
     def __init__(self, parts: Any) -> None:
         self._parts = parts
@@ -97,7 +97,7 @@ class Recorder:
         return (lambda *arguments: self._keep(method(*arguments))) if name in self.steps else method
 
     def _keep(self, result: Any) -> Any:
-        self.found += result if isinstance(result, list) else [result]
+        self.found += [part.reshape(len(part), -1) for part in (result if isinstance(result, list) else [result])]
         return result
 
 
@@ -126,7 +126,7 @@ def check(model: Model, ran: Model) -> None:
     assert next(found, None) is None
 
 
-@TOY
+@EVERY
 def test_every_step_is_as_near_to_float64_as_its_roundings_allow(kind: str) -> None:
     """The bounds count roundings: one of fp16 per step, those of float32 by the length of its sums."""
     check(small(kind), small(kind))
@@ -138,13 +138,15 @@ def test_the_bounds_tell_other_layers_apart(changes: dict[str, Any]) -> None:
         check(small("gpt2"), small("gpt2", **changes))
 
 
-@TOY
-def test_the_whole_model_is_near_float64(kind: str) -> None:
-    """Measured 0.9 %; a wrong layer is off by far more."""
-    model = small(kind)
-    wanted, found = toy_decoder.forward(model, IDS), models.run(model, IDS).logits
+@EVERY
+def test_the_whole_model_is_as_near_to_float64_as_its_roundings_allow(kind: str) -> None:
+    """The bounds of all steps, carried to the logits; of first order, and the worst found is a tenth of it."""
+    model, ids = small(kind), IDS[:3]
+    wanted, found = toy_decoder.forward(model, ids), models.run(model, ids).logits
+    allowed = toy_decoder.reach(model, ids)
 
-    assert np.abs(found - wanted).max() < 0.02 * wanted.std()
+    assert (np.abs(found - wanted) <= allowed).all()
+    assert allowed.max() < wanted.std() / 2
 
 
 @pytest.mark.parametrize("cuts", [[1] * 12, [5, 7], [11, 1]], ids=str)
@@ -222,22 +224,3 @@ def test_schemes_that_lack_these_layers_refuse_them(name: str, scheme: str) -> N
         models.prepare(model, config)
     with pytest.raises(Refused, match=message):
         list(kllm_study.study(model, TEXT, win=16, names=[scheme]))
-
-
-@TOY
-def test_hugging_face_agrees(kind: str, tmp_path: Path) -> None:
-    """A random model of transformers, saved by it: float32 there against float64 here, then scheme `fp16`."""
-    torch = pytest.importorskip("torch", reason="torch is not installed; needed to run transformers")
-    hf = pytest.importorskip("transformers", reason="transformers is not installed")
-    torch.manual_seed(1)
-    made = {"gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**toy_decoder.SETTINGS["gpt2"])),
-            "opt": lambda: hf.OPTForCausalLM(hf.OPTConfig(**toy_decoder.SETTINGS["opt"]))}[kind]().eval()
-    with torch.no_grad():
-        for weight in made.parameters():  # initial weights are tiny, biases 0: rows would hardly differ
-            weight.copy_((weight + torch.randn_like(weight) / 4).half().float())
-        made.save_pretrained(tmp_path / "model")
-        wanted = made(torch.tensor([IDS])).logits[0].numpy().astype(np.float64)
-    model = models.load(tmp_path / "model")
-
-    assert np.abs(toy_decoder.forward(model, IDS) - wanted).max() < 1e-4 * wanted.std()
-    assert np.abs(models.run(model, IDS).logits - wanted).max() < 0.02 * wanted.std()

@@ -1,0 +1,64 @@
+"""Safetensors weights in several files: `model.safetensors.index.json` says which tensor stands in which."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, lookup
+from refemu.models.checkpoint import read_json
+from refemu.models.files import digest
+from refemu.models.weights import open_weights
+
+INDEX = "model.safetensors.index.json"
+
+
+class ShardedFile:
+    """The files that an index names, as one: what `SafetensorsFile` is for one file."""
+
+    def __init__(self, path: Path) -> None:
+        """path: of the index. Refuses files that are missing or elsewhere, and tensors that the two do not agree on."""
+        self.path = path
+        where = _weight_map(path)
+        self._files = {name: open_weights(path.with_name(name)) for name in sorted(set(where.values()))}
+        self._where = {tensor: self._files[name] for tensor, name in where.items()}
+        for tensor, name in where.items():
+            if tensor not in self._files[name].names:
+                raise Refused(f"{path}: tensor {tensor} must be in {name}, which does not hold it")
+        for file in self._files.values():
+            for tensor in file.names:
+                if self._where.get(tensor) is not file:
+                    raise Refused(f"{path}: tensor {tensor} is in {file.path.name}, where the index has none")
+
+    def __repr__(self) -> str:
+        return f"ShardedFile({str(self.path)!r}, {len(self._files)} files, {len(self._where)} tensors)"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors, ascending."""
+        return tuple(sorted(self._where))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return lookup("tensor", name, self._where).shape(name)
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor as float32, exactly. Refuses what `SafetensorsFile` refuses."""
+        return lookup("tensor", name, self._where).tensor(name)
+
+    def sha256(self) -> str:
+        """sha256 over a line for each file, ascending: its own sha256, two spaces, its name."""
+        lines = [f"{digest(file.path)}  {name}\n" for name, file in self._files.items()]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _weight_map(path: Path) -> dict[str, str]:
+    """File by tensor; a file is a name beside the index, never a path."""
+    found: Any = read_json(path).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise Refused(f"{path}: weight_map must say which file holds which tensor, got {type(found).__name__}")
+    for tensor, name in found.items():
+        if not isinstance(name, str) or Path(name).name != name:
+            raise Refused(f"{path}: weight_map must name a file beside it for tensor {tensor}, got {name!r}")
+    return found
