@@ -44,7 +44,7 @@ def decode() -> list[Row]:
             "OVP_INT4 decode 2^19 packed pairs to fp16 values",
             "np.take on a 256-entry table",
             lambda: np.take(wide, packed, axis=0),
-            lambda: ovp_jit.decode_pairs(OVP_INT4, packed, np.float32) * scale,
+            lambda: ovp_jit.dequantize_pairs(OVP_INT4, packed, scale),
             lambda theirs, ours: np.array_equal(theirs.reshape(-1), ours.reshape(-1)),
         )
     ]

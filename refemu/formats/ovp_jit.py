@@ -12,13 +12,16 @@ from numpy.typing import DTypeLike
 
 from refemu.arith.bits import code_dtype
 from refemu.arith.checks import Refused, require_range
+from refemu.arith.fp16_jit import plain
 from refemu.formats import ovp_kernels_jit as kernels
+from refemu.formats import ovp_nibbles_jit as nibbles
 from refemu.formats.integer import IntFormat
 from refemu.formats.nearest import require_real
-from refemu.formats.ovp import Ovp, quotient, require_scale
+from refemu.formats.ovp import Ovp, require_scale
 from refemu.formats.ovp_tensor import OvpTensor, from_pairs, to_pairs
 
 INFINITY = 0x7F800000  # float32 pattern
+BLOCK = 1 << 16  # fp16 words that are divided before they are encoded, an even number
 
 
 def encode(fmt: Ovp, x: Any, scale: Any = None, axis: int = -1) -> OvpTensor:
@@ -30,16 +33,44 @@ def encode_pairs(fmt: Ovp, x: Any, scale: Any = None, axis: int = -1) -> np.ndar
     """`fmt.encode(x, scale, axis).pairs()`: packed words, uint8 or uint16, shape (..., padded / 2)."""
     x = require_real(x, "Ovp.encode")
     paired, plan = fmt.paired(x.shape, axis), kernels.plan(fmt)
-    values = _narrow(x) if scale is None else quotient(x, require_scale(scale, x.shape, axis), axis)
+    factor = None if scale is None else require_scale(scale, x.shape, axis)
+    halves = x.dtype == np.float16 and (factor is None or factor.ndim == 0)
+    values = x.view(np.uint16) if halves else _narrow(x) if factor is None else _quotient(x, factor, axis)
     if values is None or plan is None:
         return fmt.encode(x, scale, axis).pairs()
-    pairs = np.ascontiguousarray(to_pairs(values, paired))
+    pairs = plain(to_pairs(values, paired))
     words = np.empty(pairs.shape[:-1], code_dtype(2 * fmt.width))
-    run = kernels.encode_integer if isinstance(fmt.normal, IntFormat) else kernels.encode_flint4
-    largest = run(pairs.reshape(-1).view(np.int32), words.reshape(-1), plan, kernels.special(fmt))
-    if scale is None and largest >= INFINITY:
-        fmt.encode(x, scale, axis)  # refuses it
+    if halves:
+        largest = _encode_halves(fmt, pairs.reshape(-1), np.float32(1 if factor is None else factor), words.reshape(-1))
+    else:
+        largest = _encode(fmt, pairs.reshape(-1).view(np.int32), words.reshape(-1))
+    if largest >= INFINITY:
+        fmt.encode(x, scale, axis)  # refuses it, unless a quotient has left float32
     return words
+
+
+def _encode(fmt: Ovp, bits: np.ndarray, words: np.ndarray) -> int:
+    """words <- pairs of float32 patterns; returns the largest magnitude."""
+    run = kernels.encode_integer if isinstance(fmt.normal, IntFormat) else kernels.encode_flint4
+    return int(run(bits, words, kernels.plan(fmt), kernels.special(fmt)))
+
+
+def _encode_halves(fmt: Ovp, halves: np.ndarray, scale: np.float32, words: np.ndarray) -> int:
+    """The same for fp16 words over `scale`, a block at a time, so that the quotients stay in a cache."""
+    largest, quotients = 0, np.empty(min(BLOCK, halves.size), np.float32)
+    for first in range(0, halves.size, BLOCK):
+        part = halves[first : first + BLOCK]
+        with np.errstate(over="ignore", under="ignore"):
+            kernels.quotients(part, scale, quotients)
+        patterns = quotients[: part.size].view(np.int32)
+        largest = max(largest, _encode(fmt, patterns, words[first // 2 : (first + part.size) // 2]))
+    return largest
+
+
+def _quotient(x: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
+    """`ovp.quotient`, whatever x holds."""
+    with np.errstate(all="ignore"):  # what is not finite is refused afterwards
+        return x.astype(np.float32, copy=False) / (scale if scale.ndim == 0 else np.expand_dims(scale, axis))
 
 
 def _narrow(x: np.ndarray) -> np.ndarray | None:
@@ -68,26 +99,50 @@ def decode_pairs(fmt: Ovp, words: Any, dtype: DTypeLike | None = None, *, strict
     words: as `encode_pairs` returns them, at least one axis. dtype: of the result, any that holds every value of the
     format; by default the narrowest of int8, int16, int32. Raises ValueError for an illegal pair if `strict`.
     """
-    array = np.ascontiguousarray(_require_words(fmt, words))
+    array = _require_words(fmt, words)
     values = np.dtype(_narrowest(fmt) if dtype is None else dtype)
     table, illegal = _table(fmt, values)
     out = np.empty((*array.shape[:-1], 2 * array.shape[-1]), _narrowest(fmt))
     pair = np.dtype(f"u{2 * out.itemsize}")
-    met = int(kernels.decode(array.reshape(-1), table, out.reshape(-1).view(pair)))
-    flagged = met >> 8 * pair.itemsize if out.itemsize < 4 else kernels.any_marked(array.reshape(-1), illegal)
+    flat, pairs, magnitudes = array.reshape(-1), out.reshape(-1).view(pair), nibbles.magnitudes(fmt)
+    if magnitudes is not None:
+        with np.errstate(over="ignore"):  # bytes wrap; only interpreted kernels would warn
+            flagged = nibbles.decode(flat, magnitudes, pairs) == 0
+    else:
+        met = int(kernels.decode(flat, table, pairs))
+        flagged = met >> 8 * pair.itemsize if out.itemsize < 4 else kernels.any_marked(flat, illegal)
     if strict and flagged:
         fmt.decode(fmt.split(array).reshape(out.shape))  # refuses it
     return out.astype(values, copy=False)
 
 
+def dequantize_pairs(fmt: Ovp, words: Any, scale: Any) -> np.ndarray:
+    """fl32(grid x scale) of pair words, float32 (..., 2 * pairs): `OvpTensor.dequantize` with values side by side.
+
+    words: as for `decode_pairs`. scale: float32, positive and normal, a scalar or of the shape of `words` without its
+    last axis. Raises ValueError for an illegal pair. Paper: [olive §4].
+    """
+    array = _require_words(fmt, words)
+    factor, magnitudes = require_scale(scale, array.shape, -1), nibbles.magnitudes(fmt)
+    if magnitudes is None or factor.ndim > 0:
+        with np.errstate(over="ignore", under="ignore"):
+            return decode_pairs(fmt, array, np.float32) * (factor[..., None] if factor.ndim > 0 else factor)
+    out = np.empty((*array.shape[:-1], 2 * array.shape[-1]), np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        least = nibbles.dequantize(array.reshape(-1), magnitudes, np.float32(factor), out.reshape(-1))
+    if least == 0:
+        fmt.decode(fmt.split(array).reshape(out.shape))  # refuses it
+    return out
+
+
 def _require_words(fmt: Ovp, words: Any) -> np.ndarray:
-    """Pair words with at least one axis, each in [0, 2**(2 * width)): the dtype alone may say so."""
+    """Pair words, contiguous, with at least one axis, each in [0, 2**(2 * width)): the dtype alone may say so."""
     array = np.asarray(words)
     if array.ndim == 0:
         raise Refused(f"{fmt.name}: pair words need at least one axis, got a scalar")
-    if array.dtype == code_dtype(2 * fmt.width) and 8 * array.itemsize == 2 * fmt.width:
-        return array
-    return require_range(array, 0, 1 << 2 * fmt.width, str(fmt), "pair")
+    if array.dtype != code_dtype(2 * fmt.width) or 8 * array.itemsize != 2 * fmt.width:
+        array = require_range(array, 0, 1 << 2 * fmt.width, str(fmt), "pair").astype(code_dtype(2 * fmt.width))
+    return plain(array)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from refemu.arith.float_jit.scalars import widen
 from refemu.arith.jit import helper, kernel
 from refemu.formats.flint import FLINT4
 from refemu.formats.integer import IntFormat
@@ -231,6 +232,13 @@ def encode_flint4(bits: np.ndarray, words: np.ndarray, plan: Plan, special: Spec
         normal1, normal2 = _flint4_code(left, plan, special), _flint4_code(right, plan, special)
         words[k] = _word(left, right, normal1, normal2, plan, special)
     return largest
+
+
+@kernel
+def quotients(halves: np.ndarray, scale: np.float32, out: np.ndarray) -> None:
+    """out <- the fp16 words `halves` as float32, each divided by `scale`."""
+    for i in range(len(halves)):
+        out[i] = np.float32(widen(halves[i]) / scale)
 
 
 @kernel

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, OVP_INT8_REPO, AbFloat, Flint, IntFormat, Ovp
 from refemu.formats import ovp_jit as twin
+from refemu.formats import ovp_nibbles_jit as nibbles
 from refemu.formats.nearest import TIES
 
 BASES = [OVP_INT4, OVP_FLINT4, OVP_INT8, OVP_INT4_REPO, OVP_INT8_REPO]
@@ -86,6 +87,69 @@ def test_pairs_decode_to_any_dtype_that_holds_them(fmt: Ovp, dtype: Any) -> None
     assert np.array_equal(grid.reshape(3, -1), tensor.decode())
     assert fmt.outlier
     assert grid.dtype == (dtype or {96: np.int8, 192: np.int16, 2016: np.int16, 32768: np.int32}[fmt.outlier.largest])
+
+
+INT4_KINDS = [
+    pytest.param(OVP_INT4, True, id="int4"),
+    pytest.param(Ovp(IntFormat(4, symmetric=True), AbFloat(3, 0, 0), 9.5), False, id="e3m0, up to 128"),
+    pytest.param(Ovp(IntFormat(4, symmetric=True), AbFloat(1, 2, 3), 9.5), True, id="e1m2"),
+    pytest.param(Ovp(IntFormat(4, symmetric=True), AbFloat(2, 1, 3)), False, id="16 bits"),
+    pytest.param(Ovp(IntFormat(4, symmetric=True), AbFloat(2, 1, 2), left="high"), False, id="left high"),
+    pytest.param(OVP_FLINT4, False, id="flint4")]
+
+
+@pytest.mark.parametrize(("fmt", "by_arithmetic"), INT4_KINDS)
+@pytest.mark.parametrize("count", [1, 31, 64, 256, 2047, 2048, 2049, 5000])
+def test_every_word_decodes_with_and_without_a_table(fmt: Ovp, by_arithmetic: bool, count: int) -> None:
+    legal = fmt.legal_pairs()
+    words = legal[np.arange(count) * 7 % legal.size]
+    grid = fmt.decode(fmt.split(words).reshape(-1))
+
+    assert by_arithmetic == (nibbles.magnitudes(fmt) is not None)
+    assert np.array_equal(twin.decode_pairs(fmt, words), grid)
+    assert np.array_equal(twin.dequantize_pairs(fmt, words, np.float32(0.3)), grid.astype(np.float32) * np.float32(0.3))
+    assert np.array_equal(twin.decode_pairs(fmt, np.arange(256), strict=False),
+                          fmt.decode(fmt.split(np.arange(256)).reshape(-1), strict=False))
+
+
+@pytest.mark.parametrize(("fmt", "_"), INT4_KINDS)
+def test_every_illegal_word_is_refused_wherever_it_stands(fmt: Ovp, _: bool) -> None:
+    legal = fmt.legal_pairs()
+    for word in np.setdiff1d(np.arange(256), legal):
+        for place in (0, 70, 2999):
+            words = np.resize(legal, 3000)
+            words[place] = word
+            with pytest.raises(Refused, match=f"pair {place} is 0x{word:02x}"):
+                twin.decode_pairs(fmt, words)
+            with pytest.raises(Refused, match=f"pair {place} is 0x{word:02x}"):
+                twin.dequantize_pairs(fmt, words, np.float32(2))
+
+
+def test_pairs_are_scaled_per_row() -> None:
+    """[olive §4]: one scale or one of every row; a product beyond float32 is infinite."""
+    x = np.random.default_rng(4).normal(size=(5, 66)).astype(np.float32)
+    for fmt in (OVP_INT4, OVP_INT8):
+        for scale in (np.float32(0.11), np.linspace(0.1, 0.3, 5).astype(np.float32)):
+            tensor = fmt.encode(x, scale)
+
+            assert twin.dequantize_pairs(fmt, tensor.pairs(), scale).tobytes() == tensor.dequantize().tobytes()
+    assert twin.dequantize_pairs(OVP_INT4, np.array([7], np.uint8), np.float32(1e38)).tolist() == [np.inf, 0]
+
+
+def test_fp16_is_divided_a_block_at_a_time() -> None:
+    """Around the end of a block, for one scale, several, and none; a quotient beyond float32 saturates."""
+    x = np.random.default_rng(5).normal(size=2 * twin.BLOCK + 6).astype(np.float16)
+    for some in (x, x[: twin.BLOCK], x[: twin.BLOCK + 2], x[:5], x[::3], x.reshape(2, -1), x[:0]):
+        for scale in (None, np.float32(0.2)):
+            assert np.array_equal(twin.encode_pairs(OVP_INT4, some, scale), OVP_INT4.encode(some, scale).pairs())
+    for values in ([3e4, 1.0], [np.inf, 1.0], [1.0, np.nan]):
+        for scale in (np.float32(2e-38), np.float32(2)):
+            one = np.array(values, np.float16)
+            if np.isfinite(one).all():
+                assert np.array_equal(twin.encode_pairs(OVP_INT4, one, scale), OVP_INT4.encode(one, scale).pairs())
+            else:
+                with pytest.raises(Refused, match="must be finite"):
+                    twin.encode_pairs(OVP_INT4, one, scale)
 
 
 def test_illegal_pairs_are_zero_on_request() -> None:
