@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16_jit
+from refemu.arith.float_jit import narrow_all
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
@@ -17,7 +18,7 @@ from refemu.formats.affine_tensor import WORD, AffineTensor, require_codes
 
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity
 ROUND = np.float32(12_582_912)  # 1.5 * 2**23: added to t in [0, 255] it leaves t, rounded half to even, in the low bits
-ZERO = np.float32(0)
+ZERO, ONE = np.float32(0), np.float32(1)
 
 
 def encode(fmt: Affine, x: Any) -> AffineTensor:
@@ -38,13 +39,27 @@ def encode_words(fmt: Affine, x: Any) -> tuple[np.ndarray, np.ndarray]:
     if grouped is None:
         tensor = fmt.encode(x)
         return tensor.words(), tensor.metadata()
-    stages = _stages(fmt, grouped)
     features = grouped.shape[-1]
     words = np.empty((*grouped.shape[:-2], grouped.shape[-2] * features * fmt.bits // WORD), np.uint16)
+    if fused(fmt):
+        metadata = np.empty((*grouped.shape[:-2], 2 * fmt.groups), np.uint16)
+        with np.errstate(all="ignore"):
+            largest = encode_groups(grouped.reshape(-1, features), fmt.bits, fmt.zero == "min",
+                                    fmt.quant_div == "recip_mul", words.reshape(-1).view(np.uint8),
+                                    metadata.reshape(-1))
+        if largest >= INFINITY:
+            require_values(grouped.reshape(*grouped.shape[:-2], -1))  # refuses it
+        return words, metadata
+    stages = _stages(fmt, grouped)
     _words(*_flat(grouped, stages), stages[4], fmt.steps, fmt.bits,
-           words.reshape(-1, features * fmt.bits // WORD).view(np.uint8))
+           words.reshape(-1).view(np.uint8))
     scale, zero = stages[:2]
     return words, np.stack([scale, zero], axis=-1).reshape(*scale.shape[:-1], 2 * scale.shape[-1])
+
+
+def fused(fmt: Affine) -> bool:
+    """Whether `encode_groups` computes this format."""
+    return fmt.quantize_with == "unrounded" and fmt.meta == "fp16" and fmt.bits < WORD
 
 
 def ends(fmt: Affine, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -100,6 +115,27 @@ def decode(fmt: Affine, code: Any, scale: Any = None, zero: Any = None) -> np.nd
         _values(plain(codes).reshape(-1, features), plain(s).reshape(-1),
                 plain(-z if fmt.zero == "neg_min" else z).reshape(-1), out.reshape(-1, features))
     return out if np.isfinite(s).all() and np.isfinite(z).all() else canonical(out)
+
+
+@kernel
+def encode_groups(x, bits, last_zero, multiplies, out, meta):  # type: ignore[no-untyped-def]
+    """Words `out`, as bytes, and scale and zero point of each row of x (groups, features); see `_stages`.
+
+    Returns the largest magnitude, a pattern: from INFINITY on nothing was made.
+    """
+    low, high = np.empty(x.shape[0], np.float32), np.empty(x.shape[0], np.float32)
+    step, pair = np.empty(x.shape[0], np.float32), np.empty(2 * x.shape[0], np.float32)
+    largest = _ends(x.view(np.int32), last_zero, low.view(np.int32), high.view(np.int32))
+    if largest >= INFINITY:
+        return largest
+    steps = np.float32((1 << bits) - 1)
+    for row in range(x.shape[0]):
+        s = np.float32(np.float32(high[row] - low[row]) / steps)
+        pair[2 * row], pair[2 * row + 1] = s, low[row] if last_zero else np.float32(ZERO - low[row])
+        step[row] = np.float32(ONE / s) if multiplies else s
+    narrow_all(pair, meta)
+    _words(x, step, low, multiplies, np.int64((1 << bits) - 1), bits, out)
+    return largest
 
 
 @kernel
@@ -165,12 +201,12 @@ def _codes(x, factor, least, multiplies, steps, out):  # type: ignore[no-untyped
 
 @kernel
 def _words(x, factor, least, multiplies, steps, bits, out):  # type: ignore[no-untyped-def]
-    """Codes packed into bytes, feature 0 in the lowest bits."""
-    top = np.float32(steps)
+    """Codes packed into bytes out, row by row, feature 0 in the lowest bits."""
+    top, size = np.float32(steps), x.shape[1] * bits // 8
     code = np.empty(x.shape[1], np.uint8)
     for row in range(x.shape[0]):
         _codes_of(x[row], factor[row], least[row], multiplies, top, code)
-        o = out[row]
+        o = out[row * size : (row + 1) * size]
         if bits == 8:
             for i in range(o.size):
                 o[i] = code[i]
