@@ -77,7 +77,10 @@ def _indices(words: np.ndarray, mask: np.ndarray, scale: np.ndarray, codebook: C
              arith: KllmArith) -> np.ndarray:
     found = places(codebook, arith)
     index = np.empty(words.shape, np.uint8)
-    _classify(words, plain(mask), found.keys(scale), found.steps, found.first, index)
+    if found.counts:
+        _count(words, plain(mask), found.keys(scale), np.uint8(found.first), index)
+    else:
+        _classify(words, plain(mask), found.keys(scale), found.steps, found.first, index)
     return index
 
 
@@ -89,6 +92,11 @@ class Places:
     borders: np.ndarray  #: float64 (B,), exact
     closed: np.ndarray  #: bool (B,): a value on the border lies beyond it
     steps: np.ndarray  #: int16, (B,) and up to a multiple of 16 ones that are never passed
+
+    @functools.cached_property
+    def counts(self) -> bool:
+        """Whether an index is `first` plus the number of borders passed, and those fill one vector of 16."""
+        return self.steps.size == 16 and bool((self.steps == 1).all())
 
     def keys(self, scale: np.ndarray) -> np.ndarray:
         """int16 (V, B'): the border lies behind the values x whose key is at most that, for float64 scales (V,)."""
@@ -153,10 +161,6 @@ def _keys(words, keys):  # type: ignore[no-untyped-def]
 @kernel
 def _classify(words, mask, borders, steps, first, index):  # type: ignore[no-untyped-def]
     """index <- first + the steps whose border key lies below, 0 at outliers; borders (V, a multiple of 16)."""
-    if steps.size == 16 and steps.min() == 1 and steps.max() == 1:
-        for v in range(words.shape[0]):
-            _count(words[v], mask[v], borders[v], np.int16(first), index[v])
-        return
     keys, sums = np.empty(BLOCK, np.int16), np.empty(BLOCK, np.int16)
     for v in range(words.shape[0]):
         for start in range(0, words.shape[1], BLOCK):
@@ -172,20 +176,31 @@ def _classify(words, mask, borders, steps, first, index):  # type: ignore[no-unt
 
 @kernel
 def _count(words, mask, borders, first, index):  # type: ignore[no-untyped-def]
-    """One row of `_classify` with 16 borders whose steps are 1: the key of a word stays in a register."""
-    b0, b1, b2, b3, b4, b5, b6, b7 = (borders[0], borders[1], borders[2], borders[3],
-                                      borders[4], borders[5], borders[6], borders[7])
-    b8, b9, b10, b11, b12, b13, b14, b15 = (borders[8], borders[9], borders[10], borders[11],
-                                            borders[12], borders[13], borders[14], borders[15])
-    for n in range(words.size):
-        word = np.int16(words[n])
-        sign = np.int16(word >> 15)
-        x = np.int16(np.int16(np.int16(word & 0x7FFF) ^ sign) - sign)
-        s0 = np.int16(x > b0) + np.int16(x > b1) + np.int16(x > b2) + np.int16(x > b3)
-        s1 = np.int16(x > b4) + np.int16(x > b5) + np.int16(x > b6) + np.int16(x > b7)
-        s2 = np.int16(x > b8) + np.int16(x > b9) + np.int16(x > b10) + np.int16(x > b11)
-        s3 = np.int16(x > b12) + np.int16(x > b13) + np.int16(x > b14) + np.int16(x > b15)
-        index[n] = np.int16(np.int16(first + s0 + s1 + s2 + s3) & np.int16(np.int16(mask[n]) - 1))
+    """`_classify` for 16 ascending borders whose steps are 1: four comparisons among the first 15 and one with the last.
+
+    The border to compare with next is chosen by the answers so far, so that no memory is read.
+    """
+    for v in range(words.shape[0]):
+        row, masked, out, border = words[v], mask[v], index[v], borders[v]
+        b0, b1, b2, b3, b4, b5, b6, b7 = (border[0], border[1], border[2], border[3],
+                                          border[4], border[5], border[6], border[7])
+        b8, b9, b10, b11, b12, b13, b14, b15 = (border[8], border[9], border[10], border[11],
+                                                border[12], border[13], border[14], border[15])
+        for n in range(row.size):
+            word = np.int16(row[n])
+            sign = np.int16(word >> np.int16(15))
+            x = np.int16(np.int16(np.int16(word & np.int16(0x7FFF)) ^ sign) - sign)
+            p = x > b7
+            c0, c1, c2, c3 = b8 if p else b0, b9 if p else b1, b10 if p else b2, b11 if p else b3
+            c4, c5, c6 = b12 if p else b4, b13 if p else b5, b14 if p else b6
+            q = x > c3
+            d0, d1, d2 = c4 if q else c0, c5 if q else c1, c6 if q else c2
+            r = x > d1
+            s = x > (d2 if r else d0)
+            high = np.uint8(np.uint8(np.uint8(p) << np.uint8(3)) | np.uint8(np.uint8(q) << np.uint8(2)))
+            low = np.uint8(np.uint8(np.uint8(r) << np.uint8(1)) | np.uint8(s))
+            place = np.uint8(np.uint8(first + np.uint8(high | low)) + np.uint8(x > b15))
+            out[n] = np.uint8(0) if masked[n] else place
 
 
 @kernel
