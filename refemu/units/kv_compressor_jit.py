@@ -3,12 +3,14 @@
 `write` and `requantize` take the tokens of any number of heads together.
 """
 
+import functools
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
+from refemu.arith import fp16, fp16_jit
+from refemu.arith.jit import kernel
 from refemu.formats import UnifiedPage, affine_jit, kv_page_jit
 from refemu.units.kv_compressor import (
     APPEND_HIGH,
@@ -27,7 +29,80 @@ from refemu.units.unit import admit_events
 def write(page: UnifiedPage, preset: str, images: np.ndarray, pages: Any, slots: Any, key: np.ndarray,
           value: np.ndarray, score: Any, position: Any) -> None:
     """As `kv_compressor.write`."""
-    kv_page_jit.write(page, images, pages, slots, _records(page, preset, key, value, score, position))
+    if not _stored(page, preset, images, pages, slots, (key, value), score, position):
+        kv_page_jit.write(page, images, pages, slots, _records(page, preset, key, value, score, position))
+
+
+def _stored(page: UnifiedPage, preset: str, images: np.ndarray, pages: Any, slots: Any,
+            vectors: tuple[np.ndarray, np.ndarray], score: Any, position: Any) -> bool:
+    """`write` by one kernel. False, and nothing is written, for 16 bits and where something has to be refused."""
+    sides, table = _plan(page, preset)
+    shape = len(vectors[0]), page.head_size
+    fits = images.dtype == np.uint16 and images.ndim == 2 and images.shape[1] == page.size // 2
+    if not sides.size or not fits or not images.flags.c_contiguous or any(x.shape != shape for x in vectors):
+        return False
+    key, value = (fp16_jit.to_f32(x) if x.dtype == np.float16 else fp16_jit.plain(x) for x in vectors)
+    if key.dtype != np.float32 or value.dtype != np.float32:
+        return False
+    words = np.empty((2, shape[0]), np.uint32)
+    words[0], words[1] = np.asarray(score, np.float32).view(np.uint32), np.asarray(position, np.int32).view(np.uint32)
+    places = np.empty((2, shape[0]), np.int64)
+    places[0], places[1] = pages, slots
+    with np.errstate(all="ignore"):
+        return bool(_store(images, places, table, key, value, sides, words))
+
+
+@functools.lru_cache(maxsize=32)
+def _plan(page: UnifiedPage, preset: str) -> tuple[np.ndarray, np.ndarray]:
+    """`sides` of `_store`, empty where it does not compute these formats, and its table."""
+    formats = page.config.key(preset), page.config.value(preset)
+    if not all(affine_jit.fused(fmt) for fmt in formats):
+        return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
+    sides = [(fmt.bits, fmt.groups, fmt.zero == "min", fmt.quant_div == "recip_mul", page.parts[codes].start,
+              page.parts[meta].start) for fmt, codes, meta in zip(formats, ("key", "val"), ("key_meta", "val_meta"),
+                                                                  strict=True)]
+    return np.array(sides, np.int64), page.slot_words.copy()
+
+
+@kernel
+def _store(images, places, table, key, value, sides, words):  # type: ignore[no-untyped-def]
+    """Records of key and value (count, F), with `words` (2, count) of score and position, into places (2, count).
+
+    sides (2, 6): of key and value: bits, groups, last zero, multiplies, first word of codes and of metadata.
+    Returns whether it was done: not with a place that is none or a vector that is not finite.
+    """
+    for i in range(places.shape[1]):
+        if not (0 <= places[0, i] < images.shape[0] and 0 <= places[1, i] < table.shape[0]):
+            return False
+    records = np.empty((places.shape[1], table.shape[1]), np.uint16)
+    if not _encoded(key, sides[0], records) or not _encoded(value, sides[1], records):
+        return False
+    for i in range(places.shape[1]):
+        record, image, where, last = records[i], images[places[0, i]], table[places[1, i]], table.shape[1] - 4
+        for w in range(last):
+            image[where[w]] = record[w]
+        for w in range(2):
+            image[where[last + 2 * w]] = np.uint16(words[w, i] & np.uint32(0xFFFF))
+            image[where[last + 2 * w + 1]] = np.uint16(words[w, i] >> np.uint32(16))
+    return True
+
+
+@kernel
+def _encoded(x, side, records):  # type: ignore[no-untyped-def]
+    """Words and metadata of vectors x (count, F) into their parts of records; whether all are finite."""
+    bits, groups = side[0], side[1]
+    size, count = x.shape[1] * bits // 16, 2 * groups
+    codes, meta = np.empty(2 * size * x.shape[0], np.uint8), np.empty(count * x.shape[0], np.uint16)
+    rows = x.reshape(x.shape[0] * groups, x.shape[1] // groups)
+    if affine_jit.encode_groups(rows, bits, side[2] != 0, side[3] != 0, codes, meta) >= affine_jit.INFINITY:
+        return False
+    for i in range(x.shape[0]):
+        record, own = records[i], codes[2 * size * i :]
+        for w in range(size):
+            record[side[4] + w] = np.uint16(own[2 * w]) | np.uint16(np.uint16(own[2 * w + 1]) << np.uint16(8))
+        for w in range(count):
+            record[side[5] + w] = meta[count * i + w]
+    return True
 
 
 def _records(page: UnifiedPage, preset: str, key: np.ndarray, value: np.ndarray, score: Any,
