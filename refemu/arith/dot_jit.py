@@ -17,16 +17,17 @@ from refemu.arith.checks import Refused, RefusedType, require_integers
 from refemu.arith.fp16_jit import holds_fp16, plain, ready, require_fp16
 from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
 from refemu.arith.integers import Overflow
+from refemu.arith.jit import FUSES
 from refemu.arith.operands import Request, require_attention, require_grouped, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_jit import rows, total32, total64
 from refemu.arith.threads import share_out
 
-__all__ = ["GroupPanels", "Panels", "attention", "dot", "group_panels", "grouped_matmul", "matmul", "panels", "total32",
-           "total64"]
+__all__ = ["GroupPanels", "Panels", "attention", "dot", "group_panels", "group_sums", "grouped_matmul", "matmul",
+           "panels", "total32", "total64"]
 
-GRAIN = 64  #: columns that one thread takes at least
+GRAIN = 64  #: columns of a vector's unit of work
 
 
 def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
@@ -72,34 +73,39 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int | None) -> np.n
     for empty in (wide, half):
         empty.flags.writeable = False  # as panels are: a kernel sees one array type
     count, _, span = b.values.shape
-    if acc == "fp32_fma" and b.holds_fp16 and holds_fp16(x):
-        acc = "fp32"  # a product of two fp16 values is exact in float32: fused or not is the same
-    if x.shape[0] == 1 and acc == "fp32":
-        run = functools.partial(_vector, x[0], wide, half, out[0])
-        share_out(run, -(-count * span // GRAIN), threads)
+    acc = _equal(acc, x, b)
+    if x.shape[0] == 1 and acc in ("fp32", "fp32_fma"):
+        share_out(functools.partial(_vector, acc, x[0], wide, half, out[0]), -(-count * span // GRAIN), threads)
         return out
     across = -(-span // float_jit.TILE)
     tile = -(-span // (across * float_jit.PAD)) * float_jit.PAD
     tiles = count * -(-span // tile) * -(-x.shape[0] // float_jit.ROWS)
-    # A sum that starts at +0 does not see the sign of a zero product.
-    bounded = acc == "fp16" and peak(x) * b.peak < fp16.OVERFLOW
-    share_out(functools.partial(_tiles, acc, bounded, x, wide, half, tile, out), tiles, threads)
+    run = functools.partial(_tiles, acc, x, b, wide, half, tile, out)
+    share_out(run, tiles, threads)
     return out
 
 
-def _vector(x: np.ndarray, wide: np.ndarray, half: np.ndarray, out: np.ndarray, first: int, last: int) -> None:
+def _equal(acc: str, x: np.ndarray, b: Panels) -> str:
+    """The faster accumulator with the same bits: a product of two fp16 values is exact, fused or not."""
+    either = acc == "fp32_fma" or (acc == "fp32" and FUSES and x.shape[0] > 1)
+    return ("fp32_fma" if FUSES else "fp32") if either and b.holds_fp16 and holds_fp16(x) else acc
+
+
+def _vector(acc: str, x: np.ndarray, wide: np.ndarray, half: np.ndarray, out: np.ndarray, first: int,
+            last: int) -> None:
+    kernel = {"fp32": float_jit.vector_fp32, "fp32_fma": float_jit.vector_fma32}[acc]
     columns = max(wide.shape[0] * wide.shape[2], half.shape[0] * half.shape[2])
     with np.errstate(all="ignore"):
-        float_jit.vector_fp32(x, wide, half, out, GRAIN * first, min(GRAIN * last, columns))
+        kernel(x, wide, half, out, GRAIN * first, min(GRAIN * last, columns))
 
 
-def _tiles(acc: str, bounded: bool, *arguments: Any) -> None:
-    *operands, first, last = arguments
+def _tiles(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
+    kernel = {"fp32": float_jit.matmul_fp32, "fp32_fma": float_jit.matmul_fma32, "fp16": float_jit.matmul_fp16,
+              "fp16_fma": float_jit.matmul_fma16}[acc]
+    # A sum that starts at +0 does not see the sign of a zero product.
+    options = [peak(x) * b.peak < fp16.OVERFLOW] if acc == "fp16" else []
     with np.errstate(all="ignore"):
-        if acc == "fp32":
-            float_jit.matmul_fp32(*operands, first, last)
-        else:
-            float_jit.matmul_of(*operands, float_jit.ACCUMULATORS[acc], bounded, first, last)
+        kernel(x, *options, *arguments)
 
 
 def _integer_matmul(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> np.ndarray:
@@ -198,11 +204,21 @@ def _left_of(a: ArrayLike, a_exp: ArrayLike, b: GroupPanels) -> tuple[np.ndarray
 
 def _grouped(a: np.ndarray, a_exp: np.ndarray, b: GroupPanels, partial: str, product: str | None,
              threads: int | None) -> np.ndarray:
-    """By tiles: 32 rows by a panel, in 16-bit integers for as many terms as surely fit."""
-    ready()
-    out = np.empty((a.shape[0], b.shape[1]), np.float32)
     left, powers = plain(a.astype(np.float32)), plain(np.ldexp(np.float32(1), a_exp.astype(np.int32)))
-    terms = ((1 << 15) - 1) // max(integers.peak(a) * b.peak, 1) if b.narrow.size else 0
+    return group_sums(left, powers, integers.peak(a), b, partial, product, threads)
+
+
+def group_sums(left: np.ndarray, powers: np.ndarray, largest: int, b: GroupPanels, partial: str,
+               product: str | None = None, threads: int | None = None) -> np.ndarray:
+    """`grouped_matmul` in sequence into float32, of operands that are as the kernel reads them and are not checked.
+
+    left: float32 integers (M, K), contiguous, of magnitudes up to `largest`, whose product with b.peak times the group
+    is below 2**24. powers: float32 powers of two (M, G). By tiles: 32 rows by a panel, in 16-bit integers for as many
+    terms as surely fit.
+    """
+    ready()
+    out = np.empty((left.shape[0], b.shape[1]), np.float32)
+    terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.narrow.size else 0
     depth = next((n for n in (16, 8) if n <= terms and b.group % n == 0), 0)
 
     def run(first: int, last: int) -> None:
@@ -210,7 +226,7 @@ def _grouped(a: np.ndarray, a_exp: np.ndarray, b: GroupPanels, partial: str, pro
             float_jit.grouped_tiles(left, powers, b.narrow, b.wide, b.powers, b.scales, partial == "fp16",
                                     b.scaled and product == "fp16", depth, out, first, last)
 
-    share_out(run, b.scales.shape[0] * -(-a.shape[0] // float_jit.GROUP_ROWS), threads)
+    share_out(run, b.scales.shape[0] * -(-left.shape[0] // float_jit.GROUP_ROWS), threads)
     return out
 
 

@@ -8,7 +8,7 @@ all share. An edit in any of them is a new folder of compiled code (`jit.cache_k
 
 from refemu.arith.float_jit import attention, bfp, elementwise, groups, kmeans, matmul, orders, paged, rows, scalars
 from refemu.arith.float_jit.attention import attention_heads
-from refemu.arith.float_jit.bfp import bfp_heads
+from refemu.arith.float_jit.bfp import bfp_heads, bfp_operand
 from refemu.arith.float_jit.elementwise import (
     all_fp16,
     exp_all,
@@ -21,9 +21,9 @@ from refemu.arith.float_jit.elementwise import (
 )
 from refemu.arith.float_jit.groups import GROUP_ROWS, grouped_tiles, running_sums
 from refemu.arith.float_jit.kmeans import kmeans_dense, kmeans_sparse, kmeans_sparse64
-from refemu.arith.float_jit.matmul import PAD, ROWS, TILE, matmul_fp32, matmul_of, vector_fp32
+from refemu.arith.float_jit.matmul import PAD, ROWS, TILE, matmul_fma16, matmul_fma32, matmul_fp16, matmul_fp32, vector_fma32, vector_fp32
 from refemu.arith.float_jit.orders import STRIP, exact_limbs, run_program, run_program_of_terms, total_rows
-from refemu.arith.float_jit.paged import paged_logits, paged_scores, paged_softmax, paged_values
+from refemu.arith.float_jit.paged import paged_heads, paged_scores
 from refemu.arith.float_jit.rows import group_terms, rmsnorm_rows, rotate_pairs, shifted_exp, softmax_rows
 from refemu.arith.float_jit.scalars import ACCUMULATORS, FP32, FP32_FMA
 
@@ -41,6 +41,7 @@ __all__ = [
     "all_fp16",
     "attention_heads",
     "bfp_heads",
+    "bfp_operand",
     "exact_limbs",
     "exp_all",
     "fma16_all",
@@ -50,13 +51,13 @@ __all__ = [
     "kmeans_dense",
     "kmeans_sparse",
     "kmeans_sparse64",
+    "matmul_fma16",
+    "matmul_fma32",
+    "matmul_fp16",
     "matmul_fp32",
-    "matmul_of",
     "narrow_all",
-    "paged_logits",
+    "paged_heads",
     "paged_scores",
-    "paged_softmax",
-    "paged_values",
     "rmsnorm_rows",
     "rotate_pairs",
     "round16_all",
@@ -67,6 +68,7 @@ __all__ = [
     "shifted_exp",
     "softmax_rows",
     "total_rows",
+    "vector_fma32",
     "vector_fp32",
     "widen_all",
 ]

@@ -10,6 +10,30 @@ from refemu.arith.jit import kernel
 
 
 @kernel
+def bfp_operand(x, group, width, out, powers):
+    """Rows of fp16 values (M, K) as signed integers of `width` bits in groups, cut off towards zero; 1 if one is not
+    finite, else 0.
+
+    out: float32, zeros where a last group is short. powers (M, G): what an integer 1 is worth in a group.
+    """
+    status = 0
+    for m in range(x.shape[0]):
+        for g in range(powers.shape[1]):
+            k0, k1 = g * group, min(g * group + group, x.shape[1])
+            row, to, top = x[m, k0:k1], out[m, k0:k1], np.int32(0)
+            for k in range(row.size):
+                top = max(top, np.int32(np.float32(row[k]).view(np.int32) & np.int32(0x7FFFFFFF)))
+            exponent = max(np.int32(np.int32(top >> np.int32(23)) - np.int32(127)), np.int32(-14))
+            if top >= np.int32(0x7F800000):
+                status = 1
+            inverse = np.int32(np.int32(np.int32(126 + width) - exponent) << np.int32(23)).view(np.float32)
+            for k in range(row.size):
+                to[k] = np.float32(np.int32(np.float32(row[k] * inverse)))
+            powers[m, g] = np.int32(np.int32(exponent + np.int32(128 - width)) << np.int32(23)).view(np.float32)
+    return status
+
+
+@kernel
 def bfp_heads(q, q_powers, k, v, powers, group, width, settings, scale, start, out, first, last):
     """Key heads `first` to `last` of attention, eight rows at a time as in `attention_heads`; 1 if a score is not
     finite, else 0.

@@ -50,7 +50,7 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") 
     if units.compiled:
         from refemu.models.schemes import harmonia_attention_jit
 
-        found = harmonia_attention_jit.attend(units, q, held, start, name)
+        found = harmonia_attention_jit.attend(units, q, held, start)
         if found is not None:
             return found
     return by_heads(units, q, held, start, name)

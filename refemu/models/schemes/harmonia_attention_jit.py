@@ -8,26 +8,35 @@ import numpy as np
 
 from refemu.arith import float_jit
 from refemu.arith.fp16_jit import plain, ready
+from refemu.arith.threads import share_out
 from refemu.models.schemes.harmonia_cache import Held
+from refemu.models.schemes.harmonia_linear_jit import is_plain, operand
 from refemu.models.schemes.harmonia_units import Units
 
 
-def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") -> np.ndarray | None:
+def attend(units: Units, q: np.ndarray, held: Held, start: int) -> np.ndarray | None:
     """`harmonia_attention.attend`, or None where the readable form must do it."""
     config, depth = units.config, q.shape[2]
-    options = config.rounding, config.special, config.subnormals, config.saturate
-    if options != ("truncate", "error", "keep", False) or not exact(config.group, config.act_mantissa, config.high):
+    if config.saturate or not is_plain(config) or not exact(config.group, config.act_mantissa, config.high):
         return None
-    codes = units.encode(config.format(config.act_mantissa), units.words(q), name=f"{name}.q")
+    found = operand(np.ascontiguousarray(q).reshape(-1, depth), config.group, config.act_mantissa)
+    if found is None:
+        return None
+    query, powers = (part.reshape(*q.shape[:2], -1) for part in found)
+    query = plain(query[..., :depth])  # without what fills a last group
     scale = np.float32(1) if config.score_scale == "fold" else np.float32(1 / np.sqrt(np.float64(depth)))
     ready()
-    out = np.empty(q.shape, np.float32)
-    with np.errstate(all="ignore"):
-        status = float_jit.bfp_heads(
-            signed(codes.sign, codes.mantissa), plain(worth(config.act_mantissa)[codes.exponent]),
-            tuple(map(plain, held.k)), tuple(map(plain, held.v)), worth(config.high), config.group, config.act_mantissa,
-            (config.partial == "fp16", config.scores == "fp16"), scale, start, out, 0, held.k[0].shape[1])
-    return None if status else out
+    out, status = np.empty(q.shape, np.float32), []
+    keys, values = tuple(map(plain, held.k)), tuple(map(plain, held.v))
+    settings = config.partial == "fp16", config.scores == "fp16"
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            status.append(float_jit.bfp_heads(query, powers, keys, values, worth(config.high), config.group,
+                                              config.act_mantissa, settings, scale, start, out, first, last))
+
+    share_out(run, held.heads)
+    return None if any(status) else out
 
 
 def exact(group: int, width: int, other: int) -> bool:
@@ -38,8 +47,3 @@ def exact(group: int, width: int, other: int) -> bool:
 def worth(mantissa_bits: int) -> np.ndarray:
     """What a mantissa of 1 is worth by shared exponent, float32."""
     return np.ldexp(np.float32(1), (np.maximum(np.arange(32), 1) - 14 - mantissa_bits).astype(np.int32))
-
-
-def signed(sign: np.ndarray, mantissa: np.ndarray) -> np.ndarray:
-    """Mantissas with their signs, float32."""
-    return np.where(sign == 1, -mantissa.astype(np.float32), mantissa.astype(np.float32))

@@ -39,6 +39,9 @@ class Harmonia(Fp16):
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
         """One conversion of the input, one product, FP2Half."""
         made: Linear = self._linears[layer, tuple(names)]
+        direct = made.direct(x) if watch.taps is None else None
+        if direct is not None:
+            return direct
         a = self.units.encode(self.activations, self.units.words(x), name=f"{made.names[0]}.input")
         if watch.taps is not None:
             self.taps(layer, watch).linear(made, x, a)

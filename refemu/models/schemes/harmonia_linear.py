@@ -34,6 +34,15 @@ class Linear:
     def __repr__(self) -> str:
         return f"Linear({', '.join(self.names)})"
 
+    def direct(self, x: np.ndarray) -> list[np.ndarray] | None:
+        """The layers of fp16 values (tokens, inputs) in float32, or None where the input must be a tensor."""
+        if self.weight is None or not self.units.compiled:
+            return None
+        from refemu.models.schemes import harmonia_linear_jit
+
+        found = harmonia_linear_jit.sums(self.units.config, x, self._right)
+        return None if found is None else self.finish(found)
+
     def sums(self, a: BfpTensor) -> np.ndarray:
         """FP32 sums (tokens, outputs), without the bias; FP16 weights meet decoded activations in ascending order."""
         if self.weight is None:
@@ -41,8 +50,11 @@ class Linear:
         return self.units.dot_int(a, self._right)
 
     def __call__(self, a: BfpTensor) -> list[np.ndarray]:
-        """fp16 values (tokens, outputs) of every layer. A bias is added behind FP2Half, or before (D-harmonia-29)."""
-        y = self.sums(a)
+        """fp16 values (tokens, outputs) of every layer."""
+        return self.finish(self.sums(a))
+
+    def finish(self, y: np.ndarray) -> list[np.ndarray]:
+        """What follows the sums. A bias is added behind FP2Half, or before (D-harmonia-29)."""
         if self.bias is not None and self.units.config.bias_add == "accumulator":
             y = y + self.bias
         y = self.units.half(y)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from refemu.arith import fp16
+from refemu.formats.bfp import Bfp
 from refemu.models import backend
+from refemu.models.schemes import harmonia_linear_jit
 from refemu.models.schemes.harmonia import KV8
 from refemu.models.schemes.harmonia_linear import Linear
 from refemu.models.schemes.harmonia_units import Units
@@ -98,3 +100,45 @@ def test_repr() -> None:
 
     assert repr(linear) == "Linear(blk.0.q, blk.0.k)"
     assert repr(linear.units) == "Units(Jit(threads=1))"
+
+
+EXTREMES = np.array([0.0, -0.0, 2.0**-24, -(2.0**-24), 1023 * 2.0**-24, 2.0**-14, -65504.0, 1.0, -0.75], np.float32)
+
+
+@pytest.mark.parametrize("width", [1, 4, 8, 11])
+@pytest.mark.parametrize("group", [16, 32, 128])
+def test_values_to_integers_as_codes_have_them(group: int, width: int) -> None:
+    """Subnormal numbers, zeros of both signs, short groups: signed mantissas and their worth, +0 for every zero."""
+    x = np.concatenate([X, RANDOM.choice(EXTREMES, (6, 200)), RANDOM.choice(EXTREMES[:5], (3, 200))])
+    integers, powers = harmonia_linear_jit.operand(x, group, width) or (x, x)
+    codes = Bfp(width, group).encode(x.astype(np.float16))
+
+    assert np.array_equal(integers[:, :200].view(np.uint32), codes.signed().astype(np.float32).view(np.uint32))
+    assert not integers[:, 200:].any() and integers.shape[1] % group == 0
+    assert np.array_equal(powers, np.ldexp(np.float32(1), codes.powers().astype(np.int32)))
+
+
+@pytest.mark.parametrize("changes", [{}, {"preset": "exact"}, {"product": "fp16"}, {"act_mantissa": 11, "group": 128},
+                                     {"bias_add": "accumulator"}, {"act_mantissa": 4, "group": 16}], ids=str)
+def test_without_a_tensor_of_codes_the_bits_are_the_same(changes: dict[str, Any]) -> None:
+    linear, _ = made(biased=True, **changes)
+    config = linear.units.config
+    wanted = linear(linear.units.encode(config.format(config.act_mantissa), linear.units.words(X)))
+    found = linear.direct(X)
+
+    assert found is not None
+    assert [part.tobytes() for part in found] == [part.tobytes() for part in wanted]
+
+
+@pytest.mark.parametrize("changes", [{"scale_per": 128}, {"rounding": "half_even"}, {"special": "saturate"},
+                                     {"subnormals": "flush"}, {"weights": "fp16"}], ids=str)
+def test_what_needs_a_tensor_gets_one(changes: dict[str, Any]) -> None:
+    assert made(**changes)[0].direct(X) is None
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_values_that_are_not_finite_are_left_to_the_conversion_that_refuses_them(value: float) -> None:
+    x = X.copy()
+    x[3, 199] = value
+
+    assert made()[0].direct(x) is None
