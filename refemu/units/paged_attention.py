@@ -351,6 +351,14 @@ def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
             layout.set_score(image, slots, made)
 
 
+def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, newest: Any,
+         arithmetic: Arithmetic = PAPER) -> np.ndarray:
+    """`attend`, then `add_scores`: what a model needs of one step. q: fp16 values in float32, as what it returns."""
+    found = attend(pages, fp16.to_f16(q), images, cells, lengths, arithmetic)
+    add_scores(pages, images, cells, lengths, found.p, newest, arithmetic.include_self)
+    return found.out.astype(np.float32)
+
+
 def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:
     """One step of attention for any number of KV heads, each with pages of its own.
 

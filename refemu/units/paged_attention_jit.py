@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import float_jit, fp16
+from refemu.arith import float_jit, fp16, threads
 from refemu.arith.fp16_jit import plain, ready, round16, to_f32
 from refemu.units import attention_phases_parts as phases
 from refemu.units.paged_attention import COUNTERS, SEGMENTS, PagedAttention, Result
-from refemu.units.paged_attention_parts import PAPER, Arithmetic, Attended, Pages, empty, require
+from refemu.units.paged_attention_parts import PAPER, Arithmetic, Attended, Pages, empty, finite, require
 from refemu.units.unit import admit
 
 COLUMNS = 13  #: of `layout` in float_jit
+GRAIN = 2048  #: tokens and query heads that a thread has at least to attend to
 
 
 @lru_cache(maxsize=32)
@@ -46,16 +47,16 @@ def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
                      arithmetic.lane_max, pages.high.k_group if kernel else 1, pages.rows if kernel else 0], np.int64)
 
 
-def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`tasks` of the kernels, head by head, and the token behind each chunk."""
+def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndarray:
+    """`tasks` of the kernels, head by head."""
     high, low = (page.tokens for page in pages.sections)
     tokens, size = lengths[:, 0] + lengths[:, 1], pages.chunk(arithmetic)
     if not size or (tokens <= size).all():
-        tasks = np.zeros((len(lengths), 6), np.int64)
-        tasks[:, 0] = np.arange(len(lengths))
+        tasks = np.zeros((len(lengths), 7), np.int64)
+        tasks[:, 0], tasks[:, 6] = np.arange(len(lengths)), tokens
         tasks[:, 3:5] = -(-lengths // np.array([high, low]))
-        return tasks, tokens
-    rows, ends = list[tuple[int, ...]](), list[int]()
+        return tasks
+    rows = list[tuple[int, ...]]()
     for unit, pair in enumerate(lengths.tolist()):
         used = -(-pair[0] // high), -(-pair[1] // low)
         for chunk in phases.chunks(pages, arithmetic, used[0] + used[1], *pair):
@@ -64,9 +65,8 @@ def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> tuple[n
                 j = page.cell if page.section == 0 else used[0] + used[1] - 1 - page.cell
                 first[page.section] = j if last[page.section] == 0 else first[page.section]
                 last[page.section] = j + 1
-            rows.append((unit, *first, *last, chunk[0].start))
-            ends.append(chunk[-1].start + chunk[-1].tokens)
-    return np.array(rows, np.int64), np.array(ends, np.int64)
+            rows.append((unit, *first, *last, chunk[0].start, chunk[-1].start + chunk[-1].tokens))
+    return np.array(rows, np.int64)
 
 
 def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
@@ -77,34 +77,44 @@ def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, l
     return Attended(fp16.narrow(out), p)
 
 
-def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
-                     arithmetic: Arithmetic = PAPER) -> tuple[np.ndarray, np.ndarray]:
-    """out (..., G, F) and p (..., G, tokens) for fp16-valued float32 q and operands that `require` lets pass.
+def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, newest: Any,
+         arithmetic: Arithmetic = PAPER) -> np.ndarray:
+    """As `paged_attention.step`; what the memory manager says about the pages is not looked at again."""
+    finite(q)
+    out, p = attend_unchecked(pages, q, images, cells, lengths, arithmetic)
+    add_scores(pages, images, cells, lengths, p, newest, arithmetic.include_self)
+    return out
 
-    out is float32 of fp16 values: for a model, whose activations are carried so.
+
+def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
+                     arithmetic: Arithmetic) -> tuple[np.ndarray, np.ndarray]:
+    """out (..., G, F) float32 of fp16 values, and p, of what `require` admits, with the queries as float32.
+
+    The process's threads share out the heads.
     """
     ready()
     out, p = empty(q, lengths)
     heads, features = q.shape[-2:]
-    flat = plain(q).reshape(-1, heads, features)
-    chances = p.reshape(len(flat), heads, p.shape[-1])
+    flat, chances = plain(q).reshape(-1, heads, features), p.reshape(-1, heads, p.shape[-1])
     entries, stored = _rows(cells, np.int32), _rows(lengths, np.int64)
-    layout, key_packs, value_packs = _layout(pages)
-    settings, (tasks, ends) = _settings(pages, arithmetic), _tasks(pages, arithmetic, stored)
+    tables, settings, tasks = _layout(pages), _settings(pages, arithmetic), _tasks(pages, arithmetic, stored)
     tops, totals = np.empty((len(tasks), heads), np.int32), np.empty((len(tasks), heads), np.float32)
     sums = np.empty((len(tasks), heads, features), np.float32)
-    scale = np.float32(1 / np.sqrt(np.float64(features)))
+    numbers = np.array([1 / np.sqrt(np.float64(features)), arithmetic.softmax_eps], np.float32)
+
+    def run(first: int, last: int) -> None:
+        float_jit.paged_heads(flat, images, entries, stored, *tables, numbers, settings, tasks, chances, tops, totals,
+                              sums, first, last)
+
     with np.errstate(all="ignore"):
-        float_jit.paged_logits(flat, images, entries, stored, layout, key_packs, scale, settings, tasks, chances, tops)
-        float_jit.paged_softmax(tasks, ends, tops, np.float32(arithmetic.softmax_eps), settings, chances, totals)
-        float_jit.paged_values(images, entries, stored, layout, value_packs, settings, tasks, chances, sums)
+        threads.share_out(run, len(tasks), least=1 + GRAIN // max(1, p.shape[-1] * heads))
     if len(tasks) > len(flat):
-        sums = _combined(pages, arithmetic, tasks, ends, sums, tops, totals, chances)
+        sums = _combined(pages, arithmetic, tasks, sums, tops, totals, chances)
     return round16(sums).reshape(out.shape), p
 
 
-def _combined(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, ends: np.ndarray, sums: np.ndarray,
-              tops: np.ndarray, totals: np.ndarray, p: np.ndarray) -> np.ndarray:
+def _combined(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, sums: np.ndarray, tops: np.ndarray,
+              totals: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Sums (units, G, F) of heads with one chunk or several; p is weighted in place."""
     made = np.empty((len(p), *sums.shape[1:]), np.float32)
     maxima = np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
@@ -114,7 +124,7 @@ def _combined(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, ends: np.
             made[unit] = sums[own[0]]
             continue
         made[unit], weights = phases.combine(arithmetic, sums[own], maxima[own], totals[own])
-        tokens = ends[own[-1]]
+        tokens = tasks[own[-1], 6]
         p[unit, :, :tokens] = phases.weigh(pages, arithmetic, p[unit, :, :tokens], tasks[own, 5].tolist(), weights)
     return made
 
@@ -124,10 +134,12 @@ def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
     """As `paged_attention.add_scores`."""
     rows = _rows(lengths, np.int64)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1).copy()
+    kept = np.full_like(position, -1) if include_self else position
+    chances, entries, layout = plain(p).reshape(len(rows), *p.shape[-2:]), _rows(cells, np.int32), _layout(pages)[0]
     with np.errstate(all="ignore"):
-        float_jit.paged_scores(images, _rows(cells, np.int32), rows, _layout(pages)[0],
-                               np.full_like(position, -1) if include_self else position,
-                               plain(p).reshape(len(rows), *p.shape[-2:]))
+        threads.share_out(lambda first, last: float_jit.paged_scores(images, entries, rows, layout, kept, chances, first,
+                                                                     last),
+                          len(rows), least=1 + 8 * GRAIN // max(1, p.shape[-1] * p.shape[-2]))
 
 
 def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:

@@ -12,91 +12,98 @@ P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range
 P_K_STEP, P_V_STEP, P_V_VEC, P_SIGN, P_SCORE, P_POSITION = range(7, 13)
 # Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one).
 S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS = range(5)
-# Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), first token.
-T_UNIT, T_FIRST, T_LAST, T_START = 0, 1, 3, 5
+# Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), its tokens.
+T_UNIT, T_FIRST, T_LAST, T_START, T_END = 0, 1, 3, 5, 6
 WARPS, LANES, WARP = 8, 256, 32  # of a block
+LEAST = np.int32(-2147483648)
 
 
 @kernel
-def paged_logits(q, images, cells, lengths, layout, packs, scale, settings, tasks, p, tops):
-    """p (U, G, tokens) <- logits of q (U, G, F) and the keys of each chunk; tops (chunks, G) <- keys of their maxima.
+def paged_heads(q, images, cells, lengths, layout, key_packs, value_packs, numbers, settings, tasks, p, tops, totals,
+                out, first, last):
+    """Chunks `first` to `last` of the attention of queries q (U, G, F) over pages.
 
-    images (pages, words); cells (U, L): page ids, high ones from the left, low ones from the right; lengths (U, 2):
-    tokens; packs (2, P): words of a page's key packs of token 0.
+    p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
+    sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. images (pages, words); cells (U, L):
+    page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens; packs (2, P): words of a page's
+    packs of token 0; numbers: factor of the logits, what is added to a sum of exponentials.
     """
-    depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS])
-    keys, sums = np.empty((depth, most + PAD), np.float32), np.empty((depth, most + PAD), np.float32)
-    words, meta = np.empty(most, np.int32), np.empty((2, most), np.float32)
-    for task in range(tasks.shape[0]):
-        u, at, top = tasks[task, T_UNIT], tasks[task, T_START], tops[task]
+    depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS]) + PAD
+    keys, sums = np.empty((depth, most), np.float32), np.empty((settings[S_SUMS], most), np.float32)
+    values, weights = np.empty((most, depth), np.float32), np.empty(most, np.float32)
+    words, meta = np.empty(max(most, depth), np.uint32), np.empty((2, most), np.float32)
+    acc = np.empty((q.shape[1], max(np.int64(1), settings[S_ROWS] * WARPS), depth), np.float32)
+    order, places = np.empty(most, np.int64), np.empty((2, depth), np.int64)
+    for s in range(2):
+        per = 16 // layout[s, P_V_BITS]
+        for f in range(depth):
+            places[s, f] = f % per * (depth // per) + f // per
+    for n in range(first, last):
+        task = tasks[n]
+        u = task[T_UNIT]
+        _logits_of(q[u], images, cells[u], lengths[u], layout, key_packs, numbers[0], settings, task, p[u], tops[n],
+                   (words, meta, keys, sums))
         for g in range(q.shape[1]):
-            top[g] = np.int32(-2147483648)
-        for s in range(2):
-            for j in range(tasks[task, T_FIRST + s], tasks[task, T_LAST + s]):
-                image = images[cells[u, j + s * (cells.shape[1] - 1 - 2 * j)]]
-                count = min(layout[s, P_TOKENS], lengths[u, s] - j * layout[s, P_TOKENS])
-                _page_keys(image, layout[s], packs[s], count, words, meta, keys)
-                for g in range(q.shape[1]):
-                    _logits(q[u, g], keys, scale, settings, sums, p[u, g, at : at + count])
-                    top[g] = _top(p[u, g, at : at + count], top[g], settings[S_LANE_MAX])
-                at += count
-
-
-@kernel
-def paged_softmax(tasks, ends, tops, eps, settings, p, totals):
-    """p <- probabilities of the logits of each chunk, whose tokens end before `ends`; totals (chunks, G) <- sums."""
-    for task in range(tasks.shape[0]):
-        for g in range(p.shape[1]):
-            key = tops[task, g]
+            key = tops[n, g]
             top = np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
-            part = p[tasks[task, T_UNIT], g, tasks[task, T_START] : ends[task]]
-            totals[task, g] = _chances(part, top, eps, settings)
+            totals[n, g] = _chances(p[u, g, task[T_START] : task[T_END]], top, numbers[1], settings)
+        _values_of(images, cells[u], lengths[u], layout, value_packs, settings, task, p[u], out[n],
+                   (words, values, weights, order, acc, places))
 
 
 @kernel
-def paged_values(images, cells, lengths, layout, packs, settings, tasks, p, out):
-    """out (chunks, G, F) <- sums of values weighted by p, not yet rounded; packs (2, Pv) of values."""
-    heads, depth, most = p.shape[1], out.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS])
-    values, words = np.empty((most, depth), np.float32), np.empty(depth, np.int32)
-    weights, order = np.empty(most, np.float32), np.empty(most, np.int64)
-    rows = max(np.int64(1), settings[S_ROWS])
-    acc = np.empty((heads, max(np.int64(1), settings[S_ROWS] * WARPS), depth), np.float32)
-    for task in range(tasks.shape[0]):
-        u, at, bits = tasks[task, T_UNIT], tasks[task, T_START], layout[0, P_V_BITS]
-        for g in range(heads):
-            for i in range(acc.shape[1]):
-                clear_all(acc[g, i])
-        for s in range(2):
-            first, last = tasks[task, T_FIRST + s], tasks[task, T_LAST + s]
-            if last > first and bits != layout[s, P_V_BITS]:
-                for g in range(heads):
-                    for i in range(acc.shape[1]):
-                        _reorder(acc[g, i], bits, layout[s, P_V_BITS], values[0])
-                bits = layout[s, P_V_BITS]
-            for j in range(first, last):
-                image = images[cells[u, j + s * (cells.shape[1] - 1 - 2 * j)]]
-                count, used = min(layout[s, P_TOKENS], lengths[u, s] - j * layout[s, P_TOKENS]), np.int64(0)
-                for row in range(rows):
-                    begin = used
-                    used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
-                    _page_values(image, layout[s], packs[s], order[begin:used], words, values[begin:])
-                    for g in range(heads):
-                        for k in range(begin, used):
-                            weights[k] = p[u, g, at + order[k]]
-                        sums = acc[g, row + settings[S_ROWS] * ((j - first) % WARPS)]
-                        if settings[S_ACC] == FP32_FMA:
-                            _row_fma32(weights[begin:used], values[begin:used], sums, depth)
-                        else:
-                            row_fp32(weights[begin:used], values[begin:used], np.int64(0), sums, depth)
-                at += count
-        for g in range(heads):
-            half = acc.shape[1] // 2
-            while half > 0:
-                for i in range(half):
-                    plus(acc[g, i + half], acc[g, i])
-                half = half // 2
-            _reorder(acc[g, 0], bits, np.int64(16), values[0])
-            copy_all(acc[g, 0], out[task, g])
+def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, p, tops, work):
+    """p (G, tokens) <- logits of q (G, F) and the keys of one chunk; tops (G,) <- keys of their maxima."""
+    words, meta, keys, sums = work
+    at = task[T_START]
+    for g in range(q.shape[0]):
+        tops[g] = LEAST
+    for s in range(2):
+        for j in range(task[T_FIRST + s], task[T_LAST + s]):
+            image = images[cells[j + s * (cells.size - 1 - 2 * j)]]
+            count = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS])
+            _page_keys(image, layout[s], packs[s], count, words, meta, keys)
+            for g in range(q.shape[0]):
+                _logits(q[g], keys, scale, settings, sums, p[g, at : at + count])
+                tops[g] = _top(p[g, at : at + count], tops[g], settings[S_LANE_MAX])
+            at += count
+
+
+@kernel
+def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, work):
+    """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens)."""
+    words, values, weights, order, acc, places = work
+    at, before, rows = task[T_START], np.int64(0), max(np.int64(1), settings[S_ROWS])
+    clear_all(acc.reshape(acc.size))
+    for s in range(2):
+        first, last = task[T_FIRST + s], task[T_LAST + s]
+        if last > first and layout[before, P_V_BITS] != layout[s, P_V_BITS]:
+            _reorder(acc, places[before], places[s], values[0])
+            before = np.int64(s)
+        for j in range(first, last):
+            image = images[cells[j + s * (cells.size - 1 - 2 * j)]]
+            count, used = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS]), np.int64(0)
+            for row in range(rows):
+                begin = used
+                used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
+                _page_values(image, layout[s], packs[s], order[begin:used], words, values[begin:])
+                for g in range(acc.shape[0]):
+                    for k in range(begin, used):
+                        weights[k] = p[g, at + order[k]]
+                    sums = acc[g, row + settings[S_ROWS] * ((j - first) % WARPS)]
+                    if settings[S_ACC] == FP32_FMA:
+                        _row_fma32(weights[begin:used], values[begin:used], sums, sums.size)
+                    else:
+                        row_fp32(weights[begin:used], values[begin:used], np.int64(0), sums, sums.size)
+            at += count
+    for g in range(acc.shape[0]):
+        half = acc.shape[1] // 2
+        while half > 0:
+            for i in range(half):
+                plus(acc[g, i + half], acc[g, i])
+            half = half // 2
+        for f in range(out.shape[1]):
+            out[g, f] = acc[g, 0, places[before, f]]
 
 
 @kernel
@@ -133,11 +140,11 @@ def _page_keys(image, layout, packs, count, words, meta, keys):
             offset[t] = np.float32(np.float32(layout[P_SIGN]) * widen(image[at + 1]))
         for i in range(group * size, (group + 1) * size):
             for t in range(count):
-                words[t] = np.int32(image[packs[i] + t * layout[P_K_STEP]])
+                words[t] = U(image[packs[i] + t * layout[P_K_STEP]])
             for e in range(per):
-                row, shift, mask = keys[i * per + e], np.int32(e * bits), np.int32((1 << bits) - 1)
+                row, shift, mask = keys[i * per + e], U(e * bits), U((1 << bits) - 1)
                 for t in range(count):
-                    code = np.float32(np.int32((words[t] >> shift) & mask))
+                    code = np.float32(np.int32(U(words[t] >> U(shift & U(15))) & mask))
                     row[t] = np.float32(np.float32(scale[t] * code) + offset[t])
 
 
@@ -155,31 +162,30 @@ def _page_values(image, layout, packs, slots, words, values):
                 row[i] = widen(image[packs[i] + place])
             continue
         for i in range(count):
-            words[i] = np.int32(image[packs[i] + place])
+            words[i] = U(image[packs[i] + place])
         for group in range(groups):
             at = layout[P_V_META] + 2 * (t * groups + group)
             scale, offset = widen(image[at]), np.float32(np.float32(layout[P_SIGN]) * widen(image[at + 1]))
             begin, size = group * (count // groups), count // groups
             source = words[begin : begin + size]
             for e in range(per):
-                shift, mask = np.int32(e * bits), np.int32((1 << bits) - 1)
+                shift, mask = U(e * bits), U((1 << bits) - 1)
                 part = row[e * count + begin : e * count + begin + size]
                 for i in range(size):
-                    code = np.float32(np.int32((source[i] >> shift) & mask))
+                    code = np.float32(np.int32(U(source[i] >> U(shift & U(15))) & mask))
                     part[i] = np.float32(np.float32(scale * code) + offset)
 
 
 @kernel
-def _reorder(x, before, after, work):
-    """x from the order of features of codes of `before` bits to that of `after` bits, see `_page_values`."""
-    if before == after:
-        return
-    for f in range(x.size):
-        per = 16 // before
-        work[f] = x[f % per * (x.size // per) + f // per]
-    for f in range(x.size):
-        per = 16 // after
-        x[f % per * (x.size // per) + f // per] = work[f]
+def _reorder(acc, before, after, work):
+    """Features of accumulators (G, A, F) from the places `before` to the places `after`, see `_page_values`."""
+    for g in range(acc.shape[0]):
+        for i in range(acc.shape[1]):
+            x = acc[g, i]
+            for f in range(x.size):
+                work[f] = x[before[f]]
+            for f in range(x.size):
+                x[after[f]] = work[f]
 
 
 @kernel
@@ -274,9 +280,9 @@ def _tree_of_lanes(lanes):
 
 
 @kernel
-def paged_scores(images, cells, lengths, layout, newest, p):
-    """Scores of stored tokens in `images` += the largest p over heads; those at position newest[u] stay (-1: none)."""
-    for u in range(p.shape[0]):
+def paged_scores(images, cells, lengths, layout, newest, p, first, last):
+    """Scores of tokens of heads `first` to `last` in `images` += the largest p; at position newest[u] they stay."""
+    for u in range(first, last):
         at = np.int64(0)
         for s in range(2):
             tokens = layout[s, P_TOKENS]

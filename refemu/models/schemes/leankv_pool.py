@@ -206,11 +206,10 @@ class Pool:
         self._write(self.layouts.high, pages, slots, key.reshape(-1, key.shape[-1]), value.reshape(-1, value.shape[-1]),
                     np.zeros(len(pages), np.float32), position)
         cells, lengths = plan.cells[:, layer], plan.lengths[:, layer]
-        attention, arithmetic = self.units.unit("paged_attention"), self.units.arithmetic
-        found = attention.attend(self.layouts, fp16.to_f16(q), self.images, cells, lengths, arithmetic)
         newest = np.broadcast_to(plan.positions[:, None], cells.shape[:-1])
-        attention.add_scores(self.layouts, self.images, cells, lengths, found.p, newest, arithmetic.include_self)
-        return np.asarray(found.out.astype(np.float32))
+        out: np.ndarray = self.units.unit("paged_attention").step(self.layouts, q, self.images, cells, lengths, newest,
+                                                                  self.units.arithmetic)
+        return out
 
     def finish(self, names: Sequence[int]) -> None:
         """Give back the pages of sequences."""
