@@ -113,10 +113,10 @@ class GroupInt:
         return GroupIntTensor(self, codes.astype(narrow), factors.copy(), zeros)
 
     def _require(self, codes: np.ndarray, low: int, high: int, name: str) -> None:
-        bad = (codes < low) | (codes > high)
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"GroupIntTensor: {name} {int(codes[index])}{at(index)} is outside [{low}, {high}]")
+        if codes.size == 0 or (int(codes.min()) >= low and int(codes.max()) <= high):
+            return
+        index = first_index((codes < low) | (codes > high))
+        raise Refused(f"GroupIntTensor: {name} {int(codes[index])}{at(index)} is outside [{low}, {high}]")
 
 
 def require_weights(w: Any) -> np.ndarray:

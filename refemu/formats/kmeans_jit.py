@@ -176,7 +176,7 @@ def _classify(words, mask, borders, steps, first, index):  # type: ignore[no-unt
 
 @kernel
 def _count(words, mask, borders, first, index):  # type: ignore[no-untyped-def]
-    """`_classify` for 16 ascending borders whose steps are 1: four comparisons among the first 15 and one with the last.
+    """`_classify` for 16 ascending borders whose steps are 1: four comparisons among 15 and one with the last.
 
     The border to compare with next is chosen by the answers so far, so that no memory is read.
     """

@@ -4,7 +4,6 @@ Paper: [harmonia §IV-C, Fig. 14]. A kernel keeps the banks and says which words
 aligner's own twin shifts them. A whole matrix is encoded at once, and its counters have closed forms.
 """
 
-from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -61,29 +60,27 @@ def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", 
         fmt.admitted(values, False, BfpConverter.name)  # refuses it in the name of the unit
         raise
     tokens, channels = values.shape
-    lengths = list(_lengths(tokens, channels, kind))
+    lengths = _lengths(tokens, channels, kind)
     comparisons = values.size if kind == "token" else LANES * channels * -(-tokens // LANES)
-    columns = int(total(np.array(lengths)))
-    return Conversion(tensor, len(lengths), _cycles(lengths), columns, columns, comparisons, values.size)
+    columns = int(total(lengths))
+    return Conversion(tensor, lengths.size, int(_cycles(lengths)), columns, columns, comparisons, values.size)
 
 
-def _lengths(tokens: int, channels: int, kind: str) -> Iterator[int]:
-    """Columns of every block."""
+def _lengths(tokens: int, channels: int, kind: str) -> np.ndarray:
+    """Columns of every block, int64."""
     if kind == "token":
-        for _ in range(0, tokens, LANES):
-            yield from (min(GROUP, channels - start) for start in range(0, channels, GROUP))
-    else:
-        for start in range(0, tokens, GROUP):
-            loops = -(-min(GROUP, tokens - start) // LANES)
-            yield from [loops * COLUMNS] * -(-channels // COLUMNS)
+        return np.tile(np.minimum(GROUP, channels - np.arange(0, channels, GROUP)), -(-tokens // LANES))
+    loops = -(-np.minimum(GROUP, tokens - np.arange(0, tokens, GROUP)) // LANES)
+    return np.repeat(loops * COLUMNS, -(-channels // COLUMNS))
 
 
-def _cycles(lengths: list[int]) -> int:
+@kernel
+def _cycles(lengths):  # type: ignore[no-untyped-def]
     """Clocks of a stream: a block begins when the one two before it has left its bank."""
-    compared = aligned = left = 0
-    for length in lengths:
-        compared = max(compared, left) + length
-        left, aligned = aligned, max(compared, aligned) + length
+    compared = aligned = left = np.int64(0)
+    for i in range(lengths.size):
+        compared = max(compared, left) + lengths[i]
+        left, aligned = aligned, max(compared, aligned) + lengths[i]
     return aligned
 
 

@@ -161,3 +161,15 @@ def test_kernels_equal_their_python() -> None:
         second(words, 8, scale, -8, 7, codes[at])
 
     assert np.array_equal(peaks[0], peaks[1]) and np.array_equal(codes[0], codes[1]) and codes[0].any()
+
+
+def test_a_float32_quotient_is_beside_the_same_tie_as_the_exact_one() -> None:
+    """[harmonia §V-A]: weights at, just below and just above every tie of scales of few and of many bits."""
+    scale = np.arange(1, 1 << 15, 37).astype(np.uint16).view(np.float16)
+    scale = scale[(scale < 500) & (scale > 0)].astype(np.float32)[:, None]
+    tie = (scale * (np.arange(15) - np.float32(7.5))).astype(np.float32)
+    peak = np.full_like(scale, 7) * scale
+    near = [tie, np.nextafter(tie, np.float32(0)), np.nextafter(tie, np.float32(np.inf))]
+    w = np.concatenate([peak, *(np.clip(x, -peak, peak) for x in near)], axis=1)
+
+    assert groupint_jit.encode(GroupInt(4), w).equals(readable(GroupInt(4), w))
