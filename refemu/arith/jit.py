@@ -49,12 +49,10 @@ def jit_is_off() -> bool:
 def rounding_path() -> str:
     """`hardware` (conversions of the CPU) or `portable` (integer and float32 operations): equal bits, other speed.
 
-    Hardware needs F16C: without it LLVM's half cast crashes. A target named by NUMBA_CPU_NAME or NUMBA_CPU_FEATURES
-    may lack it, so such a target is portable. REFEMU_ROUND16 forces one; refused: hardware where it would crash.
+    Hardware needs F16C: without it LLVM's half cast crashes. Refused: hardware, by REFEMU_ROUND16, where it would.
     """
     wanted = os.environ.get("REFEMU_ROUND16", "")
-    other_target = numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None
-    possible = not (jit_is_off() or other_target) and llvmlite.binding.get_host_cpu_features().get("f16c", False)
+    possible = has("f16c")
     if not wanted:
         return "hardware" if possible else "portable"
     require_choice(wanted, ["hardware", "portable"], "REFEMU_ROUND16", "path")
@@ -63,7 +61,17 @@ def rounding_path() -> str:
     return "portable" if jit_is_off() else wanted
 
 
+def has(feature: str) -> bool:
+    """Whether compiled code may count on a feature of the CPU, such as `f16c`.
+
+    A target named by NUMBA_CPU_NAME or NUMBA_CPU_FEATURES may lack it, and so does Python when JIT is off.
+    """
+    other_target = numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None
+    return not (jit_is_off() or other_target) and llvmlite.binding.get_host_cpu_features().get(feature, False)
+
+
 ROUND16 = rounding_path()  #: the path of this process
+FUSES = has("fma")  #: whether a fused multiply-add is one instruction
 
 
 def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:

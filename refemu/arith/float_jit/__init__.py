@@ -6,7 +6,7 @@ so that jitted and interpreted runs agree; unsigned subtractions wrap on purpose
 all share. An edit in any of them is a new folder of compiled code (`jit.cache_key`).
 """
 
-from refemu.arith.float_jit import attention, bfp, elementwise, groups, kmeans, matmul, orders, paged, rows, scalars
+from refemu.arith.float_jit import attention, bfp, counts, elementwise, groups, kmeans, matmul, orders, paged, rows, scalars
 from refemu.arith.float_jit.attention import attention_heads
 from refemu.arith.float_jit.bfp import bfp_heads, bfp_operand
 from refemu.arith.float_jit.elementwise import (
@@ -20,14 +20,24 @@ from refemu.arith.float_jit.elementwise import (
     widen_all,
 )
 from refemu.arith.float_jit.groups import GROUP_ROWS, grouped_tiles, running_sums
-from refemu.arith.float_jit.kmeans import kmeans_dense, kmeans_sparse, kmeans_sparse64
-from refemu.arith.float_jit.matmul import PAD, ROWS, TILE, matmul_fma16, matmul_fma32, matmul_fp16, matmul_fp32, vector_fma32, vector_fp32
+from refemu.arith.float_jit.kmeans import kmeans_dense, kmeans_merge, kmeans_sparse, kmeans_sparse64
+from refemu.arith.float_jit.matmul import (
+    PAD,
+    ROWS,
+    TILE,
+    matmul_fma16,
+    matmul_fma32,
+    matmul_fp16,
+    matmul_fp32,
+    vector_fma32,
+    vector_fp32,
+)
 from refemu.arith.float_jit.orders import STRIP, exact_limbs, run_program, run_program_of_terms, total_rows
-from refemu.arith.float_jit.paged import paged_heads, paged_scores
+from refemu.arith.float_jit.paged import mean_shares, paged_heads, paged_scores
 from refemu.arith.float_jit.rows import group_terms, rmsnorm_rows, rotate_pairs, shifted_exp, softmax_rows
 from refemu.arith.float_jit.scalars import ACCUMULATORS, FP32, FP32_FMA
 
-MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups, kmeans, paged, bfp)
+MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups, counts, kmeans, paged, bfp)
 __all__ = [
     "ACCUMULATORS",
     "FP32",
@@ -49,12 +59,14 @@ __all__ = [
     "group_terms",
     "grouped_tiles",
     "kmeans_dense",
+    "kmeans_merge",
     "kmeans_sparse",
     "kmeans_sparse64",
     "matmul_fma16",
     "matmul_fma32",
     "matmul_fp16",
     "matmul_fp32",
+    "mean_shares",
     "narrow_all",
     "paged_heads",
     "paged_scores",

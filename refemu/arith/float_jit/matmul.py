@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import FP16, FP32_FMA, canonical, fma16, fma32, round16, round16_product, widen
-from refemu.arith.jit import kernel
+from refemu.arith.float_jit.scalars import canonical, fma16, fma32, round16, round16_product, widen
+from refemu.arith.jit import helper, kernel
 
 TILE = 512  # most columns of a tile
 DEPTH = 64  # terms of a strip: with TILE, what a second-level cache holds
@@ -13,36 +13,25 @@ PAD = 16  # columns that rows of a strip are longer, so that they do not share c
 
 @kernel
 def block_fp32(a, k0, b, out, width):
-    """Eight rows by four terms at a time, then the terms and rows that are left; b (terms, ...), out (rows, ...)."""
-    rows, terms = out.shape[0] - out.shape[0] % 8, b.shape[0] - b.shape[0] % 4
-    for m in range(0, rows, 8):
-        o0, o1, o2, o3, o4, o5, o6, o7 = (out[m], out[m + 1], out[m + 2], out[m + 3],
-                                          out[m + 4], out[m + 5], out[m + 6], out[m + 7])
+    """Four rows by four terms at a time, which registers hold, then what is left; b (terms, ...), out (rows, ...)."""
+    rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
+    for m in range(0, rows, 4):
+        o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
         for k in range(0, terms, 4):
-            b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-            p = a[m:, k0 + k :]
+            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m:, k0 + k :]
             p00, p01, p02, p03 = p[0, 0], p[0, 1], p[0, 2], p[0, 3]
             p10, p11, p12, p13 = p[1, 0], p[1, 1], p[1, 2], p[1, 3]
             p20, p21, p22, p23 = p[2, 0], p[2, 1], p[2, 2], p[2, 3]
             p30, p31, p32, p33 = p[3, 0], p[3, 1], p[3, 2], p[3, 3]
-            p40, p41, p42, p43 = p[4, 0], p[4, 1], p[4, 2], p[4, 3]
-            p50, p51, p52, p53 = p[5, 0], p[5, 1], p[5, 2], p[5, 3]
-            p60, p61, p62, p63 = p[6, 0], p[6, 1], p[6, 2], p[6, 3]
-            p70, p71, p72, p73 = p[7, 0], p[7, 1], p[7, 2], p[7, 3]
-            for n in range(width):  # by terms, not by rows: eight independent chains of additions
+            for n in range(width):
                 w0, w1, w2, w3 = b0[n], b1[n], b2[n], b3[n]
-                s0, s1, s2, s3 = o0[n] + p00 * w0, o1[n] + p10 * w0, o2[n] + p20 * w0, o3[n] + p30 * w0
-                s4, s5, s6, s7 = o4[n] + p40 * w0, o5[n] + p50 * w0, o6[n] + p60 * w0, o7[n] + p70 * w0
-                s0, s1, s2, s3 = s0 + p01 * w1, s1 + p11 * w1, s2 + p21 * w1, s3 + p31 * w1
-                s4, s5, s6, s7 = s4 + p41 * w1, s5 + p51 * w1, s6 + p61 * w1, s7 + p71 * w1
-                s0, s1, s2, s3 = s0 + p02 * w2, s1 + p12 * w2, s2 + p22 * w2, s3 + p32 * w2
-                s4, s5, s6, s7 = s4 + p42 * w2, s5 + p52 * w2, s6 + p62 * w2, s7 + p72 * w2
-                o0[n], o1[n], o2[n], o3[n] = s0 + p03 * w3, s1 + p13 * w3, s2 + p23 * w3, s3 + p33 * w3
-                o4[n], o5[n], o6[n], o7[n] = s4 + p43 * w3, s5 + p53 * w3, s6 + p63 * w3, s7 + p73 * w3
-    for m in range(rows):
-        row_fp32(a[m, k0 + terms :], b[terms:], np.int64(0), out[m], width)
-    for m in range(rows, out.shape[0]):
-        row_fp32(a[m, k0:], b, np.int64(0), out[m], width)
+                o0[n] = o0[n] + p00 * w0 + p01 * w1 + p02 * w2 + p03 * w3
+                o1[n] = o1[n] + p10 * w0 + p11 * w1 + p12 * w2 + p13 * w3
+                o2[n] = o2[n] + p20 * w0 + p21 * w1 + p22 * w2 + p23 * w3
+                o3[n] = o3[n] + p30 * w0 + p31 * w1 + p32 * w2 + p33 * w3
+    for m in range(out.shape[0]):
+        k = terms * np.int64(m < rows)
+        row_fp32(a[m, k0 + k :], b[k:], np.int64(0), out[m], width)
 
 
 @kernel
@@ -83,18 +72,63 @@ def _row_half(a, b, c0, out, width):
 
 @kernel
 def _block_fma32(a, k0, b, out, width):
-    terms = b.shape[0] - b.shape[0] % 4
-    for m in range(out.shape[0]):
-        o = out[m]
+    """`block_fp32`, fused."""
+    rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
+    for m in range(0, rows, 4):
+        o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
         for k in range(0, terms, 4):
-            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m, k0 + k :]
-            p0, p1, p2, p3 = p[0], p[1], p[2], p[3]
+            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m:, k0 + k :]
+            p00, p01, p02, p03 = p[0, 0], p[0, 1], p[0, 2], p[0, 3]
+            p10, p11, p12, p13 = p[1, 0], p[1, 1], p[1, 2], p[1, 3]
+            p20, p21, p22, p23 = p[2, 0], p[2, 1], p[2, 2], p[2, 3]
+            p30, p31, p32, p33 = p[3, 0], p[3, 1], p[3, 2], p[3, 3]
             for n in range(width):
-                o[n] = fma32(p3, b3[n], fma32(p2, b2[n], fma32(p1, b1[n], fma32(p0, b0[n], o[n]))))
-        for k in range(terms, b.shape[0]):
-            p0, b0 = a[m, k0 + k], b[k]
-            for n in range(width):
-                o[n] = fma32(p0, b0[n], o[n])
+                w0, w1, w2, w3 = b0[n], b1[n], b2[n], b3[n]
+                o0[n] = fma32(p03, w3, fma32(p02, w2, fma32(p01, w1, fma32(p00, w0, o0[n]))))
+                o1[n] = fma32(p13, w3, fma32(p12, w2, fma32(p11, w1, fma32(p10, w0, o1[n]))))
+                o2[n] = fma32(p23, w3, fma32(p22, w2, fma32(p21, w1, fma32(p20, w0, o2[n]))))
+                o3[n] = fma32(p33, w3, fma32(p32, w2, fma32(p31, w1, fma32(p30, w0, o3[n]))))
+    for m in range(out.shape[0]):
+        k = terms * np.int64(m < rows)
+        _row_fma32(a[m, k0 + k :], b[k:], np.int64(0), out[m], width)
+
+
+@kernel
+def _row_fma32(a, b, c0, out, width):
+    """`row_fp32`, fused."""
+    terms = b.shape[0] - b.shape[0] % 8
+    for k in range(0, terms, 8):
+        p = a[k:]
+        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
+        b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
+        for n in range(width):
+            s = fma32(p3, b3[n], fma32(p2, b2[n], fma32(p1, b1[n], fma32(p0, b0[n], out[n]))))
+            out[n] = fma32(p7, b7[n], fma32(p6, b6[n], fma32(p5, b5[n], fma32(p4, b4[n], s))))
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k], b[k, c0:]
+        for n in range(width):
+            out[n] = fma32(p0, b0[n], out[n])
+
+
+@kernel
+def _row_half_fma32(a, b, c0, out, width):
+    """`_row_half`, fused."""
+    terms = b.shape[0] - b.shape[0] % 8
+    for k in range(0, terms, 8):
+        p = a[k:]
+        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
+        b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
+        for n in range(width):
+            s = fma32(p1, widen(b1[n]), fma32(p0, widen(b0[n]), out[n]))
+            s = fma32(p3, widen(b3[n]), fma32(p2, widen(b2[n]), s))
+            s = fma32(p5, widen(b5[n]), fma32(p4, widen(b4[n]), s))
+            out[n] = fma32(p7, widen(b7[n]), fma32(p6, widen(b6[n]), s))
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k], b[k, c0:]
+        for n in range(width):
+            out[n] = fma32(p0, widen(b0[n]), out[n])
 
 
 @kernel
@@ -145,38 +179,44 @@ def _block_fma16(a, k0, b, out, width):
 def matmul_fp32(a, wide, half, tile, out, first, last):
     """Tiles `first` to `last` of out (M, N) <- a (M, K) times panels, acc fp32.
 
-    wide: (P, K, W) float32, or else half: (P, K, W) words. A tile is ROWS rows by `tile` columns of one panel. Its
-    columns of the panel are copied, as float32, to a strip that a second-level cache holds.
+    wide: (P, K, W) float32, or else half: (P, K, W) words. A tile is ROWS rows by `tile` columns of one panel.
     """
+    _tiles(block_fp32, (), a, wide, half, tile, out, first, last)
+
+
+@kernel
+def matmul_fma32(a, wide, half, tile, out, first, last):
+    """`matmul_fp32`, fused."""
+    _tiles(_block_fma32, (), a, wide, half, tile, out, first, last)
+
+
+@kernel
+def matmul_fp16(a, bounded, wide, half, tile, out, first, last):
+    """`matmul_fp32` rounded to fp16 after each operation; `bounded` as in `round16_product`."""
+    _tiles(_block_fp16, (bounded,), a, wide, half, tile, out, first, last)
+
+
+@kernel
+def matmul_fma16(a, wide, half, tile, out, first, last):
+    """`matmul_fp32` rounded once to fp16 after each fused operation."""
+    _tiles(_block_fma16, (), a, wide, half, tile, out, first, last)
+
+
+@helper
+def _tiles(block, options, a, wide, half, tile, out, first, last):
+    """Columns of a panel are copied, as float32, to a strip that a second-level cache holds; `block` adds it in."""
     strip = np.empty((DEPTH, tile + PAD), np.float32)
     for unit in range(first, last):
         panel, c0, m0, width = _place(unit, wide, half, tile)
         sums = np.zeros((min(ROWS, a.shape[0] - m0), tile + PAD), np.float32)
         for k0 in range(0, a.shape[1], DEPTH):
-            block = _load(strip[: min(DEPTH, a.shape[1] - k0)], wide, half, panel, k0, c0, width)
-            block_fp32(a[m0:], k0, block, sums, width)
+            terms = strip[: min(DEPTH, a.shape[1] - k0)]
+            _load(terms, wide, half, panel, k0, c0, width)
+            block(a[m0:], k0, terms, sums, width, *options)
         _store(sums, out, m0, panel * max(wide.shape[2], half.shape[2]) + c0, width)
 
 
-@kernel
-def matmul_of(a, wide, half, tile, out, acc, bounded, first, last):
-    """`matmul_fp32` for the other accumulators; `bounded` as in `round16_product`."""
-    strip = np.empty((DEPTH, tile + PAD), np.float32)
-    for unit in range(first, last):
-        panel, c0, m0, width = _place(unit, wide, half, tile)
-        sums = np.zeros((min(ROWS, a.shape[0] - m0), tile + PAD), np.float32)
-        for k0 in range(0, a.shape[1], DEPTH):
-            block = _load(strip[: min(DEPTH, a.shape[1] - k0)], wide, half, panel, k0, c0, width)
-            if acc == FP32_FMA:
-                _block_fma32(a[m0:], k0, block, sums, width)
-            elif acc == FP16:
-                _block_fp16(a[m0:], k0, block, sums, width, bounded)
-            else:
-                _block_fma16(a[m0:], k0, block, sums, width)
-        _store(sums, out, m0, panel * max(wide.shape[2], half.shape[2]) + c0, width)
-
-
-@kernel
+@helper
 def _place(unit, wide, half, tile):
     """(panel, first column in it, first row, columns) of tile `unit`: columns vary first, then panels, then rows."""
     count, span = max(wide.shape[0], half.shape[0]), max(wide.shape[2], half.shape[2])
@@ -185,7 +225,7 @@ def _place(unit, wide, half, tile):
     return unit // across % count, c0, unit // across // count * ROWS, min(tile, span - c0)
 
 
-@kernel
+@helper
 def _load(strip, wide, half, panel, k0, c0, width):
     """strip (terms, ...) <- terms from k0 and columns from c0 on of a panel, as float32."""
     for k in range(strip.shape[0]):
@@ -198,10 +238,9 @@ def _load(strip, wide, half, panel, k0, c0, width):
             values = wide[panel, k0 + k, c0 : c0 + width]
             for n in range(width):
                 row[n] = values[n]
-    return strip
 
 
-@kernel
+@helper
 def _store(sums, out, m0, n0, width):
     """Rows of `sums` to out[m0:, n0:], without the columns that only fill a panel up."""
     for m in range(sums.shape[0]):
@@ -212,15 +251,26 @@ def _store(sums, out, m0, n0, width):
 
 @kernel
 def vector_fp32(a, wide, half, out, first, last):
-    """Columns `first` to `last` of out (N,) <- a (K,) times panels as `matmul_fp32`, acc fp32, read from end to end."""
+    """Columns `first` to `last` of out (N,) <- a (K,) times panels as `matmul_fp32`, read from end to end."""
+    _vector(row_fp32, _row_half, a, wide, half, out, first, last)
+
+
+@kernel
+def vector_fma32(a, wide, half, out, first, last):
+    """`vector_fp32`, fused."""
+    _vector(_row_fma32, _row_half_fma32, a, wide, half, out, first, last)
+
+
+@helper
+def _vector(row, row_half, a, wide, half, out, first, last):
     span = max(wide.shape[2], half.shape[2])
     for panel in range(first // span, (last - 1) // span + 1):
         c0, c1 = max(first - panel * span, 0), min(last - panel * span, span)
         sums = np.zeros(c1 - c0, np.float32)
         if half.shape[0] > 0:
-            _row_half(a, half[panel], c0, sums, c1 - c0)
+            row_half(a, half[panel], c0, sums, c1 - c0)
         else:
-            row_fp32(a, wide[panel], c0, sums, c1 - c0)
-        row = out[panel * span + c0 :]
-        for n in range(min(c1 - c0, row.size)):
-            row[n] = canonical(sums[n])
+            row(a, wide[panel], c0, sums, c1 - c0)
+        results = out[panel * span + c0 :]
+        for n in range(min(c1 - c0, results.size)):
+            results[n] = canonical(sums[n])
