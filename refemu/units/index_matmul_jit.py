@@ -17,6 +17,7 @@ from refemu.arith.checks import RefusedType
 from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.orders import Sequential
 from refemu.arith.panels import peak
+from refemu.arith.threads import share_out
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor
@@ -27,7 +28,6 @@ from refemu.units.index_matmul_arith_parts import (
     floats,
     joint_scale,
     marginals,
-    merge,
     quotient,
     zero_terms,
 )
@@ -37,8 +37,8 @@ from refemu.units.unit import admit
 from refemu.units.weighted_sum import units_of
 
 BATCH = 4096  #: columns of rows whose counts are kept at once
+LEAST = 8  #: rows of A that a thread has at least
 SLACK = 1 / (1 << 50)  #: relative error of a float64 sum, per operation, with room to spare
-OUT = 255  #: index of a position that is left out: no counter has it
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +48,15 @@ class Prepared:
     tensor: KMeansTensor | None  #: what it was made from; None between the ports
     integer: bool  #: for Scores: vectors lie across the sum
     vectors: Vectors
-    index: np.ndarray  #: (K, N) uint8
-    counted: np.ndarray  #: the same with OUT at outliers; `index` itself if there are none
+    index: np.ndarray  #: (K + 1, N) uint8, zeros last
     starts: np.ndarray  #: (K + 1,) int64: outliers of position k
     places: np.ndarray  #: int64: their columns, ascending
     values: np.ndarray  #: float32
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the layout; without outliers the indices are the tensor's own, if its vectors lie along axis 0."""
-        arrays = (self.index, self.counted, self.starts, self.places, self.values)
+        """Bytes of the layout."""
+        arrays = (self.index, self.starts, self.places, self.values)
         return integers.total(np.array([array.nbytes for array in arrays])).item()
 
     def __repr__(self) -> str:
@@ -70,14 +69,12 @@ def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
 
 
 def _lay_out(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> Prepared:
-    index, mask = np.ascontiguousarray(vectors.index.T), vectors.mask.T
+    index, mask = np.zeros((vectors.index.shape[1] + 1, vectors.index.shape[0]), np.uint8), vectors.mask.T
+    index[:-1] = vectors.index.T
     rows, places = np.nonzero(mask)
     starts = np.searchsorted(rows, np.arange(mask.shape[0] + 1)).astype(np.int64)
     values = vectors.value.T[rows, places] if rows.size else np.zeros(0, np.float32)
-    counted = np.where(mask, np.uint8(OUT), index) if rows.size else index
-    for array in (index, counted):
-        array.flags.writeable = False  # as a tensor's are: the kernels see one array type
-    return Prepared(tensor, integer, vectors, index, counted, starts, places.astype(np.int64), values)
+    return Prepared(tensor, integer, vectors, index, starts, places.astype(np.int64), values)
 
 
 def run(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str | KllmArith = "paper",
@@ -106,15 +103,32 @@ def multiply(task: Problem, b: Prepared) -> Result:
     ready()
     limits = _limits(task)
     if task.arith.acc == "exact":
-        y = _exact(task, b, limits)
+        y = np.where(np.arange(b.index.shape[1]) < limits[:, 1:], _exact(task, b, limits), np.float32(0))
     else:
-        inside = _fused(task, b, limits) if _is_plain(task) else _general(task, b, limits)
-        outside = _sparse(task, b, limits).astype(np.float64)
-        y = merge(inside.astype(np.float64), _scales(task), outside, task.arith, task.bias, task.shift)
-    seen = np.arange(y.shape[1]) < limits[:, 1:]
-    words = fp16.bits(fp16.to_f16(np.where(seen, y, np.float32(0)))).reshape(task.shape)
+        y = _rounded(task, b, limits)
+    words = fp16.bits(fp16_jit.to_f16(y)).reshape(task.shape)
     overflow = words & 0x7C00 == 0x7C00
     return Result(words.view(np.float16), overflow, **_counters(task, b, limits, int(np.count_nonzero(overflow))))
+
+
+def _rounded(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
+    """Y of a rounding accumulator, float32 (M, N), 0 where nothing is seen; threads share the rows of A."""
+    out = np.zeros((limits.shape[0], b.index.shape[1]), np.float32)
+    plainly, operands, scale = _is_plain(task), _operands(task, b), plain(_divided(task)[0])
+    b_scale = np.ones(out.shape[1]) if task.integer else task.b.scale
+    shift = np.zeros((0, 0)) if task.shift is None else plain(task.shift)
+    bias = np.zeros(0) if task.bias is None else task.bias
+
+    def rows(first: int, last: int) -> None:
+        part = slice(first, last)
+        inside = _fused(task, b, limits[part], first) if plainly else _general(task, b, limits)
+        outside = _sparse(task, operands, limits[part], part, out.shape[1])
+        float_jit.kmeans_merge(inside, scale[part], b_scale, outside, shift[part], bias, task.arith.acc != "fp32",
+                               task.arith.scale_y == "fp16" and not task.integer, limits[part], out[part])
+
+    with np.errstate(all="ignore"):
+        share_out(rows, limits.shape[0], threads=None if plainly else 1, least=LEAST)
+    return out
 
 
 def _limits(task: Problem) -> np.ndarray:
@@ -148,7 +162,7 @@ def _counters(task: Problem, b: Prepared, limits: np.ndarray, overflows: int) ->
     if task.integer:  # A has no outliers, and its rows see the first positions
         left_out = int(integers.total(b.starts[limits[:, 0]]))
     else:
-        rows = np.repeat(np.arange(b.index.shape[0]), np.diff(b.starts))
+        rows = np.repeat(np.arange(b.index.shape[0] - 1), np.diff(b.starts))
         only_b = (b.places < limits[:, 1:]) & ~task.a.mask[:, rows]
         left_out = int(integers.total(np.count_nonzero(task.a.mask, axis=1) * limits[:, 1]))
         left_out += int(np.count_nonzero(only_b))
@@ -182,15 +196,15 @@ def _dense(task: Problem, b: Prepared, limits: np.ndarray, *, sums: np.ndarray |
     wanted = (empty if array is None else array for array, empty in zip((sums, counts, units, totals), nothing,
                                                                         strict=True))
     with np.errstate(all="ignore"):
-        float_jit.kmeans_dense(index, mask.view(np.uint8), int(task.integer), b.counted, plain(limits),
-                               plain(task.table), 1 << task.b_bits, float_jit.ACCUMULATORS.get(acc, 0), bounded,
-                               most <= 2048, skip, *wanted)
+        float_jit.kmeans_dense(index, mask.view(np.uint8), int(task.integer), b.index, b.starts, b.places,
+                               plain(limits), plain(task.table), 1 << task.b_bits,
+                               float_jit.ACCUMULATORS.get(acc, 0), bounded, most <= 2048, skip, *wanted)
 
 
-def _fused(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
-    """The weighted sums, counted and reduced in one kernel, float32 (M, N)."""
+def _fused(task: Problem, b: Prepared, limits: np.ndarray, first: int) -> np.ndarray:
+    """The weighted sums, counted and reduced in one kernel, float32 (M, N), of the rows from `first` on."""
     sums = np.zeros((limits.shape[0], b.index.shape[1]), np.float32)
-    _dense(task, b, limits, sums=sums)
+    _dense(task, b, limits, sums=sums, first=first)
     return sums
 
 
@@ -206,8 +220,8 @@ def _batches(task: Problem, b: Prepared, limits: np.ndarray) -> Iterator[tuple[s
 
 
 def _general(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
-    """The weighted sums of any order, table and zero points, from counts, float64 (M, N)."""
-    sums = np.empty((limits.shape[0], b.index.shape[1]), np.float64)
+    """The weighted sums of any order, table and zero points, from counts, float32 (M, N)."""
+    sums = np.empty((limits.shape[0], b.index.shape[1]), np.float32)
     for rows, counts in _batches(task, b, limits):
         by_column = np.moveaxis(counts, 1, -1)
         part = _weighted(by_column, task.table, task.arith)
@@ -240,17 +254,20 @@ def _operands(task: Problem, b: Prepared) -> tuple[np.ndarray, ...]:
     return (mask, plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
 
 
-def _sparse(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
-    """Sums over what is left out of the counts, float32 (M, N)."""
-    out = np.zeros((limits.shape[0], b.index.shape[1]), np.float32)
+def _sparse(task: Problem, operands: tuple[np.ndarray, ...], limits: np.ndarray, rows: slice,
+            columns: int) -> np.ndarray:
+    """Sums over what is left out of the counts, float32 (M, N), of some rows, all of them where B has zero points."""
+    out = np.zeros((limits.shape[0], columns), np.float32)
     if task.b.zero is not None:
         device = IndexMatmul(1, 1, 1, False, task.arith)
-        for m, (_, columns) in enumerate(limits.tolist()):
-            for n in range(columns):
+        for m, (_, seen) in enumerate(limits.tolist()):
+            for n in range(seen):
                 out[m, n] = device.sparse_sum(column(task, m, n))
         return out
-    with np.errstate(all="ignore"):
-        float_jit.kmeans_sparse(*_operands(task, b), limits, float_jit.ACCUMULATORS[task.arith.acc], out)
+    mask, value, index, scale, centroids, *outliers = operands
+    own = centroids[rows] if centroids.shape[0] > 1 else centroids
+    float_jit.kmeans_sparse(mask[rows], value[rows], index, scale, own, *outliers, limits,
+                            float_jit.ACCUMULATORS[task.arith.acc], out)
     return out
 
 
@@ -273,7 +290,7 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
     float_jit.kmeans_sparse64(*_operands(task, b), limits, sparse, size)
     value = dense + sparse
-    error = (np.abs(dense) + size * (b.index.shape[0] + 2)) * SLACK
+    error = (np.abs(dense) + size * (b.index.shape[0] + 1)) * SLACK
     ends = [fp16_jit.round16_of_f64(_finished(task, end)) for end in (value - error, value + error)]
     doubtful = ends[0].view(np.uint32) != ends[1].view(np.uint32)
     return _by_unit(task, limits, doubtful, ends[0])

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.threads import using_threads
 from refemu.formats.codebook import Codebook
 from refemu.formats.kmeans_tables import cartesian
 from refemu.formats.kmeans_tensor import KMeansTensor
@@ -313,3 +314,38 @@ def test_prepared_operands_serve_many_calls_of_their_kind() -> None:
 def test_repr_evaluates_back() -> None:
     assert repr(IndexMatmul(8, 1, 2)) == "IndexMatmul(k=8, a_bits=1, b_bits=2, integer=False, preset='paper')"
     assert (repr(ONES), repr(Norm(np.ones(3)))) == ("<Scores (2, 20)>", "<Norm of 3 rows>")
+
+
+@pytest.mark.parametrize("members", [0, 1, 7, 8, 247, 248, 249, 255, 256, 497])
+def test_distribution_of_groups_of_any_size_over_columns_beyond_a_tile(members: int) -> None:
+    """Counters of eight bits, and those that take several fills of them; tiles of columns; blocks of rows; outliers."""
+    rng = np.random.default_rng(members)
+    a, b = tensor((34, 520), 1, 1, 2), tensor((515, 520), 4, 2, 3)
+    index = np.where(rng.permutation(520) < members, 0, 1).astype(np.uint8)
+    index = np.where(a.mask, np.uint8(0), np.stack([index] * 33 + [1 - index]))
+    a = KMeansTensor(a.codebook, index, a.scale, a.mask, a.outlier)
+    counts = index_matmul_jit.distribution(a, b)
+    rows, columns = (0, 33), (0, 511, 512, 514)
+    found = [[np.bincount((16 * a.index[m] + b.index[n])[~(a.mask[m] | b.mask[n])], minlength=32).tolist()
+              for n in columns] for m in rows]
+
+    assert [[counts[m, :, n].tolist() for n in columns] for m in rows] == found
+
+
+@pytest.mark.parametrize("name", ["paper", "fp32", "fma", "lanes", "exact"])
+def test_threads_change_no_bit_and_no_counter(name: str) -> None:
+    """Rows are shared out, with what belongs to them: divisors, means, outliers, how much they see."""
+    a, b = tensor((37, 48), 4, 5, 3), tensor((48, 5), 4, 6, axis=0)
+    rng = np.random.default_rng(1)
+    dtype = np.float64 if name == "exact" else np.float32
+    norm = Norm(rng.uniform(0.1, 9, 37).astype(dtype), rng.normal(size=37).astype(dtype), np.arange(5).astype(dtype))
+    seen = rng.integers(0, 6, 37)
+    scores = Scores(rng.integers(0, 16, (37, 48)).astype(np.uint8), np.ones(37, np.float16),
+                    rng.uniform(0, 1, (37, 48)).astype(np.float16))
+    found = []
+    for threads in (1, 2, 3):
+        with using_threads(threads):
+            found.append((index_matmul_jit.run(a, b, preset=ARITHS[name][0], norm=norm, seen=seen),
+                          index_matmul_jit.run(scores, tensor((48, 7), 4, 7, 1), preset=ARITHS[name][0])))
+
+    assert all(one.equals(first) for results in found[1:] for one, first in zip(results, found[0], strict=True))

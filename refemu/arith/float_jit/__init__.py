@@ -6,7 +6,19 @@ so that jitted and interpreted runs agree; unsigned subtractions wrap on purpose
 all share. An edit in any of them is a new folder of compiled code (`jit.cache_key`).
 """
 
-from refemu.arith.float_jit import attention, bfp, counts, elementwise, groups, kmeans, matmul, orders, paged, rows, scalars
+from refemu.arith.float_jit import (
+    attention,
+    bfp,
+    counts,
+    elementwise,
+    groups,
+    kmeans,
+    matmul,
+    orders,
+    paged,
+    rows,
+    scalars,
+)
 from refemu.arith.float_jit.attention import attention_heads
 from refemu.arith.float_jit.bfp import bfp_heads, bfp_operand
 from refemu.arith.float_jit.elementwise import (

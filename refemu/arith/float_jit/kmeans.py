@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from refemu.arith.float_jit.counts import CHUNK, COUNTERS, EIGHT, count_members, sort_positions
 from refemu.arith.float_jit.matmul import TILE
 from refemu.arith.float_jit.orders import STEP, clear_all, spread, step_term
-from refemu.arith.float_jit.scalars import FP16, FP16_FMA, FP32, canonical, fma16, round16, round16_product
+from refemu.arith.float_jit.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_product
 from refemu.arith.jit import kernel
 
-EIGHT_BITS = 248  # members that a counter of eight bits takes, a multiple of eight
+ROWS = 32  # rows of A that meet a tile of B while a cache holds it
 
 
 @kernel
@@ -68,50 +69,67 @@ def _dequantize(index, scale, table, out, width):
 
 
 @kernel
-def kmeans_dense(a_index, a_mask, amounts, index, limits, table, size, acc, bounded, narrow, skip, sums, counts,
-                 units, totals):
+def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table, size, acc, bounded, narrow, skip, sums,
+                 counts, units, totals):
     """sums (M, N) <- for every row of A and column of B the counts of joint indices times `table`, in sequence.
 
     a_index, a_mask (M, K): A's index, or with `amounts` (0 or 1) what a position counts; not used where masked.
-    index (K, N): of B, below `size`, or 255 where a position is left out. table: entry a * size + b, with `amounts` b.
-    limits (M, 2): positions and columns of a row. bounded, narrow: as in `round16_product` and `_count16`. skip: leave
-    out zero counts of an index that A does not have. counts: int32 (M, table.size, N), filled. totals: int64 (M, N),
-    exact sums of counts times `units`, the table in integers. Of these three, what is not wanted has no rows; sums and
-    totals that are wanted hold zeros.
+    index (K + 1, N): of B, below `size`, and a row of zeros. starts, places: B's outliers as in `kmeans_sparse`, which
+    count nowhere. table: entry a * size + b, with `amounts` b. limits (M, 2): positions and columns of a row. bounded,
+    narrow: as in `round16_product` and `_count16`. skip: leave out zero counts of an index that A does not have.
+    counts: int32 (M, table.size, N), filled. totals: int64 (M, N), exact sums of counts times `units`, the table in
+    integers. Of these three, what is not wanted has no rows; sums and totals that are wanted hold zeros.
     """
-    groups = 256 * amounts + table.size // size * (1 - amounts)
-    order, starts = np.empty(a_index.shape[1], np.int64), np.empty(groups + 1, np.int64)
-    small, wide = np.empty((size, TILE), np.uint8), np.empty((size, TILE), np.int32)
-    for n0 in range(0, index.shape[1], TILE):
-        for m in range(limits.shape[0]):
-            width = min(TILE, limits[m, 1] - n0)
-            if width <= 0:
-                continue
-            block = index[:, n0 : n0 + width]
-            _sort_positions(a_index[m, : limits[m, 0]], a_mask[m], order, starts)
-            _clear_rows(wide, width)
-            for g in range(amounts, groups):
-                members = order[starts[g] : starts[g + 1]]
-                last = amounts == 0 or g == groups - 1  # the counts are due: of a group, or of all amounts
-                if members.size == 0 and (not last or (amounts == 0 and skip and counts.shape[0] == 0)):
+    groups = 8 * amounts + table.size // size * (1 - amounts)
+    fewer = min(limits.shape[0], ROWS)
+    order = np.empty((fewer, a_index.shape[1] * (1 + 7 * amounts) + EIGHT * groups), np.int32)
+    ranges, sizes = np.empty((fewer, groups + 1), np.int64), np.empty(groups, np.int64)
+    planes, small, wide = (np.empty(8 * TILE, np.uint16), np.empty(COUNTERS * TILE, np.uint8),
+                           np.empty((size, TILE), np.int32))
+    for m0 in range(0, limits.shape[0], ROWS):
+        rows = min(ROWS, limits.shape[0] - m0)
+        for r in range(rows):
+            m = m0 + r
+            sort_positions(a_index[m, : limits[m, 0]], a_mask[m], amounts, index.shape[0] - 1, order[r], ranges[r],
+                           sizes)
+        for n0 in range(0, index.shape[1], TILE):
+            for r in range(rows):
+                m = m0 + r
+                width = min(TILE, limits[m, 1] - n0)
+                if width <= 0:
                     continue
-                whole = amounts > 0 or members.size > EIGHT_BITS  # counters of eight bits do not do
-                _clear_rows(small, width)
-                if whole:
-                    _count_members(members, block, np.int32(g * amounts + 1 - amounts), small, wide)
-                else:
-                    _count_rows(members, block, small)
-                if not last:
-                    continue
-                e0 = g * size * (1 - amounts)
-                if whole:
-                    _use_counts(wide, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
+                _clear_rows(wide, width * amounts)
+                for g in range(groups):
+                    members = order[r, ranges[r, g] : ranges[r, g + 1]]
+                    if amounts:
+                        _count_wide(members, index, starts, places, n0, width, planes, small, wide, np.int32(1 << g))
+                        continue
+                    if members.size == 0 and skip and counts.shape[0] == 0:
+                        continue
+                    if members.size <= CHUNK:
+                        count_members(members, index, starts, places, n0, width, planes, small)
+                        _use_counts(small.reshape(COUNTERS, TILE)[:size], g * size, n0, m, width, table, acc, bounded,
+                                    narrow, sums, counts, units, totals)
+                        continue
                     _clear_rows(wide, width)
-                else:
-                    _use_counts(small, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
+                    _count_wide(members, index, starts, places, n0, width, planes, small, wide, np.int32(1))
+                    _use_counts(wide, g * size, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
+                if amounts:
+                    _use_counts(wide, 0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
     for m in range(sums.shape[0]):
         for n in range(sums.shape[1]):
             sums[m, n] = canonical(sums[m, n])
+
+
+@kernel
+def _count_wide(members, index, starts, places, n0, width, planes, small, wide, amount):
+    """wide (size, TILE) += amount for every member at its index, in as many chunks as counters of eight bits need."""
+    for low in range(0, members.size, CHUNK):
+        count_members(members[low : min(low + CHUNK, members.size)], index, starts, places, n0, width, planes, small)
+        for i in range(wide.shape[0]):
+            counts, row = small[i * TILE : i * TILE + width], wide[i]
+            for n in range(width):
+                row[n] += np.int32(amount * np.int32(counts[n]))
 
 
 @kernel
@@ -121,7 +139,10 @@ def _use_counts(part, e0, n0, m, width, table, acc, bounded, narrow, sums, count
     if counts.shape[0] > 0:
         _keep_counts(part, counts[m, e0 : e0 + size, n0:], width)
     if sums.shape[0] > 0:
-        _reduce_counts(part, table[e0 : e0 + size], sums[m, n0:], width, acc, bounded, narrow)
+        done = 0
+        if acc == FP16 and narrow:
+            done = _reduce_by_four(part, table[e0 : e0 + size], sums[m, n0:], width, bounded)
+        _reduce_counts(part[done:], table[e0 + done : e0 + size], sums[m, n0:], width, acc)
     if totals.shape[0] > 0:
         _total_counts(part, units[e0 : e0 + size], totals[m, n0:], width)
 
@@ -132,66 +153,6 @@ def _clear_rows(part, width):
         row = part[i]
         for n in range(width):
             row[n] = 0
-
-
-@kernel
-def _sort_positions(index, mask, order, starts):
-    """order <- positions that are not masked, by index, ascending; those of index g from starts[g] to starts[g + 1]."""
-    starts[:] = 0
-    for k in range(index.size):
-        starts[np.int64(index[k]) + 1] += 1 - np.int64(mask[k])
-    for g in range(starts.size - 1):
-        starts[g + 1] += starts[g]
-    for k in range(index.size):
-        if mask[k] == 0:
-            g = np.int64(index[k])
-            order[starts[g]] = k
-            starts[g] += 1
-    for g in range(starts.size - 1, 0, -1):  # every start has moved to the next one
-        starts[g] = starts[g - 1]
-    starts[0] = 0
-
-
-@kernel
-def _count_members(members, index, amount, small, wide):
-    """wide (size, ...) += amount for every member k at index[k, n], in counters of eight bits as long as they hold."""
-    for low in range(0, members.size, EIGHT_BITS):
-        _clear_rows(small, index.shape[1])
-        _count_rows(members[low : min(low + EIGHT_BITS, members.size)], index, small)
-        for i in range(wide.shape[0]):
-            counts, row = small[i], wide[i]
-            for n in range(index.shape[1]):
-                row[n] += np.int32(amount * np.int32(counts[n]))
-
-
-@kernel
-def _count_rows(members, index, small):
-    """small (size, ...) += 1 for every member k at index[k, n], eight members at a time, then two, then one."""
-    width, whole = index.shape[1], members.size - members.size % 8
-    for k in range(0, whole, 8):
-        r0, r1, r2, r3 = index[members[k]], index[members[k + 1]], index[members[k + 2]], index[members[k + 3]]
-        r4, r5, r6, r7 = index[members[k + 4]], index[members[k + 5]], index[members[k + 6]], index[members[k + 7]]
-        for i in range(small.shape[0]):
-            c, u = small[i], np.uint8(i)
-            for n in range(width):
-                s = np.uint8(np.uint8(r0[n] == u) + np.uint8(r1[n] == u))
-                t = np.uint8(np.uint8(r2[n] == u) + np.uint8(r3[n] == u))
-                v = np.uint8(np.uint8(r4[n] == u) + np.uint8(r5[n] == u))
-                w = np.uint8(np.uint8(r6[n] == u) + np.uint8(r7[n] == u))
-                c[n] = np.uint8(c[n] + np.uint8(np.uint8(s + t) + np.uint8(v + w)))
-    rest = members.size - members.size % 2
-    for k in range(whole, rest, 2):
-        r0, r1 = index[members[k]], index[members[k + 1]]
-        for i in range(small.shape[0]):
-            c, u = small[i], np.uint8(i)
-            for n in range(width):
-                c[n] = np.uint8(c[n] + np.uint8(np.uint8(r0[n] == u) + np.uint8(r1[n] == u)))
-    for k in range(rest, members.size):
-        r0 = index[members[k]]
-        for i in range(small.shape[0]):
-            c, u = small[i], np.uint8(i)
-            for n in range(width):
-                c[n] = np.uint8(c[n] + np.uint8(r0[n] == u))
 
 
 @kernel
@@ -211,38 +172,60 @@ def _total_counts(wide, units, totals, width):
 
 
 @kernel
-def _reduce_counts(wide, table, sums, width, acc, bounded, narrow):
-    """sums (...) <- onto them, entry by entry, the counts (entries, ...) times `table`; four at a time."""
-    whole = wide.shape[0] - wide.shape[0] % 4
-    if acc == FP16_FMA:
-        whole = 0
+def _reduce_by_four(part, table, sums, width, bounded):
+    """`_reduce_counts` of fp16 steps, for counts that are fp16 values. Returns how many entries that was."""
+    whole = part.shape[0] - part.shape[0] % 4
     for i in range(0, whole, 4):
-        c0, c1, c2, c3 = wide[i], wide[i + 1], wide[i + 2], wide[i + 3]
+        c0, c1, c2, c3 = part[i], part[i + 1], part[i + 2], part[i + 3]
         p0, p1, p2, p3 = table[i], table[i + 1], table[i + 2], table[i + 3]
-        if acc == FP32:
-            for n in range(width):
-                s = (sums[n] + np.float32(c0[n]) * p0) + np.float32(c1[n]) * p1
-                sums[n] = (s + np.float32(c2[n]) * p2) + np.float32(c3[n]) * p3
-        else:
-            for n in range(width):
-                s = round16(sums[n] + round16_product(_count16(c0[n], narrow) * p0, bounded))
-                s = round16(s + round16_product(_count16(c1[n], narrow) * p1, bounded))
-                s = round16(s + round16_product(_count16(c2[n], narrow) * p2, bounded))
-                sums[n] = round16(s + round16_product(_count16(c3[n], narrow) * p3, bounded))
-    for i in range(whole, wide.shape[0]):
-        c0, p0 = wide[i], table[i]
         for n in range(width):
-            if acc == FP32:
-                sums[n] = sums[n] + np.float32(c0[n]) * p0
-            elif acc == FP16:
-                sums[n] = round16(sums[n] + round16_product(round16(np.float32(c0[n])) * p0, bounded))
-            else:
-                sums[n] = fma16(round16(np.float32(c0[n])), p0, sums[n])
+            s = round16(sums[n] + round16_product(np.float32(c0[n]) * p0, bounded))
+            s = round16(s + round16_product(np.float32(c1[n]) * p1, bounded))
+            s = round16(s + round16_product(np.float32(c2[n]) * p2, bounded))
+            sums[n] = round16(s + round16_product(np.float32(c3[n]) * p3, bounded))
+    return whole
 
 
 @kernel
-def _count16(count, narrow):
-    """A count as fp16; `narrow` says that it is at most 2048, so that float32 already holds the fp16 value."""
-    if narrow:
-        return np.float32(count)
-    return round16(np.float32(count))
+def _reduce_counts(part, table, sums, width, acc):
+    """sums (...) <- onto them, entry by entry, the counts (entries, ...) times `table`."""
+    for i in range(part.shape[0]):
+        c, p = part[i], table[i]
+        for n in range(width):
+            x = np.float32(c[n])
+            if acc == FP32:
+                sums[n] = sums[n] + x * p
+            elif acc == FP16:
+                sums[n] = round16(sums[n] + round16(round16(x) * p))
+            else:
+                sums[n] = fma16(round16(x), p, sums[n])
+
+
+@kernel
+def kmeans_merge(inside, a_scale, b_scale, outside, shift, bias, to16, joint16, limits, out):
+    """out (M, N) <- `merge` of float32 sums, fp16 values: scaled, then with what is outside, shift and bias.
+
+    a_scale (M,), b_scale (N,), shift (M, N) or (0, 0), bias (N,) or (0,): float64. to16: the accumulator is fp16, not
+    float32. joint16: the product of the scales is rounded. limits: columns of a row, as in `kmeans_dense`; 0 beyond.
+    """
+    shifted, biased = shift.shape[0] > 0, bias.size > 0
+    for m in range(out.shape[0]):
+        for n in range(limits[m, 1]):
+            scale = a_scale[m] * b_scale[n]
+            if joint16:
+                scale = np.float64(round16_of_f64(scale))
+            y = _rounded(np.float64(inside[m, n]) * scale, to16)
+            y = _rounded(y + np.float64(outside[m, n]), to16 or not (shifted or biased))
+            if shifted:
+                y = _rounded(y - shift[m, n], to16 or not biased)
+            if biased:
+                y = _rounded(y + bias[n], True)
+            out[m, n] = canonical(np.float32(y))
+
+
+@kernel
+def _rounded(x, to16):
+    """float64 rounded to fp16 or to float32, as float64."""
+    if to16:
+        return np.float64(round16_of_f64(x))
+    return np.float64(np.float32(x))
