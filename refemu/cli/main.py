@@ -25,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. argv: the words after `refemu`, by default those of the process."""
     try:
         arguments = parser().parse_args(argv)
+        if "threads" in arguments:
+            _set_threads(arguments.threads)
         code = int(importlib.import_module(f"refemu.cli.{arguments.module}").run(arguments))
         if sys.stdout is not None:  # None where the shell closed it: `>&-`
             sys.stdout.flush()
@@ -39,6 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except Exception as error:
         return _failed(error)
+
+
+def _set_threads(threads: int | None) -> None:
+    from refemu.arith import threads as of_process
+
+    of_process.set_threads(of_process.from_environment() if threads is None else threads)
 
 
 def _failed(error: Exception) -> int:

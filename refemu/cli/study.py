@@ -67,7 +67,7 @@ def accuracy(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     rated = accuracy.read(path)
     with progress() as bar:
         watch = bar or (lambda what, done, total: None)
-        rows = accuracy.study(model, rated, arguments.sentences, Jit(threads=THREADS), watch)
+        rows = accuracy.study(model, rated, arguments.sentences, Jit(), watch)
     return {
         "study": "accuracy",
         "model": model.name,
@@ -119,7 +119,7 @@ def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     ids = model.tokenizer.encode(words)[: arguments.tokens]
     with progress() as bar:
         rows = list(leankv_study.study(model, ids, arguments.win, arguments.prefill, arguments.schemes,
-                                       Jit(threads=THREADS), bar or (lambda what, done, total: None)))
+                                       Jit(), bar or (lambda what, done, total: None)))
     return {
         "study": "leankv",
         "model": model.name,
@@ -169,8 +169,6 @@ def _rows(found: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> l
 def _percent(share: float) -> str:
     return f"{100 * share:.4f}"
 
-
-THREADS = 2  #: that share out independent outputs; no bit depends on it
 
 _STUDIES = {"olive": (olive, _show_olive), "accuracy": (accuracy, _show_accuracy), "kllm": (kllm, _show_kllm),
             "harmonia": (harmonia, _show_harmonia),

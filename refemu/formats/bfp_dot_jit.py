@@ -1,7 +1,7 @@
 """Compiled twins of bfp_dot: same names, same arguments, same bits. Read bfp_dot.py first. [harmonia §IV-B]
 
-A right operand that is used again, such as the weights of a layer, is prepared once: `prepare`. `threads` share out
-independent outputs.
+A right operand that is used again, such as the weights of a layer, is prepared once: `prepare`. `threads` (None: the
+number of the process) share out independent outputs.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def prepare(tensor: BfpTensor | GroupIntTensor, group: int = 32) -> Prepared:
 
 
 def bfp_dot_int(a: BfpTensor, w: GroupIntTensor | Prepared, *, partial: str = "fp16", product: str = "fp32",
-                scale_per: int = 32, threads: int = 1) -> np.ndarray:
+                scale_per: int = 32, threads: int | None = None) -> np.ndarray:
     """`bfp_dot.bfp_dot_int`."""
     if isinstance(w, Prepared) and isinstance(w.tensor, GroupIntTensor):
         if scale_per == 32:
@@ -51,7 +51,7 @@ def bfp_dot_int(a: BfpTensor, w: GroupIntTensor | Prepared, *, partial: str = "f
     return weighted(_product, left, weight_rows(w, left.group), partial, product, scale_per)
 
 
-def bfp_dot(a: BfpTensor, b: BfpTensor | Prepared, *, partial: str = "fp16", threads: int = 1) -> np.ndarray:
+def bfp_dot(a: BfpTensor, b: BfpTensor | Prepared, *, partial: str = "fp16", threads: int | None = None) -> np.ndarray:
     """`bfp_dot.bfp_dot`."""
     left = _left(a, "bfp_dot")
     if isinstance(b, Prepared) and isinstance(b.tensor, BfpTensor):
@@ -70,7 +70,7 @@ def _left(a: BfpTensor, thing: str) -> Rows:
 
 
 def _by_panels(left: Rows, right: Prepared, thing: str, partial: str, product: str | None,
-               threads: int) -> np.ndarray:
+               threads: int | None) -> np.ndarray:
     require_pair(left, right.rows, thing)
     total = dot_jit.grouped_matmul(left.values, right.panels, group=left.group, a_exp=left.power, partial=partial,
                                    product=product, order=Sequential(), acc="fp32", threads=threads)

@@ -57,7 +57,8 @@ def prepare(
     if isinstance(loaded.config, EncoderConfig) and not getattr(found, "encoders", False):
         raise Refused(f"{type(found).__name__} computes decoders, and {loaded.name} is an encoder")
     require_layers(found, loaded)
-    return found.prepare(loaded, engine, calibration, progress or silent)
+    with backends.on_threads(engine):
+        return found.prepare(loaded, engine, calibration, progress or silent)
 
 
 def session(prepared: Prepared, taps: Tap | None = None) -> Session:

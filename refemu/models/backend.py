@@ -4,6 +4,7 @@ A scheme names the steps and their order; a backend only chooses who computes th
 arrays; where a step rounds to fp16 its result is fp16-valued.
 """
 
+import contextlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Protocol
@@ -11,8 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from refemu.arith import dot, fp16, fp32, integers, tables
-from refemu.arith.checks import Refused, lookup
+from refemu.arith.checks import Refused, lookup, require_int
 from refemu.arith.dot import Sequential
+from refemu.arith.threads import MOST, using_threads
 from refemu.formats import ovp_search
 from refemu.formats.ovp import Ovp, OvpTensor
 
@@ -141,20 +143,23 @@ class IntegerPanels:
 
 
 class Jit:
-    """The compiled kernels. `threads` share out independent outputs; no bit depends on it."""
+    """The compiled kernels. `threads` share out independent outputs of what runs on it; no bit depends on it."""
 
     name = "jit"
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        """threads: None for the number of the process, `refemu.arith.threads`."""
         from refemu.arith import dot_jit, fp16_jit, fp32_jit
         from refemu.formats import ovp_jit, ovp_search_jit
 
+        if threads is not None:
+            require_int(threads, 1, MOST, "Jit", "threads")
         self.threads = threads
         self._dot, self._fp16, self._fp32 = dot_jit, fp16_jit, fp32_jit
         self._pairs, self._select = ovp_jit, ovp_search_jit.select
 
     def __repr__(self) -> str:
-        return f"Jit(threads={self.threads})"
+        return "Jit()" if self.threads is None else f"Jit(threads={self.threads})"
 
     def weights(self, rows: np.ndarray) -> Any:
         """Panels in the width of `rows`."""
@@ -166,7 +171,7 @@ class Jit:
 
     def matmul(self, x: np.ndarray, weights: Any, acc: str) -> np.ndarray:
         """See `Backend`."""
-        return self._dot.matmul(x, weights, order=Sequential(), acc=acc, threads=self.threads)
+        return self._dot.matmul(x, weights, order=Sequential(), acc=acc)
 
     def integer_matmul(self, x: np.ndarray, weights: IntegerPanels) -> np.ndarray:
         """See `Backend`. Where the bound is passed, x is cut into signed digits that keep it, and the sums are added.
@@ -245,6 +250,12 @@ def digits(x: np.ndarray, bits: int) -> list[np.ndarray]:
         parts.append(x - rest * base)
         x = rest
     return parts
+
+
+def on_threads(backend: Backend) -> contextlib.AbstractContextManager[None]:
+    """A block in which twins share out their outputs to the threads of the backend, where it states a number."""
+    count: int | None = getattr(backend, "threads", None)
+    return contextlib.nullcontext() if count is None else using_threads(count)
 
 
 def find(backend: "str | Backend") -> Backend:

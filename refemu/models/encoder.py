@@ -13,7 +13,7 @@ import numpy as np
 from refemu.arith import dot
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
-from refemu.models.backend import Backend
+from refemu.models.backend import Backend, on_threads
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.runtime import heads, require_tokens
 from refemu.models.taps import Tap, Watch
@@ -81,7 +81,8 @@ def encode(parts: PreparedEncoder, texts: Sequence[Sequence[int] | np.ndarray], 
     if len(texts) == 0:
         raise Refused(f"{parts.name}: at least one text is needed, got none")
     tokens = [require_tokens(text, parts) for text in texts]
-    with np.errstate(over="ignore", invalid="ignore"):  # an fp16 overflow is a result: infinity, then NaN
+    # an fp16 overflow is a result: infinity, then NaN
+    with on_threads(parts.backend), np.errstate(over="ignore", invalid="ignore"):
         for found in states(parts, tokens, Watch(taps)):
             last = found
     return last

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith.checks import Refused, require_range
+from refemu.models.backend import on_threads
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.taps import Tap, Watch
 
@@ -106,7 +107,8 @@ class Session:
         tokens = require_tokens(ids, self.prepared, len(self))
         mark = self.mark()
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # an fp16 overflow is a result: infinity, then NaN
+            # an fp16 overflow is a result: infinity, then NaN
+            with on_threads(self.prepared.backend), np.errstate(over="ignore", invalid="ignore"):
                 x = np.concatenate([self._pass(part) for part in self._caches.passes(tokens)])
                 return self.prepared.head(x[-1:] if last else x, self._watch)
         except BaseException:

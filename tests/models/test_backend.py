@@ -79,7 +79,7 @@ def test_refuses_rows_that_no_digit_makes_exact() -> None:
 
 
 def test_find_takes_a_name_or_a_backend() -> None:
-    assert repr(backend.find("jit")) == "Jit(threads=1)"
+    assert repr(backend.find("jit")) == "Jit()"
     assert repr(backend.find("numpy")) == "Numpy()"
     assert backend.find(JIT) is JIT
     with pytest.raises(Refused, match=r"unknown backend 'jitt'; did you mean 'jit'\? Known: jit, numpy"):

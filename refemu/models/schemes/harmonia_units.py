@@ -27,7 +27,6 @@ class Units:
     def __init__(self, backend: Backend, config: "HarmoniaConfig") -> None:
         self.backend, self.config = backend, config
         self.compiled = backend.name == "jit"
-        self.threads: int = getattr(backend, "threads", 1)
 
     def __repr__(self) -> str:
         return f"Units({self.backend!r})"
@@ -92,7 +91,7 @@ class Units:
             return bfp_dot.bfp_dot_int(a, weights, **options)
         from refemu.formats import bfp_dot_jit
 
-        return bfp_dot_jit.bfp_dot_int(a, weights, threads=self.threads, **options)
+        return bfp_dot_jit.bfp_dot_int(a, weights, **options)
 
     def dot(self, a: BfpTensor, b: BfpTensor) -> np.ndarray:
         """Activations times activations, float32 (rows of a, rows of b)."""

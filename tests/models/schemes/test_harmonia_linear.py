@@ -99,7 +99,7 @@ def test_repr() -> None:
     linear, _ = made()
 
     assert repr(linear) == "Linear(blk.0.q, blk.0.k)"
-    assert repr(linear.units) == "Units(Jit(threads=1))"
+    assert repr(linear.units) == "Units(Jit())"
 
 
 EXTREMES = np.array([0.0, -0.0, 2.0**-24, -(2.0**-24), 1023 * 2.0**-24, 2.0**-14, -65504.0, 1.0, -0.75], np.float32)

@@ -126,7 +126,7 @@ def test_repr_says_what_it_is() -> None:
 
     assert isinstance(found, Kllm)
     assert repr(found).startswith("Kllm('small', KllmConfig(")
-    assert repr(found.units) == "Units(Jit(threads=1))"
+    assert repr(found.units) == "Units(Jit())"
 
 
 def test_another_calibration_gives_other_logits() -> None:
