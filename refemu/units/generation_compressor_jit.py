@@ -1,13 +1,16 @@
 """Twin of generation_compressor.run over many heads at once. Read generation_compressor.py first.
 
-Paper: [leankv Algorithm 1]. Every quantity is an array over heads and slots; cases are masks.
+Paper: [leankv Algorithm 1]. A model's own rule, shares under Algorithm 1, is decided by kernels, head by head; the
+other ones by masks: every quantity is then an array over heads and slots.
 """
 
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import integers
+from refemu.arith import float_jit, integers
+from refemu.arith.fp16_jit import plain
+from refemu.arith.jit import kernel
 from refemu.units.generation_compressor import (
     A1,
     A2,
@@ -31,6 +34,7 @@ from refemu.units.generation_compressor import (
 
 NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
 FAR = np.int64(1) << np.int64(62)
+EVERY = 1 << 40  #: more queries than any prompt has
 
 
 class Heads:
@@ -90,17 +94,98 @@ def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any,
         slots: int = 16, **parameters: Any) -> Result:
     """As `generation_compressor.run`."""
     device = GenerationCompressor(slots, **parameters)
-    arrays = device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds)
-    with np.errstate(over="ignore", under="ignore"):
-        heads = Heads(device, arrays)
-        decide = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[device.policy]
-        rules = decide(heads)
+    return decide(device, device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds))
+
+
+def decide(device: GenerationCompressor, arrays: list[np.ndarray]) -> Result:
+    """`run` on what `device.admitted` would return: a model's own pages need no check."""
+    with np.errstate(all="ignore"):
+        if device.policy == "algorithm1" and device.score_rule == "share":
+            columns, divisions, comparisons = _decided(device, arrays)
+        else:
+            columns, divisions, comparisons = _selected(device, arrays)
+    outputs: dict[str, Any] = {port.name: column.astype(port.result_dtype).reshape(arrays[2].shape)
+                               for port, column in zip(device.ports.outputs, columns, strict=True)}
+    return Result(**outputs, divisions=divisions, comparisons=comparisons)
+
+
+def _decided(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[np.ndarray, int, int]:
+    """The five outputs (5, heads) by kernels, divisions and comparisons: Algorithm 1, shares token by token."""
+    score, position = (plain(array.reshape(-1, device.slots)) for array in arrays[:2])
+    numbers = np.stack([array.reshape(-1) for array in arrays[2:7]]).astype(np.int64)
+    n_high, n_low, n, prompt, _ = numbers
+    limits = plain(arrays[7].reshape(-1, 2)).view(np.float32)
+    share, columns = np.empty(score.shape, np.float32), np.empty((5, len(score)), np.int64)
+    counting = np.array([device.score_queries or EVERY, device.include_self, device.epoch], np.int64)
+    divisions = float_jit.mean_shares(score.view(np.float32), position.astype(np.uint32, copy=False), n_high + n_low, n,
+                                      prompt, counting, share)
+    comparisons = _cases(share, position.astype(np.uint32, copy=False), numbers, limits, int(device.low), columns)
+    return columns, int(divisions), int(comparisons)
+
+
+@kernel
+def _cases(share, position, numbers, limits, low, out):  # type: ignore[no-untyped-def]
+    """out (5, heads) <- what becomes of the oldest token of every window; returns the candidates looked at.
+
+    numbers (5, heads): high and low tokens, n, prompt, window.
+    """
+    looked = np.int64(0)
+    for u in range(share.shape[0]):
+        n_high, n_low, n, window = numbers[0, u], numbers[1, u], numbers[2, u], numbers[4, u]
+        t_c, t_low, t_high = np.int64(-1), limits[u, 0], limits[u, low]
+        for i in range(n_high):
+            if np.int64(position[u, i]) == n - window:
+                t_c = i
+                break
+        choice, victim, target, more = np.int64(W), n_high, np.int64(-1), np.int64(1)
+        if t_c >= 0 and share[u, t_c] < t_low:
+            choice, victim, more = np.int64(C), t_c, np.int64(0)
+        elif t_c >= 0 and share[u, t_c] >= t_high:
+            best, count = _least(share[u, :n_high], position[u, :n_high], n - window, np.int64(-1))
+            looked += count
+            choice = np.int64(A1)
+            if not share[u, best] >= t_high:
+                victim, more = best, np.int64(0)
+                choice = np.int64(A3)
+                if share[u, best] >= t_low:
+                    choice, target = np.int64(A2), n_low
+        elif t_c >= 0:
+            both = n_high + n_low
+            best, count = _least(share[u, :both], position[u, :both], np.int64(FAR), n_high)
+            best, looked, victim, more = best, looked + count + 1, t_c, np.int64(0)
+            if best < 0 or share[u, t_c] < share[u, best] or (share[u, t_c] == share[u, best]
+                                                               and position[u, t_c] < position[u, best]):
+                best = t_c
+            choice, target = np.int64(B2), best - n_high
+            if share[u, best] >= t_low:
+                choice, target = np.int64(B1), n_low
+        out[0, u], out[1, u], out[2, u], out[3, u] = choice, victim, target, more
+        out[4, u] = np.int64(choice in (A2, B1))
+    return looked
+
+
+@kernel
+def _least(share, position, newest, first):  # type: ignore[no-untyped-def]
+    """Slot of the least share among tokens from slot `first` on and up to `newest`, ties to the lowest position; count.
+
+    -1 where there is none.
+    """
+    best, count = np.int64(-1), np.int64(0)
+    for i in range(max(first, np.int64(0)), share.size):
+        if np.int64(position[i]) <= newest:
+            count += 1
+            if best < 0 or share[i] < share[best] or (share[i] == share[best] and position[i] < position[best]):
+                best = np.int64(i)
+    return best, count
+
+
+def _selected(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], int, int]:
+    """As `_decided` for every policy, by masks."""
+    heads = Heads(device, arrays)
+    rules = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[device.policy](heads)
     conditions = [condition for condition, _ in rules]
     columns = zip(*(values for _, values in rules), strict=True)
-    outputs: dict[str, Any] = {
-        port.name: np.select(conditions, list(column), 0).astype(port.result_dtype).reshape(arrays[2].shape)
-        for port, column in zip(device.ports.outputs, columns, strict=True)}
-    return Result(**outputs, divisions=heads.divisions, comparisons=heads.comparisons)
+    return [np.select(conditions, list(column), 0) for column in columns], heads.divisions, heads.comparisons
 
 
 Rule = tuple[np.ndarray, tuple[Any, ...]]  #: where it holds, and the five outputs; the first that holds decides

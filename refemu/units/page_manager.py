@@ -5,6 +5,7 @@ of a step), D-leankv-35 (pages of a prompt), D-leankv-36 (length of an entry), D
 D-leankv-40 (cells that are no longer used), D-leankv-53 (too few pages).
 """
 
+import copy
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -136,6 +137,10 @@ class PageManager(Stepped):
         return ports(asdict(self.shape))
 
     # What a scheme asks.
+
+    def fork(self) -> "PageManager":
+        """A manager of its own with the same state: what to go back to."""
+        return copy.deepcopy(self)
 
     @property
     def free(self) -> int:

@@ -3,6 +3,7 @@
 Paper: [leankv §5.3]. Read page_manager.py first. Kernels move page ids: those of page_table_jit.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,14 @@ class PageManager(page_manager.PageManager):
         self._cells = np.full((shape.entries, shape.length), -1, np.int32)
         self._used, self._tokens = (np.zeros((shape.entries, 2), np.int64) for _ in range(2))
         self._allocated_pages = self._recycled_pages = 0
+
+    def fork(self) -> "PageManager":
+        """As `page_manager.PageManager.fork`."""
+        other = copy.copy(self)
+        other.requests, other.counters = self.requests.fork(), copy.copy(self.counters)
+        for name in ("_ring", "_cells", "_used", "_tokens"):
+            setattr(other, name, getattr(self, name).copy())
+        return other
 
     @property
     def free(self) -> int:

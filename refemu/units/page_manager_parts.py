@@ -6,7 +6,7 @@ D-leankv-36 (length of an entry), D-leankv-55 (what a memory ratio counts).
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,10 @@ class Requests:
     def __post_init__(self) -> None:
         if not self.table and not self.free_slots:
             self.free_slots.extend(range(self.shape.slots))
+
+    def fork(self) -> "Requests":
+        """The same requests in objects of their own."""
+        return Requests(self.shape, {name: replace(one) for name, one in self.table.items()}, deque(self.free_slots))
 
     def entries(self, sequences: Sequence[int]) -> np.ndarray:
         """Numbers of the entries of all heads, in the order of every prefix sum: (S, layers, heads) int64."""

@@ -136,10 +136,12 @@ def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1).copy()
     kept = np.full_like(position, -1) if include_self else position
     chances, entries, layout = plain(p).reshape(len(rows), *p.shape[-2:]), _rows(cells, np.int32), _layout(pages)[0]
+
+    def run(first: int, last: int) -> None:
+        float_jit.paged_scores(images, entries, rows, layout, kept, chances, first, last)
+
     with np.errstate(all="ignore"):
-        threads.share_out(lambda first, last: float_jit.paged_scores(images, entries, rows, layout, kept, chances, first,
-                                                                     last),
-                          len(rows), least=1 + 8 * GRAIN // max(1, p.shape[-1] * p.shape[-2]))
+        threads.share_out(run, len(rows), least=1 + 8 * GRAIN // max(1, p.shape[-1] * p.shape[-2]))
 
 
 def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:

@@ -302,3 +302,33 @@ def paged_scores(images, cells, lengths, layout, newest, p, first, last):
                     bits = np.float32(canonical(np.float32(old + best))).view(np.uint32)
                     image[word], image[word + 1] = np.uint16(bits & U(0xFFFF)), np.uint16(bits >> U(16))
             at += lengths[u, s]
+
+
+@kernel
+def mean_shares(score, position, stored, n, prompt, counting, share):
+    """share (U, slots) <- means of the scores of stored tokens over their sum in turn; returns the divisions it took.
+
+    counting: last queries of a prompt that count, a large number for all; whether a token's own query counts; whether
+    `position` holds what n minus the count is.
+    """
+    divisions = np.int64(0)
+    for u in range(share.shape[0]):
+        total, own, start = np.float32(0), share[u], prompt[u] - min(prompt[u], counting[0])
+        for i in range(stored[u]):
+            at = np.int64(position[u, i])
+            first = at + np.int64(1) - counting[1]
+            if counting[2] != 0:
+                first = at
+            elif at < prompt[u]:
+                first = max(first, start)
+            count = n[u] - first
+            own[i] = np.float32(0)
+            if count > 0:
+                own[i] = np.float32(score[u, i] / np.float32(count))
+            divisions += np.int64(count != 0)
+            total = np.float32(total + own[i])
+        if total != 0:
+            for i in range(stored[u]):
+                own[i] = np.float32(own[i] / total)
+            divisions += stored[u]
+    return divisions

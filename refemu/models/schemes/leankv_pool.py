@@ -5,14 +5,12 @@ decided by the units. Decisions: D-leankv-25 (window tokens in high pages), D-le
 layers before the first of them runs), D-leankv-50 (keys are stored behind the rotation), D-leankv-53 (too few pages).
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
 from refemu.formats.kv_page import UnifiedPage
 from refemu.models.schemes.leankv_units import Units
 from refemu.units import page_table
@@ -81,7 +79,7 @@ class Pool:
 
     def admit(self, prompts: Mapping[int, int]) -> Undo:
         """Pages for whole prompts: name -> tokens. Raises OutOfPages, changing nothing."""
-        before = copy.deepcopy(self.manager)
+        before = self.manager.fork()
         self.manager.prompt_allocate(prompts)
         return self._back(before, self.manager.cells(list(prompts)))
 
@@ -133,32 +131,14 @@ class Pool:
     def stored(self, names: Sequence[int]) -> Stored:
         """Scores and positions of all that these sequences hold."""
         cells, lengths = self.manager.cells(names), self.manager.lengths(names)
-        sections = [self._segment(cells, lengths, section) for section in (HIGH, LOW)]
-        slots = max(2, int(np.max(lengths[..., 0] + lengths[..., 1])))  # one lane would have no axis
-        wide, slot = sections[HIGH].shape[-2], np.arange(slots)
-        high = lengths[..., :1]
-        at = np.where(slot < high, slot, np.minimum(wide + slot - high, wide + sections[LOW].shape[-2] - 1))
-        both = np.take_along_axis(np.concatenate(sections, axis=-2), at[..., None], -2)
-        both = np.where((slot < high + lengths[..., 1:])[..., None], both, np.uint32(0))
-        return Stored(both[..., 0], both[..., 1], lengths)
-
-    def _segment(self, cells: np.ndarray, lengths: np.ndarray, section: int) -> np.ndarray:
-        """Patterns of score and position of a section's slots, (S, layers, H, slots, 2) uint32."""
-        page = self.layouts.sections[section]
-        pages = max(1, -(-int(lengths[..., section].max(initial=0)) // page.tokens))
-        ids = np.maximum(cells[..., :pages] if section == HIGH else cells[..., ::-1][..., :pages], 0)
-        base = page.offsets["score"] // 2
-        words = self.images[ids, base : base + 4 * page.tokens].astype(np.uint32)
-        values = words[..., ::2] | words[..., 1::2] << np.uint32(16)
-        pair = values.reshape(*ids.shape, 2, page.tokens).swapaxes(-1, -2)
-        return pair.reshape(*ids.shape[:-1], pages * page.tokens, 2)
+        return Stored(*self.units.unit("kv_segments_parts").stored(self.layouts, self.images, cells, lengths), lengths)
 
     def plan(self, names: Sequence[int]) -> tuple[Plan, Undo]:
         """Decide the next step of running sequences, take its pages, move tokens to the low precision.
 
         Raises OutOfPages, changing nothing.
         """
-        before, stored = copy.deepcopy(self.manager), self.stored(names)
+        before, stored = self.manager.fork(), self.stored(names)
         known = [self.manager.requests.table[name] for name in names]
         positions, prompts = (np.array([getattr(one, key) for one in known], np.int64).reshape(-1, 1, 1)
                               for key in ("seen", "prompt"))
@@ -180,18 +160,12 @@ class Pool:
     def _back_of(self, manager: Any, cells: np.ndarray, plan: Plan) -> Undo:
         """As `_back`: whole pages where records change, the scores everywhere else."""
         touched = np.unique(np.concatenate([plan.high[..., 0].ravel(), plan.low[plan.moves][:, 0]]))
-        pages, scores = self.images[touched], []
-        for section, page in enumerate(self.layouts.sections):
-            used = -(-plan.lengths[..., section] // page.tokens)
-            entry = cells if section == HIGH else cells[..., ::-1]
-            ids = entry[np.arange(cells.shape[-1]) < used[..., None]]
-            words = slice(page.offsets["score"] // 2, page.offsets["score"] // 2 + 2 * page.tokens)
-            scores.append((ids, words, self.images[ids, words]))
+        pages, before = self.images[touched], plan.before
 
         def undo() -> None:
             self.manager = manager
-            for ids, words, values in scores:
-                self.images[ids, words] = values
+            segments = self.units.unit("kv_segments_parts")
+            segments.set_scores(self.layouts, self.images, cells, before.lengths, before.score)
             self.images[touched] = pages
 
         return undo

@@ -111,11 +111,16 @@ class Units:
         """Decisions of heads (...), with score patterns and positions (..., slots)."""
         config, policy = self.config, self.config.of("policy")
         queries, own = self.scores()
-        return self.unit("generation_compressor").run(
-            score, position, n_high, n_low, n, prompt, config.window, patterns(config.thresholds(policy)),
-            slots=score.shape[-1], policy=policy, score_rule=config.score_rule, low=config.low is not None,
-            keep_percent=config.keep_percent, score_queries=queries, include_self=own,
-            epoch="position_epoch" in config.quirks)
+        parameters = {"policy": policy, "score_rule": config.score_rule, "low": config.low is not None,
+                      "keep_percent": config.keep_percent, "score_queries": queries, "include_self": own,
+                      "epoch": "position_epoch" in config.quirks}
+        limits = patterns(config.thresholds(policy))
+        unit, slots = self.unit("generation_compressor"), score.shape[-1]
+        if not self._compiled:
+            return unit.run(score, position, n_high, n_low, n, prompt, config.window, limits, slots=slots, **parameters)
+        alone = [np.broadcast_to(np.asarray(x), n_high.shape) for x in (n_high, n_low, n, prompt, config.window)]
+        device = unit.GenerationCompressor(slots, **parameters)
+        return unit.decide(device, [score, position, *alone, np.broadcast_to(limits, (*n_high.shape, 2))])
 
 
 def patterns(thresholds: tuple[float, float]) -> np.ndarray:
