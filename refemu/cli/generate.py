@@ -3,15 +3,19 @@
 import argparse
 import dataclasses
 import sys
+from typing import TYPE_CHECKING
 
 from refemu.cli.output import print_json, print_table, progress, size
+
+if TYPE_CHECKING:
+    from refemu.golden.campaign import Request
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the sets and print what was made, or one unit's stimulus to standard output; returns 0."""
     if arguments.stdout:
         return _stream(arguments)
-    if arguments.cases or arguments.workers or arguments.scheduler:
+    if any(getattr(arguments, option) for option in ("cases", "layer", "win", "workers", "scheduler")):
         return _campaign(arguments)
     from refemu import golden
     from refemu.models import text
@@ -62,16 +66,10 @@ def _stream(arguments: argparse.Namespace) -> int:
 
 
 def _campaign(arguments: argparse.Namespace) -> int:
-    """Random cases in shards; a second run of the same command makes what is missing."""
-    from refemu.arith.checks import Refused
+    """Cases in shards; a second run of the same command makes what is missing."""
     from refemu.golden import campaign
 
-    if not arguments.cases:
-        raise Refused("generate: --workers and --scheduler belong to a campaign: give --cases N")
-    given = [option for option in ("model", "scheme", "text", "tokens", "hex", "bin") if getattr(arguments, option)]
-    if given or arguments.kinds not in (None, "random"):
-        raise Refused(f"generate: a campaign has random cases only: leave out --{given[0] if given else 'kinds'}")
-    wanted = campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
+    wanted = _model_request(arguments) if arguments.layer else _random_request(arguments)
     with progress() as bar:
         outcome = campaign.run(
             wanted, arguments.out, workers=arguments.workers or 1, scheduler=arguments.scheduler, progress=bar,
@@ -83,3 +81,56 @@ def _campaign(arguments: argparse.Namespace) -> int:
     print(f"{outcome.shards} shards in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "
           f"{size(outcome.bytes)}\nsha256 {outcome.sha256}")
     return 0
+
+
+def _random_request(arguments: argparse.Namespace) -> "Request":
+    from refemu.arith.checks import Refused
+    from refemu.golden import campaign
+
+    if not arguments.cases:
+        raise Refused("generate: --workers, --scheduler and --win belong to a campaign: give --cases N, for random "
+                      "cases, or --layer L,... and --tokens N, for those of a model")
+    _leave_out(arguments, "model", "scheme", "text", "tokens", "win", "hex", "bin", kind="random")
+    return campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
+
+
+def _model_request(arguments: argparse.Namespace) -> "Request":
+    from refemu.arith.checks import Refused
+    from refemu.golden import campaign
+    from refemu.models import text
+
+    if not arguments.tokens:
+        raise Refused("generate: a campaign of a model's cases needs --tokens N")
+    _leave_out(arguments, "cases", "seed", "hex", "bin", kind="model")
+    return campaign.model_request(
+        arguments.tokens,
+        model=arguments.model,
+        schemes=arguments.scheme,
+        text=text.read(arguments.text) if arguments.text else None,
+        layers=_layers(arguments.layer),
+        window=arguments.win or campaign.WINDOW,
+        units_=arguments.unit,
+    )
+
+
+def _leave_out(arguments: argparse.Namespace, *options: str, kind: str) -> None:
+    from refemu.arith.checks import Refused
+
+    given = [option for option in options if getattr(arguments, option)]
+    if given or arguments.kinds not in (None, kind):
+        raise Refused(f"generate: this campaign has {kind} cases only: leave out --{given[0] if given else 'kinds'}")
+
+
+def _layers(text: str) -> list[int] | None:
+    """`0-3,7` as [0, 1, 2, 3, 7]; None for all."""
+    from refemu.arith.checks import Refused
+
+    if text == "all":
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() if dash else True)) or int(last or first) < int(first):
+            raise Refused(f"generate: --layer takes blocks such as 0-3,7 or all, got {text!r}")
+        found += range(int(first), int(last or first) + 1)
+    return found

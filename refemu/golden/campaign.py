@@ -1,74 +1,90 @@
-"""Campaigns: millions of random cases in shards, by several processes or a Dask cluster, resumed after anything.
+"""Campaigns: very many cases in shards, by several processes or a Dask cluster, resumed after anything.
 
-A shard is a golden set whose bytes follow from unit, configuration and seeds alone: neither the number of workers nor
-their order nor an interruption shows in it. Finished shards are not made again; `refemu check` checks them as any set.
+The bytes of a shard follow from the request alone: neither the number of workers nor their order nor an interruption
+shows in them. Finished shards are not made again; `refemu check` checks them as any set.
 """
 
-import fcntl
 import hashlib
-import json
-import multiprocessing
-import os
-import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, Protocol
 
-from refemu import __version__, units
+from refemu import units
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, require_int
-from refemu.golden import build, generator, sets, store
+from refemu.golden import campaign_folder, campaign_pool, model_cases, sets
 from refemu.golden import manifest as manifests
+from refemu.golden.campaign_shards import ModelShard, RandomShard, Shard, finished, slug
 from refemu.golden.model_cases import Progress
 
-ROWS = 1 << 16  #: of a shard, about: as many seeds as come up to them
-BYTES = 1 << 25  #: of a shard with wide ports, about
-SCHEMA = "refemu.campaign/1"
-REQUEST, LOCK = "campaign.json", ".campaign.lock"
+ROWS = 1 << 16  #: of a shard of random cases, about: as many seeds as come up to them
+BYTES = 1 << 25  #: of such a shard with wide ports, about
+WINDOW = 64  #: tokens of a shard of a model's cases, unless the request says otherwise
 ATTEMPTS = 2  #: at a shard
 
-_HALF_WRITTEN = re.compile(r"\.random-[0-9]+\.new-.*")
 
+class Request(Protocol):
+    """All that a campaign's bytes depend on."""
 
-@dataclass(frozen=True, order=True)
-class Shard:
-    """Random cases of one unit in one configuration for consecutive seeds."""
+    def stated(self) -> Mapping[str, Any]:
+        """As the campaign's folder has it."""
 
-    unit: str
-    config: str
-    seed: int  #: the first
-    seeds: int  #: how many
-
-    @property
-    def name(self) -> str:
-        """Its folder inside that of the campaign."""
-        return f"{self.unit}-{self.config}/random-{self.seed:08d}"
+    def shards(self) -> Sequence[Shard]:
+        """Every shard, in the order of names."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """All that a campaign's bytes depend on."""
+class RandomRequest:
+    """Random cases of some units."""
 
     rows: int  #: of every unit and configuration, at least
     seed: int  #: the first
     units: Mapping[str, int]  #: name -> version
 
-    def shards(self) -> list[Shard]:
+    def stated(self) -> Mapping[str, Any]:
+        """As the campaign's folder has it."""
+        return asdict(self)
+
+    def shards(self) -> list[RandomShard]:
         """Every shard, in the order of names."""
         return sorted(shard for name in self.units for config in units.find(name).configs
                       for shard in self._shards(name, config))
 
-    def _shards(self, name: str, config: str) -> Iterator[Shard]:
+    def _shards(self, name: str, config: str) -> Iterator[RandomShard]:
         each = rows_per_seed(name, config)
         if each == 0:
             return
         last, step = self.seed + -(-self.rows // each), max(1, min(ROWS, BYTES // _row_bytes(name, config)) // each)
         for first in range(self.seed, last, step):
-            yield Shard(name, config, first, min(step, last - first))
+            yield RandomShard(name, config, first, min(step, last - first))
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What crosses the ports of units while a model reads a text in windows, each from an empty cache."""
+
+    weights: str  #: what `models.load` takes
+    runs: tuple[model_cases.Source, ...] = field(repr=False)  #: all tokens, one a scheme
+    window: int
+    layers: tuple[int, ...]
+    units: Mapping[str, int]  #: name -> version
+
+    def stated(self) -> Mapping[str, Any]:
+        """As the campaign's folder has it: not the tokens, which follow from model and text."""
+        first = self.runs[0]
+        return {"model": first.model, "weights_sha256": first.weights_sha256, "text_sha256": first.text_sha256,
+                "schemes": {run.scheme: run.scheme_config for run in self.runs}, "tokens": first.tokens,
+                "window": self.window, "layers": self.layers, "units": self.units}
+
+    def shards(self) -> list[ModelShard]:
+        """Every shard, scheme after scheme: a worker prepares the model when the scheme changes."""
+        return [ModelShard(self.weights, self._cut(run, first), self.layers, tuple(self.units))
+                for run in self.runs for first in range(0, run.tokens, self.window)]
+
+    def _cut(self, run: model_cases.Source, first: int) -> model_cases.Source:
+        ids = run.token_ids[first : first + self.window]
+        return replace(run, first_token=first, tokens=len(ids), token_ids=ids)
 
 
 @dataclass(frozen=True)
@@ -79,15 +95,70 @@ class Outcome:
     made: int  #: this time; the others were there
     rows: int
     bytes: int
-    sha256: str  #: over names and digests of all shards
+    sha256: str  #: over names and digests of all sets
 
 
-def request(rows: int, *, units_: Sequence[str] | None = None, seed: int = 0) -> Request:
+def request(rows: int, *, units_: Sequence[str] | None = None, seed: int = 0) -> RandomRequest:
     """A campaign of at least `rows` random rows for every configuration of `units_`, by default of all units."""
     require_int(rows, 1, 1 << 48, "campaign", "rows")
     require_int(seed, 0, 1 << 40, "campaign", "seed")
     names = sorted(set(units.names() if units_ is None else units_))
-    return Request(rows, seed, {name: units.find(name).version for name in names})
+    return RandomRequest(rows, seed, {name: units.find(name).version for name in names})
+
+
+def model_request(
+    tokens: int,
+    *,
+    model: str | None = None,
+    schemes: Sequence[str] | None = None,
+    text: str | None = None,
+    layers: Sequence[int] | None = None,
+    window: int = WINDOW,
+    units_: Sequence[str] | None = None,
+) -> ModelRequest:
+    """A campaign of what units meet while `model` reads the first `tokens` tokens of `text`, `window` at a time.
+
+    schemes: by default olive-4. text: by default the shipped one. layers: blocks, by default all. units_: by default
+    all that the schemes tap. Refused: an encoder, blocks that the model has not, a text that is too short, a window
+    beyond the context, a unit that no scheme taps.
+    """
+    from refemu.models.encoder_config import EncoderConfig
+
+    require_int(tokens, 1, 1 << 48, "campaign", "tokens")
+    weights = model or model_cases.DEFAULT_MODEL
+    loaded = model_cases.load(weights)
+    if isinstance(loaded.config, EncoderConfig):
+        raise Refused(f"campaign: {loaded.name} is an encoder; a campaign runs decoders")
+    require_int(window, 1, loaded.config.context, "campaign", "window")
+    runs = tuple(_whole_run(weights, scheme, text, tokens) for scheme in schemes or [model_cases.DEFAULT_SCHEME])
+    if len({slug(run.scheme) for run in runs}) < len(runs):
+        raise Refused(f"campaign: a scheme is there twice: {', '.join(run.scheme for run in runs)}")
+    chosen = range(loaded.config.blocks) if layers is None else sorted(set(layers))
+    for layer in chosen:
+        require_int(layer, 0, loaded.config.blocks - 1, f"campaign: {loaded.name}", "layer")
+    names = _tapped(runs, units_)
+    return ModelRequest(weights, runs, window, tuple(chosen), {name: units.find(name).version for name in names})
+
+
+def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) -> list[str]:
+    """The units of a request, each tapped by a scheme of it."""
+    from refemu.models import schemes
+
+    known = sorted({unit for run in runs for unit in getattr(schemes.parse(run.scheme), "taps", ())})
+    names = known if units_ is None else sorted({units.find(name).name for name in units_})
+    if strange := [name for name in names if name not in known]:
+        raise Refused(f"campaign: {', '.join(run.scheme for run in runs)} taps no {strange[0]}; "
+                      f"it taps {', '.join(known) or 'no unit'}")
+    if not names:
+        raise Refused(f"campaign: {', '.join(run.scheme for run in runs)} taps no unit")
+    return names
+
+
+def _whole_run(weights: str, scheme: str, text: str | None, tokens: int) -> model_cases.Source:
+    found = model_cases.source(weights, scheme, text, tokens, whole=True)
+    if found.tokens < tokens:
+        raise Refused(f"campaign: the text has {found.tokens} tokens, {tokens} are asked for")
+    return found
 
 
 def rows_per_seed(name: str, config: str) -> int:
@@ -108,22 +179,6 @@ def _row_bytes(name: str, config: str) -> int:
     return size
 
 
-def render(shard: Shard) -> dict[str, bytes]:
-    """Every file of a shard."""
-    unit = units.find(shard.unit)
-    blocks = generator.random_cases(unit, shard.config, shard.seed, shard.seeds)
-    entry = {"function": generator.function_of(unit), "seed": shard.seed, "seeds": shard.seeds}
-    manifest, arrays = build.build(unit, shard.config, blocks, generator={"random": entry}, seed=shard.seed,
-                                   twin_from=1)
-    return sets.render(manifest, arrays)
-
-
-def make(shard: Shard, out: str) -> str:
-    """Write a shard below `out`; returns its name."""
-    store.replace(Path(out) / shard.name, render(shard))
-    return shard.name
-
-
 def run(
     wanted: Request,
     out: str | Path,
@@ -142,149 +197,56 @@ def run(
     selftest.check()
     require_int(workers, 1, 1024, "campaign", "workers")
     shards, folder = wanted.shards(), Path(out)
-    with _held(folder, wanted):
+    with campaign_folder.held(folder, wanted.stated()):
         missing = [shard for shard in shards if not finished(shard, folder)]
-        counter = _Counter(len(shards), len(shards) - len(missing), progress)
-        failures: dict[Shard, int] = {}
-
-        def failed(shard: Shard, error: BaseException) -> None:
-            failures[shard] = failures.get(shard, 0) + 1
-            if failures[shard] == ATTEMPTS:
-                raise Refused(f"campaign: shard {shard.name} failed twice: {error or type(error).__name__}; "
-                              f"{counter.done} of {len(shards)} are finished: the same command goes on from there")
-            notice(f"shard {shard.name} failed: {error or type(error).__name__}; it is tried once more")
-
+        counter = _Counter(len(shards), len(shards) - len(missing), progress, notice)
         if scheduler is not None:
             from refemu.golden import cluster
 
-            cluster.run(missing, folder, scheduler, counter.one, failed)
-        elif workers == 1:
-            _alone(missing, folder, counter.one, failed)
+            cluster.run(missing, folder, scheduler, counter.finish, counter.fail)
+        elif workers == 1 or len(missing) < 2:
+            campaign_pool.alone(missing, folder, counter.finish, counter.fail)
         else:
-            _pool(missing, folder, workers, counter.one, failed)
+            campaign_pool.pool(missing, folder, min(workers, len(missing)), counter.finish, counter.fail)
         return _outcome(shards, folder, len(missing))
 
 
 class _Counter:
-    def __init__(self, total: int, done: int, progress: Progress | None) -> None:
-        self.total, self.done, self._progress = total, done, progress
+    """Shards that are finished, and those that failed once."""
+
+    def __init__(self, total: int, done: int, progress: Progress | None, notice: Callable[[str], None]) -> None:
+        self.total, self.done, self._progress, self._notice = total, done, progress, notice
+        self._failures: dict[str, int] = {}  # by the shard's name
         self._tell()
 
-    def one(self, shard: Shard) -> None:
+    def finish(self, shard: Shard) -> None:
+        """One more."""
         self.done += 1
         self._tell()
+
+    def fail(self, shard: Shard, error: BaseException | str) -> None:
+        """Tell of the first failure of a shard; its second ends the campaign."""
+        self._failures[shard.name] = self._failures.get(shard.name, 0) + 1
+        reason = str(error) or type(error).__name__
+        if self._failures[shard.name] == ATTEMPTS:
+            raise Refused(f"campaign: shard {shard.name} failed twice: {reason}; {self.done} of {self.total} shards "
+                          "are finished and stay: the same command goes on from there")
+        self._notice(f"shard {shard.name} failed: {reason}; it is tried once more")
 
     def _tell(self) -> None:
         if self._progress:
             self._progress("shards", self.done, self.total)
 
 
-def finished(shard: Shard, folder: Path) -> bool:
-    """Whether the shard is there, whole: its manifest and every hash in it."""
-    place = folder / shard.name
-    if not (place / sets.MANIFEST).is_file():
-        return False
-    try:
-        entry = sets.load(place).manifest["generator"]["random"]
-    except (Refused, KeyError):
-        return False
-    return (entry["seed"], entry.get("seeds", 1)) == (shard.seed, shard.seeds)
-
-
-def _alone(shards: Sequence[Shard], folder: Path, done: Callable[[Shard], None],
-           failed: Callable[[Shard, BaseException], None]) -> None:
-    todo = list(shards)
-    while todo:
-        shard = todo.pop(0)
-        try:
-            make(shard, str(folder))
-        except Exception as error:
-            failed(shard, error)
-            todo.append(shard)
-        else:
-            done(shard)
-
-
-def _pool(shards: Sequence[Shard], folder: Path, workers: int, done: Callable[[Shard], None],
-          failed: Callable[[Shard, BaseException], None]) -> None:
-    """As many shards at once as there are workers, so that a worker that dies casts suspicion on few."""
-    todo = list(shards)
-    while todo:
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            running: dict[Future[str], Shard] = {}
-            broken = False
-            while (todo or running) and not broken:
-                while todo and len(running) < workers:
-                    shard = todo.pop(0)
-                    running[pool.submit(make, shard, str(folder))] = shard
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    shard = running.pop(future)
-                    error = future.exception()
-                    if error is None:
-                        done(shard)
-                        continue
-                    failed(shard, error)
-                    todo.append(shard)
-                    broken = broken or isinstance(error, BrokenProcessPool)
-            todo += running.values()  # of a broken pool: nothing of theirs was kept, nor held against them
-
-
 def _outcome(shards: Sequence[Shard], folder: Path, made: int) -> Outcome:
     digest, rows, size = hashlib.sha256(), 0, 0
     for shard in shards:
-        place = folder / shard.name
-        manifest = manifests.parse((place / sets.MANIFEST).read_bytes(), str(place))
-        digest.update(f"{shard.name} {manifest['self_sha256']}\n".encode())
-        rows += manifest["rows"]
-        size += (place / sets.MANIFEST).stat().st_size + (place / sets.VECTORS).stat().st_size
+        for name in shard.listed(folder) or ():
+            place = folder / name
+            manifest = manifests.parse((place / sets.MANIFEST).read_bytes(), str(place))
+            digest.update(f"{name} {manifest['self_sha256']}\n".encode())
+            rows += manifest["rows"]
+            size += (place / sets.MANIFEST).stat().st_size + (place / sets.VECTORS).stat().st_size
+    if not rows:
+        raise Refused("campaign: none of the units has cases of this kind")
     return Outcome(len(shards), made, rows, size, digest.hexdigest())
-
-
-@contextmanager
-def _held(folder: Path, wanted: Request) -> Iterator[None]:
-    """The folder, locked and known to hold this campaign or nothing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        stream = (folder / LOCK).open("w")
-    except OSError as error:
-        raise Refused(f"{folder}: cannot be written: {error.strerror or error}") from error
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Refused(f"{folder}: another campaign is running in this folder") from None
-        _claim(folder, wanted)
-        _sweep(folder)
-        yield
-        os.unlink(folder / LOCK)
-
-
-def _claim(folder: Path, wanted: Request) -> None:
-    """Write down the request, or refuse a folder that holds another one, or what is no campaign."""
-    stated = {"schema": SCHEMA, "refemu_version": __version__, "request": asdict(wanted)}
-    path = folder / REQUEST
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK)
-    if not path.exists():
-        if others:
-            raise Refused(f"{folder}: holds {others[0]} but no {REQUEST}; a campaign needs a folder of its own")
-        store.write_files({path: manifests.canonical(stated)})
-        return
-    try:
-        found = json.loads(path.read_bytes())
-    except ValueError:
-        raise Refused(f"{path}: is no campaign of refemu") from None
-    if found == stated:
-        return
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise Refused(f"{path}: is no campaign of refemu that this version knows")
-    if found.get("refemu_version") != __version__:
-        raise Refused(f"{folder}: was made by refemu {found.get('refemu_version')}, this is {__version__}; "
-                      "give the new campaign a folder of its own")
-    raise Refused(f"{folder}: holds another campaign: {found.get('request')}; give this one a folder of its own")
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what a killed worker left under a temporary name."""
-    for place in folder.glob("*/.random-*"):
-        if _HALF_WRITTEN.fullmatch(place.name):
-            shutil.rmtree(place)

@@ -1,31 +1,33 @@
 """Shards of a campaign on a Dask cluster. Workers compute the bytes; this process writes them."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import refemu
 from refemu.arith.checks import Refused
 from refemu.arith.integers import total
-from refemu.golden import campaign, store
-from refemu.golden.campaign import Shard
+from refemu.golden import campaign_shards
+from refemu.golden.campaign_shards import Done, Failed, Files, Shard
 
 AHEAD = 2  #: shards in flight for every thread of the cluster: enough to keep it busy, few enough to hold
-TIMEOUT = "10s"  #: for the scheduler to answer
+TIMEOUT = 10  #: seconds for the scheduler to answer
+PATIENCE = 60  #: seconds without scheduler or workers while shards are in flight
+_LOOK = 1  # seconds between two looks at the cluster while nothing comes
 
 
-def run(shards: Sequence[Shard], folder: Path, scheduler: str, done: Callable[[Shard], None],
-        failed: Callable[[Shard, BaseException], None]) -> None:
+def run(shards: Sequence[Shard], folder: Path, scheduler: str, done: Done, failed: Failed) -> None:
     """Make `shards` below `folder` on the cluster at `scheduler`.
 
     Dask gives the shards of a lost worker to another one. Refused: no dask here, no answer, no workers, workers with
-    another refemu.
+    another refemu, a scheduler or workers that went away and do not come back.
     """
     client = _client(scheduler)
     try:
-        _work(client, list(shards), folder, done, failed)
+        _Work(client, scheduler, folder, done, failed).make(list(shards))
     finally:
-        client.close()
+        client.close(timeout=TIMEOUT)
 
 
 def _client(scheduler: str) -> Any:
@@ -34,16 +36,16 @@ def _client(scheduler: str) -> Any:
     except ImportError:
         raise Refused("campaign: a scheduler needs dask: pip install 'refemu[cluster]'") from None
     try:
-        client = Client(scheduler, timeout=TIMEOUT)
-        versions = client.run(_version)
+        client = Client(scheduler, timeout=f"{TIMEOUT}s")
     except (OSError, ValueError, TimeoutError) as error:
-        raise Refused(f"campaign: no Dask scheduler answers at {scheduler}: {error}") from error
+        raise Refused(f"campaign: no Dask scheduler answers at {scheduler} within {TIMEOUT} s: {error}") from error
+    versions = client.run(_version)
     unlike = {worker: version for worker, version in versions.items() if version != refemu.__version__}
     if unlike or not versions:
-        worker, version = next(iter(unlike.items()), ("none", "none"))
-        client.close()
+        client.close(timeout=TIMEOUT)
+        worker, version = next(iter(unlike.items()), ("", ""))
         raise Refused(f"campaign: every worker at {scheduler} must have refemu {refemu.__version__}, "
-                      f"worker {worker} has {version}")
+                      f"worker {worker} has {version}" if unlike else f"campaign: {scheduler} has no workers")
     return client
 
 
@@ -51,25 +53,55 @@ def _version() -> str:
     return refemu.__version__
 
 
-def _work(client: Any, todo: list[Shard], folder: Path, done: Callable[[Shard], None],
-          failed: Callable[[Shard, BaseException], None]) -> None:
-    from distributed import as_completed
+def _render(shard: Shard) -> dict[str, Files]:
+    return dict(shard.render())
 
-    limit = AHEAD * max(1, int(total(list(client.nthreads().values()))))
-    running: dict[Any, Shard] = {}
-    finished = as_completed([])
-    while todo or running:
-        while todo and len(running) < limit:
-            shard = todo.pop(0)
-            future = client.submit(campaign.render, shard, key=f"refemu-{shard.name}", retries=0)
-            running[future.key] = shard
-            finished.add(future)
-        future = next(finished)
-        shard = running.pop(future.key)
-        if future.status == "finished":
-            store.replace(folder / shard.name, future.result())
-            done(shard)
-        else:
-            failed(shard, future.exception() or RuntimeError(f"its state is {future.status}"))
-            todo.append(shard)
-        future.release()
+
+class _Work:
+    """Shards in flight on a cluster."""
+
+    def __init__(self, client: Any, scheduler: str, folder: Path, done: Done, failed: Failed) -> None:
+        self._client, self._scheduler, self._folder = client, scheduler, folder
+        self._done, self._failed = done, failed
+        self._running: dict[str, tuple[Any, Shard]] = {}
+        self._heard = time.monotonic()
+
+    def make(self, todo: list[Shard]) -> None:
+        """Make `todo`; a shard that fails goes to its end."""
+        limit = AHEAD * max(1, int(total(list(self._client.nthreads().values()))))
+        while todo or self._running:
+            while todo and len(self._running) < limit:
+                shard = todo.pop(0)
+                key = f"refemu-{shard.name}"
+                self._running[key] = self._client.submit(_render, shard, key=key, retries=0, pure=False), shard
+            for key in self._finished():
+                future, shard = self._running.pop(key)
+                if future.status == "finished":
+                    campaign_shards.keep(shard, future.result().items(), self._folder)
+                    self._done(shard)
+                else:
+                    error = future.exception() if future.status == "error" else None
+                    self._failed(shard, error or f"Dask says it is {future.status}")
+                    todo.append(shard)
+                future.release()
+
+    def _finished(self) -> list[str]:
+        """Shards in flight that are no longer pending; waits a moment if there are none."""
+        from distributed import wait
+
+        try:
+            wait([future for future, _ in self._running.values()], timeout=_LOOK, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            self._require_cluster()
+            return []
+        self._heard = time.monotonic()
+        return [key for key, (future, _) in self._running.items() if future.status != "pending"]
+
+    def _require_cluster(self) -> None:
+        """Refuse to wait any longer for a scheduler or workers that went away."""
+        if self._client.status == "running" and self._client.nthreads():
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > PATIENCE:
+            what = "no workers" if self._client.status == "running" else "no scheduler"
+            raise Refused(f"campaign: {what} at {self._scheduler} for {PATIENCE} s; finished shards stay: the same "
+                          "command goes on from there")

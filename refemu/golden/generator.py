@@ -212,9 +212,18 @@ def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) ->
     if _saved(manifest):
         raise model_cases.Absent("a test saved these cases; their answers were computed anew")
     run = model_cases.recorded(manifest["source"]) if "model" in manifest["generator"] else None
-    taps = model_cases.tapped(run, progress) if run else {}
+    taps = _taps(run, _layer(manifest), progress) if run else {}
     source = model_cases.described(run) if run else {}
     return remake(manifest, taps.get((manifest["unit"], _config(manifest)), ()), source)
+
+
+def _taps(run: Source, layer: int | None, progress: Progress | None) -> model_cases.Tapped:
+    return model_cases.tapped(run, progress) if layer is None else model_cases.crossed(run).get(layer, {})
+
+
+def _layer(manifest: Mapping[str, Any]) -> int | None:
+    """The block of a set that a campaign made of a model's run."""
+    return manifest["generator"].get("model", {}).get("layer")
 
 
 def _saved(manifest: Mapping[str, Any]) -> bool:
@@ -228,6 +237,8 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
     kinds = [kind for kind in KINDS if kind in manifest["generator"]]
     if "seeds" in manifest["generator"].get("random", {}):
         return _shard(unit, config, manifest)
+    if (layer := _layer(manifest)) is not None:
+        return block_set(unit, config, layer, tapped, source, manifest)
     blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
     if _saved(manifest):
         generator["model"] = {"function": SAVED, "seed": 0}
@@ -251,6 +262,19 @@ def _shard(unit: Unit, config: str, manifest: Mapping[str, Any]) -> dict[str, by
     described, arrays = build.build(unit, config, blocks, generator=made, seed=entry["seed"],
                                     version=manifest["refemu_version"], twin_from=1)
     return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
+
+
+def block_set(unit: Unit, config: str, layer: int, cases: Sequence[Cases], source: Mapping[str, Any],
+              exports: Mapping[str, Any] | None = None) -> dict[str, bytes]:
+    """Every file of a set of all cases of one block of a model's run, as a campaign makes it.
+
+    exports: a manifest whose version and exports it shall have.
+    """
+    asked = exports or {"refemu_version": manifests.RELEASES[-1], "hex": {}, "bin": {}}
+    made = {"model": {"function": model_cases.FUNCTION, "seed": 0, "layer": layer}}
+    described, arrays = build.build(unit, config, cases, generator=made, source=source,
+                                    version=asked["refemu_version"], twin_from=1)
+    return sets.render(described, arrays, bool(asked["hex"]), bool(asked["bin"]))
 
 
 def _config(manifest: Mapping[str, Any]) -> str:

@@ -4,9 +4,10 @@ Kept are three blocks: the first, the last, and the one whose linear inputs peak
 sits. Of a tensor's rows, which stand token by token, windows of at most WINDOW rows: of token 0, whose activations are
 unlike all others', and of the token with the most rows that carry a flag (for pairs: that hold an outlier), the window
 with the most of them; and the window that holds the largest magnitude. Of cases that say how large they are, such as
-dot products, the largest of each block. What lists neither is kept whole.
+dot products, the largest of each block. What lists neither is kept whole. A campaign keeps everything: `crossed`.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -28,6 +29,8 @@ Tapped = Mapping[tuple[str, str], Sequence[Cases]]  #: (unit, configuration) -> 
 
 _runs: dict[tuple[Any, ...], Tapped] = {}  # one run serves all sets of a folder that a scheme taps
 _loaded: dict[tuple[str, str], Any] = {}  # by name and sha256: the name of a weight file leads to no model, or another
+_prepared: dict[tuple[str, str, str], Any] = {}  # the last model under a scheme that `crossed` ran
+_crossed: dict[tuple[Any, ...], "dict[int, Tapped]"] = {}  # its last run, which serves every block
 
 
 class Absent(Refused):
@@ -48,20 +51,24 @@ class Source:
     token_ids: tuple[int, ...]
 
 
-def source(model: str | None, scheme: str | None, text: str | None, tokens: int | None) -> Source:
-    """What to run: names with their defaults filled in, and the first tokens of `text` (the shipped one if None)."""
-    from refemu import models
+def source(
+    model: str | None, scheme: str | None, text: str | None, tokens: int | None, whole: bool = False
+) -> Source:
+    """What to run: names with their defaults filled in, and the first tokens of `text` (the shipped one if None).
+
+    whole: also more tokens than the context holds, for a run in windows.
+    """
     from refemu.models import schemes
     from refemu.models import text as texts
     from refemu.models.encoder_config import EncoderConfig
 
     if tokens is not None and tokens < 1:
         raise Refused(f"generate: tokens must be at least 1, got {tokens}")
-    loaded = models.load(model or DEFAULT_MODEL)
-    _loaded[loaded.name, loaded.sha256] = loaded
+    loaded = load(model or DEFAULT_MODEL)
     config = schemes.parse(scheme or DEFAULT_SCHEME)
     read = texts.default() if text is None else text
-    count = min(tokens or DEFAULT_TOKENS, loaded.config.context)
+    count = tokens or DEFAULT_TOKENS
+    count = count if whole else min(count, loaded.config.context)
     encodes = isinstance(loaded.config, EncoderConfig)  # an encoder reads a text in its frame
     found = loaded.tokenizer.sentence(read, count) if encodes else loaded.tokenizer.encode(read)[:count]
     ids = tuple(int(token) for token in found)
@@ -79,6 +86,15 @@ def source(model: str | None, scheme: str | None, text: str | None, tokens: int 
     )
 
 
+def load(model: str) -> Any:
+    """The model `models.load` finds, which runs of it then find by name and sha256."""
+    from refemu import models
+
+    loaded = models.load(model)
+    _loaded[loaded.name, loaded.sha256] = loaded
+    return loaded
+
+
 def described(source_: Source) -> dict[str, Any]:
     """The manifest's `source`."""
     return dict(manifests.plain(source_))
@@ -90,7 +106,6 @@ def recorded(entry: Mapping[str, Any]) -> Source:
     Raises Absent where this refemu cannot repeat that run: weights that are not here, or that came from a file of the
     user's. Refused: a source that is none.
     """
-    from refemu import models
     from refemu.models import catalog, schemes
 
     names = [field.name for field in fields(Source)]
@@ -101,22 +116,21 @@ def recorded(entry: Mapping[str, Any]) -> Source:
     if found.model not in catalog.MODELS:
         raise Absent(f"{found.model} is no model of `refemu models list`: the set came from a weight file")
     try:
-        loaded = models.load(found.model)
+        loaded = load(found.model)
     except Refused as error:
         raise Absent(str(error)) from error
     if loaded.sha256 != found.weights_sha256:
         raise Absent(
             f"weights of {found.model} have sha256 {loaded.sha256}, the set was made from {found.weights_sha256}"
         )
-    _loaded[loaded.name, loaded.sha256] = loaded
     config = manifests.plain(schemes.parameters(schemes.parse(found.scheme)))
     return replace(found, scheme_config=config, tokens=len(found.token_ids))
 
 
 def forget() -> None:
-    """Drop the run that `tapped` remembers: a check does not trust what was computed for something else."""
-    _runs.clear()
-    _loaded.clear()
+    """Drop the runs that are remembered: a check does not trust what was computed for something else."""
+    for remembered in (_runs, _loaded, _prepared, _crossed):
+        remembered.clear()
 
 
 def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[str] | None = None) -> Tapped:
@@ -124,37 +138,72 @@ def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[s
 
     units_: the units that are wanted, by default all. The model runs only if the scheme taps one of them.
     """
-    from refemu.models import schemes  # here: who only compares vectors should not load the runtime
-
-    known = getattr(schemes.parse(source_.scheme), "taps", ())
-    wanted = frozenset(known if units_ is None else set(known).intersection(units_))
+    wanted = _wanted(source_, units_)
     key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted
     if key not in _runs:
-        found = _run(source_, wanted, progress) if wanted else {}
+        found = _run(source_, wanted, progress).kept() if wanted else {}
         while len(_runs) >= REMEMBERED:
             del _runs[next(iter(_runs))]
         _runs[key] = found
     return _runs[key]
 
 
-def _run(source_: Source, wanted: frozenset[str], progress: Progress | None) -> Tapped:
+def crossed(source_: Source, units_: Iterable[str] | None = None, last: int | None = None) -> Mapping[int, Tapped]:
+    """All cases of a run of a decoder, block by block. The last run and the last prepared model are remembered.
+
+    units_: the units that are wanted, by default all that the scheme taps. last: the last block that is wanted.
+    """
+    wanted = _wanted(source_, units_)
+    key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted, last
+    if key not in _crossed:
+        _crossed.clear()
+        _crossed[key] = _run(source_, wanted, None, last, _ready(source_)).all()
+    return _crossed[key]
+
+
+def _wanted(source_: Source, units_: Iterable[str] | None) -> frozenset[str]:
+    from refemu.models import schemes  # here: who only compares vectors should not load the runtime
+
+    known = getattr(schemes.parse(source_.scheme), "taps", ())
+    return frozenset(known if units_ is None else set(known).intersection(units_))
+
+
+def _ready(source_: Source) -> Any:
+    """The prepared model of `crossed`: a campaign runs one over and over."""
+    from refemu import models
+
+    key = source_.model, source_.weights_sha256, source_.scheme
+    if key not in _prepared:
+        _prepared.clear()
+        _prepared[key] = models.prepare(_loaded.get(key[:2], source_.model), source_.scheme)
+    return _prepared[key]
+
+
+def _run(source_: Source, wanted: frozenset[str], progress: Progress | None, last: int | None = None,
+         prepared: Any = None) -> "_Collector":
     from refemu import models
     from refemu.models import encoder
     from refemu.models.encoder_config import EncoderConfig
 
     model = _loaded.get((source_.model, source_.weights_sha256), source_.model)
-    prepared = models.prepare(model, source_.scheme, progress=progress)
-    collector = _Collector(prepared, wanted)
+    prepared = prepared or models.prepare(model, source_.scheme, progress=progress)
+    phases = getattr(prepared.config, "two_phases", False)
+    collector = _Collector(prepared, wanted, None if phases else last)
     ids = list(source_.token_ids)
     if isinstance(prepared.model, EncoderConfig):
         encoder.encode(collector, [ids], collector.tap)
-    else:
-        session = models.session(collector, collector.tap)
-        prompt = len(ids) - len(ids) // 2 if getattr(prepared.config, "two_phases", False) else len(ids)
+        return collector
+    session = models.session(collector, collector.tap)
+    prompt = len(ids) - len(ids) // 2 if phases else len(ids)
+    with contextlib.suppress(_Enough):
         session.append(ids[:prompt])
         if prompt < len(ids):  # the other half one by one
             session.append(ids[prompt:])
-    return collector.kept()
+    return collector
+
+
+class _Enough(Exception):
+    """The last block that is wanted is behind the run."""
 
 
 class _Tap:
@@ -171,8 +220,9 @@ class _Tap:
 class _Collector:
     """A prepared model that also keeps the peak of the linear inputs of each block, and what the taps deliver."""
 
-    def __init__(self, prepared: Any, wanted: frozenset[str]) -> None:
-        self._prepared = prepared
+    def __init__(self, prepared: Any, wanted: frozenset[str], last: int | None = None) -> None:
+        """last: the run ends behind this block."""
+        self._prepared, self._last = prepared, last
         self._peaks: dict[int, float] = {}
         self.tap = _Tap(wanted)
 
@@ -181,6 +231,8 @@ class _Collector:
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Any:
         """As the scheme computes it, after a look at the input."""
+        if self._last is not None and not 0 <= layer <= self._last:  # a later block, or the output matrix
+            raise _Enough
         self._peaks[layer] = max(self._peaks.get(layer, 0.0), float(np.abs(x).max()))
         return self._prepared.linear(layer, names, x, watch)
 
@@ -193,6 +245,15 @@ class _Collector:
                 why = f"{one.source['tensor']} (block {layer}: {chosen[layer]}): {one.why}"
                 found.setdefault((unit, case.config), []).append(replace(one, why=why))
         return found
+
+
+    def all(self) -> dict[int, Tapped]:
+        """Every case of every block, in the order in which they crossed the ports."""
+        found: dict[int, dict[tuple[str, str], list[Cases]]] = {}
+        for layer, unit, case in self.tap.cases:
+            one = replace(case, why=f"{case.source['tensor']} (block {layer}): {case.why}")
+            found.setdefault(layer, {}).setdefault((unit, case.config), []).append(one)
+        return dict(found)
 
 
 def _largest(cases: Sequence[tuple[int, str, Cases]]) -> Iterator[tuple[int, str, Cases]]:

@@ -52,7 +52,7 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
     A failure or an interrupt before the end leaves the old set. Refused: a folder that `require_replaceable` refuses,
     and what the file system refuses (no space, no permission), with what to do.
     """
-    _recover(folder)
+    recover(folder)
     require_replaceable(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def _umask() -> int:
 
 
 def _swap(fresh: Path, folder: Path) -> None:
-    """Put `fresh` where `folder` is. Between the two renames the old set has only its other name; see `_recover`."""
+    """Put `fresh` where `folder` is. Between the two renames the old set has only its other name; see `recover`."""
     if not folder.exists():
         fresh.rename(folder)
         return
@@ -125,7 +125,7 @@ def _old(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.old")
 
 
-def _recover(folder: Path) -> None:
+def recover(folder: Path) -> None:
     """Put an old set back that a killed run left under its other name, or drop it where the new one stands."""
     old = _old(folder)
     require_replaceable(old)

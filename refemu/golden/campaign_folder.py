@@ -1,0 +1,98 @@
+"""The folder of a campaign: one request, one version, one process at a time, and nothing that is half-written."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from refemu import __version__
+from refemu.arith.checks import Refused
+from refemu.golden import manifest as manifests
+from refemu.golden import store
+
+SCHEMA = "refemu.campaign/1"
+REQUEST, LOCK = "campaign.json", ".campaign.lock"
+
+_TEMPORARY = f".{REQUEST}.new"  # what a kill leaves while the request is written down
+_SET = r"\.(random-[0-9]+|[a-z0-9_]+-[a-z0-9_]+-layer-[0-9]+)\."
+_HALF_WRITTEN, _REPLACED = re.compile(_SET + "new-.*"), re.compile(_SET + "old")
+
+
+@contextmanager
+def held(folder: Path, request: Mapping[str, Any]) -> Iterator[None]:
+    """The folder, locked and known to hold this campaign or nothing; request: as JSON has it.
+
+    Refused: a folder that cannot be written, in which another process works, or that `_claim` refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stream = (folder / LOCK).open("w")
+    except OSError as error:
+        raise Refused(f"{folder}: cannot be written: {error.strerror or error}") from error
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(f"{folder}: another campaign is running in this folder") from None
+        try:
+            _claim(folder, request)
+            sweep(folder)
+            yield
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)
+
+
+def _claim(folder: Path, request: Mapping[str, Any]) -> None:
+    """Write down the request, or refuse a folder that holds another one, or what is no campaign."""
+    stated = {"schema": SCHEMA, "refemu_version": __version__, "request": request}
+    path = folder / REQUEST
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in (LOCK, _TEMPORARY))
+    if not path.exists():
+        if others:
+            raise Refused(f"{folder}: holds {others[0]} but no {REQUEST}; a campaign needs a folder of its own")
+        store.write_files({path: manifests.canonical(stated)})
+        return
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        raise Refused(f"{path}: is no campaign of refemu") from None
+    if found == json.loads(manifests.canonical(stated)):
+        return
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise Refused(f"{path}: is no campaign of refemu that this version knows")
+    if found.get("refemu_version") != __version__:
+        raise Refused(f"{folder}: was made by refemu {found.get('refemu_version')}, this is {__version__}; "
+                      "give the new campaign a folder of its own")
+    raise Refused(f"{folder}: holds another campaign: {_difference(found.get('request'), request)}; "
+                  "give this one a folder of its own")
+
+
+def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:
+    """The first word of the request in which the two differ."""
+    if not isinstance(theirs, dict) or theirs.keys() != ours.keys():
+        return f"one of {', '.join(sorted(theirs))}" if isinstance(theirs, dict) else str(theirs)
+    plain = json.loads(manifests.canonical(ours))
+    word = next(name for name in sorted(ours) if theirs[name] != plain[name])
+    return f"its {word} are {_short(theirs[word])}, asked are {_short(plain[word])}"
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(value) if isinstance(value, dict) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed worker left under a temporary name, and put back what it had moved away."""
+    for path, names, _ in os.walk(folder):
+        for name in names:
+            place = Path(path, name)
+            if _HALF_WRITTEN.fullmatch(name):
+                shutil.rmtree(place)
+            elif _REPLACED.fullmatch(name):
+                store.recover(place.with_name(name[1:].removesuffix(".old")))
+        names[:] = [name for name in names if not name.startswith(".")]

@@ -1,0 +1,90 @@
+"""Shards made in this process, or by several processes of this machine."""
+
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import BaseContext
+from pathlib import Path
+
+from refemu.golden import campaign_folder, campaign_shards
+from refemu.golden.campaign_shards import Done, Failed, Shard
+
+LOST = "its worker died (killed, or out of memory)"
+AHEAD = 2  #: shards in flight for every worker, so that none waits for this process
+PRELOADED = ["refemu.arith.jit", "refemu.golden.campaign_shards"]  #: by the server that workers are forked from
+
+
+def alone(shards: Sequence[Shard], folder: Path, done: Done, failed: Failed) -> None:
+    """Make the shards one after the other; `failed` raises when one of them is not to be tried again."""
+    todo = list(shards)[::-1]
+    while todo:
+        shard = todo.pop()
+        try:
+            campaign_shards.make(shard, str(folder))
+        except Exception as error:
+            failed(shard, error)
+            todo.append(shard)
+        else:
+            done(shard)
+
+
+def pool(shards: Sequence[Shard], folder: Path, workers: int, done: Done, failed: Failed) -> None:
+    """Make the shards with `workers` processes.
+
+    When a worker dies all shards in flight are suspect. Each is then made once more by a worker of its own, so that
+    the guilty one is known, and the others go on.
+    """
+    todo = list(shards)[::-1]
+    while todo:
+        suspects = _until_broken(todo, folder, workers, done, failed)
+        for shard in suspects:
+            failed(shard, LOST)
+        for shard in suspects:
+            campaign_folder.sweep(folder)  # with the dead one the others ended, wherever they were
+            if _until_broken([shard], folder, 1, done, failed):
+                failed(shard, LOST)
+
+
+def _until_broken(todo: list[Shard], folder: Path, workers: int, done: Done, failed: Failed) -> list[Shard]:
+    """Make `todo`, last first, until all are made or a worker dies; returns those that were in flight then."""
+    with ProcessPoolExecutor(workers, _context()) as executor:
+        running: dict[Future[str], Shard] = {}
+        while todo or running:
+            while todo and len(running) < AHEAD * workers:
+                shard = todo.pop()
+                running[executor.submit(campaign_shards.make, shard, str(folder))] = shard
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    return _unfinished(running, done)
+                shard = running.pop(future)
+                if error is None:
+                    done(shard)
+                else:
+                    failed(shard, error)
+                    todo.append(shard)
+    return []
+
+
+def _unfinished(running: dict["Future[str]", Shard], done: Done) -> list[Shard]:
+    """Of the shards in flight when a worker died, those that were not made before."""
+    left = []
+    for future, shard in running.items():
+        if future.exception() is None:
+            done(shard)
+        else:
+            left.append(shard)
+    return left
+
+
+def _context() -> BaseContext:
+    """Workers are forked from a server that has imported everything once; where there is none they start by themselves.
+
+    Never from this process: it may have threads, whose locks a fork would copy.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context

@@ -1,0 +1,158 @@
+"""Shards: what a campaign makes at once, keeps or makes again. Their bytes follow from what they say, nothing else.
+
+A shard of random cases is one golden set; a shard of a model's cases is a folder of them, one for each unit,
+configuration and block, and a list of their digests, which is written last.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.golden import build, generator, model_cases, sets, store
+from refemu.golden import manifest as manifests
+
+Files = dict[str, bytes]
+LIST = "sets.json"  #: of a shard of several sets: name -> self_sha256
+
+
+class Shard(Protocol):
+    """What the workers of a campaign need to know of a shard."""
+
+    @property
+    def name(self) -> str:
+        """Its folder inside that of the campaign."""
+
+    def render(self) -> Iterator[tuple[str, Files]]:
+        """Every set: its folder inside that of the campaign, and its files."""
+
+    def listed(self, folder: Path) -> Mapping[str, str] | None:
+        """Folder of every set -> its digest, as far as the shard states it (else ""); None if it is not there."""
+
+    def holds(self, manifest: Mapping[str, Any]) -> bool:
+        """Whether a set that lies where one of this shard should lie is of this shard."""
+
+
+Done: TypeAlias = Callable[[Shard], None]
+Failed: TypeAlias = Callable[[Shard, BaseException | str], None]  #: raises when a shard is not to be tried again
+
+
+@dataclass(frozen=True, order=True)
+class RandomShard:
+    """Random cases of one unit in one configuration for consecutive seeds."""
+
+    unit: str
+    config: str
+    seed: int  #: the first
+    seeds: int  #: how many
+
+    @property
+    def name(self) -> str:
+        """Its folder inside that of the campaign."""
+        return f"{self.unit}-{self.config}/random-{self.seed:08d}"
+
+    def render(self) -> Iterator[tuple[str, Files]]:
+        """The one set."""
+        unit = units.find(self.unit)
+        blocks = generator.random_cases(unit, self.config, self.seed, self.seeds)
+        entry = {"function": generator.function_of(unit), "seed": self.seed, "seeds": self.seeds}
+        manifest, arrays = build.build(unit, self.config, blocks, generator={"random": entry}, seed=self.seed,
+                                       twin_from=1)
+        yield self.name, sets.render(manifest, arrays)
+
+    def listed(self, folder: Path) -> Mapping[str, str] | None:
+        """The one set, whose digest only its manifest has."""
+        return {self.name: ""}
+
+    def holds(self, manifest: Mapping[str, Any]) -> bool:
+        """By the seeds."""
+        entry = manifest["generator"].get("random", {})
+        return (entry.get("seed"), entry.get("seeds", 1)) == (self.seed, self.seeds)
+
+
+@dataclass(frozen=True)
+class ModelShard:
+    """Everything that crosses the ports of some units in some blocks while a model reads some tokens of a text."""
+
+    weights: str  #: what `models.load` takes
+    run: model_cases.Source  #: the tokens, read from an empty cache, under one scheme
+    layers: tuple[int, ...]
+    units: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its folder inside that of the campaign."""
+        return f"{slug(self.run.scheme)}/tokens-{self.run.first_token:08d}"
+
+    def render(self) -> Iterator[tuple[str, Files]]:
+        """The sets of each block; a unit that meets nothing in a block has none there."""
+        loaded = _loaded(self.weights)
+        if loaded.sha256 != self.run.weights_sha256:
+            raise Refused(f"{self.weights}: has sha256 {loaded.sha256}, the campaign began with "
+                          f"{self.run.weights_sha256}")
+        found, source = model_cases.crossed(self.run, self.units, max(self.layers)), model_cases.described(self.run)
+        for layer in self.layers:
+            for (name, config), cases in sorted(found.get(layer, {}).items()):
+                files = generator.block_set(units.find(name), config, layer, cases, source)
+                yield f"{self.name}/{name}-{config}-layer-{layer:03d}", files
+
+    def listed(self, folder: Path) -> Mapping[str, str] | None:
+        """What the list says."""
+        try:
+            found = json.loads((folder / self.name / LIST).read_bytes())
+            return {f"{self.name}/{name}": str(digest) for name, digest in found["sets"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def holds(self, manifest: Mapping[str, Any]) -> bool:
+        """By the run; the block is in the name of the set, whose digest is listed."""
+        return bool(manifest["source"] == manifests.plain(self.run))
+
+
+@cache
+def _loaded(weights: str) -> Any:
+    """A worker opens a model once."""
+    return model_cases.load(weights)
+
+
+def slug(scheme: str) -> str:
+    """A scheme's text as a file name: `kllm-a4:outlier_percent=2` is `kllm-a4_outlier_percent_2`."""
+    return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in scheme)
+
+
+def keep(shard: Shard, rendered: Iterable[tuple[str, Files]], folder: Path) -> None:
+    """Write the sets of a shard below `folder`, each whole or not at all, and last the list, if it has several."""
+    digests = {}
+    for name, files in rendered:
+        store.replace(folder / name, files)
+        digests[name.removeprefix(f"{shard.name}/")] = json.loads(files[sets.MANIFEST])["self_sha256"]
+    if isinstance(shard, ModelShard):
+        place = folder / shard.name
+        place.mkdir(parents=True, exist_ok=True)
+        store.write_files({place / LIST: manifests.canonical({"sets": digests})})
+
+
+def make(shard: Shard, out: str) -> str:
+    """Make a shard below `out`; returns its name."""
+    keep(shard, shard.render(), Path(out))
+    return shard.name
+
+
+def finished(shard: Shard, folder: Path) -> bool:
+    """Whether the shard is there, whole: the list, if it has one, every manifest and every hash in it."""
+    listed = shard.listed(folder)
+    return listed is not None and all(_whole(shard, folder / name, digest) for name, digest in listed.items())
+
+
+def _whole(shard: Shard, place: Path, digest: str) -> bool:
+    if not (place / sets.MANIFEST).is_file():
+        return False
+    try:
+        manifest = sets.load(place).manifest
+    except Refused:
+        return False
+    return digest in ("", manifest["self_sha256"]) and shard.holds(manifest)
