@@ -135,18 +135,23 @@ def _in_order(a: np.ndarray, b: np.ndarray, request: Request) -> np.ndarray:
 
 
 def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: str) -> np.ndarray:
-    """Three limbs an output, and the start as one more term times 1."""
+    """Three limbs an output; where something is not finite, the limbs are those of the finite terms."""
     if not b.shape[0]:
         return np.full((a.shape[0], b.shape[1]), start)
-    a = np.concatenate([a, np.full((a.shape[0], 1, a.shape[2]), start)], axis=1)
-    b = np.concatenate([b, np.ones((1, b.shape[1]), np.float32)])
-    left, right = (plain(fp16.narrow(np.where(np.isfinite(x), x, np.float32(0)))).view(np.uint16) for x in (a, b))
-    limbs = np.zeros((3, a.shape[0], b.shape[1]), np.int64)
-    float_jit.exact_limbs(left, right, limbs[0], limbs[1], limbs[2])
+    limbs, strange = _limbs(a, b, start)
     extremes = np.zeros(limbs.shape[1:], np.float32)
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        extremes = exact.special([a[:, k] for k in range(a.shape[1])], list(b), np.float32(0))
+    if strange:
+        left, right, first = (np.where(np.isfinite(x), x, np.float32(0)) for x in (a, b, start))
+        limbs, _ = _limbs(left, right, np.float32(first))
+        extremes = exact.special([a[:, k] for k in range(a.shape[1])], list(b), start)
     return exact.finish(limbs, extremes, out, exact.round_limbs)
+
+
+def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32) -> tuple[np.ndarray, bool]:
+    """int64 (3, M, N) as `exact.round_limbs` takes them, and whether a sum was not finite."""
+    limbs = np.zeros((3, a.shape[0], b.shape[1]), np.int64)
+    with np.errstate(all="ignore"):
+        return limbs, float_jit.exact_limbs(plain(a), plain(b), np.float32(start), limbs[0], limbs[1], limbs[2])
 
 
 def grouped_matmul(a: ArrayLike, b: ArrayLike | GroupPanels, *, group: int, a_exp: ArrayLike,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refemu.arith import dot, dot_jit, exact, fp16, prng
+from refemu.arith import dot, dot_jit, exact, float_jit, fp16, prng
 from refemu.arith.orders import Exact
 from tests.arith.interpreted import needs_jit
 from tests.arith.strategies import same
@@ -72,6 +72,24 @@ def test_compiled_equals_readable_on_many_sums(kind):
     assert same(
         dot.matmul(a, b, order=Exact(), acc="exact", **kind), dot_jit.matmul(a, b, order=Exact(), acc="exact", **kind)
     )
+
+
+@needs_jit
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_compiled_sums_are_exact_beyond_one_chunk_and_one_strip(kind):
+    """The largest products of one sign, with all that they round away at first, then taken back."""
+    terms, outputs = 2 * float_jit.orders.CHUNK + 5, float_jit.STRIP + 3
+    b = np.random.default_rng(1).choice(np.array([65504, 2**-24, 3 * 2**-15], np.float32), (terms, outputs))
+    a = np.full((2, terms), 65504, np.float32)
+    a[1, 1::2] = -(2**-24)
+    for start in (0.0, -65504.0, 2**-24):
+        left = np.concatenate([a, np.full((2, 1), start, np.float32)], axis=1)
+        right = np.concatenate([b, np.ones((1, outputs), np.float32)])
+        exact_of = {"order": Exact(), "acc": "exact", **kind}
+        want = dot.dot(a[:, None], b.T[None], start=start, **exact_of)
+
+        assert same(want, dot_jit.dot(a[:, None], b.T[None], start=start, **exact_of))
+        assert same(want, dot_jit.matmul(left, right, **exact_of))
 
 
 @pytest.mark.parametrize("module", [dot, dot_jit])

@@ -7,6 +7,10 @@ from refemu.arith.jit import kernel
 
 ZERO, START, PRODUCT, STEP, ADD = range(5)  # operations of `orders.lower`
 STRIP = 256  # outputs that an order's program works on at once
+CHUNK = 1024  # exact products, below 2**32 each, that may be added to OFFSET without reaching its next power of two
+OFFSET, OFFSET_BITS = np.float64(float.fromhex("0x1.8p44")), np.int64(0x42B8000000000000)  # its ulp is 2**-8
+OFFSET_FINE, OFFSET_FINE_BITS = np.float64(float.fromhex("0x1.8p4")), np.int64(0x4038000000000000)  # its ulp is 2**-48
+LARGE = np.float64(4)
 
 
 @kernel
@@ -129,33 +133,80 @@ def spread(x, n0, out, width):
 
 
 @kernel
-def exact_limbs(a, b, low, middle, high):
-    """Limbs of 32 bits of the exact sums of products of fp16 words a[m, k, n or 0] * b[k, n]; unit 2**-48."""
-    left = np.empty(low.shape[1], np.uint16)
+def exact_limbs(a, b, start, low, middle, high):
+    """Limbs of 32 bits of start + the exact sums of products a[m, k, n or 0] * b[k, n] of fp16 values; unit 2**-48.
+
+    Two float64 make a sum. Adding a product to `coarse`, whose ulp is 2**-8, loses at most 2**-9; what it loses is a
+    multiple of 2**-48 and is added to `fine`. Both stay exact for CHUNK terms. Returns whether a sum was not finite.
+    """
+    coarse, fine = np.empty(STRIP, np.float64), np.empty(STRIP, np.float64)
+    strange = np.int64(0)
     for m in range(low.shape[0]):
-        lower, upper, top = low[m], middle[m], high[m]
-        for k in range(b.shape[0]):
-            spread(a[m, k], np.int64(0), left, left.size)
-            _add_products(left, b[k], lower, upper)
-            if k % 512 == 511 or k == b.shape[0] - 1:  # a term is below 2**53
-                for n in range(lower.size):
-                    upper[n] += lower[n] >> 32
-                    lower[n] &= 0xFFFFFFFF
-                    top[n] += upper[n] >> 32
-                    upper[n] &= 0xFFFFFFFF
+        for n0 in range(0, low.shape[1], STRIP):
+            n1 = min(n0 + STRIP, low.shape[1])
+            coarse[:] = OFFSET + np.float64(start)
+            fine[:] = np.float64(start) - (OFFSET + np.float64(start) - OFFSET)
+            for k0 in range(0, b.shape[0], CHUNK):
+                k1 = min(k0 + CHUNK, b.shape[0])
+                if a.shape[2] == 1:
+                    _add_shared(a[m, k0:k1], b[k0:k1], n0, n1, coarse, fine)
+                else:
+                    _add_each(a[m, k0:k1], b[k0:k1], n0, n1, coarse, fine)
+                strange |= _carry(coarse, fine, low[m, n0:n1], middle[m, n0:n1], high[m, n0:n1])
+                coarse[:] = OFFSET
+                fine[:] = np.float64(0)
+    return strange != np.int64(0)
 
 
 @kernel
-def _add_products(a, b, lower, upper):
-    """The products of words a[n] * b[n], each shifted into the limb that it starts in."""
-    for n in range(lower.size):
-        u, w = np.int64(a[n]), np.int64(b[n])
-        x, y = (u >> 10) & 31, (w >> 10) & 31
-        sign = np.int64(0) - ((u ^ w) >> 15)
-        t = ((u & 1023) | (min(x, 1) << 10)) * ((w & 1023) | (min(y, 1) << 10))
-        t = (t ^ sign) - sign  # the product of the significands, signed: below 2**22
-        shift = max(x, 1) + max(y, 1) - 2
-        beyond = shift >> 5  # 1 if it starts in the upper limb
-        t = t << (shift & 31)
-        lower[n] += t * (1 - beyond)
-        upper[n] += t * beyond
+def _add_shared(a, b, n0, n1, coarse, fine):
+    """Products of a[k, 0] and b[k, n0:n1], four terms at a time."""
+    terms = b.shape[0] - b.shape[0] % 4
+    for k in range(0, terms, 4):
+        p0, p1, p2, p3 = a[k, 0], a[k + 1, 0], a[k + 2, 0], a[k + 3, 0]
+        b0, b1, b2, b3 = b[k, n0:n1], b[k + 1, n0:n1], b[k + 2, n0:n1], b[k + 3, n0:n1]
+        for n in range(b0.size):
+            s0, e = coarse[n], fine[n]
+            x0, x1, x2, x3 = (np.float64(p0 * b0[n]), np.float64(p1 * b1[n]),
+                              np.float64(p2 * b2[n]), np.float64(p3 * b3[n]))
+            s1 = s0 + x0
+            s2 = s1 + x1
+            s3 = s2 + x2
+            s4 = s3 + x3
+            coarse[n] = s4
+            fine[n] = e + (((x0 - (s1 - s0)) + (x1 - (s2 - s1))) + ((x2 - (s3 - s2)) + (x3 - (s4 - s3))))
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k, 0], b[k, n0:n1]
+        for n in range(b0.size):
+            s0, x0 = coarse[n], np.float64(p0 * b0[n])
+            s1 = s0 + x0
+            coarse[n] = s1
+            fine[n] = fine[n] + (x0 - (s1 - s0))
+
+
+@kernel
+def _add_each(a, b, n0, n1, coarse, fine):
+    """Products of a[k, n0:n1] and b[k, n0:n1]."""
+    for k in range(b.shape[0]):
+        a0, b0 = a[k, n0:n1], b[k, n0:n1]
+        for n in range(b0.size):
+            s0, x0 = coarse[n], np.float64(a0[n] * b0[n])
+            s1 = s0 + x0
+            coarse[n] = s1
+            fine[n] = fine[n] + (x0 - (s1 - s0))
+
+
+@kernel
+def _carry(coarse, fine, low, middle, high):
+    """Sums of a chunk to limbs, the lower two of which are then below 2**32; not 0 if a sum was not finite."""
+    strange = np.int64(0)
+    for n in range(low.size):
+        strange |= np.int64(not abs(fine[n]) < LARGE)  # an infinity in `coarse` leaves NaN here
+        upper = np.int64(np.float64(coarse[n]).view(np.int64) - OFFSET_BITS)  # in units of 2**-8
+        lower = np.int64(np.float64(fine[n] + OFFSET_FINE).view(np.int64) - OFFSET_FINE_BITS)  # of 2**-48
+        low[n] += lower & np.int64(0xFFFFFFFF)
+        middle[n] += (lower >> np.int64(32)) + ((upper & np.int64(0xFFFFFF)) << np.int64(8)) + (low[n] >> np.int64(32))
+        low[n] &= np.int64(0xFFFFFFFF)
+        high[n] += (upper >> np.int64(24)) + (middle[n] >> np.int64(32))
+        middle[n] &= np.int64(0xFFFFFFFF)
+    return strange
