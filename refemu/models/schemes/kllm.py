@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.models.backend import Backend
-from refemu.models.schemes.scheme import Prepared, Progress
+from refemu.models.schemes.scheme import Prepared, Progress, require_layers
 
 if TYPE_CHECKING:
     from refemu.models.model import Model
@@ -35,6 +35,7 @@ class KllmConfig:
     """Parameters of the KLLM schemes."""
 
     paper: ClassVar[str] = "kllm §III, §V-A"
+    every_decoder: ClassVar[bool] = True
 
     act_bits: int = 4  #: index of activations, keys and values
     weight_bits: int = 4
@@ -90,6 +91,8 @@ class KllmConfig:
         from refemu.models.schemes import kllm_calibrate
         from refemu.models.schemes.kllm_layers import Kllm
 
+        require_layers(self, model)
+        self.require_gains(model)
         found = kllm_calibrate.obtain(model, self, backend, calibration, progress)
         return Kllm(model, self, backend, progress, found)
 
@@ -105,10 +108,20 @@ class KllmConfig:
         """Bits of the scores."""
         return self.act_bits if self.score_bits is None else self.score_bits
 
-    def static(self, tensor: str) -> bool:
-        """Whether the outliers and the scale of an activation come from the calibration."""
-        always = (tensor == "v" and self.v_scale == "static") or (tensor == "gate" and self.function_table == "offline")
+    def static(self, tensor: str, function: str = "gate") -> bool:
+        """Whether the outliers and the scale of an activation come from the calibration.
+
+        function: the activation that the feed-forward half takes a function of; "up" where there is no gate.
+        """
+        always = (tensor == "v" and self.v_scale == "static") or (tensor == function
+                                                                  and self.function_table == "offline")
         return always or self.thresholds == "static"
+
+    def require_gains(self, model: "Model") -> None:
+        """Refuse gains times x beside a delayed LayerNorm: the mean would meet sums that hold the gains (D-kllm-41)."""
+        if getattr(model.config, "norm", "rms") == "layer" and self.gamma == "activations" and self.norm == "delayed":
+            raise Refused(f"kllm: gamma=activations delays an RMSNorm only, and {model.name} has LayerNorm; "
+                          "use gamma=weights or norm=fp16")
 
     def percent(self, tensor: str) -> str | None:
         """Percent of outliers of an activation; None: without."""

@@ -24,13 +24,23 @@ from refemu.models.schemes.scheme import Progress, require_layers, silent
 from refemu.models.taps import Watch
 
 if TYPE_CHECKING:
+    from refemu.models.config import ModelConfig
     from refemu.models.model import Model
     from refemu.models.schemes.kllm import KllmConfig
 
-READERS = {"attn_in": ("q", "k", "v"), "o_in": ("o",), "ffn_in": ("gate", "up"), "down_in": ("down",)}
-#: an activation -> the linear layers that read it
-INPUTS = {names: tensor for tensor, names in READERS.items()}  #: the other way round
-ACTIVATIONS = ("attn_in", "q", "k", "v", "o_in", "ffn_in", "gate", "up", "down_in")  #: of a block, one codebook each
+INPUTS = {("q", "k", "v"): "attn_in", ("o",): "o_in", ("gate", "up"): "ffn_in", ("up",): "ffn_in",
+          ("down",): "down_in"}  #: linear layers of a block -> the activation that they read
+
+
+def readers(config: "ModelConfig") -> dict[str, tuple[str, ...]]:
+    """An activation -> the linear layers that read it."""
+    return {INPUTS[names]: names for names in config.groups}
+
+
+def activations(config: "ModelConfig") -> tuple[str, ...]:
+    """The quantized activations of a block, one codebook each; without a gate there is none of it."""
+    names = ("attn_in", "q", "k", "v", "o_in", "ffn_in", "gate", "up", "down_in")
+    return tuple(name for name in names if name != "gate" or config.gated)
 
 
 def obtain(model: "Model", config: "KllmConfig", backend: Backend, given: Any, progress: Progress) -> Calibration:
@@ -58,6 +68,7 @@ def calibrate(model: "Model", configs: Sequence["KllmConfig"], backend: Backend,
     """
     for config in configs:
         require_layers(config, model)
+        config.require_gains(model)
     windows = cut(model, configs[0], given)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
     runner = Observer(model, backend)
@@ -111,8 +122,12 @@ class Observer(Fp16):
         tensor = {"attn_norm": "attn_in", "ffn_norm": "ffn_in"}[name.rpartition(".")[2]]
         gain = self._vectors[name]
         self._keep(f"raw.{tensor}", x)
-        self._keep(f"gained.{tensor}", self.backend.round16(x * gain))
-        self._keep(f"plain.{tensor}", self.backend.rmsnorm(x, np.ones_like(gain), self._eps))
+        ones = np.ones_like(gain)
+        if self.model.norm == "layer":
+            self._keep(f"plain.{tensor}", self.backend.layernorm(x, ones, np.zeros_like(gain), self._eps))
+        else:
+            self._keep(f"gained.{tensor}", self.backend.round16(x * gain))
+            self._keep(f"plain.{tensor}", self.backend.rmsnorm(x, ones, self._eps))
         return super().norm(name, x)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
@@ -132,6 +147,11 @@ class Observer(Fp16):
         self._keep("gate", gate)
         self._keep("up", up)
         return super().activation(layer, gate, up, watch)
+
+    def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
+        """As scheme `fp16`, after a look at the operand."""
+        self._keep("up", up)
+        return super().activate(layer, up, watch)
 
     def _keep(self, name: str, x: np.ndarray) -> None:
         self._kept.setdefault(name, []).append(x)
@@ -163,6 +183,7 @@ class Trainer:
     def __init__(self, model: "Model", config: "KllmConfig", backend: Backend) -> None:
         self._model, self._config, self._backend = model, config, backend
         self._user = kllm_weights.user_weights(config, model)
+        self._readers = readers(model.config)  # type: ignore[arg-type]
         self._codebook: dict[str, np.ndarray] = {}
         self._limits: dict[str, np.ndarray] = {}
         self._moment: dict[str, np.ndarray] = {}
@@ -174,10 +195,10 @@ class Trainer:
 
     def block(self, layer: int, seen: Seen) -> None:
         """Train the codebooks of a block on its activations."""
-        for tensor, names in READERS.items():
+        for tensor, names in self._readers.items():
             for name in names:
                 self._weight(layer, name, tensor, seen)
-        for tensor in ACTIVATIONS:
+        for tensor in activations(self._model.config):  # type: ignore[arg-type]
             self._activation(layer, tensor, seen)
 
     def _weight(self, layer: int, name: str, tensor: str, seen: Seen) -> None:
@@ -205,7 +226,7 @@ class Trainer:
         def samples() -> Histogram:
             given = self._user.arrays.get(full)
             if given is None and config.act_sensitivity == "column_norm":
-                weights = [self._stored(layer, reader, seen) for reader in READERS.get(tensor, ())]
+                weights = [self._stored(layer, reader, seen) for reader in self._readers.get(tensor, ())]
                 given = column_norm(weights, found.values.shape[1])
             histogram: Histogram = found.samples(None if given is None else np.broadcast_to(given, found.values.shape))
             return histogram
@@ -224,7 +245,7 @@ class Trainer:
     def _quantized(self, tensor: str) -> str:
         """What is quantized in place of a linear layer's input: behind the norm or before it (D-kllm-18)."""
         if tensor not in ("attn_in", "ffn_in"):
-            return f"read.{tensor}" if tensor in READERS else tensor
+            return f"read.{tensor}" if tensor in self._readers else tensor
         if self._config.norm == "fp16":
             return f"read.{tensor}"
         return f"raw.{tensor}" if self._config.gamma == "weights" else f"gained.{tensor}"

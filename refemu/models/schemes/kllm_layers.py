@@ -2,7 +2,8 @@
 
 Behind a norm the un-normalized x is quantized, its root mean square comes from the counts of its indices, and the
 division waits until behind the product (D-kllm-18). RoPE comes before the quantization of q and k (D-kllm-34). The
-product of SiLU(gate) and up is read as FP16 values and quantized again (D-kllm-16).
+product of SiLU(gate) and up is read as FP16 values and quantized again (D-kllm-16); so is a function of `up` without a
+gate. A bias is added behind the products, in FP16 (D-kllm-40).
 """
 
 from collections.abc import Sequence
@@ -15,16 +16,18 @@ from refemu.arith.checks import Refused
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans import KMeans
+from refemu.formats.kmeans_norm import row_sums
 from refemu.formats.kmeans_outliers import Thresholds, TopK
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.models.backend import Backend
 from refemu.models.schemes import kllm_attention, kllm_weights
 from refemu.models.schemes.fp16 import Fp16
 from refemu.models.schemes.kllm_cache import IndexCache
-from refemu.models.schemes.kllm_calibrate import ACTIVATIONS, INPUTS
+from refemu.models.schemes.kllm_calibrate import INPUTS, activations
 from refemu.models.schemes.kllm_calibration import Calibration
 from refemu.models.schemes.kllm_units import Units
 from refemu.models.schemes.scheme import Progress
+from refemu.units.index_matmul_parts import Norm
 
 if TYPE_CHECKING:
     from refemu.models.model import Model
@@ -42,9 +45,13 @@ class Kllm(Fp16):
         self.kllm, self.calibration = config, calibration
         self.arith = KllmArith.preset(config.preset)
         self.units = Units(backend, self.arith)
+        sizes: Any = model.config
+        self._function = "gate" if sizes.gated else "up"  # what the feed-forward half takes a function of
         self.formats = {f"blk.{layer}.{name}": self._format(f"blk.{layer}.{name}", name)
-                        for layer in range(model.config.blocks) for name in ACTIVATIONS}
+                        for layer in range(sizes.blocks) for name in activations(sizes)}
         self.weights: dict[str, KMeansTensor] = {}  #: "blk.3.wq": a vector per output
+        self.biases: dict[str, np.ndarray | None] = {}  #: "blk.3.wq": float16, what is added to a product
+        self.row_sums: dict[str, np.ndarray] = {}  #: "blk.3.wq": behind a LayerNorm, sums over the quantized weights
         super().__init__(model, config, backend, progress)
 
     def _format(self, full: str, tensor: str) -> KMeans:
@@ -53,7 +60,7 @@ class Kllm(Fp16):
         percent = config.percent(tensor)
         if percent is None:
             return KMeans(book, preset=self.arith)
-        if config.static(tensor):
+        if config.static(tensor, self._function):
             hi, lo = fp16.values(trained.limits[full]).astype(np.float64).tolist()
             return KMeans(book, Thresholds(hi, lo), preset=self.arith)
         return KMeans(book, TopK(percent), preset=self.arith)
@@ -89,12 +96,17 @@ class Kllm(Fp16):
             norm = self.units.plain_norm(x, self._eps)
             x = self.backend.round16(x * self._vectors[f"blk.{layer}.{NORMS[tensor]}"])
         a = self.encode(full, x, watch)
-        if delayed and norm is None:
-            norm = self.units.norm(a, self._eps)
+        wholes = [f"blk.{layer}.w{name}" for name in names]
+        norms: Sequence[Norm | None] = [norm] * len(names)
+        if delayed and self.model.norm == "layer":
+            norms = self.units.layer_norms(a, self._eps, [self.row_sums[whole] for whole in wholes])
+        elif delayed and norm is None:
+            norms = [self.units.norm(a, self._eps)] * len(names)
         weights = self._linears[layer, tuple(names)]
         if watch.taps is not None:
-            self._tap_linear(layer, tensor, a, norm is not None, names, watch)
-        products = [self.units.product(a, weight, norm=norm) for weight in weights]
+            self._tap_linear(layer, tensor, a, delayed, names, watch)
+        products = [self.units.product(a, weight, norm=norm, bias=self.biases[whole])
+                    for whole, weight, norm in zip(wholes, weights, norms, strict=True)]
         return [fp16.to_f32(y) for y in products]
 
     def _tap_linear(self, layer: int, tensor: str, a: KMeansTensor, normed: bool, names: Sequence[str],
@@ -121,13 +133,24 @@ class Kllm(Fp16):
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """SiLU by a table on gate's indices, then the product of indices, read as FP16."""
         g, u = self.encode(f"blk.{layer}.gate", gate, watch), self.encode(f"blk.{layer}.up", up, watch)
-        limits, scale = self.formats[f"blk.{layer}.gate"].outliers, None
-        if self.kllm.function_table == "offline" and isinstance(limits, Thresholds):
-            scale = limits.scale
-        silu = self.units.function(g, "silu", self.kllm.function_table, scale)
+        silu = self._table(layer, g)
         if watch.taps is not None:
             self.taps(layer, watch).gated(g, silu, u)
         return self.units.elementwise(f"blk.{layer}.down_in", silu, u)
+
+    def activate(self, layer: int, up: np.ndarray, watch: "Watch") -> np.ndarray:
+        """GELU or ReLU by a table on up's indices, read as FP16."""
+        u = self.encode(f"blk.{layer}.up", up, watch)
+        if watch.taps is not None:
+            self.taps(layer, watch).table("up", u)
+        return self.units.values(self._table(layer, u))
+
+    def _table(self, layer: int, a: KMeansTensor) -> KMeansTensor:
+        """The model's function of `a`, by its index."""
+        limits, scale = self.formats[f"blk.{layer}.{self._function}"].outliers, None
+        if self.kllm.function_table == "offline" and isinstance(limits, Thresholds):
+            scale = limits.scale
+        return self.units.function(a, self.model.activation, self.kllm.function_table, scale)
 
     def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
         """FP16 operands; the logits are rounded to FP16, once (D-kllm-36)."""
@@ -142,6 +165,10 @@ class Kllm(Fp16):
     def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> list[Any]:
         encoded = {f"blk.{layer}.w{name}": self._weight(model, layer, name) for name in names}
         self.weights |= encoded
+        for name, (whole, weight) in zip(names, encoded.items(), strict=True):
+            self.biases[whole] = kllm_weights.bias(model, self.kllm, layer, name)
+            if self.kllm.norm == "delayed" and self.model.norm == "layer" and name in kllm_weights.NORMS:
+                self.row_sums[whole] = row_sums(weight, self.arith)
         return [self.units.prepare(weight) for weight in encoded.values()]
 
     def _weight(self, model: "Model", layer: int, name: str) -> KMeansTensor:

@@ -73,6 +73,10 @@ class KllmRtn(Fp16):
         return super().activation(layer, self.whole(f"blk.{layer}.gate", gate), self.whole(f"blk.{layer}.up", up),
                                   watch)
 
+    def activate(self, layer: int, up: np.ndarray, watch: "Watch") -> np.ndarray:
+        """As scheme `fp16`, of the rounded operand."""
+        return super().activate(layer, self.whole(f"blk.{layer}.up", up), watch)
+
     def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
         tensors = {name: f"blk.{layer}.{name}" for name in names}
         rows = [fp16.to_f16(rounded(full, fp16.to_f16(model.tensor(full)).astype(np.float32), self._rtn.weight_bits,

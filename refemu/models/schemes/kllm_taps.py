@@ -39,6 +39,7 @@ class Taps:
 
     def __init__(self, parts: "Kllm", layer: int, watch: Watch) -> None:
         self._config, self._eps, self._layer, self._watch = parts.kllm, parts.model.rms_eps, layer, watch
+        self._norm, self._function = parts.model.norm, parts.model.activation
 
     def __repr__(self) -> str:
         return f"Taps(layer={self._layer})"
@@ -77,14 +78,14 @@ class Taps:
 
     def normed(self, full: str, a: KMeansTensor, weight: KMeansTensor) -> None:
         """What a norm is computed from, and the weights whose centroids it divides."""
-        parameters = {"norm": "rms", "bits": a.bits, "weight_bits": weight.bits, "preset": self._config.preset,
+        parameters = {"norm": self._norm, "bits": a.bits, "weight_bits": weight.bits, "preset": self._config.preset,
                       "eps": float(f"{np.float32(self._eps)!s}")}
         n = self._lanes("index_norm", parameters, "n")
         if 0 < n <= a.length:
             token, piece = _peak(a, n)
             parts = {"q": a.index[token, piece], "mask": a.mask[token, piece].astype(np.uint8),
                      "x": _outliers(a)[token, piece], "scale": a.scale[token], "squares": squares(a.codebook).values,
-                     "weights": weight.codebook.values}
+                     "centroids": a.codebook.values, "weights": weight.codebook.values}
             wanted = _ports("index_norm", parameters)
             given = {name: part for name, part in parts.items() if name in wanted}
             self._emit("index_norm", parameters, "values around the largest", full, _case(given), token=token,
@@ -168,7 +169,7 @@ class Taps:
 
     def gated(self, gate: KMeansTensor, silu: KMeansTensor, up: KMeansTensor) -> None:
         """SiLU's table for the token whose gate has the largest outlier, and its product with up."""
-        self._table(gate)
+        self.table("gate", gate)
         if self._watch.wants("index_product"):
             token, piece = _peak(up, min(ROWS, up.length))
             given: dict[str, Any] = {}
@@ -179,13 +180,14 @@ class Taps:
                        "values around the largest outlier of up", f"blk.{self._layer}.down_in", given, token=token,
                        first_value=piece.start)
 
-    def _table(self, gate: KMeansTensor) -> None:
-        parameters = {"function": "silu", "bits": gate.bits, "mode": self._config.function_table}
+    def table(self, name: str, gate: KMeansTensor) -> None:
+        """The function's table for the token whose argument, activation `name`, has the largest outlier."""
+        parameters = {"function": self._function, "bits": gate.bits, "mode": self._config.function_table}
         size = self._lanes("index_function", parameters, "outliers")
         token = _peak(gate, 1)[0]
         words = _outliers(gate)[token][gate.mask[token]][:size]
         if words.size == size and size:
-            self._emit("index_function", parameters, "the token with the largest gate", f"blk.{self._layer}.gate",
+            self._emit("index_function", parameters, f"the token with the largest {name}", f"blk.{self._layer}.{name}",
                        _case({"codebook": gate.codebook.values, "scale": gate.scale[token], "outlier": words}),
                        token=token)
 

@@ -4,6 +4,7 @@ Paper: [kllm §III, §IV]. Both give the same bits; the scheme names the steps a
 """
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ class Units:
         """The root mean square of each token, from its counts."""
         return Norm(self.unit("index_norm").run(a, eps=eps, preset=self.arith).rms)
 
+    def layer_norms(self, a: KMeansTensor, eps: float, row_sums: Sequence[np.ndarray]) -> list[Norm]:
+        """Deviation and mean of each token, beside the sums of every weight that reads it."""
+        found = self.unit("index_norm").run(a, norm="layer", eps=eps, preset=self.arith)
+        return [Norm(found.rms, found.mean, sums) for sums in row_sums]
+
     def plain_norm(self, x: np.ndarray, eps: float) -> Norm:
         """The same from FP16 values, by the steps of scheme `fp16` up to the root."""
         squares = dot.total32(x * x, order=Sequential()) / np.float32(x.shape[1])
@@ -53,9 +59,10 @@ class Units:
         """The right operand of many products; integer: of `mix`."""
         return self.unit("index_matmul").prepare(b, integer=integer) if self._compiled else b
 
-    def product(self, a: KMeansTensor, b: Any, seen: np.ndarray | None = None, norm: Norm | None = None) -> np.ndarray:
+    def product(self, a: KMeansTensor, b: Any, seen: np.ndarray | None = None, norm: Norm | None = None,
+                bias: np.ndarray | None = None) -> np.ndarray:
         """K-Means x K-Means, float16 (tokens, vectors of b). seen: how many of them each token needs, else 0."""
-        return np.asarray(self.unit("index_matmul").run(a, b, preset=self.arith, norm=norm, seen=seen).y)
+        return np.asarray(self.unit("index_matmul").run(a, b, preset=self.arith, norm=norm, seen=seen, bias=bias).y)
 
     def mix(self, scores: Scores, v: Any, seen: np.ndarray) -> np.ndarray:
         """Integer x K-Means over the tokens that each query sees: float16 (tokens, columns of v)."""
@@ -81,12 +88,15 @@ class Units:
         product = self.unit("index_product").run(a, b, preset=self.arith)
         if product.bits.overflow.any():
             raise Refused(f"{full}: the product of two outliers left FP16{at(first_index(product.bits.overflow))}")
-        found = product.tensor
+        return self.values(product.tensor)
+
+    def values(self, tensor: KMeansTensor) -> np.ndarray:
+        """A tensor read as FP16 values, float32."""
         if self._compiled:
             from refemu.formats import kmeans_jit
 
-            return fp16.to_f32(kmeans_jit.dequantized(found))
-        return fp16.to_f32(found.dequantized())
+            return fp16.to_f32(kmeans_jit.dequantized(tensor))
+        return fp16.to_f32(tensor.dequantized())
 
     def head(self, x: np.ndarray, words: np.ndarray) -> np.ndarray:
         """FP16 operands, exact sums, one rounding: fp16 values, float32. words: float16 (outputs, inputs)."""

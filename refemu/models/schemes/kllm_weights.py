@@ -10,6 +10,8 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
+from refemu.formats.kmeans_norm import folded_bias
+from refemu.models.encoder_config import BIAS
 
 if TYPE_CHECKING:
     from refemu.models.model import Model
@@ -33,6 +35,22 @@ def stored(model: "Model", config: "KllmConfig", layer: int, name: str) -> np.nd
     return fp16.to_f16(weight.astype(np.float32) * gain.astype(np.float32))  # exact in float32: one rounding
 
 
+def bias(model: "Model", config: "KllmConfig", layer: int, name: str) -> np.ndarray | None:
+    """What is added behind a linear layer, float16 (out,), or None (D-kllm-40).
+
+    Its own bias, rounded; behind a delayed LayerNorm with the sum of the norm's bias times the unquantized weights,
+    exact and rounded once; of q with 1 / sqrt(head_dim) in it.
+    """
+    full, sizes = f"blk.{layer}.{name}", model.config
+    own = fp16.to_f16(model.tensor(full + BIAS)) if full + BIAS in sizes.shapes else None
+    norm = f"blk.{layer}.{NORMS.get(name, '')}{BIAS}"
+    if config.norm == "delayed" and norm in sizes.shapes:
+        own = folded_bias(fp16.to_f16(model.tensor(norm)), fp16.to_f16(model.tensor(full)).T, own)
+    if own is None or name != "q":
+        return own
+    return attention_scale(own, sizes.head_dim)
+
+
 def scales(weight: np.ndarray) -> np.ndarray:
     """Largest magnitude of every output channel, float16 (out,); 1 where all are 0 (D-kllm-11)."""
     largest = np.abs(weight).max(axis=1)
@@ -40,7 +58,7 @@ def scales(weight: np.ndarray) -> np.ndarray:
 
 
 def attention_scale(scale: np.ndarray, head_dim: int) -> np.ndarray:
-    """The scales of wq with 1 / sqrt(head_dim) in them: no index changes (D-kllm-35)."""
+    """The scales, or the biases, of wq with 1 / sqrt(head_dim) in them: no index changes (D-kllm-35)."""
     return fp16.to_f16(scale.astype(np.float64) / np.sqrt(np.float64(head_dim)))
 
 
@@ -82,9 +100,12 @@ def shapes(model: "Model") -> dict[str, tuple[int, ...]]:
     queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim  # type: ignore[union-attr]
     channels = {"attn_in": sizes.width, "q": queries, "k": keys, "v": keys, "o_in": queries, "ffn_in": sizes.width,
                 "gate": sizes.ffn, "up": sizes.ffn, "down_in": sizes.ffn}
+    if not sizes.gated:  # type: ignore[union-attr]
+        del channels["gate"]
+    linears = [name for group in sizes.groups for name in group]
     found: dict[str, tuple[int, ...]] = {}
     for layer in range(sizes.blocks):
         found |= {f"blk.{layer}.{name}": (size,) for name, size in channels.items()}
         found |= {f"blk.{layer}.w{name}": sizes.shapes[f"blk.{layer}.{name}"]
-                  for name in ("q", "k", "v", "o", "gate", "up", "down")}
+                  for name in linears}
     return found

@@ -40,6 +40,13 @@ def small() -> Model:
     return Model("small", config, Random(config), "")
 
 
+def layered(activation: str = "gelu_tanh") -> Model:
+    """LayerNorm, learned positions, biases, no gate."""
+    config = ModelConfig(blocks=2, width=9, ffn=11, heads=2, kv_heads=2, head_dim=4, vocab=13, context=16, norm="layer",
+                         positions="learned", activation=activation, bias=True)
+    return Model("layered", config, Random(config), "")
+
+
 def words(x: Any) -> Words:
     """Floats as FP16 words, each rounded once."""
     return [fp16.from_float(float(value)) for value in x]
@@ -56,6 +63,8 @@ class Plain:
         self.gains = {name: words(model.tensor(name)) for name, shape in model.config.shapes.items() if len(shape) == 1}
         self.weights = {name: self.matrix(model, name) for name in model.config.shapes
                         if name.startswith("blk.") and len(model.config.shapes[name]) == 2}
+        self.biases = {name: self.bias(model, name) for name in self.weights}
+        self.positions = [words(row) for row in model.tensor("position")] if self.model.positions == "learned" else []
         self.keys: list[list[Vector]] = [[] for _ in range(model.config.blocks)]
         self.values: list[list[Vector]] = [[] for _ in range(model.config.blocks)]
 
@@ -76,6 +85,20 @@ class Plain:
             found.append(vector)
         return found
 
+    def bias(self, model: Model, name: str) -> list[int | None]:
+        """What is added to each output: the bias, and what the norm's bias makes of the unquantized weights."""
+        norm = {"q": "attn", "k": "attn", "v": "attn", "gate": "ffn", "up": "ffn"}.get(name.rpartition(".")[2])
+        if not self.model.bias:
+            return [None] * len(self.weights[name])
+        found = self.gains[f"{name}.bias"]
+        if norm is not None and self.config.norm == "delayed":
+            beta = self.gains[f"{name.rpartition('.')[0]}.{norm}_norm.bias"]
+            found = [kllm_functions.folded_bias(beta, words(row), own)
+                     for row, own in zip(model.tensor(name), found, strict=True)]
+        if name.endswith(".q"):
+            found = [fp16.from_float(fp16.to_float(word) / math.sqrt(self.model.head_dim)) for word in found]
+        return list(found)
+
     @property
     def rule(self) -> dict[str, Any]:
         return {"normalize": "none", "distance": "real"} if self.exact else {}
@@ -94,7 +117,7 @@ class Plain:
         if not config.kv_outliers and name in ("k", "v"):
             return kllm.encode(x, book, **self.rule)
         static = (config.thresholds == "static" or (name == "v" and config.v_scale == "static")
-                  or (name == "gate" and config.function_table == "offline"))
+                  or (name == ("gate" if self.model.gated else "up") and config.function_table == "offline"))
         if static:
             hi, lo = self.calibration.limits[full].tolist()
             return kllm.encode(x, book, limits=(hi, lo), **self.rule)
@@ -102,6 +125,8 @@ class Plain:
 
     def logits(self, token: int) -> list[float]:
         x = self.embed[token]
+        if self.positions:
+            x = [fp16.add(a, b) for a, b in zip(x, self.positions[len(self.keys[0])], strict=True)]
         for layer in range(self.model.blocks):
             for half in (self.attention, self.feed_forward):
                 x = [fp16.add(a, b) for a, b in zip(x, half(layer, x), strict=True)]
@@ -116,9 +141,20 @@ class Plain:
         return sums.f16(sums.dot(b, a, order=("sequential",), acc="fp32"))
 
     def norm16(self, name: str, x: Words) -> Words:
+        if self.model.norm == "layer":
+            return self.layer16(name, x)
         scale, values = self.reciprocal(x)[0], [fp16.to_float(word) for word in x]
         return words(fp16.f32(fp16.f32(v * scale) * fp16.to_float(g))
                      for v, g in zip(values, self.gains[name], strict=True))
+
+    def layer16(self, name: str, x: Words) -> Words:
+        values, f32 = [fp16.to_float(word) for word in x], fp16.f32
+        mean = f32(sums.dot(values, [1.0] * len(values), order=("sequential",), acc="fp32") / len(values))
+        apart = [f32(value - mean) for value in values]
+        square = f32(sums.dot(apart, apart, order=("sequential",), acc="fp32") / len(values))
+        scale = f32(1 / f32(math.sqrt(f32(square + f32(self.model.rms_eps)))))
+        gains, betas = ([fp16.to_float(word) for word in self.gains[full]] for full in (name, f"{name}.bias"))
+        return words(f32(f32(f32(d * scale) * g) + b) for d, g, b in zip(apart, gains, betas, strict=True))
 
     def reciprocal(self, x: Words) -> tuple[float, float]:
         """1 / rms and rms, float32."""
@@ -136,18 +172,30 @@ class Plain:
             divide = self.reciprocal(x)[1]
             x = [fp16.mul(a, g) for a, g in zip(x, self.gains[f"blk.{layer}.{norm}"], strict=True)]
         a = self.encode(layer, tensor, x)
-        if norm is not None and config.norm == "delayed" and divide is None:
-            divide = kllm_functions.rms(a, self.model.rms_eps, "exact" if self.exact else "fp32")
-        left = None if divide is None else kllm_units.Layer(divide)
-        return [[kllm_units.column(a, b, self.acc, norm=left) for b in self.weights[f"blk.{layer}.{name}"]]
-                for name in names.split()]
+        stat, mean = "exact" if self.exact else "fp32", None
+        if norm is not None and config.norm == "delayed" and self.model.norm == "layer":
+            mean, divide = kllm_functions.layer_stats(a, self.model.rms_eps, stat)
+        elif norm is not None and config.norm == "delayed" and divide is None:
+            divide = kllm_functions.rms(a, self.model.rms_eps, stat)
+
+        def left(b: Vector) -> kllm_units.Layer | None:
+            if mean is None:
+                return None if divide is None else kllm_units.Layer(divide)
+            assert divide is not None
+            return kllm_units.Layer(divide, mean, kllm_functions.row_sum(b, stat))
+
+        fulls = [f"blk.{layer}.{name}" for name in names.split()]
+        return [[kllm_units.column(a, b, self.acc, bias=bias, norm=left(b))
+                 for b, bias in zip(self.weights[full], self.biases[full], strict=True)] for full in fulls]
 
     def attention(self, layer: int, x: Words) -> Words:
         dim, group = self.model.head_dim, self.model.heads // self.model.kv_heads
         position = len(self.keys[layer])
         q, k, v = self.linears(layer, "q k v", "attn_in", "attn_norm", x)
-        a = self.encode(layer, "q", self.rotate(q, position))
-        self.keys[layer].append(self.encode(layer, "k", self.rotate(k, position)))
+        if self.model.positions == "rotary":
+            q, k = self.rotate(q, position), self.rotate(k, position)
+        a = self.encode(layer, "q", q)
+        self.keys[layer].append(self.encode(layer, "k", k))
         self.values[layer].append(self.encode(layer, "v", v))
         out: Words = []
         for head in range(self.model.heads):
@@ -173,6 +221,12 @@ class Plain:
         return found
 
     def feed_forward(self, layer: int, x: Words) -> Words:
+        if not self.model.gated:
+            u = self.encode(layer, "up", self.linears(layer, "up", "ffn_in", "ffn_norm", x)[0])
+            mode = self.config.function_table
+            table, outliers = kllm_functions.index_function(u, self.model.activation, mode, u.scale)
+            inner = kllm.dequantized(Vector(table, u.index, kllm.ONE, u.mask, outliers))
+            return self.linears(layer, "down", "down_in", None, inner)[0]
         gate, up = self.linears(layer, "gate up", "ffn_in", "ffn_norm", x)
         g, u = self.encode(layer, "gate", gate), self.encode(layer, "up", up)
         table, outliers = kllm_functions.index_function(g, "silu", self.config.function_table, g.scale)

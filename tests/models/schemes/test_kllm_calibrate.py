@@ -14,7 +14,7 @@ from refemu.models import schemes
 from refemu.models.backend import find
 from refemu.models.schemes import kllm_calibrate, kllm_weights
 from refemu.models.schemes.kllm import KllmConfig
-from refemu.models.schemes.kllm_calibrate import READERS, Observer, Seen
+from refemu.models.schemes.kllm_calibrate import INPUTS, Observer, Seen
 from refemu.models.schemes.kllm_calibration import Calibration
 from tests.models.schemes import kllm_plain
 from tests.oracles import fp16, kllm
@@ -175,7 +175,7 @@ def test_observed_activations_change_no_bit() -> None:
         seen = watching.take()
 
     assert plain.head(plain.norm("norm", x), None).tobytes() == models.session(plain).append(IDS).tobytes()  # type: ignore[arg-type]
-    assert {f"read.{name}" for name in READERS} < set(seen)
+    assert {f"read.{name}" for name in INPUTS.values()} < set(seen)
     assert repr(Seen({"q": x})) == "Seen(q)"
 
 

@@ -11,7 +11,7 @@ from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.schemes import kllm_calibration
 from refemu.models.schemes.kllm import KllmConfig
-from refemu.models.schemes.kllm_calibrate import ACTIVATIONS
+from refemu.models.schemes.kllm_calibrate import activations
 from refemu.models.schemes.kllm_calibration import Calibration
 from tests.models.schemes import kllm_plain
 
@@ -45,7 +45,7 @@ def test_file_says_what_it_was_made_for(tmp_path: Path) -> None:
 
     assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
     assert json.loads(text)["model"] == "small"
-    names = [*ACTIVATIONS, "wq", "wk", "wv", "wo", "wgate", "wup", "wdown"]
+    names = [*activations(kllm_plain.small().config), "wq", "wk", "wv", "wo", "wgate", "wup", "wdown"]
     assert set(made().codebook) == {f"blk.{layer}.{name}" for layer in range(2) for name in names}
     assert set(made().limits) == {name for name in made().codebook if ".w" not in name}
 
