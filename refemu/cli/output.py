@@ -1,10 +1,13 @@
 """Tables for people, JSON for machines, progress on a terminal only."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from refemu.cli import table
 
 PIPE_WIDTH = 200  #: columns of a table that goes to a file or pipe
 
@@ -21,37 +24,19 @@ def _plain(value: Any) -> Any:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """A table; columns named in `right` are numbers. Colour only on a terminal, and not under NO_COLOR."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for name in columns:
-        table.add_column(
-            name,
-            justify="right" if name in right else "left",
-            overflow="fold",
-            no_wrap=name in right or name == columns[0],
-        )
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    out = console()
-    out.print(Text(title, style="bold"))
-    out.print(table)
-    out.print()
+    """A table; columns named in `right` are numbers. Bold only on a terminal, and not under NO_COLOR."""
+    terminal = _is_terminal(sys.stdout)
+    bold = "\x1b[1m{}\x1b[0m" if terminal and "NO_COLOR" not in os.environ else "{}"
+    width = _columns() if terminal else PIPE_WIDTH
+    header, *others = table.lines(columns, [[str(cell) for cell in row] for row in rows], right, width)
+    print("\n".join([bold.format(title), bold.format(header), *others, ""]))
 
 
-def console(error: bool = False) -> Any:
-    """A rich console on standard output or error."""
-    from rich.console import Console
-
-    class Output(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # `main` has the exit code; rich would exit with 1, which means "different"
-
-    return Output(stderr=error, highlight=False, width=None if _is_terminal(sys.stderr if error else sys.stdout)
-                  else PIPE_WIDTH)
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -64,10 +49,11 @@ def progress() -> Iterator[Progress | None]:
     if not _is_terminal(sys.stderr):
         yield None
         return
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console(error=True), transient=True) as bars:
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def update(what: str, done: int, total: int) -> None:

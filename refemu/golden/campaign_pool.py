@@ -12,7 +12,7 @@ from refemu.golden.campaign_shards import Done, Failed, Shard
 
 LOST = "its worker died (killed, or out of memory)"
 AHEAD = 2  #: shards in flight for every worker, so that none waits for this process
-PRELOADED = ["refemu.arith.jit", "refemu.golden.campaign_shards"]  #: by the server that workers are forked from
+SERVER = "refemu.golden.campaign_server"  #: what the server that workers are forked from imports
 
 
 def alone(shards: Sequence[Shard], folder: Path, done: Done, failed: Failed) -> None:
@@ -86,5 +86,5 @@ def _context() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
+    context.set_forkserver_preload([SERVER])
     return context

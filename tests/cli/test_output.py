@@ -34,3 +34,17 @@ def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str
         assert bar is None
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("environment", "bold"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_table_on_a_terminal_is_as_wide_as_it(
+    environment: dict[str, str], bold: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_is_terminal", lambda stream: True)
+    for name, value in {"COLUMNS": "40", **environment}.items():
+        monkeypatch.setenv(name, value)
+    output.print_table("a table", ["name", "what"], [["one", "many words " * 9]])
+    text = capsys.readouterr().out
+    assert ("\x1b[1ma table\x1b[0m" in text) == bold
+    assert max(len(line) for line in text.splitlines() if "\x1b" not in line) <= 40
+    assert text.endswith("words\n\n")
