@@ -15,7 +15,7 @@ help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
 	@echo "make lint     ruff and mypy"
-	@echo "make bench    speed beside what you would use instead, as ratios"
+	@echo "make bench    speed beside what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
 	@echo "make vectors  regenerate the committed sets under vectors/"
@@ -42,7 +42,8 @@ lint:
 bench:
 	@$(PYTHON) tools/bootstrap.py $(VENV) bench
 	@$(BIN)/refemu models fetch $(MODEL) || true
-	@$(BIN)/python -m benchmarks $(BENCH)
+	@$(BIN)/python -m benchmarks $(BENCH) --history $(OUT)/bench/history.jsonl
+	@echo "how ratios moved: $(BIN)/python -m benchmarks history --plot $(OUT)/bench/history.svg"
 
 kernels:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models

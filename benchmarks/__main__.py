@@ -1,53 +1,69 @@
-"""Run benchmark rows on one pinned thread and print ratios: `python -m benchmarks [ID ...] [--json FILE] [--quick]`."""
+"""Speed beside what a user would pick instead, as ratios.
 
+    python -m benchmarks [ID ...] [--json FILE] [--history FILE] [--markdown FILE] [--warm] [--cache DIR] [--list]
+    python -m benchmarks history [ID ...] [--file FILE] [--plot FILE]
+
+One pinned thread; rows of several threads run in a process of their own (`--threads all`). Exit code 1 where a result
+was wrong or a row broke; a goal that is missed is no error.
+"""
+
+import argparse
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy is imported
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-
-import argparse  # noqa: E402
-import json  # noqa: E402
-
-from benchmarks import (  # noqa: E402
-    arith,
-    bfp,
-    bfp_pe,
-    formats,
-    kllm,
-    kmeans,
-    leankv_formats,
-    leankv_memory,
-    model,
-    orizuru,
-    units,
-    vectors,
-)
-from benchmarks.pairs import Row, context, report  # noqa: E402
-
-MODULES = (arith, bfp, bfp_pe, formats, kllm, kmeans, leankv_formats, leankv_memory, model, orizuru, units, vectors)
+HISTORY = Path("out/bench/history.jsonl")
+VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def main() -> int:
-    """Print the table as rows finish; exit code 1 if a row's results were wrong or no row matched."""
+def main(words: Sequence[str]) -> int:
+    """Run what the command line says; returns the exit code."""
+    if words[:1] == ["history"]:
+        return _history(words[1:])
     options = argparse.ArgumentParser(prog="python -m benchmarks")
     options.add_argument("ids", nargs="*", metavar="ID", help="rows such as PERF-1; default all")
     options.add_argument("--json", metavar="FILE", help="append one JSON line per row")
-    arguments = options.parse_args()
-    rows: list[Row] = []
-    for module in MODULES:
-        for name, benchmark in module.ROWS.items():
-            if not arguments.ids or name in arguments.ids:
-                print(f"{name} ...", file=sys.stderr, flush=True)
-                rows.extend(benchmark())
-    print(report(rows))
-    if arguments.json:
-        with open(arguments.json, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps({**context(), **row.record()}) + "\n" for row in rows)
-    return 0 if rows and all(row.checked for row in rows) else 1
+    options.add_argument("--history", metavar="FILE", help="the same, and create the folder of FILE")
+    options.add_argument("--markdown", metavar="FILE", help="write the tables into FILE, between its markers if any")
+    options.add_argument("--warm", action="store_true", help="leave out the column of first calls without a cache")
+    options.add_argument("--cache", metavar="DIR", help="compiled code of warm calls; default a folder of this run")
+    options.add_argument("--threads", default="1", metavar="N", help="rows of N threads instead; `all`: of every CPU")
+    options.add_argument("--list", action="store_true", help="only name the rows")
+    arguments = options.parse_args(words)
+    arguments.threads = _threads(arguments.threads)
+    for variable in VARIABLES:
+        os.environ[variable] = str(arguments.threads)
+    from benchmarks import suite  # after the environment is set, for it imports NumPy
+    from refemu.arith.checks import Refused
+
+    try:
+        return suite.main(arguments)
+    except Refused as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 2
+
+
+def _threads(text: str) -> int:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if text != "all" and not (text.isdecimal() and int(text)):
+        sys.exit(f"benchmarks: --threads: a number from 1 on or `all` is needed, got {text!r}")
+    return available if text == "all" else int(text)
+
+
+def _history(words: Sequence[str]) -> int:
+    options = argparse.ArgumentParser(prog="python -m benchmarks history")
+    options.add_argument("ids", nargs="*", metavar="ID", help="rows such as PERF-1; default all that have a goal")
+    options.add_argument("--file", default=HISTORY, metavar="FILE", help=f"default {HISTORY}")
+    options.add_argument("--plot", metavar="FILE", help="draw ratios over runs: .svg, .png or .pdf")
+    from benchmarks import history
+
+    try:
+        return history.main(options.parse_args(words))
+    except history.Unusable as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

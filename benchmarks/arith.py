@@ -129,8 +129,8 @@ def exp32() -> list[Row]:
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {
-    "PERF-1": matmul_fp32,
-    "PERF-3": matmul_fp16_weights,
+    "PERF-1 PERF-2 PERF-4": matmul_fp32,
+    "PERF-3 PERF-6": matmul_fp16_weights,
     "PERF-5": matmul_fp16_acc,
     "PERF-23": round16,
     "PERF-27": exp32,

@@ -72,4 +72,4 @@ def activations() -> list[Row]:
     return [pairs("BFP-BFP", what, name, rival, lambda: bfp_dot_jit(a, ready), right) for name, rival in rivals.items()]
 
 
-ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-7": weights, "BFP-BFP": activations}
+ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-7 PERF-8": weights, "BFP-BFP": activations}

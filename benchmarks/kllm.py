@@ -55,10 +55,10 @@ def counting() -> list[Row]:
 
 def matmul() -> list[Row]:
     """One token by a square weight, and tokens of a prompt by a layer of SmolLM2-135M."""
-    return [row for shape in ((1, SIZE, SIZE), (64, 576, 1536)) for row in _matmul(*shape)]
+    return [row for shape in ((1, SIZE, SIZE), (64, 576, 1536)) for row in matmul_rows(*shape)]
 
 
-def _matmul(rows: int, k: int, n: int) -> list[Row]:
+def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
     a, b = operands(rows, k, n)
     right = index_matmul_jit.prepare(b)
     centroids, x = b.codebook.centroids, a.dequantized().astype(np.float32)

@@ -35,10 +35,10 @@ class Lists:
 
 def steps() -> list[Row]:
     """A generation step of all heads: every section grows, a page now and then."""
-    return [_steps(*sizes) for sizes in GROWTH]
+    return [step_row(*sizes) for sizes in GROWTH]
 
 
-def _steps(requests: int, layers: int, heads: int) -> Row:
+def step_row(requests: int, layers: int, heads: int) -> Row:
     count, names = requests * layers * heads, range(requests)
     manager = PageManager(pages=count * 64, layers=layers, heads=heads, high_tokens=54, low_tokens=96, max_len=1 << 20,
                           slots=requests)
@@ -100,10 +100,10 @@ def _read(page: UnifiedPage, images: np.ndarray, ids: np.ndarray, slots: np.ndar
 
 def attention() -> list[Row]:
     """One token of one layer over a cache in pages, against NumPy on an fp16 cache, which reads 2.3 times the bytes."""
-    return [_attention(*sizes) for sizes in ((512, 0.0), (512, 0.5), (2048, 0.0), (2048, 0.5))]
+    return [attention_row(*sizes) for sizes in ((512, 0.0), (512, 0.5), (2048, 0.0), (2048, 0.5))]
 
 
-def _attention(tokens: int, low_share: float, heads: int = 3, group: int = 3, features: int = 64) -> Row:
+def attention_row(tokens: int, low_share: float, heads: int = 3, group: int = 3, features: int = 64) -> Row:
     pages = Pages(UnifiedPage(features, K8V4), UnifiedPage(features, K4V2))
     counts = tokens - int(tokens * low_share), int(tokens * low_share)
     used = [-(-count // page.tokens) for count, page in zip(counts, pages.sections, strict=True)]

@@ -1,24 +1,20 @@
 """Paired timing: rival and refemu alternate in one process on the same data; the result is the median ratio."""
 
-import os
-import platform
-import resource
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
-import refemu
-
 PAIRS, SAMPLE = 9, 2e-3  #: pairs per row; shortest sample in seconds
+
+first_calls_only = False  #: set in a child process that looks for nothing else; see `apart`
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. ratio > 1 means that refemu is faster than the rival."""
+    """One line of the table. ratio > 1 means that refemu is faster than the rival, or than the goal allows."""
 
     id: str
     what: str
@@ -29,12 +25,53 @@ class Row:
     low: float  #: 10th percentile of the pairs
     high: float  #: 90th percentile
     goal: float  #: the ratio aimed at; 0 = none
-    first_s: float  #: first call of ours, compiling included
+    first_s: float  #: first call of ours in a process: code from the cache where `cold_s` is known, else compiled
     checked: bool  #: the results were compared and right
-    peak_mb: float  #: largest resident memory of the process so far
+    peak_mb: float  #: most memory that one call of ours held of what Python and NumPy allocate
+    cold_s: float = 0.0  #: first call without a cache, in a process of its own; 0 = not measured
+    compile_s: float = 0.0  #: the part of `cold_s`, or else of `first_s`, that numba's compiler took
+    threads: int = 1  #: of both sides
+    series: str = ""  #: what grows, in rows that belong to a series
+    size: float = 0.0  #: how large it is in this row
+
+    @property
+    def key(self) -> str:
+        """What identifies the row from run to run: rates that some rows carry after a colon are no part of it."""
+        return f"{self.id} | {self.what.partition(':')[0]} | {self.rival} | {self.threads}"
+
+    @property
+    def verdict(self) -> str:
+        """wrong, met, missed, or nothing where there is no goal."""
+        if not self.checked:
+            return "WRONG"
+        return "" if not self.goal else "met" if self.ratio >= self.goal else "missed"
+
+    def times(self, work: float, goal: float) -> "Row":
+        """The row of a rival with `work` times the work."""
+        return replace(self, rival_s=self.rival_s * work, ratio=self.ratio * work, low=self.low * work,
+                       high=self.high * work, goal=goal)
 
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        """For a JSON line."""
+        return {**asdict(self), "verdict": self.verdict.lower() or "no goal"}
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A row that could not be measured here, and why."""
+
+    id: str
+    what: str
+    reason: str  #: "not installed: pip install ..."
+
+
+@dataclass(frozen=True)
+class First:
+    """The first call in this process."""
+
+    seconds: float
+    compiling: float
+    result: Any
 
 
 def pairs(
@@ -47,84 +84,119 @@ def pairs(
     goal: float = 0.0,
     count: int = PAIRS,
     clock: Callable[[], float] = time.thread_time,
+    **more: Any,
 ) -> Row:
     """Time `rival()` and `ours()` alternately. check(rival result, our result) says whether ours is right.
 
     clock: seconds of this thread, which a busy neighbour does not stretch; `time.perf_counter` for work that waits
-    for files or other threads.
+    for files or other threads. more: further fields of the row.
     """
-    begin = time.perf_counter()
-    result = ours()
-    first = time.perf_counter() - begin
-    checked = bool(check(rival(), result))
+    first = first_call(ours)
+    if first_calls_only:
+        return row(id, what, rival_name, [(first.seconds, first.seconds)], first, goal, True, **more)
+    checked = bool(check(rival(), first.result))
     for call in (rival, ours, rival, ours):
         call()
     loops = [_loops(rival, clock), _loops(ours, clock)]
-    samples = [(_sample(rival, loops[0], clock), _sample(ours, loops[1], clock)) for _ in range(count)]
+    samples = [(sample(rival, loops[0], clock), sample(ours, loops[1], clock)) for _ in range(count)]
+    return row(id, what, rival_name, samples, first, goal, checked, peak_mb=peak_mb(ours), **more)
+
+
+def absolute(
+    id: str,
+    what: str,
+    goal_text: str,
+    allowed: float,
+    ours: Callable[[], Any],
+    check: Callable[[Any], bool],
+    count: int = PAIRS,
+    clock: Callable[[], float] = time.thread_time,
+) -> Row:
+    """A row whose rival is a number: `allowed` seconds by the goal over those measured, met from 1 on."""
+    first = first_call(ours)
+    if first_calls_only:
+        return row(id, what, goal_text, [(allowed, first.seconds)], first, 1.0, True)
+    checked = bool(check(first.result))
+    ours(), ours()
+    loops = _loops(ours, clock)
+    samples = [(allowed, sample(ours, loops, clock)) for _ in range(count)]
+    return row(id, what, goal_text, samples, first, 1.0, checked, peak_mb=peak_mb(ours))
+
+
+def row(
+    id: str,
+    what: str,
+    rival: str,
+    samples: Sequence[tuple[float, float]],
+    first: First,
+    goal: float,
+    checked: bool,
+    peak_mb: float = 0.0,
+    **more: Any,
+) -> Row:
+    """The row of pairs of seconds (rival, ours)."""
     ratios = sorted(theirs / mine for theirs, mine in samples)
+    edge = len(ratios) // 10
     return Row(
         id,
         what,
-        rival_name,
+        rival,
         statistics.median(mine for _, mine in samples),
         statistics.median(theirs for theirs, _ in samples),
         statistics.median(ratios),
-        ratios[len(ratios) // 10],
-        ratios[-1 - len(ratios) // 10],
+        ratios[edge],
+        ratios[-1 - edge],
         goal,
-        first,
+        first.seconds,
         checked,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+        peak_mb,
+        compile_s=first.compiling,
+        **more,
     )
 
 
+def first_call(call: Callable[[], Any]) -> First:
+    """`call()` with the seconds that it takes and those of them in numba's compiler."""
+    from numba.core import event
+
+    with event.install_recorder("numba:compile") as compiler:
+        begin = time.perf_counter()
+        result = call()
+        seconds = time.perf_counter() - begin
+    return First(seconds, _outermost([(stamp, found.is_start) for stamp, found in compiler.buffer]), result)
+
+
+def _outermost(marks: Sequence[tuple[float, bool]]) -> float:
+    """Seconds between starts and ends that no other pair encloses: a kernel compiles those that it calls."""
+    depth, total = 0, 0.0
+    for stamp, starts in marks:
+        if starts:
+            total -= stamp if depth == 0 else 0.0
+            depth += 1
+        else:
+            depth -= 1
+            total += stamp if depth == 0 else 0.0
+    return total
+
+
 def _loops(call: Callable[[], Any], clock: Callable[[], float]) -> int:
-    seconds = max(_sample(call, 1, clock), 1e-7)
+    seconds = max(sample(call, 1, clock), 1e-7)
     return max(1, round(SAMPLE / seconds))
 
 
-def _sample(call: Callable[[], Any], loops: int, clock: Callable[[], float]) -> float:
+def sample(call: Callable[[], Any], loops: int, clock: Callable[[], float]) -> float:
+    """Seconds of one of `loops` calls."""
     begin = clock()
     for _ in range(loops):
         call()
     return (clock() - begin) / loops
 
 
-def report(rows: list[Row]) -> str:
-    """The table for people."""
-    lines = [
-        f"{'row':10} {'operation':52} {'instead':34} {'ratio':>7} {'p10':>6} {'p90':>6} {'goal':>5}  "
-        f"{'':8} {'ours':>10} {'first call':>10}"
-    ]
-    for row in rows:
-        verdict = "WRONG" if not row.checked else "" if not row.goal else "met" if row.ratio >= row.goal else "missed"
-        lines.append(
-            f"{row.id:10} {row.what:52} {row.rival:34} {row.ratio:7.2f} {row.low:6.2f} {row.high:6.2f} "
-            f"{round(row.goal, 2) or '':>5}  {verdict:8} {_seconds(row.ours_s):>10} {_seconds(row.first_s):>10}"
-        )
-    return "\n".join(lines)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.2f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
-
-
-def context() -> dict[str, Any]:
-    """What a reader needs to relate two runs."""
-    import llvmlite
-    import numba
-
-    source, target = np.zeros(1 << 24, np.uint8), np.zeros(1 << 24, np.uint8)
-    np.copyto(target, source)
-    copy = 2 * source.nbytes / _sample(lambda: np.copyto(target, source), 8, time.thread_time)
-    return {
-        "refemu": refemu.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "llvmlite": llvmlite.__version__,
-        "machine": platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "load": os.getloadavg()[0],
-        "copy_gb_s": round(copy / 1e9, 1),
-    }
+def peak_mb(call: Callable[[], Any]) -> float:
+    """Megabytes that one call holds at most, of what Python and NumPy allocate; its arguments are not counted."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()

@@ -140,4 +140,4 @@ def enough(theirs: int, ours: int) -> bool:
     return theirs >= EXAMPLES <= ours
 
 
-ROWS = {"VEC": vectors, "VEC-STRATEGIES": strategies}
+ROWS = {"VEC-MAKE VEC-WRITE VEC-LOAD VEC-CHECK VEC-DIFF": vectors, "VEC-F16 VEC-PORTS VEC-PE VEC-TENSOR": strategies}

@@ -1,0 +1,87 @@
+"""Compile every kernel in one process: `python -m benchmarks.every_kernel` prints seconds per kernel as JSON.
+
+Cases of every unit by its twin, a few tokens of the tiny model under a scheme of each paper, and the kernels that
+neither of them reaches.
+"""
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+from numba.core import event
+
+from refemu import models, units
+from refemu.arith import dot_jit, fp16_jit, fp32_jit, jit
+from refemu.arith.orders import Sequential, Tree
+from refemu.formats import BFP8, OVP_INT4, bfp_jit, ovp_jit
+from refemu.golden import build, generator
+
+SCHEMES = ("fp16", "olive-4", "harmonia-kv4", "kllm-a4")
+
+
+class Compiler(event.Listener):  # type: ignore[misc]
+    """Seconds of the processor per kernel, those of the kernels that it calls not counted."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._open: list[list[float]] = []  # start, and what inner ones took
+
+    def on_start(self, event: Any) -> None:
+        """A kernel begins."""
+        self._open.append([time.thread_time(), 0.0])
+
+    def on_end(self, event: Any) -> None:
+        """It ends."""
+        start, inner = self._open.pop()
+        taken = time.thread_time() - start
+        function = event.data["dispatcher"].py_func
+        name = f"{function.__module__.removeprefix('refemu.')}.{function.__name__}"
+        self.seconds[name] = self.seconds.get(name, 0.0) + taken - inner
+        if self._open:
+            self._open[-1][1] += taken
+
+
+def use_units() -> None:
+    """The cases of the papers, all configurations."""
+    for unit in map(units.find, units.names()):
+        for config in unit.configs:
+            blocks, made = generator.collect(unit, config, ("paper",), 0, ())
+            if blocks:
+                build.build(unit, config, blocks, generator=made, twin_from=0)
+
+
+def use_models() -> None:
+    """A prompt and a token."""
+    tiny = models.load("tiny")
+    for scheme in SCHEMES:
+        session = models.session(models.prepare(tiny, scheme))
+        session.append(list(range(16)))
+        session.append([1])
+
+
+def use_arithmetic() -> None:
+    """Accumulators and orders that no unit and no scheme above takes."""
+    x = np.eye(4, dtype=np.float32)
+    for weights in (x, x.astype(np.float16)):
+        for acc in ("fp32", "fp32_fma", "fp16", "fp16_fma"):
+            dot_jit.matmul(x, dot_jit.panels(weights), order=Sequential(), acc=acc)
+    dot_jit.matmul(x, x, order=Tree(2), acc="fp32")
+    fp16_jit.fma16(x, x, x), fp32_jit.fma32(x, x, x), fp32_jit.exp32(x)
+    ovp_jit.decode_pairs(OVP_INT4, np.zeros(8, np.uint8))
+    tensor = BFP8.encode(np.zeros((2, 32), np.float16))
+    bfp_jit.decode(tensor), bfp_jit.encode(BFP8, np.zeros((2, 32), np.float16))
+
+
+def main() -> None:
+    """Use everything and print what it cost."""
+    compiler = Compiler()
+    event.register("numba:compile", compiler)
+    for use in (use_units, use_models, use_arithmetic):
+        use()
+    unused = [kernel.py_func.__name__ for kernel in jit._kernels if not kernel.signatures]
+    print(json.dumps({"seconds": compiler.seconds, "kernels": len(jit._kernels), "unused": unused}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Sums that lose nothing, and KLLM's sum of weighted counters (performance rows PERF-9, PERF-10, PERF-12)."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from benchmarks.arith import normal
+from benchmarks.pairs import Row, absolute, pairs
+from refemu.arith import dot_jit, exact, fp16
+from refemu.arith.orders import Exact
+from refemu.formats import OVP_INT4, OVP_INT8, Ovp
+from refemu.formats.kllm_arith import KllmArith
+from refemu.models.backend import Jit
+from refemu.units import weighted_sum, weighted_sum_jit
+
+SIZE = 4096  #: columns whose counters are summed
+
+def integers() -> list[Row]:
+    """Products of OVP values, 64 rows, through the backend as a scheme has them."""
+    return [_integers("int4", OVP_INT4, 3.0, 0.9), _integers("int8", OVP_INT8, 100.0, 0.45)]
+
+
+def _integers(name: str, fmt: Ovp, deviation: float, goal: float) -> Row:
+    x, w = (fmt.encode(normal((rows, 1024), rows) * np.float32(deviation)).decode() for rows in (64, 1024))
+    backend, wide = Jit(), [side.astype(np.float32) for side in (x, w)]
+    weights = backend.integer_weights(w)
+    what = "as it is" if weights.digit_bits(int(np.abs(x).max())) == 0 else "in digits, for sums pass 2^24"
+    return pairs(
+        "PERF-9",
+        f"OVP {name} values, 64 x 1024 x 1024, {what}",
+        "sgemm, inexact beyond 2^24",
+        lambda: wide[0] @ wide[1].T,
+        lambda: backend.integer_matmul(wide[0], weights),
+        lambda _, ours: np.array_equal(x @ w.T, ours),
+        goal,
+    )
+
+
+def accumulator() -> list[Row]:
+    """One row by fp16 weights, nothing rounded before the end."""
+    a, b = (fp16.round16(normal(shape, 1)) for shape in ((1, 1024), (1024, 128)))
+    left, right = exact.steps(a[0]).tolist(), exact.steps(b.T).tolist()
+    what = "exact accumulator, fp16, 1 x 1024 x 128"
+
+    def python() -> list[int]:
+        return [sum(x * y for x, y in zip(left, column, strict=True)) for column in right]
+
+    def fractions() -> list[Fraction]:
+        row, columns = ([Fraction(x) for x in side.ravel().tolist()] for side in (a, b.T))
+        return [sum((x * y for x, y in zip(row, columns[at:at + len(row)], strict=True)), Fraction(0))
+                for at in range(0, len(columns), len(row))]
+
+    def ours() -> np.ndarray:
+        return dot_jit.matmul(a, b, order=Exact(), acc="exact", out="fp32")
+
+    def same(theirs: list[int], found: np.ndarray) -> bool:
+        return [np.float32(exact.to_odd(total)) for total in theirs] == found[0].tolist()
+
+    return [pairs("PERF-10", what, "Python Fraction, not rounded", fractions, ours, lambda theirs, found: same(
+                [int(total / Fraction(2)**exact.UNIT) for total in theirs], found), 500.0, count=3),
+            pairs("PERF-10", what, "Python integers made before, not rounded", python, ours, same, count=5),
+            absolute("PERF-10", what, "goal: 0.1 G MAC/s", b.size / 0.1e9, ours, lambda found: same(python(), found))]
+
+
+def counters() -> list[Row]:
+    """256 counters of 4,096 columns by one codebook of products, in order."""
+    return [_counters(acc) for acc in ("fp32", "fp16")]
+
+
+def _counters(acc: str) -> Row:
+    count = np.random.default_rng(3).multinomial(4096, np.full(256, 1 / 256), SIZE)
+    arith, table = KllmArith(acc=acc), np.broadcast_to(fp16.round16(normal((256,), 4)), count.shape)
+    want = weighted_sum.sums(count[:64], table[:64], arith)
+    return absolute("PERF-12", f"weighted sum of 256 counters x {SIZE}, in order, {acc}", "goal: 8 G MAC/s",
+                    count.size / 8e9, lambda: weighted_sum_jit.sums(count, table, arith),
+                    lambda ours: want.tobytes() == ours[:64].tobytes())
+
+
+ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-9": integers, "PERF-10": accumulator, "PERF-12": counters}

@@ -1,0 +1,124 @@
+"""The tables for people: every row, how cost grows, and a verdict; as text and as Markdown."""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pairs import Absent, Row
+
+BEGIN, END = "<!-- table: make bench -->", "<!-- end of table -->"  #: markers in a Markdown file
+WIDTHS = {"row": -16, "operation": -56, "instead": -40, "ratio": 7, "p10": 7, "p90": 7, "goal": 5, "": -6, "ours": 9,
+          "first": 9, "cold": 9, "compile": 9, "MB": 7}  #: columns of the text; negative: left-aligned
+
+
+def text(rows: Sequence[Row | Absent], about: dict[str, Any], broken: Sequence[str] = ()) -> str:
+    """Everything that a run prints."""
+    lines = [_line(dict(zip(WIDTHS, WIDTHS, strict=True)))]
+    lines += [_line(cells(row)) if isinstance(row, Row) else f"{row.id:16} {row.what}: {row.reason}" for row in rows]
+    return "\n".join([*lines, "", *grown(rows), "", machine(about), *verdict(rows, broken)])
+
+
+def _line(cell: dict[str, str]) -> str:
+    return " ".join(cell[name].ljust(-width) if width < 0 else cell[name].rjust(width)
+                    for name, width in WIDTHS.items()).rstrip()
+
+
+def cells(row: Row) -> dict[str, str]:
+    """The text of each column."""
+    warm = row.first_s if row.cold_s or not row.compile_s else 0.0  # a first call that compiled was a cold one
+    return {
+        "row": row.id,
+        "operation": row.what + (f", {row.threads} threads" if row.threads > 1 else ""),
+        "instead": row.rival,
+        "ratio": number(row.ratio),
+        "p10": number(row.low),
+        "p90": number(row.high),
+        "goal": number(row.goal) if row.goal else "",
+        "": row.verdict,
+        "ours": seconds(row.ours_s),
+        "first": seconds(warm),
+        "cold": seconds(row.cold_s or (0.0 if warm else row.first_s)),
+        "compile": seconds(row.compile_s),
+        "MB": f"{row.peak_mb:.1f}" if row.peak_mb else "",
+    }
+
+
+def number(value: float) -> str:
+    """Two decimals below ten, one below a hundred, none above."""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def seconds(value: float) -> str:
+    """Three digits or so with a unit; nothing for 0."""
+    if value == 0:
+        return ""
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.2f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
+
+
+def grown(rows: Iterable[Row | Absent]) -> list[str]:
+    """A line per series: the sizes, and the exponent of a power fitted to the seconds of both sides."""
+    series = [row for row in rows if isinstance(row, Row) and row.series]
+    lines = []
+    for (id, name), group in itertools.groupby(series, lambda row: (row.id, row.series)):
+        points = list(group)
+        sizes = [row.size for row in points]
+        ours, theirs = (exponent(sizes, times) for times in ([row.ours_s for row in points],
+                                                            [row.rival_s for row in points]))
+        lines.append(f"{id:16} {name}: from {sizes[0]:.0f} to {sizes[-1]:.0f} as its power {ours:.2f}; "
+                     f"{points[0].rival}: {theirs:.2f}")
+    return ["how cost grows", *lines] if lines else []
+
+
+def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """e of the least squares fit times = c * sizes^e, on logarithms."""
+    if len(sizes) < 2:
+        return math.nan
+    return statistics.linear_regression([math.log(size) for size in sizes], [math.log(time) for time in times]).slope
+
+
+def verdict(rows: Sequence[Row | Absent], broken: Sequence[str] = ()) -> list[str]:
+    """How many goals are met and missed, and by name and ratio what is missed, wrong, absent or broken."""
+    measured = [row for row in rows if isinstance(row, Row)]
+    of = {name: [row for row in measured if row.verdict == name] for name in ("met", "missed", "", "WRONG")}
+    absent = [row for row in rows if isinstance(row, Absent)]
+    lines = [f"{len(of['met'])} goals met, {len(of['missed'])} missed, {len(of['WRONG'])} wrong; "
+             f"{len(of[''])} rows without a goal, {len(absent)} not measured, {len(broken)} broken"]
+    lines += [f"missed   {row.id:16} {row.what}: {number(row.ratio)} of {number(row.goal)}" for row in of["missed"]]
+    lines += [f"WRONG    {row.id:16} {row.what}" for row in of["WRONG"]]
+    lines += [f"absent   {row.id:16} {row.what}: {row.reason}" for row in absent]
+    return lines + [f"broken   {line}" for line in broken]
+
+
+def code(rows: Sequence[Row | Absent], broken: Sequence[str] = ()) -> int:
+    """1 where a result was wrong or a row broke; a goal that is missed is no error."""
+    return int(bool(broken) or any(isinstance(row, Row) and not row.checked for row in rows))
+
+
+def machine(about: dict[str, Any]) -> str:
+    """One line about the run."""
+    blas = about["blas"]
+    packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
+    return (f"{about['commit']} on {about['cpu']} ({' '.join(about['flags'])}), load {about['load']:.1f}, copy "
+            f"{about['copy_gb_s']} GB/s; Python {about['python']}, NumPy {about['numpy']} with {blas['name']} "
+            f"{blas['version']} {blas['core']}, {packages}; fp16 rounding: {about['rounding']}")
+
+
+def markdown(rows: Sequence[Row | Absent], about: dict[str, Any]) -> str:
+    """The same as Markdown."""
+    names = list(WIDTHS)
+    lines = [machine(about), "", "| " + " | ".join(names) + " |",
+             "|" + "|".join("---" if WIDTHS[name] < 0 else "---:" for name in names) + "|"]
+    lines += ["| " + " | ".join(cells(row)[name] for name in names) + " |" for row in rows if isinstance(row, Row)]
+    return "\n".join([*lines, "", *(f"- {line}" for line in [*grown(rows)[1:], *verdict(rows)]), ""])
+
+
+def write_markdown(file: Path, rows: Sequence[Row | Absent], about: dict[str, Any]) -> None:
+    """Into `file`: between its markers if it has them, else as the whole of it."""
+    old, made = file.read_text(encoding="utf-8") if file.exists() else "", markdown(rows, about)
+    before, begin, rest = old.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    whole = f"{before}{begin}\n\n{made}\n{end}{after}" if begin and end else made
+    file.write_text(whole, encoding="utf-8")

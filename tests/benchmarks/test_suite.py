@@ -1,0 +1,87 @@
+"""The suite covers every goal, finds rows by id, and starts light."""
+
+import inspect
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import suite
+from benchmarks.__main__ import main
+from benchmarks.goals import GOALS
+from refemu.arith.checks import Refused
+
+
+def test_every_goal_has_a_row():
+    assert set(GOALS) - set(suite.names()) == set()
+
+
+def test_every_performance_row_has_a_goal_in_the_list():
+    named = {name for name in suite.names() if name.startswith(("PERF-", "BUDGET-")) and name[:6] != "PERF-M"}
+
+    assert named <= set(GOALS)
+
+
+def test_every_module_of_rows_is_in_the_suite():
+    folder = inspect.getfile(suite).removesuffix("suite.py")
+    code = f"import pathlib; print(*[p.stem for p in pathlib.Path({folder!r}).glob('*.py') if 'ROWS' in p.read_text()])"
+    found = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+
+    assert found - {"suite"} == {module.__name__.split(".")[-1] for module in suite.MODULES + suite.THREADED}
+
+
+def test_functions_are_found_by_each_of_their_ids():
+    for id in ("PERF-1", "PERF-2", "PERF-4"):
+        assert [entry.ids for entry in suite.select([id])] == [("PERF-1", "PERF-2", "PERF-4")]
+    assert suite.select(["THREADS-MATMUL"]) == [] != suite.select(["THREADS-MATMUL"], several=True)
+    assert suite.select([]) == suite.table()
+
+
+def test_an_unknown_id_is_refused_with_the_nearest():
+    with pytest.raises(Refused, match=r"unknown row 'PERF-111'; did you mean 'PERF-11'"):
+        suite.select(["PERF-111"])
+
+
+@pytest.mark.parametrize("words", [["--threads", "0"], ["--threads", "some"]])
+def test_a_number_of_threads_that_is_none_is_refused(words):
+    with pytest.raises(SystemExit, match="a number from 1 on or `all`"):
+        main(words)
+
+
+def test_one_cpu_has_no_rows_of_several_threads(monkeypatch):
+    monkeypatch.setattr(suite, "CPUS", 1)
+
+    assert [row.reason for row in suite._elsewhere(["THREADS-MATMUL"], "")] == ["there is one CPU"]
+
+
+def test_ids_of_rows_are_those_that_their_function_names(monkeypatch):
+    """Of the two rows that cost least."""
+    monkeypatch.setattr("benchmarks.pairs.first_calls_only", True)
+    for id in ("PERF-28", "PERF-31"):
+        entry, = suite.select([id])
+        assert {row.id for row in entry.rows()} <= set(entry.ids)
+
+
+def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
+    """One row from end to end, by one process."""
+    arguments = SimpleNamespace(ids=["PERF-28"], threads=1, list=False, warm=True, cache=str(tmp_path), markdown=None,
+                                json=None, history=str(tmp_path / "h" / "history.jsonl"))
+
+    assert suite.main(arguments) == 0
+    assert "rotary tables" in capsys.readouterr().out
+    assert len((tmp_path / "h" / "history.jsonl").read_text().splitlines()) == 1
+
+
+LIGHT = "import sys; {}; print(sorted({{'numba', 'scipy', 'hypothesis', 'torch'}} & set(sys.modules)))"
+
+
+@pytest.mark.parametrize("code", [
+    "import refemu", "import refemu.formats, refemu.units, refemu.models, refemu.golden",
+    "from refemu.cli import main; main(['--help'])", "from refemu.cli import main; main(['show', 'INT4'])",
+    "from refemu.cli import main; main(['list'])", "import refemu.testing; refemu.testing.register()",
+    "import benchmarks.__main__, benchmarks.history"])
+def test_what_must_start_fast_imports_nothing_heavy(code):
+    done = subprocess.run([sys.executable, "-c", LIGHT.format(code)], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "[]"
