@@ -6,6 +6,7 @@ to itself), D-leankv-18 (normalization), D-leankv-19 (heads that share a KV head
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,13 @@ class Significance(Stepped):
         self.ports = ports({"tokens": tokens, "heads": heads})
         self.counts = tuple(counts(tokens, score_queries, include_self).tolist())
         self.sums = heads if gqa_order == "sums" else 1  #: of one token
-        zeros = (0,) * tokens
-        self.state = State("reset", -1, (0,) * (tokens * heads * tokens), zeros, zeros, zeros, zeros,
-                           (0,) * (self.sums * tokens), 0, 0, 0, 0, 0, 0)
+
+    @cached_property
+    def state(self) -> State:  # made on demand: p of a model's prompt has 10^7 lanes
+        """Ports and registers."""
+        zeros = (0,) * self.tokens
+        return State("reset", -1, (0,) * (self.tokens * self.heads * self.tokens), zeros, zeros, zeros, zeros,
+                     (0,) * (self.sums * self.tokens), 0, 0, 0, 0, 0, 0)
 
     @property
     def busy(self) -> bool:

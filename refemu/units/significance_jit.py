@@ -1,14 +1,15 @@
 """Twin of significance.run over whole prompts at once, and row by row for a model. Read significance.py first.
 
-Paper: [leankv §4]. Sums run over queries in ascending order, one vector addition of all tokens and heads per query; so
-nothing is gained by a kernel.
+Paper: [leankv §4]. Sums run over queries in ascending order, one vector addition of all tokens and heads per query. A
+model's prompt is summed where its attention is computed, so that no probability is stored.
 """
 
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import integers
+from refemu.arith import float_jit, integers, threads
+from refemu.arith.fp16_jit import plain, ready
 from refemu.units.significance import Result, Significance, counts, join_heads, require_prompt
 from refemu.units.unit import admit
 
@@ -45,6 +46,29 @@ def add_rows(device: Significance, sums: np.ndarray, p: np.ndarray, first: int) 
         if device.gqa_order == "queries":
             values = join_heads(values, device.gqa)[..., None, :]
         sums[..., :seen] += values
+
+
+def attended(device: Significance, q: np.ndarray, k: np.ndarray, v: np.ndarray,
+             scale: np.float32) -> tuple[np.ndarray, np.ndarray] | None:
+    """A prompt's attention as `dot.attention` computes it, and the sums (H, G, N) of what its tokens got, in one pass.
+
+    q: (N, H * G, F), k, v: (N, H, F), fp16 values in float32. The process's threads share out the H KV heads. None for
+    heads that are joined query by query, and where a query has no probabilities.
+    """
+    if device.gqa_order != "sums":
+        return None
+    ready()
+    query, key, value, heads = plain(q), plain(k), plain(v), k.shape[1]
+    out, sums = np.empty_like(query), np.zeros((heads, device.sums, device.tokens), np.float32)
+    counted = device.tokens - min(device.score_queries or device.tokens, device.tokens)
+    counting = np.tile(np.array([counted, device.include_self, 0], np.int64), (heads, 1))
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            float_jit.prompt_heads(query, key, value, scale, out, sums, counting[first], first, last)
+
+    threads.share_out(run, heads)
+    return None if counting[:, 2].any() or np.isnan(out).any() else (out, sums)
 
 
 def finish(device: Significance, sums: np.ndarray) -> Result:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refemu.arith import dot, fp16, fp32, threads
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.orders import Sequential
 from refemu.units import significance, significance_jit
 from refemu.units.significance import PRESETS, Significance
 from tests.oracles import leankv_units as oracle
@@ -190,3 +192,34 @@ def test_refuses_parameters(parameters: dict[str, Any], error: type[Exception], 
         Significance(**parameters)
     with pytest.raises(Refused, match=r"x must be in \[0, 1\], got 2"):
         significance.critical_tokens(np.float32([1]), 2)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"include_self": True, "score_queries": 5}, {"gqa": "mean"}], ids=repr)
+@pytest.mark.parametrize("tokens", [1, 8, 9, 37])
+def test_a_prompt_is_summed_where_it_is_attended_to(tokens: int, parameters: dict[str, Any]) -> None:
+    """Its attention and its sums are those of the two steps one after the other, whatever the threads."""
+    rng = np.random.default_rng(tokens)
+    q, k, v = (fp16.round16(rng.standard_normal((tokens, heads, 16), np.float32)) for heads in (6, 3, 3))
+    device, scale = Significance(tokens, 2, **parameters), np.float32(0.25)
+    hidden = np.arange(tokens) > np.arange(tokens)[:, None]
+    p = np.stack([np.stack([fp32.softmax32(np.where(hidden, np.float32(-np.inf), dot.matmul(
+        q[:, 2 * shared + g], k[:, shared].T, order=Sequential(), acc="fp32") * scale), Sequential())
+        for g in range(2)], axis=1) for shared in range(3)])
+
+    for count in (1, 2, 3):
+        with threads.using_threads(count):
+            found = significance_jit.attended(device, q, k, v, scale)
+        assert found is not None
+        assert found[0].tobytes() == dot.attention(q, k, v, scale=scale, start=0).tobytes()
+        expected = significance.run(p, **parameters)
+        for name in ("sum", "mean", "share", "count"):
+            assert np.array_equal(getattr(significance_jit.finish(device, found[1]), name), getattr(expected, name))
+
+
+def test_a_prompt_without_probabilities_is_left_to_the_slow_way() -> None:
+    """NaN would be refused there; heads that are joined query by query are summed there."""
+    q = np.full((3, 2, 4), np.inf, np.float32)
+    k = np.ones((3, 1, 4), np.float32)
+
+    assert significance_jit.attended(Significance(3, 2), q, k, k, np.float32(1)) is None
+    assert significance_jit.attended(Significance(3, 2, gqa_order="queries"), k, k, k, np.float32(1)) is None

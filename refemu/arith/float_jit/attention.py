@@ -3,7 +3,7 @@
 import numpy as np
 
 from refemu.arith.float_jit.matmul import PAD, block_fp32, row_fp32
-from refemu.arith.float_jit.orders import clear_all, copy_all, total_rows
+from refemu.arith.float_jit.orders import clear_all, copy_all, plus, total_rows
 from refemu.arith.float_jit.rows import shifted_exp
 from refemu.arith.float_jit.scalars import canonical, round16
 from refemu.arith.jit import kernel
@@ -11,7 +11,23 @@ from refemu.arith.jit import kernel
 
 @kernel
 def attention_heads(q, k, v, scale, start, out, first, last):
-    """`dot.attention` for key heads `first` to `last`, eight rows at a time: row r is query r // heads, head r % heads.
+    """`dot.attention` for key heads `first` to `last`."""
+    _heads(q, k, v, scale, start, out, np.empty((0, 0, 0), np.float32), np.empty(0, np.int64), first, last)
+
+
+@kernel
+def prompt_heads(q, k, v, scale, out, sums, counting, first, last):
+    """`attention_heads` from the first token on; sums (KV, heads, S) += what queries pay to tokens, query by query.
+
+    counting: the first query that counts; tokens that it counts for: 0 those before its own, 1 its own too. A row that
+    has no probabilities (NaN) makes counting[2] 1.
+    """
+    _heads(q, k, v, scale, np.int64(0), out, sums, counting, first, last)
+
+
+@kernel
+def _heads(q, k, v, scale, start, out, paid, counting, first, last):
+    """Eight rows at a time: row r is query r // heads, head r % heads.
 
     The keys that all eight see take one block; then each row adds the few that it sees besides.
     """
@@ -42,6 +58,10 @@ def attention_heads(q, k, v, scale, start, out, first, last):
             for i in range(rows):
                 for j in range(most):
                     chances[i, j] = chances[i, j] / total[i]
+                if paid.shape[0] > 0 and start + (r0 + i) // heads >= counting[0]:
+                    counting[2] |= np.int64(total[i] != total[i])
+                    plus(chances[i, : (r0 + i) // heads + counting[1]],
+                         paid[shared, (r0 + i) % heads, : (r0 + i) // heads + counting[1]])
             block_fp32(chances, np.int64(0), values[:least], sums[:rows], depth)
             for i in range(rows):
                 own, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.models.cache import Caches
-from refemu.models.schemes.leankv_pool import Plan, Pool, Prompt, Undo
+from refemu.models.schemes.leankv_pool import Journal, Plan, Pool, Prompt, Undo
 from refemu.units.page_manager import PROMPT, RELEASE, STEP
 from refemu.units.page_manager_parts import Memory
 
@@ -23,10 +23,14 @@ CALLS = 64  #: of the memory manager that are remembered
 
 
 class Past:
-    """A moment in a row of passes: leads to all that was done since, so what nobody wants to undo is forgotten."""
+    """A moment in a row of passes: leads to all that was done since, so what nobody wants to undo is forgotten.
+
+    Passes that follow each other without a mark between are undone together.
+    """
 
     def __init__(self) -> None:
         self.undo: list[Undo] = []
+        self.journals: list[Journal] = []  #: of the pools, from the second pass on
         self.following: Past | None = None
 
     def __repr__(self) -> str:
@@ -65,14 +69,20 @@ class Pools:
         """heads: KV heads of the model."""
         self.pools, size = tuple(pools), heads // len(pools)
         self.parts = [slice(first, first + size) for first in range(0, heads, size)]
-        self.now = Past()
+        self.now, self._marked = Past(), True
         self.calls: list[Call] = []  #: of the memory manager, the first CALLS, for taps
 
     def __repr__(self) -> str:
         return f"Pools({len(self.pools)} workers, {self.pools[0]!r})"
 
+    def mark(self) -> Past:
+        """Now, for `rewind`."""
+        self._marked = True
+        return self.now
+
     def begin(self) -> None:
         """A new pass: what `note` is told belongs to it."""
+        self._marked = False
         self.now.following = self.now = Past()  # from left to right: the old moment leads to the new one
         calls = list(self.calls)
         self.note(lambda: setattr(self, "calls", calls))
@@ -86,7 +96,7 @@ class Pools:
         for one in reversed(list(past.all())[1:]):
             for undo in reversed(one.undo):
                 undo()
-        past.following, self.now = None, past
+        past.following, self.now, self._marked = None, past, True
 
     @staticmethod
     def needed(pool: Pool, tokens: int) -> int:
@@ -111,12 +121,19 @@ class Pools:
 
     def plan(self, names: Sequence[int]) -> list[Plan]:
         """As `Pool.plan`, in a new pass."""
-        self.begin()
-        plans = []
-        for pool in self.pools:
-            plan, undo = pool.plan(names)
-            self.note(undo)
+        if self._marked:
+            self.begin()
+        elif not self.now.journals:
+            self.now.journals = [Journal(pool, names) for pool in self.pools]
+            for journal in self.now.journals:
+                self.note(journal.undo)
+        plans: list[Plan] = []
+        journals: list[Journal | None] = [*self.now.journals] or [None for _ in self.pools]
+        for pool, journal in zip(self.pools, journals, strict=True):
+            plan, undo = pool.plan(names, journal)
             plans.append(plan)
+            if undo is not None:
+                self.note(undo)
         self._called(STEP, names, high=plans[0].decided.delta_high, low=plans[0].decided.delta_low)
         return plans
 
@@ -136,7 +153,7 @@ class Pools:
         """As `Pool.finish`, which is not undone."""
         for pool in self.pools:
             pool.finish(names)
-        self.now = Past()
+        self.now, self._marked = Past(), True
 
     def memory(self) -> Memory:
         """What all sequences take in all pools."""
@@ -200,7 +217,7 @@ class Held(Caches):
 
     def mark(self) -> Past:
         """Where the pools are now."""
-        return self.pools.now
+        return self.pools.mark()
 
     def rewind(self, tokens: int, mark: Past) -> None:
         """Back to there."""

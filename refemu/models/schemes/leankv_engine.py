@@ -119,7 +119,7 @@ class Engine:
         if finished:
             self.pools.finish(finished)
             self.running = [name for name in self.running if name not in finished]
-        past, counters = self.pools.now, dict(self._watch.counters)
+        past, counters = self.pools.mark(), dict(self._watch.counters)
         admitted = self._admissible()
         try:
             with np.errstate(over="ignore", invalid="ignore"):

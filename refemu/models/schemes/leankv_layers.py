@@ -1,7 +1,7 @@
 """A decoder under a LeanKV scheme: scheme `fp16` but for the attention and the cache [leankv §4, §6, §7.4].
 
-A prompt attends like scheme `fp16`, over keys and values that are not quantized, in the same order of sums; the
-probabilities are computed once more for the significance of its tokens (D-leankv-49). Steps attend to the pages.
+A prompt attends like scheme `fp16`, over keys and values that are not quantized, in the same order of sums; its
+probabilities are the significance of its tokens (D-leankv-49). Steps attend to the pages.
 """
 
 import copy
@@ -67,13 +67,13 @@ class LeanKv(Fp16):
 
     def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: "Watch") -> np.ndarray:
         """Attention of a prompt; what the compressor needs of it goes into `prompt`."""
-        found = self.units.significance(q, cache.key, self._scale)
+        out, found = self.units.prompt(q, cache.key, cache.value, self._scale)
         for stored, array in ((prompt.keys, cache.key), (prompt.values, cache.value), (prompt.sums, found.sum),
                               (prompt.shares, found.share)):
             stored.append(array)
         if watch.taps is not None:
             leankv_taps.prompted(self, layer, q, cache, found.share, self._scale, watch)
-        return self.backend.attention(q, cache.key, cache.value, self._scale, 0).reshape(len(q), -1)
+        return out.reshape(len(q), -1)
 
     def compressed(self, pools: Pools, names: list[int], watch: "Watch") -> None:
         """Prompts are in their pages: count what became of the tokens, of all layers and KV heads."""

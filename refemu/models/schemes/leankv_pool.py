@@ -65,6 +65,32 @@ class Plan:
         return np.asarray(self.decided.delta_high | self.decided.delta_low)
 
 
+class Journal:
+    """A pool as it is now: the pages of some sequences at once, other pages when they are about to change.
+
+    So going back over many steps takes one copy of the pages, not one of the scores for every step.
+    """
+
+    def __init__(self, pool: "Pool", names: Sequence[int]) -> None:
+        self._pool, self._manager = pool, pool.manager.fork()
+        self._kept: dict[int, np.ndarray] = {}
+        high, low = np.moveaxis(pool.manager.used(names), -1, 0)[..., None]
+        cells = pool.manager.cells(names)
+        cell = np.arange(cells.shape[-1])
+        self.keep(cells[(cell < high) | (cell >= cells.shape[-1] - low)])
+
+    def keep(self, ids: np.ndarray) -> None:
+        """These pages may change."""
+        fresh = [page for page in ids.tolist() if page not in self._kept]
+        self._kept.update(zip(fresh, self._pool.images[fresh], strict=True))
+
+    def undo(self) -> None:
+        """Make the pool what it was."""
+        self._pool.manager = self._manager
+        if self._kept:
+            self._pool.images[list(self._kept)] = np.stack(list(self._kept.values()))
+
+
 class Pool:
     """Pages, their manager, and the steps of the units on them."""
 
@@ -131,14 +157,16 @@ class Pool:
     def stored(self, names: Sequence[int]) -> Stored:
         """Scores and positions of all that these sequences hold."""
         cells, lengths = self.manager.cells(names), self.manager.lengths(names)
-        return Stored(*self.units.unit("kv_segments_parts").stored(self.layouts, self.images, cells, lengths), lengths)
+        score, position = self.units.unit("kv_segments_parts").stored(self.layouts, self.images, cells, lengths)
+        return Stored(score, position, lengths)
 
-    def plan(self, names: Sequence[int]) -> tuple[Plan, Undo]:
+    def plan(self, names: Sequence[int], journal: Journal | None = None) -> tuple[Plan, Undo | None]:
         """Decide the next step of running sequences, take its pages, move tokens to the low precision.
 
-        Raises OutOfPages, changing nothing.
+        journal: what goes back over this step and others; else the Undo is of this step. Raises OutOfPages, changing
+        nothing.
         """
-        before, stored = self.manager.fork(), self.stored(names)
+        before, stored = None if journal else self.manager.fork(), self.stored(names)
         known = [self.manager.requests.table[name] for name in names]
         positions, prompts = (np.array([getattr(one, key) for one in known], np.int64).reshape(-1, 1, 1)
                               for key in ("seen", "prompt"))
@@ -151,15 +179,17 @@ class Pool:
         target = np.stack(page_table.locate(cells, LOW, np.where(moves, decided.low_slot, 0), low.tokens), axis=-1)
         plan = Plan(positions.ravel(), prompts.ravel(), stored, decided, cells, self.manager.lengths(names), taken,
                     target, moves)
-        undo = self._back_of(before, cells, plan)
+        touched = np.unique(np.concatenate([plan.high[..., 0].ravel(), plan.low[plan.moves][:, 0]]))
+        undo = None if journal else self._back_of(before, cells, plan, touched)
+        if journal:
+            journal.keep(touched)
         if low is not high and moves.any():  # of all layers: they are made of stored codes
             self.units.unit("kv_compressor").requantize(high, low, self.layouts.preset, self.images, taken[moves],
                                                         target[moves])
         return plan, undo
 
-    def _back_of(self, manager: Any, cells: np.ndarray, plan: Plan) -> Undo:
+    def _back_of(self, manager: Any, cells: np.ndarray, plan: Plan, touched: np.ndarray) -> Undo:
         """As `_back`: whole pages where records change, the scores everywhere else."""
-        touched = np.unique(np.concatenate([plan.high[..., 0].ravel(), plan.low[plan.moves][:, 0]]))
         pages, before = self.images[touched], plan.before
 
         def undo() -> None:

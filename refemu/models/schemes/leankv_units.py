@@ -73,15 +73,35 @@ class Units:
 
         return fp32_jit.softmax32(logits, Sequential())
 
+    def prompt(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32) -> tuple[np.ndarray, Result]:
+        """Attention of a prompt as scheme `fp16` computes it, (N, H * G, F), and the significance of its tokens (H, N).
+
+        q: (N, H * G, F), k, v: (N, H, F), fp16 values.
+        """
+        if self._compiled:
+            from refemu.units import significance_jit
+
+            device = self._device(q, k)
+            found = significance_jit.attended(device, q, k, v, scale)
+            if found is not None:
+                with np.errstate(all="ignore"):
+                    return found[0], significance_jit.finish(device, found[1])
+        significance = self.significance(q, k, scale)
+        return self.backend.attention(q, k, v, scale, 0), significance
+
+    def _device(self, q: np.ndarray, k: np.ndarray) -> Significance:
+        config = self.config
+        queries, own = self.scores()
+        return Significance(len(q), q.shape[1] // k.shape[1], queries, own, config.of("normalize"), config.gqa,
+                            config.gqa_order)
+
     def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> Result:
         """Of the tokens of a prompt, (H, N); arguments as for `probabilities`."""
-        config, tokens, heads = self.config, len(q), k.shape[1]
-        queries, own = self.scores()
-        device = Significance(tokens, q.shape[1] // heads, queries, own, config.of("normalize"), config.gqa,
-                              config.gqa_order)
+        device, tokens, heads = self._device(q, k), len(q), k.shape[1]
         if not self._compiled:
-            return significance.run(self.probabilities(q, k, scale, 0, tokens), score_queries=queries, include_self=own,
-                                    normalize=device.normalize, gqa=config.gqa, gqa_order=config.gqa_order)
+            return significance.run(self.probabilities(q, k, scale, 0, tokens), score_queries=device.score_queries,
+                                    include_self=device.include_self, normalize=device.normalize, gqa=device.gqa,
+                                    gqa_order=device.gqa_order)
         from refemu.units import significance_jit
 
         sums = np.zeros((heads, device.sums, tokens), np.float32)

@@ -78,6 +78,20 @@ def test_what_nobody_can_undo_is_forgotten() -> None:
     assert repr(session._caches.pools.now) == "Past(0 passes ago)"
 
 
+def test_passes_of_one_call_are_undone_together() -> None:
+    """A call of many tokens keeps the pages once, whatever its length."""
+    session = models.session(parts())
+    session.append(IDS[:10])
+    now, before = session._caches.pools.now, held(session)
+    mark = session.mark()
+    session.append(IDS[10:])
+
+    assert repr(now) == "Past(1 passes ago)"
+    assert len(session._caches.pools.now.undo) == 3  # what the taps know, one step, all the others
+    session.rewind(mark)
+    assert held(session) == before
+
+
 def test_at_most_one_page_per_head_and_step() -> None:
     """D-leankv-34: [leankv §5.3] for the paper's policy; the published code takes up to two."""
     most = []
