@@ -17,6 +17,7 @@ from benchmarks import (
     bfp,
     bfp_pe,
     budgets,
+    campaign,
     elementwise,
     exactness,
     formats,
@@ -42,8 +43,8 @@ from refemu.arith.checks import lookup
 #: A module has ROWS: the ids of the rows that a function makes, with spaces between them, and the function.
 MODULES = (arith, exactness, elementwise, bfp, bfp_pe, rivals, formats, units, kllm, kmeans, orizuru, leankv_formats,
            leankv_memory, model, vectors, tools, growth, budgets)
-THREADED = (threads,)  #: modules whose rows take several threads
-WARM = (model, vectors, tools, growth, budgets, threads)  #: of commands, or of kernels that other rows compile
+THREADED = (threads, campaign)  #: modules whose rows take several threads
+WARM = (model, vectors, tools, growth, budgets, *THREADED)  #: of commands, or of kernels that other rows compile
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[Row | Absent]]
