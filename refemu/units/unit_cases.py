@@ -30,7 +30,10 @@ def admitted(port: Port, values: np.ndarray) -> np.ndarray:
     if port.kind == "f16":
         values = np.where(values & 0x7C00 == 0x7C00, values ^ 0x4000, values)
     low, high = port.limits
-    return np.where((values < low) | (values > high), low + np.abs(values - low) % (high - low + 1), values)
+    outside = (values < low) | (values > high)
+    if not outside.any():
+        return values
+    return np.where(outside, low + np.abs(values - low) % (high - low + 1), values)
 
 
 def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: int) -> dict[str, np.ndarray]:
