@@ -14,6 +14,7 @@ from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.formats import hetero_kv, kv_layout
 from refemu.formats.kv_page import UnifiedPage
 from refemu.models.backend import Backend
+from refemu.models.schemes import leankv_layout
 from refemu.models.schemes.scheme import Prepared, Progress
 from refemu.units.paged_attention_parts import EPSILON, Arithmetic, Pages
 
@@ -82,10 +83,10 @@ class LeanKvConfig:
     table_tokens: int | None = None
     scrub: bool = False  #: -1 into cells that are no longer used (D-leankv-40)
     page_bytes: int | None = None  #: None: by the search (D-leankv-13)
-    k_vec: int = 4  #: (D-leankv-12)
-    k_group: int = 4
-    v_vec: int = 2
-    v_group: int = 8
+    k_vec: int | None = None  #: of the layouts; None: 4, 4, 2, 8, halved until the head size has them (D-leankv-12)
+    k_group: int | None = None
+    v_vec: int | None = None
+    v_group: int | None = None
     align: tuple[int, ...] = kv_layout.ALIGN  #: bytes (D-leankv-14)
     num_pages: int | None = None  #: of the pool of one worker; None: enough
     max_len: int | None = None  #: most tokens of a request; None: the model's context
@@ -143,9 +144,11 @@ class LeanKvConfig:
 
     def pages(self, head_size: int) -> Pages:
         """The layouts of pages for heads of this size; refuses precisions that have none."""
-        high, low = (None if name is None else UnifiedPage(
-            head_size, hetero_kv.find(name), self.page_bytes, None, self.k_vec, self.k_group, self.v_vec,
-            self.v_group, (self.align[0], self.align[1])) for name in (self.high, self.low))
+        pairs, align = [hetero_kv.find(name) for name in (self.high, self.low) if name], (self.align[0], self.align[1])
+        given = {name: getattr(self, name) for name in leankv_layout.USUAL}
+        found = leankv_layout.constants(head_size, pairs, given, self.page_bytes, align)
+        high, low = (None if name is None else UnifiedPage(head_size, hetero_kv.find(name), self.page_bytes, None,
+                                                           align=align, **found) for name in (self.high, self.low))
         assert high is not None
         if low is not None and low.tokens < high.tokens:
             raise Refused(f"leankv: a low page must hold at least as many tokens as a high one, got {low.tokens} "
@@ -163,7 +166,8 @@ class LeanKvConfig:
         pages, max_len = self.pages(model.head_dim), self.max_len or model.context
         heads, tokens = model.kv_heads // self.workers, self.table_tokens or pages.high.tokens
         if self.table_tokens is None and self.preset == "diffkv":  # the published code knows one length for all pairs
-            least = kv_layout.tokens_in(model.head_dim, hetero_kv.K8V8, pages.high.size, self.v_vec, pages.high.align)
+            least = kv_layout.tokens_in(model.head_dim, hetero_kv.K8V8, pages.high.size, pages.high.v_vec,
+                                         pages.high.align)
             tokens = min(tokens, least or tokens)
         cells = -(-max_len // tokens) + self.of("table_extra")
         count = self.num_pages or slots * model.blocks * heads * cells

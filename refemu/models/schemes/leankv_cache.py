@@ -125,8 +125,8 @@ class Pools:
             self.begin()
         elif not self.now.journals:
             self.now.journals = [Journal(pool, names) for pool in self.pools]
-            for journal in self.now.journals:
-                self.note(journal.undo)
+            for one in self.now.journals:
+                self.note(one.undo)
         plans: list[Plan] = []
         journals: list[Journal | None] = [*self.now.journals] or [None for _ in self.pools]
         for pool, journal in zip(self.pools, journals, strict=True):

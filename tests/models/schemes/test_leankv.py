@@ -159,7 +159,8 @@ def test_refuses_configurations(scheme: str, message: str) -> None:
 
 
 UNFIT = {
-    "leankv": "K8V4 at head size 16: 8 key packs are no multiple of Kvec",
+    "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: 8 key packs are no multiple of Kvec .*; k_vec=1, k_group=4, "
+                                "v_vec=2, v_group=2 would do",
     f"leankv:{CHANGES},workers=3": "2 KV heads cannot be shared out to 3 workers",
     f"leankv:{CHANGES},high=K4V2,low=K8V4": "a low page must hold at least as many tokens as a high one, got 140 K8V4",
 }
@@ -169,6 +170,33 @@ UNFIT = {
 def test_refuses_models_that_do_not_fit(scheme: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare("tiny", scheme)
+
+
+@pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-opt"])
+def test_decoders_with_layernorm_and_biases_keep_their_cache_in_pages(model: str) -> None:
+    """A prompt is that of fp16; steps of compiled and of readable units agree; the layouts follow the head size."""
+    scheme, logits = "leankv:window=4,t_low=0.05,t_high=0.1", []
+    for backend in ("jit", "numpy"):
+        session = models.session(models.prepare(model, scheme, backend=backend))
+        logits.append([session.append(part).tobytes() for part in (IDS[:10], IDS[10:12])])
+        assert session.counters["tokens_pruned"] > 0
+
+    assert logits[0] == logits[1]
+    assert logits[0][0] == models.run(model, IDS[:10]).logits.tobytes()
+
+
+@pytest.mark.parametrize("head_size", [16, 32, 64, 80, 96, 128])
+def test_every_scheme_has_a_layout_for_usual_heads(head_size: int) -> None:
+    """D-leankv-12: the paper's constants where they fit, else the next smaller ones, of high and low pages alike."""
+    usual = {"k_vec": 4, "k_group": 4, "v_vec": 2, "v_group": 8}
+    for name in schemes.SCHEMES:
+        if name.startswith("leankv"):
+            config: Any = schemes.SCHEMES[name]
+            pages = config.pages(head_size)
+            found = {key: getattr(pages.high, key) for key in usual}
+            assert all(usual[key] % value == 0 for key, value in found.items())
+            assert head_size < 128 or name == "leankv-k2v4" or found == usual
+            assert pages.low is None or found == {key: getattr(pages.low, key) for key in usual}
 
 
 def test_refuses_encoders_and_caches_of_single_layers() -> None:

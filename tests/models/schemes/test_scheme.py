@@ -29,8 +29,6 @@ def test_prepared_schemes_compute_every_part(name: str) -> None:
     config: Any = schemes.SCHEMES[name]
     if hasattr(config, "step"):
         config = dataclasses.replace(config, low=90, high=130, step=10)
-    if hasattr(config, "k_group"):  # heads of 16 have no layout with the usual constants
-        config = dataclasses.replace(config, k_vec=1, k_group=1, v_group=1)
     prepared = models.prepare("tiny", config, calibration=list(range(32)))
 
     assert len(PARTS) == 12
