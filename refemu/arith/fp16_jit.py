@@ -91,6 +91,14 @@ def to_f32(x: ArrayLike) -> np.ndarray:
 
 
 def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """`fp16.fma16` of mode IEEE."""
-    operands = (require_fp16(x, "fma16", name) for x, name in ((a, "a"), (b, "b"), (c, "c")))
-    return elementwise(float_jit.fma16_all, *operands)
+    """`fp16.fma16` of mode IEEE; the values are looked at while they are multiplied."""
+    operands = [np.asarray(x) for x in (a, b, c)]
+    dtypes = {x.dtype for x in operands}
+    if dtypes == {np.dtype(np.float16)}:
+        return elementwise(float_jit.fma16_of_words, *map(fp16.bits, operands))
+    if dtypes == {np.dtype(np.float32)}:
+        strange = []
+        out = elementwise(lambda *arrays: strange.append(float_jit.fma16_all(*arrays)), *operands)
+        if not strange[0]:
+            return out
+    return fma16(*(require_fp16(x, "fma16", name) for x, name in zip(operands, "abc", strict=True)))

@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from refemu.arith import fp16, tables
+from refemu.arith import fp16, tables, tables_jit
 from refemu.arith.checks import Refused, RefusedType
+from tests.arith.interpreted import needs_jit
 from tests.oracles import fp16 as oracle
 
 WORDS = np.arange(1 << 16)
@@ -189,3 +190,37 @@ REFUSED = [
 def test_refuses(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@needs_jit
+@pytest.mark.parametrize("name", NAMES)
+def test_the_compiled_twin_looks_up_every_word(name):
+    codes = WORDS.astype(np.uint16)
+
+    assert np.array_equal(tables.apply16(name, codes), tables_jit.apply16(name, codes))
+
+
+@pytest.mark.parametrize("codes", [np.arange(23)[1:].astype(np.uint16)[::-1], np.arange(70).astype(np.uint16)[1:],
+                                   np.arange(66).astype(np.uint16).reshape(2, 3, 11)[:, :, :5], np.uint16(7),
+                                   np.zeros((3, 0), np.uint16), [1, 65535]], ids=np.shape)
+def test_the_twin_takes_any_shape_and_alignment(codes):
+    want = tables.apply16("silu", codes)
+    got = tables_jit.apply16("silu", codes)
+
+    assert np.array_equal(want, got) and got.dtype == np.uint16 and got.shape == np.shape(codes)
+
+
+def test_the_twin_has_the_other_modes_and_refusals():
+    codes = np.arange(40).astype(np.uint16)
+
+    assert np.array_equal(tables.apply16("silu", codes, "composed"), tables_jit.apply16("silu", codes, "composed"))
+    with pytest.raises(Refused, match=r"apply16: code 65536 at index \(1,\) is outside"):
+        tables_jit.apply16("exp", [1, 65536])
+
+
+@needs_jit
+def test_the_kernel_of_the_twin_is_compiled_once():
+    for codes in (np.arange(9).astype(np.uint16), np.arange(9).astype(np.uint16)[1:]):
+        tables_jit.apply16("exp", codes)
+
+    assert len(tables_jit._take_fours.signatures) == 1

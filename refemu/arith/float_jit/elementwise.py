@@ -64,9 +64,22 @@ def fma32_all(a, b, c, out):
 
 @kernel
 def fma16_all(a, b, c, out):
-    """out <- `fp16.fma16` of fp16-valued float32 (size,)."""
+    """out <- `fp16.fma16` of float32 (size,). Returns whether one of them is not an fp16 value; NaN is one."""
+    strange = U(0)
     for i in range(a.size):
-        out[i] = canonical(fma16(a[i], b[i], c[i]))
+        x, y, z = a[i], b[i], c[i]
+        strange = U(strange | U(U(round16(x) != x) & U(x == x)))
+        strange = U(strange | U(U(round16(y) != y) & U(y == y)))
+        strange = U(strange | U(U(round16(z) != z) & U(z == z)))
+        out[i] = canonical(fma16(x, y, z))
+    return strange != U(0)
+
+
+@kernel
+def fma16_of_words(a, b, c, out):
+    """`fma16_all` of fp16 words."""
+    for i in range(a.size):
+        out[i] = canonical(fma16(widen(a[i]), widen(b[i]), widen(c[i])))
 
 
 @kernel
