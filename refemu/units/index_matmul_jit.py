@@ -20,6 +20,7 @@ from refemu.arith.panels import peak
 from refemu.arith.threads import share_out
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kmeans_jit import dequantized as dequantized_fast
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import weighted_sum_jit
 from refemu.units.index_matmul import COUNTERS, IndexMatmul, Result, inputs_of
@@ -65,7 +66,7 @@ class Prepared:
 
 def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
     """`b` as `run` takes it, or with `integer` as it takes it beside Scores, laid out for many calls."""
-    return _lay_out(columns_under(b) if integer else vectors_of(b), b, integer)
+    return _lay_out(columns_under(b, dequantized_fast) if integer else vectors_of(b, dequantized_fast), b, integer)
 
 
 def _lay_out(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> Prepared:
@@ -80,11 +81,23 @@ def _lay_out(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> Pr
 def run(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str | KllmArith = "paper",
         products: Codebook | None = None, bias: Any = None, norm: Norm | None = None, seen: Any = None) -> Result:
     """As `index_matmul.run`; `b` may be prepared."""
+    return multiply(*_problem(a, b, preset, products, bias, norm, seen))
+
+
+def outputs(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str | KllmArith = "paper",
+            bias: Any = None, norm: Norm | None = None, seen: Any = None) -> np.ndarray:
+    """The field y of what `run` returns, alone: nothing is counted."""
+    task, right = _problem(a, b, preset, None, bias, norm, seen)
+    return fp16_jit.to_f16(_values(task, right, _limits(task))).reshape(task.shape)
+
+
+def _problem(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, preset: str | KllmArith, products: Codebook | None,
+             bias: Any, norm: Norm | None, seen: Any) -> tuple[Problem, Prepared]:
     right = b if isinstance(b, Prepared) else prepare(b, integer=isinstance(a, Scores))
     if right.integer != isinstance(a, Scores) or right.tensor is None:
         raise RefusedType(f"{IndexMatmul.name}: B is prepared for {'Scores' if right.integer else 'a KMeansTensor'} "
                           f"as A, got {type(a).__name__}")
-    return multiply(problem(a, right.tensor, preset, products, bias, norm, seen, right.vectors), right)
+    return problem(a, right.tensor, preset, products, bias, norm, seen, right.vectors, dequantized_fast), right
 
 
 def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
@@ -100,21 +113,25 @@ def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
 
 def multiply(task: Problem, b: Prepared) -> Result:
     """The Result of a checked MatMul."""
-    ready()
     limits = _limits(task)
-    if task.arith.acc == "exact":
-        y = np.where(np.arange(b.index.shape[1]) < limits[:, 1:], _exact(task, b, limits), np.float32(0))
-    else:
-        y = _rounded(task, b, limits)
-    words = fp16.bits(fp16_jit.to_f16(y)).reshape(task.shape)
+    words = fp16.bits(fp16_jit.to_f16(_values(task, b, limits))).reshape(task.shape)
     overflow = words & 0x7C00 == 0x7C00
     return Result(words.view(np.float16), overflow, **_counters(task, b, limits, int(np.count_nonzero(overflow))))
+
+
+def _values(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
+    """Y, float32 (M, N), fp16 values; 0 where nothing is seen."""
+    ready()
+    if task.arith.acc == "exact":
+        return np.where(np.arange(b.index.shape[1]) < limits[:, 1:], _exact(task, b, limits), np.float32(0))
+    return _rounded(task, b, limits)
 
 
 def _rounded(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     """Y of a rounding accumulator, float32 (M, N), 0 where nothing is seen; threads share the rows of A."""
     out = np.zeros((limits.shape[0], b.index.shape[1]), np.float32)
-    plainly, operands, scale = _is_plain(task), _operands(task, b), plain(_divided(task)[0])
+    plainly, (a_scale, centroids) = _is_plain(task), _divided(task)
+    operands, scale = _operands(task, b, centroids), plain(a_scale)
     b_scale = np.ones(out.shape[1]) if task.integer else task.b.scale
     shift = np.zeros((0, 0)) if task.shift is None else plain(task.shift)
     bias = np.zeros(0) if task.bias is None else task.bias
@@ -142,9 +159,12 @@ def _divided(task: Problem) -> tuple[np.ndarray, np.ndarray]:
     """`task.divided` of all rows: scales, float64 (M,), and centroids of B, float32 (M or 1, entries)."""
     if task.norm is None or task.arith.acc == "exact":
         return task.a.scale, task.centroids[1][None]
-    divisor = np.asarray(task.norm.divisor, np.float64).reshape(-1)
-    centroids = quotient(task.centroids[1].astype(np.float64)[None], divisor[:, None])
-    return quotient(task.a.scale, divisor), centroids.astype(np.float32)
+    divisor = np.asarray(task.norm.divisor, np.float64).reshape(-1, 1)
+    entries = task.centroids[1].astype(np.float64)
+    numerators = np.empty((divisor.size, 1 + entries.size))
+    numerators[:, 0], numerators[:, 1:] = task.a.scale, entries
+    quotients = quotient(numerators, divisor)
+    return quotients[:, 0], quotients[:, 1:].astype(np.float32)
 
 
 def _scales(task: Problem) -> np.ndarray:
@@ -246,9 +266,8 @@ def _corrected(task: Problem, part: np.ndarray, counts: np.ndarray, rows: slice)
     return zero_terms(part, (sum_a, sum_b, counted), za, zb, task.arith.acc)
 
 
-def _operands(task: Problem, b: Prepared) -> tuple[np.ndarray, ...]:
-    """What the kernels of the sparse path take."""
-    centroids = _divided(task)[1]
+def _operands(task: Problem, b: Prepared, centroids: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What the kernels of the sparse path take; centroids: of B, divided."""
     mask = plain(task.a.mask).view(np.uint8)
     scale = task.b.scale.astype(np.float32)
     return (mask, plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
@@ -288,7 +307,7 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     scale = _scales(task)
     dense = np.ldexp(dense, -unit_bits) * scale
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
-    float_jit.kmeans_sparse64(*_operands(task, b), limits, sparse, size)
+    float_jit.kmeans_sparse64(*_operands(task, b, _divided(task)[1]), limits, sparse, size)
     value = dense + sparse
     error = (np.abs(dense) + size * (b.index.shape[0] + 1)) * SLACK
     ends = [fp16_jit.round16_of_f64(_finished(task, end)) for end in (value - error, value + error)]

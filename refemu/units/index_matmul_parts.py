@@ -19,6 +19,8 @@ from refemu.units.index_matmul_arith_parts import joint_scale
 
 NAME = "index_matmul"
 
+Dequantize = Callable[[KMeansTensor], np.ndarray]  #: of a tensor, its values as float16
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
@@ -77,28 +79,29 @@ class Vectors:
         return self.values()
 
 
-def vectors_of(tensor: KMeansTensor) -> Vectors:
-    """The operand of a matrix, or of a vector, of one codebook."""
+def vectors_of(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantized) -> Vectors:
+    """The operand of a matrix, or of a vector, of one codebook. dequantize: how its values are read as fp16."""
     if not isinstance(tensor, KMeansTensor):
         raise RefusedType(f"{NAME}: a KMeansTensor is needed, got {type(tensor).__name__}")
     if tensor.codebook.values.ndim != 1 or tensor.scale.dtype != np.uint16:
         raise Refused(f"{NAME}: an operand has one row of centroids and fp16 scales, got {tensor!r}")
     zero = None if tensor.zeros is None else tensor.zeros.reshape(-1).astype(np.float64)
     return Vectors(_along(tensor, tensor.index), _along(tensor, tensor.mask), tensor.scales.reshape(-1).astype(
-        np.float64), zero, lambda: _along(tensor, tensor.dequantized()).astype(np.float32))
+        np.float64), zero, lambda: fp16.to_f32(_along(tensor, dequantize(tensor))))
 
 
 def _along(tensor: KMeansTensor, array: np.ndarray) -> np.ndarray:
     """An array of the tensor's shape as (vectors, K), not copied if it is a matrix."""
-    return np.moveaxis(array, tensor.axis, -1).reshape(-1, tensor.length)
+    moved = array if tensor.axis == array.ndim - 1 else np.moveaxis(array, tensor.axis, -1)
+    return moved.reshape(-1, tensor.length)
 
 
-def columns_under(tensor: KMeansTensor) -> Vectors:
+def columns_under(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantized) -> Vectors:
     """The columns of a tensor whose vectors lie across the sum, as tokens do in scores x V: scale 1, no zero points."""
     if tensor.index.ndim != 2 or tensor.zero is not None:
         what = "zero points" if tensor.zero is not None else f"shape {tensor.shape}"
         raise Refused(f"{NAME}: integer x K-Means takes a matrix without zero points, got {what}")
-    given = vectors_of(tensor)
+    given = vectors_of(tensor, dequantize)
     return Vectors(given.index.T, given.mask.T, np.ones(given.index.shape[1]), None, lambda: given.value.T)
 
 

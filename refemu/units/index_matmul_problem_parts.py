@@ -4,6 +4,7 @@ Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-5 (product codebook), 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units.index_matmul_arith_parts import joint_scale, mean_terms, quotient, r16
 from refemu.units.index_matmul_parts import (
     NAME,
+    Dequantize,
     Norm,
     Scores,
     Vectors,
@@ -93,8 +95,15 @@ class Problem:
         return float(self.norm.divisor.reshape(-1)[m]), mean, row_sum
 
 
+@lru_cache(maxsize=1024)
+def _products(a: Codebook, b: Codebook, table: str) -> Codebook:
+    """`cartesian`, made offline: once for two codebooks."""
+    return cartesian(a, b, table)
+
+
 def problem(a: KMeansTensor | Scores, b: KMeansTensor, preset: str | KllmArith, products: Codebook | None, bias: Any,
-            norm: Norm | None, seen: Any, right: Vectors | None = None) -> Problem:
+            norm: Norm | None, seen: Any, right: Vectors | None = None,
+            dequantize: Dequantize = KMeansTensor.dequantized) -> Problem:
     """The arguments of `run`, checked. right: the columns of `b`, where they have been laid out before."""
     arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
     if isinstance(a, Scores):
@@ -104,8 +113,8 @@ def problem(a: KMeansTensor | Scores, b: KMeansTensor, preset: str | KllmArith, 
         right, table = right or columns_under(b), b.codebook.centroids
         codebooks = table, table
     else:
-        left, lead, right = vectors_of(a), a.vectors, right or vectors_of(b)
-        given = products if products is not None else cartesian(a.codebook, b.codebook, arith.table)
+        left, lead, right = vectors_of(a, dequantize), a.vectors, right or vectors_of(b, dequantize)
+        given = products if products is not None else _products(a.codebook, b.codebook, arith.table)
         table = require_products(given, a.codebook, b.codebook).centroids
         codebooks = a.codebook.centroids, b.codebook.centroids
     values = require_operands(left, right, norm, bias, integer)

@@ -332,6 +332,14 @@ def test_distribution_of_groups_of_any_size_over_columns_beyond_a_tile(members: 
     assert [[counts[m, :, n].tolist() for n in columns] for m in rows] == found
 
 
+@pytest.mark.parametrize("name", ["paper", "exact"])
+def test_outputs_alone_are_those_of_a_run(name: str) -> None:
+    a, b, seen = tensor((5, 48), 4, 5, 3), tensor((7, 48), 4, 6, 2), np.array([0, 7, 3, 1, 7])
+    y = index_matmul_jit.outputs(a, index_matmul_jit.prepare(b), preset=name, seen=seen, bias=np.arange(7, dtype="f2"))
+
+    assert y.tobytes() == index_matmul.run(a, b, preset=name, seen=seen, bias=np.arange(7, dtype="f2")).y.tobytes()
+
+
 @pytest.mark.parametrize("name", ["paper", "fp32", "fma", "lanes", "exact"])
 def test_threads_change_no_bit_and_no_counter(name: str) -> None:
     """Rows are shared out, with what belongs to them: divisors, means, outliers, how much they see."""

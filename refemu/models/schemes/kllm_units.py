@@ -62,11 +62,17 @@ class Units:
     def product(self, a: KMeansTensor, b: Any, seen: np.ndarray | None = None, norm: Norm | None = None,
                 bias: np.ndarray | None = None) -> np.ndarray:
         """K-Means x K-Means, float16 (tokens, vectors of b). seen: how many of them each token needs, else 0."""
-        return np.asarray(self.unit("index_matmul").run(a, b, preset=self.arith, norm=norm, seen=seen, bias=bias).y)
+        return self._outputs(a, b, norm=norm, seen=seen, bias=bias)
 
     def mix(self, scores: Scores, v: Any, seen: np.ndarray) -> np.ndarray:
         """Integer x K-Means over the tokens that each query sees: float16 (tokens, columns of v)."""
-        return np.asarray(self.unit("index_matmul").run(scores, v, preset=self.arith, seen=seen).y)
+        return self._outputs(scores, v, seen=seen)
+
+    def _outputs(self, a: Any, b: Any, **options: Any) -> np.ndarray:
+        unit = self.unit("index_matmul")
+        if self._compiled:
+            return np.asarray(unit.outputs(a, b, preset=self.arith, **options))
+        return np.asarray(unit.run(a, b, preset=self.arith, **options).y)
 
     def softmax(self, logits: np.ndarray) -> np.ndarray:
         """Scores, float16."""
