@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refemu.arith import fp16, prng
+from refemu.arith import fp16, prng, threads
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import hetero_kv
 from refemu.formats.kv_page import UnifiedPage
@@ -298,3 +298,42 @@ def test_repr() -> None:
         "PagedAttention(head_size=64, heads=2, high='K8V4', low='K4V2', page_bytes=640, cells=4, preset='paper', "
         "order='kernel', fma=True, softmax_div='div', softmax_eps=0.0, lane_max=False, partition_tokens=0, "
         "partition_score=False, include_self=False)")
+
+
+@pytest.mark.parametrize("grain", [0, paged_attention_jit.GRAIN])
+@pytest.mark.parametrize("arithmetic", [PAPER, Arithmetic(partition_tokens=1)], ids=["whole", "partitions"])
+def test_a_step_is_attention_and_scores_whatever_the_threads(monkeypatch: pytest.MonkeyPatch, grain: int,
+                                                             arithmetic: Arithmetic) -> None:
+    """Five KV heads over 1, 2 and 3 threads: one share each with a grain of 0, all together with the usual one."""
+    monkeypatch.setattr(paged_attention_jit, "GRAIN", grain)
+    heads = [Head(layouts(size=384), counts, seed=7) for counts in ((9, 0), (4, 4), (8, 17), (1, 40), (3, 5))]
+    most = max(len(head.cells) for head in heads)
+    images = np.concatenate([head.images for head in heads])
+    cells, first = np.zeros((5, most), np.int32), 0
+    for row, head in enumerate(heads):
+        high, low = (-(-count // page.tokens) for count, page in zip(head.counts, head.pages.sections, strict=True))
+        cells[row, :high] = head.cells[:high] + first
+        cells[row, most - low :] = head.cells[len(head.cells) - low :] + first
+        first += len(head.images)
+    q, lengths = np.stack([head.q for head in heads]), np.array([head.counts for head in heads])
+    newest = lengths.sum(axis=-1) - 1
+    pages = heads[0].pages
+    expected = images.copy()
+    out = paged_attention.step(pages, fp16.to_f32(q), expected, cells, lengths, newest, arithmetic)
+
+    for count in (1, 2, 3):
+        made = images.copy()
+        with threads.using_threads(count):
+            found = paged_attention_jit.step(pages, fp16.to_f32(q), made, cells, lengths, newest, arithmetic)
+        assert found.tobytes() == out.tobytes() and found.dtype == np.float32
+        assert made.tobytes() == expected.tobytes() != images.tobytes()
+
+
+@modules
+def test_a_step_refuses_queries_that_are_not_finite(module: Any) -> None:
+    head = Head(layouts(), (5, 0))
+    q = fp16.to_f32(head.q)
+    q[1, 3] = np.inf
+
+    with pytest.raises(Refused, match=r"q must be finite, got inf at index \(1, 3\)"):
+        module.step(head.pages, q, head.images, head.cells, head.lengths, 4)
