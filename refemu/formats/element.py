@@ -3,6 +3,7 @@
 Paper: [olive Tbl. 3, Tbl. 4]. A format adds its magnitudes and how a code spells sign and rank.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ import numpy as np
 from refemu.arith.bits import code_dtype
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_range
 from refemu.formats.nearest import TIES, exact
+
+WORDS, INFINITY = 1 << 16, 0x7C00  #: fp16 words; from so many values on, a table of their codes is sooner made
 
 
 class Element(ABC):
@@ -57,6 +60,10 @@ class Element(ABC):
         infinity.
         """
         rule = str(require_choice(rounding, TIES, f"{self}.encode", "rounding"))
+        if isinstance(values, np.ndarray) and values.dtype == np.float16 and values.size >= WORDS:
+            words = values.view(np.uint16)
+            if (words & INFINITY).max() < INFINITY:
+                return np.take(_of_fp16(self, rule), words)
         return self.code_of(exact(values, f"{self}.encode"), rule).astype(code_dtype(self.width))
 
     def decode(self, codes: Any) -> np.ndarray:
@@ -82,3 +89,12 @@ class Element(ABC):
             code = f"{self.identifier:0{self.width}b}{at(first_index(bad))}"
             raise Refused(f"{self}: code {code} is the outlier identifier, not a value")
         return codes
+
+
+@functools.lru_cache(maxsize=32)
+def _of_fp16(fmt: Element, rounding: str) -> np.ndarray:
+    """The code of every fp16 word, 0 for what is not finite."""
+    every = np.arange(WORDS).astype(np.uint16).view(np.float16).astype(np.float64)
+    codes = fmt.code_of(np.where(np.isfinite(every), every, 0), rounding).astype(code_dtype(fmt.width))
+    codes.flags.writeable = False
+    return codes

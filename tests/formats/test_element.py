@@ -155,3 +155,25 @@ def test_one_code_decodes_to_an_array_without_axes(fmt: Element) -> None:
 
     assert isinstance(value, np.ndarray)
     assert value.shape == ()
+
+
+@pytest.mark.parametrize("rounding", TIES)
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_many_fp16_values_encode_as_few_do(fmt: Element, rounding: str) -> None:
+    """Every finite word, by a table and by the rule itself; on both sides of the size that chooses."""
+    words = np.arange(1 << 16).astype(np.uint16)
+    x = words[(words & 0x7C00) < 0x7C00].view(np.float16)
+    some = x[:: len(x) // 1000]
+
+    assert np.array_equal(fmt.encode(np.tile(x, 2).reshape(2, -1), rounding)[1], fmt.encode(x, rounding))
+    assert np.array_equal(fmt.encode(x.astype(np.float64), rounding), fmt.encode(x, rounding))
+    assert fmt.encode(some, rounding).dtype == fmt.encode(x, rounding).dtype
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_is_refused_among_many_fp16_values(value: float) -> None:
+    x = np.zeros((2, 1 << 16), np.float16)
+    x[1, 7] = value
+
+    with pytest.raises(Refused, match=r"values\[1, 7\] is"):
+        Flint(4).encode(x)
