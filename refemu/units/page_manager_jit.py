@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import integers
+from refemu.arith.jit import kernel
 from refemu.units import page_manager
 from refemu.units.page_manager import FINISH, PROMPT, RELEASE, STEP, Moved, Result, State, drained
 from refemu.units.page_manager_parts import require_pages, up
 from refemu.units.page_table import HIGH
-from refemu.units.page_table_jit import append_all, clear_all, split_all
+from refemu.units.page_table_jit import append, append_all, clear_all, split_all
 from refemu.units.prefix_sum_jit import network
 from refemu.units.unit import fields, lanes
 
@@ -104,21 +105,29 @@ class PageManager(page_manager.PageManager):
         """As `page_manager.PageManager.step_allocate`."""
         known = self.requests.require_known(sequences, running=True)
         grow = [self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low"))]
-        self.requests.require_deltas(known, *grow)
-        delta = np.stack(grow, axis=-1)
-        wanted = self._full(known) & ((delta > 0) | (not self.shape.lazy_pages))
-        need, held = np.count_nonzero(wanted, axis=-1), self.used(known)
-        self.requests.require_cells(held[..., 0] + held[..., 1], need)
-        require_pages(int(np.count_nonzero(wanted)), self.free)
-        entries, counts = self.requests.entries(known).ravel(), wanted.ravel().astype(np.int64)
-        moved = self._take(counts)
-        append_all(self._cells, self._used, entries, counts.reshape(-1, 2), moved.ids)
-        self._tokens[entries] += delta.reshape(-1, 2)
-        self.counters.pruned += need.size - int(integers.total(delta))
-        self.counters.step_pages = max(self.counters.step_pages, int(need.max(initial=0)))
+        counts, prefix = np.empty((2, 2 * grow[0].size), np.int64)
+        sizes = np.array([self.shape.high_tokens, self.shape.low_tokens or 0, self.shape.lazy_pages, self.free,
+                          self._head], np.int64)
+        ids, most, grown = _grow(self._cells, self._used, self._tokens, self.requests.entries(known).reshape(-1),
+                                 grow[0].reshape(-1), grow[1].reshape(-1), sizes, self._ring, counts, prefix)
+        if most < 0:
+            self._refuse_step(known, grow)
+        self._count(counts.size)
+        self._head, self._allocated_pages = self._head + len(ids), self._allocated_pages + len(ids)
+        self.counters.pruned += grow[0].size - int(grown)
+        self.counters.step_pages = max(self.counters.step_pages, int(most))
         for sequence in known:
             self.requests.table[sequence].seen += 1
+        moved: Any = Moved(counts, prefix, ids)  # type: ignore[arg-type]
         return self._done(STEP, moved, Moved(), sequences=known, high=grow[0], low=grow[1])
+
+    def _refuse_step(self, known: Sequence[int], grow: Sequence[np.ndarray]) -> None:
+        """Raise what the readable manager raises for this step."""
+        self.requests.require_deltas(known, *grow)
+        wanted = self._full(known) & ((np.stack(grow, axis=-1) > 0) | (not self.shape.lazy_pages))
+        held = self.used(known)
+        self.requests.require_cells(held[..., 0] + held[..., 1], np.count_nonzero(wanted, axis=-1))
+        require_pages(int(np.count_nonzero(wanted)), self.free)
 
     def finish(self, sequences: Sequence[int]) -> Moved:
         """As `page_manager.PageManager.finish`."""
@@ -146,9 +155,13 @@ class PageManager(page_manager.PageManager):
         return Moved(counts, prefix, ids)  # type: ignore[arg-type]
 
     def _prefix(self, counts: np.ndarray, base: int) -> np.ndarray:
-        levels, adds = network(counts.size)
-        self.counters.levels, self.counters.adds = self.counters.levels + levels, self.counters.adds + adds
+        self._count(counts.size)
         return np.cumsum(counts) + base % self.shape.pages
+
+    def _count(self, elements: int) -> None:
+        """A prefix sum."""
+        levels, adds = network(elements)
+        self.counters.levels, self.counters.adds = self.counters.levels + levels, self.counters.adds + adds
 
     def _registers(self) -> dict[str, Any]:
         pages = self.shape.pages
@@ -163,6 +176,44 @@ class PageManager(page_manager.PageManager):
         self._cells = np.array(fields(state.cells), np.int32).reshape(self._cells.shape)
         self._used, self._tokens = (np.array(x, np.int64).reshape(-1, 2) for x in (state.used, state.tokens))
         self._allocated_pages, self._recycled_pages = state.allocated, state.recycled
+
+
+@kernel
+def _grow(cells, used, tokens, entries, high, low, sizes, ring, counts, prefix):  # type: ignore[no-untyped-def]
+    """One step of entries whose sections grow by `high` and `low`: pages from the ring, tokens, counts and prefix sums.
+
+    sizes: tokens of a high and of a low page (0: none), whether pages wait for a token, free pages, pages that left.
+    Returns the ids, the most pages of an entry and the tokens that came; -1 pages, and nothing changed, where something
+    has to be refused.
+    """
+    total, most, grown, none = np.int64(0), np.int64(0), np.int64(0), np.empty(0, np.int64)
+    for i in range(entries.size):
+        own, need = entries[i], np.int64(0)
+        for s in range(2):
+            more = low[i] if s == 1 else high[i]
+            full = sizes[s] > 0 and tokens[own, s] == used[own, s] * sizes[s]
+            counts[2 * i + s] = np.int64(full and (more > 0 or sizes[2] == 0))
+            need += counts[2 * i + s]
+            total += counts[2 * i + s]
+            prefix[2 * i + s] = sizes[4] % ring.size + total
+        if min(high[i], low[i]) < 0 or high[i] + low[i] > 1 or (sizes[1] == 0 and low[i] > 0):
+            return none, np.int64(-1), grown
+        if used[own, 0] + used[own, 1] + need > cells.shape[1]:
+            return none, np.int64(-1), grown
+        most, grown = max(most, need), grown + high[i] + low[i]
+    if total > sizes[3]:
+        return none, np.int64(-1), grown
+    ids, at = np.empty(total, np.int64), np.int64(0)
+    for i in range(entries.size):
+        own = entries[i]
+        for s in range(2):
+            if counts[2 * i + s] > 0:
+                ids[at] = ring[(sizes[4] + at) % ring.size]
+                append(cells[own], used[own], s, ids[at])
+                at += 1
+        tokens[own, 0] += high[i]
+        tokens[own, 1] += low[i]
+    return ids, most, grown
 
 
 def _two(counts: Any) -> np.ndarray:
