@@ -1,13 +1,13 @@
-"""Compiled twin of `tables`: same names, same arguments, same words."""
+"""Compiled twin of `tables`: same names, same arguments, same words. Kernels: `float_jit`."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import tables
-from refemu.arith.fp16_jit import plain
-from refemu.arith.jit import kernel
+from refemu.arith import float_jit, tables
+from refemu.arith.checks import RefusedType
+from refemu.arith.fp16_jit import elementwise, plain
 
-__all__ = ["apply16", "take16"]
+__all__ = ["apply16", "take16", "values16"]
 
 
 def apply16(name: str, codes: ArrayLike, mode: str = "table") -> np.ndarray:
@@ -24,20 +24,15 @@ def take16(table: np.ndarray, words: np.ndarray) -> np.ndarray:
     out = np.empty(words.shape, np.uint16)
     whole = flat.size // 4 * 4
     fours = flat[:whole].view(np.uint64)
-    _take_fours(table, fours if fours.flags.aligned else fours.copy(), out.reshape(-1)[:whole].view(np.uint64))
+    float_jit.take_fours(table, fours if fours.flags.aligned else fours.copy(), out.reshape(-1)[:whole].view(np.uint64))
     out.reshape(-1)[whole:] = table[flat[whole:]]
     return out
 
 
-@kernel
-def _take_fours(table: np.ndarray, words: np.ndarray, out: np.ndarray) -> None:
-    """Four words at a time: one load and one store for all of them, and a look-up each."""
-    for i in range(words.size):
-        w = np.uint64(words[i])
-        first = np.uint64(table[np.int64(np.uint64(w & np.uint64(0xFFFF)))])
-        second = np.uint64(table[np.int64(np.uint64(np.uint64(w >> np.uint64(16)) & np.uint64(0xFFFF)))])
-        third = np.uint64(table[np.int64(np.uint64(np.uint64(w >> np.uint64(32)) & np.uint64(0xFFFF)))])
-        fourth = np.uint64(table[np.int64(np.uint64(w >> np.uint64(48)))])
-        low = np.uint64(first | np.uint64(second << np.uint64(16)))
-        high = np.uint64(third | np.uint64(fourth << np.uint64(16)))
-        out[i] = np.uint64(low | np.uint64(high << np.uint64(32)))
+def values16(name: str, x: ArrayLike) -> np.ndarray:
+    """Function `name` of float32 `x` of any shape, rounded to fp16 before, as fp16-valued float32."""
+    array = np.asarray(x)
+    if array.dtype != np.float32:
+        raise RefusedType(f"values16: float32 is needed, got dtype {array.dtype}")
+    table = tables.table16(name)
+    return elementwise(lambda values, out: float_jit.values_by_table(values, table, out), array)

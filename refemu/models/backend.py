@@ -6,7 +6,6 @@ arrays; where a step rounds to fp16 its result is fp16-valued.
 
 import contextlib
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -149,13 +148,13 @@ class Jit:
 
     def __init__(self, threads: int | None = None) -> None:
         """threads: None for the number of the process, `refemu.arith.threads`."""
-        from refemu.arith import dot_jit, fp16_jit, fp32_jit
+        from refemu.arith import dot_jit, fp16_jit, fp32_jit, tables_jit
         from refemu.formats import ovp_jit, ovp_search_jit
 
         if threads is not None:
             require_int(threads, 1, MOST, "Jit", "threads")
         self.threads = threads
-        self._dot, self._fp16, self._fp32 = dot_jit, fp16_jit, fp32_jit
+        self._dot, self._fp16, self._fp32, self._tables = dot_jit, fp16_jit, fp32_jit, tables_jit
         self._pairs, self._select = ovp_jit, ovp_search_jit.select
 
     def __repr__(self) -> str:
@@ -210,7 +209,7 @@ class Jit:
 
     def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
-        return np.take(_values(name), fp16.bits(fp16.to_f16(x)))
+        return self._tables.values16(name, x)
 
     def round16(self, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
@@ -227,12 +226,6 @@ class Jit:
     def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
         """See `Backend`."""
         return self._select(x, formats, **options)
-
-
-@cache
-def _values(name: str) -> np.ndarray:
-    """The fp16 table `name` as float32."""
-    return fp16.values(tables.table16(name)).astype(np.float32)
 
 
 NUMPY = Numpy()

@@ -8,9 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from refemu.arith import fp16, tables, tables_jit
+from refemu.arith import float_jit, fp16, tables, tables_jit
 from refemu.arith.checks import Refused, RefusedType
 from tests.arith.interpreted import needs_jit
+from tests.arith.strategies import same
 from tests.oracles import fp16 as oracle
 
 WORDS = np.arange(1 << 16)
@@ -218,9 +219,20 @@ def test_the_twin_has_the_other_modes_and_refusals():
         tables_jit.apply16("exp", [1, 65536])
 
 
+@pytest.mark.parametrize("count", [0, 1, 1023, 1024, 1025, 3000])
+def test_values_are_rounded_looked_up_and_widened(count):
+    words = WORDS[::21][:count].astype(np.uint16)
+    x = fp16.to_f32(fp16.values(words)) * np.float32(1 + 2**-20)  # not fp16 values, but these are the nearest
+    want = fp16.to_f32(fp16.values(tables.apply16("silu", fp16.bits(fp16.canonical(fp16.values(words))))))
+
+    assert same(want, tables_jit.values16("silu", x))
+    with pytest.raises(RefusedType, match="values16: float32 is needed, got dtype float64"):
+        tables_jit.values16("silu", x.astype(np.float64))
+
+
 @needs_jit
 def test_the_kernel_of_the_twin_is_compiled_once():
     for codes in (np.arange(9).astype(np.uint16), np.arange(9).astype(np.uint16)[1:]):
         tables_jit.apply16("exp", codes)
 
-    assert len(tables_jit._take_fours.signatures) == 1
+    assert len(float_jit.take_fours.signatures) == 1

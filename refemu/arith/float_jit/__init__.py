@@ -30,6 +30,8 @@ from refemu.arith.float_jit.elementwise import (
     narrow_all,
     round16_all,
     round16_of_f64_all,
+    take_fours,
+    values_by_table,
     widen_all,
 )
 from refemu.arith.float_jit.groups import GROUP_ROWS, grouped_tiles, running_sums
@@ -94,7 +96,9 @@ __all__ = [
     "running_sums",
     "shifted_exp",
     "softmax_rows",
+    "take_fours",
     "total_rows",
+    "values_by_table",
     "vector_fma32",
     "vector_fp32",
     "widen_all",

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import U, canonical, exp, fma16, fma32, round16, round16_of_f64, widen
+from refemu.arith.float_jit.scalars import U64, U, canonical, exp, fma16, fma32, round16, round16_of_f64, widen
 from refemu.arith.jit import kernel
 
 ONE, HALF = np.float32(1), np.float32(0.5)
+BLOCK = 1024  # words that a first-level cache holds beside the entries that are used
 
 
 @kernel
@@ -87,3 +88,27 @@ def exp_all(x, out):
     """out <- `fp32.exp32` of x (size,)."""
     for i in range(x.size):
         out[i] = exp(x[i])
+
+
+@kernel
+def values_by_table(x, table, out):
+    """out <- values, float32, of the entries of table for x (size,), rounded to fp16; a block that stays in cache."""
+    words = np.zeros(BLOCK, np.uint16)
+    for i0 in range(0, x.size, BLOCK):
+        part = x[i0 : i0 + BLOCK]
+        narrow_all(part, words)
+        take_fours(table, words.view(np.uint64), words.view(np.uint64))
+        widen_all(words[: part.size], out[i0:])
+
+
+@kernel
+def take_fours(table, words, out):
+    """out <- table (65536,) of four words in a uint64: one load and one store for them, and a look-up each."""
+    for i in range(words.size):
+        w = U64(words[i])
+        first = U64(table[np.int64(U64(w & U64(0xFFFF)))])
+        second = U64(table[np.int64(U64(U64(w >> U64(16)) & U64(0xFFFF)))])
+        third = U64(table[np.int64(U64(U64(w >> U64(32)) & U64(0xFFFF)))])
+        fourth = U64(table[np.int64(U64(w >> U64(48)))])
+        low, high = U64(first | U64(second << U64(16))), U64(third | U64(fourth << U64(16)))
+        out[i] = U64(low | U64(high << U64(32)))
