@@ -42,6 +42,8 @@ def require_integers(values: Any, thing: str) -> np.ndarray:
 def require_range(values: Any, low: int, high: int, thing: str, name: str = "value") -> np.ndarray:
     """Integers in [low, high); refuses the first one outside with its index."""
     array = require_integers(values, thing)
+    if array.dtype.kind == "u" and low <= 0 and 1 << 8 * array.itemsize <= high:
+        return array  # the dtype says so
     if array.size > 0 and not (low <= int(array.min()) and int(array.max()) < high):
         index = first_index((array < low) | (array >= high))
         raise Refused(f"{thing}: {name} {int(array[index])}{at(index)} is outside [{low}, {high})")

@@ -1,17 +1,21 @@
 """Compiled twin of mmaovp.run: same arguments, same Result. Read mmaovp.py first. [olive §4.6]
 
-Every pair is decoded once, by the decoder's twin, and counted as often as the unit decodes it; sums are exact in two
-words.
+Every pair is decoded once and counted as often as the unit decodes it: by a table, its sums being exact in 64 bits;
+or where biases are too large for that by the decoder's twin, its sums being exact in two words.
 """
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from refemu.arith.fp16_jit import plain
+from refemu.arith.integers import total
 from refemu.arith.jit import kernel
 from refemu.units import ovp_decoder_jit
 from refemu.units.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES, MmaOvp, Result
 from refemu.units.olive_edp import OUTLIER
+from refemu.units.olive_pairs_jit import decode, dot, fits, reduce, table
 from refemu.units.unit import admit
 
 MASK = 0xFFFFFFFF
@@ -22,22 +26,56 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
     """As `mmaovp.run`."""
     core = MmaOvp(a_type, b_type, overflow)
     arrays = admit(core.name, core.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-    shape, n = arrays[2].shape, core.k // CHUNKS
-    bad: list[np.ndarray] = []
-    elements: list[np.ndarray] = []
-    for pairs, bias, kind in zip(arrays[:2], arrays[2:4], (TYPES[a_type], TYPES[b_type]), strict=True):
-        decoded = ovp_decoder_jit.run(pairs, bias[..., None], normal=kind, outlier=OUTLIER[kind])
-        elements += [array.reshape(-1, ROWS, CHUNKS, n) for array in (decoded.exponent, decoded.base_int)]
-        bad.append(np.any(decoded.illegal.reshape(-1, ROWS, CHUNKS, n // 2), axis=-1, keepdims=True)[..., 0])
-    tiles = elements[0].shape[0]
-    d, over = np.empty((*shape, ROWS * COLUMNS), np.int32), np.empty((*shape, ROWS * COLUMNS), np.bool_)
-    overflows = _multiply(*elements, arrays[4].reshape(tiles, ROWS * COLUMNS), int(overflow == "saturate"),
-                          d.reshape(tiles, ROWS * COLUMNS), over.reshape(tiles, ROWS * COLUMNS))
-    illegal = bad[0][:, :, None] | bad[1][:, None]  # of every operation: tile, i, j, chunk
-    some = np.count_nonzero(illegal.reshape(tiles, ROWS * COLUMNS * CHUNKS), axis=1)
-    operations = illegal.size
-    return Result(d, over, (some > 0).reshape(shape), operations, n * operations, n * operations, int(overflows),
-                  int(np.count_nonzero(illegal)), operations // EDPS)
+    shape, n, kinds = arrays[2].shape, core.k // CHUNKS, (TYPES[a_type], TYPES[b_type])
+    tiles, outputs, saturate = prod(shape), ROWS * COLUMNS, int(overflow == "saturate")
+    d, over = np.empty((tiles, outputs), np.int32), np.empty((tiles, outputs), np.bool_)
+    words = [plain(pairs).reshape(tiles, ROWS * CHUNKS, n // 2) for pairs in arrays[:2]]
+    biases, start = [plain(bias).reshape(tiles) for bias in arrays[2:4]], plain(arrays[4]).reshape(tiles, outputs)
+    some = np.empty(tiles, np.int64)  # operations with an illegal pair
+    if fits(kinds[0], biases[0], kinds[1], biases[1], n):
+        tables = [table(kind) for kind in kinds]
+        overflows = _multiply_by_tables(*words, *biases, *tables, start, saturate, d, over, some)
+    else:
+        decoded = [ovp_decoder_jit.run(pairs, bias[:, None, None], normal=kind, outlier=OUTLIER[kind])
+                   for pairs, bias, kind in zip(words, biases, kinds, strict=True)]
+        elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in decoded for array in (side.exponent, side.base_int)]
+        overflows = _multiply(*elements, start, saturate, d, over)
+        bad = [np.any(side.illegal.reshape(tiles, ROWS, CHUNKS, n // 2), axis=-1) for side in decoded]
+        illegal = bad[0][:, :, None] | bad[1][:, None]  # of every operation: tile, i, j, chunk
+        some[:] = np.count_nonzero(illegal.reshape(tiles, outputs * CHUNKS), axis=1)
+    operations = tiles * outputs * CHUNKS
+    return Result(d.reshape(*shape, outputs), over.reshape(*shape, outputs), (some > 0).reshape(shape), operations,
+                  n * operations, n * operations, int(overflows), int(total(some)), operations // EDPS)
+
+
+@kernel
+def _multiply_by_tables(a, b, a_bias, b_bias, a_entries, b_entries, c, saturate,  # type: ignore[no-untyped-def]
+                        d, overflow, some):
+    """some: by tile, operations with an illegal pair."""
+    n = 2 * a.shape[2]
+    x, y = np.empty((ROWS * CHUNKS, n), np.int32), np.empty((COLUMNS * CHUNKS, n), np.int32)
+    x_marks, y_marks = np.empty(ROWS * CHUNKS, np.int64), np.empty(COLUMNS * CHUNKS, np.int64)
+    overflows = np.int64(0)
+    for tile in range(a.shape[0]):
+        decode(a, a_bias[tile], a_entries, tile, x, x_marks)
+        decode(b, b_bias[tile], b_entries, tile, y, y_marks)
+        some[tile] = 0
+        for chunk in range(CHUNKS):
+            rows, columns = np.int64(ROWS), np.int64(COLUMNS)  # without an illegal pair
+            for i in range(ROWS):
+                rows -= x_marks[i * CHUNKS + chunk]
+                columns -= y_marks[i * CHUNKS + chunk]
+            some[tile] += ROWS * COLUMNS - rows * columns
+        for i in range(ROWS):
+            for j in range(COLUMNS):
+                result, flag = np.int64(c[tile, i * COLUMNS + j]), np.int64(0)
+                for chunk in range(CHUNKS):
+                    result, over = reduce(result + dot(x, i * CHUNKS + chunk, y, j * CHUNKS + chunk, n), saturate)
+                    flag |= over
+                    overflows += over
+                d[tile, i * COLUMNS + j] = result
+                overflow[tile, i * COLUMNS + j] = flag != 0
+    return overflows
 
 
 @kernel

@@ -1,16 +1,19 @@
 """Compiled twin of olive_edp.run: same arguments, same Result. Read olive_edp.py first. [olive §4.1, Fig. 6a]
 
-Pairs are decoded by the decoder's twin; sums are exact in two words, the low 32 bits and the rest.
+Pairs are looked up in a table of all words, and sums are exact in 64 bits. Where biases are so large that either does
+not do, pairs are decoded by the decoder's twin, and sums are exact in two words, the low 32 bits and the rest.
 """
 
 from typing import Any
 
 import numpy as np
 
+from refemu.arith.fp16_jit import plain
 from refemu.arith.integers import Overflow
 from refemu.arith.jit import kernel
 from refemu.units import ovp_decoder_jit
 from refemu.units.olive_edp import OUTLIER, DotProductUnit, Result
+from refemu.units.olive_pairs_jit import elements, fits, reduce, table
 from refemu.units.unit import admit
 
 MASK = 0xFFFFFFFF
@@ -20,16 +23,48 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
         a: str = "int4", b: str = "int4", overflow: str = "wrap") -> Result:
     """As `olive_edp.run`."""
     device = DotProductUnit(a, b, overflow)
-    left, right, *biases, start = admit(device.name, device.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-    x = ovp_decoder_jit.run(left, biases[0][..., None], normal=a, outlier=OUTLIER[a])
-    y = ovp_decoder_jit.run(right, biases[1][..., None], normal=b, outlier=OUTLIER[b])
-    shape, n, saturate = start.shape, device.n, int(device.overflow is Overflow.SATURATE)
-    d, over = np.empty(shape, np.int32), np.empty(shape, np.bool_)
-    elements = [array.reshape(-1, n) for array in (x.exponent, x.base_int, y.exponent, y.base_int)]
-    overflows = _dot(*elements, start.reshape(-1), saturate, d.reshape(-1), over.reshape(-1))
-    illegal = np.asarray(np.any(x.illegal | y.illegal, axis=-1))
-    return Result(d, over, illegal, start.size, n * start.size, n * start.size, int(overflows),
-                  int(np.count_nonzero(illegal)))
+    arrays = admit(device.name, device.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
+    start, n, saturate = arrays[-1], device.n, int(device.overflow is Overflow.SATURATE)
+    d, over, bad = np.empty(start.size, np.int32), np.empty(start.size, np.bool_), np.empty(start.size, np.bool_)
+    left, right = (plain(words).reshape(start.size, n // 2) for words in arrays[:2])
+    biases, accumulated = [plain(bias).reshape(-1) for bias in arrays[2:4]], plain(start).reshape(-1)
+    if fits(a, biases[0], b, biases[1], n):
+        overflows = _dot_by_tables(left, right, *biases, table(a), table(b), accumulated, saturate, d, over, bad)
+    else:
+        decoded = [ovp_decoder_jit.run(words, bias[:, None], normal=kind, outlier=OUTLIER[kind])
+                   for words, bias, kind in zip((left, right), biases, (a, b), strict=True)]
+        fields = [array.reshape(-1, n) for side in decoded for array in (side.exponent, side.base_int)]
+        overflows = _dot(*fields, accumulated, saturate, d, over)
+        bad[:] = np.any(decoded[0].illegal | decoded[1].illegal, axis=-1)
+    shape, macs = start.shape, n * start.size
+    return Result(d.reshape(shape), over.reshape(shape), bad.reshape(shape), start.size, macs, macs, int(overflows),
+                  int(np.count_nonzero(bad)))
+
+
+@kernel
+def _dot_by_tables(a, b, a_bias, b_bias, a_entries, b_entries, c, saturate,  # type: ignore[no-untyped-def]
+                   d, overflow, illegal):
+    overflows = np.int64(0)
+    for i in range(a.shape[0]):
+        total, marks = np.int64(c[i]), np.int64(0)
+        x_row, y_row = a_bias[i], b_bias[i]
+        if a_entries.shape[1] == 256:
+            for k in range(a.shape[1]):
+                x, y = a_entries[x_row, a[i, k]], b_entries[y_row, b[i, k]]
+                total += ((x << 33) >> 33) * ((y << 33) >> 33) + (x >> 32) * (y >> 32)
+                marks |= (x | y) >> 31
+        else:
+            for k in range(a.shape[1]):
+                x1, x2 = elements(a_entries, x_row, a[i, k])
+                y1, y2 = elements(b_entries, y_row, b[i, k])
+                total += (x1 >> 1) * (y1 >> 1) + (x2 >> 1) * (y2 >> 1)
+                marks |= x1 | x2 | y1 | y2
+        result, over = reduce(total, saturate)
+        d[i] = result
+        overflow[i] = over != 0
+        illegal[i] = marks & 1 != 0
+        overflows += over
+    return overflows
 
 
 @kernel
