@@ -10,7 +10,7 @@ from pathlib import Path
 from refemu.golden import campaign_folder, campaign_shards
 from refemu.golden.campaign_shards import Done, Failed, Shard
 
-LOST = "its worker died (killed, or out of memory)"
+LOST = "a worker died while it was in flight (killed, or out of memory)"
 AHEAD = 2  #: shards in flight for every worker, so that none waits for this process
 SERVER = "refemu.golden.campaign_server"  #: what the server that workers are forked from imports
 

@@ -37,7 +37,9 @@ def _client(scheduler: str) -> Any:
         raise Refused("campaign: a scheduler needs dask: pip install 'refemu[cluster]'") from None
     try:
         client = Client(scheduler, timeout=f"{TIMEOUT}s")
-    except (OSError, ValueError, TimeoutError) as error:
+    except ValueError as error:
+        raise Refused(f"campaign: {scheduler} is no address of a Dask scheduler: {error}") from error
+    except (OSError, TimeoutError) as error:
         raise Refused(f"campaign: no Dask scheduler answers at {scheduler} within {TIMEOUT} s: {error}") from error
     versions = client.run(_version)
     unlike = {worker: version for worker, version in versions.items() if version != refemu.__version__}

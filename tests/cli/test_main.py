@@ -93,6 +93,14 @@ def test_module_runs_and_help_imports_nothing_heavy() -> None:
     ).stdout.startswith("refemu ")
 
 
+@pytest.mark.parametrize("words", [["show", "INT4"], ["list"]])
+def test_what_is_shown_and_listed_needs_nothing_heavy(words: list[str]) -> None:
+    code = (f"import sys, refemu.cli\nassert refemu.cli.main({words}) == 0\n"
+            "print(sorted({'numba', 'rich', 'scipy', 'tokenizers', 'gguf'} & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("words", ["show OVP_INT8 --json", "list"])
 def test_closed_pipe_is_silent_and_is_not_called_different(words: str) -> None:
     command = [sys.executable, "-m", "refemu", *words.split()]
