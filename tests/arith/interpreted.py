@@ -28,6 +28,7 @@ def interpreted() -> Iterator[None]:
     other = {
         float_jit.scalars.fma32: lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
         float_jit.scalars.round16: getattr(float_jit.scalars._round16_portable, "py_func", None),
+        float_jit.scalars.narrow: getattr(float_jit.scalars._narrow_portable, "py_func", None),
         float_jit.scalars.widen: getattr(float_jit.scalars._widen_portable, "py_func", None),
     }
     with contextlib.ExitStack() as stack:

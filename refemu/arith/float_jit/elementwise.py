@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import U64, U, canonical, exp, fma16, fma32, round16, round16_of_f64, widen
+from refemu.arith.float_jit.scalars import U64, U, canonical, exp, fma16, fma32, narrow, round16, round16_of_f64, widen
 from refemu.arith.jit import kernel
 
-ONE, HALF = np.float32(1), np.float32(0.5)
 BLOCK = 1024  # words that a first-level cache holds beside the entries that are used
 
 
@@ -41,19 +40,11 @@ def widen_all(u, out):
 
 @kernel
 def narrow_all(x, out):
-    """out <- the words, uint16, of float32 x (size,) rounded to fp16; NaN is 0x7E00.
-
-    A subnormal, added to 1/2 whose ulp is 2**-24, leaves its fraction in the low bits.
-    """
+    """out <- the words, uint16, of float32 x (size,) rounded to fp16; NaN is 0x7E00."""
     for i in range(x.size):
-        u = np.float32(round16(x[i])).view(np.uint32)
-        m = U(u & U(0x7FFFFFFF))
-        nan = U(m > U(0x7F800000))
-        small = U(U(0) - U(m < U(0x38800000)))
-        tiny = U(np.float32(U(m).view(np.float32) + HALF).view(np.uint32) - U(0x3F000000))
-        word = U(U(tiny & small) | U(min(U(U(m >> U(13)) - U(0x1C000)), U(0x7C00)) & U(~small)))
-        sign = U(U(U(u >> U(16)) & U(0x8000)) * U(U(1) - nan))
-        out[i] = np.uint16(U(U(word | sign) + U(nan * U(0x200))))
+        word = U(narrow(x[i]))
+        nan = U(U(0) - U(U(word & U(0x7FFF)) > U(0x7C00)))
+        out[i] = np.uint16(U(U(word & U(~nan)) | U(U(0x7E00) & nan)))
 
 
 @kernel

@@ -56,6 +56,17 @@ def _widen_portable(u):
     return U(U(f | U(special & U(0x7F800000))) | U(U(U(u) & U(0x8000)) << U(16))).view(np.float32)
 
 
+@kernel
+def _narrow_portable(x):
+    """The word of float32 rounded to fp16; a subnormal, added to 1/2 whose ulp is 2**-24, leaves its fraction."""
+    u = np.float32(_round16_portable(x)).view(np.uint32)
+    m = U(u & U(0x7FFFFFFF))
+    small = U(U(0) - U(m < U(0x38800000)))
+    tiny = U(np.float32(U(m).view(np.float32) + HALF).view(np.uint32) - U(0x3F000000))
+    word = U(U(tiny & small) | U(min(U(U(m >> U(13)) - U(0x1C000)), U(0x7C00)) & U(~small)))
+    return np.uint16(U(U(word + U(m > U(0x7F800000))) | U(U(u >> U(16)) & U(0x8000))))
+
+
 if jit_is_off():
 
     def fma32(a, b, c):
@@ -66,6 +77,9 @@ if jit_is_off():
 
     def widen(u):
         return _widen_portable(u)
+
+    def narrow(x):
+        return _narrow_portable(x)
 
 else:
 
@@ -96,6 +110,15 @@ else:
 
         return types.float32(types.uint16), build
 
+    @intrinsic
+    def _llvm_narrow(context, x):
+        """The bits of this float as half."""
+
+        def build(context, builder, signature, arguments):
+            return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
+
+        return types.uint16(types.float32), build
+
     @kernel
     def fma32(a, b, c):
         return _llvm_fma(a, b, c)
@@ -110,8 +133,12 @@ else:
         def widen(u):
             return _llvm_widen(u)
 
+        @kernel
+        def narrow(x):
+            return _llvm_narrow(x)
+
     else:
-        round16, widen = _round16_portable, _widen_portable
+        round16, widen, narrow = _round16_portable, _widen_portable, _narrow_portable
 
 
 @kernel
