@@ -1,9 +1,6 @@
-"""BFP and INT4 encoding against NumPy, and against a block quantizer of torch where it is installed."""
+"""BFP and INT4 encoding against NumPy."""
 
-import importlib
-import importlib.util
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -31,31 +28,11 @@ def same(theirs: tuple[np.ndarray, np.ndarray], ours: BfpTensor) -> bool:
     return np.array_equal(theirs[0], ours.signed()) and np.array_equal(theirs[1], ours.exponent)
 
 
-def torch_quantizer(x: np.ndarray) -> Callable[[], np.ndarray] | None:
-    """A block quantizer as microscaling libraries have it, float operations on float32; None without torch."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    torch: Any = importlib.import_module("torch")
-    torch.set_num_threads(1)
-    values = torch.from_numpy(x.astype(np.float32)).reshape(-1, 32)
-
-    def quantize() -> np.ndarray:
-        _, exponent = torch.frexp(values.abs().amax(dim=1, keepdim=True))
-        return torch.trunc(torch.ldexp(values, 8 - exponent)).to(torch.int16).numpy()
-
-    return quantize
-
-
 def encode() -> list[Row]:
-    """fp16 to signs, 8-bit magnitudes and exponents, groups of 32 along the last axis."""
+    """fp16 to signs, 8-bit magnitudes and exponents, groups of 32 along the last axis; beside torch: `rivals`."""
     x = normal((1 << 10, 1 << 10), 11).astype(np.float16)
-    rows = [pairs("PERF-15", "BFP8 encode 2^20 fp16 along rows", "NumPy shifts on uint16", lambda: numpy_encode(x),
+    return [pairs("PERF-15", "BFP8 encode 2^20 fp16 along rows", "NumPy shifts on uint16", lambda: numpy_encode(x),
                   lambda: bfp_jit.encode(BFP8, x), same, 15)]
-    if (quantize := torch_quantizer(x)) is not None:
-        rows.append(pairs("PERF-15", "BFP8 encode 2^20 fp16 along rows", "torch frexp, ldexp, trunc", quantize,
-                          lambda: bfp_jit.encode(BFP8, x),
-                          lambda theirs, ours: np.array_equal(theirs.reshape(x.shape), ours.signed())))
-    return rows
 
 
 def encode_tokens() -> list[Row]:

@@ -28,11 +28,11 @@ def optional(id: str, extra: str, *modules: str) -> tuple[list[Any], Rows]:
 
 def casts() -> Rows:
     """A format of four bits, against theirs of as many; their codes mean other values."""
-    modules, absent = optional("PERF-22", "bench", "ml_dtypes", "gfloat.formats")
+    modules, absent = optional("PERF-22", "bench", "ml_dtypes", "gfloat")
     if absent:
         return absent
-    ml_dtypes, formats = modules
-    gfloat, x = importlib.import_module("gfloat"), half(1, 3.0)
+    ml_dtypes, gfloat = modules
+    small, x = importlib.import_module("gfloat.formats").format_info_ocp_e2m1, half(1, 3.0)
     nearest, wide = E2M1_BIAS2.encode(x.astype(np.float64)), x[: 1 << 16].astype(np.float64)
 
     def right(_: Any, ours: np.ndarray) -> bool:
@@ -41,7 +41,7 @@ def casts() -> Rows:
     return [pairs("PERF-22", "E2M1_BIAS2 encode 2^20 fp16, without numba", "ml_dtypes, float4_e2m1fn",
                   lambda: x.astype(ml_dtypes.float4_e2m1fn), lambda: E2M1_BIAS2.encode(x), right),
             pairs("PERF-22", "E2M1_BIAS2 encode 2^16 fp16, without numba", "gfloat, ocp_e2m1",
-                  lambda: gfloat.round_ndarray(formats.format_info_ocp_e2m1, wide, sat=True),
+                  lambda: gfloat.round_ndarray(small, wide, sat=True),
                   lambda: E2M1_BIAS2.encode(x[: 1 << 16]), right)]
 
 

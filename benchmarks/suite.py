@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,11 +104,13 @@ def measured(chosen: Sequence[Entry], cache: str, cold: bool,
     rows: list[Row | Absent] = []
     broken = []
     for entry in chosen:
-        print(f"{' '.join(entry.ids)} ...", file=sys.stderr, flush=True)
+        print(f"{' '.join(entry.ids)} ...", end="", file=sys.stderr, flush=True)
+        begin = time.perf_counter()
         try:
             rows += apart.measure(entry.rows, cache, cold and entry.module not in WARM, pinned)
         except apart.Failed as error:
             broken.append(f"{' '.join(entry.ids)}: {error}")
+        print(f" {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)
     return rows, broken
 
 
