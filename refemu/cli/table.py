@@ -1,4 +1,4 @@
-"""Tables for people, laid out in one width. A small layout of its own: importing and running rich costs 0.1 s a table."""
+"""Tables for people, laid out in one width. A small layout of its own: rich takes 0.1 s to import and print one."""
 
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
