@@ -164,6 +164,8 @@ def require_legal(name: str, mode: Any, w_scale: Any, **others: Any) -> None:
 
 def _refuse(name: str, field: str, value: Any, modes: np.ndarray, where: np.ndarray, rule: str) -> None:
     values = np.asarray(value)
+    if not (where.any() and values.any()):
+        return
     axes = (1,) * (values.ndim - modes.ndim)  # lanes
     bad = np.broadcast_to(where.reshape(where.shape + axes), values.shape) & (values != 0)
     if bad.any():

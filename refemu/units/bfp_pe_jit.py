@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
 from refemu.formats.bfp_dot_jit import bfp_dot, bfp_dot_int
 from refemu.units.bfp_accumulator_jit import accumulate
@@ -27,9 +28,9 @@ def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = No
     shape = modes.shape
     psum, slot = np.empty(shape, np.int32), np.empty(shape, np.uint8)
     rows = (prod(shape[:-1]), shape[-1])
-    lanes = [array.reshape(-1, LANES).copy() for array in (signs, mags, codes, b_signs)]
-    group_sums(modes.reshape(-1).copy(), *lanes, psum.reshape(-1))
-    passes = _slots(modes.reshape(rows).copy(), clears.reshape(rows).copy(), slot.reshape(rows))
+    lanes = [plain(array).reshape(-1, LANES) for array in (signs, mags, codes, b_signs)]
+    group_sums(plain(modes).reshape(-1), *lanes, psum.reshape(-1))
+    passes = _slots(plain(modes).reshape(rows), plain(clears).reshape(rows), slot.reshape(rows))
     value, acc, flags = accumulate(pe.accumulator, modes, clears, psum, exponents, b_exps, factors)
     groups, fused = psum.size, int(np.count_nonzero(modes == M8M8))
     sums, scaled = groups + fused, int(np.count_nonzero(modes == M8W4))
@@ -39,14 +40,20 @@ def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = No
 
 @kernel
 def group_sums(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped-def]
-    """psum <- the exact sum of every group, (groups, 32) lanes; M8M8 needs no nibbles, being exact."""
+    """psum <- the exact sum of every group, (groups, 32) lanes; M8M8 needs no nibbles, being exact.
+
+    A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum. The loop runs `lanes & 32` times, which
+    the compiler does not know to be 32: else it would unroll the loop before it could make it a vector.
+    """
+    lanes = a_mag.shape[1] & 32
     for i in range(psum.size):
-        total, weights = np.int64(0), np.int64(mode[i] == 0)
-        for k in range(a_mag.shape[1]):
-            code = np.int64(b[i, k])
-            magnitude = code - weights * 16 * (code >> 3)  # two's complement of four bits
-            sign = np.int64(1) - 2 * (np.int64(a_sign[i, k]) ^ np.int64(b_sign[i, k]))
-            total += sign * np.int64(a_mag[i, k]) * magnitude
+        total, weights = np.int32(0), np.int32(16 * (mode[i] == 0))
+        for k in range(lanes):
+            code = np.int32(b[i, k])
+            magnitude = np.int32(code - np.int32(weights * np.int32(code >> np.int32(3))))  # two's complement of 4 bits
+            minus = np.int32(np.int32(0) - np.int32(a_sign[i, k] ^ b_sign[i, k]))
+            product = np.int32(np.int32(a_mag[i, k]) * magnitude)
+            total = np.int32(total + np.int32(np.int32(product ^ minus) - minus))
         psum[i] = total
 
 

@@ -39,7 +39,8 @@ def seat(mode: int, slot: int) -> int:
 def require_fields(name: str, mode: Any, b: Any, b_sign: Any, b_exp: Any, w_scale: Any) -> None:
     """Refuse bits set where the mode has none, with port, index, value and mode."""
     modes, codes = np.asarray(mode), np.asarray(b)
-    wide = (modes != M8M8)[..., None] & (codes > 15)
+    narrow = modes != M8M8
+    wide = narrow[..., None] & (codes > 15) if narrow.any() else narrow
     if wide.any():
         index = first_index(wide)
         told = MODES[int(modes[index[:-1]])]
