@@ -15,9 +15,12 @@ from refemu.arith.jit import kernel
 from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total32
 from refemu.arith.tables import table16
+from refemu.arith.threads import share_out
 from refemu.units import functional
 from refemu.units.functional import OPS, PASSES, SOFTMAX, WIDTH, Functional, Result
 from refemu.units.unit import admit
+
+LEAST = 1 << 15  #: logits that a thread has at least
 
 
 def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
@@ -35,17 +38,24 @@ def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
 
 
 def _softmax(x: np.ndarray, softmax: str) -> np.ndarray:
-    """The scores of x (..., t), float16."""
+    """The scores of x (..., t), float16; threads share the rows."""
     rows = fp16_jit.plain(fp16.bits(x).reshape(math.prod(x.shape[:-1]), x.shape[-1]))
     tops = np.empty((rows.shape[0], 1), np.uint16)
     if _tops(rows, tops[:, 0]):
         functional.require_values(x, "softmax")
-    wide = fp16_jit.to_f32(fp16.values(rows))
-    if softmax == "softmax32":
-        return fp16_jit.to_f16(fp32_jit.softmax32(wide, Sequential())).reshape(x.shape)
-    distance = fp16_jit.to_f16(wide - fp16_jit.to_f32(fp16.values(tops)))
-    terms = fp16_jit.to_f32(fp16.values(np.take(table16("exp"), fp16.bits(distance))))
-    return fp16_jit.to_f16(terms / total32(terms, order=Sequential())[:, None]).reshape(x.shape)
+    table, scores = table16("exp"), np.empty(rows.shape, np.float16)
+
+    def some(first: int, last: int) -> None:
+        wide = fp16_jit.to_f32(fp16.values(rows[first:last]))
+        if softmax == "softmax32":
+            scores[first:last] = fp16_jit.to_f16(fp32_jit.softmax32(wide, Sequential()))
+            return
+        distance = fp16_jit.to_f16(wide - fp16_jit.to_f32(fp16.values(tops[first:last])))
+        terms = fp16_jit.to_f32(fp16.values(np.take(table, fp16.bits(distance))))
+        scores[first:last] = fp16_jit.to_f16(terms / total32(terms, order=Sequential())[:, None])
+
+    share_out(some, rows.shape[0], least=-(-LEAST // max(rows.shape[1], 1)))
+    return scores.reshape(x.shape)
 
 
 @kernel

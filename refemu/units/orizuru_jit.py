@@ -10,33 +10,43 @@ import numpy as np
 
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
+from refemu.arith.threads import share_out
 from refemu.units import orizuru
 from refemu.units.orizuru import Orizuru, Result
 from refemu.units.unit import admit
 
+LEAST = 32  #: rows that a thread has at least
 NARROW = 15  #: levels up to which a winner fits 32 bits
 
 
 def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max") -> Result:
-    """As `orizuru.run`."""
+    """As `orizuru.run`; threads share the rows."""
     words, k = orizuru.require_input(x, k, min_leaf)
     shape, n = words.shape[:-1], words.shape[-1]
     flat = plain(words.reshape(-1, n) if words.size else words.reshape(0, n))
     count, depth = flat.shape[0], orizuru.levels(n)
     top, low, mask = np.empty((count, k), np.int64), np.empty((count, k), np.int64), np.empty((count, n), np.bool_)
-    roots, valid = np.empty((2, count), np.uint16), np.empty((2, count), np.bool_)
-    heap = np.empty(2 << depth, np.int32 if depth <= NARROW else np.int64)
+    roots, valid = np.empty((count, 2), np.uint16), np.empty((count, 2), np.bool_)
     gone = -(1 << 31 if depth <= NARROW else 1 << 62)  # below every winner: an empty place
     reuse = min_leaf == "not_max"
-    nan, live = _run(flat, heap, gone, int(total_order), int(reuse), top, low, mask, roots, valid)
-    if nan:
-        orizuru.require_ordered(words, total_order)
+    found: list[tuple[bool, int]] = []  # of the parts: whether one is refused, and live repairs
+
+    def rows(first: int, last: int) -> None:
+        heap, part = np.empty(2 << depth, np.int32 if depth <= NARROW else np.int64), slice(first, last)
+        found.append(_run(flat[part], heap, gone, int(total_order), int(reuse), top[part], low[part], mask[part],
+                          roots[part], valid[part]))
+
+    share_out(rows, count, least=LEAST)
     size, half = 1 << depth, (n + 1) // 2
-    built = n - 1 + (half if reuse else n) - 1  # every value but one loses a comparison with an available one
-    outputs = (top.reshape(*shape, k), low.reshape(*shape, k), mask.reshape(words.shape), *roots.reshape(2, *shape),
-               *valid.reshape(2, *shape))
+    live = count * (n - 1 + (half if reuse else n) - 1)  # every value but one loses a comparison with an available one
+    for nan, repairs in found:
+        if nan:
+            orizuru.require_ordered(words, total_order)
+        live += repairs
+    outputs = (top.reshape(*shape, k), low.reshape(*shape, k), mask.reshape(words.shape),
+               *(side[:, tree].reshape(shape) for side in (roots, valid) for tree in (0, 1)))
     comparisons = 2 * size - 2 - (size // 2 if reuse else 0) + 2 * k * depth
-    return orizuru.result(outputs, (count * comparisons, int(live) + count * built, count * (depth + k * (1 + depth))))
+    return orizuru.result(outputs, (count * comparisons, live, count * (depth + k * (1 + depth))))
 
 
 def run_ports(x: Any, *, n: int, k: int, total_order: bool = False, min_leaf: str = "not_max") -> Result:
@@ -58,10 +68,10 @@ def _run(x, heap, gone, total, reuse, top, low, mask, roots, valid):  # type: ig
         mask[r, :] = False
         _load(x[r], heap, gone, total, np.int64(1), np.int64(0))
         live += _pop(heap, gone, top[r], mask[r], np.int64(0))
-        _root(x[r], heap, gone, roots[0], valid[0], r, np.int64(0))
+        _root(x[r], heap, gone, roots[r], valid[r], np.int64(0), np.int64(0))
         _load(x[r], heap, gone, total, np.int64(-1), reuse)
         live += _pop(heap, gone, low[r], mask[r], reuse)
-        _root(x[r], heap, gone, roots[1], valid[1], r, reuse)
+        _root(x[r], heap, gone, roots[r], valid[r], np.int64(1), reuse)
     return False, live
 
 
@@ -123,8 +133,8 @@ def _leaf(heap, swap):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _root(x, heap, gone, root, valid, r, swap):  # type: ignore[no-untyped-def]
+def _root(x, heap, gone, root, valid, tree, swap):  # type: ignore[no-untyped-def]
     """Word and validity of the root; all bits of an empty tree are 0, so it shows element 0."""
     alive = np.int64(np.int64(heap[1]) > gone)
-    root[r] = x[_leaf(heap, swap) * alive]
-    valid[r] = alive != 0
+    root[tree] = x[_leaf(heap, swap) * alive]
+    valid[tree] = alive != 0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.tables import table16
+from refemu.arith.threads import using_threads
 from refemu.units import functional, functional_jit
 from refemu.units.functional import Functional
 from tests.oracles import kllm_functions as oracle
@@ -156,3 +157,14 @@ def test_refuses_other_dtypes_and_scalars_as_rows(run: Any) -> None:
 
 def test_repr_evaluates_back() -> None:
     assert repr(eval(repr(Functional("softmax", 20)))) == "Functional(op='softmax', t=20, softmax='fp16')"
+
+
+@pytest.mark.parametrize("softmax", ["fp16", "softmax32"])
+def test_threads_change_no_score(softmax: str) -> None:
+    x = np.random.default_rng(2).normal(size=(515, 260)).astype(np.float16)
+    found = []
+    for threads in (1, 2, 3):
+        with using_threads(threads):
+            found.append(functional_jit.run(x, op="softmax", softmax=softmax))
+
+    assert all(one.equals(found[0]) for one in found)

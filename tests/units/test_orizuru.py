@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.threads import using_threads
 from refemu.units import orizuru, orizuru_jit
 from refemu.units.orizuru import Orizuru
 from tests.oracles import kllm_units as oracle
@@ -244,3 +245,18 @@ def test_repr_evaluates_back() -> None:
 
     assert repr(device) == "Orizuru(n=5, k=2, total_order=True, min_leaf='compare')"
     assert eval(repr(device)).snapshot() == device.snapshot()
+
+
+@pytest.mark.parametrize("total_order", [False, True])
+def test_threads_change_nothing(total_order: bool) -> None:
+    """Rows are independent; a NaN in the part of any thread is refused."""
+    x = np.random.default_rng(4).integers(0, 0x7C00, (131, 33)).astype(np.uint16).view(np.float16)
+    found = []
+    for threads in (1, 2, 3):
+        with using_threads(threads):
+            found.append(orizuru_jit.run(x, 5, total_order=total_order))
+
+    assert all(one.equals(found[0]) for one in found)
+    x[130, 7] = np.nan
+    with using_threads(3), pytest.raises(Refused, match=r"x must hold no NaN, got one at index \(130, 7\)"):
+        orizuru_jit.run(x, 5)
