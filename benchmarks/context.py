@@ -1,9 +1,12 @@
 """What a reader needs to relate two runs: machine, load, versions, BLAS, rounding path, copy speed."""
 
+import importlib
+import importlib.util
 import os
 import platform
 import subprocess
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +63,6 @@ def _commit() -> str:
 
 
 def _packages() -> dict[str, str]:
-    from importlib import metadata
-
     installed = {name.lower() for distribution in metadata.distributions() if (name := distribution.metadata["Name"])}
     return {name: metadata.version(name) for name in PACKAGES
             if name in installed or name.replace("_", "-") in installed}
@@ -69,17 +70,16 @@ def _packages() -> dict[str, str]:
 
 def _blas() -> dict[str, str]:
     """Name and version, and the kernels that it chose for this CPU where threadpoolctl can tell."""
-    built: dict[str, Any] = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[call-overload]
+    built: Any = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {"name": built["name"], "version": built["version"],
             "core": _core() or os.environ.get("OPENBLAS_CORETYPE", "")}
 
 
 def _core() -> str:
-    try:
-        from threadpoolctl import threadpool_info
-    except ImportError:
+    if importlib.util.find_spec("threadpoolctl") is None:
         return ""
-    return next((pool["architecture"] for pool in threadpool_info() if pool.get("user_api") == "blas"), "")
+    pools = importlib.import_module("threadpoolctl").threadpool_info()
+    return next((pool["architecture"] for pool in pools if pool.get("user_api") == "blas"), "")
 
 
 def _copy_speed() -> float:

@@ -20,7 +20,7 @@ from refemu.golden import build, generator
 SCHEMES = ("fp16", "olive-4", "harmonia-kv4", "kllm-a4")
 
 
-class Compiler(event.Listener):  # type: ignore[misc]
+class Compiler(event.Listener):
     """Seconds of the processor per kernel, those of the kernels that it calls not counted."""
 
     def __init__(self) -> None:

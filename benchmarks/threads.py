@@ -45,7 +45,8 @@ def matmul() -> list[Row]:
 
 
 def _matmul(m: int, size: int, dtype: type) -> list[Row]:
-    a, w = normal((m, size), 1), normal((size, size), 2).astype(dtype)
+    a = normal((m, size), 1)
+    w: np.ndarray = normal((size, size), 2).astype(dtype)
     wide, weights = w.astype(np.float32), dot_jit.panels(w)
     return beside("THREADS-MATMUL", f"ordered fp32 matmul M={m} K=N={size}, {np.dtype(dtype)} weights",
                   "BLAS sgemm (no order)", lambda: a @ wide.T,

@@ -64,17 +64,19 @@ def cases() -> list[Row]:
 
 def lines() -> list[Row]:
     """Words of a narrow unit as lines for $readmemh, and words of 4,096 bits."""
-    rows = []
-    for count, lanes, goal in ((1 << 16, 2, "goal: 1 M lines/s"), (1 << 11, 256, "goal: 0.1 M lines/s")):
-        layout = hexfile.layout([{"name": "d", "lanes": lanes, "bits": 16, "signed": False}])
-        arrays = {"d": np.random.default_rng(1).integers(0, 1 << 16, (count, lanes)).astype(np.uint16)}
-        rate = MILLION if lanes == 2 else MILLION / 10
-        rows.append(absolute(
-            "PERF-31", f"{count} hex lines of {16 * lanes} bits", goal, count / rate,
-            lambda layout=layout, arrays=arrays: hexfile.words(layout, arrays),
-            lambda text, layout=layout, arrays=arrays, count=count: np.array_equal(
-                hexfile.read(text, layout, count, "")[0]["d"], arrays["d"])))
-    return rows
+    return [_lines(1 << 16, 2, 1.0), _lines(1 << 11, 256, 0.1)]
+
+
+def _lines(count: int, lanes: int, goal: float) -> Row:
+    """goal: of a million lines a second."""
+    layout = hexfile.layout([{"name": "d", "lanes": lanes, "bits": 16, "signed": False}])
+    arrays = {"d": np.random.default_rng(1).integers(0, 1 << 16, (count, lanes)).astype(np.uint16)}
+
+    def same(text: bytes) -> bool:
+        return np.array_equal(hexfile.read(text, layout, count, "")[0]["d"], arrays["d"])
+
+    return absolute("PERF-31", f"{count} hex lines of {16 * lanes} bits", f"goal: {goal:g} M lines/s",
+                    count / (goal * MILLION), lambda: hexfile.words(layout, arrays), same)
 
 
 def diff() -> list[Row]:
@@ -93,7 +95,7 @@ def _million(folder: Path) -> int:
     made = {"random": {"function": generator.function_of(unit), "seed": 0}}
     manifest, arrays = build.build(unit, CONFIG, blocks, generator=made)
     store.replace(folder / f"{UNIT}-{CONFIG}", sets.render(manifest, arrays))
-    np.savez(folder / "answer.npz", **{name: array for name, array in arrays.items() if name.startswith("out.")})
+    npz.write(folder / "answer.npz", {name: array for name, array in arrays.items() if name.startswith("out.")})
     return int(manifest["rows"])
 
 
