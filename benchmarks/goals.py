@@ -38,6 +38,8 @@ GOALS = {
     "PERF-34": "hypothesis example of 1,024 codes: 1 ms",
     "PERF-M1": "prefill of a whole model beside the float32 NumPy/BLAS forward",
     "PERF-M2": "decode of a whole model beside the same",
+    "PERF-M3": "prefill of 2,048 tokens beside the same",
+    "MEM-2048": "a context of 2,048 tokens, with all its logits, in 3 GB",
     "BUDGET-IMPORT": "import refemu: 0.15 s beyond NumPy, aimed at 0.02 s",
     "BUDGET-CLI": "refemu --help, list, show: 0.4 s, aimed at 0.25 s",
     "BUDGET-PLUGIN": "plug-ins of pytest and hypothesis: 5 ms each",

@@ -1,77 +1,151 @@
-"""SmolLM2 prefill and decode under a scheme against the float32 NumPy/BLAS forward."""
+"""SmolLM2 under every scheme against the float32 NumPy/BLAS forward: prefill, decode, a long context and its memory."""
 
+import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from benchmarks.float32_forward import Forward
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import First, Row, first_call, row, sample
 from refemu import models
 from refemu.models import text
 
-NAME, PROMPT, DECODE = "smollm2-135m", 256, 16
-#: scheme -> smallest ratios to the rival aimed at (prefill, decode): 1 / the allowed multiple of its time
-GOALS = {"fp16": (1 / 1.6, 1 / 0.9), "olive-4": (1 / 1.8, 1 / 1.3)}
+NAME, RIVAL = "smollm2-135m", "float32 NumPy/BLAS"
+DECODE, ROUNDS = 8, 3  #: tokens behind a prompt; pairs of a row
+LONG, ALLOWED_GB = 2048, 3.0  #: tokens of the long context, and the memory that it may take
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scheme, and how many times the rival's time its prefill and its decode may take."""
+
+    name: str
+    prefill: float
+    decode: float
+    changes: str = ""  #: what makes it ready sooner and does not change what a token costs
+    prompt: int = 256  #: tokens
+    cut: bool = True  #: a decode step has the bits of a prompt's column
+    alike: float = 0.3  #: share of positions whose best token is that of float32, at least
+
+    @property
+    def spec(self) -> str:
+        """For `models.prepare`."""
+        return ":".join(filter(None, [self.name, self.changes])) if ":" not in self.name else self.name
+
+
+SEARCH = "low=90,high=130,step=20"
+CALIBRATION = "calibration_windows=1,calibration_tokens=64"
+CASES = (
+    Case("fp16", 1.6, 0.9, alike=0.9),
+    Case("fp16:acc=fp16", 6, 1.2, prompt=64, alike=0.7),
+    Case("olive-4", 1.8, 1.3, SEARCH, alike=0.1),
+    Case("olive-8", 3, 2.2, SEARCH),
+    Case("harmonia-kv8", 2.2, 1.0, cut=False),
+    Case("harmonia-kv4", 2.2, 1.0, cut=False),
+    Case("leankv-k8v4", 2.2, 1.1, cut=False),
+    Case("leankv", 2.2, 1.1, cut=False),
+    Case("kllm-a4", 14, 1.4, CALIBRATION, prompt=64, alike=0.1),
+)
+LONG_CASES = ("fp16", "harmonia-kv4", "leankv")  #: those that are ready soon and alike to others
 
 
 def whole_model() -> list[Row]:
-    """Prefill of 256 tokens and decode of 16 more, per scheme; 1.0 = as fast as float32 with BLAS."""
+    """A prompt and some tokens behind it, per scheme; 1.0 = as fast as float32 with BLAS."""
     model = models.load(NAME)
-    ids = model.tokenizer.encode(text.default())[: PROMPT + DECODE]
-    rival = Forward(model, PROMPT + DECODE)
-    reference = rival.append(ids)
-    rows = []
-    for scheme, (prefill_goal, decode_goal) in GOALS.items():
-        prepared = models.prepare(model, scheme)
+    ids = model.tokenizer.encode(text.default())[: 256 + DECODE]
+    rival = Forward(model, len(ids))
+    best = np.argmax(rival.append(ids), -1)
+    return [made for case in CASES for made in _rows(case, model, rival, ids[: case.prompt + DECODE], best)]
 
-        def check(theirs: np.ndarray, ours: np.ndarray, scheme: str = scheme, prepared: object = prepared) -> bool:
-            whole = models.run(model, ids, scheme=prepared).logits  # the prefill's columns are the decode's steps
-            agree = np.mean(np.argmax(reference, -1) == np.argmax(whole, -1)) >= (0.9 if scheme == "fp16" else 0.3)
-            return (
-                bool(agree) and whole[:PROMPT].tobytes() == ours.tobytes()
-                if len(ours) == PROMPT
-                else whole[PROMPT:].tobytes() == ours.tobytes()
-            )
 
-        rows.append(
-            pairs(
-                "PERF-M1",
-                f"{NAME} {scheme} prefill {PROMPT}",
-                "float32 NumPy/BLAS",
-                lambda: _prefill(rival, ids),
-                lambda p=prepared: models.session(p).append(ids[:PROMPT]),
-                check,
-                prefill_goal,
-                count=5,
-            )
-        )
-        rows.append(_decode(prepared, scheme, rival, ids, check, decode_goal))
-    return rows
+def _rows(case: Case, model: Any, rival: Forward, ids: list[int], best: np.ndarray) -> list[Row]:
+    prepared = models.prepare(model, case.spec)
+    prompt, steps = ids[: case.prompt], ids[case.prompt :]
+    session = models.session(prepared)
+    first = first_call(lambda: session.append(prompt))
+    mark = session.mark()
+
+    def decode() -> np.ndarray:
+        session.rewind(mark)
+        return np.concatenate([session.append([token]) for token in steps])
+
+    def their_decode() -> None:
+        rival.position = len(prompt)
+        for token in steps:
+            rival.append([token])
+
+    first_step = first_call(decode)
+    whole = models.session(prepared).append(ids) if case.cut else np.concatenate([first.result, first_step.result])
+    right = whole.tobytes() == first.result.tobytes() + first_step.result.tobytes()
+    right &= bool(np.mean(np.argmax(whole, -1) == best[: len(ids)]) >= case.alike)
+    prefills, decodes = [], []
+    for _ in range(ROUNDS):
+        prefills.append((_seconds(lambda: _prefill(rival, prompt)),
+                         _seconds(lambda: models.session(prepared).append(prompt))))
+        decodes.append((_seconds(their_decode), _seconds(decode)))
+    return [
+        row("PERF-M1", f"{NAME} {case.name} prefill {len(prompt)}", RIVAL, prefills, first, 1 / case.prefill, right),
+        row("PERF-M2", f"{NAME} {case.name} decode {DECODE} tokens", RIVAL, decodes, first_step, 1 / case.decode,
+            right),
+    ]
 
 
 def _prefill(rival: Forward, ids: list[int]) -> np.ndarray:
     rival.reset()
-    return rival.append(ids[:PROMPT])
+    return rival.append(ids)
 
 
-def _decode(
-    prepared: object, scheme: str, rival: Forward, ids: list[int], check: Callable[..., bool], goal: float
-) -> Row:
-    session = models.session(prepared)
-    session.append(ids[:PROMPT])
-    mark = session.mark()
-
-    def ours() -> np.ndarray:
-        session.rewind(mark)
-        return np.concatenate([session.append([token]) for token in ids[PROMPT:]])
-
-    def theirs() -> np.ndarray:
-        rival.position = PROMPT
-        return np.concatenate([rival.append([token]) for token in ids[PROMPT:]])
-
-    return pairs(
-        "PERF-M2", f"{NAME} {scheme} decode {DECODE} tokens", "float32 NumPy/BLAS", theirs, ours, check, goal, count=5
-    )
+def _seconds(call: Callable[[], Any]) -> float:
+    return sample(call, 1, time.thread_time)
 
 
-ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-M1": whole_model}
+def long_context() -> list[Row]:
+    """2,048 tokens at once, each scheme in a process of its own, whose largest resident memory counts."""
+    rival = json.loads(_process("float32"))
+    rows = []
+    for name in LONG_CASES:
+        case = next(case for case in CASES if case.name == name)
+        found = json.loads(_process(case.spec))
+        right = found["finite"] and found["rows"] == LONG
+        first = First(found["first"], 0.0, None)
+        made = row("PERF-M3", f"{NAME} {name} prefill {LONG}", RIVAL, [(rival["seconds"], found["seconds"])], first,
+                   1 / case.prefill, right)
+        memory = row("MEM-2048", f"{NAME} {name} {LONG} tokens, all logits: {found['peak_gb']:.2f} GB",
+                     f"{ALLOWED_GB:.0f} GB", [(ALLOWED_GB, found["peak_gb"])], first, 1.0, right)
+        rows += [replace(made, peak_mb=1000 * found["peak_gb"]),
+                 replace(memory, ours_s=found["seconds"], rival_s=0.0, peak_mb=1000 * found["peak_gb"])]
+    return rows
+
+
+def _process(spec: str) -> str:
+    command = [sys.executable, "-c", f"from benchmarks import model; model.run_long({spec!r})"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def run_long(spec: str) -> None:
+    """Print what a prompt of 2,048 tokens takes in this process, after a short one that compiles."""
+    import resource
+
+    model = models.load(NAME)
+    ids = model.tokenizer.encode(text.default())[:LONG]
+    begin = time.perf_counter()
+    if spec == "float32":
+        append = Forward(model, LONG).append
+    else:
+        prepared = models.prepare(model, spec)
+        models.session(prepared).append(ids[:4])
+        append = models.session(prepared).append  # type: ignore[assignment]
+    first = time.perf_counter() - begin
+    begin = time.thread_time()
+    logits = append(ids)
+    seconds = time.thread_time() - begin
+    finite, peak = bool(np.isfinite(logits).all()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(json.dumps({"seconds": seconds, "first": first, "rows": len(logits), "finite": finite, "peak_gb": peak}))
+
+
+ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-M1 PERF-M2": whole_model, "PERF-M3 MEM-2048": long_context}
