@@ -1,6 +1,8 @@
 """Shards made in this process, or by several processes of this machine."""
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -48,7 +50,7 @@ def pool(shards: Sequence[Shard], folder: Path, workers: int, done: Done, failed
 
 def _until_broken(todo: list[Shard], folder: Path, workers: int, done: Done, failed: Failed) -> list[Shard]:
     """Make `todo`, last first, until all are made or a worker dies; returns those that were in flight then."""
-    with ProcessPoolExecutor(workers, _context()) as executor:
+    with ProcessPoolExecutor(workers, _context(), _end_with_parent) as executor:
         running: dict[Future[str], Shard] = {}
         while todo or running:
             while todo and len(running) < AHEAD * workers:
@@ -76,6 +78,16 @@ def _unfinished(running: dict["Future[str]", Shard], done: Done) -> list[Shard]:
         else:
             left.append(shard)
     return left
+
+
+def _end_with_parent() -> None:
+    """In a worker: end when this campaign is killed. Without, workers wait for ever for shards that nobody sends."""
+    def wait_and_end() -> None:
+        if (parent := multiprocessing.parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait_and_end, daemon=True).start()
 
 
 def _context() -> BaseContext:

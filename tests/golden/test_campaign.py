@@ -176,6 +176,40 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave out --kinds" in capsys.readouterr().err
 
 
+def test_workers_end_when_the_campaign_is_killed(tmp_path: Path) -> None:
+    """Only the campaign is killed: its workers find out, and the lock is free for the next one."""
+    code = ("import sys; from refemu.golden import campaign\n"
+            "if __name__ == '__main__':\n"
+            "    campaign.run(campaign.request(1 << 26, units_=['sub_pe']), sys.argv[1], workers=2)")
+    (tmp_path / "go.py").write_text(code)
+    process = subprocess.Popen([sys.executable, str(tmp_path / "go.py"), str(tmp_path / "out")],
+                               start_new_session=True)
+    await_(lambda: any((tmp_path / "out").glob("*/random-*")))
+    process.kill()
+    process.wait()
+    await_(lambda: not processes_of(process.pid))
+
+
+def await_(happens: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def processes_of(group: int) -> list[int]:
+    """Processes of a process group that are not mere entries of the process table."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, member = path.read_text().rpartition(") ")[2].split()[:3]
+        except OSError:
+            continue
+        if int(member) == group and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
 @dataclasses.dataclass(frozen=True)
 class Rigged:
     """A request with some of its shards exchanged."""
