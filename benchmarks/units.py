@@ -1,4 +1,4 @@
-"""OliVe's pairs of fp16 tensors and its units, compiled, against NumPy on decoded values."""
+"""OliVe's pairs of fp16 tensors, its units and Harmonia's PE, compiled, against NumPy on decoded values."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,8 @@ from benchmarks.arith import normal
 from benchmarks.formats import numpy_encode
 from benchmarks.pairs import Row, pairs
 from refemu.formats import OVP_INT4, OVP_INT8, Ovp, ovp_jit
-from refemu.units import mmaovp_jit, olive_edp_jit
+from refemu.units import bfp_pe, bfp_pe_jit, mmaovp_jit, olive_edp_jit
+from refemu.units.bfp_accumulator import exponent
 
 TYPES = {"int4": (OVP_INT4, "ovpi4"), "int8": (OVP_INT8, "ovpi8")}
 BIAS = {"int4": 2, "int8": 4}  #: of the outliers beside each type
@@ -126,9 +127,36 @@ def _tiles(kind: str, k: int) -> list[Row]:
     ]
 
 
+def groups() -> list[Row]:
+    """256 PEs with 64 groups each: sums, fp16, weight factor, float32 accumulator, flags, slots and counters."""
+    rng, shape = np.random.default_rng(5), (256, 64)
+    sign, code = (rng.integers(0, top, (*shape, 32)).astype(np.uint8) for top in (2, 16))
+    size, shared = rng.integers(0, 256, (*shape, 32)).astype(np.uint8), rng.integers(10, 20, shape).astype(np.uint8)
+    factor = rng.integers(0x2000, 0x3000, shape).astype(np.uint16)
+    x, y = np.where(sign == 1, -size.astype(np.int64), size), (code.astype(np.int64) ^ 8) - 8
+    power, scale = exponent(0, shared.astype(np.int32), 0), factor.view(np.float16).astype(np.float32)
+
+    def sums() -> np.ndarray:
+        return np.matmul(x[..., None, :], y[..., None])[..., 0, 0]
+
+    def whole() -> np.ndarray:
+        half = np.ldexp(sums().astype(np.float64), power).astype(np.float16).astype(np.float32)
+        return np.add.accumulate(half * scale, axis=-1)
+
+    def ours() -> bfp_pe.Result:
+        return bfp_pe_jit.run(0, sign, size, shared, code, w_scale=factor)
+
+    what = "bfp_pe, M8W4: 2^14 groups of 32"
+    return [pairs("BFP-PE", what, "NumPy int64 matmul, sums only", sums, ours,
+                  lambda theirs, found: np.array_equal(theirs, found.psum)),
+            pairs("BFP-PE", what, "NumPy matmul, ldexp, float16, running sum", whole, ours,
+                  lambda theirs, found: np.array_equal(theirs.view(np.uint32), found.acc))]
+
+
 ROWS: dict[str, Callable[[], list[Row]]] = {
     "OLIVE-ENC16": encode,
     "OLIVE-DEC16": decode,
     "OLIVE-EDP": dot_products,
     "OLIVE-MMA": tiles,
+    "BFP-PE": groups,
 }
