@@ -28,6 +28,7 @@ __all__ = ["GroupPanels", "Panels", "attention", "dot", "group_panels", "group_s
            "panels", "total32", "total64"]
 
 GRAIN = 64  #: columns of a vector's unit of work
+LEAST = 1 << 19  #: products that are worth another thread
 
 
 def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
@@ -48,7 +49,8 @@ def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: 
         return _integer_matmul(a, b, request)
     x, right = _factors(a, b, request)
     if not isinstance(order, Sequential):
-        return _in_order(x[:, :, None], right.matrix() if isinstance(right, Panels) else right, request)
+        return _in_order(x[:, :, None], right.matrix() if isinstance(right, Panels) else right, request,
+                         threads)
     return _sequential(plain(x), right if isinstance(right, Panels) else panels(right.T), acc, threads)
 
 
@@ -75,14 +77,20 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int | None) -> np.n
     count, _, span = b.values.shape
     acc = _equal(acc, x, b)
     if x.shape[0] == 1 and acc in ("fp32", "fp32_fma"):
-        share_out(functools.partial(_vector, acc, x[0], wide, half, out[0]), -(-count * span // GRAIN), threads)
+        share_out(functools.partial(_vector, acc, x[0], wide, half, out[0]), -(-count * span // GRAIN), threads,
+                  _least(x.shape[1] * GRAIN))
         return out
     across = -(-span // float_jit.TILE)
     tile = -(-span // (across * float_jit.PAD)) * float_jit.PAD
     tiles = count * -(-span // tile) * -(-x.shape[0] // float_jit.ROWS)
     run = functools.partial(_tiles, acc, x, b, wide, half, tile, out)
-    share_out(run, tiles, threads)
+    share_out(run, tiles, threads, _least(x.shape[1] * tile * min(x.shape[0], float_jit.ROWS)))
     return out
+
+
+def _least(products: int) -> int:
+    """Units of so many products that are worth another thread."""
+    return -(-LEAST // max(products, 1))
 
 
 def _equal(acc: str, x: np.ndarray, b: Panels) -> str:
@@ -120,38 +128,50 @@ def _integer_matmul(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> np
     return request.limit(integers.matmul(x, y))
 
 
-def _in_order(a: np.ndarray, b: np.ndarray, request: Request) -> np.ndarray:
-    """(M, N) by a program of additions; a (M, K, N or 1), b (K, N)."""
+def _in_order(a: np.ndarray, b: np.ndarray, request: Request, threads: int | None = None) -> np.ndarray:
+    """(M, N) by a program of additions; a (M, K, N or 1), b (K, N). `threads` share out the rows."""
     ready()
     start = request.first()
     if request.acc == "exact":
-        return _exact(a, b, start, str(request.out))
+        return _exact(a, b, start, str(request.out), threads)
     program, slots = lower(request.order, b.shape[0], bool(start == 0))
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
-    work = np.empty((slots, float_jit.STRIP), np.float32)
-    with np.errstate(all="ignore"):
-        float_jit.run_program(program, plain(a), plain(b), out, work, float_jit.ACCUMULATORS[request.acc], start)
+    left, right, acc = plain(a), plain(b), float_jit.ACCUMULATORS[request.acc]
+
+    def run(first: int, last: int) -> None:
+        work = np.empty((slots, float_jit.STRIP), np.float32)
+        with np.errstate(all="ignore"):
+            float_jit.run_program(program, left[first:last], right, out[first:last], work, acc, start)
+
+    share_out(run, a.shape[0], threads, _least(b.size))
     return out
 
 
-def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: str) -> np.ndarray:
+def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: str, threads: int | None) -> np.ndarray:
     """Three limbs an output; where something is not finite, the limbs are those of the finite terms."""
     if not b.shape[0]:
         return np.full((a.shape[0], b.shape[1]), start)
-    limbs, strange = _limbs(a, b, start)
+    limbs, strange = _limbs(a, b, start, threads)
     extremes = np.zeros(limbs.shape[1:], np.float32)
     if strange:
         left, right, first = (np.where(np.isfinite(x), x, np.float32(0)) for x in (a, b, start))
-        limbs, _ = _limbs(left, right, np.float32(first))
+        limbs, _ = _limbs(left, right, np.float32(first), threads)
         extremes = exact.special([a[:, k] for k in range(a.shape[1])], list(b), start)
     return exact.finish(limbs, extremes, out, exact.round_limbs)
 
 
-def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32) -> tuple[np.ndarray, bool]:
+def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32, threads: int | None) -> tuple[np.ndarray, bool]:
     """int64 (3, M, N) as `exact.round_limbs` takes them, and whether a sum was not finite."""
-    limbs = np.zeros((3, a.shape[0], b.shape[1]), np.int64)
-    with np.errstate(all="ignore"):
-        return limbs, float_jit.exact_limbs(plain(a), plain(b), np.float32(start), limbs[0], limbs[1], limbs[2])
+    limbs, left, right = np.zeros((3, a.shape[0], b.shape[1]), np.int64), plain(a), plain(b)
+    strange: list[bool] = []
+
+    def run(first: int, last: int) -> None:
+        low, middle, high = limbs[:, first:last]
+        with np.errstate(all="ignore"):
+            strange.append(float_jit.exact_limbs(left[first:last], right, np.float32(start), low, middle, high))
+
+    share_out(run, a.shape[0], threads, _least(b.size))
+    return limbs, any(strange)
 
 
 def grouped_matmul(a: ArrayLike, b: ArrayLike | GroupPanels, *, group: int, a_exp: ArrayLike,
@@ -231,7 +251,9 @@ def group_sums(left: np.ndarray, powers: np.ndarray, largest: int, b: GroupPanel
             float_jit.grouped_tiles(left, powers, b.narrow, b.wide, b.powers, b.scales, partial == "fp16",
                                     b.scaled and product == "fp16", depth, out, first, last)
 
-    share_out(run, b.scales.shape[0] * -(-left.shape[0] // float_jit.GROUP_ROWS), threads)
+    rows_of_unit = min(left.shape[0], float_jit.GROUP_ROWS)
+    share_out(run, b.scales.shape[0] * -(-left.shape[0] // float_jit.GROUP_ROWS), threads,
+              _least(rows_of_unit * left.shape[1] * b.scales.shape[2]))
     return out
 
 
@@ -246,7 +268,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, st
         with np.errstate(all="ignore"):
             float_jit.attention_heads(query, key, value, np.float32(scale), start, out, first, last)
 
-    share_out(run, key.shape[1], threads)
+    share_out(run, key.shape[1], threads, _least(2 * query.size // key.shape[1] * key.shape[0]))
     if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
         return readable.attention(query, key, value, scale=scale, start=start)
     return out

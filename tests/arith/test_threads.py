@@ -6,9 +6,12 @@ import threading
 import numpy as np
 import pytest
 
-from refemu.arith import threads
+from refemu.arith import dot_jit, threads
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.orders import Exact, Sequential, Tree
 from refemu.arith.threads import from_environment, get_threads, set_threads, share_out, using_threads
+from tests.arith.interpreted import needs_jit
+from tests.arith.strategies import same
 
 
 def parts(units, count=None, least=1):
@@ -133,3 +136,64 @@ def test_numbers_that_are_refused(number, error):
     with pytest.raises(error, match="threads: number must be"):
         set_threads(number)
     assert threads.get_threads() == 1
+
+
+def bell(shape, seed):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float16).astype(np.float32)
+
+
+def matmul(rows, acc, tenth=False, **options):
+    """A sum of 1,200 columns: several panels' worth of units for one row, several tiles for more."""
+    a, w = bell((rows, 70), 1), bell((1200, 70), 2)
+    a = a * np.float32(0.1) if tenth else a  # no fp16 values: fused or not differs
+    return lambda: dot_jit.matmul(a, dot_jit.panels(w), **{"order": Sequential(), "acc": acc, **options})
+
+
+def grouped():
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(-7, 8, (70, 64)), rng.integers(-7, 8, (64, 600))
+    packed = dot_jit.group_panels(b, group=32, b_scale=bell((2, 600), 4))
+    return lambda: dot_jit.grouped_matmul(a, packed, group=32, a_exp=np.zeros((70, 2), int), partial="fp16",
+                                          product="fp32", order=Sequential(), acc="fp32")
+
+
+def attention():
+    q, k, v = bell((9, 6, 16), 5), bell((12, 3, 16), 6), bell((12, 3, 16), 7)
+    return lambda: dot_jit.attention(q, k, v, scale=np.float32(0.25), start=3)
+
+
+WORK = {
+    "one row": matmul(1, "fp32"),
+    "one fused row": matmul(1, "fp32_fma", tenth=True),
+    "rows": matmul(130, "fp32", tenth=True),
+    "fused rows": matmul(130, "fp32_fma", tenth=True),
+    "fp16 rows": matmul(3, "fp16"),
+    "fused fp16 rows": matmul(3, "fp16_fma"),
+    "rows in a tree": matmul(5, "fp32", order=Tree(8)),
+    "exact rows": matmul(5, "exact", order=Exact(), out="fp32"),
+    "groups": grouped(),
+    "heads": attention(),
+}
+
+
+@needs_jit
+@pytest.mark.parametrize("name", WORK)
+def test_no_bit_depends_on_the_number_of_threads(name, monkeypatch):
+    one = WORK[name]()
+    monkeypatch.setattr(dot_jit, "LEAST", 1)
+    counts = []
+    for count in (2, 3, 7):
+        with using_threads(count), monkeypatch.context() as patch:
+            patch.setattr(dot_jit, "share_out", lambda run, units, *rest: share_out(
+                lambda first, last: (counts.append((first, last)), run(first, last)), units, *rest))
+            assert same(one, WORK[name]())
+
+    assert len(counts) >= 2 + 2 + 2  # the work was really shared out
+
+
+@needs_jit
+def test_little_work_is_not_shared_out(monkeypatch):
+    monkeypatch.setattr(threads, "_pool", None)  # calling it would be an error
+    with using_threads(4):
+        WORK["one row"]()
+        WORK["heads"]()
