@@ -16,6 +16,10 @@ from refemu.formats.codebook import Codebook
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
 
+#: part of a tensor -> what it may be stored as; compared at every step of a decoder, hence made once
+DTYPES = {"index": (np.dtype(np.uint8),), "scale": (np.dtype(np.uint16), np.dtype(np.uint32)),
+          "mask": (np.dtype(np.bool_),), "outlier": (np.dtype(np.uint16),), "zero": (np.dtype(np.uint16),)}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KMeansTensor(Shown):
@@ -48,11 +52,10 @@ class KMeansTensor(Shown):
                 array.flags.writeable = False
 
     def _require_dtypes(self) -> None:
-        wanted = {"index": "uint8", "scale": "uint16 uint32", "mask": "bool", "outlier": "uint16", "zero": "uint16"}
-        for name, dtypes in wanted.items():
+        for name, dtypes in DTYPES.items():
             array = getattr(self, name)
-            if array is not None and str(array.dtype) not in dtypes.split():
-                raise RefusedType(f"KMeansTensor: {name} must be {dtypes.replace(' ', ' or ')}, got {array.dtype}")
+            if array is not None and array.dtype not in dtypes:
+                raise RefusedType(f"KMeansTensor: {name} must be {' or '.join(map(str, dtypes))}, got {array.dtype}")
 
     def _require_shapes(self) -> None:
         if self.mask.shape != self.index.shape:
@@ -115,7 +118,9 @@ class KMeansTensor(Shown):
 
     def rows(self, array: np.ndarray | None = None) -> np.ndarray:
         """`index`, or another array of the shape of the values, as (number of vectors, length), C order."""
-        moved = np.moveaxis(self.index if array is None else array, self.axis, -1)
+        moved = self.index if array is None else array
+        if self.axis != moved.ndim - 1:
+            moved = np.moveaxis(moved, self.axis, -1)
         return np.ascontiguousarray(moved.reshape(-1, self.length))
 
     def fields(self) -> Mapping[str, Field]:
