@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -319,7 +320,7 @@ def test_what_a_kill_leaves_under_other_names_is_put_right(
     campaign.run(small, tmp_path)
     first, second = (tmp_path / shard.name for shard in small.shards()[:2])
     first.rename(first.with_name(f".{first.name}.old"))  # killed between the two renames of a replacement
-    subprocess.run(["cp", "-r", str(second), str(second.with_name(f".{second.name}.old"))], check=True)  # behind both
+    shutil.copytree(second, second.with_name(f".{second.name}.old"))  # killed behind both
     assert campaign.run(small, tmp_path).made == 0
     assert files(tmp_path) == files(whole[0])
 
@@ -367,7 +368,7 @@ def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
 
 def test_a_model_that_was_interrupted_is_continued(read: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
     wanted = campaign.model_request(40, **MODEL)
-    campaign.run(wanted, tmp_path)
+    shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
     (tmp_path / "olive-4/tokens-00000000/sets.json").unlink()  # killed before the shard was whole
     place = tmp_path / "olive-4/tokens-00000016/mmaovp-f4_f4-layer-000/vectors.npz"
     place.write_bytes(place.read_bytes()[:-1])
@@ -381,7 +382,7 @@ def test_a_set_of_another_run_in_a_shard_is_not_taken_for_its_own(
     read: tuple[Path, campaign.Outcome], tmp_path: Path
 ) -> None:
     wanted = campaign.model_request(40, **MODEL)
-    campaign.run(wanted, tmp_path)
+    shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
     one, other = (tmp_path / f"olive-4/tokens-000000{first}/mmaovp-f4_f4-layer-000" for first in ("00", "16"))
     for name in ("manifest.json", "vectors.npz"):
         (one / name).write_bytes((other / name).read_bytes())
