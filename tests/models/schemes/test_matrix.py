@@ -1,0 +1,52 @@
+"""Every registered scheme on every kind of decoder: it runs, the same bits however the tokens are cut and by either
+backend. The table of docs/models.md is this one; the tests of each paper's scheme look closer.
+"""
+
+import dataclasses
+from functools import cache
+from typing import Any
+
+import pytest
+
+from refemu import models
+from refemu.models import schemes
+
+NAMES = ("tiny", "tiny-gpt2", "tiny-opt")
+TEXT, PROMPT = list(b"Sir Walter Elliot"), 12
+CALIBRATION = list(b"It is a truth universally acknowledged. " * 2)
+ONE_PHASE = [name for name in schemes.SCHEMES if name.startswith(("fp16", "olive", "kllm"))]
+
+
+@cache
+def prepared(name: str, scheme: str, backend: str = "jit") -> Any:
+    config: Any = schemes.parse(scheme)
+    if scheme in ("olive-4", "olive-8"):  # four candidates instead of 88: the search has its own tests
+        config = dataclasses.replace(config, low=90, high=130, step=10)
+    # What harmonia learns is the same by either backend, and slow to learn by the readable one.
+    given: Any = prepared(name, scheme).smoothing if backend == "numpy" and "harmonia" in scheme else CALIBRATION
+    return models.prepare(name, config, backend, given)
+
+
+def logits(parts: Any, prompt: int) -> bytes:
+    """Of a prompt, and of steps behind it."""
+    session = models.session(parts)
+    first = session.append(TEXT[:prompt]).tobytes()
+    return first + b"".join(session.append([token]).tobytes() for token in TEXT[prompt:])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scheme", schemes.SCHEMES)
+def test_a_scheme_runs_and_repeats_itself(scheme: str, name: str) -> None:
+    """A scheme whose prompt and decode are one also gives a prompt's bits token by token."""
+    found = logits(prepared(name, scheme), PROMPT)
+
+    assert len(found) == 4 * prepared(name, scheme).model.vocab * len(TEXT)
+    assert found == logits(prepared(name, scheme), len(TEXT) if scheme in ONE_PHASE else PROMPT)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+@pytest.mark.parametrize("scheme", ["fp16", "olive-4", "olive-8", "harmonia-kv8", "harmonia-kv4", "leankv",
+                                    "leankv-k8v4"])
+def test_backends_agree(scheme: str, name: str) -> None:
+    """On the decoders unlike Llama; the KLLM schemes have a test of their own for them."""
+    assert logits(prepared(name, scheme), PROMPT) == logits(prepared(name, scheme, "numpy"), PROMPT)
