@@ -1,6 +1,6 @@
 """Compiled twin of bfp_accumulator.run: same arguments, same Result. Read bfp_accumulator.py first. [harmonia §IV-B]
 
-Everything but the sum is elementwise; `accumulate` is what the twins of a PE and of the array build on.
+`accumulate` is what the twins of a PE and of the array build on.
 """
 
 from math import prod
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, fp16_jit
-from refemu.arith.jit import kernel
-from refemu.arith.sums_jit import running32
+from refemu.arith import fp16_jit
+from refemu.arith.float_jit.groups import accumulate_groups
+from refemu.arith.fp16_jit import plain
 from refemu.units.bfp_accumulator import M8M8, M8W4, Accumulator, Result, exponent, require_legal
 from refemu.units.unit import admit_events
 
@@ -30,27 +30,13 @@ def run(mode: Any, clear: Any, psum: Any, low: Any, a_exp: Any, b_exp: Any, w_sc
 
 
 def accumulate(device: Accumulator, mode: np.ndarray, clear: np.ndarray, p: np.ndarray, a_exp: np.ndarray,
-               b_exp: np.ndarray, w_scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+               b_exp: np.ndarray, w_scale: np.ndarray) -> tuple[np.ndarray, ...]:
     """Value, accumulator (words of float32) and flags after every group of every device, all (..., groups)."""
-    exact = np.ldexp(p.astype(np.float64), exponent(mode, a_exp.astype(np.int32), b_exp.astype(np.int32)))
-    half = fp16_jit.round16_of_f64(exact) if device.partial == "fp16" else exact.astype(np.float32)
-    small = (np.abs(half) < fp16.MIN_NORMAL) & (half != exact)
-    with np.errstate(invalid="ignore"):  # infinity times a factor of 0
-        scaled = half.astype(np.float64) * fp16.values(w_scale).astype(np.float64)
-        rounded = fp16_jit.round16_of_f64(scaled) if device.product == "fp16" else scaled.astype(np.float32)
-    value = fp16.canonical(np.where(mode == M8W4, rounded, half))
     rows = (prod(p.shape[:-1]), p.shape[-1])
-    sticky, starts = np.empty(rows, np.uint8), np.ascontiguousarray(clear).reshape(rows)
-    acc = running32(value.reshape(rows), starts)
-    now = np.isinf(half) + 2 * small.astype(np.uint8) if device.partial == "fp16" else np.zeros(p.shape, np.uint8)
-    _sticky(now.astype(np.uint8).reshape(rows) | np.uint8(4) * np.isnan(acc), starts, sticky)
-    return value.view(np.uint32), acc.view(np.uint32).reshape(p.shape), sticky.reshape(p.shape)
-
-
-@kernel
-def _sticky(now, clear, out):  # type: ignore[no-untyped-def]
-    for d in range(now.shape[0]):
-        flags = np.int64(0)
-        for t in range(now.shape[1]):
-            flags = (flags & -np.int64(clear[d, t] == 0)) | np.int64(now[d, t])
-            out[d, t] = flags
+    power = np.ldexp(1.0, exponent(mode, a_exp.astype(np.int32), b_exp.astype(np.int32)))
+    value, acc, flags = (np.empty(rows, dtype) for dtype in (np.float32, np.float32, np.uint8))
+    inputs = p, power, fp16_jit.to_f32(w_scale.view(np.float16)), mode == M8W4, clear
+    with np.errstate(all="ignore"):  # overflow, and infinity times a factor of 0
+        accumulate_groups(*(plain(array).reshape(rows) for array in inputs), device.partial == "fp16",
+                          device.product == "fp16", value, acc, flags)
+    return tuple(array.reshape(p.shape) for array in (value.view(np.uint32), acc.view(np.uint32), flags))

@@ -4,10 +4,12 @@ import numpy as np
 
 from refemu.arith.float_jit.matmul import PAD, block_fp32
 from refemu.arith.float_jit.orders import clear_all
-from refemu.arith.float_jit.scalars import canonical, round16
+from refemu.arith.float_jit.scalars import canonical, round16, round16_of_f64
 from refemu.arith.jit import kernel
 
 GROUP_ROWS = 32  # rows of a tile of grouped sums
+MIN_NORMAL = np.float32(2.0**-14)  # of fp16
+INFINITY = np.float32(np.inf)
 
 
 @kernel
@@ -20,6 +22,34 @@ def running_sums(x, clear, out):
                 s = np.float32(0)
             s = np.float32(s + x[d, t])
             out[d, t] = canonical(s)
+
+
+@kernel
+def accumulate_groups(p, power, factor, scaled, clear, partial16, product16, value, acc, flags):
+    """The accumulator of a PE after every group of every device, all (devices, groups).
+
+    p: exact sums, int32; power: float64 powers of two; factor: float32, used where `scaled`. value, acc <- float32;
+    flags <- 1 for a partial sum beyond fp16, 2 for one that lost bits to a subnormal, 4 for NaN in the accumulator.
+    """
+    for d in range(p.shape[0]):
+        s, sticky = np.float32(0), np.int64(0)
+        for t in range(p.shape[1]):
+            exact = np.float64(p[d, t]) * power[d, t]
+            half, now = np.float32(exact), np.int64(0)
+            if partial16:
+                half = round16_of_f64(exact)
+                lost = np.int64(abs(half) < MIN_NORMAL) & np.int64(np.float64(half) != exact)
+                now = np.int64(abs(half) == INFINITY) | (lost << 1)
+            term = half
+            if scaled[d, t]:
+                product = np.float64(half) * np.float64(factor[d, t])
+                term = round16_of_f64(product) if product16 else np.float32(product)
+            term = canonical(term)
+            if clear[d, t]:
+                s, sticky = np.float32(0), np.int64(0)
+            s = np.float32(s + term)
+            sticky |= now | (np.int64(s != s) << 2)
+            value[d, t], acc[d, t], flags[d, t] = term, canonical(s), sticky
 
 
 @kernel
