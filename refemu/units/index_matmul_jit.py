@@ -70,12 +70,24 @@ def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
 
 
 def _lay_out(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> Prepared:
-    index, mask = np.zeros((vectors.index.shape[1] + 1, vectors.index.shape[0]), np.uint8), vectors.mask.T
+    index = np.zeros((vectors.index.shape[1] + 1, vectors.index.shape[0]), np.uint8)
     index[:-1] = vectors.index.T
-    rows, places = np.nonzero(mask)
-    starts = np.searchsorted(rows, np.arange(mask.shape[0] + 1)).astype(np.int64)
-    values = vectors.value.T[rows, places] if rows.size else np.zeros(0, np.float32)
+    rows, places, values = _outliers(vectors, tensor, integer)
+    starts = np.searchsorted(rows, np.arange(index.shape[0])).astype(np.int64)
     return Prepared(tensor, integer, vectors, index, starts, places.astype(np.int64), values)
+
+
+def _outliers(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> tuple[np.ndarray, ...]:
+    """Positions, columns and values (float32) of B's outliers, by ascending position, then column."""
+    if tensor is None:
+        rows, places = np.nonzero(vectors.mask.T)
+        return rows, places, vectors.value.T[rows, places] if rows.size else np.zeros(0, np.float32)
+    values = fp16.to_f32(fp16.values(tensor.outlier))  # vector by vector
+    if integer:  # vectors lie across the sum
+        return *np.nonzero(vectors.mask.T), values
+    places, rows = np.nonzero(vectors.mask)
+    order = np.argsort(rows, kind="stable")
+    return rows[order], places[order], values[order]
 
 
 def run(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str | KllmArith = "paper",
