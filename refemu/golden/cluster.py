@@ -1,6 +1,5 @@
 """Shards of a campaign on a Dask cluster. Workers compute the bytes; this process writes them."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,7 @@ class _Work:
         self._client, self._scheduler, self._folder = client, scheduler, folder
         self._done, self._failed = done, failed
         self._running: dict[str, tuple[Any, Shard]] = {}
-        self._heard = time.monotonic()
+        self._silent = 0  # seconds for which nobody was there
 
     def make(self, todo: list[Shard]) -> None:
         """Make `todo`; a shard that fails goes to its end."""
@@ -96,14 +95,13 @@ class _Work:
         except TimeoutError:
             self._require_cluster()
             return []
-        self._heard = time.monotonic()
+        self._silent = 0
         return [key for key, (future, _) in self._running.items() if future.status != "pending"]
 
     def _require_cluster(self) -> None:
         """Refuse to wait any longer for a scheduler or workers that went away."""
-        if self._client.status == "running" and self._client.nthreads():
-            self._heard = time.monotonic()
-        elif time.monotonic() - self._heard > PATIENCE:
+        self._silent = 0 if self._client.status == "running" and self._client.nthreads() else self._silent + _LOOK
+        if self._silent > PATIENCE:
             what = "no workers" if self._client.status == "running" else "no scheduler"
             raise Refused(f"campaign: {what} at {self._scheduler} for {PATIENCE} s; finished shards stay: the same "
                           "command goes on from there")
