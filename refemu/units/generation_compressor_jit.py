@@ -109,8 +109,8 @@ def decide(device: GenerationCompressor, arrays: list[np.ndarray]) -> Result:
     return Result(**outputs, divisions=divisions, comparisons=comparisons)
 
 
-def _decided(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[np.ndarray, int, int]:
-    """The five outputs (5, heads) by kernels, divisions and comparisons: Algorithm 1, shares token by token."""
+def _decided(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], int, int]:
+    """The five outputs (heads,) by kernels, divisions and comparisons: Algorithm 1, shares token by token."""
     score, position = (plain(array.reshape(-1, device.slots)) for array in arrays[:2])
     numbers = np.stack([array.reshape(-1) for array in arrays[2:7]]).astype(np.int64)
     n_high, n_low, n, prompt, _ = numbers
@@ -120,7 +120,7 @@ def _decided(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[np
     divisions = float_jit.mean_shares(score.view(np.float32), position.astype(np.uint32, copy=False), n_high + n_low, n,
                                       prompt, counting, share)
     comparisons = _cases(share, position.astype(np.uint32, copy=False), numbers, limits, int(device.low), columns)
-    return columns, int(divisions), int(comparisons)
+    return list(columns), int(divisions), int(comparisons)
 
 
 @kernel
