@@ -76,15 +76,27 @@ class _Work:
                 key = f"refemu-{shard.name}"
                 self._running[key] = self._client.submit(_render, shard, key=key, retries=0, pure=False), shard
             for key in self._finished():
-                future, shard = self._running.pop(key)
-                if future.status == "finished":
-                    campaign_shards.keep(shard, future.result().items(), self._folder)
-                    self._done(shard)
-                else:
+                future, shard = self._running[key]
+                if future.status != "finished":
                     error = future.exception() if future.status == "error" else None
                     self._failed(shard, error or f"Dask says it is {future.status}")
                     todo.append(shard)
+                elif (made := self._fetched(future)) is None:
+                    continue
+                else:
+                    campaign_shards.keep(shard, made.items(), self._folder)
+                    self._done(shard)
+                del self._running[key]
                 future.release()
+
+    def _fetched(self, future: Any) -> dict[str, Files] | None:
+        """What a worker made; None if it was lost with the worker and is to be made again."""
+        try:
+            made: dict[str, Files] = future.result(timeout=PATIENCE)
+        except TimeoutError:
+            self._require_cluster(PATIENCE)
+            return None
+        return made
 
     def _finished(self) -> list[str]:
         """Shards in flight that are no longer pending; waits a moment if there are none."""
@@ -93,15 +105,15 @@ class _Work:
         try:
             wait([future for future, _ in self._running.values()], timeout=_LOOK, return_when="FIRST_COMPLETED")
         except TimeoutError:
-            self._require_cluster()
+            self._require_cluster(_LOOK)
             return []
         self._silent = 0
         return [key for key, (future, _) in self._running.items() if future.status != "pending"]
 
-    def _require_cluster(self) -> None:
-        """Refuse to wait any longer for a scheduler or workers that went away."""
-        self._silent = 0 if self._client.status == "running" and self._client.nthreads() else self._silent + _LOOK
-        if self._silent > PATIENCE:
+    def _require_cluster(self, waited: int) -> None:
+        """Refuse to wait any longer for a scheduler or workers that went away; waited: seconds more."""
+        self._silent = 0 if self._client.status == "running" and self._client.nthreads() else self._silent + waited
+        if self._silent >= PATIENCE:
             what = "no workers" if self._client.status == "running" else "no scheduler"
             raise Refused(f"campaign: {what} at {self._scheduler} for {PATIENCE} s; finished shards stay: the same "
                           "command goes on from there")
