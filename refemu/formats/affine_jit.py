@@ -131,8 +131,11 @@ def encode_groups(x, bits, last_zero, multiplies, out, meta):  # type: ignore[no
     steps = np.float32((1 << bits) - 1)
     for row in range(x.shape[0]):
         s = np.float32(np.float32(high[row] - low[row]) / steps)
-        pair[2 * row], pair[2 * row + 1] = s, low[row] if last_zero else np.float32(ZERO - low[row])
-        step[row] = np.float32(ONE / s) if multiplies else s
+        pair[2 * row], pair[2 * row + 1], step[row] = s, low[row], s
+        if not last_zero:
+            pair[2 * row + 1] = np.float32(ZERO - low[row])
+        if multiplies:
+            step[row] = np.float32(ONE / s)
     narrow_all(pair, meta)
     _words(x, step, low, multiplies, np.int64((1 << bits) - 1), bits, out)
     return largest

@@ -35,6 +35,7 @@ from refemu.units.generation_compressor import (
 NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
 FAR = np.int64(1) << np.int64(62)
 EVERY = 1 << 40  #: more queries than any prompt has
+CASE_W, CASE_A1, CASE_A2, CASE_A3, CASE_B1, CASE_B2, CASE_C = W, A1, A2, A3, B1, B2, C
 
 
 class Heads:
@@ -137,18 +138,18 @@ def _cases(share, position, numbers, limits, low, out):  # type: ignore[no-untyp
             if np.int64(position[u, i]) == n - window:
                 t_c = i
                 break
-        choice, victim, target, more = np.int64(W), n_high, np.int64(-1), np.int64(1)
+        choice, victim, target, more = np.int64(CASE_W), n_high, np.int64(-1), np.int64(1)
         if t_c >= 0 and share[u, t_c] < t_low:
-            choice, victim, more = np.int64(C), t_c, np.int64(0)
+            choice, victim, more = np.int64(CASE_C), t_c, np.int64(0)
         elif t_c >= 0 and share[u, t_c] >= t_high:
             best, count = _least(share[u, :n_high], position[u, :n_high], n - window, np.int64(-1))
             looked += count
-            choice = np.int64(A1)
+            choice = np.int64(CASE_A1)
             if not share[u, best] >= t_high:
                 victim, more = best, np.int64(0)
-                choice = np.int64(A3)
+                choice = np.int64(CASE_A3)
                 if share[u, best] >= t_low:
-                    choice, target = np.int64(A2), n_low
+                    choice, target = np.int64(CASE_A2), n_low
         elif t_c >= 0:
             both = n_high + n_low
             best, count = _least(share[u, :both], position[u, :both], np.int64(FAR), n_high)
@@ -156,11 +157,11 @@ def _cases(share, position, numbers, limits, low, out):  # type: ignore[no-untyp
             if best < 0 or share[u, t_c] < share[u, best] or (share[u, t_c] == share[u, best]
                                                                and position[u, t_c] < position[u, best]):
                 best = t_c
-            choice, target = np.int64(B2), best - n_high
+            choice, target = np.int64(CASE_B2), best - n_high
             if share[u, best] >= t_low:
-                choice, target = np.int64(B1), n_low
+                choice, target = np.int64(CASE_B1), n_low
         out[0, u], out[1, u], out[2, u], out[3, u] = choice, victim, target, more
-        out[4, u] = np.int64(choice in (A2, B1))
+        out[4, u] = np.int64(choice in (CASE_A2, CASE_B1))
     return looked
 
 

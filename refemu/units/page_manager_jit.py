@@ -15,7 +15,7 @@ from refemu.units import page_manager
 from refemu.units.page_manager import FINISH, PROMPT, RELEASE, STEP, Moved, Result, State, drained
 from refemu.units.page_manager_parts import require_pages, up
 from refemu.units.page_table import HIGH
-from refemu.units.page_table_jit import append, append_all, clear_all, split_all
+from refemu.units.page_table_jit import append_all, clear_all, split_all
 from refemu.units.prefix_sum_jit import network
 from refemu.units.unit import fields, lanes
 
@@ -190,7 +190,7 @@ def _grow(cells, used, tokens, entries, high, low, sizes, ring, counts, prefix):
     for i in range(entries.size):
         own, need = entries[i], np.int64(0)
         for s in range(2):
-            more = low[i] if s == 1 else high[i]
+            more = s * low[i] + (1 - s) * high[i]
             full = sizes[s] > 0 and tokens[own, s] == used[own, s] * sizes[s]
             counts[2 * i + s] = np.int64(full and (more > 0 or sizes[2] == 0))
             need += counts[2 * i + s]
@@ -209,7 +209,8 @@ def _grow(cells, used, tokens, entries, high, low, sizes, ring, counts, prefix):
         for s in range(2):
             if counts[2 * i + s] > 0:
                 ids[at] = ring[(sizes[4] + at) % ring.size]
-                append(cells[own], used[own], s, ids[at])
+                cells[own, used[own, s] + s * (cells.shape[1] - 1 - 2 * used[own, s])] = ids[at]
+                used[own, s] += 1
                 at += 1
         tokens[own, 0] += high[i]
         tokens[own, 1] += low[i]
