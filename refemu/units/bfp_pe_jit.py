@@ -42,8 +42,8 @@ def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = No
 def group_sums(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped-def]
     """psum <- the exact sum of every group, (groups, 32) lanes; M8M8 needs no nibbles, being exact.
 
-    A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum. The loop runs `lanes & 32` times, which
-    the compiler does not know to be 32: else it would unroll the loop before it could make it a vector.
+    A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum. The loop runs `lanes` times, which the
+    compiler does not know to be 32: else it would unroll the loop before it could make it a vector.
     """
     lanes = a_mag.shape[1] & 32
     for i in range(psum.size):

@@ -165,8 +165,8 @@ def test_kernels_equal_their_python() -> None:
 
 def test_a_float32_quotient_is_beside_the_same_tie_as_the_exact_one() -> None:
     """[harmonia §V-A]: weights at, just below and just above every tie of scales of few and of many bits."""
-    scale = np.arange(1, 1 << 15, 37).astype(np.uint16).view(np.float16)
-    scale = scale[(scale < 500) & (scale > 0)].astype(np.float32)[:, None]
+    factors = np.arange(1, 1 << 15, 37).astype(np.uint16).view(np.float16)
+    scale = factors[(factors < 500) & (factors > 0)].astype(np.float32)[:, None]
     tie = (scale * (np.arange(15) - np.float32(7.5))).astype(np.float32)
     peak = np.full_like(scale, 7) * scale
     near = [tie, np.nextafter(tie, np.float32(0)), np.nextafter(tie, np.float32(np.inf))]
