@@ -56,7 +56,7 @@ def violations(source: str, path: str = "module.py") -> list[str]:
     """Every broken rule as `rule at line N`, in line order."""
     tree = ast.parse(source)
     found = [(node.lineno, rule) for node in ast.walk(tree) for rule in _rules(node, path)]
-    own = KERNEL_GLOBALS | {name for node in tree.body for name in _defined(node) | _shared(node, path)}
+    own = KERNEL_GLOBALS | {name for node in tree.body for name in _defined(node) | _shared(node)}
     found += [item for function in _kernels(tree) for item in _kernel_rules(function, own)]
     return [f"{rule} at line {line}" for line, rule in sorted(set(found))]
 
@@ -167,11 +167,10 @@ def _defined(node: ast.stmt) -> set[str]:
     return set()
 
 
-def _shared(node: ast.stmt, path: str) -> set[str]:
-    """Names that a module of a package of kernels takes from others of that package."""
-    package = path.rsplit("/", 1)[0]
-    inside = f"refemu.{package.replace('/', '.')}."
-    if not (package.endswith("_jit") and isinstance(node, ast.ImportFrom) and (node.module or "").startswith(inside)):
+def _shared(node: ast.stmt) -> set[str]:
+    """Names taken from the layers whose sources are the key of the cache (`jit.kernel_files`)."""
+    layers = tuple(f"refemu.{layer}" for layer in ("arith", "formats", "units"))
+    if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith(layers)):
         return set()
     return {alias.asname or alias.name for alias in node.names}
 

@@ -8,7 +8,7 @@ from refemu.arith.float_jit.scalars import canonical, round16, round16_of_f64
 from refemu.arith.jit import kernel
 
 GROUP_ROWS = 32  # rows of a tile of grouped sums
-MIN_NORMAL = np.float32(2.0**-14)  # of fp16
+MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
 INFINITY = np.float32(np.inf)
 
 
@@ -43,7 +43,9 @@ def accumulate_groups(p, power, factor, scaled, clear, partial16, product16, val
             term = half
             if scaled[d, t]:
                 product = np.float64(half) * np.float64(factor[d, t])
-                term = round16_of_f64(product) if product16 else np.float32(product)
+                term = np.float32(product)
+                if product16:
+                    term = round16_of_f64(product)
             term = canonical(term)
             if clear[d, t]:
                 s, sticky = np.float32(0), np.int64(0)
