@@ -14,7 +14,8 @@ COUNT = 5  #: processes of a row
 
 def process_row(id: str, what: str, allowed: float, command: Sequence[str], good: Callable[[str], bool],
                 count: int = COUNT) -> Row:
-    """A command from its start to its end; good(output) says whether it did its work."""
+    """A command from its start to its end, once it has left its bytecode; good(output) says whether it did its work."""
+    timed(command)
     return _row(id, what, allowed, [timed(command) for _ in range(count)], good)
 
 
@@ -27,18 +28,24 @@ def inside_row(id: str, what: str, allowed: float, code: str, good: Callable[[st
 def timed(command: Sequence[str]) -> tuple[float, str]:
     """Seconds of a command and its output, which is empty if it failed."""
     begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
     return time.perf_counter() - begin, "" if done.returncode else done.stdout + " "
 
 
 def inside(code: str, cache: str = "0") -> tuple[float, str]:
     """The seconds that `code` printed, and what follows them; nothing if it failed."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
-                          env={**os.environ, "REFEMU_CACHE": cache})
+                          env=_environment(REFEMU_CACHE=cache))
     first, _, rest = done.stdout.partition("\n")
     if done.returncode:
         sys.stderr.write(done.stderr)
     return (0.0, "") if done.returncode else (float(first), rest + " ")
+
+
+def _environment(**changes: str) -> dict[str, str]:
+    """Ours with `changes`; bytecode is kept, as it is where refemu is installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **changes}
 
 
 def _row(id: str, what: str, allowed: float, found: Sequence[tuple[float, str]], good: Callable[[str], bool],
