@@ -76,8 +76,8 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int | None) -> np.n
         empty.flags.writeable = False  # as panels are: a kernel sees one array type
     count, _, span = b.values.shape
     acc = _equal(acc, x, b)
-    if x.shape[0] == 1 and acc in ("fp32", "fp32_fma"):
-        share_out(functools.partial(_vector, acc, x[0], wide, half, out[0]), -(-count * span // GRAIN), threads,
+    if x.shape[0] == 1 and acc != "fp16_fma":
+        share_out(functools.partial(_vector, acc, x, b, wide, half, out[0]), -(-count * span // GRAIN), threads,
                   _least(x.shape[1] * GRAIN))
         return out
     across = -(-span // float_jit.TILE)
@@ -99,21 +99,24 @@ def _equal(acc: str, x: np.ndarray, b: Panels) -> str:
     return ("fp32_fma" if FUSES else "fp32") if either and b.holds_fp16 and holds_fp16(x) else acc
 
 
-def _vector(acc: str, x: np.ndarray, wide: np.ndarray, half: np.ndarray, out: np.ndarray, first: int,
-            last: int) -> None:
-    kernel = {"fp32": float_jit.vector_fp32, "fp32_fma": float_jit.vector_fma32}[acc]
-    columns = max(wide.shape[0] * wide.shape[2], half.shape[0] * half.shape[2])
+def _vector(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
+    *operands, first, last = arguments
+    columns = min(GRAIN * last, b.values.shape[0] * b.values.shape[2])
+    kernel = {"fp32": float_jit.vector_fp32, "fp32_fma": float_jit.vector_fma32, "fp16": float_jit.vector_fp16}[acc]
     with np.errstate(all="ignore"):
-        kernel(x, wide, half, out, GRAIN * first, min(GRAIN * last, columns))
+        kernel(x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
 
 
 def _tiles(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
     kernel = {"fp32": float_jit.matmul_fp32, "fp32_fma": float_jit.matmul_fma32, "fp16": float_jit.matmul_fp16,
               "fp16_fma": float_jit.matmul_fma16}[acc]
-    # A sum that starts at +0 does not see the sign of a zero product.
-    options = [peak(x) * b.peak < fp16.OVERFLOW] if acc == "fp16" else []
     with np.errstate(all="ignore"):
-        kernel(x, *options, *arguments)
+        kernel(x, *_options(acc, x, b), *arguments)
+
+
+def _options(acc: str, x: np.ndarray, b: Panels) -> list[bool]:
+    """Whether products stay below the overflow of fp16; a sum that starts at +0 does not see the sign of a zero."""
+    return [peak(x) * b.peak < fp16.OVERFLOW] if acc == "fp16" else []
 
 
 def _integer_matmul(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> np.ndarray:

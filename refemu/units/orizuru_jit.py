@@ -42,7 +42,7 @@ def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max")
     for nan, repairs in found:
         if nan:
             orizuru.require_ordered(words, total_order)
-        live += repairs
+        live += int(repairs)  # of NumPy where kernels are interpreted
     outputs = (top.reshape(*shape, k), low.reshape(*shape, k), mask.reshape(words.shape),
                *(side[:, tree].reshape(shape) for side in (roots, valid) for tree in (0, 1)))
     comparisons = 2 * size - 2 - (size // 2 if reuse else 0) + 2 * k * depth

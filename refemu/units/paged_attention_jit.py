@@ -95,7 +95,8 @@ def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.
     ready()
     out, p = empty(q, lengths)
     heads, features = q.shape[-2:]
-    flat, chances = plain(q).reshape(-1, heads, features), p.reshape(-1, heads, p.shape[-1])
+    flat = plain(q).reshape(-1, heads, features)
+    chances = p.reshape(len(flat), heads, p.shape[-1])
     entries, stored = _rows(cells, np.int32), _rows(lengths, np.int64)
     tables, settings, tasks = _layout(pages), _settings(pages, arithmetic), _tasks(pages, arithmetic, stored)
     tops, totals = np.empty((len(tasks), heads), np.int32), np.empty((len(tasks), heads), np.float32)

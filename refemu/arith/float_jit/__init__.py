@@ -45,6 +45,7 @@ from refemu.arith.float_jit.matmul import (
     matmul_fp16,
     matmul_fp32,
     vector_fma32,
+    vector_fp16,
     vector_fp32,
 )
 from refemu.arith.float_jit.orders import STRIP, exact_limbs, run_program, run_program_of_terms, total_rows
@@ -100,6 +101,7 @@ __all__ = [
     "total_rows",
     "values_by_table",
     "vector_fma32",
+    "vector_fp16",
     "vector_fp32",
     "widen_all",
 ]

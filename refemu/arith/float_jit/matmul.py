@@ -152,17 +152,45 @@ def _block_fp16(a, k0, b, out, width, bounded):
                 o2[n] = round16(s2 + round16_product(p21 * w1, bounded))
                 o3[n] = round16(s3 + round16_product(p31 * w1, bounded))
     for m in range(rows):
-        _row_fp16(a[m, k0 + terms :], b[terms:], out[m], width, bounded)
+        _row_fp16(a[m, k0 + terms :], b[terms:], np.int64(0), out[m], width, bounded)
     for m in range(rows, out.shape[0]):
-        _row_fp16(a[m, k0:], b, out[m], width, bounded)
+        _row_fp16(a[m, k0:], b, np.int64(0), out[m], width, bounded)
 
 
 @kernel
-def _row_fp16(a, b, out, width, bounded):
-    for k in range(b.shape[0]):
-        p0, b0 = a[k], b[k]
+def _row_fp16(a, b, c0, out, width, bounded):
+    """out[:width] += a[k] * b[k, c0:], rounded to fp16 after each operation: four terms at a time."""
+    terms = b.shape[0] - b.shape[0] % 4
+    for k in range(0, terms, 4):
+        p0, p1, p2, p3 = a[k], a[k + 1], a[k + 2], a[k + 3]
+        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
+        for n in range(width):
+            s = round16(out[n] + round16_product(p0 * b0[n], bounded))
+            s = round16(s + round16_product(p1 * b1[n], bounded))
+            s = round16(s + round16_product(p2 * b2[n], bounded))
+            out[n] = round16(s + round16_product(p3 * b3[n], bounded))
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k], b[k, c0:]
         for n in range(width):
             out[n] = round16(out[n] + round16_product(p0 * b0[n], bounded))
+
+
+@kernel
+def _row_half_fp16(a, b, c0, out, width, bounded):
+    """`_row_fp16` of words."""
+    terms = b.shape[0] - b.shape[0] % 4
+    for k in range(0, terms, 4):
+        p0, p1, p2, p3 = a[k], a[k + 1], a[k + 2], a[k + 3]
+        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
+        for n in range(width):
+            s = round16(out[n] + round16_product(p0 * widen(b0[n]), bounded))
+            s = round16(s + round16_product(p1 * widen(b1[n]), bounded))
+            s = round16(s + round16_product(p2 * widen(b2[n]), bounded))
+            out[n] = round16(s + round16_product(p3 * widen(b3[n]), bounded))
+    for k in range(terms, b.shape[0]):
+        p0, b0 = a[k], b[k, c0:]
+        for n in range(width):
+            out[n] = round16(out[n] + round16_product(p0 * widen(b0[n]), bounded))
 
 
 @kernel
@@ -252,25 +280,31 @@ def _store(sums, out, m0, n0, width):
 @kernel
 def vector_fp32(a, wide, half, out, first, last):
     """Columns `first` to `last` of out (N,) <- a (K,) times panels as `matmul_fp32`, read from end to end."""
-    _vector(row_fp32, _row_half, a, wide, half, out, first, last)
+    _vector(row_fp32, _row_half, (), a, wide, half, out, first, last)
 
 
 @kernel
 def vector_fma32(a, wide, half, out, first, last):
     """`vector_fp32`, fused."""
-    _vector(_row_fma32, _row_half_fma32, a, wide, half, out, first, last)
+    _vector(_row_fma32, _row_half_fma32, (), a, wide, half, out, first, last)
+
+
+@kernel
+def vector_fp16(a, bounded, wide, half, out, first, last):
+    """`vector_fp32` rounded to fp16 after each operation; `bounded` as in `round16_product`."""
+    _vector(_row_fp16, _row_half_fp16, (bounded,), a, wide, half, out, first, last)
 
 
 @helper
-def _vector(row, row_half, a, wide, half, out, first, last):
+def _vector(row, row_half, options, a, wide, half, out, first, last):
     span = max(wide.shape[2], half.shape[2])
     for panel in range(first // span, (last - 1) // span + 1):
         c0, c1 = max(first - panel * span, 0), min(last - panel * span, span)
         sums = np.zeros(c1 - c0, np.float32)
         if half.shape[0] > 0:
-            row_half(a, half[panel], c0, sums, c1 - c0)
+            row_half(a, half[panel], c0, sums, c1 - c0, *options)
         else:
-            row(a, wide[panel], c0, sums, c1 - c0)
+            row(a, wide[panel], c0, sums, c1 - c0, *options)
         results = out[panel * span + c0 :]
         for n in range(min(c1 - c0, results.size)):
             results[n] = canonical(sums[n])
