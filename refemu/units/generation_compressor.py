@@ -7,83 +7,38 @@ D-leankv-47 (positions as the published code stores them), D-leankv-54 (equal bu
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
 from refemu.arith.scalar32 import f32, value32
-from refemu.units import generation_compressor_cases, unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units import generation_compressor_cases
+from refemu.units.generation_compressor_parts import (
+    COUNTERS,
+    LARGEST,
+    NAME,
+    OUTPUTS,
+    POLICIES,
+    Decision,
+    Result,
+    State,
+    lane_rank,
+    ports,
+    require,
+)
+from refemu.units.unit import Cases, Config, Stepped, Unit, admit, choices, collect
 
 W, A1, A2, A3, B1, B2, C = range(7)  #: choices of `algorithm1`
 APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: choices of `diffkv`
 STATIC_APPEND, STATIC_DROP = 12, 13  #: choices of `static`
-POLICIES = ("algorithm1", "diffkv", "static")
-LARGEST = 0x7F7F_FFFF  #: pattern of the largest finite float32: a section without a candidate
-LANES, LANE_BITS = 128, 7  #: of the published code's search for a minimum
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What happens to the pages of one head. The new token always enters at the high precision."""
-
-    choice: int
-    victim: int  #: high slot that the new token takes; on an append the length of the section
-    low_slot: int  #: where the token of that slot goes, requantized; -1 = nowhere, it is dropped or there is none
-    delta_high: int  #: 1 if the high section grows
-    delta_low: int  #: 1 if the low section grows
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    event: str  #: "reset", "mean", "argmin" or "case"
-    index: int  #: number of the operation, -1 for the reset
-    score: tuple[int, ...]
-    position: tuple[int, ...]
-    n_high: int
-    n_low: int
-    n: int
-    prompt: int
-    window: int
-    thresholds: tuple[int, int]
-    choice: int
-    victim: int
-    low_slot: int
-    delta_high: int
-    delta_low: int
-    means: tuple[float, ...]  #: of the slots so far
-    total: float  #: sum of the means so far
-    shares: tuple[float, ...]  #: what thresholds are compared with, once all means are there
-    slots: tuple[int, int]  #: what argmin found in the high and in the low section; -1 = nothing
-    divisions: int
-    comparisons: int  #: candidates that argmin looked at
-
-
-COUNTERS = ("divisions", "comparisons")
-OUTPUTS = ("choice", "victim", "low_slot", "delta_high", "delta_low")
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """One decision per row."""
-
-    choice: np.ndarray  #: uint8
-    victim: np.ndarray  #: uint32
-    low_slot: np.ndarray  #: int32
-    delta_high: np.ndarray  #: bool
-    delta_low: np.ndarray  #: bool
-    divisions: int
-    comparisons: int
 
 
 class GenerationCompressor(Stepped):
     """The block. An operation is `mean` for every stored slot, high ones first, then `argmin`, then `case`."""
 
-    name = "generation_compressor"
+    name = NAME
 
     def __init__(self, slots: int = 16, policy: str = "algorithm1", score_rule: str = "share", low: bool = True,
                  keep_percent: int = 100, score_queries: int | None = None, include_self: bool = False,
@@ -126,7 +81,7 @@ class GenerationCompressor(Stepped):
         if inputs:
             given = self.accept(*inputs)
             given[:2] = (value if isinstance(value, tuple) else (value,) for value in given[:2])
-            self.require(*(np.array(value)[None] for value in given))
+            require(self.slots, self.policy, self.low, *(np.array(value)[None] for value in given))
             names = [port.name for port in self.ports.inputs]
             self.state = replace(self.state, event="mean", index=self.state.index + 1, means=(), total=0.0, shares=(),
                                  slots=(-1, -1), **dict.fromkeys(OUTPUTS, 0), **dict(zip(names, given, strict=True)))
@@ -271,40 +226,12 @@ class GenerationCompressor(Stepped):
             return Decision(STATIC_DROP, state.slots[0], -1, 0, 0)
         return self._append(STATIC_APPEND)
 
-    def require(self, score: np.ndarray, position: np.ndarray, n_high: np.ndarray, n_low: np.ndarray, n: np.ndarray,
-                prompt: np.ndarray, window: np.ndarray, thresholds: np.ndarray) -> None:
-        """Refuse, for (rows, ...): too many tokens, positions not below n, window tokens in the low section, limits."""
-        stored = n_high.astype(np.int64) + n_low
-        self._refuse(stored > self.slots, lambda i: f"{stored[i]} tokens in {self.slots} slots")
-        self._refuse(prompt > n, lambda i: f"prompt of {prompt[i]} tokens before token {n[i]}")
-        if not self.low or self.policy == "static":
-            self._refuse(n_low > 0, lambda i: f"{n_low[i]} low tokens without a low precision")
-        slot, at64 = np.arange(self.slots), position.astype(np.int64)
-        used = slot < stored[:, None]
-        late = used & (at64 >= n[:, None])
-        self._refuse(late.any(1), lambda i: f"position {at64[i, np.argmax(late[i])]} is not older than token {n[i]}")
-        if self.policy == "algorithm1":
-            border = n.astype(np.int64) - window
-            inside = used & (slot >= n_high[:, None]) & (at64 >= border[:, None])
-            self._refuse(inside.any(1), lambda i: f"position {at64[i, np.argmax(inside[i])]} of the window is low")
-        limits = np.ascontiguousarray(thresholds, np.uint32).view(np.float32)
-        if self.policy == "algorithm1":
-            bad = (limits[:, 0] > limits[:, 1]) | (limits[:, 1] > 1)
-            self._refuse(bad, lambda i: f"thresholds must be 0 <= T_l <= T_h <= 1, got {limits[i, 0]}, {limits[i, 1]}")
-        if self.policy == "diffkv" and not self.low:
-            self._refuse(limits[:, 0] != limits[:, 1], lambda i: "without a low precision alpha_quant must be "
-                         f"alpha_prune, got {limits[i, 1]} and {limits[i, 0]}")
-
-    def _refuse(self, bad: np.ndarray, message: Any) -> None:
-        if bad.any():
-            row = int(first_index(bad)[0])
-            raise Refused(f"{self.name}: {message(row)}{at((row,)) if len(bad) > 1 else ''}")
-
     def admitted(self, *inputs: Any) -> list[np.ndarray]:
         """The inputs as arrays of one shape, checked."""
         arrays = admit(self.name, self.ports.inputs, inputs)
-        self.require(*(array.reshape(-1, port.lanes) if port.lanes > 1 or port.name in ("score", "position")
-                       else array.ravel() for array, port in zip(arrays, self.ports.inputs, strict=True)))
+        rows = [array.reshape(-1, port.lanes) if port.lanes > 1 or port.name in ("score", "position") else array.ravel()
+                for array, port in zip(arrays, self.ports.inputs, strict=True)]
+        require(self.slots, self.policy, self.low, *rows)
         return arrays
 
     def steps(self, score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any,
@@ -324,11 +251,6 @@ class GenerationCompressor(Stepped):
                 f"include_self={self.include_self}, epoch={self.epoch})")
 
 
-def lane_rank(index: int) -> tuple[int, int]:
-    """Who wins a tie in the published code: the lowest bit-reversed lane, in a lane the lowest index."""
-    return int(f"{index % LANES:0{LANE_BITS}b}"[::-1], 2), index
-
-
 def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any, thresholds: Any, *,
         slots: int = 16, **parameters: Any) -> Result:
     """Decisions for any number of heads.
@@ -344,26 +266,6 @@ def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any,
     states = [state for state in device.steps(*arrays) if state.event == "case"]
     return Result(**collect(states, device.ports.outputs, arrays[2].shape),
                   **{name: getattr(device.state, name) for name in COUNTERS})
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    slots = config["slots"]
-    most = LARGEST if config.get("policy") != "algorithm1" else 0x3F80_0000
-    return Ports(
-        inputs=(Port("score", 32, slots, encoding="f32", least=0, most=LARGEST, meaning="score of every slot"),
-                Port("position", 32, slots, most=(1 << 31) - 1, meaning="position of the token in every slot"),
-                Port("n_high", 32, most=slots, meaning="tokens of the high section: slots 0 onwards"),
-                Port("n_low", 32, most=slots, meaning="tokens of the low section: the slots after them"),
-                Port("n", 32, most=(1 << 31) - 1, meaning="position of the new token"),
-                Port("prompt", 32, most=(1 << 31) - 1, meaning="tokens of the prompt"),
-                Port("window", 32, least=1, most=(1 << 31) - 1, meaning="W"),
-                Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas")),
-        outputs=(Port("choice", 4, meaning="W A1 A2 A3 B1 B2 C; 8 append prune swap downgrade; 12 append drop"),
-                 Port("victim", 32, meaning="high slot that the new token takes; its length on an append"),
-                 Port("low_slot", 32, signed=True, meaning="low slot that the victim moves to, or -1"),
-                 Port("delta_high", 1, meaning="the high section grows"),
-                 Port("delta_low", 1, meaning="the low section grows")))
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

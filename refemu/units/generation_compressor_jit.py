@@ -19,18 +19,15 @@ from refemu.units.generation_compressor import (
     B1,
     B2,
     DOWNGRADE,
-    LANE_BITS,
-    LANES,
-    LARGEST,
     PRUNE,
     STATIC_APPEND,
     STATIC_DROP,
     SWAP,
     C,
     GenerationCompressor,
-    Result,
     W,
 )
+from refemu.units.generation_compressor_parts import LANE_BITS, LANES, LARGEST, Result
 
 NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
 FAR = np.int64(1) << np.int64(62)

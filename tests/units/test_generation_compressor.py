@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import generation_compressor, generation_compressor_jit
 from refemu.units.generation_compressor import A1, A2, A3, B1, B2, GenerationCompressor, W
+from refemu.units.generation_compressor_parts import OUTPUTS
 from tests.oracles import leankv_units as oracle
 from tests.oracles.fp16 import f32
 
@@ -54,7 +55,7 @@ def high_only(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def outputs(result: Any) -> oracle.Decision:
-    return oracle.Decision(*(int(getattr(result, name)) for name in generation_compressor.OUTPUTS))
+    return oracle.Decision(*(int(getattr(result, name)) for name in OUTPUTS))
 
 
 def sections(head: dict[str, Any], preset: str) -> tuple[list[oracle.Token], list[oracle.Token]]:
