@@ -6,133 +6,42 @@ and its neighbours are options of the aligner; D-harmonia-5 (infinity and NaN ar
 own where the paper gives none: two banks, one clock a column; a clock with kind 0 and no valid lane brings nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
-from refemu.formats import Bfp, BfpTensor
-from refemu.units import bfp_converter_cases, unit
-from refemu.units.bfp_aligner import PAPER, SPECIAL, BfpAligner, options_text
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
-
-LANES = 8  #: rows of the array
-GROUP = 32  #: elements under one exponent
-COLUMNS = 16  #: of the array: channels of a V block
-LOOPS = GROUP // LANES  #: of the tree over a V block
-TOKEN, V = range(2)  #: kinds
-KINDS = ("token", "v")
-
-
-class Bank(NamedTuple):
-    """The registers and the temporary SRAM of one block."""
-
-    kind: int
-    m: int
-    emax: tuple[int, ...]  #: maximum registers: per row (8 used), or per column
-    words: tuple[tuple[int, ...], ...]  #: columns of eight fp16 words, in the order they came
-    valid: tuple[int, ...]  #: masks of lanes, one per column
-    position: int = 0  #: columns aligned so far
-
-    @property
-    def loops(self) -> int:
-        """Loops of a V block begun so far."""
-        return -(-len(self.words) // COLUMNS)
-
-    def place(self) -> tuple[int, int, int]:
-        """What is aligned next: the column it came in, its element of the group or column, its subgroup."""
-        if self.kind == TOKEN:
-            return self.position, self.position, 0
-        column, loop = divmod(self.position, self.loops)
-        return loop * COLUMNS + column, column, loop
-
-
-EMPTY = Bank(TOKEN, 1, (0,) * COLUMNS, (), ())
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one clock, and what happened since reset."""
-
-    event: str  #: what happened in this clock: some of "compare", "max", "align", "done"; else "reset", "idle"
-    index: int  #: number of the clock, -1 for the reset
-    x: tuple[int, ...]
-    valid: int
-    kind: int
-    m: int
-    last: int
-    sign: tuple[int, ...]
-    mantissa: tuple[int, ...]
-    exponent: tuple[int, ...]
-    out_valid: int
-    out_kind: int
-    element: int
-    subgroup: int
-    ready: int
-    emax: tuple[int, ...]
-    align_emax: tuple[int, ...]
-    filled: int
-    position: int
-    comparing: Bank
-    aligning: Bank
-    compare_cycles: int  #: columns accepted
-    align_cycles: int  #: columns put out
-    comparisons: int  #: of two exponents
-    aligned: int  #: valid elements put out
-
-
-COUNTERS = ("compare_cycles", "align_cycles", "comparisons", "aligned")
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What the clocks of `run_clocks` show, one row per clock; counters over all devices."""
-
-    sign: np.ndarray  #: bool, (..., 8)
-    mantissa: np.ndarray  #: uint16, (..., 8)
-    exponent: np.ndarray  #: uint8, (..., 8)
-    out_valid: np.ndarray  #: uint8
-    out_kind: np.ndarray  #: bool
-    element: np.ndarray  #: uint8
-    subgroup: np.ndarray  #: uint8
-    ready: np.ndarray  #: bool
-    emax: np.ndarray  #: uint8, (..., 16)
-    align_emax: np.ndarray  #: uint8, (..., 16)
-    filled: np.ndarray  #: uint8
-    position: np.ndarray  #: uint8
-    compare_cycles: int
-    align_cycles: int
-    comparisons: int
-    aligned: int
-
-
-@dataclass(frozen=True, eq=False)
-class Conversion:
-    """What `run` returns: the codes, and the counters of the stream of blocks that made them."""
-
-    tensor: BfpTensor
-    blocks: int
-    cycles: int  #: clocks from the first column to the last aligned one
-    compare_cycles: int
-    align_cycles: int
-    comparisons: int
-    aligned: int
-
-    def equals(self, other: object) -> bool:
-        """Equal codes and counters."""
-        if not isinstance(other, Conversion):
-            return False
-        names = ("blocks", "cycles", *COUNTERS)
-        return self.tensor.equals(other.tensor) and all(getattr(self, n) == getattr(other, n) for n in names)
+from refemu.arith.checks import Refused
+from refemu.units import bfp_converter_cases
+from refemu.units.bfp_aligner import PAPER, BfpAligner, options_text
+from refemu.units.bfp_converter_matrix_parts import Conversion, place, require_matrix
+from refemu.units.bfp_converter_parts import (
+    COLUMNS,
+    COUNTERS,
+    EMPTY,
+    GROUP,
+    KINDS,
+    LANES,
+    LOOPS,
+    NAME,
+    TOKEN,
+    Bank,
+    Result,
+    State,
+    V,
+    drawn,
+    ports,
+    require_column,
+)
+from refemu.units.unit import Cases, Config, Flag, Stepped, Unit, admit_events, choices, collect
 
 
 class BfpConverter(Stepped):
     """The block. One event is one clock: a column may be compared while an earlier block is aligned."""
 
-    name = "bfp_converter"
+    name = NAME
 
     def __init__(self, rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
                  zero_sign: str = "keep") -> None:
@@ -157,7 +66,7 @@ class BfpConverter(Stepped):
         before = self.state
         arrives = bool(valid or kind == V)
         if arrives:
-            self.require_column(x, valid, kind, m, last)
+            require_column(before, self.aligner, x, valid, kind, m, last)
         inputs = {"x": x, "valid": valid, "kind": kind, "m": m, "last": last, "index": before.index + 1}
         running, events = before.aligning, list[str]()
         outputs, aligned = self._align(running)
@@ -211,33 +120,6 @@ class BfpConverter(Stepped):
         return {"sign": sign, "mantissa": mantissa, "exponent": exponent, "out_valid": mask, "out_kind": bank.kind,
                 "element": element, "subgroup": subgroup}, mask.bit_count()
 
-    def require_column(self, x: tuple[int, ...], valid: int, kind: int, m: int, last: int) -> None:
-        """Refuse a column that cannot come now."""
-        bank, at = self.state.comparing, f"in clock {self.state.index + 1}"
-        if not self.state.ready:
-            raise Refused(f"{self.name}: column {at} while both banks are full")
-        if bank.words and (kind, m) != (bank.kind, bank.m):
-            raise Refused(f"{self.name}: kind {kind} with m {m} {at} inside a block of kind {bank.kind} with m "
-                          f"{bank.m}")
-        if bank.words and kind == TOKEN and valid != bank.valid[0]:
-            raise Refused(f"{self.name}: valid 0x{valid:02x} {at} inside a token block with 0x{bank.valid[0]:02x}")
-        if kind == V:
-            self._require_loop(bank, last, at)
-        for lane, word in enumerate(x):
-            if valid >> lane & 1 and self.aligner.align(word, SPECIAL, m).illegal:
-                raise Refused(f"{self.name}: x 0x{word:04x} in lane {lane} {at} has exponent field 31, "
-                              f"special={self.aligner.options.special!r}")
-
-    def _require_loop(self, bank: Bank, last: int, at: str) -> None:
-        """A loop with some lanes missing is the last one, and `last` comes with its last column."""
-        loop, column = divmod(len(bank.words), COLUMNS)
-        partial = [mask for mask in bank.valid[:loop * COLUMNS] if mask not in (0, 0xFF)]
-        if partial:
-            raise Refused(f"{self.name}: V loop {loop} {at} after one with valid 0x{partial[0]:02x}; a partial loop "
-                          "must be the last")
-        if last and column != COLUMNS - 1:
-            raise Refused(f"{self.name}: last {at} at column {column} of a V loop, which has {COLUMNS}")
-
     def steps(self, x: Any, valid: Any, kind: Any, m: Any, last: Any) -> Iterator[State]:
         """Yield the State after every clock of one device; arguments as for `step`, (clocks,) or scalars."""
         arrays = admit_events(self.name, self.ports.inputs, (x, valid, kind, m, last))
@@ -248,7 +130,7 @@ class BfpConverter(Stepped):
 
     def draw(self, state: State) -> str:
         """The registers of both banks, and what left the aligner, as text."""
-        lines = [f"compare  {_drawn(state.comparing)}", f"align    {_drawn(state.aligning)}, {state.position} aligned"]
+        lines = [f"compare  {drawn(state.comparing)}", f"align    {drawn(state.aligning)}, {state.position} aligned"]
         if state.out_valid:
             lanes = [f"{'-' if sign else '+'}{mantissa}/E{exponent}" if state.out_valid >> lane & 1 else "."
                      for lane, (sign, mantissa, exponent) in
@@ -260,15 +142,6 @@ class BfpConverter(Stepped):
 
     def __repr__(self) -> str:
         return f"BfpConverter({options_text(self.aligner.options)})"
-
-
-def _drawn(bank: Bank) -> str:
-    """One bank: what it holds, and its maximum registers."""
-    if not bank.words:
-        return "empty"
-    used = LANES if bank.kind == TOKEN else COLUMNS
-    maxima = " ".join(f"{value:2d}" for value in bank.emax[:used])
-    return f"{KINDS[bank.kind]}, m {bank.m}, {len(bank.words)} columns, emax {maxima}"
 
 
 def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: str = "truncate", special: str = "error",
@@ -313,7 +186,7 @@ def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", 
     origin = next(origins)
     for state in _stream(converter, [column for block in blocks for column in block.columns], KINDS.index(kind), m):
         if "align" in state.event or "done" in state.event:
-            _place(state, origin, codes)
+            place(state, origin, codes)
         if "done" in state.event:
             origin = next(origins, origin)
     axis = 1 - KINDS.index(kind)
@@ -331,48 +204,6 @@ def _stream(converter: BfpConverter, columns: list[Any], kind: int, m: int) -> I
         yield converter._clock(x, valid, kind, m, last)
     while converter.state.aligning.words:
         yield converter._clock((0,) * LANES, 0, TOKEN, m, 0)
-
-
-def _place(state: State, origin: "bfp_converter_cases.Block", codes: list[np.ndarray]) -> None:
-    """Write what the clock put out where its elements came from."""
-    row = origin.row + (LANES * state.subgroup if state.out_kind == V else 0)
-    for lane in range(LANES):
-        if state.out_valid >> lane & 1:
-            for array, values in zip(codes, (state.sign, state.mantissa, state.exponent), strict=True):
-                array[row + lane, origin.column + state.element] = values[lane]
-
-
-def require_matrix(x: Any, kind: str, m: int, *options: str) -> tuple[np.ndarray, Bfp]:
-    """The matrix of `run`, and the format of its codes."""
-    require_choice(kind, KINDS, "bfp_converter", "kind")
-    require_int(m, 1, 11, "bfp_converter", "m")
-    values = np.asarray(x)
-    if values.dtype != np.float16 or values.ndim != 2 or not values.size:
-        raise RefusedType(f"bfp_converter: x must be float16 (tokens, channels), at least one of each, got "
-                          f"{values.dtype} {values.shape}")
-    return np.ascontiguousarray(values), Bfp(m, GROUP, *options)
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in any configuration."""
-    return Ports(
-        inputs=(Port("x", 16, LANES, encoding="f16", meaning="a column of the array, a row per lane"),
-                Port("valid", LANES, meaning="mask of lanes that hold a row"),
-                Port("kind", 1, meaning="0 per token, 1 V; 0 without a valid lane: no column in this clock"),
-                Port("m", 4, least=1, most=11, meaning="mantissa bits of the block"),
-                Port("last", 1, meaning="final column of a short block")),
-        outputs=(Port("sign", 1, LANES, meaning="1 = negative"),
-                 Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
-                 Port("exponent", 5, LANES, meaning="shared exponent of the lane's group"),
-                 Port("out_valid", LANES, meaning="mask of lanes that were put out"),
-                 Port("out_kind", 1, meaning="kind of the block that is aligned"),
-                 Port("element", 5, meaning="token: element of the group; V: column"),
-                 Port("subgroup", 2, meaning="V: which eight tokens of the group"),
-                 Port("ready", 1, meaning="the next clock may bring a column")),
-        state=(Port("emax", 5, COLUMNS, meaning="maximum registers of the block that is compared"),
-               Port("align_emax", 5, COLUMNS, meaning="maximum registers of the block that is aligned"),
-               Port("filled", 7, meaning="columns of the block that is compared"),
-               Port("position", 7, meaning="columns aligned so far")))
 
 
 def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:

@@ -14,7 +14,9 @@ from refemu.arith.integers import total
 from refemu.arith.jit import kernel
 from refemu.formats import bfp_jit
 from refemu.units import bfp_aligner_jit, bfp_converter
-from refemu.units.bfp_converter import COUNTERS, KINDS, BfpConverter, Conversion, Result, require_matrix
+from refemu.units.bfp_converter import BfpConverter
+from refemu.units.bfp_converter_matrix_parts import Conversion, require_matrix
+from refemu.units.bfp_converter_parts import COUNTERS, KINDS, Result
 from refemu.units.unit import admit_events
 
 LANES, GROUP, COLUMNS, FULL = 8, 32, 16, 64

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Bfp
 from refemu.units import bfp_converter, bfp_converter_jit
-from refemu.units.bfp_converter import TOKEN, BfpConverter, V
+from refemu.units.bfp_converter import BfpConverter
 from refemu.units.bfp_converter_cases import IDLE, NAMES, Clock, clocks, inputs
+from refemu.units.bfp_converter_parts import TOKEN, V
 from tests.formats.bfp_words import words
 from tests.oracles import harmonia_units as oracle
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from refemu.units.bfp_converter import TOKEN, UNIT, V
+from refemu.units.bfp_converter import UNIT
 from refemu.units.bfp_converter_cases import blocks
+from refemu.units.bfp_converter_parts import TOKEN, V
 
 PAPER = UNIT.configs["paper"]
 
