@@ -13,6 +13,7 @@ from refemu.arith.float_jit import (
     elementwise,
     groups,
     kmeans,
+    kmeans_row,
     matmul,
     orders,
     paged,
@@ -36,6 +37,7 @@ from refemu.arith.float_jit.elementwise import (
 )
 from refemu.arith.float_jit.groups import GROUP_ROWS, grouped_tiles, running_sums
 from refemu.arith.float_jit.kmeans import kmeans_dense, kmeans_merge, kmeans_sparse, kmeans_sparse64
+from refemu.arith.float_jit.kmeans_row import kmeans_gated, kmeans_root, kmeans_scores
 from refemu.arith.float_jit.matmul import (
     PAD,
     ROWS,
@@ -53,7 +55,7 @@ from refemu.arith.float_jit.paged import mean_shares, paged_heads, paged_scores
 from refemu.arith.float_jit.rows import group_terms, rmsnorm_rows, rotate_pairs, shifted_exp, softmax_rows
 from refemu.arith.float_jit.scalars import ACCUMULATORS, FP32, FP32_FMA
 
-MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups, counts, kmeans, paged, bfp)
+MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups, counts, kmeans, kmeans_row, paged, bfp)
 __all__ = [
     "ACCUMULATORS",
     "FP32",
@@ -76,7 +78,10 @@ __all__ = [
     "group_terms",
     "grouped_tiles",
     "kmeans_dense",
+    "kmeans_gated",
     "kmeans_merge",
+    "kmeans_root",
+    "kmeans_scores",
     "kmeans_sparse",
     "kmeans_sparse64",
     "matmul_fma16",

@@ -4,6 +4,7 @@ A token's K is one vector, all heads together, and so is its V: one scale each, 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Tokens:
 
     def __init__(self, size: int, codebook: Codebook) -> None:
         """size: values of a token."""
-        self.codebook = codebook
+        self.codebook, self.size = codebook, size
         self._buffers = {"index": np.empty((FIRST, size), np.uint8), "mask": np.empty((FIRST, size), np.bool_),
                          "word": np.empty((FIRST, size), np.uint16), "scale": np.empty(FIRST, np.uint16)}
 
@@ -42,11 +43,31 @@ class Tokens:
         word = np.zeros(tensor.shape, np.uint16)
         word[tensor.mask] = tensor.outlier
         parts = {"index": tensor.index, "mask": tensor.mask, "word": word, "scale": tensor.scale}
+        self._reserve(at, end)
+        for name, buffer in self._buffers.items():
+            buffer[at:end] = parts[name]
+
+    def write_row(self, at: int, row: Any) -> None:
+        """Put one token, a `kmeans_row_jit.Row`, behind the first `at`."""
+        self._reserve(at, at + 1)
+        index, mask, word, scale = self.arrays()
+        index[at], mask[at], word[at], scale[at] = row.codes[0], row.mask[0], row.word[0], row.scale
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Index, mask, words of outliers, 0 elsewhere, and scale words of as many tokens as there is room for."""
+        return tuple(self._buffers.values())
+
+    @property
+    def room(self) -> int:
+        """Tokens that the buffers hold before they grow."""
+        return len(self._buffers["scale"])
+
+    def _reserve(self, at: int, end: int) -> None:
+        """Buffers for `end` tokens, the first `at` of them kept."""
         for name, buffer in self._buffers.items():
             if end > len(buffer):
                 self._buffers[name] = wider = np.empty((max(end, 2 * len(buffer)), *buffer.shape[1:]), buffer.dtype)
                 wider[:at] = buffer[:at]
-            self._buffers[name][at:end] = parts[name]
 
     def scale(self, length: int) -> np.ndarray:
         """Scales of the first `length` tokens, float16."""
@@ -66,6 +87,8 @@ class IndexCache:
         """size: of a token's K, all heads together. keys, values: codebook of each and what encodes with it."""
         self.context = context
         self._length = 0
+        self.keep: Callable[[IndexCache, np.ndarray, np.ndarray], bool] | None = None  #: writes one token, if it can
+        self.laid: Any = None  #: what decode steps keep beside it, see `kllm_step_jit`; None: nothing
         self.k, self._encode_k = Tokens(size, keys[0]), keys[1]
         self.v, self._encode_v = Tokens(size, values[0]), values[1]
 
@@ -81,16 +104,17 @@ class IndexCache:
         end = self._length + len(keys)
         if end > self.context:
             raise Refused(f"IndexCache: at most {self.context} tokens fit, got {end}")
-        k, v = self._encode_k(keys.reshape(len(keys), -1)), self._encode_v(values.reshape(len(keys), -1))
-        self.k.write(self._length, k)
-        self.v.write(self._length, v)
+        if len(keys) != 1 or self.keep is None or not self.keep(self, keys, values):
+            k, v = self._encode_k(keys.reshape(len(keys), -1)), self._encode_v(values.reshape(len(keys), -1))
+            self.k.write(self._length, k)
+            self.v.write(self._length, v)
         self._length = end
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens."""
         if not 0 <= length <= self._length:
             raise Refused(f"IndexCache: length must be in [0, {self._length}], got {length}")
-        self._length = length
+        self._length, self.laid = length, None
 
     def storage_bits(self) -> int:
         """Bits of all that is held: indices, scales, outliers with their masks; the codebooks are the layer's."""

@@ -7,6 +7,7 @@ gate. A bias is added behind the products, in FP16 (D-kllm-40).
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,19 @@ class Kllm(Fp16):
         self.biases: dict[str, np.ndarray | None] = {}  #: "blk.3.wq": float16, what is added to a product
         self.row_sums: dict[str, np.ndarray] = {}  #: "blk.3.wq": behind a LayerNorm, sums over the quantized weights
         super().__init__(model, config, backend, progress)
+        self._step = self._prepare_step()
+
+    def _prepare_step(self) -> Any:
+        """What decodes single tokens; None: the units do."""
+        if self.backend.name != "jit":
+            return None
+        from refemu.models.schemes import kllm_step_jit
+
+        return kllm_step_jit.Step(self) if kllm_step_jit.suits(self) else None
+
+    def _single(self, x: np.ndarray, watch: "Watch") -> bool:
+        """Whether x is one token that nobody taps, and there is what decodes it."""
+        return self._step is not None and len(x) == 1 and watch.taps is None
 
     def _format(self, full: str, tensor: str) -> KMeans:
         config, trained = self.kllm, self.calibration
@@ -71,8 +85,7 @@ class Kllm(Fp16):
             raise Refused(f"{full}: values must be finite, an FP16 result overflowed before")
         found = self.units.encode(self.formats[full], x)
         if watch is not None:
-            watch.count("encoded_values", x.size)
-            watch.count("outliers", found.outlier.size)
+            counted(watch, x.size, found.outlier.size)
             if watch.taps is not None:
                 self.taps(int(full.split(".")[1]), watch).encoded(full, x, found)
         return found
@@ -89,6 +102,10 @@ class Kllm(Fp16):
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
         """Index products with the weights; behind a norm also the norm, whose division comes last."""
+        single = self._step.linear(layer, names, x) if self._single(x, watch) else None
+        if single is not None:
+            counted(watch, x.size, single[0].outliers)
+            return list(single[1])
         tensor = INPUTS[tuple(names)]
         full, norm = f"blk.{layer}.{tensor}", None
         delayed = tensor in NORMS and self.kllm.norm == "delayed"
@@ -121,17 +138,28 @@ class Kllm(Fp16):
     def cache(self, layer: int) -> Any:
         """Keys and values as indices."""
         k, v = f"blk.{layer}.k", f"blk.{layer}.v"
-        return IndexCache(self.model.kv_heads * self.model.head_dim, self.model.context,
+        made = IndexCache(self.model.kv_heads * self.model.head_dim, self.model.context,
                           (self.formats[k].codebook, lambda x: self.encode(k, x)),
                           (self.formats[v].codebook, lambda x: self.encode(v, x)))
+        if self._step is not None:
+            made.keep = partial(self._step.keep, layer)
+        return made
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
         """Index products with K, softmax, integer scores times V; see `kllm_attention`."""
+        single = self._step.attention(layer, q, cache) if self._single(q, watch) else None
+        if single is not None:
+            counted(watch, q.size, single[0].outliers)
+            return np.asarray(single[1])
         a = self.encode(f"blk.{layer}.q", q.reshape(len(q), -1), watch)
         return kllm_attention.attention(self, layer, a, cache, watch)
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """SiLU by a table on gate's indices, then the product of indices, read as FP16."""
+        single = self._step.gated(layer, gate, up) if self._single(gate, watch) else None
+        if single is not None:
+            counted(watch, 2 * gate.size, single[0].outliers + single[1].outliers)
+            return np.asarray(single[2])
         g, u = self.encode(f"blk.{layer}.gate", gate, watch), self.encode(f"blk.{layer}.up", up, watch)
         silu = self._table(layer, g)
         if watch.taps is not None:
@@ -180,3 +208,9 @@ class Kllm(Fp16):
             return found
         scale = fp16.bits(kllm_weights.attention_scale(found.scales, model.config.head_dim))
         return KMeansTensor(found.codebook, found.index, scale, found.mask, found.outlier)
+
+
+def counted(watch: "Watch", values: int, outliers: int) -> None:
+    """Encoded values, and the outliers among them."""
+    watch.count("encoded_values", values)
+    watch.count("outliers", outliers)
