@@ -5,87 +5,28 @@ Decision: D-harmonia-25 (offsets after the rotary embedding). Scores are FP16 be
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, fp32, rotary, tables
+from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.orders import Sequential
-from refemu.units import bfp_converter, harmonia_core_cases, k_offset, unit
+from refemu.units import bfp_converter, harmonia_core_cases, k_offset
 from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4
 from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
 from refemu.units.bfp_pe_parts import require_fields
 from refemu.units.fp2half import Fp2Half
 from refemu.units.harmonia_core_parts import LANES, WINDOW, Action, Shape, group_shape, operands, plan
+from refemu.units.harmonia_core_ports_parts import COUNTERS, Result, State, ports
+from refemu.units.harmonia_core_vector_parts import vector
 from refemu.units.k_offset import KOffsetGenerator
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
+from refemu.units.unit import Cases, Config, Flag, Stepped, Unit, admit, choices, collect, fields, lanes
 
 KINDS = ("q", "k", "v", "score", "context", "linear", "final")  #: what C is
 MODES = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8}
 ACTIVATIONS = ("none", "silu", "relu")
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset. Matrices are row-major."""
-
-    event: str  #: "reset", or an event of `Action`
-    index: int  #: event of the product, -1 for the reset
-    a_sign: Any  #: a tuple of lanes; an int where a port has one lane, here and below
-    a_mag: Any
-    a_exp: Any
-    b: Any
-    b_sign: Any
-    b_exp: Any
-    w_scale: Any
-    sign: Any
-    mantissa: Any
-    exponent: Any
-    y: Any  #: the temporary SRAM: words of FP16, as far as they are
-    sums: tuple[int, ...]  #: words of FP32 on their way from the array to FP2Half
-    offsets: tuple[Any, ...]  #: registers of the K-offset generator: the fields of its State, in order
-    fetched: int  #: elements of A and B
-    reads: int  #: groups read by each dispatcher
-    passes: int  #: of the array
-    cycles: int  #: of the array
-    macs: int
-    fp32_adds: int
-    half_columns: int  #: columns of FP2Half
-    compare_cycles: int  #: of the converter
-    align_cycles: int
-    comparisons: int  #: of its exponents
-    tracked: int  #: comparisons of the K-offset generator
-    subtractions: int
-    stored: int  #: elements
-
-
-COUNTERS = tuple(State.__dataclass_fields__)[-13:]
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the core: codes, all 0 for kind "final", whose result is y."""
-
-    sign: np.ndarray  #: bool, (..., M * K)
-    mantissa: np.ndarray  #: uint8 or uint16, the same
-    exponent: np.ndarray  #: uint8, (..., groups)
-    y: np.ndarray  #: uint16, (..., M * K), words of FP16 that were converted
-    fetched: int
-    reads: int
-    passes: int
-    cycles: int
-    macs: int
-    fp32_adds: int
-    half_columns: int
-    compare_cycles: int
-    align_cycles: int
-    comparisons: int
-    tracked: int
-    subtractions: int
-    stored: int
 
 
 class HarmoniaCore(Stepped):
@@ -183,31 +124,8 @@ class HarmoniaCore(Stepped):
     def _vector(self, before: State, action: Action) -> State:
         y = self._matrix(before.y)
         some = np.s_[action.row:action.row + action.rows, action.column:action.column + action.columns]
-        y[some] = self.vector(y[some], self.start + action.row)
+        y[some] = vector(self.shape, self.base, y[some], self.start + action.row)
         return replace(before, y=self._words(y))
-
-    def vector(self, words: np.ndarray, position: int) -> np.ndarray:
-        """The vector unit on words of FP16, rows from `position` on: whole heads, whole rows of scores, or anything."""
-        x = fp16.to_f32(fp16.values(words))
-        if self.kind in ("q", "k"):
-            shape = (len(words), -1, self.shape.head_dim)
-            cos, sin = rotary.rotary(position + np.arange(len(words)), self.shape.head_dim, self.base)
-            turned = fp32.rotate(x.reshape(shape), cos.astype(np.float32), sin.astype(np.float32), False)
-            return fp16.bits(fp16.to_f16(turned)).reshape(words.shape)
-        if self.kind == "score":
-            return self._softmax(x, position)
-        if self.shape.activation == "relu":
-            return np.where(words >> 15 == 1, 0, words)
-        return tables.table16(self.shape.activation)[words]
-
-    def _softmax(self, x: np.ndarray, position: int) -> np.ndarray:
-        """Query r sees keys 0 to position + r; what it does not see is +0."""
-        scale = np.float32(1 / np.sqrt(np.float64(self.shape.inner)))
-        found = np.zeros(x.shape, np.uint16)
-        for r in range(len(x)):
-            seen = x[r, :position + r + 1] * scale
-            found[r, :len(seen)] = fp16.bits(fp16.to_f16(fp32.softmax32(seen, Sequential())))
-        return found
 
     def _offset(self, before: State, action: Action) -> State:
         """Tokens in order: tracked in the window, which leaves as a whole, then shifted as they come."""
@@ -317,24 +235,6 @@ def run(a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_
     _, lead = admitted(core, operands)
     outputs = collect([s for s in core.steps(*operands) if s.index == len(core.plan) - 1], core.ports.outputs, lead)
     return Result(**outputs, **{name: getattr(core.state, name) for name in COUNTERS})
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    rows, inner, columns = config["rows"], config["inner"], config["columns"]
-    groups, codes = -(-inner // LANES), prod(group_shape(config["kind"], rows, columns))
-    return Ports(
-        inputs=(Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),
-                Port("a_mag", 8, rows * inner, meaning="8-bit mantissas of A"),
-                Port("a_exp", 5, rows * groups, meaning="shared exponents of A"),
-                Port("b", 8, columns * inner, meaning="INT4, 4-bit or 8-bit mantissas of B, by columns"),
-                Port("b_sign", 1, columns * inner, meaning="signs of B; 0 for INT4"),
-                Port("b_exp", 5, columns * groups, meaning="shared exponents of B; 0 for INT4"),
-                Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 but for INT4")),
-        outputs=(Port("sign", 1, rows * columns, meaning="signs of C, by rows"),
-                 Port("mantissa", config["m"], rows * columns, meaning="mantissas of C"),
-                 Port("exponent", 5, codes, meaning="shared exponents of C, by rows"),
-                 Port("y", 16, rows * columns, encoding="f16", meaning="C before its conversion")))
 
 
 def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:

@@ -16,7 +16,10 @@ from refemu.formats.bfp_dot import filled
 from refemu.units import k_offset_jit
 from refemu.units.bfp_accumulator import M8M8, M8W4
 from refemu.units.bfp_pe_array import COLUMNS
-from refemu.units.harmonia_core import COUNTERS, LANES, WINDOW, HarmoniaCore, Result, admitted
+from refemu.units.harmonia_core import HarmoniaCore, admitted
+from refemu.units.harmonia_core_parts import LANES, WINDOW
+from refemu.units.harmonia_core_ports_parts import COUNTERS, Result
+from refemu.units.harmonia_core_vector_parts import vector
 
 BITS = (0, 4, 8)  #: of a mantissa of B, by mode
 
@@ -61,7 +64,7 @@ def _words(core: HarmoniaCore, operands: list[np.ndarray]) -> np.ndarray:
                                   order=Sequential(), acc="fp32", **options)
     words = fp16.bits(fp16.narrow(fp16_jit.round16(sums)))
     if core.kind in ("q", "k", "score") or shape.activation != "none":
-        words = core.vector(words, core.start).astype(np.uint16)
+        words = vector(shape, core.base, words, core.start).astype(np.uint16)
     if core.kind == "k":
         offset, _ = k_offset_jit.select(core.offsets.rule, words)
         words = k_offset_jit.shift(words, offset[None])
