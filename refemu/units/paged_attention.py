@@ -6,7 +6,7 @@ softmax), D-leankv-46 (partitions).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from refemu.arith.checks import Refused, require_int
 from refemu.formats import hetero_kv
 from refemu.formats.kv_page import UnifiedPage
 from refemu.units import attention_phases_parts as phases
-from refemu.units import paged_attention_cases, unit
+from refemu.units import paged_attention_cases
 from refemu.units.attention_phases_parts import Page
+from refemu.units.paged_attention_heads_parts import add_scores, attend, step
 from refemu.units.paged_attention_parts import (
     DIFFKV,
     EPSILON,
@@ -26,73 +27,17 @@ from refemu.units.paged_attention_parts import (
     Arithmetic,
     Attended,
     Pages,
-    empty,
     require,
     require_distinct,
 )
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect, fields
+from refemu.units.paged_attention_ports_parts import COUNTERS, Result, State, ports_of
+from refemu.units.unit import Cases, Config, Ports, Stepped, Unit, admit, choices, collect, fields
 
 __all__ = ["DIFFKV", "EPSILON", "PAPER", "PRESETS", "Arithmetic", "Attended", "PagedAttention", "Pages", "add_scores",
-           "attend"]
+           "attend", "step"]
 
 EVENTS = ("key_page", "softmax", "value_page", "tree", "combine", "score")
-SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
 ARRAYS = ("logits", "chances", "tops", "totals", "acc", "parts")  #: registers kept as bytes
-COUNTERS = ("pages", *SEGMENTS, "macs", "exps", "divisions")
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset. Arrays as float32 bytes, heads first."""
-
-    event: str  #: "reset" or one of EVENTS
-    index: int  #: number of the operation, -1 for the reset
-    q: tuple[int, ...]
-    images: tuple[int, ...]
-    entry: Any  #: of the table
-    n_high: int
-    n_low: int
-    newest: int
-    out: tuple[int, ...]
-    p: tuple[int, ...]
-    score: tuple[int, ...]
-    chunk: int  #: partition on its way
-    page: int  #: pages of it that this phase has done
-    logits: bytes  #: of the tokens of this chunk so far
-    chances: bytes  #: p of all chunks so far, before chunks are combined
-    tops: bytes  #: subtracted maxima, chunk by chunk
-    totals: bytes  #: sums of exponentials, chunk by chunk
-    acc: bytes  #: accumulators of this chunk
-    parts: bytes  #: sums of the chunks done
-    pages: int  #: read, keys and values together once
-    key_words: int  #: 16-bit words read of every segment
-    key_meta_words: int
-    val_words: int
-    val_meta_words: int
-    score_words: int
-    pos_words: int
-    macs: int  #: 2 F for every token and query head
-    exps: int
-    divisions: int
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """One row per operation; p and score of high slots, then low slots, zeros behind the last token."""
-
-    out: np.ndarray  #: (..., heads * F) uint16, fp16 patterns
-    p: np.ndarray  #: (..., heads * tokens) uint32, float32 patterns
-    score: np.ndarray  #: (..., tokens) uint32
-    pages: int
-    key_words: int
-    key_meta_words: int
-    val_words: int
-    val_meta_words: int
-    score_words: int
-    pos_words: int
-    macs: int
-    exps: int
-    divisions: int
 
 
 class PagedAttention(Stepped):
@@ -117,7 +62,7 @@ class PagedAttention(Stepped):
                              None if low is None else UnifiedPage(head_size, hetero_kv.find(low), page_bytes), preset)
         self.heads, self.cells, self.given = heads, cells, (head_size, high, low, page_bytes)
         self.features = head_size
-        self.ports = _ports(self.layouts, heads, cells)
+        self.ports = ports_of(self.layouts, heads, cells)
         registers: dict[str, Any] = {port.name: (0,) * port.lanes if port.lanes > 1 else port.limits[0]
                                      for port in self.ports.all}
         registers |= dict.fromkeys(ARRAYS, b"") | dict.fromkeys(COUNTERS, 0)
@@ -288,77 +233,6 @@ def _out(values: np.ndarray) -> tuple[int, ...]:
     return tuple(fp16.bits(fp16.narrow(fp16.canonical(values))).ravel().tolist())
 
 
-def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
-           arithmetic: Arithmetic = PAPER) -> Attended:
-    """Attention of any number of KV heads over their pages.
-
-    pages: layouts. q: (..., G, F) float16, finite. images: (pool, page_bytes / 2) uint16. cells: (..., L) table
-    entries, high pages from the left, low ones from the right. lengths: (..., 2) tokens, high and low.
-    Returns out (..., G, F) float16 and p (..., G, tokens) float32. Refuses a head without a token, one whose table is
-    too short, and page ids outside the pool. Paper: [leankv §6.2].
-    """
-    require(pages, q, images, cells, lengths)
-    out, p = empty(q, lengths)
-    heads, features = q.shape[-2:]
-    rows = zip(fp16.to_f32(q).reshape(-1, heads, features), cells.reshape(-1, cells.shape[-1]),
-               lengths.reshape(-1, 2).tolist(), out.reshape(-1, heads, features), p.reshape(-1, heads, p.shape[-1]),
-               strict=True)
-    for query, entry, (high, low), result, chances in rows:
-        result[:], chances[:, : high + low] = _head(pages, arithmetic, query, images[entry], len(entry), high, low)
-    return Attended(fp16.narrow(out), p)
-
-
-def _head(pages: Pages, arithmetic: Arithmetic, q: np.ndarray, images: np.ndarray, cells: int, high: int,
-          low: int) -> tuple[np.ndarray, np.ndarray]:
-    """out (G, F) and p (G, tokens) of one KV head; images: of its table entry, cell by cell."""
-    cut, done = phases.chunks(pages, arithmetic, cells, high, low), []
-    for chunk in cut:
-        read = [(page, phases.read(pages, page, images[page.cell])) for page in chunk]
-        logits = [phases.logits(pages, arithmetic, q, tokens.key.decode()) for _, tokens in read]
-        slots = np.concatenate([np.arange(page.tokens) for page in chunk])
-        seen = slots % 4 == 0 if arithmetic.lane_max else np.ones(len(slots), np.bool_)
-        p, top, total = phases.softmax(pages, arithmetic, np.concatenate(logits, axis=1), seen)
-        acc = np.zeros((len(q), pages.accumulators(arithmetic), q.shape[-1]), np.float32)
-        for page, tokens in read:
-            at = page.start - chunk[0].start
-            acc = phases.add_values(pages, arithmetic, page, p[:, at : at + page.tokens], tokens.value.decode(), acc)
-        done.append((phases.tree(acc), p, top, total))
-    parts, chances, tops, totals = zip(*done, strict=True)
-    p = np.concatenate(chances, axis=1)
-    if len(cut) == 1:
-        return fp16.canonical(parts[0]), p
-    made, weights = phases.combine(arithmetic, np.stack(parts), np.stack(tops), np.stack(totals))
-    return fp16.canonical(made), phases.weigh(pages, arithmetic, p, [chunk[0].start for chunk in cut], weights)
-
-
-def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, p: np.ndarray, newest: Any,
-               include_self: bool = False) -> None:
-    """Add to the scores in `images` what `attend` returned as p: for every stored token the largest of its heads.
-
-    newest: (...) position of the newest token of each head, whose score stays unless `include_self` (D-leankv-17).
-    Heads must not share pages.
-    """
-    arithmetic = Arithmetic(include_self=include_self)
-    position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1)
-    for row, (entry, (high, low)) in enumerate(zip(cells.reshape(-1, cells.shape[-1]),
-                                                   lengths.reshape(-1, 2).tolist(), strict=True)):
-        chances = p.reshape(-1, *p.shape[-2:])[row]
-        for page in phases.chunks(pages, arithmetic, len(entry), high, low)[0]:
-            layout, image = pages.sections[page.section], images[entry[page.cell]]
-            slots = np.arange(page.tokens)
-            made = phases.add_score(layout.score(image)[slots], layout.position(image)[slots],
-                                    chances[:, page.start : page.start + page.tokens], int(position[row]), arithmetic)
-            layout.set_score(image, slots, made)
-
-
-def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, newest: Any,
-         arithmetic: Arithmetic = PAPER) -> np.ndarray:
-    """`attend`, then `add_scores`: what a model needs of one step. q: fp16 values in float32, as what it returns."""
-    found = attend(pages, fp16.to_f16(q), images, cells, lengths, arithmetic)
-    add_scores(pages, images, cells, lengths, found.p, newest, arithmetic.include_self)
-    return found.out.astype(np.float32)
-
-
 def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:
     """One step of attention for any number of KV heads, each with pages of its own.
 
@@ -373,22 +247,6 @@ def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, *
     states = [state for state in device.steps(*arrays) if state.event == "score"]
     return Result(**collect(states, device.ports.outputs, arrays[-1].shape),
                   **{name: getattr(device.state, name) for name in COUNTERS})
-
-
-def _ports(layouts: Pages, heads: int, cells: int) -> Ports:
-    high, low = layouts.sections
-    most = [cells * high.tokens, cells * low.tokens if layouts.low else 0]
-    tokens = cells * max(high.tokens, low.tokens)
-    return Ports(
-        inputs=(Port("q", 16, heads * high.head_size, encoding="f16", meaning="queries, head by head"),
-                Port("images", 16, cells * high.size // 2, meaning="pages, word by word"),
-                Port("entry", 32, cells, most=cells - 1, meaning="of the table: high pages from left, low from right"),
-                Port("n_high", 32, least=1, most=most[0], meaning="tokens in high pages"),
-                Port("n_low", 32, most=most[1], meaning="tokens in low pages"),
-                Port("newest", 32, most=(1 << 31) - 1, meaning="position of the newest token")),
-        outputs=(Port("out", 16, heads * high.head_size, encoding="f16", meaning="attention, head by head"),
-                 Port("p", 32, heads * tokens, encoding="f32", meaning="probabilities, head by head: high, low slots"),
-                 Port("score", 32, tokens, encoding="f32", meaning="scores after the step: high slots, low slots")))
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

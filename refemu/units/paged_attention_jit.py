@@ -12,8 +12,9 @@ import numpy as np
 from refemu.arith import float_jit, fp16, threads
 from refemu.arith.fp16_jit import plain, ready, round16, to_f32
 from refemu.units import attention_phases_parts as phases
-from refemu.units.paged_attention import COUNTERS, SEGMENTS, PagedAttention, Result
+from refemu.units.paged_attention import PagedAttention
 from refemu.units.paged_attention_parts import PAPER, Arithmetic, Attended, Pages, empty, finite, require
+from refemu.units.paged_attention_ports_parts import COUNTERS, SEGMENTS, Result
 from refemu.units.unit import admit
 
 COLUMNS = 13  #: of `layout` in float_jit
