@@ -5,106 +5,37 @@ of a step), D-leankv-35 (pages of a prompt), D-leankv-36 (length of an entry), D
 D-leankv-40 (cells that are no longer used), D-leankv-53 (too few pages).
 """
 
-import copy
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units import page_manager_cases, unit
-from refemu.units.free_page_list import FreePageList, OutOfPages
-from refemu.units.page_manager_parts import (
-    COUNTERS,
-    Counters,
-    Memory,
-    Moved,
-    Request,
-    Requests,
-    Shape,
-    memory,
-    require_pages,
-    up,
+from refemu.units import page_manager_cases
+from refemu.units.free_page_list import OutOfPages
+from refemu.units.page_manager_parts import Memory, Moved, Shape, require_pages, up
+from refemu.units.page_manager_pool_parts import Pool, total
+from refemu.units.page_manager_ports_parts import (
+    EVENTS,
+    FINISH,
+    PROMPT,
+    RELEASE,
+    STEP,
+    TOTALS,
+    Result,
+    State,
+    ports,
 )
-from refemu.units.page_table import HIGH, LOW, PageTable, TableOverflow
+from refemu.units.page_table import HIGH, LOW, TableOverflow
 from refemu.units.prefix_sum import scan
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, choices, collect, fields, lanes
+from refemu.units.unit import Cases, Config, Unit, admit_events, choices, collect, fields
 
 __all__ = ["Memory", "Moved", "OutOfPages", "PageManager", "Shape", "TableOverflow"]
 
-PROMPT, RELEASE, STEP, FINISH = range(4)  #: operations
-EVENTS = ("prompt_allocate", "prompt_release", "step_allocate", "finish")
-TOTALS = ("allocated", "recycled", *COUNTERS)  #: counters of a Result
-HELD = (1 << 31) - 1  #: largest id of a sequence, and largest length
 
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    event: str  #: "reset" or one of EVENTS
-    index: int  #: number of the event, -1 for the reset
-    op: int
-    members: int
-    sequences: Any
-    prompts: Any
-    high: Any
-    low: Any
-    counts: Any
-    prefix: Any
-    ids: Any
-    lacking: Any
-    list_start: int
-    list_end: int
-    free: int
-    ring: Any
-    head: int
-    tail: int
-    used: Any
-    tokens: Any
-    cells: Any
-    requests: tuple[tuple[int, int, int, int, bool], ...]  #: sequence, slot, prompt, tokens so far, compressed
-    slots: tuple[int, ...]  #: free ones, the next first
-    allocated: int
-    recycled: int
-    levels: int
-    adds: int
-    shortfall: int
-    step_pages: int
-    pruned: int
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit and what it holds, one row per event; counters over all devices."""
-
-    counts: np.ndarray
-    prefix: np.ndarray
-    ids: np.ndarray
-    lacking: np.ndarray
-    list_start: np.ndarray
-    list_end: np.ndarray
-    free: np.ndarray
-    ring: np.ndarray
-    head: np.ndarray
-    tail: np.ndarray
-    used: np.ndarray
-    tokens: np.ndarray
-    cells: np.ndarray
-    allocated: int
-    recycled: int
-    levels: int
-    adds: int
-    shortfall: int
-    step_pages: int  #: the largest of all devices
-    pruned: int
-
-
-class PageManager(Stepped):
+class PageManager(Pool):
     """The manager. Its four events are the calls of [leankv §5.3]; each serves all sequences, layers and heads at once.
 
     Order of every prefix sum: sequence (as the call names them), layer, head, high before low (D-leankv-38). A call
@@ -118,71 +49,8 @@ class PageManager(Stepped):
                  table_extra: int = 1, table_tokens: int | None = None, lazy_pages: bool = True,
                  scrub: bool = False) -> None:
         """Parameters: see `Shape`."""
-        self.shape = Shape(pages, layers, heads, high_tokens, low_tokens, max_len, slots, reserve_low, table_extra,
-                           table_tokens, lazy_pages, scrub)
-        self.requests = Requests(self.shape)
-        self.counters = Counters()
-        self._event: dict[str, Any] = {"event": "reset", "index": -1}
-        self._reset()
-
-    def _reset(self) -> None:
-        """All pages free, all entries empty."""
-        shape = self.shape
-        self.list = FreePageList(shape.pages)
-        self.table = PageTable(shape.slots, shape.layers, shape.heads, shape.length, shape.scrub)
-
-    @property
-    def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
-        """Ports of a manager of this size."""
-        return ports(asdict(self.shape))
-
-    # What a scheme asks.
-
-    def fork(self) -> "PageManager":
-        """A manager of its own with the same state: what to go back to."""
-        return copy.deepcopy(self)
-
-    @property
-    def free(self) -> int:
-        """Pages that are free."""
-        return self.list.free
-
-    @property
-    def held(self) -> int:
-        """Pages that heads own."""
-        return self.shape.pages - self.free
-
-    def free_ids(self) -> list[int]:
-        """Free pages in the order in which they will leave."""
-        return self.list.free_ids()
-
-    def slot(self, sequence: int) -> int:
-        """The slot of a sequence."""
-        (known,) = self.requests.require_known([sequence])
-        return self.requests.table[known].slot
-
-    def cells(self, sequences: Sequence[int]) -> np.ndarray:
-        """Table entries (S, layers, heads, L) int32; only the runs hold pages of these sequences."""
-        return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, self.shape.length)
-
-    def lengths(self, sequences: Sequence[int]) -> np.ndarray:
-        """Stored tokens, high and low: (S, layers, heads, 2) int64."""
-        return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2)
-
-    def used(self, sequences: Sequence[int]) -> np.ndarray:
-        """Pages, high and low: (S, layers, heads, 2) int64."""
-        return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2)
-
-    def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
-        """What all sequences take on pages of these layouts."""
-        known = list(self.requests.table)
-        tokens = self.lengths(known).reshape(-1, 2).tolist()
-        seen = self.shape.layers * self.shape.heads * _total([self.requests.table[s].seen for s in known])
-        return memory(self.shape, seen, (_total([t[0] for t in tokens]), _total([t[1] for t in tokens])), self.held,
-                      high, low)
+        super().__init__(Shape(pages, layers, heads, high_tokens, low_tokens, max_len, slots, reserve_low, table_extra,
+                               table_tokens, lazy_pages, scrub))
 
     # The four events.
 
@@ -196,7 +64,7 @@ class PageManager(Stepped):
         counts = [per_head[s] for s in clean for _ in range(self.shape.layers * self.shape.heads)]
         shape = (len(clean), self.shape.layers, self.shape.heads)
         self.requests.require_cells(np.zeros(shape, np.int64), np.array(counts, np.int64).reshape(shape))
-        require_pages(_total(counts), self.free)
+        require_pages(total(counts), self.free)
         self.requests.admit(clean)
         moved = self._allocated(counts)
         for (sequence, entry), count, page in _regions(self._heads(list(clean)), moved):
@@ -217,7 +85,7 @@ class PageManager(Stepped):
         held = self.used(known)[..., 0]
         lacking = np.maximum(pages[..., 0] + pages[..., 1] - held, 0)
         self.requests.require_cells(held, lacking)
-        require_pages(_total(lacking.ravel().tolist()), self.free)
+        require_pages(total(lacking.ravel().tolist()), self.free)
         heads = self._heads(known)
         came = self._allocated(lacking.ravel().tolist()) if lacking.any() else Moved()
         for (_, entry), count, page in _regions(heads, came):
@@ -274,10 +142,6 @@ class PageManager(Stepped):
 
     # Their parts.
 
-    def _entries(self, sequences: Sequence[int]) -> list[int]:
-        numbers: list[int] = self.requests.entries(self.requests.require_known(sequences)).ravel().tolist()
-        return numbers
-
     def _heads(self, sequences: Sequence[int]) -> list[tuple[int, int]]:
         """(sequence, entry) of all heads."""
         owners = [s for s in sequences for _ in range(self.shape.layers * self.shape.heads)]
@@ -292,7 +156,7 @@ class PageManager(Stepped):
     def _allocated(self, counts: Sequence[int]) -> Moved:
         base = self.list.start
         sums = self._scan(counts, base)
-        return Moved(tuple(counts), sums, tuple(self.list.allocate(_total(counts))))
+        return Moved(tuple(counts), sums, tuple(self.list.allocate(total(counts))))
 
     def _recycled(self, parts: Sequence[Sequence[int]], counts: Sequence[int] | None = None) -> Moved:
         base = self.list.tail % self.shape.pages
@@ -313,7 +177,7 @@ class PageManager(Stepped):
                        **inputs}
         return moved
 
-    # Ports and states.
+    # The same by ports.
 
     def step(self, op: int, members: int, sequences: Any, prompts: Any, high: Any, low: Any) -> State:
         """One event: 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish. Returns the State.
@@ -347,55 +211,8 @@ class PageManager(Stepped):
         for event in zip(*(array.tolist() for array in arrays), strict=True):
             yield self.step(*event)
 
-    @property
-    def state(self) -> State:
-        """All registers and the last event: made on demand."""
-        last = self._event
-        moved, came = last.get("moved", Moved()), last.get("came", Moved())
-        shown = {"counts": moved.counts, "prefix": moved.prefix, "ids": (*moved.ids, *came.ids), "lacking": came.counts}
-        shown |= {name: last.get(name, ()) for name in ("sequences", "prompts", "high", "low")}
-        values = {name: np.array(value, np.int64).ravel().tolist() for name, value in shown.items()}
-        wide = {port.name: port.lanes for port in self.ports.all}
-        padded = {name: lanes((*given, *(-1 if name == "ids" else 0,) * (wide[name] - len(given))))
-                  for name, given in values.items()}
-        requests = tuple((s, *request.fields()) for s, request in self.requests.table.items())
-        return State(last["event"], last["index"], last.get("op", 0), last.get("members", len(values["sequences"])),
-                     **padded, requests=requests, slots=tuple(self.requests.free_slots), **self._registers(),
-                     **asdict(self.counters))
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self._load(state)
-        self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests},
-                                 deque(state.slots))
-        self.counters = Counters(**{name: getattr(state, name) for name in COUNTERS})
-        names = ("event", "index", "op", "members", "sequences", "prompts", "high", "low")
-        self._event = {name: getattr(state, name) for name in names}
-        self._event["moved"] = Moved(fields(state.counts), fields(state.prefix), fields(state.ids))
-        self._event["came"] = Moved(fields(state.lacking))
-
-    def _registers(self) -> dict[str, Any]:
-        """What the list and the table hold, by the names of a State."""
-        listed, tabled = self.list.snapshot(), self.table.snapshot()
-        return {name: getattr(listed, name) for name in ("list_start", "list_end", "free", "ring", "head", "tail",
-                                                         "allocated", "recycled")} | \
-               {name: getattr(tabled, name) for name in ("used", "tokens", "cells")}
-
-    def _load(self, state: State) -> None:
-        """The inverse of `_registers`."""
-        self.list.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
-        self.table.load(fields(state.cells), state.used, state.tokens)
-
     def __repr__(self) -> str:
         return "PageManager(" + ", ".join(f"{name}={value!r}" for name, value in asdict(self.shape).items()) + ")"
-
-
-def _total(values: Sequence[int]) -> int:
-    """The sum of Python ints."""
-    total = 0
-    for value in values:
-        total += value
-    return total
 
 
 def _regions(places: Sequence[tuple[int, int]], moved: Moved) -> Iterator[tuple[tuple[int, int], int, int]]:
@@ -434,34 +251,9 @@ def drained(make: type, op: Any, members: Any, sequences: Any, prompts: Any, hig
         one = make(**parameters)
         states += [one.step(*event) for event in zip(*(column[device].tolist() for column in columns), strict=True)]
         last.append(one.snapshot())
-    totals: dict[str, Any] = {name: _total([getattr(state, name) for state in last]) for name in TOTALS}
+    totals: dict[str, Any] = {name: total([getattr(state, name) for state in last]) for name in TOTALS}
     totals["step_pages"] = max([state.step_pages for state in last], default=0)
     return Result(**collect(states, declared.outputs + declared.state, shape), **totals)
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    shape = Shape(**config)
-    entries = heads = shape.entries
-    return Ports(
-        inputs=(Port("op", 2, meaning="0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish"),
-                Port("members", 16, most=shape.slots, meaning="sequences of the call"),
-                Port("sequences", 32, shape.slots, most=HELD, meaning="their names"),
-                Port("prompts", 32, shape.slots, most=shape.max_len, meaning="tokens of their prompts"),
-                Port("high", 32, heads, most=HELD, meaning="high tokens kept, or 1 where the section grows"),
-                Port("low", 32, heads, most=HELD, meaning="low tokens kept, or 1 where the section grows")),
-        outputs=(Port("counts", 32, 2 * heads, meaning="pages of every head; of high and low in a step or a finish"),
-                 Port("prefix", 32, 2 * heads, meaning="where the regions of the ring end"),
-                 Port("ids", 32, shape.pages, signed=True, meaning="pages that moved; those a prompt lacked last"),
-                 Port("lacking", 32, heads, meaning="pages that a prompt lacked at its release"),
-                 Port("list_start", 32, meaning="place of the next free page"),
-                 Port("list_end", 32, meaning="place of the last free page"),
-                 Port("free", 32, meaning="free pages")),
-        state=(Port("ring", 32, shape.pages, meaning="ids"), Port("head", 48, meaning="pages that left, ever"),
-               Port("tail", 48, meaning="pages that came, ever"),
-               Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
-               Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
-               Port("cells", 32, entries * shape.length, signed=True, meaning="table of page ids")))
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

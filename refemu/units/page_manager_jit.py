@@ -12,8 +12,9 @@ import numpy as np
 from refemu.arith import integers
 from refemu.arith.jit import kernel
 from refemu.units import page_manager
-from refemu.units.page_manager import FINISH, PROMPT, RELEASE, STEP, Moved, Result, State, drained
-from refemu.units.page_manager_parts import require_pages, up
+from refemu.units.page_manager import drained
+from refemu.units.page_manager_parts import Moved, require_pages, up
+from refemu.units.page_manager_ports_parts import FINISH, PROMPT, RELEASE, STEP, Result, State
 from refemu.units.page_table import HIGH
 from refemu.units.page_table_jit import append_all, clear_all, split_all
 from refemu.units.prefix_sum_jit import network

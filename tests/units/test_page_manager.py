@@ -12,6 +12,7 @@ from refemu.formats.hetero_kv import K4V2, K8V4
 from refemu.formats.kv_page import UnifiedPage
 from refemu.units import page_manager, page_manager_jit
 from refemu.units.page_manager import OutOfPages, TableOverflow
+from refemu.units.page_manager_parts import memory
 from tests.oracles import leankv_memory as oracle
 
 MAKES = [page_manager.PageManager, page_manager_jit.PageManager]
@@ -165,7 +166,7 @@ def test_figures_of_the_paper() -> None:
     for extra, tokens, cells, mib in ((0, None, 128, 64), (1, None, 129, 64.5), (2, 24, 173, 86.5)):
         shape = page_manager.Shape(pages=1, layers=32, heads=32, high_tokens=page.tokens, low_tokens=60, max_len=4096,
                                    slots=128, table_extra=extra, table_tokens=tokens)
-        found = page_manager.memory(shape, 32 * 32 * 4096, (0, 0), 0, page, UnifiedPage(128, K4V2))
+        found = memory(shape, 32 * 32 * 4096, (0, 0), 0, page, UnifiedPage(128, K4V2))
         assert (shape.length, found.table_bytes / 2**20) == (cells, mib)
         assert (found.length_bytes, found.count_bytes) == (2**20, 2**20)
         assert found.fp16_bytes == 2**31

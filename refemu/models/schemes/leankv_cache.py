@@ -11,8 +11,8 @@ import numpy as np
 
 from refemu.models.cache import Caches
 from refemu.models.schemes.leankv_pool import Journal, Plan, Pool, Prompt, Undo
-from refemu.units.page_manager import PROMPT, RELEASE, STEP
 from refemu.units.page_manager_parts import Memory
+from refemu.units.page_manager_ports_parts import PROMPT, RELEASE, STEP
 
 if TYPE_CHECKING:
     from refemu.models.schemes.leankv_layers import LeanKv

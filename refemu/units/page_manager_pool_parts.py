@@ -1,0 +1,143 @@
+"""What page_manager holds, what a scheme asks of it, and how its registers become a State and come back.
+
+Paper: [leankv §5.2]. Decision: D-leankv-36 (length of an entry).
+"""
+
+import copy
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+
+from refemu.formats.kv_page import UnifiedPage
+from refemu.units.free_page_list import FreePageList
+from refemu.units.page_manager_parts import COUNTERS, Counters, Memory, Moved, Request, Requests, Shape, memory
+from refemu.units.page_manager_ports_parts import State, ports
+from refemu.units.page_table import PageTable
+from refemu.units.unit import Ports, Stepped, fields, lanes
+
+
+class Pool(Stepped):
+    """The list of free pages, the table, the requests and the counters; `PageManager` adds the events."""
+
+    def __init__(self, shape: Shape) -> None:
+        """All pages free, no request."""
+        self.shape = shape
+        self.requests = Requests(self.shape)
+        self.counters = Counters()
+        self._event: dict[str, Any] = {"event": "reset", "index": -1}
+        self._reset()
+
+    def _reset(self) -> None:
+        """All pages free, all entries empty."""
+        shape = self.shape
+        self.list = FreePageList(shape.pages)
+        self.table = PageTable(shape.slots, shape.layers, shape.heads, shape.length, shape.scrub)
+
+    @property
+    def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
+        """Ports of a manager of this size."""
+        return ports(asdict(self.shape))
+
+    # What a scheme asks.
+
+    def fork(self) -> Self:
+        """A manager of its own with the same state: what to go back to."""
+        return copy.deepcopy(self)
+
+    @property
+    def free(self) -> int:
+        """Pages that are free."""
+        return self.list.free
+
+    @property
+    def held(self) -> int:
+        """Pages that heads own."""
+        return self.shape.pages - self.free
+
+    def free_ids(self) -> list[int]:
+        """Free pages in the order in which they will leave."""
+        return self.list.free_ids()
+
+    def slot(self, sequence: int) -> int:
+        """The slot of a sequence."""
+        (known,) = self.requests.require_known([sequence])
+        return self.requests.table[known].slot
+
+    def cells(self, sequences: Sequence[int]) -> np.ndarray:
+        """Table entries (S, layers, heads, L) int32; only the runs hold pages of these sequences."""
+        return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
+            len(sequences), self.shape.layers, self.shape.heads, self.shape.length)
+
+    def lengths(self, sequences: Sequence[int]) -> np.ndarray:
+        """Stored tokens, high and low: (S, layers, heads, 2) int64."""
+        return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
+            len(sequences), self.shape.layers, self.shape.heads, 2)
+
+    def used(self, sequences: Sequence[int]) -> np.ndarray:
+        """Pages, high and low: (S, layers, heads, 2) int64."""
+        return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
+            len(sequences), self.shape.layers, self.shape.heads, 2)
+
+    def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
+        """What all sequences take on pages of these layouts."""
+        known = list(self.requests.table)
+        tokens = self.lengths(known).reshape(-1, 2).tolist()
+        seen = self.shape.layers * self.shape.heads * total([self.requests.table[s].seen for s in known])
+        return memory(self.shape, seen, (total([t[0] for t in tokens]), total([t[1] for t in tokens])), self.held,
+                      high, low)
+
+    def _entries(self, sequences: Sequence[int]) -> list[int]:
+        numbers: list[int] = self.requests.entries(self.requests.require_known(sequences)).ravel().tolist()
+        return numbers
+
+    # States.
+
+    @property
+    def state(self) -> State:
+        """All registers and the last event: made on demand."""
+        last = self._event
+        moved, came = last.get("moved", Moved()), last.get("came", Moved())
+        shown = {"counts": moved.counts, "prefix": moved.prefix, "ids": (*moved.ids, *came.ids), "lacking": came.counts}
+        shown |= {name: last.get(name, ()) for name in ("sequences", "prompts", "high", "low")}
+        values = {name: np.array(value, np.int64).ravel().tolist() for name, value in shown.items()}
+        wide = {port.name: port.lanes for port in self.ports.all}
+        padded = {name: lanes((*given, *(-1 if name == "ids" else 0,) * (wide[name] - len(given))))
+                  for name, given in values.items()}
+        requests = tuple((s, *request.fields()) for s, request in self.requests.table.items())
+        return State(last["event"], last["index"], last.get("op", 0), last.get("members", len(values["sequences"])),
+                     **padded, requests=requests, slots=tuple(self.requests.free_slots), **self._registers(),
+                     **asdict(self.counters))
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._load(state)
+        self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests},
+                                 deque(state.slots))
+        self.counters = Counters(**{name: getattr(state, name) for name in COUNTERS})
+        names = ("event", "index", "op", "members", "sequences", "prompts", "high", "low")
+        self._event = {name: getattr(state, name) for name in names}
+        self._event["moved"] = Moved(fields(state.counts), fields(state.prefix), fields(state.ids))
+        self._event["came"] = Moved(fields(state.lacking))
+
+    def _registers(self) -> dict[str, Any]:
+        """What the list and the table hold, by the names of a State."""
+        listed, tabled = self.list.snapshot(), self.table.snapshot()
+        return {name: getattr(listed, name) for name in ("list_start", "list_end", "free", "ring", "head", "tail",
+                                                         "allocated", "recycled")} | \
+               {name: getattr(tabled, name) for name in ("used", "tokens", "cells")}
+
+    def _load(self, state: State) -> None:
+        """The inverse of `_registers`."""
+        self.list.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
+        self.table.load(fields(state.cells), state.used, state.tokens)
+
+
+def total(values: Sequence[int]) -> int:
+    """The sum of Python ints."""
+    total = 0
+    for value in values:
+        total += value
+    return total
