@@ -17,8 +17,10 @@ from refemu.arith.float_jit import (
     matmul,
     orders,
     paged,
+    pages,
     rows,
     scalars,
+    scores,
 )
 from refemu.arith.float_jit.attention import attention_heads, prompt_heads
 from refemu.arith.float_jit.bfp import bfp_heads, bfp_operand
@@ -51,11 +53,13 @@ from refemu.arith.float_jit.matmul import (
     vector_fp32,
 )
 from refemu.arith.float_jit.orders import STRIP, exact_limbs, run_program, run_program_of_terms, total_rows
-from refemu.arith.float_jit.paged import mean_shares, paged_heads, paged_scores
+from refemu.arith.float_jit.paged import paged_heads
 from refemu.arith.float_jit.rows import group_terms, rmsnorm_rows, rotate_pairs, shifted_exp, softmax_rows
 from refemu.arith.float_jit.scalars import ACCUMULATORS, FP32, FP32_FMA
+from refemu.arith.float_jit.scores import mean_shares, paged_scores
 
-MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups, counts, kmeans, kmeans_row, paged, bfp)
+MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups, counts, kmeans, kmeans_row, pages, paged,
+           scores, bfp)
 __all__ = [
     "ACCUMULATORS",
     "FP32",

@@ -4,12 +4,10 @@ import numpy as np
 
 from refemu.arith.float_jit.matmul import PAD, row_fp32
 from refemu.arith.float_jit.orders import clear_all, copy_all, plus
-from refemu.arith.float_jit.scalars import FP32_FMA, ONE, U, canonical, exp, fma32, widen
+from refemu.arith.float_jit.pages import P_TOKENS, P_V_BITS, P_V_VEC, page_keys, page_values
+from refemu.arith.float_jit.scalars import FP32_FMA, ONE, canonical, exp, fma32
 from refemu.arith.jit import kernel
 
-# Columns of `layout` (2, 13), by section: what a page of it looks like; bases are words of an image.
-P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range(7)
-P_K_STEP, P_V_STEP, P_V_VEC, P_SIGN, P_SCORE, P_POSITION = range(7, 13)
 # Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one).
 S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS = range(5)
 # Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), its tokens.
@@ -62,7 +60,7 @@ def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, 
         for j in range(task[T_FIRST + s], task[T_LAST + s]):
             image = images[cells[j + s * (cells.size - 1 - 2 * j)]]
             count = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS])
-            _page_keys(image, layout[s], packs[s], count, words, meta, keys)
+            page_keys(image, layout[s], packs[s], count, words, meta, keys)
             for g in range(q.shape[0]):
                 _logits(q[g], keys, scale, settings, sums, p[g, at : at + count])
                 tops[g] = _top(p[g, at : at + count], tops[g], settings[S_LANE_MAX])
@@ -86,7 +84,7 @@ def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, wo
             for row in range(rows):
                 begin = used
                 used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
-                _page_values(image, layout[s], packs[s], order[begin:used], words, values[begin:])
+                page_values(image, layout[s], packs[s], order[begin:used], words, values[begin:])
                 for g in range(acc.shape[0]):
                     for k in range(begin, used):
                         weights[k] = p[g, at + order[k]]
@@ -121,64 +119,8 @@ def _rows_of(row, rows, v_vec, count, used, order):
 
 
 @kernel
-def _page_keys(image, layout, packs, count, words, meta, keys):
-    """keys[f, t] <- feature f of the key in slot t, t below `count`."""
-    bits = layout[P_K_BITS]
-    per = 16 // bits
-    if bits == 16:
-        for f in range(keys.shape[0]):
-            for t in range(count):
-                keys[f, t] = widen(image[packs[f] + t * layout[P_K_STEP]])
-        return
-    groups = layout[P_K_GROUPS]
-    size = keys.shape[0] // per // groups
-    for group in range(groups):
-        scale, offset = meta[0], meta[1]
-        for t in range(count):
-            at = layout[P_K_META] + 2 * (t * groups + group)
-            scale[t] = widen(image[at])
-            offset[t] = np.float32(np.float32(layout[P_SIGN]) * widen(image[at + 1]))
-        for i in range(group * size, (group + 1) * size):
-            for t in range(count):
-                words[t] = U(image[packs[i] + t * layout[P_K_STEP]])
-            for e in range(per):
-                row, shift, mask = keys[i * per + e], U(e * bits), U((1 << bits) - 1)
-                for t in range(count):
-                    code = np.float32(np.int32(U(words[t] >> U(shift & U(15))) & mask))
-                    row[t] = np.float32(np.float32(scale[t] * code) + offset[t])
-
-
-@kernel
-def _page_values(image, layout, packs, slots, words, values):
-    """values[k] <- the value in slots[k], feature pack * per + e at e * packs + pack: so packs vectorise."""
-    bits = layout[P_V_BITS]
-    per, groups = 16 // bits, layout[P_V_GROUPS]
-    count = values.shape[1] // per
-    for k in range(slots.size):
-        t, row = slots[k], values[k]
-        place = t // layout[P_V_VEC] * layout[P_V_STEP] + t % layout[P_V_VEC]
-        if bits == 16:
-            for i in range(count):
-                row[i] = widen(image[packs[i] + place])
-            continue
-        for i in range(count):
-            words[i] = U(image[packs[i] + place])
-        for group in range(groups):
-            at = layout[P_V_META] + 2 * (t * groups + group)
-            scale, offset = widen(image[at]), np.float32(np.float32(layout[P_SIGN]) * widen(image[at + 1]))
-            begin, size = group * (count // groups), count // groups
-            source = words[begin : begin + size]
-            for e in range(per):
-                shift, mask = U(e * bits), U((1 << bits) - 1)
-                part = row[e * count + begin : e * count + begin + size]
-                for i in range(size):
-                    code = np.float32(np.int32(U(source[i] >> U(shift & U(15))) & mask))
-                    part[i] = np.float32(np.float32(scale * code) + offset)
-
-
-@kernel
 def _reorder(acc, before, after, work):
-    """Features of accumulators (G, A, F) from the places `before` to the places `after`, see `_page_values`."""
+    """Features of accumulators (G, A, F) from the places `before` to the places `after`, see `page_values`."""
     for g in range(acc.shape[0]):
         for i in range(acc.shape[1]):
             x = acc[g, i]
@@ -277,58 +219,3 @@ def _tree_of_lanes(lanes):
             lanes[w * WARP] = lanes[w * WARP] + lanes[(w + half) * WARP]
         half = half // 2
     return lanes[0]
-
-
-@kernel
-def paged_scores(images, cells, lengths, layout, newest, p, first, last):
-    """Scores of tokens of heads `first` to `last` in `images` += the largest p; at position newest[u] they stay."""
-    for u in range(first, last):
-        at = np.int64(0)
-        for s in range(2):
-            tokens = layout[s, P_TOKENS]
-            for index in range(lengths[u, s]):
-                page = cells[u, index // tokens]
-                if s == 1:
-                    page = cells[u, cells.shape[1] - 1 - index // tokens]
-                image, word = images[page], layout[s, P_SCORE] + 2 * (index % tokens)
-                where = layout[s, P_POSITION] + 2 * (index % tokens)
-                position = np.int64(image[where]) | (np.int64(image[where + 1]) << 16)
-                if position != newest[u]:
-                    best = np.float32(0)
-                    for g in range(p.shape[1]):
-                        if p[u, g, at + index] > best or p[u, g, at + index] != p[u, g, at + index]:
-                            best = p[u, g, at + index]
-                    old = U(U(image[word]) | U(U(image[word + 1]) << U(16))).view(np.float32)
-                    bits = np.float32(canonical(np.float32(old + best))).view(np.uint32)
-                    image[word], image[word + 1] = np.uint16(bits & U(0xFFFF)), np.uint16(bits >> U(16))
-            at += lengths[u, s]
-
-
-@kernel
-def mean_shares(score, position, stored, n, prompt, counting, share):
-    """share (U, slots) <- means of the scores of stored tokens over their sum in turn; returns the divisions it took.
-
-    counting: last queries of a prompt that count, a large number for all; whether a token's own query counts; whether
-    `position` holds what n minus the count is.
-    """
-    divisions = np.int64(0)
-    for u in range(share.shape[0]):
-        total, own, start = np.float32(0), share[u], prompt[u] - min(prompt[u], counting[0])
-        for i in range(stored[u]):
-            at = np.int64(position[u, i])
-            first = at + np.int64(1) - counting[1]
-            if counting[2] != 0:
-                first = at
-            elif at < prompt[u]:
-                first = max(first, start)
-            count = n[u] - first
-            own[i] = np.float32(0)
-            if count > 0:
-                own[i] = np.float32(score[u, i] / np.float32(count))
-            divisions += np.int64(count != 0)
-            total = np.float32(total + own[i])
-        if total != 0:
-            for i in range(stored[u]):
-                own[i] = np.float32(own[i] / total)
-            divisions += stored[u]
-    return divisions
