@@ -1,26 +1,21 @@
-"""Cases of kind "model": what crosses the ports of the units while a model reads a text, and which part of it is kept.
+"""Cases of kind "model": what crosses the ports of the units while a model reads a text.
 
-Kept are three blocks: the first, the last, and the one whose linear inputs peak highest, where a massive activation
-sits. Of a tensor's rows, which stand token by token, windows of at most WINDOW rows: of token 0, whose activations are
-unlike all others', and of the token with the most rows that carry a flag (for pairs: that hold an outlier), the window
-with the most of them; and the window that holds the largest magnitude. Of cases that say how large they are, such as
-dot products, the largest of each block. What lists neither is kept whole. A campaign keeps everything: `crossed`.
+A set keeps a part of it: model_cases_kept.py. A campaign keeps everything: `crossed`.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden import manifest as manifests
+from refemu.golden.model_cases_kept import chosen_layers, largest, windows
 from refemu.units.unit import Cases
 
 FUNCTION = "refemu.models:run"  #: what makes these cases, as a manifest says
-WINDOW = 128  #: rows of a token that are kept
 REMEMBERED = 8  #: runs: a folder of sets holds one for each scheme
 DEFAULT_MODEL, DEFAULT_SCHEME, DEFAULT_TOKENS = "tiny", "olive-4", 64
 
@@ -240,12 +235,11 @@ class _Collector:
         """The cases of the chosen blocks, in the order in which they crossed the ports."""
         chosen = chosen_layers(self._peaks)
         found: dict[tuple[str, str], list[Cases]] = {}
-        for layer, unit, case in _largest([one for one in self.tap.cases if one[0] in chosen]):
-            for one in _windows(unit, case):
+        for layer, unit, case in largest([one for one in self.tap.cases if one[0] in chosen]):
+            for one in windows(unit, case):
                 why = f"{one.source['tensor']} (block {layer}: {chosen[layer]}): {one.why}"
                 found.setdefault((unit, case.config), []).append(replace(one, why=why))
         return found
-
 
     def all(self) -> dict[int, Tapped]:
         """Every case of every block, in the order in which they crossed the ports."""
@@ -254,71 +248,3 @@ class _Collector:
             one = replace(case, why=f"{case.source['tensor']} (block {layer}): {case.why}")
             found.setdefault(layer, {}).setdefault((unit, case.config), []).append(one)
         return dict(found)
-
-
-def _largest(cases: Sequence[tuple[int, str, Cases]]) -> Iterator[tuple[int, str, Cases]]:
-    """The cases without those that are smaller than another of their block, unit, configuration and reason.
-
-    A case whose source has `largest` says by it how large it is; the first of equals stays.
-    """
-    most: dict[tuple[int, str, str, str], Cases] = {}
-    for layer, unit, case in cases:
-        key = layer, unit, case.config, case.why
-        if "largest" in case.source and (key not in most or case.source["largest"] > most[key].source["largest"]):
-            most[key] = case
-    for layer, unit, case in cases:
-        if "largest" not in case.source:
-            yield layer, unit, case
-        elif case is most[layer, unit, case.config, case.why]:
-            yield layer, unit, replace(case, why=f"{case.why}, of the linear layers here the one where it is largest")
-
-
-def chosen_layers(peaks: Mapping[int, float]) -> dict[int, str]:
-    """Block -> why it is kept; peaks: largest magnitude of its linear inputs. The first of equal peaks counts."""
-    blocks = sorted(layer for layer in peaks if layer >= 0)
-    highest = max(blocks, key=lambda layer: peaks[layer])
-    reasons = ((blocks[0], "the first"), (blocks[-1], "the last"), (highest, "its linear inputs peak highest"))
-    return {layer: ", and ".join(why for at, why in reasons if at == layer) for layer, _ in sorted(reasons)}
-
-
-def _windows(unit: str, case: Cases) -> Iterator[Cases]:
-    """The kept rows of a case that lists tokens; any other case as it is."""
-    if "pairs_per_token" not in case.source:
-        yield case
-        return
-    size = case.source["pairs_per_token"]
-    source_ = {name: value for name, value in case.source.items() if name != "peak_row"}
-    for first, reasons in sorted(_starts(unit, case).items()):
-        token, pair = divmod(first, size)
-        count = min(WINDOW, size - pair)
-        inputs = {name: array[first : first + count] for name, array in case.inputs.items()}
-        position = case.source["first_token"] + token
-        rows = f"rows {pair} to {pair + count - 1} of {size} of token {position}"
-        place = {"first_token": position, "tokens": 1, "first_pair": pair, "pairs": count}
-        why = f"{case.why}, {rows} ({', and '.join(reasons)})"
-        yield replace(case, inputs=inputs, why=why, source={**source_, **place})
-
-
-def _starts(unit: str, case: Cases) -> dict[int, list[str]]:
-    """First row of every kept window, and why it is kept."""
-    size = case.source["pairs_per_token"]
-    flagged = _flagged(unit, case).reshape(-1, size)
-    most = int(np.argmax(np.count_nonzero(flagged, axis=1)))
-    found: dict[int, list[str]] = {}
-    for token, why in ((0, "the first token"), (most, "the token with the most flagged rows")):
-        counts = [np.count_nonzero(flagged[token, at : at + WINDOW]) for at in range(0, size, WINDOW)]
-        found.setdefault(token * size + WINDOW * int(np.argmax(counts)), []).append(why)
-    if "peak_row" in case.source:
-        token, at = divmod(case.source["peak_row"], size)
-        found.setdefault(token * size + at // WINDOW * WINDOW, []).append("the largest magnitude")
-    return found
-
-
-def _flagged(unit: str, case: Cases) -> np.ndarray:
-    """Whether each row carries a flag. By the compiled twin: these are all rows, not only those that are kept."""
-    found = units.find(unit)
-    config, inputs = found.configs[case.config], dict(case.inputs)
-    rows = np.zeros(len(next(iter(inputs.values()))), np.bool_)
-    for mark in found.mark(config, inputs, found.evaluate(config, inputs)).values() if found.mark else ():
-        rows |= mark
-    return rows

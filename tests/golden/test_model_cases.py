@@ -12,7 +12,7 @@ import pytest
 import refemu.units
 from refemu import golden, models
 from refemu.arith.checks import Refused
-from refemu.golden import model_cases, sets
+from refemu.golden import model_cases, model_cases_kept, sets
 from refemu.models.taps import model_case
 from refemu.units.unit import Cases
 from tests.golden import fakes
@@ -30,7 +30,7 @@ from tests.golden import fakes
 )
 def test_blocks_that_are_kept(peaks: dict[int, float], expected: dict[int, str]) -> None:
     """Block -1 is the output matrix, which is no block."""
-    assert expected == model_cases.chosen_layers(peaks)
+    assert expected == model_cases_kept.chosen_layers(peaks)
 
 
 class Run:
@@ -69,7 +69,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> model_cases.Source:
     monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: Run())
     monkeypatch.setattr(models, "session", Session)
     monkeypatch.setattr(models.schemes, "parse", lambda text: SimpleNamespace(taps=("blender",)))
-    monkeypatch.setattr(model_cases, "WINDOW", 3)
+    monkeypatch.setattr(model_cases_kept, "WINDOW", 3)
     model_cases.forget()
     return model_cases.Source("toy", "0", "s", {}, "1", 0, 3, (1, 2, 3))
 
@@ -110,8 +110,8 @@ def test_windows_of_a_token(toy: model_cases.Source, flagged: list[int], peak: i
     source = {"tensor": "t", "first_token": 0, "tokens": 3, "pairs_per_token": 8, "peak_row": peak}
     case = Cases("model", "why", inputs, source=source, config="wrap")
 
-    assert model_cases._starts("blender", case) == expected
-    assert [len(one.inputs["first"]) for one in model_cases._windows("blender", case)] == [
+    assert model_cases_kept._starts("blender", case) == expected
+    assert [len(one.inputs["first"]) for one in model_cases_kept.windows("blender", case)] == [
         2 if start % 8 == 6 else 3 for start in sorted(expected)]
 
 
