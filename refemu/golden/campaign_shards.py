@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.golden import build, generator, model_cases, sets, store
+from refemu.golden import build, generator, generator_remake, model_cases, sets, store
 from refemu.golden import manifest as manifests
 
 Files = dict[str, bytes]
@@ -97,7 +97,7 @@ class ModelShard:
         found, source = model_cases.crossed(self.run, self.units, max(self.layers)), model_cases.described(self.run)
         for layer in self.layers:
             for (name, config), cases in sorted(found.get(layer, {}).items()):
-                files = generator.block_set(units.find(name), config, layer, cases, source)
+                files = generator_remake.block_set(units.find(name), config, layer, cases, source)
                 yield f"{self.name}/{name}-{config}-layer-{layer:03d}", files
 
     def listed(self, folder: Path) -> Mapping[str, str] | None:

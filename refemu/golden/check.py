@@ -13,7 +13,7 @@ import numpy as np
 from refemu import __version__
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, first_index
-from refemu.golden import generator, model_cases, npz, sets, store
+from refemu.golden import generator_remake, model_cases, npz, sets, store
 from refemu.golden import manifest as manifests
 from refemu.golden.model_cases import Progress
 
@@ -104,7 +104,7 @@ def check_files(
     progress: Progress | None = None,
     regenerate: Callable[..., dict[str, bytes]] | None = None,
 ) -> Checked:
-    """Check one set given as its files. regenerate: by default `generator.regenerate`, else what stands in for it."""
+    """Check one set given as its files. regenerate: by default that of generator_remake, else what stands in for it."""
     if sets.MANIFEST not in files:
         return _unread(folder, files, "is missing; without it nothing says what the vectors are")
     try:
@@ -115,7 +115,7 @@ def check_files(
     how, note = REGENERATED, ""
     try:
         try:
-            wanted = (regenerate or generator.regenerate)(manifest, progress)
+            wanted = (regenerate or generator_remake.regenerate)(manifest, progress)
         except model_cases.Absent as error:
             how, note = HASHES_ONLY, str(error)
             wanted = _from_stimulus(manifest, files.get(sets.VECTORS, b""))
@@ -136,7 +136,7 @@ def _from_stimulus(manifest: Mapping[str, Any], vectors: bytes) -> dict[str, byt
         golden = sets.Golden(manifest, sets.arrays_of(manifest, vectors, sets.VECTORS))
     except Refused as error:
         raise _Unreadable(str(error)) from error
-    return generator.remake(manifest, generator.model_blocks(golden), manifest["source"])
+    return generator_remake.remake(manifest, generator_remake.model_blocks(golden), manifest["source"])
 
 
 def _unread(folder: str, files: Mapping[str, bytes], what: str) -> Checked:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from refemu.golden import build, generator, npz, sets, store
+from refemu.golden import build, npz, sets, store
+from refemu.golden.generator_remake import SAVED
 from refemu.testing.compare import Failure
 from refemu.units.unit import Cases
 
@@ -21,7 +22,7 @@ def save(failure: Failure, folder: Path, test: str) -> str:
     held = unit.timing == "event"
     inputs = {name: np.asarray(array)[None] if held else np.asarray(array) for name, array in failure.inputs.items()}
     case = Cases("model", f"counterexample of {test}", inputs)
-    manifest, arrays = build.build(unit, config, [case], generator={"model": {"function": generator.SAVED, "seed": 0}})
+    manifest, arrays = build.build(unit, config, [case], generator={"model": {"function": SAVED, "seed": 0}})
     store.replace(place / f"{unit.name}-{config}", sets.render(manifest, arrays))
     first = next(entry["first"] for entry in manifest["cases"] if entry["why"] == case.why)
     answers = {f"out.{port}": arrays[f"out.{port}"].copy() for port in failure.answers}

@@ -12,7 +12,7 @@ import pytest
 
 from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.golden import generator, model_cases, npz, sets, store
+from refemu.golden import generator_remake, model_cases, npz, sets, store
 from refemu.golden import manifest as manifests
 from refemu.golden.check import check_files
 
@@ -74,7 +74,7 @@ def test_every_flipped_bit_of_every_file_is_found(
 ) -> None:
     golden.generate(tmp_path, units=["inverter"], kinds=["edge"], hex=True, bin=True)
     files = store.read(tmp_path / "inverter-c")
-    cached = functools.cache(lambda digest: generator.regenerate(json.loads(files["manifest.json"])))
+    cached = functools.cache(lambda digest: generator_remake.regenerate(json.loads(files["manifest.json"])))
 
     assert {name: [] for name in files} == unfound(
         files, monkeypatch, lambda manifest, progress: cached(manifest["self_sha256"])
@@ -100,7 +100,7 @@ def test_absent_weights_are_said_aloud(
     fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     golden.generate(tmp_path, units=["blender"])
-    monkeypatch.setattr(generator, "regenerate", absent)
+    monkeypatch.setattr(generator_remake, "regenerate", absent)
     report = golden.check(tmp_path)
 
     assert report.equal
@@ -124,7 +124,7 @@ def test_answers_are_recomputed_without_the_weights(
         "arrays": [{**one, "sha256": manifests.array_sha256(arrays[one["name"]])} for one in loaded.manifest["arrays"]],
     }
     store.replace(folder, sets.render(manifest, arrays))
-    monkeypatch.setattr(generator, "regenerate", absent)
+    monkeypatch.setattr(generator_remake, "regenerate", absent)
 
     assert any("out.odd, row 2: got 0x0, must be 0x1" in str(finding) for finding in golden.check(folder).findings)
 

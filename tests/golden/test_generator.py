@@ -12,6 +12,7 @@ from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.golden import manifest as manifests
 from refemu.golden import model_cases, sets, store
+from refemu.golden.generator_remake import model_blocks, regenerate, remake
 from tests.golden.conftest import RUN, taps
 
 
@@ -66,7 +67,7 @@ def test_the_seed_matters_and_is_recorded(fake_units: None, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["blender-wrap", "blender-saturate", "meter-w4"])
 def test_regenerates_every_file_from_the_manifest(name: str, made: Path) -> None:
-    assert files(made / name) == generator.regenerate(sets.load(made / name).manifest)
+    assert files(made / name) == regenerate(sets.load(made / name).manifest)
 
 
 def test_model_cases_come_last_with_their_source(fake_units: None, fake_model: None, tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_model_cases_come_last_with_their_source(fake_units: None, fake_model: N
         "token_ids": [7, 9],
     }
     assert sets.load(tmp_path / "blender-saturate").manifest["source"] == {}
-    assert files(tmp_path / "blender-wrap") == generator.regenerate(manifest)
+    assert files(tmp_path / "blender-wrap") == regenerate(manifest)
 
 
 def test_a_set_of_model_cases_alone_still_begins_with_a_telling_row(
@@ -102,7 +103,7 @@ def test_a_set_of_model_cases_alone_still_begins_with_a_telling_row(
     assert [one.name for one in made] == ["blender-wrap", "meter-w4"]
     assert made[1].kinds == {"paper": 3, "model": 8}
     assert list(manifest["generator"]) == ["model"]
-    assert files(tmp_path / "meter-w4") == generator.regenerate(manifest)
+    assert files(tmp_path / "meter-w4") == regenerate(manifest)
 
 
 def test_model_cases_as_they_stand_in_a_set(fake_units: None, fake_model: None, tmp_path: Path) -> None:
@@ -110,8 +111,8 @@ def test_model_cases_as_they_stand_in_a_set(fake_units: None, fake_model: None, 
     for name in ("blender-wrap", "meter-w4"):
         loaded = sets.load(tmp_path / name)
 
-        cases, source = generator.model_blocks(loaded), loaded.manifest["source"]
-        assert files(tmp_path / name) == generator.remake(loaded.manifest, cases, source)
+        cases, source = model_blocks(loaded), loaded.manifest["source"]
+        assert files(tmp_path / name) == remake(loaded.manifest, cases, source)
 
 
 def test_an_equal_set_keeps_the_release_that_made_it(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

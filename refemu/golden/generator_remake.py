@@ -1,0 +1,112 @@
+"""Sets of golden vectors once more: from a manifest to the same bytes, and what a campaign makes of a model's run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu import units as unit_names
+from refemu.arith.checks import lookup
+from refemu.golden import build, model_cases, sets
+from refemu.golden import manifest as manifests
+from refemu.golden.generator import collect, function_of, random_cases
+from refemu.golden.model_cases import Progress, Source
+from refemu.units.unit import KINDS, Cases, Unit
+
+SAVED = "refemu.testing:hold"  #: in place of what makes cases: a test saved them, nothing makes them again
+
+
+def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) -> dict[str, bytes]:
+    """Every file of the set that `manifest` describes, made anew from unit, configuration, kinds, seed and model run.
+
+    Raises model_cases.Absent where that run cannot be repeated here. Refused: an unknown unit or configuration.
+    """
+    if _saved(manifest):
+        raise model_cases.Absent("a test saved these cases; their answers were computed anew")
+    run = model_cases.recorded(manifest["source"]) if "model" in manifest["generator"] else None
+    taps = _taps(run, _layer(manifest), progress) if run else {}
+    source = model_cases.described(run) if run else {}
+    return remake(manifest, taps.get((manifest["unit"], _config(manifest)), ()), source)
+
+
+def _taps(run: Source, layer: int | None, progress: Progress | None) -> model_cases.Tapped:
+    return model_cases.tapped(run, progress) if layer is None else model_cases.crossed(run).get(layer, {})
+
+
+def _layer(manifest: Mapping[str, Any]) -> int | None:
+    """The block of a set that a campaign made of a model's run."""
+    return manifest["generator"].get("model", {}).get("layer")
+
+
+def _saved(manifest: Mapping[str, Any]) -> bool:
+    return bool(manifest["generator"].get("model", {}).get("function") == SAVED)
+
+
+def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping[str, Any]) -> dict[str, bytes]:
+    """As `regenerate`, with the cases of kind "model" and the run behind them given."""
+    unit, config = unit_names.find(manifest["unit"]), _config(manifest)
+    lookup(f"configuration of {unit.name}", config, unit.configs)
+    kinds = [kind for kind in KINDS if kind in manifest["generator"]]
+    if "seeds" in manifest["generator"].get("random", {}):
+        return _shard(unit, config, manifest)
+    if (layer := _layer(manifest)) is not None:
+        return block_set(unit, config, layer, tapped, source, manifest)
+    blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
+    if _saved(manifest):
+        generator["model"] = {"function": SAVED, "seed": 0}
+    made, arrays = build.build(
+        unit,
+        config,
+        blocks,
+        generator=generator,
+        seed=manifest["seed"],
+        source=source if "model" in generator else {},
+        version=manifest["refemu_version"],
+    )
+    return sets.render(made, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
+
+
+def _shard(unit: Unit, config: str, manifest: Mapping[str, Any]) -> dict[str, bytes]:
+    """A set of several seeds, as a campaign makes them."""
+    entry = manifest["generator"]["random"]
+    blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
+    made = {"random": {**entry, "function": function_of(unit)}}
+    described, arrays = build.build(unit, config, blocks, generator=made, seed=entry["seed"],
+                                    version=manifest["refemu_version"], twin_from=1)
+    return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
+
+
+def block_set(unit: Unit, config: str, layer: int, cases: Sequence[Cases], source: Mapping[str, Any],
+              exports: Mapping[str, Any] | None = None) -> dict[str, bytes]:
+    """Every file of a set of all cases of one block of a model's run, as a campaign makes it.
+
+    exports: a manifest whose version and exports it shall have.
+    """
+    asked = exports or {"refemu_version": manifests.RELEASES[-1], "hex": {}, "bin": {}}
+    made = {"model": {"function": model_cases.FUNCTION, "seed": 0, "layer": layer}}
+    described, arrays = build.build(unit, config, cases, generator=made, source=source,
+                                    version=asked["refemu_version"], twin_from=1)
+    return sets.render(described, arrays, bool(asked["hex"]), bool(asked["bin"]))
+
+
+def _config(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["name"])[len(manifest["unit"]) + 1 :]
+
+
+def model_blocks(golden: sets.Golden) -> list[Cases]:
+    """The cases of kind "model" as they stand in a set: their stimulus, and what the manifest says of them."""
+    found = []
+    for entry in golden.manifest["cases"]:
+        if entry["kind"] == "model":
+            inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
+            found.append(
+                Cases(
+                    "model",
+                    entry["why"],
+                    {name: np.asarray(array) for name, array in inputs.items()},
+                    entry.get("decision", ""),
+                    entry.get("source", {}),
+                    golden.config,
+                )
+            )
+    return found
