@@ -30,6 +30,7 @@ def interpreted() -> Iterator[None]:
         float_jit.scalars.round16: getattr(float_jit.scalars._round16_portable, "py_func", None),
         float_jit.scalars.narrow: getattr(float_jit.scalars._narrow_portable, "py_func", None),
         float_jit.scalars.widen: getattr(float_jit.scalars._widen_portable, "py_func", None),
+        float_jit.scalars.prefetch: lambda x, i, j: None,
     }
     with contextlib.ExitStack() as stack:
         for module in (float_jit, *float_jit.MODULES):

@@ -8,11 +8,13 @@ transposition of bits turns its planes into counters of eight bits.
 import numpy as np
 
 from refemu.arith.float_jit.matmul import TILE
+from refemu.arith.float_jit.scalars import prefetch
 from refemu.arith.jit import helper, kernel
 
 EIGHT = 8  # members that an adder tree takes
 CHUNK = 248  # members whose counts eight planes hold
 COUNTERS = 16
+LINE = 64  # bytes that a cache reads together
 U8, U16, U64 = np.uint8, np.uint16, np.uint64
 
 
@@ -52,15 +54,19 @@ def sort_positions(index, mask, amounts, filler, order, starts, sizes):
 
 
 @kernel
-def count_members(members, index, starts, places, n0, width, planes, small):
+def count_members(members, ahead, index, starts, places, n0, width, planes, small):
     """small (16 * TILE) uint8 <- how many of at most `CHUNK` members k have each index at index[k, n0 + n].
 
     members: a multiple of eight rows; those of zeros at the end of `index` are taken off the counter of 0. Outliers,
-    places[starts[k]] to places[starts[k + 1]] of row k, count nowhere. planes: work space of 8 * TILE words.
+    places[starts[k]] to places[starts[k + 1]] of row k, count nowhere. planes: work space of 8 * TILE words. ahead:
+    the members behind the first eight, and those that are counted next; their rows are asked for in advance.
     """
     _clear(planes, width)
     filler = np.int64(0)
     for k in range(0, members.size, EIGHT):
+        for a in range(k, min(k + EIGHT, ahead.size)):
+            for n in range(n0, n0 + width, LINE):
+                prefetch(index, np.int64(ahead[a]), np.int64(n))
         _add_eight(_row(index, members[k], n0, width), _row(index, members[k + 1], n0, width),
                    _row(index, members[k + 2], n0, width), _row(index, members[k + 3], n0, width),
                    _row(index, members[k + 4], n0, width), _row(index, members[k + 5], n0, width),

@@ -88,6 +88,7 @@ def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table,
                            np.empty((size, TILE), np.int32))
     for m0 in range(0, limits.shape[0], ROWS):
         rows = min(ROWS, limits.shape[0] - m0)
+        alone = np.int64(rows == 1)  # else the rows of A share what a cache holds
         for r in range(rows):
             m = m0 + r
             sort_positions(a_index[m, : limits[m, 0]], a_mask[m], amounts, index.shape[0] - 1, order[r], ranges[r],
@@ -101,18 +102,20 @@ def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table,
                 _clear_rows(wide, width * amounts)
                 for g in range(groups):
                     members = order[r, ranges[r, g] : ranges[r, g + 1]]
+                    ahead = order[r, ranges[r, g] + EIGHT : ranges[r, groups] * alone]
                     if amounts:
-                        _count_wide(members, index, starts, places, n0, width, planes, small, wide, np.int32(1 << g))
+                        _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide,
+                                    np.int32(1 << g))
                         continue
                     if members.size == 0 and skip and counts.shape[0] == 0:
                         continue
                     if members.size <= CHUNK:
-                        count_members(members, index, starts, places, n0, width, planes, small)
+                        count_members(members, ahead, index, starts, places, n0, width, planes, small)
                         _use_counts(small.reshape(COUNTERS, TILE)[:size], g * size, n0, m, width, table, acc, bounded,
                                     narrow, sums, counts, units, totals)
                         continue
                     _clear_rows(wide, width)
-                    _count_wide(members, index, starts, places, n0, width, planes, small, wide, np.int32(1))
+                    _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, np.int32(1))
                     _use_counts(wide, g * size, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
                 if amounts:
                     _use_counts(wide, 0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
@@ -122,10 +125,11 @@ def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table,
 
 
 @kernel
-def _count_wide(members, index, starts, places, n0, width, planes, small, wide, amount):
+def _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, amount):
     """wide (size, TILE) += amount for every member at its index, in as many chunks as counters of eight bits need."""
     for low in range(0, members.size, CHUNK):
-        count_members(members[low : min(low + CHUNK, members.size)], index, starts, places, n0, width, planes, small)
+        count_members(members[low : min(low + CHUNK, members.size)], ahead[min(low, ahead.size) :], index, starts,
+                      places, n0, width, planes, small)
         for i in range(wide.shape[0]):
             counts, row = small[i * TILE : i * TILE + width], wide[i]
             for n in range(width):

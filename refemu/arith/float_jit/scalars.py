@@ -81,6 +81,9 @@ if jit_is_off():
     def narrow(x):
         return _narrow_portable(x)
 
+    def prefetch(x, i, j):
+        pass
+
 else:
 
     @intrinsic
@@ -119,9 +122,30 @@ else:
 
         return types.uint16(types.float32), build
 
+    @intrinsic
+    def _llvm_prefetch(context, x, i, j):
+        """A hint that x[i, j] is read soon, and often."""
+
+        def build(context, builder, signature, arguments):
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+            steps = [builder.mul(place, builder.extract_value(array.strides, axis))
+                     for axis, place in enumerate(arguments[1:])]
+            address = builder.gep(builder.bitcast(array.data, byte), [builder.add(*steps)])
+            hint = builder.module.declare_intrinsic(
+                "llvm.prefetch", (byte,), ir.FunctionType(ir.VoidType(), [byte, word, word, word]))
+            builder.call(hint, [address, word(0), word(3), word(1)])  # to be read, keep, data
+            return context.get_dummy_value()
+
+        return types.void(x, types.int64, types.int64), build
+
     @kernel
     def fma32(a, b, c):
         return _llvm_fma(a, b, c)
+
+    @kernel
+    def prefetch(x, i, j):
+        _llvm_prefetch(x, i, j)
 
     if ROUND16 == "hardware":
 
