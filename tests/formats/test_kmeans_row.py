@@ -12,6 +12,7 @@ from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans import KMeans, Thresholds, TopK
 from refemu.formats.kmeans_row_jit import Encoder, is_plain
+from tests.arith.interpreted import needs_jit
 from tests.formats.kmeans_strategies import codebooks
 
 ARITHS = [KllmArith(), KllmArith(tie="high"), KllmArith(distance="real", normalize="none"),
@@ -29,6 +30,7 @@ def same(fmt: KMeans, x: np.ndarray) -> None:
     assert (found.scale, found.outliers) == (int(wanted.scale), wanted.outlier.size)
 
 
+@needs_jit
 @pytest.mark.parametrize("outliers", [None, TopK(k=0), TopK(k=2), TopK(percent="10"), Thresholds(0.5, -1.5)], ids=str)
 @pytest.mark.parametrize("arith", ARITHS, ids=range(len(ARITHS)))
 @given(words=st.lists(st.integers(0, 0xFFFF).filter(lambda w: w & 0x7C00 != 0x7C00), min_size=5, max_size=40),
@@ -37,11 +39,13 @@ def test_encodes_as_the_format(outliers: Any, arith: KllmArith, words: list[int]
     same(KMeans(book, outliers, preset=arith), fp16.values(np.array(words, np.uint16)))
 
 
+@needs_jit
 def test_zeros_have_scale_one() -> None:
     """D-kllm-11."""
     same(KMeans(Codebook(2, np.array([-1, -0.5, 0, 1])), TopK(k=1)), np.zeros(6, np.float16))
 
 
+@needs_jit
 def test_what_is_not_finite_is_left_to_the_readable_form() -> None:
     fmt = KMeans(Codebook(1, np.array([0, 1])))
     x = np.ones((1, 4), np.float32)

@@ -13,11 +13,12 @@ import numpy as np
 from refemu.arith import float_jit, fp16
 from refemu.arith.float_jit.scalars import widen
 from refemu.arith.fp16_jit import plain, ready
-from refemu.arith.jit import kernel
+from refemu.arith.jit import jit_is_off, kernel
 from refemu.arith.panels import peak
 from refemu.arith.tables import table16
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kmeans_outliers import TopK
 from refemu.formats.kmeans_row_jit import Encoder, Row, is_plain
 from refemu.formats.kmeans_tables import cartesian, squares
 from refemu.models.schemes.kllm_cache import IndexCache
@@ -210,15 +211,13 @@ class Step:
 def suits(parts: "Kllm") -> bool:
     """Whether decode steps of this decoder can be taken here: the paper's arithmetic and datapath, by kernels."""
     config = parts.kllm
-    return (parts.backend.name == "jit" and parts.arith == KllmArith() and config.score_scale == "fold"
-            and config.function_table == "token" and all(is_plain(fmt) for fmt in parts.formats.values())
+    return (parts.backend.name == "jit" and not jit_is_off() and parts.arith == KllmArith()
+            and config.score_scale == "fold" and config.function_table == "token" and all(is_plain(fmt) for fmt in parts.formats.values())
             and _room_for_outliers(parts))
 
 
 def _room_for_outliers(parts: "Kllm") -> bool:
     """Vectors are long enough for their outliers; else an encoder refuses them, when there is a token."""
-    from refemu.formats.kmeans_outliers import TopK
-
     sizes = _sizes(parts)
     return all(not isinstance(fmt.outliers, TopK) or 2 * fmt.outliers.count(sizes[name.split(".")[2]])
                < sizes[name.split(".")[2]] for name, fmt in parts.formats.items())
