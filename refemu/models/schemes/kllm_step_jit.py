@@ -212,8 +212,8 @@ def suits(parts: "Kllm") -> bool:
     """Whether decode steps of this decoder can be taken here: the paper's arithmetic and datapath, by kernels."""
     config = parts.kllm
     return (parts.backend.name == "jit" and not jit_is_off() and parts.arith == KllmArith()
-            and config.score_scale == "fold" and config.function_table == "token" and all(is_plain(fmt) for fmt in parts.formats.values())
-            and _room_for_outliers(parts))
+            and config.score_scale == "fold" and config.function_table == "token"
+            and all(is_plain(fmt) for fmt in parts.formats.values()) and _room_for_outliers(parts))
 
 
 def _room_for_outliers(parts: "Kllm") -> bool:
