@@ -319,7 +319,8 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     scale = _scales(task)
     dense = np.ldexp(dense, -unit_bits) * scale
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
-    float_jit.kmeans_sparse64(*_operands(task, b, _divided(task)[1]), limits, sparse, size)
+    with np.errstate(all="ignore"):  # interpreted kernels wrap on purpose
+        float_jit.kmeans_sparse64(*_operands(task, b, _divided(task)[1]), limits, sparse, size)
     value = dense + sparse
     error = (np.abs(dense) + size * (b.index.shape[0] + 1)) * SLACK
     ends = [fp16_jit.round16_of_f64(_finished(task, end)) for end in (value - error, value + error)]
