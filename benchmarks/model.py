@@ -38,7 +38,7 @@ class Case:
         return ":".join(filter(None, [self.name, self.changes])) if ":" not in self.name else self.name
 
 
-SEARCH = "low=90,high=130,step=20"
+SEARCH = "low=90,high=110,step=20"
 CALIBRATION = "calibration_windows=1,calibration_tokens=64"
 CASES = (
     Case("fp16", 1.6, 0.9, alike=0.9),

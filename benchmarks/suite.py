@@ -45,7 +45,7 @@ from refemu.arith.checks import lookup
 MODULES = (arith, exactness, elementwise, bfp, bfp_pe, rivals, formats, units, kllm, kmeans, orizuru, leankv_formats,
            leankv_memory, model, vectors, tools, growth, budgets)
 THREADED = (threads, campaign)  #: modules whose rows take several threads
-WARM = (model, vectors, tools, growth, budgets, *THREADED)  #: of commands, or of kernels that other rows compile
+WARM = (kllm, model, vectors, tools, growth, budgets, *THREADED)  #: of commands, or of kernels that other rows compile
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[Row | Absent]]

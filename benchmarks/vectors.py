@@ -21,7 +21,7 @@ from refemu.golden.diff import compare
 from refemu.units import find
 
 UNIT, CONFIG, KINDS = "ovp_decoder", "int8", ("exhaustive",)
-EXAMPLES = 100
+EXAMPLES = 60
 
 
 def made() -> dict[str, bytes]:
