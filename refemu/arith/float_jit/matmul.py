@@ -13,66 +13,53 @@ PAD = 16  # columns that rows of a strip are longer, so that they do not share c
 
 @kernel
 def block_fp32(a, k0, b, out, width):
-    """Four rows by four terms at a time, which registers hold, then what is left; b (terms, ...), out (rows, ...)."""
-    rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
-    for m in range(0, rows, 4):
-        o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
-        for k in range(0, terms, 4):
-            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m:, k0 + k :]
-            p00, p01, p02, p03 = p[0, 0], p[0, 1], p[0, 2], p[0, 3]
-            p10, p11, p12, p13 = p[1, 0], p[1, 1], p[1, 2], p[1, 3]
-            p20, p21, p22, p23 = p[2, 0], p[2, 1], p[2, 2], p[2, 3]
-            p30, p31, p32, p33 = p[3, 0], p[3, 1], p[3, 2], p[3, 3]
-            for n in range(width):
-                w0, w1, w2, w3 = b0[n], b1[n], b2[n], b3[n]
-                o0[n] = o0[n] + p00 * w0 + p01 * w1 + p02 * w2 + p03 * w3
-                o1[n] = o1[n] + p10 * w0 + p11 * w1 + p12 * w2 + p13 * w3
-                o2[n] = o2[n] + p20 * w0 + p21 * w1 + p22 * w2 + p23 * w3
-                o3[n] = o3[n] + p30 * w0 + p31 * w1 + p32 * w2 + p33 * w3
-    for m in range(out.shape[0]):
-        k = terms * np.int64(m < rows)
-        row_fp32(a[m, k0 + k :], b[k:], np.int64(0), out[m], width)
+    """out (rows, ...)[:width] += a[:, k0 + k] * b (terms, ...)[k], a product and a sum rounded each."""
+    _block(_add_product, row_fp32, a, k0, b, out, width)
 
 
 @kernel
 def row_fp32(a, b, c0, out, width):
-    """One row by eight terms at a time, from column c0 of b on."""
-    terms = b.shape[0] - b.shape[0] % 8
-    for k in range(0, terms, 8):
-        p = a[k:]
-        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
-        b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
-        for n in range(width):
-            out[n] = (out[n] + p0 * b0[n] + p1 * b1[n] + p2 * b2[n] + p3 * b3[n]
-                      + p4 * b4[n] + p5 * b5[n] + p6 * b6[n] + p7 * b7[n])
-    for k in range(terms, b.shape[0]):
-        p0, b0 = a[k], b[k, c0:]
-        for n in range(width):
-            out[n] = out[n] + p0 * b0[n]
+    """`block_fp32` of one row, from column c0 of b on."""
+    _row(_add_product, _same, a, b, c0, out, width)
 
 
 @kernel
 def _row_half(a, b, c0, out, width):
     """`row_fp32` over words of fp16, widened on the way: half the memory traffic."""
-    terms = b.shape[0] - b.shape[0] % 8
-    for k in range(0, terms, 8):
-        p = a[k:]
-        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
-        b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
-        for n in range(width):
-            s = out[n] + p0 * widen(b0[n]) + p1 * widen(b1[n]) + p2 * widen(b2[n]) + p3 * widen(b3[n])
-            out[n] = s + p4 * widen(b4[n]) + p5 * widen(b5[n]) + p6 * widen(b6[n]) + p7 * widen(b7[n])
-    for k in range(terms, b.shape[0]):
-        p0, b0 = a[k], b[k, c0:]
-        for n in range(width):
-            out[n] = out[n] + p0 * widen(b0[n])
+    _row(_add_product, widen, a, b, c0, out, width)
 
 
 @kernel
 def _block_fma32(a, k0, b, out, width):
     """`block_fp32`, fused."""
+    _block(fma32, _row_fma32, a, k0, b, out, width)
+
+
+@kernel
+def _row_fma32(a, b, c0, out, width):
+    """`row_fp32`, fused."""
+    _row(fma32, _same, a, b, c0, out, width)
+
+
+@kernel
+def _row_half_fma32(a, b, c0, out, width):
+    """`_row_half`, fused."""
+    _row(fma32, widen, a, b, c0, out, width)
+
+
+@kernel
+def _add_product(p, w, s):
+    return np.float32(s + np.float32(p * w))
+
+
+@kernel
+def _same(w):
+    return w
+
+
+@helper
+def _block(step, row, a, k0, b, out, width):
+    """Four rows by four terms at a time, which registers hold, then what is left; out <- step(a, b, out)."""
     rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
     for m in range(0, rows, 4):
         o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
@@ -84,18 +71,18 @@ def _block_fma32(a, k0, b, out, width):
             p30, p31, p32, p33 = p[3, 0], p[3, 1], p[3, 2], p[3, 3]
             for n in range(width):
                 w0, w1, w2, w3 = b0[n], b1[n], b2[n], b3[n]
-                o0[n] = fma32(p03, w3, fma32(p02, w2, fma32(p01, w1, fma32(p00, w0, o0[n]))))
-                o1[n] = fma32(p13, w3, fma32(p12, w2, fma32(p11, w1, fma32(p10, w0, o1[n]))))
-                o2[n] = fma32(p23, w3, fma32(p22, w2, fma32(p21, w1, fma32(p20, w0, o2[n]))))
-                o3[n] = fma32(p33, w3, fma32(p32, w2, fma32(p31, w1, fma32(p30, w0, o3[n]))))
+                o0[n] = step(p03, w3, step(p02, w2, step(p01, w1, step(p00, w0, o0[n]))))
+                o1[n] = step(p13, w3, step(p12, w2, step(p11, w1, step(p10, w0, o1[n]))))
+                o2[n] = step(p23, w3, step(p22, w2, step(p21, w1, step(p20, w0, o2[n]))))
+                o3[n] = step(p33, w3, step(p32, w2, step(p31, w1, step(p30, w0, o3[n]))))
     for m in range(out.shape[0]):
         k = terms * np.int64(m < rows)
-        _row_fma32(a[m, k0 + k :], b[k:], np.int64(0), out[m], width)
+        row(a[m, k0 + k :], b[k:], np.int64(0), out[m], width)
 
 
-@kernel
-def _row_fma32(a, b, c0, out, width):
-    """`row_fp32`, fused."""
+@helper
+def _row(step, load, a, b, c0, out, width):
+    """One row by eight terms at a time, then what is left; `load` makes a float32 of an element of b."""
     terms = b.shape[0] - b.shape[0] % 8
     for k in range(0, terms, 8):
         p = a[k:]
@@ -103,37 +90,19 @@ def _row_fma32(a, b, c0, out, width):
         b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
         b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
         for n in range(width):
-            s = fma32(p3, b3[n], fma32(p2, b2[n], fma32(p1, b1[n], fma32(p0, b0[n], out[n]))))
-            out[n] = fma32(p7, b7[n], fma32(p6, b6[n], fma32(p5, b5[n], fma32(p4, b4[n], s))))
+            s = step(p1, load(b1[n]), step(p0, load(b0[n]), out[n]))
+            s = step(p3, load(b3[n]), step(p2, load(b2[n]), s))
+            s = step(p5, load(b5[n]), step(p4, load(b4[n]), s))
+            out[n] = step(p7, load(b7[n]), step(p6, load(b6[n]), s))
     for k in range(terms, b.shape[0]):
         p0, b0 = a[k], b[k, c0:]
         for n in range(width):
-            out[n] = fma32(p0, b0[n], out[n])
-
-
-@kernel
-def _row_half_fma32(a, b, c0, out, width):
-    """`_row_half`, fused."""
-    terms = b.shape[0] - b.shape[0] % 8
-    for k in range(0, terms, 8):
-        p = a[k:]
-        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
-        b4, b5, b6, b7 = b[k + 4, c0:], b[k + 5, c0:], b[k + 6, c0:], b[k + 7, c0:]
-        for n in range(width):
-            s = fma32(p1, widen(b1[n]), fma32(p0, widen(b0[n]), out[n]))
-            s = fma32(p3, widen(b3[n]), fma32(p2, widen(b2[n]), s))
-            s = fma32(p5, widen(b5[n]), fma32(p4, widen(b4[n]), s))
-            out[n] = fma32(p7, widen(b7[n]), fma32(p6, widen(b6[n]), s))
-    for k in range(terms, b.shape[0]):
-        p0, b0 = a[k], b[k, c0:]
-        for n in range(width):
-            out[n] = fma32(p0, widen(b0[n]), out[n])
+            out[n] = step(p0, load(b0[n]), out[n])
 
 
 @kernel
 def _block_fp16(a, k0, b, out, width, bounded):
-    """Four rows by two terms at a time."""
+    """`block_fp32` rounded to fp16 after each operation: four rows by two terms at a time."""
     rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 2
     for m in range(0, rows, 4):
         o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
@@ -143,54 +112,46 @@ def _block_fp16(a, k0, b, out, width, bounded):
             p20, p21, p30, p31 = p[2, 0], p[2, 1], p[3, 0], p[3, 1]
             for n in range(width):
                 w0, w1 = b0[n], b1[n]
-                s0 = round16(o0[n] + round16_product(p00 * w0, bounded))
-                s1 = round16(o1[n] + round16_product(p10 * w0, bounded))
-                s2 = round16(o2[n] + round16_product(p20 * w0, bounded))
-                s3 = round16(o3[n] + round16_product(p30 * w0, bounded))
-                o0[n] = round16(s0 + round16_product(p01 * w1, bounded))
-                o1[n] = round16(s1 + round16_product(p11 * w1, bounded))
-                o2[n] = round16(s2 + round16_product(p21 * w1, bounded))
-                o3[n] = round16(s3 + round16_product(p31 * w1, bounded))
-    for m in range(rows):
-        _row_fp16(a[m, k0 + terms :], b[terms:], np.int64(0), out[m], width, bounded)
-    for m in range(rows, out.shape[0]):
-        _row_fp16(a[m, k0:], b, np.int64(0), out[m], width, bounded)
+                o0[n] = _step16(p01, w1, _step16(p00, w0, o0[n], bounded), bounded)
+                o1[n] = _step16(p11, w1, _step16(p10, w0, o1[n], bounded), bounded)
+                o2[n] = _step16(p21, w1, _step16(p20, w0, o2[n], bounded), bounded)
+                o3[n] = _step16(p31, w1, _step16(p30, w0, o3[n], bounded), bounded)
+    for m in range(out.shape[0]):
+        k = terms * np.int64(m < rows)
+        _row_fp16(a[m, k0 + k :], b[k:], np.int64(0), out[m], width, bounded)
 
 
 @kernel
 def _row_fp16(a, b, c0, out, width, bounded):
-    """out[:width] += a[k] * b[k, c0:], rounded to fp16 after each operation: four terms at a time."""
-    terms = b.shape[0] - b.shape[0] % 4
-    for k in range(0, terms, 4):
-        p0, p1, p2, p3 = a[k], a[k + 1], a[k + 2], a[k + 3]
-        b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
-        for n in range(width):
-            s = round16(out[n] + round16_product(p0 * b0[n], bounded))
-            s = round16(s + round16_product(p1 * b1[n], bounded))
-            s = round16(s + round16_product(p2 * b2[n], bounded))
-            out[n] = round16(s + round16_product(p3 * b3[n], bounded))
-    for k in range(terms, b.shape[0]):
-        p0, b0 = a[k], b[k, c0:]
-        for n in range(width):
-            out[n] = round16(out[n] + round16_product(p0 * b0[n], bounded))
+    """`row_fp32` rounded to fp16 after each operation."""
+    _row16(_same, a, b, c0, out, width, bounded)
 
 
 @kernel
 def _row_half_fp16(a, b, c0, out, width, bounded):
     """`_row_fp16` of words."""
+    _row16(widen, a, b, c0, out, width, bounded)
+
+
+@kernel
+def _step16(p, w, s, bounded):
+    return round16(s + round16_product(p * w, bounded))
+
+
+@helper
+def _row16(load, a, b, c0, out, width, bounded):
+    """`_row`, four terms at a time."""
     terms = b.shape[0] - b.shape[0] % 4
     for k in range(0, terms, 4):
         p0, p1, p2, p3 = a[k], a[k + 1], a[k + 2], a[k + 3]
         b0, b1, b2, b3 = b[k, c0:], b[k + 1, c0:], b[k + 2, c0:], b[k + 3, c0:]
         for n in range(width):
-            s = round16(out[n] + round16_product(p0 * widen(b0[n]), bounded))
-            s = round16(s + round16_product(p1 * widen(b1[n]), bounded))
-            s = round16(s + round16_product(p2 * widen(b2[n]), bounded))
-            out[n] = round16(s + round16_product(p3 * widen(b3[n]), bounded))
+            s = _step16(p1, load(b1[n]), _step16(p0, load(b0[n]), out[n], bounded), bounded)
+            out[n] = _step16(p3, load(b3[n]), _step16(p2, load(b2[n]), s, bounded), bounded)
     for k in range(terms, b.shape[0]):
         p0, b0 = a[k], b[k, c0:]
         for n in range(width):
-            out[n] = round16(out[n] + round16_product(p0 * widen(b0[n]), bounded))
+            out[n] = _step16(p0, load(b0[n]), out[n], bounded)
 
 
 @kernel
