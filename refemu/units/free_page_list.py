@@ -4,13 +4,13 @@ Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-37 (what start and end mean),
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.arith.records import dataclass
 from refemu.units import free_page_list_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, fields, lanes
 
@@ -75,7 +75,8 @@ class FreePageList(Stepped):
         self._ring = list(range(pages))
         self._owned = bytearray(pages)  # who is not free: only for refusals
         self.head, self.tail = 0, pages
-        self._event = State("reset", -1, 0, 0, (), (), 0, 0, 0, (), 0, 0, 0, 0, 0)
+        self._last: Any = ("reset", ALLOCATE, 0, (), ())  # event, op, count, ids, taken
+        self._index, self.allocated, self.recycled, self.wraps = -1, 0, 0, 0
 
     @property
     def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
@@ -112,10 +113,13 @@ class FreePageList(Stepped):
         if amount < 0:
             raise Refused(f"FreePageList: count must not be negative, got {amount}")
         self.require_free(amount)
-        taken = [self._ring[place % self.pages] for place in range(self.head, self.head + amount)]
+        taken = self._ring[self.start:self.start + amount]
+        taken += self._ring[:amount - len(taken)]  # past the end of the ring
         for page in taken:
             self._owned[page] = 1
-        self._count("allocate", amount, (), taken, (self.head + amount) // self.pages - self.head // self.pages)
+        self._happened("allocate", ALLOCATE, amount, (), tuple(taken))
+        self.allocated += amount
+        self.wraps += (self.head + amount) // self.pages - self.head // self.pages
         self.head += amount
         return taken
 
@@ -126,8 +130,9 @@ class FreePageList(Stepped):
         for place, page in enumerate(pages, self.tail):
             self._ring[place % self.pages] = page
             self._owned[page] = 0
-        passed = (self.tail + len(pages)) // self.pages - self.tail // self.pages
-        self._count("recycle", len(pages), pages, (), passed)
+        self._happened("recycle", RECYCLE, len(pages), pages, ())
+        self.recycled += len(pages)
+        self.wraps += (self.tail + len(pages)) // self.pages - self.tail // self.pages
         self.tail += len(pages)
 
     def require_free(self, count: int) -> None:
@@ -145,11 +150,9 @@ class FreePageList(Stepped):
                 raise Refused(f"FreePageList: page {page} is free already")
             seen.add(page)
 
-    def _count(self, event: str, count: int, ids: Sequence[int], taken: Sequence[int], wraps: int) -> None:
-        before, given = self._event, RECYCLE if event == "recycle" else ALLOCATE
-        self._event = State(event, before.index + 1, given, count, ids, taken, 0, 0, 0, (), 0, 0,
-                            before.allocated + (count if given == ALLOCATE else 0),
-                            before.recycled + (count if given == RECYCLE else 0), before.wraps + wraps)
+    def _happened(self, *event: Any) -> None:
+        """Keep what `state` shows of the event; the State itself is made when somebody looks."""
+        self._last, self._index = event, self._index + 1
 
     def step(self, op: int, count: int, ids: Any) -> State:
         """Allocate `count` pages (op 0), or recycle the first `count` of `ids` (op 1). Returns the State."""
@@ -158,7 +161,7 @@ class FreePageList(Stepped):
             self.allocate(count)
         else:
             self.recycle(fields(ids)[:count])
-        self._event = replace(self._event, ids=fields(ids))
+        self._last = (*self._last[:3], fields(ids), self._last[4])
         return self.snapshot()
 
     def steps(self, op: Any, count: Any, ids: Any) -> Iterator[State]:
@@ -169,24 +172,27 @@ class FreePageList(Stepped):
         for event in zip(*(array.tolist() for array in arrays), strict=True):
             yield self.step(*event)
 
+    def _padded(self, pages: Sequence[int], filler: int) -> tuple[int, ...]:
+        return tuple(pages) + (filler,) * (self.pages - len(pages))
+
     @property
     def state(self) -> State:
         """All registers and the last event: made on demand, since a list of many pages is used, not looked at."""
-        last, n = self._event, self.pages
-        return replace(last, ids=lanes(tuple(last.ids) + (0,) * (n - len(last.ids))),
-                       taken=lanes(tuple(last.taken) + (-1,) * (n - len(last.taken))), list_start=self.start,
-                       list_end=self.end, free=self.free, ring=lanes(tuple(self._ring)), head=self.head,
-                       tail=self.tail)
+        event, op, count, ids, taken = self._last
+        return State(event, self._index, op, count, lanes(self._padded(ids, 0)), lanes(self._padded(taken, -1)),
+                     self.start, self.end, self.free, lanes(tuple(self._ring)), self.head, self.tail, self.allocated,
+                     self.recycled, self.wraps)
 
     @state.setter
     def state(self, state: State) -> None:
-        self.load(fields(state.ring), state.head, state.tail)
-        self._event = replace(state, ids=fields(state.ids), taken=fields(state.taken), ring=())
+        self.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
+        self._last = state.event, state.op, state.count, fields(state.ids), fields(state.taken)
+        self._index, self.wraps = state.index, state.wraps
 
     def load(self, ring: Sequence[int], head: int, tail: int, allocated: int = 0, recycled: int = 0) -> None:
         """Set the registers and counters; what is between tail and head of the ring is taken as owned."""
-        self._event = replace(self._event, allocated=allocated, recycled=recycled)
         self._ring, self.head, self.tail = list(ring), head, tail
+        self.allocated, self.recycled = allocated, recycled
         self._owned = bytearray(b"\1") * self.pages
         for page in self.free_ids():
             self._owned[page] = 0

@@ -5,13 +5,14 @@ columns, registers add up the cycles. Decision: D-kllm-13 (a position that is le
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
+from refemu.arith.records import dataclass
 from refemu.units import index_counter_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, fields, lanes
 
@@ -77,20 +78,21 @@ class IndexCounter(Stepped):
         return self.cycle(*self.accept(*inputs))
 
     def cycle(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> State:
-        before = self.state
-        rows = tuple((1 << i) * v for i, v in zip(fields(q), fields(valid), strict=True))
+        """`step` for inputs that are known to lie in the ports' ranges, as Python ints or tuples of them."""
+        before, used = self.state, fields(valid)
         amounts = fields(amount) if self.amount_bits else (1,) * self.lanes
-        sums = [0] * (1 << self.bits)
-        for row, n in zip(rows, amounts, strict=True):
-            if row:
-                sums[row.bit_length() - 1] += n
-        start = (0,) * len(sums) if clear else before.count
-        count = tuple(c + s for c, s in zip(start, sums, strict=True))
-        self._require_fits(count)
-        counted = fields(valid).count(1)
-        self.state = State("count", before.index + 1, clear, q, valid, amount if self.amount_bits else _lanes(amounts),
-                           rows, tuple(sums), count, before.indices + counted, before.cycles + 1,
-                           max(before.count_bits, max(count).bit_length()))
+        rows, sums = [0] * self.lanes, [0] * (1 << self.bits)
+        for lane, (index, counts, n) in enumerate(zip(fields(q), used, amounts, strict=True)):
+            if counts:
+                rows[lane] = 1 << index
+                sums[index] += n
+        count = tuple(sums) if clear else tuple(map(add, before.count, sums))
+        largest = max(count)
+        if largest >> self.counter_bits:
+            self._require_fits(count)
+        self.state = State("count", before.index + 1, clear, q, valid, amount if self.amount_bits else lanes(amounts),
+                           tuple(rows), tuple(sums), count, before.indices + used.count(1), before.cycles + 1,
+                           max(before.count_bits, largest.bit_length()))
         return self.state
 
     def _require_fits(self, count: tuple[int, ...]) -> None:
