@@ -6,11 +6,11 @@ code), D-olive-15 (Alg. 2 for any field widths and either sign), D-olive-17 (-0 
 formats that [olive Fig. 5] compares).
 """
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.arith.records import dataclass
 from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 

@@ -6,7 +6,6 @@ D-leankv-3 (rounded or unrounded scale), D-leankv-4 (type of the metadata), D-le
 D-leankv-10 (groups).
 """
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from refemu.arith import bits, fp16, rounding, selftest
 from refemu.arith.checks import Refused, RefusedType, first_index, lookup, require_choice, require_int
+from refemu.arith.records import dataclass
 from refemu.formats.affine_tensor import (
     CONSTANT,
     SCALE_OVERFLOW,

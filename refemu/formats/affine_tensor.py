@@ -4,13 +4,13 @@ Paper: [leankv §2.2 Eq. (2), §6.2]. Decisions: D-leankv-7 (what `status` says)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused, RefusedType, first_index
+from refemu.arith.records import dataclass
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
 

@@ -5,12 +5,12 @@ count the sign), D-harmonia-2 (truncation), D-harmonia-3 (exponent of zeros and 
 D-harmonia-5 (infinity, NaN), D-harmonia-6 (sign of a zero magnitude), D-harmonia-35 (at most 11 bits).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int, require_integers
+from refemu.arith.records import dataclass
 from refemu.arith.rounding import shift_round
 from refemu.formats import bfp_layout, groups
 from refemu.formats.bfp_tensor import BfpTensor

@@ -5,12 +5,13 @@ Decisions: D-harmonia-2 (why truncation makes both exact), D-harmonia-34 (packin
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int, require_range
+from refemu.arith.records import dataclass
 from refemu.formats import bfp_layout, groups
 from refemu.formats.field import Field
 from refemu.formats.html import Shown

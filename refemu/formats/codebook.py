@@ -4,7 +4,6 @@ Paper: [kllm §II-A, Eq. (1), §III-A, §III-B]. A layer shares one set of norma
 (entries of product codebooks may be float32).
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_range
+from refemu.arith.records import dataclass
 
 CLUSTER_BITS = 4  #: widest index that a Concat port takes [kllm §IV-A]
 TABLE_BITS = 8  #: widest concatenated index: the register of a Concat unit [kllm §IV-A]

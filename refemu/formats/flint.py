@@ -4,11 +4,11 @@ Paper: [olive §3.2, Tbl. 3], after its reference [32]. Decisions: D-olive-16 (w
 D-olive-17 (what rounds to 0 has sign 0: 10...0 is the identifier).
 """
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from refemu.arith.checks import require_int
+from refemu.arith.records import dataclass
 from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 

@@ -3,13 +3,13 @@
 Paper: [harmonia §IV-B], [harmonia §V-A, Table I]. Decision: D-harmonia-14 (symmetric; the zero point is an option).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
+from refemu.arith.records import dataclass
 from refemu.formats import groups
 from refemu.formats.groupint_tensor import GroupIntTensor
 

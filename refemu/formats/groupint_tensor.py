@@ -4,13 +4,13 @@ Paper: [harmonia §IV-B] (the group-wise weight factor), [harmonia §V-A, Table 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused, first_index
+from refemu.arith.records import dataclass
 from refemu.formats import groups
 from refemu.formats.field import Field
 from refemu.formats.html import Shown

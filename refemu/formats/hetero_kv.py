@@ -4,9 +4,9 @@ Paper: [leankv §4, §7.2]. Decisions: D-leankv-10 (groups per vector), D-leankv
 D-leankv-55 (what a ratio counts).
 """
 
-from dataclasses import dataclass
 
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice
+from refemu.arith.records import dataclass
 from refemu.formats.affine import META_BITS, Affine
 
 SCORE_BYTES = POSITION_BYTES = 4  #: of a token: fp32 and int32 (D-leankv-15)

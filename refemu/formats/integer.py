@@ -3,11 +3,11 @@
 Paper: [olive §3.1, §3.2, Tbl. 3].
 """
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from refemu.arith.checks import require_int
+from refemu.arith.records import dataclass
 from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 

@@ -4,11 +4,11 @@ Paper: [kllm §III-B, §III-C, §IV-A]. Decisions: D-kllm-1 (presets), D-kllm-2 
 (product codebook), D-kllm-7 (ties), D-kllm-8 (normalizing and distances), D-kllm-20 (sums of norms and softmax).
 """
 
-from dataclasses import dataclass
 from typing import Union
 
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice
 from refemu.arith.orders import Exact, Lanes, Order, Sequential, Tree, require_order
+from refemu.arith.records import dataclass
 
 CHOICES = {
     "normalize": ("divide", "reciprocal", "none"), "distance": ("fp16", "real", "midpoint16"), "tie": ("low", "high"),

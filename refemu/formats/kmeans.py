@@ -4,13 +4,13 @@ Paper: [kllm §II-A, Eq. (1), §III-A, §V-A]. Decisions: D-kllm-9 (scale), D-kl
 zeros), D-kllm-27 (NaN and infinity are refused), D-kllm-30 (static scale).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_nearest import nearest, normalized

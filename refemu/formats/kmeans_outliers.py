@@ -4,7 +4,6 @@ Paper: [kllm §III-A, §IV-C, §V-A]. Decisions: D-kllm-21, D-kllm-26 (ties and 
 D-kllm-30 (static thresholds). Selection here is an order, by sorting; the unit that finds it is Orizuru.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
 from refemu.arith.exact import steps
+from refemu.arith.records import dataclass
 from refemu.formats.kmeans_train import nearest16
 
 

@@ -5,13 +5,13 @@ outliers are stored).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import bits, fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
+from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.field import Field
 from refemu.formats.html import Shown

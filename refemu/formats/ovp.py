@@ -5,13 +5,13 @@ D-olive-5, D-olive-6 (two outliers in a pair), D-olive-9 (between N and T), D-ol
 division by the scale), D-olive-46 (far outliers), D-olive-47 (NaN and infinity).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
+from refemu.arith.records import dataclass
 from refemu.formats.abfloat import E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
 from refemu.formats.flint import FLINT4, Flint
 from refemu.formats.integer import INT4, INT8, IntFormat

@@ -5,13 +5,13 @@ are a pair; odd lengths).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused
+from refemu.arith.records import dataclass
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
 

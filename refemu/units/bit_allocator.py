@@ -5,7 +5,6 @@ include the residual), D-harmonia-19 (bits of a prefill are those at its end).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int
+from refemu.arith.records import dataclass
 from refemu.units import bit_allocator_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
 

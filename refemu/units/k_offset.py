@@ -6,7 +6,7 @@ token is shifted, by offsets frozen after the window).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
+from refemu.arith.records import dataclass
 from refemu.units import k_offset_cases, unit
 from refemu.units.unit import (
     Cases,

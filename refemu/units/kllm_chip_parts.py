@@ -4,9 +4,10 @@ Paper: [kllm §IV-A, Fig. 6, Table I]. Decision: D-kllm-31 (lanes and every cycl
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.arith.records import dataclass
 
 KILOBYTE = 8 << 10  #: bits
 BUFFERS = {"weight": 2 * KILOBYTE, "index": 32 * KILOBYTE, "codebook": 2 * KILOBYTE, "out": 136 * KILOBYTE}

@@ -5,12 +5,13 @@ D-olive-33 (a result that leaves 32 bits), D-olive-34 (one reduction per dot pro
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice, require_range
+from refemu.arith.records import dataclass
 from refemu.units import mmaovp_cases, unit
 from refemu.units.olive_edp import DotProductUnit
 from refemu.units.olive_mac import ACC_BITS
