@@ -1,7 +1,8 @@
 """Compiled twins of paged_attention: `run` on ports, and `attend` over all heads of a layer and all requests at once.
 
-Paper: [leankv §6.2]. Read paged_attention.py first. Kernels: `paged_*` of arith/float_jit.py. Pages are decoded one by
-one into a small buffer, tokens of a key and features of a value side by side; chunks are combined by the readable form.
+Paper: [leankv §6.2]. Read paged_attention.py first. Kernels: `paged_*` of arith/float_jit. Pages are decoded one by one
+into a small buffer, tokens of a key and features of a value side by side; chunks are combined by the readable form, all
+heads of as many chunks at once.
 """
 
 from functools import lru_cache
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import float_jit, fp16, threads
+from refemu.arith import float_jit, fp16, integers, threads
 from refemu.arith.fp16_jit import plain, ready, round16, to_f32
 from refemu.units import attention_phases_parts as phases
 from refemu.units.paged_attention import PagedAttention
@@ -49,25 +50,31 @@ def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
 
 
 def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndarray:
-    """`tasks` of the kernels, head by head."""
-    high, low = (page.tokens for page in pages.sections)
-    tokens, size = lengths[:, 0] + lengths[:, 1], pages.chunk(arithmetic)
-    if not size or (tokens <= size).all():
-        tasks = np.zeros((len(lengths), 7), np.int64)
-        tasks[:, 0], tasks[:, 6] = np.arange(len(lengths)), tokens
-        tasks[:, 3:5] = -(-lengths // np.array([high, low]))
-        return tasks
-    rows = list[tuple[int, ...]]()
-    for unit, pair in enumerate(lengths.tolist()):
-        used = -(-pair[0] // high), -(-pair[1] // low)
-        for chunk in phases.chunks(pages, arithmetic, used[0] + used[1], *pair):
-            first, last = [0, 0], [0, 0]
-            for page in chunk:
-                j = page.cell if page.section == 0 else used[0] + used[1] - 1 - page.cell
-                first[page.section] = j if last[page.section] == 0 else first[page.section]
-                last[page.section] = j + 1
-            rows.append((unit, *first, *last, chunk[0].start, chunk[-1].start + chunk[-1].tokens))
-    return np.array(rows, np.int64)
+    """`tasks` of the kernels, head by head: what `attention_phases_parts.chunks` says of all of them."""
+    per_page, size = np.array([page.tokens for page in pages.sections]), pages.chunk(arithmetic)
+    used, total = -(-lengths // per_page), lengths[:, 0] + lengths[:, 1]
+    per_chunk = size // per_page
+    whole, zero = total <= (size or total), np.zeros_like(total)
+    if whole.all():  # what a model asks in every layer of every step
+        return np.stack([np.arange(len(total)), zero, zero, used[:, 0], used[:, 1], zero, total], axis=1)
+    chunks = np.where(whole[:, None], np.array([1, 0]), -(-used // np.maximum(per_chunk, 1)))
+    unit, number = _runs(chunks[:, 0] + chunks[:, 1])
+    section = (number >= chunks[unit, 0]).astype(np.int64)
+    first = (number - section * chunks[unit, 0]) * per_chunk[section]
+    last = np.minimum(first + per_chunk[section], used[unit, section])
+    tasks, row, before = np.zeros((len(unit), 7), np.int64), np.arange(len(unit)), section * lengths[unit, 0]
+    tasks[:, 0], tasks[row, 1 + section], tasks[row, 3 + section] = unit, first, last
+    tasks[:, 5] = before + first * per_page[section]
+    tasks[:, 6] = before + np.minimum(last * per_page[section], lengths[unit, section])
+    alone = whole[unit]
+    tasks[alone, 3:5], tasks[alone, 6] = used[whole], total[whole]
+    return tasks
+
+
+def _runs(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of `counts[row]` items each: the row of every item, and its number within the row."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
@@ -118,17 +125,31 @@ def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.
 def _combined(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, sums: np.ndarray, tops: np.ndarray,
               totals: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Sums (units, G, F) of heads with one chunk or several; p is weighted in place."""
-    made = np.empty((len(p), *sums.shape[1:]), np.float32)
+    units, heads, features = len(p), *sums.shape[1:]
+    made, weights = np.empty((units, heads, features), np.float32), np.empty_like(totals)
     maxima = np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
-    for unit in range(len(p)):
-        own = np.flatnonzero(tasks[:, 0] == unit)
-        if len(own) == 1:
-            made[unit] = sums[own[0]]
-            continue
-        made[unit], weights = phases.combine(arithmetic, sums[own], maxima[own], totals[own])
-        tokens = tasks[own[-1], 6]
-        p[unit, :, :tokens] = phases.weigh(pages, arithmetic, p[unit, :, :tokens], tasks[own, 5].tolist(), weights)
+    count = np.bincount(tasks[:, 0], minlength=units)
+    first = np.cumsum(count) - count
+    made[count == 1] = sums[first[count == 1]]
+    for chunks in sorted(set(count.tolist()) - {1}):
+        own = first[count == chunks] + np.arange(chunks)[:, None]
+        out, weight = phases.combine(arithmetic, sums[own].reshape(chunks, -1, features),
+                                     maxima[own].reshape(chunks, -1), totals[own].reshape(chunks, -1))
+        made[count == chunks], weights[own] = out.reshape(-1, heads, features), weight.reshape(*own.shape, heads)
+    _weigh(pages, arithmetic, tasks, np.flatnonzero(count[tasks[:, 0]] > 1), first, weights, p)
     return made
+
+
+def _weigh(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, some: np.ndarray, first: np.ndarray,
+           weights: np.ndarray, p: np.ndarray) -> None:
+    """`attention_phases_parts.weigh` for the chunks `some`; first (units,) chunks of all heads, weights (chunks, G)."""
+    own, number = _runs(tasks[some, 6] - tasks[some, 5])
+    own = some[own]
+    unit, token = tasks[own, 0], tasks[own, 5] + number
+    if arithmetic.partition_score:
+        own = first[unit] + token // pages.chunk(arithmetic)
+    with np.errstate(all="ignore"):
+        p[unit, :, token] = fp16.canonical(p[unit, :, token] * weights[own])
 
 
 def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, p: np.ndarray,
@@ -168,32 +189,29 @@ def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarr
     """Patterns of the scores of stored tokens, zeros behind them: (rows, lanes)."""
     made = np.zeros((len(lengths), lanes), np.uint32)
     for section, page in enumerate(pages.sections):
-        words = pool[:, page.slot_words[:, page.parts["score"]]].astype(np.uint32)
-        scores = words[..., 0] | (words[..., 1] << np.uint32(16))
-        for row, (high, low) in enumerate(lengths.tolist()):
-            index = np.arange((high, low)[section])
-            cell = index // page.tokens if section == 0 else cells.shape[1] - 1 - index // page.tokens
-            made[row, section * high + index] = scores[cells[row, cell], index % page.tokens]
+        row, index = _runs(lengths[:, section])
+        cell, slot = index // page.tokens, index % page.tokens
+        image = cells[row, cell if section == 0 else cells.shape[1] - 1 - cell]
+        words = pool[image[:, None], page.slot_words[slot, page.parts["score"]]].astype(np.uint32)
+        made[row, section * lengths[row, 0] + index] = words[:, 0] | (words[:, 1] << np.uint32(16))
     return made
 
 
 def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
     """What the readable unit counts page by page, from the lengths."""
     counted, arithmetic, heads = dict.fromkeys(COUNTERS, 0), device.arithmetic, device.heads
-    for pair in lengths.tolist():
-        tokens = pair[0] + pair[1]
-        for count, page in zip(pair, device.layouts.sections, strict=True):
-            counted["pages"] += -(-count // page.tokens)
-            for name, part in zip(SEGMENTS[:4], ("key", "key_meta", "val", "val_meta"), strict=True):
-                counted[name] += count * (page.parts[part].stop - page.parts[part].start)
-        chunks = len(phases.chunks(device.layouts, arithmetic, device.cells, *pair))
-        counted["score_words"] += 2 * tokens
-        counted["pos_words"] += 2 * tokens * (not arithmetic.include_self)
-        counted["macs"] += 2 * tokens * heads * device.features
-        counted["exps"] += tokens * heads + (chunks * heads if chunks > 1 else 0)
-        counted["divisions"] += heads * (tokens if arithmetic.softmax_div == "div" else chunks)
-        counted["divisions"] += heads if chunks > 1 else 0
-    return counted
+    stored = integers.total(lengths, axis=0).tolist()
+    for section, (count, page) in enumerate(zip(stored, device.layouts.sections, strict=True)):
+        counted["pages"] += int(integers.total(-(-lengths[:, section] // page.tokens)))
+        for name, part in zip(SEGMENTS[:4], ("key", "key_meta", "val", "val_meta"), strict=True):
+            counted[name] += count * (page.parts[part].stop - page.parts[part].start)
+    tokens, chunks = stored[0] + stored[1], np.bincount(_tasks(device.layouts, arithmetic, lengths)[:, 0])
+    several = chunks > 1
+    combined = int(integers.total(chunks[several])), int(integers.total(several))
+    divided = tokens if arithmetic.softmax_div == "div" else int(integers.total(chunks))
+    return counted | {"score_words": 2 * tokens, "pos_words": 2 * tokens * (not arithmetic.include_self),
+                      "macs": 2 * tokens * heads * device.features, "exps": heads * (tokens + combined[0]),
+                      "divisions": heads * (divided + combined[1])}
 
 
 def _rows(array: np.ndarray, dtype: Any) -> np.ndarray:

@@ -153,10 +153,14 @@ def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarr
 
 def require_distinct(pages: Pages, cells: np.ndarray, lengths: np.ndarray) -> None:
     """Refuse a page in two cells of the runs of one of the rows; cells (rows, L), lengths (rows, 2)."""
-    high, low = pages.sections
-    for row, entry in enumerate(cells.tolist()):
-        used = -(-int(lengths[row, 0]) // high.tokens), -(-int(lengths[row, 1]) // low.tokens)
-        runs = entry[: used[0]] + entry[max(len(entry) - used[1], 0) :]
+    cell, length = np.arange(cells.shape[1]), cells.shape[1]
+    used = -(-lengths // np.array([page.tokens for page in pages.sections]))
+    inside = (cell < used[:, :1]) | (cell >= length - used[:, 1:])
+    named = np.sort(np.where(inside, cells, -1 - cell), axis=1, kind="stable")
+    suspect = (named[:, 1:] == named[:, :-1]).any(axis=1) | (used[:, 0] + used[:, 1] > length)
+    for row in np.flatnonzero(suspect).tolist():
+        entry, (high, low) = cells[row].tolist(), used[row].tolist()
+        runs = entry[:high] + entry[max(length - low, 0) :]
         twice = [page for place, page in enumerate(runs) if page in runs[:place]]
         if twice:
             raise Refused(f"paged_attention: head{at((row,))}: page {twice[0]} stands in two cells")

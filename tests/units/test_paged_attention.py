@@ -301,7 +301,9 @@ def test_repr() -> None:
 
 
 @pytest.mark.parametrize("grain", [0, paged_attention_jit.GRAIN])
-@pytest.mark.parametrize("arithmetic", [PAPER, Arithmetic(partition_tokens=1)], ids=["whole", "partitions"])
+@pytest.mark.parametrize("arithmetic", [PAPER, Arithmetic(partition_tokens=1),
+                                        Arithmetic(partition_tokens=1, partition_score=True, fma=False)],
+                         ids=["whole", "partitions", "quirk"])
 def test_a_step_is_attention_and_scores_whatever_the_threads(monkeypatch: pytest.MonkeyPatch, grain: int,
                                                              arithmetic: Arithmetic) -> None:
     """Five KV heads over 1, 2 and 3 threads: one share each with a grain of 0, all together with the usual one."""
