@@ -4,6 +4,7 @@ Word i depends on the seed and i alone, so any part of a sequence can be made by
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from refemu.arith.checks import Refused, RefusedType
 
 _STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 _MIX = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)  # splitmix64's two shift-multiply rounds
+_BLOCK = 1 << 13  # words that a second-level cache holds beside their shifted copy
 
 
 def words(seed: int, start: int, count: int) -> np.ndarray:
@@ -18,15 +20,32 @@ def words(seed: int, start: int, count: int) -> np.ndarray:
 
     seed: in [0, 2**64), as `stream` makes them. Refused: a seed outside, a negative start or count.
     """
-    if not 0 <= seed < 1 << 64:
-        raise Refused(f"words: seed must be in [0, 2**64), got {seed}")
+    return words_of([seed], start, count)[0]
+
+
+def words_of(seeds: Sequence[int], start: int, count: int) -> np.ndarray:
+    """`words` of each of `seeds`, whose number is S: (S, count) uint64. Refuses what `words` refuses."""
+    for seed in seeds:
+        if not 0 <= seed < 1 << 64:
+            raise Refused(f"words: seed must be in [0, 2**64), got {seed}")
     if start < 0 or count < 0:
         raise Refused(f"words: start and count must be at least 0, got {start}, {count}")
-    first = (seed + (start + 1) * _STEP) % (1 << 64)
-    z = np.arange(count, dtype=np.uint64) * np.uint64(_STEP) + np.uint64(first)  # modulo 2**64, as all that follows
-    for shift, factor in _MIX:
-        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    return z ^ (z >> np.uint64(31))
+    first = np.array([(seed + (start + 1) * _STEP) % (1 << 64) for seed in seeds], np.uint64)
+    steps = np.arange(count, dtype=np.uint64) * np.uint64(_STEP)  # modulo 2**64, as all that follows
+    return _mixed(np.add.outer(first, steps))
+
+
+def _mixed(z: np.ndarray) -> np.ndarray:
+    """splitmix64's output function of contiguous `z`, in its place, a block at a time."""
+    flat = z.reshape(-1)
+    shifted = np.empty(min(flat.size, _BLOCK), np.uint64)
+    for first in range(0, flat.size, _BLOCK):
+        part = flat[first : first + _BLOCK]
+        for shift, factor in _MIX:
+            part ^= np.right_shift(part, np.uint64(shift), out=shifted[: part.size])
+            part *= np.uint64(factor)
+        part ^= np.right_shift(part, np.uint64(31), out=shifted[: part.size])
+    return z
 
 
 def stream(label: str, seed: int) -> int:

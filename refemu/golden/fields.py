@@ -8,9 +8,9 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index
 from refemu.arith.integers import limits
 from refemu.units.unit import Port
 
-_FLOATS: dict[str, tuple[np.dtype, int]] = {
-    "f16": (np.dtype(np.float16), 0x7E00),
-    "f32": (np.dtype(np.float32), 0x7FC00000),
+_FLOATS: dict[str, tuple[np.dtype, int, int]] = {  # with infinity and the one NaN
+    "f16": (np.dtype(np.float16), 0x7C00, 0x7E00),
+    "f32": (np.dtype(np.float32), 0x7F800000, 0x7FC00000),
 }
 
 
@@ -37,18 +37,30 @@ def encode(values: Any, port: Port, thing: str) -> np.ndarray:
         return _float_bits(array, port, thing)
     if array.dtype.kind not in "iu":
         raise RefusedType(f"{thing}: dtype integer of {port.bits} bits is needed, got {array.dtype}")
-    low, high = limits(port.bits, port.signed)
-    bad = (array < low) | (array > high)
-    if bad.any():
-        index = first_index(bad)
+    if not _fits(array, port):
+        low, high = limits(port.bits, port.signed)
+        index = first_index((array < low) | (array > high))
         raise Refused(f"{thing}: {int(array[index])}{at(index)} is outside [{low}, {high}]")
-    unsigned = array.astype(np.int64).view(np.uint64) if array.dtype.kind == "i" else array
-    return _canonical((unsigned & unsigned.dtype.type(_low(unsigned, port.bits))).astype(dtype_of(port.bits)), port)
+    codes = array.astype(port.dtype, copy=False).view(dtype_of(port.bits))
+    return _canonical(codes & codes.dtype.type(mask_of(port.bits)) if port.signed else codes, port)
 
 
-def _low(array: np.ndarray, bits: int) -> int:
-    """`bits` ones, as far as the dtype of `array` has them."""
-    return mask_of(min(bits, 8 * array.dtype.itemsize))
+def narrow(values: Any, port: Port) -> np.ndarray:
+    """Integers that fit `port` in the dtype of its values; anything else as it is, for `encode` to say what is wrong.
+
+    values: an array of any shape and dtype. Returns the same shape.
+    """
+    array = np.asarray(values)
+    return array.astype(port.dtype, copy=False) if array.dtype.kind in "iu" and _fits(array, port) else array
+
+
+def _fits(array: np.ndarray, port: Port) -> bool:
+    """Whether all integers of `array` are values of `port`; most often its dtype says so."""
+    low, high = limits(port.bits, port.signed)
+    every = np.iinfo(array.dtype)
+    if (low <= every.min and every.max <= high) or not array.size:
+        return True
+    return low <= int(array.min()) and int(array.max()) <= high
 
 
 def _float_bits(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
@@ -62,8 +74,9 @@ def _canonical(codes: np.ndarray, port: Port) -> np.ndarray:
     """One NaN only: payload and sign of a NaN are the processor's, not the unit's (D-arith-1)."""
     if port.kind not in _FLOATS:
         return codes
-    dtype, nan = _FLOATS[port.kind]
-    return np.where(np.isnan(codes.view(dtype)), codes.dtype.type(nan), codes)
+    _, infinity, nan = _FLOATS[port.kind]
+    strange = codes & codes.dtype.type(mask_of(port.bits - 1)) > codes.dtype.type(infinity)
+    return np.where(strange, codes.dtype.type(nan), codes) if strange.any() else codes
 
 
 def decode(codes: np.ndarray, port: Port) -> np.ndarray:

@@ -11,10 +11,12 @@ import numpy as np
 from refemu import units as unit_names
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, require_choice
-from refemu.golden import build, model_cases, sets, store
+from refemu.golden import build, fields, model_cases, sets, store
 from refemu.golden import manifest as manifests
 from refemu.golden.model_cases import Progress, Source
-from refemu.units.unit import KINDS, Cases, Unit
+from refemu.units.unit import KINDS, Cases, Config, Unit
+
+PART = 1 << 17  #: values of random cases that are drawn at once, about: a second-level cache holds them
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,25 @@ def function_of(unit: Unit) -> str:
 
 
 def random_cases(unit: Unit, config: str, seed: int, seeds: int) -> list[Cases]:
-    """The random cases of consecutive seeds, cases of one reason in one block."""
-    made = [list(unit.cases(unit.configs[config], "random", one)) for one in range(seed, seed + seeds)]
+    """The random cases of consecutive seeds, cases of one reason in one block, integers in the dtypes of the ports."""
+    values = sum(array.size for block in unit.cases(unit.configs[config], "random", seed)
+                 for array in block.inputs.values())
+    step, last = max(1, PART // max(1, values)), seed + seeds
+    made = [_drawn(unit, unit.configs[config], range(first, min(first + step, last)))
+            for first in range(seed, last, step)]
     return [_merged(blocks) for blocks in zip(*made, strict=True)]
+
+
+def _drawn(unit: Unit, config: Config, seeds: range) -> list[Cases]:
+    """The random cases of a few seeds."""
+    if unit.draws_ranges:
+        blocks = list(unit.cases(config, "random", seeds))
+    else:
+        made = [unit.cases(config, "random", seed) for seed in seeds]
+        blocks = [_merged(same) for same in zip(*made, strict=True)]
+    ports = {port.name: port for port in unit.ports(config).inputs}
+    return [dataclasses.replace(block, inputs={
+        name: fields.narrow(array, ports[name]) for name, array in block.inputs.items()}) for block in blocks]
 
 
 def _merged(blocks: Sequence[Cases]) -> Cases:

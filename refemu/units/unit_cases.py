@@ -6,23 +6,31 @@ as [olive §4.2], are those of the unit.
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from refemu.arith import integers, prng
+from refemu.arith import prng
 from refemu.units.unit import Port
 
+Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
 
-def random(unit: str, port: Port, shape: tuple[int, ...], seed: int, kind: str = "random") -> np.ndarray:
+
+def random(unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random",
+           first: int = 0) -> np.ndarray:
     """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes).
 
-    Words of an fp16 port are finite; a port with limits of its own gets values between them.
+    Words of an fp16 port are finite; a port with limits of its own gets values between them. A range of seeds: what
+    each of them draws, one after the other along the first axis. first: rows that are left out before `shape`.
     """
     full = (*shape, port.lanes) if port.lanes > 1 else shape
-    words = prng.words(prng.stream(f"{unit}/{kind}/{port.name}", seed), 0, prod(full))
-    low_bits = (words >> np.uint64(64 - port.bits)).astype(np.int64)
-    return admitted(port, integers.wrap(low_bits, port.bits, True) if port.signed else low_bits).reshape(full)
+    seeds = seed if isinstance(seed, range) else (seed,)
+    streams = [prng.stream(f"{unit}/{kind}/{port.name}", one) for one in seeds]
+    words = prng.words_of(streams, first * prod(full[1:]), prod(full))
+    drawn = words.view(np.int64) if port.signed else words
+    drawn >>= drawn.dtype.type(64 - port.bits)  # of a signed port with its sign
+    values = admitted(port, drawn.view(np.int64))
+    return values.reshape(len(seeds) * full[0], *full[1:]) if isinstance(seed, range) else values.reshape(full)
 
 
 def admitted(port: Port, values: np.ndarray) -> np.ndarray:
@@ -30,15 +38,21 @@ def admitted(port: Port, values: np.ndarray) -> np.ndarray:
     if port.kind == "f16":
         values = np.where(values & 0x7C00 == 0x7C00, values ^ 0x4000, values)
     low, high = port.limits
-    outside = (values < low) | (values > high)
-    if not outside.any():
+    if not values.size or (low <= int(values.min()) and int(values.max()) <= high):
         return values
+    outside = (values < low) | (values > high)
     return np.where(outside, low + np.abs(values - low) % (high - low + 1), values)
 
 
-def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: int) -> dict[str, np.ndarray]:
+def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: Seeds) -> dict[str, np.ndarray]:
     """`random` for every port, by name."""
     return {port.name: random(unit, port, shape, seed) for port in ports}
+
+
+def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict[str, np.ndarray]:
+    """The `few` first of every `rows` rows, which are what a seed drew."""
+    return {name: np.concatenate([array[low:low + few] for low in range(0, len(array), rows)])
+            for name, array in inputs.items()}
 
 
 def columns(**values: Any) -> dict[str, np.ndarray]:

@@ -50,6 +50,17 @@ def test_a_part_is_that_part_of_the_whole(seed, start, count):
     assert prng.words(seed, 0, start + count)[start:].tolist() == prng.words(seed, start, count).tolist()
 
 
+@given(seeds=st.lists(SEEDS, max_size=3), start=st.integers(0, 9), count=st.integers(0, 9))
+def test_words_of_seeds_are_those_of_each(seeds, start, count):
+    got = prng.words_of(seeds, start, count)
+
+    assert [oracle.words(seed, start, count) for seed in seeds] == got.tolist() and got.shape == (len(seeds), count)
+
+
+def test_words_beyond_a_block_are_those_of_their_counters():
+    assert prng.words(3, 0, 20_000)[19_990:].tolist() == oracle.words(3, 19_990, 10)
+
+
 def test_the_counter_may_be_large():
     far = (1 << 64) - 2  # the counter is taken modulo 2**64
     assert prng.words(5, far, 4).tolist()[2:] == prng.words(5, 0, 2).tolist()

@@ -1,6 +1,7 @@
 """Seeded port values and columns for golden cases."""
 
 import numpy as np
+import pytest
 
 from refemu.units.unit import Port
 from refemu.units.unit_cases import columns, random, random_inputs, sequences
@@ -26,6 +27,16 @@ def test_sequences_differ_by_unit_port_and_seed() -> None:
     assert not np.array_equal(first, second)
     assert not np.array_equal(first, random("other", ports[0], (8,), 0))
     assert not np.array_equal(first, random("unit", ports[0], (8,), 1))
+
+
+@pytest.mark.parametrize("port", [Port("a", 16), Port("b", 9, lanes=3), Port("c", 12, signed=True),
+                                  Port("d", 16, encoding="f16"), Port("e", 8, lanes=2, least=3, most=77)])
+def test_a_range_draws_what_its_seeds_draw_in_turn(port: Port) -> None:
+    wanted = np.concatenate([random("unit", port, (2, 5), seed) for seed in (7, 8, 9)])
+    drawn = random("unit", port, (2, 5), range(7, 10))
+
+    assert drawn.dtype == np.int64 and np.array_equal(wanted, drawn)
+    assert np.array_equal(random("unit", port, (6,), 7)[4:], random("unit", port, (2,), 7, first=4))
 
 
 def test_columns_stretch_scalars() -> None:
