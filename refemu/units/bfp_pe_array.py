@@ -20,6 +20,7 @@ from refemu.units.bfp_pe import LANES, NIBBLES
 from refemu.units.bfp_pe_array_parts import COLUMNS, ROWS, draw, require_tile, tile
 from refemu.units.bfp_pe_parts import operand
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 __all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "Result", "State", "Weights", "Work", "run", "tile"]
 
@@ -291,7 +292,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                Port("column_valid", 1, ROWS, meaning="which of them belong to the tile")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see bfp_pe_array_cases.py."""
     return bfp_pe_array_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -309,4 +310,4 @@ UNIT = Unit(
     ports=ports, run=run, twin="refemu.units.bfp_pe_array_jit:run", unit_class=BfpPeArray, cases=cases,
     mark=bfp_pe_array_cases.mark, flags=FLAGS, legal=legal,
     alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
-                  *choices("D-harmonia-8", "product", "fp16", "fp32")))
+                  *choices("D-harmonia-8", "product", "fp16", "fp32")), draws_ranges=True)

@@ -10,13 +10,13 @@ import numpy as np
 
 from refemu.units import bfp_accumulator_cases, bfp_pe_cases
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 W4, M4, M8 = range(3)  # modes
 ROWS, COLUMNS, LANES = 8, 16, 32
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     groups = config["groups"]
     drawn = legal(groups, _near(random_inputs("bfp_pe_array", ports, (9,), seed)))

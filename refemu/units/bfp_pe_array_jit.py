@@ -1,6 +1,7 @@
 """Compiled twin of bfp_pe_array.run: same arguments, same Result. Read bfp_pe_array.py first. [harmonia §IV-C]
 
-Every PE sums its groups in order, so no cycle is simulated; the counters are their closed forms.
+Every PE sums its groups in order, so no cycle is simulated; the counters are their closed forms. `tile_sums` is what
+the twin of the whole accelerator builds on.
 """
 
 from math import prod
@@ -9,10 +10,14 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import integers
-from refemu.units import bfp_pe_jit
+from refemu.arith.fp16_jit import plain
+from refemu.arith.jit import kernel
+from refemu.units.bfp_accumulator import Accumulator
+from refemu.units.bfp_accumulator_jit import accumulate
 from refemu.units.bfp_pe_array import COLUMNS, COUNTERS, LANES, ROWS, BfpPeArray, Result, admitted
 
-WIDTHS = (LANES, LANES, 1)  #: of signs, mantissas and exponents
+PART = 1 << 15  #: partial sums that are accumulated at once, about: a second-level cache holds them
+I16 = np.int16
 
 
 def run(mode: Any, row_valid: Any, col_valid: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any,
@@ -21,21 +26,82 @@ def run(mode: Any, row_valid: Any, col_valid: Any, a_sign: Any, a_mag: Any, a_ex
     array = BfpPeArray(groups, partial, product)
     inputs, shape = admitted(array, (mode, row_valid, col_valid, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
     count = prod(shape)
-    modes, rows, columns, *fields = inputs
-    a = [field.reshape(count, ROWS, 1, groups, width) for field, width in zip(fields[:3], WIDTHS, strict=False)]
-    w = [field.reshape(count, 1, COLUMNS, groups, width) for field, width in zip(fields[3:], (*WIDTHS, 1), strict=True)]
-    plan = modes.reshape(count, 1, 1, groups)
-    pes = bfp_pe_jit.run(plan, a[0], a[1], a[2][..., 0], w[0], w[1], w[2][..., 0], w[3][..., 0], partial=partial,
-                         product=product)
-    valid = (rows.reshape(count, ROWS, 1) & columns.reshape(count, 1, COLUMNS)).astype(np.bool_)
-    acc, flags = (field[..., -1] * valid for field in (pes.acc, pes.flags))
+    plan = inputs[0].reshape(count, groups)
+    rows, columns = (side.reshape(count, side.shape[-1]) for side in inputs[1:3])
+    lanes = groups * LANES, groups * LANES, groups
+    a = [field.reshape(count, ROWS, width) for field, width in zip(inputs[3:6], lanes, strict=True)]
+    w = [field.reshape(count, COLUMNS, width) for field, width in zip(inputs[6:], (*lanes, groups), strict=True)]
+    valid = (rows[:, :, None] & columns[:, None, :]).astype(np.bool_)
+    acc, flags = (field * valid for field in tile_sums(array.accumulator, plan, *a, *w))
     tiles = [field.reshape(*shape, ROWS * COLUMNS) for field in (acc, flags, valid)]
     last = [field[..., -1].reshape(*shape, ROWS) for field in (acc, valid)]
-    slots = np.count_nonzero(plan == 2, axis=-1).reshape(count) + groups
-    high, wide = (np.count_nonzero(side.reshape(count, side.shape[-1]), axis=1) for side in (rows, columns))
-    hops = np.count_nonzero(columns.reshape(count, COLUMNS)[:, 1:], axis=1)
+    slots = np.count_nonzero(plan == 2, axis=-1) + groups
+    high, wide, hops = (np.count_nonzero(side, axis=1) for side in (rows, columns, columns[:, 1:]))
     adds = groups * high * wide
     per_tile = (slots + COLUMNS - 1, LANES * adds, adds, groups * high * hops, groups * wide, slots * high * wide)
     counts: Any = dict(zip(COUNTERS, (int(integers.total(count)) for count in per_tile), strict=True))
     return Result(acc=tiles[0], flags=tiles[1], valid=tiles[2], col=np.full(shape, COLUMNS - 1, np.uint8),
                   column=last[0], column_valid=last[1], **counts)
+
+
+def tile_sums(device: Accumulator, mode: np.ndarray, a_sign: np.ndarray, a_mag: np.ndarray, a_exp: np.ndarray,
+              b: np.ndarray, b_sign: np.ndarray, b_exp: np.ndarray, w_scale: np.ndarray
+              ) -> tuple[np.ndarray, np.ndarray]:
+    """Accumulators, words of float32, and flags after the last group of every element of tiles of one size, (T, M, N).
+
+    mode: uint8 (T, G). a_sign, a_mag: uint8 (T, M, K); a_exp: uint8 (T, M, G). b, b_sign: uint8 (T, N, K); b_exp: uint8
+    and w_scale: uint16 (T, N, G). K elements are G groups, the last may be short. Fields are as bfp_pe has them.
+    """
+    tiles, groups = mode.shape
+    shape = tiles, a_mag.shape[1], b.shape[1]
+    acc, flags = np.empty(shape, np.uint32), np.empty(shape, np.uint8)
+    step = max(1, PART // max(1, prod(shape[1:]) * groups))
+    for first in range(0, tiles, step):
+        some = np.s_[first : first + step]
+        psum = np.empty((len(mode[some]), *shape[1:], groups), np.int32)
+        sum_groups(*(plain(field[some]) for field in (mode, a_sign, a_mag, b, b_sign)), psum)
+        modes = np.broadcast_to(mode[some, None, None], psum.shape)
+        factors = np.broadcast_to(w_scale[some, None], psum.shape)
+        _, sums, seen = accumulate(device, modes, np.zeros_like(modes), psum, a_exp[some, :, None], b_exp[some, None],
+                                   factors)
+        acc[some], flags[some] = sums[..., -1], seen[..., -1]
+    return acc, flags
+
+
+@kernel
+def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped-def]
+    """psum (T, M, N, G) <- the exact sum of every group; M8M8 needs no nibbles, being exact.
+
+    A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum.
+    """
+    left, right = np.empty((psum.shape[1], 32), np.int16), np.empty((psum.shape[2], 32), np.int16)
+    for i in range(psum.shape[0]):
+        for g in range(psum.shape[3]):
+            start, stop = 32 * g, min(32 * g + 32, a_mag.shape[2])
+            weights = I16(16 * (mode[i, g] == 0))
+            for m in range(psum.shape[1]):
+                _signed(a_sign[i, m, start:stop], a_mag[i, m, start:stop], I16(0), left[m])
+            for n in range(psum.shape[2]):
+                _signed(b_sign[i, n, start:stop], b[i, n, start:stop], weights, right[n])
+            for m in range(psum.shape[1]):
+                for n in range(psum.shape[2]):
+                    psum[i, m, n, g] = _dot(left[m], right[n])
+
+
+@kernel
+def _signed(sign, code, weights, out):  # type: ignore[no-untyped-def]
+    """out (32,) <- signed values, 0 behind the last; codes of INT4, for `weights` of 16, are two's complement."""
+    for k in range(code.size):
+        magnitude = I16(I16(code[k]) - I16(weights * I16(I16(code[k]) >> I16(3))))
+        minus = I16(I16(0) - I16(sign[k]))
+        out[k] = I16(I16(magnitude ^ minus) - minus)
+    for k in range(code.size, out.size):
+        out[k] = I16(0)
+
+
+@kernel
+def _dot(x, y):  # type: ignore[no-untyped-def]
+    total = np.int32(0)
+    for k in range(x.size):
+        total = np.int32(total + np.int32(np.int32(x[k]) * np.int32(y[k])))
+    return total

@@ -23,6 +23,7 @@ from refemu.units.harmonia_core_ports_parts import COUNTERS, Result, State, port
 from refemu.units.harmonia_core_vector_parts import vector
 from refemu.units.k_offset import KOffsetGenerator
 from refemu.units.unit import Cases, Config, Flag, Stepped, Unit, admit, choices, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 KINDS = ("q", "k", "v", "score", "context", "linear", "final")  #: what C is
 MODES = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8}
@@ -237,7 +238,7 @@ def run(a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_
     return Result(**outputs, **{name: getattr(core.state, name) for name in COUNTERS})
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see harmonia_core_cases.py."""
     return harmonia_core_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -255,4 +256,4 @@ UNIT = Unit(
     ports=ports, run=run, twin="refemu.units.harmonia_core_jit:run", unit_class=HarmoniaCore, cases=cases,
     mark=harmonia_core_cases.mark, legal=harmonia_core_cases.legal,
     flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
-    alternatives=choices("D-harmonia-7", "partial", "fp16", "fp32"))
+    alternatives=choices("D-harmonia-7", "partial", "fp16", "fp32"), draws_ranges=True)

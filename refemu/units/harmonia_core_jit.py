@@ -1,6 +1,7 @@
 """Compiled twin of harmonia_core.run: same arguments, same Result. Read harmonia_core.py first. [harmonia §IV-A]
 
-The product as one grouped matmul, vector unit and codes by whole matrices; counters are added up along the plan.
+Each step once for all products: the array's sums, vector unit and codes by whole matrices. Counters are added up along
+the plan.
 """
 
 from math import prod
@@ -8,20 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import dot_jit, fp16, fp16_jit
-from refemu.arith.orders import Sequential
+from refemu.arith import fp16, fp16_jit
 from refemu.formats import bfp_jit
 from refemu.formats.bfp import Bfp
-from refemu.formats.bfp_dot import filled
-from refemu.units import k_offset_jit
-from refemu.units.bfp_accumulator import M8M8, M8W4
+from refemu.units import bfp_pe_array_jit, k_offset_jit
+from refemu.units.bfp_accumulator import M8M8
 from refemu.units.bfp_pe_array import COLUMNS
 from refemu.units.harmonia_core import HarmoniaCore, admitted
 from refemu.units.harmonia_core_parts import LANES, WINDOW
 from refemu.units.harmonia_core_ports_parts import COUNTERS, Result
 from refemu.units.harmonia_core_vector_parts import vector
-
-BITS = (0, 4, 8)  #: of a mantissa of B, by mode
 
 
 def run(a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_scale: Any, *, kind: str = "linear",
@@ -32,42 +29,30 @@ def run(a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_
     core = HarmoniaCore(kind, rows, inner, columns, b_type, m, tile_m, tile_k, head_dim, start, base, activation, force,
                         partial)
     arrays, lead = admitted(core, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
-    fields: dict[str, Any] = {port.name: np.zeros((*lead, port.lanes), port.result_dtype)
-                              for port in core.ports.outputs}
-    for place in np.ndindex(*lead):
-        words = _words(core, [array[place] for array in arrays.values()])
-        fields["y"][place] = words.reshape(-1)
-        if kind != "final":
-            code = bfp_jit.encode(Bfp(m), words, 0 if kind == "v" else 1, bits=True)
-            for name in ("sign", "mantissa", "exponent"):
-                fields[name][place] = getattr(code, name).reshape(-1)
-    fields = {port.name: fields[port.name] if port.lanes > 1 else fields[port.name][..., 0]
-              for port in core.ports.outputs}
+    words = _words(core, [array.reshape(prod(lead), array.shape[-1]) for array in arrays.values()])
+    code = bfp_jit.encode(Bfp(m), 0 * words if kind == "final" else words, -2 if kind == "v" else -1, bits=True)
+    found = (code.sign, code.mantissa, code.exponent, words)
+    shown: dict[str, Any] = {
+        port.name: field.astype(port.result_dtype).reshape(lead + ((port.lanes,) if port.lanes > 1 else ()))
+        for port, field in zip(core.ports.outputs, found, strict=True)}
     counts: Any = {name: prod(lead) * count for name, count in _counts(core).items()}
-    return Result(**fields, **counts)
+    return Result(**shown, **counts)
 
 
 def _words(core: HarmoniaCore, operands: list[np.ndarray]) -> np.ndarray:
-    """C in FP16, (M, K), before its conversion."""
-    a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale = operands
-    shape, mode, groups = core.shape, core.mode, core.groups
-    code = b.astype(np.int64)
-    wide = np.where(code > 7, code - 16, code) if mode == M8W4 else np.where(b_sign == 1, -code, code)
-    magnitude = a_mag.astype(np.int64)
-    left = filled(np.where(a_sign == 1, -magnitude, magnitude).reshape(shape.rows, shape.inner), LANES)
-    right = filled(wide.reshape(shape.columns, shape.inner), LANES)
-    a_power = np.maximum(a_exp.astype(np.int64), 1).reshape(shape.rows, groups) - 22
-    b_power = np.maximum(b_exp.astype(np.int64), 1).reshape(shape.columns, groups) - 14 - BITS[mode]
-    scale = fp16.values(w_scale.reshape(shape.columns, groups))
-    options: dict[str, Any] = {"b_scale": scale.T, "product": "fp32"} if mode == M8W4 else {"b_exp": b_power.T}
-    sums = dot_jit.grouped_matmul(left, right.T, group=LANES, a_exp=a_power, partial=core.array.partial,
-                                  order=Sequential(), acc="fp32", **options)
-    words = fp16.bits(fp16.narrow(fp16_jit.round16(sums)))
+    """C of every product in FP16, (products, M, K), before its conversion."""
+    shape, groups = core.shape, core.groups
+    lanes = shape.inner, shape.inner, groups, groups
+    a = [field.reshape(-1, shape.rows, width) for field, width in zip(operands[:3], lanes[:3], strict=True)]
+    b = [field.reshape(-1, shape.columns, width) for field, width in zip(operands[3:], lanes, strict=True)]
+    modes = np.full((len(a[0]), groups), core.mode, np.uint8)
+    sums, _ = bfp_pe_array_jit.tile_sums(core.array.accumulator, modes, *a, *b)
+    words = fp16.bits(fp16_jit.to_f16(sums.view(np.float32)))
     if core.kind in ("q", "k", "score") or shape.activation != "none":
-        words = vector(shape, core.base, words, core.start).astype(np.uint16)
+        words = vector(shape, core.base, words, core.start).astype(np.uint16, copy=False)
     if core.kind == "k":
         offset, _ = k_offset_jit.select(core.offsets.rule, words)
-        words = k_offset_jit.shift(words, offset[None])
+        words = k_offset_jit.shift(words, offset[:, None])
     return np.ascontiguousarray(words, np.uint16)
 
 

@@ -8,28 +8,33 @@ from refemu.units.harmonia_core_parts import Shape
 
 
 def vector(shape: Shape, base: int, words: np.ndarray, position: int) -> np.ndarray:
-    """The vector unit on words of FP16, rows from `position` on: whole heads, whole rows of scores, or anything.
+    """The vector unit on words of FP16 (..., rows, width): whole heads, whole rows of scores, or anything.
 
-    base: of the rotary angles.
+    position: of the first row of every matrix. base: of the rotary angles. Returns words of any unsigned dtype.
     """
-    x = fp16.to_f32(fp16.values(words))
-    if shape.kind in ("q", "k"):
-        cos, sin = rotary.rotary(position + np.arange(len(words)), shape.head_dim, base)
-        heads = x.reshape(len(words), -1, shape.head_dim)
-        turned = fp32.rotate(heads, cos.astype(np.float32), sin.astype(np.float32), False)
-        return fp16.bits(fp16.to_f16(turned)).reshape(words.shape)
-    if shape.kind == "score":
-        return _softmax(shape.inner, x, position)
     if shape.activation == "relu":
         return np.where(words >> 15 == 1, 0, words)
-    return tables.table16(shape.activation)[words]
+    if shape.activation != "none":
+        return tables.table16(shape.activation)[words]
+    x = fp16.to_f32(fp16.values(words))
+    turned = _softmax(shape.inner, x, position) if shape.kind == "score" else _turned(shape.head_dim, base, x, position)
+    return fp16.bits(fp16.to_f16(turned))
+
+
+def _turned(head_dim: int, base: int, x: np.ndarray, position: int) -> np.ndarray:
+    """The rotary embedding of every head."""
+    rows = x.shape[-2]
+    heads = x.reshape(-1, x.shape[-1] // head_dim, head_dim)
+    cos, sin = (np.tile(table.astype(np.float32), (len(heads) // rows, 1))
+                for table in rotary.rotary(position + np.arange(rows), head_dim, base))
+    return fp32.rotate(heads, cos, sin, False).reshape(x.shape)
 
 
 def _softmax(inner: int, x: np.ndarray, position: int) -> np.ndarray:
     """Query r sees keys 0 to position + r; what it does not see is +0."""
     scale = np.float32(1 / np.sqrt(np.float64(inner)))
-    found = np.zeros(x.shape, np.uint16)
-    for r in range(len(x)):
-        seen = x[r, :position + r + 1] * scale
-        found[r, :len(seen)] = fp16.bits(fp16.to_f16(fp32.softmax32(seen, Sequential())))
+    found = np.zeros_like(x)
+    for r in range(x.shape[-2]):
+        seen = np.s_[..., r, : position + r + 1]
+        found[seen] = fp32.softmax32(x[seen] * scale, Sequential())
     return found

@@ -33,12 +33,12 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
         k_offset.run(k, valid, last, channels=channels, window=window, offset_k=offset_k, offset_scope=offset_scope,
                      heads=heads, offset_sign=offset_sign)  # refuses it
     offset, selected = (np.zeros((devices, events, channels), dtype) for dtype in (np.uint16, np.bool_))
-    k_out, peak = (np.zeros((devices, events, channels), np.uint16) for _ in range(2))
+    taken, k_out, peak = (np.zeros((devices, events, channels), np.uint16) for _ in range(3))
     _peaks(words, tracked, flat[0], peak)
-    for d in range(devices):
-        _fill(device.rule, words[d], flat[0][d], int(tracked[d]), chosen[d], source[d], offset[d], selected[d],
-              k_out[d])
+    halves, order = _ranked(device.rule, words, flat[0], tracked)
+    _fill(words, halves, order, chosen, source, offset, selected, taken)
     out = source >= 0
+    k_out[out] = shift(taken[out], offset[out])
     lanes = (channels,) if channels > 1 else ()
     selections, tokens, rest = (int(total(counts)) for counts in (chosen.max(axis=1, initial=0), tracked, gated))
     return Result(offset.reshape(*shape, *lanes), selected.reshape(*shape, *lanes), k_out.reshape(*shape, *lanes),
@@ -47,24 +47,19 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
                   subtractions=device.rule.chosen * int(total(out)), gated_tokens=rest)
 
 
-def _fill(rule: Offsets, words: np.ndarray, valid: np.ndarray, tracked: int, chosen: np.ndarray, source: np.ndarray,
-          offset: np.ndarray, selected: np.ndarray, k_out: np.ndarray) -> None:
-    """Output rows of one device: registers by how many channels are chosen, and tokens by where they came from."""
-    rows = np.flatnonzero(valid)[:tracked]
-    halves, order = _ranked(rule, words[rows])
-    for at in range(words.shape[0]):
-        picked = order[:max(int(chosen[at]), 0)]
-        offset[at, picked], selected[at, picked] = halves[picked], True
-    out = source >= 0
-    k_out[out] = shift(words[source[out]], offset[out])
-
-
 def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets, uint16 words, and chosen channels, bool, from the first `window` of fp16 words (tokens, channels)."""
-    halves, order = _ranked(rule, fp16_jit.plain(k[:rule.window]))
-    selected = np.zeros(rule.channels, np.bool_)
-    selected[order] = True
-    return np.where(selected, halves, 0).astype(np.uint16), selected
+    """Offsets, uint16 words, and chosen channels, bool, both (..., channels), of windows of fp16 words.
+
+    k: (..., tokens, channels); of each matrix the first `window` tokens count.
+    """
+    *lead, tokens, channels = k.shape
+    words = fp16_jit.plain(k).reshape(prod(lead), tokens, channels)
+    window = np.full(len(words), min(tokens, rule.window))
+    halves, order = _ranked(rule, words, np.ones(words.shape[:2], np.int64), window)
+    selected = np.zeros(halves.shape, np.bool_)
+    np.put_along_axis(selected, order, True, axis=-1)
+    offset = np.where(selected, halves, 0).astype(np.uint16)
+    return offset.reshape(*lead, channels), selected.reshape(*lead, channels)
 
 
 def shift(k: np.ndarray, offset: np.ndarray) -> np.ndarray:
@@ -74,11 +69,14 @@ def shift(k: np.ndarray, offset: np.ndarray) -> np.ndarray:
     return np.where(offset & 0x7FFF != 0, less, k)
 
 
-def _ranked(rule: Offsets, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Half of every channel's peak as words, and the chosen channels in the order of their choice."""
-    value = np.zeros(rule.channels, np.uint16)
-    order = np.zeros(rule.chosen, np.int64)
-    _choose(window, rule.scope, rule.per_scope, value, order)
+def _ranked(rule: Offsets, words: np.ndarray, valid: np.ndarray, tracked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Half of every channel's peak as words, and the chosen channels in the order of their choice, of every device.
+
+    words: (D, T, channels). valid: int64 (D, T), whether an event has a token. tracked: int64 (D,), tokens that count.
+    """
+    value = np.zeros((len(words), rule.channels), np.uint16)
+    order = np.zeros((len(words), rule.chosen), np.int64)
+    _choose(words, valid, tracked, rule.scope, rule.per_scope, value, order)
     if rule.offset_sign == "unsigned":
         value &= np.uint16(0x7FFF)
     exact = fp16_jit.to_f32(value.view(np.float16)) * np.float32(0.5)
@@ -86,18 +84,28 @@ def _ranked(rule: Offsets, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _choose(window, scope, per_scope, value, order):  # type: ignore[no-untyped-def]
+def _choose(words, valid, tracked, scope, per_scope, value, order):  # type: ignore[no-untyped-def]
     """value <- the word of the largest magnitude of every channel, the first of equal ones; order <- the choices."""
-    channels = value.size
-    peak = np.zeros(channels, np.int64)
-    for t in range(window.shape[0]):
-        for c in range(channels):
-            size = np.int64(window[t, c]) & 0x7FFF
-            if size > peak[c]:
-                peak[c] = size
-                value[c] = window[t, c]
+    peak = np.zeros(words.shape[2], np.int64)
+    for d in range(words.shape[0]):
+        peak[:] = 0
+        count = np.int64(0)
+        for t in range(words.shape[1]):
+            takes = valid[d, t] * np.int64(count < tracked[d])
+            count += takes
+            for c in range(words.shape[2]):
+                size = (np.int64(words[d, t, c]) & 0x7FFF) * takes
+                if size > peak[c]:
+                    peak[c] = size
+                    value[d, c] = words[d, t, c]
+        _largest(peak, scope, per_scope, order[d])
+
+
+@kernel
+def _largest(peak, scope, per_scope, order):  # type: ignore[no-untyped-def]
+    """order <- scope after scope the channels of the largest peaks, the lower one of equal ones; peak is used up."""
     n = 0
-    for start in range(0, channels, scope):
+    for start in range(0, peak.size, scope):
         for _ in range(per_scope):
             best, largest = start, np.int64(-2)
             for c in range(start, start + scope):
@@ -106,6 +114,18 @@ def _choose(window, scope, per_scope, value, order):  # type: ignore[no-untyped-
             peak[best] = -1
             order[n] = best
             n += 1
+
+
+@kernel
+def _fill(words, halves, order, chosen, source, offset, selected, taken):  # type: ignore[no-untyped-def]
+    """Registers by how many channels are chosen; taken <- the token that an event puts out, or 0."""
+    for d in range(words.shape[0]):
+        for t in range(words.shape[1]):
+            for n in range(chosen[d, t]):
+                offset[d, t, order[d, n]] = halves[d, order[d, n]]
+                selected[d, t, order[d, n]] = True
+            if source[d, t] >= 0:
+                taken[d, t] = words[d, source[d, t]]
 
 
 @kernel
