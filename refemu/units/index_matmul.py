@@ -21,17 +21,15 @@ from refemu.units import index_matmul_cases, unit
 from refemu.units.index_counter import INPUTS, IndexCounter
 from refemu.units.index_matmul_arith_parts import (
     UNIT_BITS,
-    dequantized,
     finish_exact,
-    floats,
-    joint_scale,
     marginals,
     merge,
     zero_terms,
 )
 from refemu.units.index_matmul_parts import Norm, Scores
-from refemu.units.index_matmul_problem_parts import Column, column, problem
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, lanes
+from refemu.units.index_matmul_problem_parts import Column, column, column_at_ports, problem
+from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 from refemu.units.weighted_sum import exact_sum, sums
 
 __all__ = ["UNIT", "IndexMatmul", "Norm", "Result", "Scores", "State", "run"]
@@ -147,18 +145,9 @@ class IndexMatmul(Stepped):
 
     def _column(self, state: State) -> Column:
         """The column that the ports show."""
-        a, b = np.array(state.a_index, np.uint8), np.array(state.b_index, np.uint8)
-        b_codes = floats(state.b_codebook)
-        b_scale = 1.0 if self.integer else float(floats(state.b_scale))
-        b_value = dequantized(b, state.b_mask, state.b_outlier, b_codes, b_scale)
-        if self.integer:
-            return Column(a, b, np.array(state.b_mask, np.bool_), floats(state.a_outlier), b_value, b_codes,
-                          float(floats(state.a_scale)))
-        a_scale = float(floats(state.a_scale))
-        a_value = dequantized(a, state.a_mask, state.a_outlier, floats(state.a_codebook), a_scale)
-        left_out = np.array(state.a_mask, np.bool_) | np.array(state.b_mask, np.bool_)
-        scale = float(joint_scale(np.asarray(a_scale), b_scale, self.arith))
-        return Column(a, b, left_out, a_value, b_value, floats(state.products), scale)
+        words = {port.name: np.array(getattr(state, port.name) if port.name.endswith("_scale") else
+                                     fields(getattr(state, port.name)), port.dtype) for port in self.ports.inputs}
+        return column_at_ports(words, self.integer, self.arith)
 
     def outputs(self, column: Column) -> State:
         """All events of one column that did not come through the ports; the State after the last."""
@@ -251,7 +240,7 @@ class IndexMatmul(Stepped):
         """Scales, the sparse part, what a norm leaves over, the bias; the last operation rounds to fp16."""
         if self.arith.acc == "exact":
             one = Fraction(1, 1 << UNIT_BITS)
-            v = before.inside * one * Fraction(column.scale) + before.outside * one
+            v = before.inside * one * Fraction(float(column.scale)) + before.outside * one
             y = np.asarray(finish_exact(v, column.bias, column.norm))
         else:
             bias, shift = (None if x is None else np.asarray(x) for x in (column.bias, column.shift))
@@ -362,7 +351,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
 OUTPUTS = (Port("y", 16, encoding="f16", meaning="the output"), Port("overflow", 1, meaning="y is not finite"))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see index_matmul_cases.py."""
     return index_matmul_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -373,8 +362,9 @@ UNIT = Unit(
              "example": Config(k=8, a_bits=1, b_bits=2, integer=False, preset="paper"),
              "exact": Config(k=20, a_bits=3, b_bits=3, integer=False, preset="exact"),
              "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper")},
-    ports=ports, run=run_ports, twin="refemu.units.index_matmul_jit:run_ports", unit_class=IndexMatmul, cases=cases,
-    mark=index_matmul_cases.mark, legal=index_matmul_cases.legal, alternatives=choices("D-kllm-1", "preset", "exact"),
+    ports=ports, run=run_ports, twin="refemu.units.index_matmul_ports_jit:run_ports", unit_class=IndexMatmul,
+    cases=cases, draws_ranges=True, mark=index_matmul_cases.mark, legal=index_matmul_cases.legal,
+    alternatives=choices("D-kllm-1", "preset", "exact"),
     flags={"OVERFLOW": Flag(0, "the output, or something on the way to it, left fp16"),
            "OUTLIER": Flag(1, "some position is in the sparse path (D-kllm-13)"),
            "BOTH": Flag(2, "some position is an outlier of both operands (D-kllm-12)")},

@@ -21,11 +21,12 @@ def floats(words: Any) -> np.ndarray:
     return fp16.to_f32(np.array(words, np.uint16).view(np.float16))
 
 
-def dequantized(index: np.ndarray, mask: Any, outlier: Any, centroids: np.ndarray, scale: float) -> np.ndarray:
-    """What the sparse path reads: r16(s * c), or the outlier (D-kllm-32)."""
+def dequantized(index: np.ndarray, mask: Any, outlier: Any, centroids: np.ndarray, scale: Any) -> np.ndarray:
+    """What the sparse path reads: r16(s * c), or the outlier (D-kllm-32). A vector, or many: leading axes."""
     with np.errstate(all="ignore"):
-        inlier = fp16.round16_of_f64(np.asarray(scale * centroids.astype(np.float64)[index]))
-    return np.where(np.array(mask, np.bool_), floats(outlier), inlier).astype(np.float32)
+        inliers = fp16.round16_of_f64(np.asarray(scale)[..., None] * centroids.astype(np.float64))
+    inlier = np.take_along_axis(inliers, index.astype(np.intp), -1)
+    return np.where(np.asarray(mask, np.bool_), floats(outlier), inlier).astype(np.float32, copy=False)
 
 
 def marginals(count: np.ndarray, b_bits: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,14 +3,14 @@
 This module describes stimuli only; the descriptor, and with it every answer, is in index_matmul.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, first_of_each, random_inputs
 
 A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s dimensions
 B = [3, 0, 2, 2, 1, 3, 0, 1]
@@ -18,7 +18,7 @@ Q = [3, 0, 1, 2, 1, 3, 0, 2]  #: integers for the same B
 ONE = 0x3C00
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         where = "[kllm §III-B2, Fig. 3b]" if config["integer"] else "[kllm §III-B1, Fig. 3a]"
@@ -30,10 +30,9 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield Cases(kind, "scales at the ends of fp16: the product of scales underflows or overflows",
                     _scales(config, ports))
     if kind == "random":
-        drawn = random_inputs("index_matmul", ports, (48 if config["a_bits"] + config["b_bits"] > 6 else 96,), seed)
-        yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors",
-                    realistic(config, drawn))
-        wild = legal(config, {port: array[:12] for port, array in drawn.items()})
+        rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
+        real, wild = drawn("index_matmul", config, ports, rows, 12, seed)
+        yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors", real)
         yield Cases(kind, "uniform words, half of the positions outliers", wild)
 
 
@@ -62,11 +61,11 @@ def spread(words: list[int], size: int) -> np.ndarray:
 
 def with_products(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """With the product codebook of both codebooks [kllm §III-B]."""
-    if "products" not in inputs:
+    if "a_codebook" not in inputs:
         return inputs
     a, b = (fp16.values(inputs[f"{side}_codebook"]).astype(np.float32) for side in "ab")
-    table = fp16.to_f16(a[:, :, None] * b[:, None, :] + np.float32(0)).reshape(len(a), -1)
-    return {**inputs, "products": fp16.bits(table).astype(np.int64)}
+    table = fp16.narrow(a[:, :, None] * b[:, None, :] + np.float32(0)).reshape(len(a), -1)
+    return {**inputs, "products": fp16.bits(table)}
 
 
 def _outliers(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
@@ -97,6 +96,17 @@ def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     if "b_scale" in inputs:
         inputs["b_scale"][:] = [0x0001, 0x7BFF, 0x7BFF, 0x0400]
     return inputs
+
+
+def drawn(unit: str, config: Mapping[str, Any], ports: Sequence[Port], rows: int, wild: int,
+          seed: Seeds) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Random inputs of `rows` rows, as real tensors have them, and the words of the first `wild` rows as they are.
+
+    Product codebooks are drawn for the latter only, since they are the most words, and the others have real ones.
+    """
+    uniform = random_inputs(unit, [port for port in ports if port.name != "products"], (rows,), seed)
+    products = random_inputs(unit, [port for port in ports if port.name == "products"], (wild,), seed)
+    return realistic(config, uniform), legal(config, first_of_each(uniform, rows, wild) | products)
 
 
 def realistic(config: Mapping[str, Any], drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,13 +1,13 @@
 """Compiled twin of index_matmul: same arguments, same Result. Read index_matmul.py first. [kllm §III-B, §III-D]
 
+Whole MatMuls are here; single outputs between the ports are in index_matmul_ports_jit.py.
 Counts are integers, so positions are counted group by group, first those where A has index 0, then 1, and so on; when a
 group is counted, its entries of the codebook are due in the sequential sum. Kernels: `float_jit`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,10 @@ from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_jit import dequantized as dequantized_fast
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import weighted_sum_jit
-from refemu.units.index_matmul import COUNTERS, IndexMatmul, Result, inputs_of
-from refemu.units.index_matmul_arith_parts import (
-    dequantized,
-    floats,
-    joint_scale,
-    marginals,
-    quotient,
-    zero_terms,
-)
+from refemu.units.index_matmul import COUNTERS, IndexMatmul, Result
+from refemu.units.index_matmul_arith_parts import joint_scale, marginals, quotient, zero_terms
 from refemu.units.index_matmul_parts import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.index_matmul_problem_parts import Problem, column, problem
-from refemu.units.unit import admit
 from refemu.units.weighted_sum import units_of
 
 BATCH = 4096  #: columns of rows whose counts are kept at once
@@ -46,7 +38,7 @@ SLACK = 1 / (1 << 50)  #: relative error of a float64 sum, per operation, with r
 class Prepared:
     """The right operand laid out once, for many calls."""
 
-    tensor: KMeansTensor | None  #: what it was made from; None between the ports
+    tensor: KMeansTensor  #: what it was made from
     integer: bool  #: for Scores: vectors lie across the sum
     vectors: Vectors
     index: np.ndarray  #: (K + 1, N) uint8, zeros last
@@ -69,7 +61,7 @@ def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
     return _lay_out(columns_under(b, dequantized_fast) if integer else vectors_of(b, dequantized_fast), b, integer)
 
 
-def _lay_out(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> Prepared:
+def _lay_out(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> Prepared:
     index = np.zeros((vectors.index.shape[1] + 1, vectors.index.shape[0]), np.uint8)
     index[:-1] = vectors.index.T
     rows, places, values = _outliers(vectors, tensor, integer)
@@ -77,11 +69,8 @@ def _lay_out(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> Pr
     return Prepared(tensor, integer, vectors, index, starts, places.astype(np.int64), values)
 
 
-def _outliers(vectors: Vectors, tensor: KMeansTensor | None, integer: bool) -> tuple[np.ndarray, ...]:
+def _outliers(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> tuple[np.ndarray, ...]:
     """Positions, columns and values (float32) of B's outliers, by ascending position, then column."""
-    if tensor is None:
-        rows, places = np.nonzero(vectors.mask.T)
-        return rows, places, vectors.value.T[rows, places] if rows.size else np.zeros(0, np.float32)
     values = fp16.to_f32(fp16.values(tensor.outlier))  # vector by vector
     if integer:  # vectors lie across the sum
         return *np.nonzero(vectors.mask.T), values
@@ -106,7 +95,7 @@ def outputs(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str
 def _problem(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, preset: str | KllmArith, products: Codebook | None,
              bias: Any, norm: Norm | None, seen: Any) -> tuple[Problem, Prepared]:
     right = b if isinstance(b, Prepared) else prepare(b, integer=isinstance(a, Scores))
-    if right.integer != isinstance(a, Scores) or right.tensor is None:
+    if right.integer != isinstance(a, Scores):
         raise RefusedType(f"{IndexMatmul.name}: B is prepared for {'Scores' if right.integer else 'a KMeansTensor'} "
                           f"as A, got {type(a).__name__}")
     return problem(a, right.tensor, preset, products, bias, norm, seen, right.vectors, dequantized_fast), right
@@ -115,7 +104,6 @@ def _problem(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, preset: str |
 def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
     """Counts of the joint indices of every output, int32 (M, 2**(nA + nB), N), what counters hold after a column."""
     right = b if isinstance(b, Prepared) else prepare(b)
-    assert right.tensor is not None, "what is prepared was made from a tensor"
     task = problem(a, right.tensor, "paper", None, None, None, None, right.vectors)
     limits = _limits(task)
     counts = np.zeros((limits.shape[0], task.table.size, right.index.shape[1]), np.int32)
@@ -198,9 +186,13 @@ def _counters(task: Problem, b: Prepared, limits: np.ndarray, overflows: int) ->
         only_b = (b.places < limits[:, 1:]) & ~task.a.mask[:, rows]
         left_out = int(integers.total(np.count_nonzero(task.a.mask, axis=1) * limits[:, 1]))
         left_out += int(np.count_nonzero(only_b))
-    entries = task.table.size * outputs
-    values = (0 if task.integer else positions, positions - left_out, entries, entries, left_out, left_out, outputs,
-              outputs, positions, overflows)
+    return totals(task.integer, outputs, positions, left_out, task.table.size, overflows)
+
+
+def totals(integer: bool, outputs: int, positions: int, left_out: int, entries: int, overflows: int) -> dict[str, int]:
+    """The unit's counters after so many outputs, over so many positions, of which some were left out of the counts."""
+    values = (0 if integer else positions, positions - left_out, entries * outputs, entries * outputs, left_out,
+              left_out, outputs, outputs, positions, overflows)
     return dict(zip(COUNTERS, values, strict=True))
 
 
@@ -321,11 +313,20 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
     with np.errstate(all="ignore"):  # interpreted kernels wrap on purpose
         float_jit.kmeans_sparse64(*_operands(task, b, _divided(task)[1]), limits, sparse, size)
-    value = dense + sparse
-    error = (np.abs(dense) + size * (b.index.shape[0] + 1)) * SLACK
-    ends = [fp16_jit.round16_of_f64(_finished(task, end)) for end in (value - error, value + error)]
-    doubtful = ends[0].view(np.uint32) != ends[1].view(np.uint32)
-    return _by_unit(task, limits, doubtful, ends[0])
+    y, doubtful = between(dense, sparse, size * (b.index.shape[0] + 1), partial(_finished, task))
+    return _by_unit(task, limits, doubtful, y)
+
+
+def between(dense: np.ndarray, sparse: np.ndarray, size: np.ndarray,
+            finished: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Y, fp16 values as float32, and where it is in doubt, of sums in float64, of which the dense ones are rounded.
+
+    size: sums of magnitudes of the sparse terms, times their number. finished: what is left to do but the last
+    rounding; never falls as the sum rises.
+    """
+    value, error = dense + sparse, (np.abs(dense) + size) * SLACK
+    low, high = (fp16_jit.round16_of_f64(finished(end)) for end in (value - error, value + error))
+    return low, low.view(np.uint32) != high.view(np.uint32)
 
 
 def _wide_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
@@ -353,41 +354,3 @@ def _by_unit(task: Problem, limits: np.ndarray, doubtful: np.ndarray, y: np.ndar
     for m, n in zip(*np.nonzero(doubtful & (np.arange(y.shape[1]) < limits[:, 1:])), strict=True):
         y[m, n] = fp16.values(np.uint16(device.outputs(column(task, int(m), int(n))).y))
     return y
-
-
-def run_ports(*, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False,
-              preset: str | KllmArith = "paper", **inputs: Any) -> Result:
-    """As `index_matmul.run_ports`."""
-    device = IndexMatmul(k, a_bits, b_bits, integer, preset)
-    names = inputs_of(device)
-    arrays = admit(device.name, device.ports.inputs, [inputs[name] for name in names])
-    shape = arrays[names.index("a_scale")].shape
-    given = {port.name: array.reshape(prod(shape), port.lanes)
-             for port, array in zip(device.ports.inputs, arrays, strict=True)}
-    results = []
-    for row in range(prod(shape)):
-        task = _task(device, {name: array[row:row + 1] for name, array in given.items()})
-        results.append(multiply(task, _lay_out(task.b, None, integer)))
-    y = np.array([fp16.bits(result.y)[0] for result in results], np.uint16).reshape(shape)
-    counters = {name: integers.total(np.array([getattr(result, name) for result in results], np.int64)).item()
-                for name in COUNTERS}
-    return Result(y, y & 0x7C00 == 0x7C00, **counters)
-
-
-def _task(device: IndexMatmul, row: dict[str, np.ndarray]) -> Problem:
-    """One row of A by one column of B, from words (1, lanes)."""
-    k, integer = device.k, device.integer
-    nothing = np.zeros((1, k), np.uint8)
-    sides = []
-    for side in "ab":
-        index, mask, codes = (row.get(f"{side}_{name}", nothing) for name in ("index", "mask", "codebook"))
-        one = integer and side == "b"
-        scale = np.ones(1) if one else floats(row[f"{side}_scale"][:, 0]).astype(np.float64)
-        value = (floats(row["a_outlier"]) if integer and side == "a" else
-                 dequantized(index, mask, row[f"{side}_outlier"], floats(codes[0]), float(scale[0])))
-        sides.append((Vectors(index, mask > 0, scale, None, partial(np.asarray, value)), floats(codes[0])))
-    (a, a_codes), (b, b_codes) = sides
-    products = row.get("products", row["b_codebook"])[0]
-    table = products.view(np.float32) if products.dtype == np.uint32 else floats(products)
-    seen = np.array([k if integer else 1])
-    return Problem(a, b, table, device.arith, integer, device.b_bits, seen, (1,), None, None, (a_codes, b_codes), None)

@@ -3,6 +3,7 @@
 Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-5 (product codebook), D-kllm-37 (what a norm divides).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tables import cartesian
 from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units.index_matmul_arith_parts import joint_scale, mean_terms, quotient, r16
+from refemu.units.index_matmul_arith_parts import dequantized, floats, joint_scale, mean_terms, quotient, r16
 from refemu.units.index_matmul_parts import (
     NAME,
     Dequantize,
@@ -32,7 +33,10 @@ from refemu.units.index_matmul_parts import (
 
 
 class Column(NamedTuple):
-    """What one output is made of: A's row and B's column along K, and what the merge needs besides."""
+    """What one output is made of: A's row and B's column along K, and what the merge needs besides.
+
+    Of many outputs between the ports, arrays have leading axes, and `scale` is one.
+    """
 
     a: np.ndarray  #: (K,) indices of A, or the integers
     b: np.ndarray  #: (K,) indices of B
@@ -40,7 +44,7 @@ class Column(NamedTuple):
     a_value: np.ndarray  #: (K,) float32, fp16 values that the sparse path reads
     b_value: np.ndarray
     table: np.ndarray  #: float32: the product codebook, or B's centroids
-    scale: float  #: of the dense part
+    scale: Any  #: of the dense part, float
     zeros: tuple[float, float] = (0.0, 0.0)
     centroids: tuple[np.ndarray, ...] = ()  #: of A and B, where there are zero points
     bias: float | None = None
@@ -140,3 +144,24 @@ def column(task: Problem, m: int, n: int) -> Column:
                   task.table, scale, (za, zb), task.centroids if task.zeros else (),
                   None if task.bias is None else float(task.bias[n]),
                   None if task.shift is None else float(task.shift[m, n]), task.finish(m, n))
+
+
+def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmArith) -> Column:
+    """The output whose operands stand at the ports, or many of them.
+
+    words: by port name in the ports' dtypes, (..., lanes), and scales (...). Operands of the sparse path, codebooks and
+    scales are decoded.
+    """
+    def side(name: str, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        index, mask, codes = (words[f"{name}_{part}"] for part in ("index", "mask", "codebook"))
+        return index, mask > 0, dequantized(index, mask, words[f"{name}_outlier"], floats(codes), scale)
+
+    a_scale = floats(words["a_scale"]).astype(np.float64)
+    if integer:
+        b, left_out, b_value = side("b", np.ones(a_scale.shape))
+        return Column(words["a_index"], b, left_out, floats(words["a_outlier"]), b_value, floats(words["b_codebook"]),
+                      a_scale)
+    b_scale, products = floats(words["b_scale"]).astype(np.float64), words["products"]
+    (a, a_mask, a_value), (b, b_mask, b_value) = side("a", a_scale), side("b", b_scale)
+    table = products.view(np.float32) if products.dtype == np.uint32 else floats(products)
+    return Column(a, b, a_mask | b_mask, a_value, b_value, table, joint_scale(a_scale, b_scale, arith))

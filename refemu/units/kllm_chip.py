@@ -21,6 +21,7 @@ from refemu.units.index_matmul_parts import Norm, Scores
 from refemu.units.index_matmul_problem_parts import Problem, problem
 from refemu.units.kllm_chip_parts import KllmChip
 from refemu.units.unit import Cases, Config, Flag, Ports, Stepped, Unit, admit, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 TABLE_1 = (16, 32, 16, 32)  #: lanes, counters, counter inputs, MACs
 TOTALS = (*COUNTERS, "tiles", "count_cycles", "mac_cycles", "cycles")
@@ -228,7 +229,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return Ports(tuple(inputs), tuple(replace(port, lanes=n) for port in column.outputs))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see kllm_chip_cases.py."""
     return kllm_chip_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -239,6 +240,6 @@ UNIT = Unit(
     name="kllm_chip", paper="kllm §IV-A, Fig. 6, Table I", meaning="lanes over output columns, with cycles",
     configs={"column": Config(**SMALL, lane_mapping="column"), "counter": Config(**SMALL, lane_mapping="counter")},
     ports=ports, run=run_ports, twin="refemu.units.kllm_chip_jit:run_ports", unit_class=ChipUnit, cases=cases,
-    mark=kllm_chip_cases.mark, legal=kllm_chip_cases.legal,
+    draws_ranges=True, mark=kllm_chip_cases.mark, legal=kllm_chip_cases.legal,
     flags={"OVERFLOW": Flag(0, "some output left fp16"), "OUTLIER": Flag(1, "some position is in the sparse path")},
 )

@@ -10,10 +10,10 @@ import numpy as np
 
 from refemu.units import index_matmul_cases
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         yield Cases(kind, "[kllm §III-B1, Fig. 3] one row by ten columns, no outliers", _rows(config, ports, [0]))
@@ -21,9 +21,9 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield Cases(kind, "no, one, all positions outliers of A: a MAC needs that many more cycles",
                     _rows(config, ports, [0, 1, config["k"]]), "D-kllm-31")
     if kind == "random":
-        drawn = random_inputs("kllm_chip", ports, (16,), seed)
-        yield Cases(kind, "normalized codebooks, one outlier in eight", index_matmul_cases.realistic(config, drawn))
-        yield Cases(kind, "uniform words", legal(config, {port: array[:4] for port, array in drawn.items()}))
+        real, wild = index_matmul_cases.drawn("kllm_chip", config, ports, 16, 4, seed)
+        yield Cases(kind, "normalized codebooks, one outlier in eight", real)
+        yield Cases(kind, "uniform words", wild)
 
 
 def _rows(config: Config, ports: tuple[Port, ...], outliers: list[int]) -> dict[str, np.ndarray]:

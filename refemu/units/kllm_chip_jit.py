@@ -11,7 +11,7 @@ import numpy as np
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_matmul_jit
+from refemu.units import index_matmul_jit, index_matmul_ports_jit
 from refemu.units.index_matmul import COUNTERS
 from refemu.units.index_matmul_jit import Prepared
 from refemu.units.index_matmul_parts import Norm, Scores
@@ -27,7 +27,6 @@ def run(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, chip: KllmChip 
     """As `kllm_chip.run`; `b` may be prepared."""
     answer = index_matmul_jit.run(a, b, preset=preset, products=products, bias=bias, norm=norm, seen=seen)
     tensor = b.tensor if isinstance(b, Prepared) else b
-    assert tensor is not None, "what run takes was made from a tensor"
     task = problem(a, tensor, preset, products, bias, norm, seen)
     return on_chip(answer, task, chip or KllmChip(), check_capacity)
 
@@ -45,20 +44,19 @@ def run_ports(*, k: int = 8, n: int = 6, a_bits: int = 4, b_bits: int = 4, sizes
     columns["b_index"] = arrays["b_index"].reshape(*shape, *tail, *((k,) if k > 1 else ()))
     columns["b_scale"] = arrays["b_scale"]
     nothing = np.zeros(columns["b_index"].shape, np.uint16)
-    answer = index_matmul_jit.run_ports(**columns, b_mask=nothing, b_outlier=nothing, k=k, a_bits=a_bits, b_bits=b_bits,
-                                        preset=preset)
+    answer = index_matmul_ports_jit.run_ports(**columns, b_mask=nothing, b_outlier=nothing, k=k, a_bits=a_bits,
+                                              b_bits=b_bits, preset=preset)
     chip, entries = device.chip, 1 << a_bits + b_bits
-    left_out = np.count_nonzero(arrays["a_mask"].reshape(rows, k), axis=1).tolist()
-    macs = [chip.mac_cycles(entries, count) for count in left_out]
-    cycles = [chip.cycles(k, n, entries, count) for count in left_out]
-    tiles = chip.tiles(n)
+    tiles, (macs, cycles) = chip.tiles(n), _cycles(chip, k, n, entries, arrays["a_mask"].reshape(rows, k))
     return Result(answer.y, answer.overflow, **{name: getattr(answer, name) for name in COUNTERS}, tiles=rows * tiles,
-                  count_cycles=rows * tiles * chip.count_cycles(k), mac_cycles=_total(macs) * tiles,
-                  cycles=_total(cycles))
+                  count_cycles=rows * tiles * chip.count_cycles(k), mac_cycles=macs * tiles, cycles=cycles)
 
 
-def _total(values: list[int]) -> int:
-    total = 0
-    for value in values:
-        total += value
-    return total
+def _cycles(chip: KllmChip, k: int, n: int, entries: int, masks: np.ndarray) -> tuple[int, int]:
+    """Cycles of the MACs for a tile of every row, and all cycles: rows with as many outliers take equally long."""
+    left_out, rows = np.unique(np.count_nonzero(masks, axis=1), return_counts=True)
+    macs = cycles = 0
+    for outliers, count in zip(left_out.tolist(), rows.tolist(), strict=True):
+        macs += count * chip.mac_cycles(entries, outliers)
+        cycles += count * chip.cycles(k, n, entries, outliers)
+    return macs, cycles

@@ -17,6 +17,7 @@ from refemu.arith.sums import reduce
 from refemu.formats.kllm_arith import LANES, KllmArith
 from refemu.units import unit, weighted_sum_cases
 from refemu.units.unit import Alternative, Cases, Config, Flag, Port, Ports, Stepped, Unit, admit
+from refemu.units.unit_cases import Seeds
 
 COUNT_BITS = 16  #: of a count port: amounts of four bits over 4096 positions reach 61,440
 UNIT_BITS = {"fp16": 24, "fp32": 48}  #: entries of a table are multiples of 2**-24, or as products 2**-48
@@ -210,7 +211,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("overflow", 1, meaning="y is not finite")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see weighted_sum_cases.py."""
     return weighted_sum_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -224,7 +225,7 @@ UNIT = Unit(
     configs={"example": Config(bits=3, preset="paper"), "integer": Config(bits=4, preset="paper"),
              "w4a4": Config(bits=8, preset="paper"), "exact": Config(bits=4, preset="exact")},
     ports=ports, run=run, twin="refemu.units.weighted_sum_jit:run", unit_class=WeightedSum, cases=cases,
-    mark=weighted_sum_cases.mark,
+    draws_ranges=True, mark=weighted_sum_cases.mark,
     alternatives=(Alternative("D-kllm-2", "32 MACs, their results added as a tree", _with(acc="fp16", order=LANES)),
                   Alternative("D-kllm-3", "fused", _with(acc="fp16_fma", order=dot.Sequential()))),
     flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},

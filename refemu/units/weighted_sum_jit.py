@@ -11,6 +11,8 @@ from refemu.units import weighted_sum
 from refemu.units.unit import admit
 from refemu.units.weighted_sum import Result, WeightedSum, result
 
+BATCH = 1024  #: sums at once: what they are made of stays in a cache
+
 
 def run(count: Any, codebook: Any, *, bits: int = 8, preset: str | KllmArith = "paper") -> Result:
     """As `weighted_sum.run`."""
@@ -24,8 +26,15 @@ def run(count: Any, codebook: Any, *, bits: int = 8, preset: str | KllmArith = "
 
 
 def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarray:
-    """As `weighted_sum.sums` from +0."""
-    entries = np.asarray(table, np.float32)
+    """As `weighted_sum.sums` from +0, of rows (N, 2**n)."""
+    out = np.empty(len(count), np.float32)
+    for low in range(0, len(count), BATCH):
+        part = slice(low, low + BATCH)
+        out[part] = _sums(count[part], np.asarray(table[part], np.float32), arith)
+    return out
+
+
+def _sums(count: np.ndarray, entries: np.ndarray, arith: KllmArith) -> np.ndarray:
     if arith.acc != "fp32" and not fp16_jit.holds_fp16(entries):
         return weighted_sum.sums(count, entries, arith)
     numbers = count.astype(np.float32)  # exact below 2**24; what is rounded to another fp16 value is infinite there
