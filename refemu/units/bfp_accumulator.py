@@ -16,6 +16,7 @@ from refemu.arith.checks import Refused, at, first_index, require_choice
 from refemu.arith.records import dataclass
 from refemu.units import bfp_accumulator_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
+from refemu.units.unit_cases import Seeds
 
 M8W4, M8M4, M8M8 = range(3)  #: modes: INT4 weights; 8 by 4 bits of mantissa; 8 by 8
 MODES = ("M8W4", "M8M4", "M8M8")
@@ -216,7 +217,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see bfp_accumulator_cases.py."""
     return bfp_accumulator_cases.cases(ports(config).inputs, kind, seed)
 
@@ -235,6 +236,7 @@ UNIT = Unit(
     meaning="shared accumulator of a PE: integer to FP16, weight factor, FP32 sum over groups",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
     ports=ports, run=run, twin="refemu.units.bfp_accumulator_jit:run", unit_class=Accumulator, cases=cases,
+    draws_ranges=True,
     timing="event", mark=bfp_accumulator_cases.mark, flags=FLAGS, legal=legal,
     alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
                   *choices("D-harmonia-8", "product", "fp16", "fp32")))

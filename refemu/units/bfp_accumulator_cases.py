@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.units import unit_cases
 from refemu.units.unit import Cases, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 Event = tuple[int, int, int, int, int, int, int]  #: mode, clear, psum, low, a_exp, b_exp, w_scale
 NAMES = ("mode", "clear", "psum", "low", "a_exp", "b_exp", "w_scale")
@@ -18,7 +18,7 @@ W4, M4, M8 = range(3)  # modes
 MOST, ONE, TOP, LEAST = 122_400, 0x3C00, 0x7BFF, 1  #: largest sum of a sub-PE; FP16 words of 1, 65504 and 2^-24
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
         yield _case(kind, "[harmonia §IV-B] one group in each mode: 1825 by a factor, -3246 alone, and fused with 48",
@@ -55,7 +55,7 @@ def _edge() -> Iterator[Cases]:
                 [small, small, big], decision="D-harmonia-10")
 
 
-def _random(ports: tuple[Port, ...], seed: int) -> Iterator[Cases]:
+def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_accumulator", ports, (32, 16), seed)
     drawn |= {"mode": drawn["mode"] % 3, "clear": (drawn["clear"] & (drawn["low"] & 7 == 0)).astype(np.int64),
               "psum": drawn["psum"] * 120_000 >> 17, "low": drawn["low"] * 120_000 >> 17}

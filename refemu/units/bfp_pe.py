@@ -20,6 +20,7 @@ from refemu.units.bfp_accumulator import FLAGS, M8M4, M8M8, M8W4, MODES, Accumul
 from refemu.units.bfp_pe_parts import NIBBLES, SLOTS, admitted, operand, require_fields, seat
 from refemu.units.sub_pe import LANES, SubPe
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 __all__ = ["LANES", "M8M4", "M8M8", "M8W4", "MODES", "NIBBLES", "SLOTS", "UNIT", "Accumulator", "BfpPe", "Result",
            "State", "SubPe", "bfp_dot", "bfp_dot_int", "run"]
@@ -235,7 +236,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                Port("slot", 2, meaning="slot of the pass in which it was added")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see bfp_pe_cases.py."""
     return bfp_pe_cases.cases(ports(config).inputs, kind, seed)
 
@@ -248,7 +249,8 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 UNIT = Unit(
     name="bfp_pe", paper="harmonia §IV-B, Fig. 13", meaning="reconfigurable PE for M8W4, M8M4 and M8M8",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    ports=ports, run=run, twin="refemu.units.bfp_pe_jit:run", unit_class=BfpPe, cases=cases, timing="event",
+    ports=ports, run=run, twin="refemu.units.bfp_pe_jit:run", unit_class=BfpPe,
+    cases=cases, draws_ranges=True, timing="event",
     mark=bfp_pe_cases.mark, flags=FLAGS, legal=legal,
     alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
                   *choices("D-harmonia-8", "product", "fp16", "fp32")))

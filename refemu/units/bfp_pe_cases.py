@@ -11,7 +11,7 @@ import numpy as np
 from refemu.arith.records import dataclass
 from refemu.units import bfp_accumulator_cases
 from refemu.units.unit import Cases, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 W4, M4, M8 = range(3)  # modes
 LANES, ONE = 32, 0x3C00  #: pairs of a group; the FP16 word of 1
@@ -61,7 +61,7 @@ def worked(mode: int, clear: int = 0) -> Group:
     return Group(mode, A, B if mode == M8 else (-14, 9, 3), 17, 16, clear=clear)
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
         yield _case(kind, "[harmonia §IV-B] one group in each mode: M8W4 1825, M8M4 -3246, M8M8 -51888",
@@ -114,7 +114,7 @@ def _edge() -> Iterator[Cases]:
     yield _case("edge", "groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
 
 
-def _random(ports: tuple[Port, ...], seed: int) -> Iterator[Cases]:
+def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_pe", ports, (12, 8), seed)
     drawn |= {"mode": (drawn["mode"] % 3)[:, :1] + np.zeros((1, 8), np.int64), "clear": drawn["clear"] & 0}
     yield Cases("random", "uniform groups, eight to an output", legal(drawn))

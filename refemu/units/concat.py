@@ -14,6 +14,7 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import dataclass
 from refemu.units import unit, unit_cases
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect
+from refemu.units.unit_cases import Seeds
 
 INPUT_BITS = 4  #: of a port [kllm §IV-A]
 REGISTER_BITS = 8  #: [kllm §IV-A]
@@ -98,7 +99,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return Ports(inputs=tuple(inputs), outputs=(Port("q", REGISTER_BITS, meaning="register after the clock edge"),))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind: the paper's operands, the ends, every pair."""
     top = (1 << config["a_bits"]) - 1, (1 << config["b_bits"]) - 1
     if kind == "paper":
@@ -122,4 +123,5 @@ UNIT = Unit(
     name="concat", paper="kllm §III-B, §IV-A", meaning="two indices side by side in a register of 8 bits",
     configs={"a4": Config(a_bits=4, b_bits=4), "a3": Config(a_bits=3, b_bits=4), "a3_qk": Config(a_bits=3, b_bits=3)},
     ports=ports, run=run, twin="refemu.units.concat_jit:run", unit_class=Concat, timing="event", cases=cases,
+    draws_ranges=True,
 )

@@ -12,7 +12,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -102,7 +102,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                           Port("base_int", 4, signed=True, meaning="integer with its sign")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases: all 16 codes."""
     if kind == "paper":
         yield Cases(kind, "[olive Tbl. 3] the flint4 values 1 2 3 4 6 8 16", {"code": np.array([1, 2, 3, 6, 7, 5, 4])})
@@ -119,4 +119,5 @@ UNIT = Unit(
     name="flint_decoder", paper="olive §4.2, Tbl. 3", meaning="flint4 code to an exponent-integer pair",
     configs={"flint4": Config(pairs=FLINT4_PAIRS)},
     ports=ports, run=run, twin="refemu.units.flint_decoder_jit:run", unit_class=FlintDecoder, cases=cases,
+    draws_ranges=True,
 )

@@ -14,6 +14,7 @@ from refemu.arith.checks import require_choice
 from refemu.arith.records import dataclass
 from refemu.units import fp16_mac_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 STEPS = ("fp16", "fp16_fma")  #: rounded twice, or once
 
@@ -106,7 +107,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return PORTS
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see fp16_mac_cases.py."""
     return fp16_mac_cases.cases(config, PORTS.inputs, kind, seed)
 
@@ -114,7 +115,7 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
 UNIT = Unit(
     name="fp16_mac", paper="kllm §IV-A, Table I", meaning="multiply-accumulate in fp16, y = acc + a * b",
     configs={"paper": Config(rounding="fp16"), "fma": Config(rounding="fp16_fma")},
-    ports=ports, run=run, twin="refemu.units.fp16_mac_jit:run", unit_class=Fp16Mac, cases=cases,
+    ports=ports, run=run, twin="refemu.units.fp16_mac_jit:run", unit_class=Fp16Mac, cases=cases, draws_ranges=True,
     mark=fp16_mac_cases.mark, alternatives=choices("D-kllm-3", "rounding", *STEPS),
     flags={"OVERFLOW": Flag(0, "finite operands whose product or sum leaves fp16")},
 )

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import columns, random_inputs
+from refemu.units.unit_cases import Seeds, columns, random_inputs
 
 SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC01, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         yield Cases(kind, "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125",

@@ -14,6 +14,7 @@ from refemu.arith.fp16 import Fp16Mode
 from refemu.arith.records import dataclass
 from refemu.units import fp2half_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 LANES = 8  #: rows of the array [harmonia §IV-A (2)]
 
@@ -100,7 +101,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("overflow", 1, LANES, meaning="a finite value whose magnitude is 65520 or more")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see fp2half_cases.py."""
     return fp2half_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -108,7 +109,7 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
 UNIT = Unit(
     name="fp2half", paper="harmonia §IV-A (4), Fig. 12", meaning="a column of eight FP32 values to FP16",
     configs={"paper": Config(saturate=False), "saturate": Config(saturate=True)},
-    ports=ports, run=run, twin="refemu.units.fp2half_jit:run", unit_class=Fp2Half, cases=cases,
+    ports=ports, run=run, twin="refemu.units.fp2half_jit:run", unit_class=Fp2Half, cases=cases, draws_ranges=True,
     mark=fp2half_cases.mark,
     flags={"OVERFLOW": Flag(0, "a lane left fp16: infinite or saturated by configuration (D-harmonia-13)"),
            "SUBNORMAL": Flag(1, "a lane's result is subnormal")},

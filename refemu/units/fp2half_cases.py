@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random
+from refemu.units.unit_cases import Seeds, random
 
 LANES = 8
 SUBNORMAL = float.fromhex("0x1p-24")  #: the smallest fp16 value
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind, whose input ports are `ports`."""
     if kind == "paper":
         yield _case(kind, "a column of results on and off the fp16 grid", [1, -2.5, 1000.25, -25.3359375, 57.03125,
@@ -51,7 +51,7 @@ def _case(kind: str, why: str, values: Sequence[Any], decision: str = "") -> Cas
     return Cases(kind, why, {"x": np.array(values, np.float32).view(np.uint32).reshape(-1, LANES)}, decision)
 
 
-def _words(ports: tuple[Port, ...], count: int, seed: int) -> np.ndarray:
+def _words(ports: tuple[Port, ...], count: int, seed: Seeds) -> np.ndarray:
     return random("fp2half", ports[0], (count,), seed)
 
 

@@ -13,6 +13,7 @@ from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.arith.records import dataclass
 from refemu.units import free_page_list_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 ALLOCATE, RECYCLE = 0, 1  #: operations
 COUNTERS = ("allocated", "recycled", "wraps")
@@ -252,7 +253,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return free_page_list_cases.legal(config, inputs)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see free_page_list_cases.py."""
     return free_page_list_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -261,5 +262,5 @@ UNIT = Unit(
     name="free_page_list", paper="leankv §5.2, Fig. 5", meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
     ports=ports, run=run, twin="refemu.units.free_page_list_jit:run", unit_class=FreePageList, timing="event",
-    cases=cases, legal=legal,
+    cases=cases, draws_ranges=True, legal=legal,
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 ALLOCATE, RECYCLE = 0, 1
 Event = tuple[int, int, list[int]]  #: operation, count, ids of a recycle
@@ -36,7 +36,7 @@ class Owner:
         return RECYCLE, len(ids), ids
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     pages = config["pages"]
     if kind == "paper":

@@ -17,6 +17,7 @@ from refemu.arith.records import dataclass
 from refemu.arith.tables import table16
 from refemu.units import functional_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 WIDTH = 8  #: exponential units: values of one cycle
 OPS = {"exp": "exps", "sqrt": "roots", "recip": "divides"}  #: functions of one value, and what counts them
@@ -210,7 +211,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  outputs=(Port("y", 16, config["t"], encoding="f16", meaning="results"),))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see functional_cases.py."""
     return functional_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -221,4 +222,5 @@ UNIT = Unit(
              "recip": Config(op="recip", t=1, softmax="fp16"),
              "softmax": Config(op="softmax", t=20, softmax="fp16"),
              "softmax32": Config(op="softmax", t=20, softmax="softmax32")},
-    ports=ports, run=run_ports, twin="refemu.units.functional_jit:run_ports", unit_class=Functional, cases=cases)
+    ports=ports, run=run_ports, twin="refemu.units.functional_jit:run_ports", unit_class=Functional, cases=cases,
+    draws_ranges=True)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random
+from refemu.units.unit_cases import Seeds, random
 
 ONE, INF, MINUS = 0x3C00, 0x7C00, 0x8000
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     (port,) = ports
     if config["op"] == "softmax":
@@ -34,7 +34,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 
 
-def _rows(t: int, port: Port, kind: str, seed: int) -> Iterator[Cases]:
+def _rows(t: int, port: Port, kind: str, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield _block(kind, "[kllm §IV-A] logits 3, 2, 1, 0 and masked keys", t, [[0x4200, 0x4000, ONE, 0, MINUS | INF]])
     if kind == "edge":

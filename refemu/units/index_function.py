@@ -19,6 +19,7 @@ from refemu.formats.codebook import Codebook
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_function_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 MODES = ("token", "offline", "literal")
 ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1; the largest finite value
@@ -239,7 +240,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return {**inputs, "codebook": np.where(magnitude > ONE, (words & 0x8000) | (magnitude % ONE), words)}
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see index_function_cases.py."""
     return index_function_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -251,4 +252,4 @@ UNIT = Unit(
              "gelu_tanh3": Config(function="gelu_tanh", bits=3, outliers=2, mode="token"),
              "relu": Config(function="relu", bits=4, outliers=2, mode="token")},
     ports=ports, run=run_ports, twin="refemu.units.index_function_jit:run_ports", unit_class=IndexFunction,
-    cases=cases, legal=legal)
+    cases=cases, draws_ranges=True, legal=legal)

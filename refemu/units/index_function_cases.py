@@ -10,12 +10,12 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random
+from refemu.units.unit_cases import Seeds, random
 
 ONE, LARGEST, MINUS = 0x3C00, 0x7BFF, 0x8000
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     n = 1 << config["bits"]
     even = fp16.bits(fp16.to_f16(np.arange(1 - n, n, 2) / n)).astype(np.int64)  # spread over [-1, 1]

@@ -18,6 +18,7 @@ from refemu.formats.kmeans_tables import cartesian
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_product_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit_cases import Seeds
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("overflow", 1, meaning="it left fp16")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see index_product_cases.py."""
     return index_product_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -190,6 +191,7 @@ UNIT = Unit(
     name="index_product", paper="kllm §III-B1", meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
     ports=ports, run=run_ports, twin="refemu.units.index_product_jit:run_ports", unit_class=IndexProduct, cases=cases,
+    draws_ranges=True,
     mark=index_product_cases.mark,
     flags={"OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
            "OVERFLOW": Flag(1, "the product of finite values left fp16")},

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import columns, random_inputs
+from refemu.units.unit_cases import Seeds, columns, random_inputs
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         a, b = (side.ravel() for side in np.meshgrid(*(np.arange(1 << config[name]) for name in ("a_bits", "b_bits")),

@@ -19,6 +19,7 @@ from refemu.formats.affine import PRESETS, Affine
 from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW
 from refemu.units import kv_quantizer_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 BITS = (1, 2, 4, 8)  #: widths that the block packs
 
@@ -251,7 +252,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return {"x": finite, "bits": np.array(BITS, bits.dtype)[bits & 3]}
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see kv_quantizer_cases.py."""
     return kv_quantizer_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -261,7 +262,8 @@ UNIT = Unit(
     configs={"paper": Config(features=32, preset="paper", quantize_with="unrounded"),
              "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
              "stored": Config(features=32, preset="paper", quantize_with="stored")},
-    ports=ports, run=run, twin="refemu.units.kv_quantizer_jit:run", unit_class=KvQuantizer, cases=cases, legal=legal,
+    ports=ports, run=run, twin="refemu.units.kv_quantizer_jit:run", unit_class=KvQuantizer,
+    cases=cases, draws_ranges=True, legal=legal,
     mark=kv_quantizer_cases.mark,
     flags={"CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
            "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),

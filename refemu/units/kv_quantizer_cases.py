@@ -11,13 +11,13 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 WIDTHS = (1, 2, 4, 8)
 TINY = 1 / (1 << 24)  #: the smallest fp16 value
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     features = config["features"]
     if kind == "paper":

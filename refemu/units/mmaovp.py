@@ -16,6 +16,7 @@ from refemu.units import mmaovp_cases, unit
 from refemu.units.olive_edp import DotProductUnit
 from refemu.units.olive_mac import ACC_BITS
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 TYPES = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8"}  #: operand types of the instruction
 ROWS = COLUMNS = 8  #: of the tile of D
@@ -223,7 +224,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("illegal", 1, meaning="some pair is illegal; it contributes 0")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see mmaovp_cases.py."""
     return mmaovp_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -234,7 +235,8 @@ UNIT = Unit(
                 for a, b in (("ovpi4", "ovpi4"), ("ovpi4", "ovpf4"), ("ovpf4", "ovpi4"), ("ovpf4", "ovpf4"),
                              ("ovpi8", "ovpi8"))},
              "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate")},
-    ports=ports, run=run, twin="refemu.units.mmaovp_jit:run", unit_class=MmaOvp, cases=cases, mark=mmaovp_cases.mark,
+    ports=ports, run=run, twin="refemu.units.mmaovp_jit:run", unit_class=MmaOvp,
+    cases=cases, draws_ranges=True, mark=mmaovp_cases.mark,
     flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
            "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)")},

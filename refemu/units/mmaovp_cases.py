@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 BIAS = {"ovpi4": 2, "ovpf4": 3, "ovpi8": 4}  #: bias of the outliers beside each type [olive §3.3]
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     lanes, wide = ports[0].lanes, config["a_type"] == "ovpi8"
     biases = BIAS[config["a_type"]], BIAS[config["b_type"]]

@@ -17,6 +17,7 @@ from refemu.units import olive_edp_cases, unit
 from refemu.units.olive_mac import ACC_BITS, reduce
 from refemu.units.ovp_decoder import OvpDecoder
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 OUTLIER = {"int4": (2, 1), "flint4": (2, 1), "int8": (4, 3)}  #: operand type -> the outlier format beside it
 EVENTS = ("decode", "multiply", "shift", "reduce")
@@ -193,7 +194,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("illegal", 1, meaning="some pair is illegal; it contributes 0")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see olive_edp_cases.py."""
     return olive_edp_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -206,6 +207,7 @@ UNIT = Unit(
     configs={**{name: Config(a=a, b=b, overflow="wrap") for name, (a, b) in TYPES.items()},
              "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate")},
     ports=ports, run=run, twin="refemu.units.olive_edp_jit:run", unit_class=DotProductUnit, cases=cases,
+    draws_ranges=True,
     mark=olive_edp_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},

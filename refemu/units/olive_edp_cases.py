@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 BIAS = {"int4": 2, "flint4": 3, "int8": 4}  #: bias of the outliers beside each type [olive §3.3]
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     biases = BIAS[config["a"]], BIAS[config["b"]]
     if kind == "paper":
@@ -49,7 +49,7 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
                 "D-olive-20")
 
 
-def _random(ports: tuple[Port, ...], biases: tuple[int, int], seed: int) -> Iterator[Cases]:
+def _random(ports: tuple[Port, ...], biases: tuple[int, int], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("olive_edp", ports, (256,), seed)
     yield Cases("random", "uniform pairs, biases and c", drawn)
     real = _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12)

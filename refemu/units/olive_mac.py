@@ -15,6 +15,7 @@ from refemu.arith.integers import Overflow
 from refemu.arith.records import dataclass
 from refemu.units import olive_mac_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
+from refemu.units.unit_cases import Seeds
 
 ACC_BITS = 32  #: of the accumulator [olive §4.4]
 
@@ -142,7 +143,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see olive_mac_cases.py."""
     return olive_mac_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -151,7 +152,7 @@ UNIT = Unit(
     name="olive_mac", paper="olive §4.4", meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
     ports=ports, run=run, twin="refemu.units.olive_mac_jit:run", unit_class=OliveMac, timing="event",
-    cases=cases, mark=olive_mac_cases.mark,
+    cases=cases, draws_ranges=True, mark=olive_mac_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

@@ -10,14 +10,14 @@ import numpy as np
 
 from refemu.units import unit_cases
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, a_exp, a_int, b_exp, b_int
 NAMES = ("load", "acc_in", "a_exp", "a_int", "b_exp", "b_int")
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     top, most = (1 << config["exponent_bits"]) - 1, (1 << (config["int_bits"] - 1)) - 1
     if kind == "paper":
@@ -51,7 +51,7 @@ def _edge(top: int, most: int) -> Iterator[Cases]:
                 [_mac(1, 3, 0, 5), (1, -7, top, most, top, most), _mac(0, 1, 0, 1), _load(0), _mac(0, -1, 0, 1)])
 
 
-def _random(ports: tuple[Port, ...], seed: int) -> Iterator[Cases]:
+def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("olive_mac", ports, (32, 32), seed)
     drawn["load"] = ((np.arange(32) == 0) | (drawn["acc_in"] % 16 == 0)).astype(np.int64)  # row 0, then 1 of 16
     yield Cases("random", "uniform operands: large exponents overflow often", drawn)

@@ -17,6 +17,7 @@ from refemu.arith.records import dataclass
 from refemu.units import olive_pe8_cases, unit
 from refemu.units.olive_mac import ACC_BITS, reduce
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
+from refemu.units.unit_cases import Seeds
 
 SPLITS = ("twos_complement", "sign_magnitude")
 PES = 4  #: elements of one 8-bit product: high x high, high x low, low x high, low x low (D-olive-37)
@@ -150,7 +151,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see olive_pe8_cases.py."""
     return olive_pe8_cases.cases(ports(config).inputs, kind, seed)
 
@@ -161,6 +162,7 @@ UNIT = Unit(
              "saturate": Config(split="twos_complement", overflow="saturate"),
              "sign_magnitude": Config(split="sign_magnitude", overflow="wrap")},
     ports=ports, run=run, twin="refemu.units.olive_pe8_jit:run", unit_class=OlivePe8, timing="event", cases=cases,
+    draws_ranges=True,
     mark=olive_pe8_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
     alternatives=(*choices("D-olive-33", "overflow", "wrap", "saturate"),

@@ -10,14 +10,14 @@ import numpy as np
 
 from refemu.units import unit_cases
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, x_exp, x_int, y_exp, y_int
 NAMES = ("load", "acc_in", "x_exp", "x_int", "y_exp", "y_int")
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
         yield _case(kind, "[olive §4.5] an int8 product from four 4-bit products: 93 * -77", [_mac(0, 93, 0, -77)])

@@ -21,6 +21,7 @@ from refemu.units.olive_edp import OUTLIER
 from refemu.units.olive_mac import ACC_BITS, reduce
 from refemu.units.ovp_decoder import OvpDecoder
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 
 class Operand(NamedTuple):
@@ -256,7 +257,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("illegal", 1, meaning="some pair is illegal; it contributes 0")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see olive_systolic_cases.py."""
     return olive_systolic_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -273,6 +274,7 @@ UNIT = Unit(
              "int8": Config(**SIZE, a="int8", b="int8", overflow="wrap"),
              "int8_saturate": Config(**SIZE, a="int8", b="int8", overflow="saturate")},
     ports=ports, run=run, twin="refemu.units.olive_systolic_jit:run", unit_class=OliveSystolic, cases=cases,
+    draws_ranges=True,
     mark=olive_systolic_cases.mark,
     flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},

@@ -13,7 +13,7 @@ from refemu.arith.checks import Refused, require_choice
 from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import columns, random_inputs
+from refemu.units.unit_cases import Seeds, columns, random_inputs
 
 FORMATS = ((2, 1), (4, 3), (2, 5))  #: (exp_bits, man_bits); E2M5 is that of the published code (D-olive-14)
 
@@ -123,7 +123,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("base_int", width, signed=True, meaning="integer with its hidden one and sign")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases: every code at every bias, which is all this unit can be asked."""
     width = 1 + config["exp_bits"] + config["man_bits"]
     if kind == "paper":
@@ -170,7 +170,7 @@ UNIT = Unit(
     configs={name: Config(exp_bits=e, man_bits=m, exponent_bits=bits)
              for name, e, m, bits in (("e2m1", 2, 1, 4), ("e4m3", 4, 3, 5), ("e2m5", 2, 5, 5))},
     ports=ports, run=run, twin="refemu.units.outlier_decoder_jit:run", unit_class=OutlierDecoder,
-    cases=cases, mark=mark,
+    cases=cases, draws_ranges=True, mark=mark,
     flags={"RESERVED": Flag(0, "magnitude code 0: the encoder never makes it; integer 0, exponent = bias (D-olive-19)"),
            "WRAPPED": Flag(1, "bias + exponent field leaves the exponent port: modulo 2**exponent_bits (D-olive-20)"),
            "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags")},

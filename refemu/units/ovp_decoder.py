@@ -14,6 +14,7 @@ from refemu.arith.checks import RefusedType, require_choice
 from refemu.arith.records import dataclass
 from refemu.units import flint_decoder, outlier_decoder, ovp_decoder_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit_cases import Seeds
 
 #: normal type -> the outlier formats (exp_bits, man_bits) of its width
 OUTLIERS = {"int4": ((2, 1),), "flint4": ((2, 1),), "int8": ((4, 3), (2, 5))}
@@ -139,7 +140,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("illegal", 1, meaning="an identifier beside magnitude 0: no pair that an encoder makes")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see ovp_decoder_cases.py."""
     return ovp_decoder_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -150,7 +151,7 @@ UNIT = Unit(
     configs={"int4": Config(normal="int4", outlier=(2, 1)), "flint4": Config(normal="flint4", outlier=(2, 1)),
              "int8": Config(normal="int8", outlier=(4, 3)), "int8_repo": Config(normal="int8", outlier=(2, 5))},
     ports=ports, run=run, twin="refemu.units.ovp_decoder_jit:run", unit_class=OvpDecoder,
-    cases=cases, mark=ovp_decoder_cases.mark, arguments={"pair": "pairs"},
+    cases=cases, draws_ranges=True, mark=ovp_decoder_cases.mark, arguments={"pair": "pairs"},
     flags={"ILLEGAL": Flag(0, "an identifier beside a code of magnitude 0, made by no encoder (D-olive-18)"),
            "VICTIM": Flag(1, "one lane is a victim: value 0 is the paper's, exponent 0 a decision (D-olive-19)"),
            "WRAPPED": Flag(2, "bias + exponent field of an outlier leaves its port: modulo 2**bits (D-olive-20)"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import columns, random_inputs
+from refemu.units.unit_cases import Seeds, columns, random_inputs
 
 #: normal type -> (pairs, bias, why)
 PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
@@ -27,7 +27,7 @@ PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
 }
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     width = ports[0].bits // 2
     if kind == "paper" and config["outlier"] != (2, 5):
@@ -67,7 +67,7 @@ def _corners(width: int) -> np.ndarray:
     return (codes | codes[:, None] << width).ravel()
 
 
-def _random(ports: tuple[Port, ...], width: int, seed: int) -> Iterator[Cases]:
+def _random(ports: tuple[Port, ...], width: int, seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("ovp_decoder", ports, (256,), seed)
     yield Cases("random", "uniform pairs and biases", drawn)
     pair, identifier, mask = drawn["pair"], 1 << (width - 1), (1 << width) - 1

@@ -14,6 +14,7 @@ from refemu.arith.checks import Refused, require_int, require_integers
 from refemu.arith.records import dataclass
 from refemu.units import page_table_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, lanes
+from refemu.units.unit_cases import Seeds
 
 HIGH, LOW = 0, 1  #: sections
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)  #: operations
@@ -294,7 +295,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return page_table_cases.legal(config, inputs)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see page_table_cases.py."""
     return page_table_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -304,5 +305,5 @@ UNIT = Unit(
     configs={"paper": Config(slots=1, layers=1, heads=2, cells=7, scrub=False),
              "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True)},
     ports=ports, run=run, twin="refemu.units.page_table_jit:run", unit_class=PageTable, timing="event",
-    cases=cases, legal=legal,
+    cases=cases, draws_ranges=True, legal=legal,
 )

@@ -10,14 +10,14 @@ import numpy as np
 
 from refemu.units import unit_cases
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
 NAMES = ("op", "entry", "section", "value", "other")
 Event = tuple[int, int, int, int, int]
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         given = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]

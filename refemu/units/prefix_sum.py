@@ -13,6 +13,7 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import dataclass
 from refemu.units import prefix_sum_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 BITS = 32  #: of an adder; sums wrap
 COUNTERS = ("levels", "adds")
@@ -141,7 +142,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  outputs=(Port("inclusive", BITS, elements, meaning="where the region of every head ends"),))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see prefix_sum_cases.py."""
     return prefix_sum_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -149,5 +150,5 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
 UNIT = Unit(
     name="prefix_sum", paper="leankv §5.2", meaning="running sums of page counts, level by level",
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
-    ports=ports, run=run, twin="refemu.units.prefix_sum_jit:run", unit_class=PrefixSum, cases=cases,
+    ports=ports, run=run, twin="refemu.units.prefix_sum_jit:run", unit_class=PrefixSum, cases=cases, draws_ranges=True,
 )

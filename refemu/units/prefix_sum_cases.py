@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 TOP = (1 << 32) - 1
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     m = config["elements"]
     if kind == "paper":

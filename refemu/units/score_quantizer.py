@@ -17,6 +17,7 @@ from refemu.arith.records import dataclass
 from refemu.formats.kllm_arith import KllmArith
 from refemu.units import score_quantizer_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 MODES = ("fold", "max", "fixed")  #: what is divided by what: p * sV by its maximum; p by its maximum; p by 1
 EVENTS = ("fold", "max", "quantize")
@@ -222,7 +223,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return {**inputs, "p": np.minimum(inputs["p"], ONE)}
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see score_quantizer_cases.py."""
     return score_quantizer_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -234,4 +235,4 @@ UNIT = Unit(
              "max8": Config(t=16, bits=8, mode="max", preset="paper"),
              "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper")},
     ports=ports, run=run_ports, twin="refemu.units.score_quantizer_jit:run_ports", unit_class=ScoreQuantizer,
-    cases=cases, legal=legal)
+    cases=cases, draws_ranges=True, legal=legal)

@@ -18,6 +18,7 @@ from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
 from refemu.units import significance_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 #: parameters by preset
 PRESETS: dict[str, dict[str, Any]] = {
@@ -314,7 +315,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
         outputs=(*values, Port("count", 32, tokens, meaning="queries that count for each token")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see significance_cases.py."""
     return significance_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -324,6 +325,7 @@ UNIT = Unit(
     configs={"paper": Config(tokens=8, heads=2, **PRESETS["paper"]),
              "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4})},
     ports=ports, run=run_ports, twin="refemu.units.significance_jit:run_ports", unit_class=Significance, cases=cases,
+    draws_ranges=True,
     alternatives=(*choices("D-leankv-16", "score_queries", None, 64),
                   *choices("D-leankv-17", "include_self", True, False),
                   *choices("D-leankv-18", "normalize", True, False), *choices("D-leankv-19", "gqa", "mean")),

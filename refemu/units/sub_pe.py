@@ -12,6 +12,7 @@ import numpy as np
 from refemu.arith.records import dataclass
 from refemu.units import sub_pe_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit_cases import Seeds
 
 LANES = 32  #: pairs of one dot product, a BFP group [harmonia §IV-B]
 PSUM_BITS = 18  #: of the sum: 32 * 255 * 15 = 122,400 is below 2^17
@@ -101,7 +102,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
         outputs=(Port("psum", PSUM_BITS, signed=True, meaning="sum of the 32 products"),))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see sub_pe_cases.py."""
     return sub_pe_cases.cases(ports(config).inputs, kind, seed)
 
@@ -109,4 +110,4 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
 UNIT = Unit(
     name="sub_pe", paper="harmonia §IV-B, Fig. 13", meaning="dot product of 32 pairs of 8-bit and 4-bit magnitudes",
     configs={"paper": Config()}, ports=ports, run=run, twin="refemu.units.sub_pe_jit:run", unit_class=SubPe,
-    cases=cases)
+    cases=cases, draws_ranges=True)

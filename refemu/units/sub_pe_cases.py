@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from refemu.units.unit import Cases, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 LANES = 32
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
         a = row(201, -50, 6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import refemu.golden.generator as generator
-from refemu import golden
+from refemu import golden, units
 from refemu.arith.checks import Refused
 from refemu.golden import manifest as manifests
 from refemu.golden import model_cases, sets, store
@@ -197,3 +197,21 @@ def test_every_unit_is_tapped_under_the_scheme_that_has_it(
     assert sets.load(tmp_path / "blender-wrap").manifest["source"]["scheme"] == "blender"
     with pytest.raises(Refused, match="schemes meter and meter both tap meter-w4; give each a folder of its own"):
         golden.generate(tmp_path, kinds=["model"], scheme=["meter", "meter"])
+
+
+@pytest.mark.parametrize("name", ["bfp_pe_array", "kv_compressor"])
+def test_parts_of_a_draw_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a unit that draws ranges and of one that may not: seed by seed, two by two, all at once."""
+    unit = units.find(name)
+    config = next(iter(unit.configs))
+    values = sum(array.size for block in unit.cases(unit.configs[config], "random", 0)
+                 for array in block.inputs.values())
+    ways = []
+    for part in (1, 2 * values, 100 * values):
+        monkeypatch.setattr(generator, "PART", part)
+        ways.append(generator.random_cases(unit, config, 3, 5))
+    for blocks in zip(*ways, strict=True):
+        for port in unit.ports(unit.configs[config]).inputs:
+            arrays = [block.inputs[port.name] for block in blocks]
+            assert {array.dtype for array in arrays} == {port.dtype}
+            assert {array.tobytes() for array in arrays} == {arrays[0].tobytes()} and len(arrays[0]) % 5 == 0

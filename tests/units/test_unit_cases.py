@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from refemu.units.unit import Port
+from refemu import units
+from refemu.units.unit import Port, Unit
 from refemu.units.unit_cases import columns, random, random_inputs, sequences
 from tests.oracles import prng as oracle
 
@@ -37,6 +38,17 @@ def test_a_range_draws_what_its_seeds_draw_in_turn(port: Port) -> None:
 
     assert drawn.dtype == np.int64 and np.array_equal(wanted, drawn)
     assert np.array_equal(random("unit", port, (6,), 7)[4:], random("unit", port, (2,), 7, first=4))
+
+
+@pytest.mark.parametrize(("unit", "config"), [
+    pytest.param(unit, config, id=f"{unit.name}-{config}") for unit in map(units.find, units.names())
+    if unit.draws_ranges for config in unit.configs])
+def test_units_draw_of_a_range_what_its_seeds_draw_in_turn(unit: Unit, config: str) -> None:
+    one = [list(unit.cases(unit.configs[config], "random", seed)) for seed in (5, 6, 7)]
+    for block, *wanted in zip(unit.cases(unit.configs[config], "random", range(5, 8)), *one, strict=True):
+        assert {(block.why, block.decision)} == {(each.why, each.decision) for each in wanted}
+        for name, array in block.inputs.items():
+            assert np.array_equal(np.concatenate([each.inputs[name] for each in wanted]), array)
 
 
 def test_columns_stretch_scalars() -> None:
