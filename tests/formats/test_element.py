@@ -170,10 +170,13 @@ def test_many_fp16_values_encode_as_few_do(fmt: Element, rounding: str) -> None:
     assert fmt.encode(some, rounding).dtype == fmt.encode(x, rounding).dtype
 
 
+@pytest.mark.parametrize("fmt", [Flint(4), IntFormat(8), IntFormat(8, symmetric=True), IntFormat(16), AbFloat(4, 3, 0)],
+                         ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_is_refused_among_many_fp16_values(value: float) -> None:
-    x = np.zeros((2, 1 << 16), np.float16)
+def test_what_is_not_finite_is_refused_among_many_fp16_values(value: float, fmt: Element) -> None:
+    """The table's mark for these words is a value's code in formats of 8 and 16 bits."""
+    x = np.full((2, 1 << 16), -65504, np.float16)
     x[1, 7] = value
 
     with pytest.raises(Refused, match=r"values\[1, 7\] is"):
-        Flint(4).encode(x)
+        fmt.encode(x)
