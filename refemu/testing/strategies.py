@@ -1,9 +1,11 @@
 """Strategies for ports: arrays of codes that reach every boundary, shrink to few bits, and are drawn fast.
 
-An array is drawn as bytes in one go, which costs well below a millisecond for 1,024 codes; then a few positions get
-special codes, and a few are made equal to others, for ties. All shrink to zeros without any of these.
+An array is drawn as bytes in one go, which costs well below a millisecond for 1,024 codes. The first of these bytes say
+which few positions get special codes, and which are made equal to others, for ties. All shrink to zeros without any of
+these.
 """
 
+import struct
 from collections.abc import Sequence
 from functools import partial
 from math import prod
@@ -24,21 +26,31 @@ F32 = (0x00000000, 0x80000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x3F000000, 0
 NAN = {16: 0x7E00, 32: 0x7FC00000}
 INFINITY = {16: 0x7C00, 32: 0x7F800000}
 PATCHES = 4  #: special codes, and copies, in one array
+PATCH = struct.Struct(f"<B{4 * PATCHES}H")  #: how many of both; for each of all a position and a code, or two positions
 
 
-@st.composite
-def _words(draw: st.DrawFn, count: int, bits: int, special: Sequence[int]) -> np.ndarray:
+def _patches(raw: bytes) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """What the first bytes say: positions with the number of a special code, positions with those they are equal to."""
+    counts, *numbers = PATCH.unpack_from(raw)
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    return pairs[:counts % 16 % (PATCHES + 1)], pairs[PATCHES:][:counts // 16 % (PATCHES + 1)]
+
+
+def _words(count: int, bits: int, special: Sequence[int]) -> st.SearchStrategy[np.ndarray]:
     """uint64 (count,) below 2**bits."""
     size = 1 if bits <= 8 else 2 if bits <= 16 else 4 if bits <= 32 else 8
-    raw = np.frombuffer(draw(st.binary(min_size=count * size, max_size=count * size)), f"<u{size}").astype(np.uint64)
-    values = raw & np.uint64((1 << bits) - 1)
-    if count:
-        where = st.integers(0, count - 1)
-        for at, code in draw(st.lists(st.tuples(where, st.sampled_from(special)), max_size=PATCHES)):
-            values[at] = code & ((1 << bits) - 1)
-        for at, other in draw(st.lists(st.tuples(where, where), max_size=PATCHES)):
-            values[at] = values[other]
-    return values
+    length = PATCH.size + count * size
+
+    def made(raw: bytes) -> np.ndarray:
+        codes, copies = _patches(raw)
+        values = np.frombuffer(raw, f"<u{size}", count, PATCH.size).astype(np.uint64) & np.uint64((1 << bits) - 1)
+        for at, code in codes if count else ():
+            values[at % count] = special[code % len(special)] & ((1 << bits) - 1)
+        for at, other in copies if count else ():
+            values[at % count] = values[other % count]
+        return values
+
+    return st.binary(min_size=length, max_size=length).map(made)
 
 
 def _signed(values: np.ndarray, bits: int) -> np.ndarray:
@@ -118,12 +130,8 @@ def _legal(unit: Unit, config: Config, drawn: dict[str, np.ndarray]) -> dict[str
 def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Rows drawn one by one, so that a failing one is what is left when the others are dropped."""
     columns = [_Column(port) for port in ports]
-    lanes = int(total([port.lanes for port in ports]))
-    size = int(total([column.size * column.port.lanes for column in columns]))
-    lane, most = st.integers(0, lanes - 1), max(len(column.special) for column in columns)
-    row = st.tuples(st.binary(min_size=size, max_size=size),
-                    st.lists(st.tuples(lane, st.integers(0, most - 1)), max_size=PATCHES),
-                    st.lists(st.tuples(lane, lane), max_size=PATCHES))
+    size = PATCH.size + int(total([column.size * column.port.lanes for column in columns]))
+    row = st.binary(min_size=size, max_size=size)
     return st.lists(row, min_size=low, max_size=high).map(partial(_arrays, columns))
 
 
@@ -153,26 +161,29 @@ class _Column:
         return admitted(self.port, values) if self.port.bits < 64 else values
 
 
-def _arrays(columns: Sequence[_Column], rows: Sequence[Any]) -> dict[str, np.ndarray]:
-    raw = np.frombuffer(b"".join(row[0] for row in rows), np.uint8).reshape(len(rows), -1)
-    found, byte, first = {}, 0, 0
+def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.ndarray]:
+    raw = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+    total_lanes = int(total([column.port.lanes for column in columns]))
+    patches = [_patches(row) for row in rows]
+    found, byte, first = {}, PATCH.size, 0
     for column in columns:
         lanes = column.port.lanes
         values = column.values(raw[:, byte:byte + column.size * lanes]).copy()
-        for at, (_, patches, copies) in enumerate(rows):
-            _patch(column, values[at], first, patches, copies)
+        for row, (codes, copies) in zip(values, patches, strict=True):
+            _patch(column, row, first, total_lanes, codes, copies)
         byte, first = byte + column.size * lanes, first + lanes
         made = column.admitted(values).astype(column.port.dtype)
         found[column.port.name] = made if lanes > 1 else made[:, 0]
     return found
 
 
-def _patch(column: _Column, lanes: np.ndarray, first: int, patches: Any, copies: Any) -> None:
+def _patch(column: _Column, lanes: np.ndarray, first: int, all_lanes: int, codes: Any, copies: Any) -> None:
     """Special values, then equal ones, in the lanes of one row; lanes of other ports are not here."""
-    for at, which in patches:
-        if 0 <= at - first < len(lanes):
+    for at, which in codes:
+        if 0 <= at % all_lanes - first < len(lanes):
             code = column.special[which % len(column.special)]
-            lanes[at - first] = code if code < 1 << 63 else code - (1 << 64)
+            lanes[at % all_lanes - first] = code if code < 1 << 63 else code - (1 << 64)
     for at, other in copies:
-        if 0 <= at - first < len(lanes) and 0 <= other - first < len(lanes):
-            lanes[at - first] = lanes[other - first]
+        here, there = at % all_lanes - first, other % all_lanes - first
+        if 0 <= here < len(lanes) and 0 <= there < len(lanes):
+            lanes[here] = lanes[there]
