@@ -13,6 +13,7 @@ from refemu.arith.records import dataclass
 from refemu.formats import Bfp
 from refemu.units import bfp_aligner_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 LANES = 8  #: elements aligned in one cycle [harmonia §IV-C]
 SPECIAL = 31  #: exponent field of infinity and NaN
@@ -147,7 +148,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("illegal", 1, LANES, meaning="the word's exponent is above emax, or special and not admitted")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see bfp_aligner_cases.py."""
     return bfp_aligner_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -159,6 +160,7 @@ UNIT = Unit(
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"}),
              "half_even": Config(**PAPER | {"rounding": "half_even"}), "hw": Config(**PAPER | {"special": "hw"})},
     ports=ports, run=run, twin="refemu.units.bfp_aligner_jit:run", unit_class=BfpAligner, cases=cases,
+    draws_ranges=True,
     mark=bfp_aligner_cases.mark, care=bfp_aligner_cases.care,
     flags={"ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
            "LOST": Flag(1, "a lane that is not zero became magnitude 0")},

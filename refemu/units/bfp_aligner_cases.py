@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, first_of_each, random_inputs
 
 LANES = 8
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         yield _cases(kind, "[harmonia Fig. 3] 6.28125, -1.5703125, 0.2001953125 under the exponent 17, 8 and 4 bits",
@@ -47,12 +47,12 @@ def _edge() -> Iterator[Cases]:
                  [[0x4000, 0x3C00, 0x7BFF, 0x0400, 0xC000, 0x3FFF, 0x8400, 0x0000]], [[15] * 3 + [0] + [15] * 4], [8])
 
 
-def _random(ports: tuple[Port, ...], seed: int) -> Iterator[Cases]:
+def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_aligner", ports, (384,), seed)
     field = drawn["x"] >> 10 & 31
     yield Cases("random", "words of any kind under an exponent that is not below them",
                 drawn | {"emax": np.maximum(drawn["emax"], field)})
-    near = {name: array[:128] for name, array in drawn.items()}
+    near = first_of_each(drawn, 384, 128)
     yield Cases("random", "shifts up to 7: exponents near emax, as in activations",
                 near | {"emax": np.minimum((near["x"] >> 10 & 31) + (near["emax"] & 7), 31)})
 

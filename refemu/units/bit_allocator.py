@@ -15,6 +15,7 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import dataclass
 from refemu.units import bit_allocator_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
+from refemu.units.unit_cases import Seeds
 
 GROUP = 32  #: tokens of a V group
 
@@ -194,7 +195,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("low_groups", 32, meaning="groups whose V is low")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see bit_allocator_cases.py."""
     return bit_allocator_cases.cases(kind, seed)
 
@@ -206,7 +207,7 @@ UNIT = Unit(
     meaning="which tokens of a cache fall to fewer bits, and when",
     configs={"paper": Config(**PAPER), "local16": Config(**PAPER | {"n_initial": 40, "n_local": 16})},
     ports=ports, run=run, twin="refemu.units.bit_allocator_jit:run", unit_class=BitAllocator, timing="event",
-    cases=cases, mark=bit_allocator_cases.mark, legal=bit_allocator_cases.legal,
+    cases=cases, draws_ranges=True, mark=bit_allocator_cases.mark, legal=bit_allocator_cases.legal,
     flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
     alternatives=choices("D-harmonia-18", "n_local", 32, 95),
 )

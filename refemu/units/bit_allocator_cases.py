@@ -3,16 +3,16 @@
 This module describes stimuli only; the descriptor, and with it every answer, is in bit_allocator.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import prng
 from refemu.units.unit import Cases, Config
+from refemu.units.unit_cases import Seeds, words
 
 
-def cases(kind: str, seed: int) -> Iterator[Cases]:
+def cases(kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind."""
     if kind == "paper":
         yield _cases(kind, "[harmonia §III-B] a prompt of 4096 tokens, then appended ones", [4096], 36)
@@ -22,11 +22,11 @@ def cases(kind: str, seed: int) -> Iterator[Cases]:
         yield _cases(kind, "prompts that end beside a boundary of windows and groups, then appended tokens",
                      [1, 31, 32, 33, 63, 64, 95, 96, 97, 127, 128, 129, 159, 160], 36, "D-harmonia-18")
     if kind == "random":
-        lengths = prng.words(prng.stream("bit_allocator/random/prefill", seed), 0, 12) >> np.uint64(52)
-        yield _cases(kind, "prompts of any length, then appended tokens", [1 + int(n) for n in lengths], 40)
+        lengths = words("bit_allocator/random/prefill", seed, 12).reshape(-1) >> np.uint64(52)
+        yield _cases(kind, "prompts of any length, then appended tokens", 1 + lengths.astype(np.int64), 40)
 
 
-def _cases(kind: str, why: str, lengths: list[int], events: int, decision: str = "") -> Cases:
+def _cases(kind: str, why: str, lengths: Sequence[int] | np.ndarray, events: int, decision: str = "") -> Cases:
     """A case for every length of a prompt."""
     prefill = np.zeros((len(lengths), events), np.int64)
     prefill[:, 0] = lengths

@@ -17,6 +17,7 @@ from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_nearest import normalized
 from refemu.units import clustering_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit_cases import Seeds
 
 LARGEST = 0x7BFF  #: pattern of the largest finite fp16 value
 
@@ -167,7 +168,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("overflow", 1, meaning="an fp16 result on the way became infinite")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see clustering_cases.py."""
     return clustering_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -176,7 +177,7 @@ UNIT = Unit(
     name="clustering", paper="kllm §IV-A, Fig. 6, Table I", meaning="index of the centroid nearest to a scaled value",
     configs={"paper": Config(bits=4, preset="paper"), "exact": Config(bits=4, preset="exact"),
              "paper_3": Config(bits=3, preset="paper")},
-    ports=ports, run=run, twin="refemu.units.clustering_jit:run", unit_class=Clustering, cases=cases,
+    ports=ports, run=run, twin="refemu.units.clustering_jit:run", unit_class=Clustering, cases=cases, draws_ranges=True,
     mark=clustering_cases.mark, legal=clustering_cases.legal,
     flags={"TIE": Flag(0, "two centroids are equally near; the lower one is the answer (D-kllm-7)"),
            "OVERFLOW": Flag(1, "x^ became infinite, so every distance did: index 0")},

@@ -11,7 +11,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.formats.kllm_arith import KllmArith
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import columns, random_inputs
+from refemu.units.unit_cases import Seeds, columns, random_inputs
 
 #: of normal samples, trained; 7 values in [-1, 1] have another index in `paper` than in `exact` (D-kllm-8)
 TRAINED = (0xB89B, 0xB6EA, 0xB55D, 0xB425, 0xB237, 0xB053, 0xAD18, 0xA67B,
@@ -19,7 +19,7 @@ TRAINED = (0xB89B, 0xB6EA, 0xB55D, 0xB425, 0xB237, 0xB053, 0xAD18, 0xA67B,
 ONE, LARGEST, SUBNORMAL = 0x3C00, 0x7BFF, 0x0001
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     book = trained(config["bits"])
     if kind == "paper":
@@ -51,10 +51,11 @@ def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
                     tuple(repeated), "D-kllm-7")
 
 
-def _random(ports: tuple[Port, ...], seed: int, book: tuple[int, ...]) -> Iterator[Cases]:
+def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iterator[Cases]:
     drawn = random_inputs("clustering", ports, (512,), seed)
-    drawn["codebook"] = np.broadcast_to(np.array(book), (512, len(book)))
-    small = {"x": (drawn["x"] & 0x83FF) | (0x2000 + (drawn["x"] & 0x1C00) % 0x1C00), "scale": np.full(512, ONE)}
+    rows = len(drawn["x"])
+    drawn["codebook"] = np.broadcast_to(np.array(book), (rows, len(book)))
+    small = {"x": (drawn["x"] & 0x83FF) | (0x2000 + (drawn["x"] & 0x1C00) % 0x1C00), "scale": np.full(rows, ONE)}
     yield Cases("random", "values of normalized vectors", drawn | small)
     yield Cases("random", "the same values under scales around 1", drawn | {
         "x": small["x"], "scale": 0x3A00 + (drawn["scale"] & 0x7FF)})

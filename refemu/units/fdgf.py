@@ -18,6 +18,7 @@ from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.arith.records import dataclass
 from refemu.units import fdgf_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect
+from refemu.units.unit_cases import Seeds
 
 COLUMN_MAJOR, ROW_MAJOR = 1, 2  #: dataflow 1: a tile of B stays; dataflow 2: a tile of A stays [harmonia §IV-D]
 EVENTS = ("idle", "start", "fetch_a", "fetch_b", "compute", "read", "store", "done")
@@ -272,7 +273,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
         state=(Port("fetched", 48, meaning="elements fetched since the start"),))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see fdgf_cases.py."""
     return fdgf_cases.cases(config, kind, seed)
 
@@ -287,5 +288,6 @@ UNIT = Unit(
     name="fdgf", paper="harmonia §IV-D, Fig. 15", meaning="dataflow controller: tiles, their order, read addresses",
     configs={"paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
              "small": Config(m=32, k=32, ema_unit="elements", b_type="int4")},
-    ports=ports, run=run, twin="refemu.units.fdgf_jit:run", unit_class=FdgfController, cases=cases, timing="event",
+    ports=ports, run=run, twin="refemu.units.fdgf_jit:run", unit_class=FdgfController,
+    cases=cases, draws_ranges=True, timing="event",
     arguments={"forced": "force"}, legal=legal)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import prng
 from refemu.units.unit import Cases, Config
+from refemu.units.unit_cases import Seeds, words
 
 COLUMN_MAJOR, ROW_MAJOR = 1, 2
 NAMES = ("start", "rows", "inner", "columns", "forced", "v")
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     m, k = config["m"], config["k"]
     if kind == "paper":
@@ -31,7 +31,7 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
                     [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)], "D-harmonia-31")
         yield _restart(m, k)
     if kind == "random":
-        sizes = prng.words(prng.stream("fdgf/random/sizes", seed), 0, 30).reshape(6, 5)
+        sizes = words("fdgf/random/sizes", seed, 30).reshape(-1, 5)
         rows = [(1 + int(a) % (3 * m), 1 + int(b) % 160, 1 + int(c) % (3 * k), int(d) % 3, int(e) % 2)
                 for a, b, c, d, e in sizes]
         yield _case(kind, "products of up to three by three tiles", rows, events=128)

@@ -29,6 +29,7 @@ from refemu.units.generation_compressor_parts import (
     require,
 )
 from refemu.units.unit import Cases, Config, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 W, A1, A2, A3, B1, B2, C = range(7)  #: choices of `algorithm1`
 APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: choices of `diffkv`
@@ -273,7 +274,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return generation_compressor_cases.legal(config, inputs)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see generation_compressor_cases.py."""
     return generation_compressor_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -285,7 +286,7 @@ UNIT = Unit(
              "diffkv": Config(slots=144, policy="diffkv", score_queries=64, include_self=True),
              "static": Config(slots=16, policy="static", keep_percent=50)},
     ports=ports, run=run, twin="refemu.units.generation_compressor_jit:run", unit_class=GenerationCompressor,
-    cases=cases, legal=legal,
+    cases=cases, draws_ranges=True, legal=legal,
     alternatives=(*choices("D-leankv-26", "policy", *POLICIES[:2]),
                   *choices("D-leankv-27", "score_rule", "share", "cumulative")),
 )

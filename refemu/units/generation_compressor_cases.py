@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 Head = tuple[Sequence[float], Sequence[float], tuple[float, float]]  #: means * 64, high and low; thresholds * 64
 WINDOW = 2
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         heads: list[Head] = [([24, 8, 20, 4], [8], (3, 16)), ([24, 8, 20, 4], [8], (3, 4)),
@@ -30,7 +30,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         drawn = random_inputs("generation_compressor", ports, (count,), seed)
         few = (drawn["score"] & 7).astype(np.float32) / np.float32(8)
         drawn["score"] = few.view(np.uint32).astype(np.int64)
-        drawn["thresholds"] = _limits(config, [(1, 16)] * count)
+        drawn["thresholds"] = _limits(config, [(1, 16)] * len(drawn["n"]))
         yield Cases(kind, "scores of eight values in sections of any length", legal(config, drawn))
         wide = (drawn["position"] & 0xFFFF).astype(np.float32) / np.float32(1 << 16)
         wide = wide * wide * wide

@@ -15,6 +15,7 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_i
 from refemu.arith.records import dataclass
 from refemu.units import index_counter_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 INPUTS = 16  #: positions a cycle [kllm §IV-B, Table I]
 MOST_BITS = 8  #: of an index: two of the Concat unit's 4-bit ports
@@ -205,7 +206,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
         outputs=(Port("count", config["counter_bits"], 1 << bits, meaning="registers after the cycle"),))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see index_counter_cases.py."""
     return index_counter_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -216,5 +217,5 @@ UNIT = Unit(
              "w4a4": Config(bits=8, amount_bits=0, counter_bits=13),
              "integer": Config(bits=4, amount_bits=4, counter_bits=16)},
     ports=ports, run=run_ports, twin="refemu.units.index_counter_jit:run_ports", unit_class=IndexCounter,
-    timing="event", cases=cases,
+    timing="event", cases=cases, draws_ranges=True,
 )

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, first_of_each, random_inputs
 
 CYCLES = 16  #: of a random case
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     bits, amounts = config["bits"], config["amount_bits"]
     if kind == "paper":
@@ -32,11 +32,12 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield _two_columns(config)
         yield _left_out(config)
     if kind == "random":
-        drawn = random_inputs("index_counter", ports, (4 if bits < 8 else 2, CYCLES), seed)
+        each = 4 if bits < 8 else 2
+        drawn = random_inputs("index_counter", ports, (each, CYCLES), seed)
         drawn["clear"] = (np.arange(CYCLES) % 7 == 0) * np.ones_like(drawn["clear"])
         yield Cases("random", "uniform indices, half of them valid, a new column every seven cycles", drawn)
         full = {**drawn, "valid": np.ones_like(drawn["valid"])}
-        yield Cases("random", "uniform indices, all valid", {port: array[:2] for port, array in full.items()})
+        yield Cases("random", "uniform indices, all valid", first_of_each(full, each, 2))
 
 
 def _column(kind: str, why: str, config: Config, indices: list[int], amounts: list[int] | None = None) -> Cases:

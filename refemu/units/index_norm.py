@@ -24,6 +24,7 @@ from refemu.formats.kmeans_tables import squares
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_norm_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 NORMS = ("rms", "layer")
 INPUTS = 16  #: positions that a counter takes in a cycle [kllm §IV-B]
@@ -299,7 +300,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return Ports(inputs=tuple(inputs), outputs=tuple(outputs))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see index_norm_cases.py."""
     return index_norm_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -312,4 +313,5 @@ UNIT = Unit(
              "layer": Config(**SIZE, weight_bits=3, norm="layer", preset="paper"),
              "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact")},
     ports=ports, run=run_ports, twin="refemu.units.index_norm_jit:run_ports", unit_class=IndexNorm, cases=cases,
+    draws_ranges=True,
     mark=index_norm_cases.mark, flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")})

@@ -10,12 +10,12 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random
+from refemu.units.unit_cases import Seeds, random
 
 ONE, LARGEST, MINUS = 0x3C00, 0x7BFF, 0x8000
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     n, entries = config["n"], 1 << config["bits"]
     rising, none, some = np.arange(n) % entries, np.zeros(n, np.int64), (np.arange(n) % 7 == 3).astype(np.int64)
@@ -36,7 +36,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         drawn = {port.name: random("index_norm", port, (64,), seed) for port in ports}
         marks = random("index_norm", ports[0], (64,), seed, "random/mask")
         yield Cases(kind, "random indices and outliers of any size, one position in eight marked", {
-            **drawn, **tables(config, ports, (64,)), "mask": (marks % 8 == 0).astype(np.int64),
+            **drawn, **tables(config, ports, (len(marks),)), "mask": (marks % 8 == 0).astype(np.int64),
             "scale": 0x3000 + drawn["scale"] % 0x2000})
 
 

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import prng
 from refemu.units.unit import Cases, Config
+from refemu.units.unit_cases import Seeds, words
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     channels, window = config["channels"], config["window"]
     if kind == "paper":
-        words = _words((window + 2, channels), seed)
-        words[:, channels // 2] = words[:, channels // 2] & 0x03FF | 0xD000  # a wide channel of one sign
-        yield _case(kind, "a full window, its choices, its tokens, and two tokens after them", config, [words])
+        wide = _words((window + 2, channels), seed)
+        wide[..., channels // 2] = wide[..., channels // 2] & 0x03FF | 0xD000  # of one sign
+        yield _case(kind, "a full window, its choices, its tokens, and two tokens after them", config, wide)
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
         yield _case(kind, "words of any kind, a full window", config,
-                    [_words((window + 1, channels), seed + 1, 0xFFFF)])
+                    _words((window + 1, channels), seed, 0xFFFF, after=1))
 
 
 def _edge(config: Config) -> Iterator[Cases]:
@@ -33,7 +33,7 @@ def _edge(config: Config) -> Iterator[Cases]:
     negative = np.full((2, channels), 0x3C00)
     negative[0] = 0xC800
     yield _case("edge", "peaks tie between channels, and between tokens: the lower channel, the first token", config,
-                [tie, tie[::-1], negative], "D-harmonia-23")
+                np.stack([tie, tie[::-1], negative]), "D-harmonia-23")
     zero = np.zeros((2, channels), np.int64)
     zero[1] = 0x8000
     odd = np.zeros((2, channels), np.int64)
@@ -41,33 +41,31 @@ def _edge(config: Config) -> Iterator[Cases]:
     one = np.zeros((2, channels), np.int64)
     one[0, 0] = 0x8001
     yield _case("edge", "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0", config,
-                [zero, odd, one], "D-harmonia-24")
+                np.stack([zero, odd, one]), "D-harmonia-24")
     large = np.full((2, channels), 0x7BFF)
     large[1] = 0xFBFF
-    yield _case("edge", "the largest values: the difference leaves fp16", config, [large], "D-harmonia-13")
+    yield _case("edge", "the largest values: the difference leaves fp16", config, large[None], "D-harmonia-13")
 
 
-def _words(shape: tuple[int, int], seed: int, mask: int = 0x9FFF) -> np.ndarray:
-    drawn = prng.words(prng.stream("k_offset/k", seed), 0, shape[0] * shape[1]) >> np.uint64(48)
-    words = drawn.astype(np.int64).reshape(shape) & mask | (0x2000 if mask != 0xFFFF else 0)
-    return np.where(words & 0x7C00 == 0x7C00, words ^ 0x4000, words)
+def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
+    """Finite words, (seeds, tokens, channels)."""
+    drawn = (words("k_offset/k", seed, shape[0] * shape[1], after) >> np.uint64(48)).astype(np.int64)
+    kept = drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0)
+    return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
 
 
-def _case(kind: str, why: str, config: Config, sequences: list[np.ndarray], decision: str = "") -> Cases:
-    """Cases: the window (ended early by `last` if short), events without a token until all are out, then the rest."""
-    channels, window = config["channels"], config["window"]
+def _case(kind: str, why: str, config: Config, tokens: np.ndarray, decision: str = "") -> Cases:
+    """A case of each matrix of tokens: the window (ended early by `last` if short), events without a token until all
+    are out, then the rest and the first token again."""
+    count, length, channels = tokens.shape
+    inside = min(config["window"], length)
     chosen = config["offset_k"] or max(channels // 32, 1)
-    if config["offset_scope"] == "head":
-        chosen *= config["heads"]
-    k, valid, last = [], [], []
-    for words in sequences:
-        inside = min(window, len(words))
-        idle = chosen + inside
-        k.append(np.concatenate([words[:inside], np.zeros((idle, channels), np.int64), words[inside:],
-                                 words[:1]]))
-        valid.append([1] * inside + [0] * idle + [1] * (len(words) - inside + 1))
-        last.append([0] * (inside - 1) + [int(inside < window)] + [0] * (idle + len(words) - inside + 1))
-    return Cases(kind, why, {"k": np.stack(k), "valid": np.array(valid), "last": np.array(last)}, decision)
+    idle = inside + chosen * (config["heads"] if config["offset_scope"] == "head" else 1)
+    nothing = np.zeros((count, idle, channels), np.int64)
+    k = np.concatenate([tokens[:, :inside], nothing, tokens[:, inside:], tokens[:, :1]], axis=1)
+    valid = [1] * inside + [0] * idle + [1] * (length - inside + 1)
+    last = [0] * (inside - 1) + [int(inside < config["window"])] + [0] * (idle + length - inside + 1)
+    return Cases(kind, why, {"k": k, "valid": np.tile(valid, (count, 1)), "last": np.tile(last, (count, 1))}, decision)
 
 
 def legal(config: Config, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

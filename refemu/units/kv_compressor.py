@@ -20,6 +20,7 @@ from refemu.formats.affine import PRESETS
 from refemu.units import kv_compressor_cases, unit
 from refemu.units.prompt_compressor import HIGH, LOW, WINDOW
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, choices, collect
+from refemu.units.unit_cases import Seeds
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: operations
 QUIRKS = ("score_by_rank", "position_epoch")  #: defects of the published code that the pages show
@@ -288,7 +289,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return kv_compressor_cases.legal([page.tokens for page in device.pages], inputs)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see kv_compressor_cases.py."""
     tokens = [page.tokens for page in KvCompressor(**config).pages]
     return kv_compressor_cases.cases(config, tokens, ports(config).inputs, kind, seed)
@@ -298,5 +299,5 @@ UNIT = Unit(
     name="kv_compressor", paper="leankv §4, §6.1", meaning="tokens into pages, and from the high to the low precision",
     configs={name: Config(head_size=64, high="K8V4", low="K4V2", page_bytes=384, preset=name) for name in PRESETS},
     ports=ports, run=run, twin="refemu.units.kv_compressor_jit:run", unit_class=KvCompressor, timing="event",
-    cases=cases, legal=legal, alternatives=choices("D-leankv-1", "preset", *PRESETS),
+    cases=cases, draws_ranges=True, legal=legal, alternatives=choices("D-leankv-1", "preset", *PRESETS),
 )

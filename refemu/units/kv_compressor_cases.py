@@ -9,13 +9,13 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)
 Event = tuple[int, int, int]  #: op, victim, low_slot
 
 
-def cases(config: Config, tokens: Sequence[int], ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, tokens: Sequence[int], ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose pages take `tokens` tokens."""
     features = config["head_size"]
     if kind == "paper":
@@ -33,8 +33,7 @@ def cases(config: Config, tokens: Sequence[int], ports: tuple[Port, ...], kind: 
                     [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True)
     if kind == "random":
         drawn = random_inputs("kv_compressor", ports, (3, 8), seed)
-        one = [legal(tokens, {name: array[case] for name, array in drawn.items()}) for case in range(3)]
-        yield Cases(kind, "uniform words and operations", {name: np.stack([c[name] for c in one]) for name in drawn})
+        yield Cases(kind, "uniform words and operations", legal(tokens, drawn))
 
 
 def _case(kind: str, why: str, features: int, events: Sequence[Event], decision: str = "",
@@ -53,21 +52,19 @@ def _case(kind: str, why: str, features: int, events: Sequence[Event], decision:
 
 
 def legal(tokens: Sequence[int], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` of one device with slots that exist when their turn comes, and finite vectors."""
+    """`inputs` of devices, (..., events), with slots that exist when their turn comes, and finite vectors."""
     changed = {name: np.array(array) for name, array in inputs.items()}
-    n_high = n_low = 0
-    for event in range(len(changed["op"])):
-        op, victim, low_slot = (int(changed[name][event]) for name in ("op", "victim", "low_slot"))
-        if op == APPEND_LOW and n_low == tokens[1]:
-            op = DROP
-        if n_high == 0 and op in (REPLACE, DROP):
-            op = APPEND_HIGH
-        if op == APPEND_HIGH and n_high == tokens[0]:
-            op = DROP
-        low_slot %= min(n_low + 1, tokens[1])
-        changed["op"][event], changed["low_slot"][event] = op, low_slot
-        changed["victim"][event] = victim % max(n_high, 1)
-        n_low += op == APPEND_LOW or (op == REPLACE and low_slot == n_low)
+    ops, victims, low_slots = (changed[name] for name in ("op", "victim", "low_slot"))
+    n_high, n_low = (np.zeros(ops.shape[:-1], np.int64) for _ in range(2))
+    for event in range(ops.shape[-1]):
+        op, low_slot = (array[..., event].astype(np.int64) for array in (ops, low_slots))
+        op = np.where((op == APPEND_LOW) & (n_low == tokens[1]), DROP, op)
+        op = np.where((n_high == 0) & ((op == REPLACE) | (op == DROP)), APPEND_HIGH, op)
+        op = np.where((op == APPEND_HIGH) & (n_high == tokens[0]), DROP, op)
+        low_slot = low_slot % np.minimum(n_low + 1, tokens[1])
+        ops[..., event], low_slots[..., event] = op, low_slot
+        victims[..., event] = victims[..., event].astype(np.int64) % np.maximum(n_high, 1)
+        n_low += (op == APPEND_LOW) | ((op == REPLACE) & (low_slot == n_low))
         n_high += op == APPEND_HIGH
     for name in ("key", "value"):
         x = changed[name]

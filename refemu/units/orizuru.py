@@ -20,6 +20,7 @@ from refemu.units import orizuru_cases, orizuru_parts, unit
 from refemu.units.orizuru_parts import MAX, MIN, TREES, better, levels, units_needed
 from refemu.units.orizuru_parts import unit_of_node as unit_of_node
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, fields, lanes
+from refemu.units.unit_cases import Seeds
 
 MIN_LEAF = ("not_max", "compare")  #: where the lowest bits of the min tree come from
 
@@ -319,7 +320,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("root_min_valid", 1, meaning="the min tree is not empty")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see orizuru_cases.py."""
     return orizuru_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -330,4 +331,5 @@ UNIT = Unit(
              "n11_drained": Config(n=11, k=11, total_order=False, min_leaf="not_max"),
              "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
              "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max")},
-    ports=ports, run=run_ports, twin="refemu.units.orizuru_jit:run_ports", unit_class=Orizuru, cases=cases)
+    ports=ports, run=run_ports, twin="refemu.units.orizuru_jit:run_ports", unit_class=Orizuru, cases=cases,
+    draws_ranges=True)

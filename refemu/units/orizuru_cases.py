@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import prng
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random
+from refemu.units.unit_cases import Seeds, random, words
 
 FIG7 = (0x4200, 0x4700, 0x3C00, 0x4500, 0x4000, 0x4600, 0x4880, 0x4400)  #: 3 7 1 5 2 6 9 4, a row with Fig. 7's steps
 HIGH, INF, TINY = 0x7BFF, 0x7C00, 0x0001
 MINUS = 0x8000  #: the sign
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     n = config["n"]
     if kind == "paper":
@@ -26,9 +25,9 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         yield from _edge(config, n)
     if kind == "random":
         yield _block(kind, "uniform finite words", random("orizuru", ports[0], (128,), seed), n)
-        few = prng.words(prng.stream("orizuru/ties/x", seed), 0, 64 * n) >> np.uint64(62)
-        words = np.array([0, MINUS, 0x3C00, 0xBC00])[few.astype(np.int64)].reshape(64, n)
-        yield _block(kind, "rows of four values: ties everywhere", words, n, "D-kllm-21")
+        few = words("orizuru/ties/x", seed, 64 * n) >> np.uint64(62)
+        ties = np.array([0, MINUS, 0x3C00, 0xBC00])[few.astype(np.int64)].reshape(-1, n)
+        yield _block(kind, "rows of four values: ties everywhere", ties, n, "D-kllm-21")
 
 
 def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:

@@ -23,6 +23,7 @@ from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import TIES
 from refemu.units import ovp_encoder_cases, unit
 from refemu.units.unit import Alternative, Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
+from refemu.units.unit_cases import Seeds
 
 NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs: N-N, O-V, V-O
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity; above it NaN
@@ -223,7 +224,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("raised", 1, meaning="the outlier was below the smallest that has a code")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see ovp_encoder_cases.py."""
     return ovp_encoder_cases.cases(OvpEncoder(**config).fmt, kind, seed)
 
@@ -264,6 +265,7 @@ UNIT = Unit(
     configs={name: Config(fmt=f"OVP_{name.upper()}")
              for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")},
     ports=ports, run=run, twin="refemu.units.ovp_encoder_jit:run", unit_class=OvpEncoder, cases=cases,
+    draws_ranges=True,
     mark=ovp_encoder_cases.mark,
     flags={"OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
            "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),

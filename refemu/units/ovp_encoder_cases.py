@@ -11,6 +11,7 @@ import numpy as np
 from refemu.arith import prng
 from refemu.formats import Element, Ovp
 from refemu.units.unit import Cases, Config
+from refemu.units.unit_cases import Seeds, words
 
 #: normal type -> (values, why)
 PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
@@ -24,7 +25,7 @@ PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
 }
 
 
-def cases(fmt: Ovp, kind: str, seed: int) -> Iterator[Cases]:
+def cases(fmt: Ovp, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one pair format."""
     if kind == "paper" and not fmt.far:  # the examples are those of the paper's formats
         for values, why in PAPER[fmt.normal.name]:
@@ -77,9 +78,9 @@ def _points(fmt: Element, largest: int) -> list[float]:
     return [*magnitudes.tolist(), *((magnitudes[:-1] + magnitudes[1:]) / 2).tolist()]
 
 
-def _random(fmt: Ovp, seed: int) -> Iterator[Cases]:
-    words = prng.words(prng.stream("ovp_encoder/random/value", seed), 0, 2 * 512).reshape(512, 2)
-    grid = prng.bell(words).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
+def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
+    drawn = words("ovp_encoder/random/value", seed, 2 * 512).reshape(-1, 2)
+    grid = prng.bell(drawn).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
     yield _cases("random", "bell-shaped, a standard deviation of a third of the largest normal value",
                  grid * np.float32(fmt.normal.largest))
     yield _cases("random", "bell-shaped, most pairs hold outliers", grid * np.float32(4 * fmt.boundary))

@@ -17,6 +17,7 @@ from refemu.arith.records import dataclass
 from refemu.arith.scalar32 import f32, value32
 from refemu.units import prompt_compressor_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect
+from refemu.units.unit_cases import Seeds
 
 PRUNED, LOW, HIGH, WINDOW = range(4)  #: classes of a token
 RULES = ("cumulative", "per_token", "static")
@@ -267,7 +268,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
             "thresholds": np.minimum(pair, top).astype(pair.dtype)}
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see prompt_compressor_cases.py."""
     return prompt_compressor_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -278,6 +279,7 @@ UNIT = Unit(
              "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
              "static": Config(tokens=16, rule="static", order="stable", keep_percent=50)},
     ports=ports, run=run, twin="refemu.units.prompt_compressor_jit:run", unit_class=PromptCompressor, cases=cases,
+    draws_ranges=True,
     legal=legal,
     alternatives=(*choices("D-leankv-20", "rule", *RULES[:2]),
                   *choices("D-leankv-21", "low_cumsum", "restart"),

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 WORKED = (24, 1, 2, 6, 5, 2, 16, 8)  #: shares * 64 of eight tokens; with W = 2 and thresholds 3 / 64, 16 / 64
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     n, alphas = config["tokens"], config["rule"] == "per_token"
     pair = (0.5, 2.0) if alphas else (3 / 64, 16 / 64)
@@ -29,8 +29,8 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iter
         share = (drawn["share"] & 0xFFFFFF).astype(np.float32) / np.float32(1 << 24)
         share = share * share * share * np.float32(4 / n)
         few = (drawn["share"] & 7).astype(np.float32) / np.float32(2 * n)
-        yield _case(kind, "shares of very different size", share, window, [pair] * 24)
-        yield _case(kind, "shares of eight values: many are equal", few, window, [pair] * 24, "D-leankv-23")
+        yield _case(kind, "shares of very different size", share, window, [pair] * len(window))
+        yield _case(kind, "shares of eight values: many are equal", few, window, [pair] * len(window), "D-leankv-23")
 
 
 def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -> Iterator[Cases]:

@@ -16,6 +16,12 @@ from refemu.units.unit import Port
 Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
 
 
+def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
+    """The first `count` words of the sequence named `label` of every seed, each with `after` added: (seeds, count)."""
+    seeds = seed if isinstance(seed, range) else (seed,)
+    return prng.words_of([prng.stream(label, one + after) for one in seeds], 0, count)
+
+
 def random(unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random",
            first: int = 0) -> np.ndarray:
     """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes).

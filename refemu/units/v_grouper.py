@@ -15,6 +15,7 @@ from refemu.arith.records import dataclass
 from refemu.formats import Bfp, BfpTensor
 from refemu.units import unit, v_grouper_cases
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect, lanes
+from refemu.units.unit_cases import Seeds
 
 GROUP = 32  #: tokens under one exponent
 
@@ -232,7 +233,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
                  Port("tokens", 32, meaning="tokens so far")))
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see v_grouper_cases.py."""
     return v_grouper_cases.cases(config, kind, seed)
 
@@ -243,6 +244,7 @@ UNIT = Unit(
     name="v_grouper", paper="harmonia §III-A, Fig. 6b", meaning="V in groups of 32 tokens while tokens arrive",
     configs={"paper": Config(**PAPER), "realign": Config(**PAPER | {"growth": "realign"})},
     ports=ports, run=run, twin="refemu.units.v_grouper_jit:run", unit_class=VGrouper, timing="event", cases=cases,
+    draws_ranges=True,
     mark=v_grouper_cases.mark,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
     alternatives=choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import prng
 from refemu.units.unit import Cases, Config
+from refemu.units.unit_cases import Seeds, words
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     channels = config["channels"]
     if kind == "paper":
@@ -21,22 +21,23 @@ def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
     if kind == "edge":
         rising = np.array([0x8001, 0x03FF, 0x0400, 0x87FF, *range(0x0C00, 0x7BFF, 0x0C01)])
         yield _case(kind, "every token raises the exponent, from subnormals to the largest value",
-                    np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1), "D-harmonia-20")
+                    np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1)[None], "D-harmonia-20")
         falling = np.array([0x7BFF, 0xBC00, 0x3C00, 0x8000, 0x0000, 0x8001, 0x0400, 0x83FF, 0x3555])
         yield _case(kind, "the first token is the largest; zeros of either sign, magnitudes that vanish",
-                    np.stack([falling] * channels, axis=1), "D-harmonia-20")
+                    np.stack([falling] * channels, axis=1)[None], "D-harmonia-20")
     if kind == "random":
-        yield _case(kind, "words of any kind", _words((33, channels), seed + 1, 0xFFFF))
+        yield _case(kind, "words of any kind", _words((33, channels), seed, 0xFFFF, after=1))
 
 
-def _words(shape: tuple[int, int], seed: int, mask: int = 0x9FFF) -> np.ndarray:
-    drawn = prng.words(prng.stream("v_grouper/v", seed), 0, shape[0] * shape[1]) >> np.uint64(48)
-    words = drawn.astype(np.int64).reshape(shape) & mask | (0x2000 if mask != 0xFFFF else 0)
-    return np.where(words & 0x7C00 == 0x7C00, words ^ 0x4000, words)
+def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
+    """Finite words, (seeds, tokens, channels)."""
+    drawn = (words("v_grouper/v", seed, shape[0] * shape[1], after) >> np.uint64(48)).astype(np.int64)
+    kept = drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0)
+    return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
 
 
-def _case(kind: str, why: str, words: np.ndarray, decision: str = "") -> Cases:
-    return Cases(kind, why, {"v": words[None] if words.shape[1] > 1 else words[None, :, 0]}, decision)
+def _case(kind: str, why: str, v: np.ndarray, decision: str = "") -> Cases:
+    return Cases(kind, why, {"v": v if v.shape[-1] > 1 else v[..., 0]}, decision)
 
 
 def mark(config: Mapping[str, Any], given: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
