@@ -36,6 +36,7 @@ from refemu.units.bfp_converter_parts import (
     require_column,
 )
 from refemu.units.unit import Cases, Config, Flag, Stepped, Unit, admit_events, choices, collect
+from refemu.units.unit_cases import Seeds
 
 
 class BfpConverter(Stepped):
@@ -206,7 +207,7 @@ def _stream(converter: BfpConverter, columns: list[Any], kind: int, m: int) -> I
         yield converter._clock((0,) * LANES, 0, TOKEN, m, 0)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see bfp_converter_cases.py."""
     return bfp_converter_cases.cases(kind, seed)
 
@@ -216,7 +217,7 @@ UNIT = Unit(
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
     ports=ports, run=run_clocks, twin="refemu.units.bfp_converter_jit:run_clocks", unit_class=BfpConverter,
-    timing="event", cases=cases, mark=bfp_converter_cases.mark, legal=bfp_converter_cases.legal,
+    timing="event", cases=cases, draws_ranges=True, mark=bfp_converter_cases.mark, legal=bfp_converter_cases.legal,
     flags={"OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
            "STALL": Flag(1, "both banks are full: no column may come")},
     alternatives=(*choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),

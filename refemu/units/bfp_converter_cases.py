@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.arith import prng
 from refemu.units.unit import Cases, Config
+from refemu.units.unit_cases import Seeds, words
 
 LANES, GROUP, COLUMNS = 8, 32, 16
 TOKEN, V = range(2)
@@ -28,12 +28,12 @@ class Block(NamedTuple):
     columns: list[Column]
 
 
-def blocks(words: np.ndarray, kind: int) -> Iterator[Block]:
+def blocks(matrix: np.ndarray, kind: int) -> Iterator[Block]:
     """The blocks of a (tokens, channels) matrix, row by row: 8 x 32 of kind token, 32 x 16 of kind V."""
     height, width = (LANES, GROUP) if kind == TOKEN else (GROUP, COLUMNS)
-    for row in range(0, words.shape[0], height):
-        for column in range(0, words.shape[1], width):
-            part = words[row:row + height, column:column + width]
+    for row in range(0, matrix.shape[0], height):
+        for column in range(0, matrix.shape[1], width):
+            part = matrix[row:row + height, column:column + width]
             yield Block(row, column, token_columns(part) if kind == TOKEN else v_columns(part))
 
 
@@ -61,12 +61,12 @@ def lanes(values: np.ndarray) -> tuple[int, ...]:
     return (*values.tolist(), *[0] * (LANES - len(values)))
 
 
-def clocks(words: np.ndarray, kind: int, m: int = 8) -> list[Clock]:
+def clocks(matrix: np.ndarray, kind: int, m: int = 8) -> list[Clock]:
     """All columns of a matrix as clocks."""
-    return [(x, valid, kind, m, last) for block in blocks(words, kind) for x, valid, last in block.columns]
+    return [(x, valid, kind, m, last) for block in blocks(matrix, kind) for x, valid, last in block.columns]
 
 
-def cases(kind: str, seed: int) -> Iterator[Cases]:
+def cases(kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind."""
     if kind == "paper":
         figure = np.zeros((8, 32), np.uint16)
@@ -79,11 +79,20 @@ def cases(kind: str, seed: int) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(seed)
     if kind == "random":
-        yield _case(kind, "two token blocks of full groups, the second compared while the first is aligned",
-                    [clocks(_words("stream", (8, 64), seed), TOKEN), 33])
+        yield _stream(words("bfp_converter/stream", seed, LANES * 2 * GROUP).reshape(-1, LANES, 2 * GROUP))
 
 
-def _edge(seed: int) -> Iterator[Cases]:
+def _stream(drawn: np.ndarray) -> Cases:
+    """Of words drawn for every seed, 8 tokens by 64 channels."""
+    columns = np.arange(2 * GROUP + GROUP + 1) < 2 * GROUP  # then clocks without one
+    x = np.zeros((len(drawn), columns.size, LANES), np.uint16)
+    x[:, columns] = _near(drawn).swapaxes(1, 2)
+    values = zip(NAMES[1:], (255 * columns, TOKEN * columns, np.where(columns, 8, 1), 0 * columns), strict=True)
+    return Cases("random", "two token blocks of full groups, the second compared while the first is aligned",
+                 {"x": x, **{name: np.tile(value, (len(drawn), 1)) for name, value in values}})
+
+
+def _edge(seed: Seeds) -> Iterator[Cases]:
     special = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0x3C00, 0xBC04], np.uint16)
     yield _case("edge", "zeros, subnormals, field 1 and the largest value; short groups of 1, 2 and 5 columns",
                 *[[clocks(np.stack([np.roll(special, shift) for shift in range(columns)], axis=1), TOKEN, m), 14]
@@ -99,10 +108,13 @@ def _edge(seed: int) -> Iterator[Cases]:
                  + clocks(_words("third", (2, 4), seed), TOKEN, 4), 12])
 
 
-def _words(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def _words(name: str, shape: tuple[int, ...], seed: Seeds) -> np.ndarray:
+    return _near(words(f"bfp_converter/{name}", seed, prod(shape))[0].reshape(shape))
+
+
+def _near(drawn: np.ndarray) -> np.ndarray:
     """Finite words, exponents within 8 of each other."""
-    drawn = prng.words(prng.stream(f"bfp_converter/{name}", seed), 0, prod(shape))
-    return (drawn >> np.uint64(48)).astype(np.uint16).reshape(shape) & 0x9FFF | 0x2000
+    return (drawn >> np.uint64(48)).astype(np.uint16) & 0x9FFF | 0x2000
 
 
 def _case(kind: str, why: str, *sequences: list[Any], decision: str = "") -> Cases:
