@@ -37,7 +37,7 @@ def build(
     ports = unit.ports(unit.configs[config])
     _require_names(unit, ports)
     evaluated = [evaluate(unit, unit.configs[config], block, twin_from) for block in cases]
-    blocks = led(unit, unit.configs[config], evaluated)
+    blocks = led(unit, unit.configs[config], evaluated, twin_from)
     arrays = _joined(ports, blocks)
     described = _described(unit, config, blocks, arrays)
     kinds = {kind: manifest.plain(entry) for kind, entry in generator.items()}

@@ -9,21 +9,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden.rows import Block, evaluate
+from refemu.golden.rows import TWIN_FROM, Block, evaluate
 from refemu.units.unit import Cases, Config, Unit
 
 _SPARE_KINDS = ("paper", "edge", "random")  # where a first row is taken from if the wanted kinds have none
 
 
-def led(unit: Unit, config: Config, blocks: list[Block]) -> list[Block]:
+def led(unit: Unit, config: Config, blocks: list[Block], twin_from: int = TWIN_FROM) -> list[Block]:
     """`blocks` with a telling row 0.
 
     The first block that has a telling case comes first, rotated to it; if none has, one such case of another kind goes
-    before them all. Refused: no blocks, and a unit without any telling case.
+    before them all. twin_from: as for `rows.evaluate`. Refused: no blocks, and a unit without any telling case.
     """
     if not blocks:
         raise Refused(f"{unit.name}: no cases of the wanted kinds")
-    silent = _silence(unit, config, blocks[0])
+    silent = _silence(unit, config, blocks[0], twin_from)
     for position, block in enumerate(blocks):
         if (telling := _telling(block, silent)).size:
             cases = np.arange(block.shape[0])
@@ -32,7 +32,7 @@ def led(unit: Unit, config: Config, blocks: list[Block]) -> list[Block]:
     return [_spare(unit, config, silent), *blocks]
 
 
-def _silence(unit: Unit, config: Config, block: Block) -> dict[str, np.ndarray]:
+def _silence(unit: Unit, config: Config, block: Block, twin_from: int) -> dict[str, np.ndarray]:
     """What the outputs are when all inputs are zero, in one row; {} if the unit refuses zeros."""
     zeros = {
         name: np.zeros(
@@ -41,7 +41,7 @@ def _silence(unit: Unit, config: Config, block: Block) -> dict[str, np.ndarray]:
         for name, array in block.cases.inputs.items()
     }
     try:
-        answer = evaluate(unit, config, Cases(block.cases.kind, "all inputs zero", zeros))
+        answer = evaluate(unit, config, Cases(block.cases.kind, "all inputs zero", zeros), twin_from)
     except (Refused, RefusedType):
         return {}
     return {name: array[0, 0] for name, array in answer.arrays.items() if name.startswith("out.")}
