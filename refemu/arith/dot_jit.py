@@ -201,7 +201,8 @@ def grouped_matmul(a: ArrayLike, b: ArrayLike | GroupPanels, *, group: int, a_ex
         return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, partial=partial,
                                        product=product, order=order, acc=acc)
     if _is_plain(partial, product, order, acc) and fits(operands):
-        return _grouped(operands.a, operands.exponents[0], pack(operands), partial, product, threads)
+        largest = integers.peak(operands.a)
+        return _grouped(operands.a, operands.exponents[0], largest, pack(operands), partial, product, threads)
     powers = [np.ascontiguousarray(np.ldexp(1.0, exponent.astype(np.int32))) for exponent in operands.exponents]
     scale = np.empty((0, 0), np.float32) if operands.scale is None else plain(operands.scale)
     wide, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
@@ -219,21 +220,22 @@ def _is_plain(partial: str, product: str | None, order: Order, acc: str) -> bool
     return isinstance(order, Sequential) and acc == "fp32" and (partial, product) != ("fp32", "fp16")
 
 
-def _left_of(a: ArrayLike, a_exp: ArrayLike, b: GroupPanels) -> tuple[np.ndarray, np.ndarray] | None:
-    """The left operand and its exponents, checked; None where sums or scaled sums may not be exact in float32."""
+def _left_of(a: ArrayLike, a_exp: ArrayLike, b: GroupPanels) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """The left operand, its exponents, checked, and its peak; None where sums, scaled or not, may not fit float32."""
     left, exponents = (require_integers(x, "grouped_matmul") for x in (a, a_exp))
     groups = b.shape[0] // b.group
     if left.ndim != 2 or left.shape[1] != b.shape[0] or exponents.shape != (left.shape[0], groups):
         raise RefusedType(f"grouped_matmul: (M, {b.shape[0]}) and a_exp (M, {groups}) are needed, "
                           f"got {left.shape} and {exponents.shape}")
-    exact = integers.peak(left) * b.peak * b.group < 1 << 24 and integers.peak(exponents) <= EXPONENT
-    return (left, exponents) if exact and groups else None
+    largest = integers.peak(left)
+    exact = largest * b.peak * b.group < 1 << 24 and integers.peak(exponents) <= EXPONENT
+    return (left, exponents, largest) if exact and groups else None
 
 
-def _grouped(a: np.ndarray, a_exp: np.ndarray, b: GroupPanels, partial: str, product: str | None,
+def _grouped(a: np.ndarray, a_exp: np.ndarray, largest: int, b: GroupPanels, partial: str, product: str | None,
              threads: int | None) -> np.ndarray:
     left, powers = plain(a.astype(np.float32)), plain(np.ldexp(np.float32(1), a_exp.astype(np.int32)))
-    return group_sums(left, powers, integers.peak(a), b, partial, product, threads)
+    return group_sums(left, powers, largest, b, partial, product, threads)
 
 
 def group_sums(left: np.ndarray, powers: np.ndarray, largest: int, b: GroupPanels, partial: str,

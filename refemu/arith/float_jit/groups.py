@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.matmul import PAD, block_fp32
+from refemu.arith.float_jit.matmul import PAD, add_block, add_row, block_fp32, same
 from refemu.arith.float_jit.orders import clear_all
 from refemu.arith.float_jit.scalars import canonical, round16, round16_of_f64
 from refemu.arith.jit import kernel
@@ -70,26 +70,28 @@ def grouped_tiles(a, powers, narrow, wide, b_powers, scales, partial16, product1
     for unit in range(first, last):
         panel, m0 = unit // blocks, unit % blocks * GROUP_ROWS
         rows = min(GROUP_ROWS, out.shape[0] - m0)
+        fours = rows - rows % 4
         for m in range(rows):
             clear_all(acc[m])
         for g in range(scales.shape[1]):
             k0 = g * size
             if depth == 0:
                 if wide.size > 0:
-                    _widen_integers(wide[panel, k0 : k0 + size], strip, width)
+                    _copy_rows(wide[panel, k0 : k0 + size], strip, width)
                 else:
-                    _widen_integers(narrow[panel, k0 : k0 + size], strip, width)
+                    _copy_rows(narrow[panel, k0 : k0 + size], strip, width)
                 block_fp32(a[m0 : m0 + rows], k0, strip, sums[:rows], width)
             else:
                 for m in range(rows):
                     for k in range(size):
                         short[m, k] = np.int16(a[m0 + m, k0 + k])
                 for k in range(0, size, depth):
-                    if rows > 1:
-                        _narrow_integers(narrow[panel, k0 + k : k0 + k + depth], small, width)
-                        _block_int16(short[:rows], k, small[:depth], parts, width)
-                    else:
-                        _row_int8(short[0], k, narrow[panel, k0 + k : k0 + k + depth], parts[0], width)
+                    terms = narrow[panel, k0 + k : k0 + k + depth]
+                    if fours > 0:
+                        _copy_rows(terms, small, width)
+                        _block_int16(short, k, small[:depth], parts[:fours], width)
+                    for m in range(fours, rows):
+                        _row_int16(short[m, k:], terms, 0, parts[m], width)
                     for m in range(rows):
                         _take(parts[m], sums[m], width)
             for m in range(rows):
@@ -100,53 +102,29 @@ def grouped_tiles(a, powers, narrow, wide, b_powers, scales, partial16, product1
 
 
 @kernel
-def _widen_integers(values, strip, width):
+def _copy_rows(values, strip, width):
+    """strip[:, :width] <- values, in the strip's type."""
     for k in range(values.shape[0]):
         v, s = values[k], strip[k]
         for n in range(width):
-            s[n] = np.float32(v[n])
-
-
-@kernel
-def _narrow_integers(values, strip, width):
-    for k in range(values.shape[0]):
-        v, s = values[k], strip[k]
-        for n in range(width):
-            s[n] = np.int16(v[n])
+            s[n] = v[n]
 
 
 @kernel
 def _block_int16(a, k0, b, out, width):
-    """Four rows by four terms at a time; sums fit 16 bits, so that an addition is a vector of twice as many lanes."""
-    rows = a.shape[0] - a.shape[0] % 4
-    for m in range(0, rows, 4):
-        o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
-        for k in range(0, b.shape[0], 4):
-            b0, b1, b2, b3, p = b[k], b[k + 1], b[k + 2], b[k + 3], a[m:, k0 + k :]
-            p00, p01, p02, p03 = p[0, 0], p[0, 1], p[0, 2], p[0, 3]
-            p10, p11, p12, p13 = p[1, 0], p[1, 1], p[1, 2], p[1, 3]
-            p20, p21, p22, p23 = p[2, 0], p[2, 1], p[2, 2], p[2, 3]
-            p30, p31, p32, p33 = p[3, 0], p[3, 1], p[3, 2], p[3, 3]
-            for n in range(width):
-                w0, w1, w2, w3 = b0[n], b1[n], b2[n], b3[n]
-                o0[n] = np.int16(o0[n] + p00 * w0 + p01 * w1 + p02 * w2 + p03 * w3)
-                o1[n] = np.int16(o1[n] + p10 * w0 + p11 * w1 + p12 * w2 + p13 * w3)
-                o2[n] = np.int16(o2[n] + p20 * w0 + p21 * w1 + p22 * w2 + p23 * w3)
-                o3[n] = np.int16(o3[n] + p30 * w0 + p31 * w1 + p32 * w2 + p33 * w3)
-    for m in range(rows, a.shape[0]):
-        _row_int8(a[m], k0, b, out[m], width)
+    """Whole fours of rows and terms, whose sums fit 16 bits: an addition is a vector of twice as many lanes."""
+    add_block(_add_int16, a, k0, b, out, width)
 
 
 @kernel
-def _row_int8(a, k0, b, out, width):
-    """One row by eight terms at a time, b of 8 or 16 bits."""
-    for k in range(0, b.shape[0], 8):
-        p = a[k0 + k :]
-        p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        b0, b1, b2, b3, b4, b5, b6, b7 = (b[k], b[k + 1], b[k + 2], b[k + 3], b[k + 4], b[k + 5], b[k + 6], b[k + 7])
-        for n in range(width):
-            s = np.int16(out[n] + p0 * b0[n] + p1 * b1[n] + p2 * b2[n] + p3 * b3[n])
-            out[n] = np.int16(s + p4 * b4[n] + p5 * b5[n] + p6 * b6[n] + p7 * b7[n])
+def _row_int16(a, b, c0, out, width):
+    """One row, b of 8 bits."""
+    add_row(_add_int16, same, a, b, c0, out, width)
+
+
+@kernel
+def _add_int16(p, w, s):
+    return np.int16(s + p * w)
 
 
 @kernel

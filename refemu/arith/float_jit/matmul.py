@@ -14,37 +14,39 @@ PAD = 16  # columns that rows of a strip are longer, so that they do not share c
 @kernel
 def block_fp32(a, k0, b, out, width):
     """out (rows, ...)[:width] += a[:, k0 + k] * b (terms, ...)[k], a product and a sum rounded each."""
-    _block(_add_product, row_fp32, a, k0, b, out, width)
+    add_block(_add_product, a, k0, b, out, width)
+    _add_rest(row_fp32, a, k0, b, out, width)
 
 
 @kernel
 def row_fp32(a, b, c0, out, width):
     """`block_fp32` of one row, from column c0 of b on."""
-    _row(_add_product, _same, a, b, c0, out, width)
+    add_row(_add_product, same, a, b, c0, out, width)
 
 
 @kernel
 def _row_half(a, b, c0, out, width):
     """`row_fp32` over words of fp16, widened on the way: half the memory traffic."""
-    _row(_add_product, widen, a, b, c0, out, width)
+    add_row(_add_product, widen, a, b, c0, out, width)
 
 
 @kernel
 def _block_fma32(a, k0, b, out, width):
     """`block_fp32`, fused."""
-    _block(fma32, _row_fma32, a, k0, b, out, width)
+    add_block(fma32, a, k0, b, out, width)
+    _add_rest(_row_fma32, a, k0, b, out, width)
 
 
 @kernel
 def _row_fma32(a, b, c0, out, width):
     """`row_fp32`, fused."""
-    _row(fma32, _same, a, b, c0, out, width)
+    add_row(fma32, same, a, b, c0, out, width)
 
 
 @kernel
 def _row_half_fma32(a, b, c0, out, width):
     """`_row_half`, fused."""
-    _row(fma32, widen, a, b, c0, out, width)
+    add_row(fma32, widen, a, b, c0, out, width)
 
 
 @kernel
@@ -53,13 +55,14 @@ def _add_product(p, w, s):
 
 
 @kernel
-def _same(w):
+def same(w):
+    """An element that needs no widening."""
     return w
 
 
 @helper
-def _block(step, row, a, k0, b, out, width):
-    """Four rows by four terms at a time, which registers hold, then what is left; out <- step(a, b, out)."""
+def add_block(step, a, k0, b, out, width):
+    """out <- step(a, b, out), four rows by four terms at a time, which registers hold; rows and terms left are left."""
     rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
     for m in range(0, rows, 4):
         o0, o1, o2, o3 = out[m], out[m + 1], out[m + 2], out[m + 3]
@@ -75,14 +78,20 @@ def _block(step, row, a, k0, b, out, width):
                 o1[n] = step(p13, w3, step(p12, w2, step(p11, w1, step(p10, w0, o1[n]))))
                 o2[n] = step(p23, w3, step(p22, w2, step(p21, w1, step(p20, w0, o2[n]))))
                 o3[n] = step(p33, w3, step(p32, w2, step(p31, w1, step(p30, w0, o3[n]))))
+
+
+@helper
+def _add_rest(row, a, k0, b, out, width):
+    """What `add_block` leaves, row by row."""
+    rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
     for m in range(out.shape[0]):
         k = terms * np.int64(m < rows)
         row(a[m, k0 + k :], b[k:], np.int64(0), out[m], width)
 
 
 @helper
-def _row(step, load, a, b, c0, out, width):
-    """One row by eight terms at a time, then what is left; `load` makes a float32 of an element of b."""
+def add_row(step, load, a, b, c0, out, width):
+    """One row by eight terms at a time, then what is left; `load` makes a factor of an element of b."""
     terms = b.shape[0] - b.shape[0] % 8
     for k in range(0, terms, 8):
         p = a[k:]
@@ -124,7 +133,7 @@ def _block_fp16(a, k0, b, out, width, bounded):
 @kernel
 def _row_fp16(a, b, c0, out, width, bounded):
     """`row_fp32` rounded to fp16 after each operation."""
-    _row16(_same, a, b, c0, out, width, bounded)
+    _row16(same, a, b, c0, out, width, bounded)
 
 
 @kernel
@@ -140,7 +149,7 @@ def _step16(p, w, s, bounded):
 
 @helper
 def _row16(load, a, b, c0, out, width, bounded):
-    """`_row`, four terms at a time."""
+    """`add_row`, four terms at a time."""
     terms = b.shape[0] - b.shape[0] % 4
     for k in range(0, terms, 4):
         p0, p1, p2, p3 = a[k], a[k + 1], a[k + 2], a[k + 3]
