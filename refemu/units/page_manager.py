@@ -31,6 +31,7 @@ from refemu.units.page_manager_ports_parts import (
 from refemu.units.page_table import HIGH, LOW, TableOverflow
 from refemu.units.prefix_sum import scan
 from refemu.units.unit import Cases, Config, Unit, admit_events, choices, collect, fields
+from refemu.units.unit_cases import Seeds
 
 __all__ = ["Memory", "Moved", "OutOfPages", "PageManager", "Shape", "TableOverflow"]
 
@@ -234,13 +235,7 @@ def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any
     Returns the Result, arrays of the common shape. Raises OutOfPages and TableOverflow; refuses unknown sequences,
     prompts that do not fit, and more tokens than there are. Paper: [leankv §5.3].
     """
-    return drained(PageManager, op, members, sequences, prompts, high, low, **parameters)
-
-
-def drained(make: type, op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any,
-            **parameters: Any) -> Result:
-    """`run` by managers of class `make`."""
-    model = make(**parameters)
+    model = PageManager(**parameters)
     declared = model.ports
     arrays = admit_events(model.name, declared.inputs, (op, members, sequences, prompts, high, low))
     shape = arrays[0].shape
@@ -248,7 +243,7 @@ def drained(make: type, op: Any, members: Any, sequences: Any, prompts: Any, hig
     columns = [array.reshape(*flat, *array.shape[len(shape):]) for array in arrays]
     states, last = list[State](), list[State]()
     for device in range(flat[0]):
-        one = make(**parameters)
+        one = PageManager(**parameters)
         states += [one.step(*event) for event in zip(*(column[device].tolist() for column in columns), strict=True)]
         last.append(one.snapshot())
     totals: dict[str, Any] = {name: total([getattr(state, name) for state in last]) for name in TOTALS}
@@ -261,7 +256,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return page_manager_cases.legal(config, inputs)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see page_manager_cases.py."""
     return page_manager_cases.cases(config, ports(config).inputs, kind, seed)
 
@@ -274,6 +269,6 @@ UNIT = Unit(
     configs={"paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
              "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False)},
     ports=ports, run=run, twin="refemu.units.page_manager_jit:run", unit_class=PageManager, timing="event",
-    cases=cases, legal=legal,
+    cases=cases, legal=legal, draws_ranges=True,
     alternatives=(*choices("D-leankv-34", "lazy_pages", True, False), *choices("D-leankv-35", "reserve_low", 0, 1)),
 )

@@ -11,14 +11,14 @@ import numpy as np
 
 from refemu.units.page_manager_parts import Shape, up
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 PROMPT, RELEASE, STEP, FINISH = range(4)
 NAMES = ("op", "members", "sequences", "prompts", "high", "low")
 Call = tuple[int, Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  #: op, sequences, prompts, high, low
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     shape = Shape(**config)
     if kind == "paper":

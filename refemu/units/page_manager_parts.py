@@ -127,9 +127,13 @@ class Requests:
 
     def entries(self, sequences: Sequence[int]) -> np.ndarray:
         """Numbers of the entries of all heads, in the order of every prefix sum: (S, layers, heads) int64."""
+        return self.of_slots([self.table[s].slot for s in sequences])
+
+    def of_slots(self, slots: Sequence[int]) -> np.ndarray:
+        """Numbers of the entries of all heads of these slots: (S, layers, heads) int64."""
         per = self.shape.layers * self.shape.heads
-        slots = np.array([self.table[s].slot for s in sequences], np.int64)
-        return (slots[:, None] * per + np.arange(per)).reshape(len(sequences), self.shape.layers, self.shape.heads)
+        numbers = np.array(slots, np.int64)[:, None] * per + np.arange(per)
+        return numbers.reshape(len(slots), self.shape.layers, self.shape.heads)
 
     def admit(self, prompts: Mapping[int, int]) -> list[Request]:
         """New requests in the first free slots, first in, first out; call `require_prompts` before."""

@@ -1,4 +1,4 @@
-"""Compiled twin of page_table.run, and the entries of a manager's twin: appended, split and cleared many at a time.
+"""Compiled twin of page_table.run; page_manager_events_jit appends, splits and clears entries by the same kernels.
 
 Paper: [leankv §5.2]. Read page_table.py first.
 """
@@ -122,33 +122,3 @@ def clear(cells, used, scrub, given):  # type: ignore[no-untyped-def]
             cells[j] = -1
     used[0], used[1] = 0, 0
     return high + low
-
-
-# Many entries at a time, for the twin of page_manager: cells (E, L), used (E, 2), entries (K,) numbers of entries -----
-
-
-@kernel
-def append_all(cells, used, entries, counts, ids):  # type: ignore[no-untyped-def]
-    """To each entry counts[k, 0] high pages, then counts[k, 1] low ones, from `ids` in turn."""
-    at = 0
-    for k in range(entries.size):
-        for section in range(2):
-            for _ in range(counts[k, section]):
-                append(cells[entries[k]], used[entries[k]], section, ids[at])
-                at += 1
-
-
-@kernel
-def split_all(cells, used, entries, kept, scrub, given):  # type: ignore[no-untyped-def]
-    """kept (K, 2) pages of each entry stay; given <- the surplus of all, entry by entry."""
-    at = 0
-    for k in range(entries.size):
-        at += split(cells[entries[k]], used[entries[k]], kept[k, 0], kept[k, 1], scrub, given[at:])
-
-
-@kernel
-def clear_all(cells, used, entries, scrub, given):  # type: ignore[no-untyped-def]
-    """given <- the pages of all entries, each emptied."""
-    at = 0
-    for k in range(entries.size):
-        at += clear(cells[entries[k]], used[entries[k]], scrub, given[at:])

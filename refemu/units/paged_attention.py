@@ -32,6 +32,7 @@ from refemu.units.paged_attention_parts import (
 )
 from refemu.units.paged_attention_ports_parts import COUNTERS, Result, State, ports_of
 from refemu.units.unit import Cases, Config, Ports, Stepped, Unit, admit, choices, collect, fields
+from refemu.units.unit_cases import Seeds
 
 __all__ = ["DIFFKV", "EPSILON", "PAPER", "PRESETS", "Arithmetic", "Attended", "PagedAttention", "Pages", "add_scores",
            "attend", "step"]
@@ -259,7 +260,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return paged_attention_cases.legal(PagedAttention(**config).layouts, config, inputs)
 
 
-def cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; see paged_attention_cases.py."""
     device = PagedAttention(**config)
     return paged_attention_cases.cases(device.layouts, config, device.ports.inputs, kind, seed)
@@ -274,7 +275,7 @@ UNIT = Unit(
              "one_precision": Config(**{**SMALL, "low": None, "high": "K4V4"}, preset="paper",
                                      **{**asdict(PAPER), "order": "sequential", "fma": False})},
     ports=ports, run=run, twin="refemu.units.paged_attention_jit:run", unit_class=PagedAttention, cases=cases,
-    legal=legal,
+    legal=legal, draws_ranges=True,
     alternatives=(*choices("D-leankv-17", "include_self", True, False),
                   *choices("D-leankv-41", "order", "kernel", "sequential"), *choices("D-leankv-42", "fma", True, False),
                   *choices("D-leankv-43", "lane_max", True),

@@ -5,6 +5,7 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ import numpy as np
 from refemu.arith import fp16, prng
 from refemu.units.paged_attention_parts import Pages
 from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import random_inputs
+from refemu.units.unit_cases import Seeds, random_inputs
 
 NAMES = ("q", "images", "entry", "n_high", "n_low", "newest")
 
 
-def cases(pages: Pages, config: Config, ports: tuple[Port, ...], kind: str, seed: int) -> Iterator[Cases]:
+def cases(pages: Pages, config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     high, low = pages.sections
     two = pages.low is not None
@@ -74,19 +75,24 @@ def _bells(seed: int, count: int) -> np.ndarray:
     return (total.astype(np.int64) - (1 << 21)).astype(np.float32) / np.float32(1 << 19)
 
 
+@lru_cache(maxsize=8)
+def _moderate(pages: Pages) -> np.ndarray:
+    """The bits of every word of an image, (words,), that keep scales, zero points, scores and positions moderate."""
+    mask = np.full(pages.high.size // 2, 0xFFFF)
+    for layout in pages.sections:  # an image may hold tokens of either
+        for part, upper, bits in (("key_meta", 0, 0xBFFF), ("val_meta", 0, 0xBFFF), ("score", 1, 0x3F7F),
+                                  ("pos", 1, 0x3F7F)):
+            mask[layout.slot_words[:, layout.parts[part]][:, upper:].ravel()] &= bits
+    return mask
+
+
 def legal(pages: Pages, config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """See paged_attention.legal. Metadata keep a small exponent: an infinite key would make every output NaN."""
     made = {name: np.array(array) for name, array in inputs.items()}
     cells, rows = config["cells"], made["n_high"].size
     high, low = pages.sections
     images = made["images"].reshape(rows, cells, high.size // 2)
-    for layout in pages.sections:  # an image may hold tokens of either
-        for part in ("key_meta", "val_meta"):
-            words = layout.slot_words[:, layout.parts[part]].ravel()
-            images[..., words] &= 0xBFFF
-        for part in ("score", "pos"):
-            words = layout.slot_words[:, layout.parts[part]][:, 1]
-            images[..., words] &= 0x3F7F
+    images &= _moderate(pages).astype(images.dtype)
     entry = np.argsort(made["entry"].reshape(rows, cells), axis=-1, kind="stable")
     n_high, n_low = made["n_high"].ravel().astype(np.int64), made["n_low"].ravel().astype(np.int64)
     n_high = (n_high - 1) % (cells * high.tokens) + 1
