@@ -12,7 +12,7 @@ from refemu.arith.checks import Refused, RefusedType
 
 _STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 _MIX = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)  # splitmix64's two shift-multiply rounds
-_BLOCK = 1 << 13  # words that a second-level cache holds beside their shifted copy
+_BLOCK = 1 << 14  # words that a second-level cache holds beside their shifted copy
 
 
 def words(seed: int, start: int, count: int) -> np.ndarray:
@@ -25,27 +25,29 @@ def words(seed: int, start: int, count: int) -> np.ndarray:
 
 def words_of(seeds: Sequence[int], start: int, count: int) -> np.ndarray:
     """`words` of each of `seeds`, whose number is S: (S, count) uint64. Refuses what `words` refuses."""
-    for seed in seeds:
+    for seed in (min(seeds, default=0), max(seeds, default=0)):
         if not 0 <= seed < 1 << 64:
             raise Refused(f"words: seed must be in [0, 2**64), got {seed}")
     if start < 0 or count < 0:
         raise Refused(f"words: start and count must be at least 0, got {start}, {count}")
-    first = np.array([(seed + (start + 1) * _STEP) % (1 << 64) for seed in seeds], np.uint64)
-    steps = np.arange(count, dtype=np.uint64) * np.uint64(_STEP)  # modulo 2**64, as all that follows
-    return _mixed(np.add.outer(first, steps))
-
-
-def _mixed(z: np.ndarray) -> np.ndarray:
-    """splitmix64's output function of contiguous `z`, in its place, a block at a time."""
-    flat = z.reshape(-1)
-    shifted = np.empty(min(flat.size, _BLOCK), np.uint64)
-    for first in range(0, flat.size, _BLOCK):
-        part = flat[first : first + _BLOCK]
-        for shift, factor in _MIX:
-            part ^= np.right_shift(part, np.uint64(shift), out=shifted[: part.size])
-            part *= np.uint64(factor)
-        part ^= np.right_shift(part, np.uint64(31), out=shifted[: part.size])
+    first = np.array(seeds, np.uint64) + np.uint64((start + 1) * _STEP % (1 << 64))  # modulo 2**64, as all that follows
+    steps = np.arange(count, dtype=np.uint64) * np.uint64(_STEP)
+    z, spare = np.empty((len(seeds), count), np.uint64), np.empty(_BLOCK, np.uint64)
+    tall = max(1, _BLOCK // max(1, count))
+    for row in range(0, len(seeds), tall):
+        for column in range(0, count, _BLOCK):
+            part = z[row : row + tall, column : column + _BLOCK]
+            np.add.outer(first[row : row + tall], steps[column : column + _BLOCK], out=part)
+            _mix(part, spare[: part.size].reshape(part.shape))
     return z
+
+
+def _mix(z: np.ndarray, shifted: np.ndarray) -> None:
+    """splitmix64's output function of `z`, in its place; shifted: room for as many words."""
+    for shift, factor in _MIX:
+        z ^= np.right_shift(z, np.uint64(shift), out=shifted)
+        z *= np.uint64(factor)
+    z ^= np.right_shift(z, np.uint64(31), out=shifted)
 
 
 def stream(label: str, seed: int) -> int:

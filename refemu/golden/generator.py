@@ -16,7 +16,7 @@ from refemu.golden import manifest as manifests
 from refemu.golden.model_cases import Progress, Source
 from refemu.units.unit import KINDS, Cases, Config, Unit
 
-PART = 1 << 17  #: values of random cases that are drawn at once, about: a second-level cache holds them
+PART = 1 << 19  #: values of random cases that are drawn at once, about: 4 MB until they are narrow
 
 
 @dataclass(frozen=True)
