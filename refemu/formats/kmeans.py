@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.checks import Refused, RefusedType, require_choice
 from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
@@ -20,6 +20,7 @@ from refemu.formats.kmeans_tensor import KMeansTensor
 __all__ = ["Codebook", "KMeans", "KMeansTensor", "Thresholds", "TopK"]
 
 Outliers = TopK | Thresholds | None
+SCALES = ("inlier", "outlier")  #: what the scale is taken from (D-kllm-9)
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,16 @@ class Frame:
 class KMeans:
     """Every inlier becomes the index of the centroid nearest to x / s; s is the largest inlier magnitude.
 
-    With thresholds s is max(|hi|, |lo|), whatever the vector holds (D-kllm-30). A scale of 0 becomes 1 (D-kllm-11).
+    With `scale="outlier"` s is the larger magnitude of the two values that bound the inliers, the k-th largest and the
+    k-th smallest; where k is 0 it stays the largest inlier. With thresholds s is max(|hi|, |lo|), whatever the vector
+    holds (D-kllm-30). A scale of 0 becomes 1 (D-kllm-11).
     """
 
     codebook: Codebook  #: one that can encode: ascending, at most 4 bits
     outliers: Outliers = None  #: which values stay in fp16; None = none do
     zero_point: bool = False  #: off = r16((lo + hi) / 2), s = r16((hi - lo) / 2), z = r16(-off / s) (D-kllm-10)
     preset: str | KllmArith = "paper"  #: a preset of KLLM, or its choices one by one
+    scale: str = "inlier"  #: of what: the "inlier"s, or the "outlier"s next to them (D-kllm-9)
 
     def __post_init__(self) -> None:
         if not isinstance(self.codebook, Codebook) or not isinstance(self.outliers, Outliers):
@@ -52,6 +56,7 @@ class KMeans:
         if (why := self.codebook.why_not()) is not None:
             raise Refused(f"KMeans: {why}")
         KllmArith.preset(self.preset)
+        require_choice(self.scale, SCALES, "KMeans", "scale")
 
     @property
     def arith(self) -> KllmArith:
@@ -82,35 +87,41 @@ class KMeans:
 
     def frame(self, x: np.ndarray, mask: np.ndarray) -> Frame:
         """Scales of vectors x (..., N) whose outliers `mask` marks; with zero points off and z too."""
+        low, high = self._ends(x, mask)
         if not self.zero_point:
-            return Frame(self._scale(x, mask))
-        if isinstance(self.outliers, Thresholds):
-            low, high = (np.full(x.shape[:-1], end) for end in (self.outliers.lo, self.outliers.hi))
-        else:
-            low, high = (pick(np.where(mask, fill, x), axis=-1).astype(np.float64)
-                         for pick, fill in ((np.min, np.inf), (np.max, -np.inf)))
+            largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
+            return Frame(np.where(largest == 0, np.float32(1), largest))
         offset, scale = fp16.round16_of_f64((low + high) / 2), fp16.round16_of_f64((high - low) / 2)
         scale = np.where(scale == 0, np.float32(1), scale)
         return Frame(scale, offset, fp16.div16(-offset, scale) + np.float32(0))  # a zero is +0
 
-    def _scale(self, x: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def _ends(self, x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What bounds the inliers of every vector from below and from above, float64."""
         if isinstance(self.outliers, Thresholds):
-            return np.full(x.shape[:-1], self.outliers.scale, np.float32)
-        largest = np.where(mask, np.float32(0), np.abs(x)).max(axis=-1)
-        return np.where(largest == 0, np.float32(1), largest)
+            return np.full(x.shape[:-1], self.outliers.lo), np.full(x.shape[:-1], self.outliers.hi)
+        if k := self.outlier_rank(x.shape[-1]):
+            ordered = np.sort(x, axis=-1, kind="stable").astype(np.float64)
+            return ordered[..., k - 1], ordered[..., -k]
+        return (np.where(mask, np.inf, x).min(axis=-1).astype(np.float64),
+                np.where(mask, -np.inf, x).max(axis=-1).astype(np.float64))
+
+    def outlier_rank(self, n: int) -> int:
+        """Rank from either end of the values that bound vectors of `n` values; 0: the inliers do."""
+        return self.outliers.count(n) if self.scale == "outlier" and isinstance(self.outliers, TopK) else 0
 
     def samples(self, x: Any, axis: int = -1) -> np.ndarray:
         """Normalized inliers of `x`, what `train` takes: fp16-valued float32, one axis, vector by vector.
 
         Dividing by the scale, whatever the preset, so that every preset trains alike. Arguments as for `encode`.
         """
-        return normalized_inliers(x, self.outliers, axis, self.zero_point)
+        return normalized_inliers(x, self.outliers, axis, self.zero_point, self.scale)
 
 
-def normalized_inliers(x: Any, outliers: Outliers = None, axis: int = -1, zero_point: bool = False) -> np.ndarray:
+def normalized_inliers(x: Any, outliers: Outliers = None, axis: int = -1, zero_point: bool = False,
+                       scale: str = "inlier") -> np.ndarray:
     """`KMeans.samples` before there is a codebook: r16(x / s) of every inlier."""
     any_codebook = Codebook(1, np.zeros(2))
-    fmt = KMeans(any_codebook, outliers, zero_point)
+    fmt = KMeans(any_codebook, outliers, zero_point, scale=scale)
     moved = np.moveaxis(require_values(x, "KMeans.samples", axis), axis, -1)
     mask = np.zeros(moved.shape, np.bool_) if outliers is None else outliers.mask(moved)
     frame = fmt.frame(moved, mask)

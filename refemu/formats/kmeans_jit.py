@@ -58,7 +58,7 @@ def _outliers(fmt: KMeans, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         largest = np.maximum(keys.max(axis=1), -keys.min(axis=1))
     else:
         largest = np.empty(keys.shape[0], np.int16)
-        _select(keys, fmt.outliers.count(keys.shape[1]), mask, largest)
+        _select(keys, fmt.outliers.count(keys.shape[1]), mask, largest, fmt.outlier_rank(keys.shape[1]) > 0)
     scale = fp16.values(largest.view(np.uint16)).astype(np.float64)
     return mask, np.where(scale == 0, 1.0, scale)
 
@@ -218,8 +218,11 @@ def _pass(row, borders, steps, sums):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _select(keys, k, mask, largest):  # type: ignore[no-untyped-def]
-    """mask <- the k largest and k smallest of every row, by the order of `TopK.mask`; largest <- inlier magnitude."""
+def _select(keys, k, mask, largest, of_outliers):  # type: ignore[no-untyped-def]
+    """mask <- the k largest and k smallest of every row, by the order of `TopK.mask`; largest <- inlier magnitude.
+
+    of_outliers: largest <- the larger magnitude of the k-th largest and the k-th smallest instead.
+    """
     counts = np.empty(256, np.int64)
     for v in range(keys.shape[0]):
         row, marked = keys[v], mask[v]
@@ -240,7 +243,7 @@ def _select(keys, k, mask, largest):  # type: ignore[no-untyped-def]
                 marked[odd] = True
                 of_low -= 1
             n += 1
-        top = np.int64(0)
+        top = max(abs(high), abs(low)) * np.int64(of_outliers)
         for n in range(row.size):
             top = max(top, abs(np.int64(row[n])) * np.int64(not marked[n]))
         largest[v] = top

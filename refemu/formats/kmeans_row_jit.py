@@ -16,7 +16,7 @@ from refemu.formats.kmeans import KMeans
 from refemu.formats.kmeans_outliers import Thresholds
 
 ONE = 0x3C00  #: the scale of a vector of zeros (D-kllm-11)
-Parts = tuple[int, int, int, int, np.ndarray, np.ndarray, np.ndarray, int, np.ndarray]
+Parts = tuple[int, bool, int, int, int, np.ndarray, np.ndarray, np.ndarray, int, np.ndarray]
 
 
 class Row(NamedTuple):
@@ -44,8 +44,8 @@ class Encoder:
             count = fmt.outliers.require(size)
         steps = found.steps[:found.borders.size]
         self.centroids = fmt.codebook.centroids.copy()  #: float32, of a type that kernels take
-        self._parts: Parts = (count, low, high, fixed, found.borders.copy(), found.closed.copy(), steps.copy(),
-                              found.first, self.centroids)
+        self._parts: Parts = (count, fmt.outlier_rank(size) > 0, low, high, fixed, found.borders.copy(),
+                              found.closed.copy(), steps.copy(), found.first, self.centroids)
 
     def encode(self, x: np.ndarray) -> Row | None:
         """x: float32 (1, N), fp16 values. None where one is not finite."""
@@ -61,7 +61,7 @@ def is_plain(fmt: KMeans) -> bool:
 
 
 @kernel
-def _encode(x, k, low, high, fixed, borders, closed, steps, first, centroids,  # type: ignore[no-untyped-def]
+def _encode(x, k, of_outliers, low, high, fixed, borders, closed, steps, first, centroids,  # type: ignore[no-untyped-def]
             index, mask, word, value):
     """Fills index, mask, word, value. Returns the word of the scale, and how many outliers, -1 for x not finite."""
     keys, sums = np.empty(x.shape, np.int16), np.empty(x.shape[1], np.int16)
@@ -75,7 +75,7 @@ def _encode(x, k, low, high, fixed, borders, closed, steps, first, centroids,  #
         for n in range(row.size):
             mask[0, n] = (row[n] > high) | (row[n] < low)
     else:
-        kmeans_jit._select(keys, k, mask, found)
+        kmeans_jit._select(keys, k, mask, found, of_outliers)
         largest = np.int64(found[0])
     if largest == 0:
         largest = np.int64(ONE)

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu import formats
+from refemu.arith.checks import Refused
 from refemu.formats import Codebook, KllmArith, KMeans, KMeansTensor, Thresholds, TopK, kmeans_jit, train
 from refemu.formats.kmeans import normalized_inliers
 from refemu.units.clustering_cases import TRAINED
@@ -42,9 +43,9 @@ def test_every_centroid_is_encoded_as_its_index(encode: Encode) -> None:
 
 @pytest.mark.parametrize("encode", ENCODERS)
 @settings(deadline=None, max_examples=250)
-@given(st.data(), codebooks, ariths, st.booleans())
+@given(st.data(), codebooks, ariths, st.booleans(), st.sampled_from(["inlier", "outlier"]))
 def test_a_vector_is_the_oracles_in_every_field(encode: Encode, data: st.DataObject, book: Codebook, arith: Any,
-                                                zero_point: bool) -> None:
+                                                zero_point: bool, scale: str) -> None:
     """[kllm §III-A], D-kllm-9, D-kllm-10, D-kllm-11, D-kllm-21, D-kllm-26, D-kllm-30."""
     n = data.draw(st.integers(1, 12))
     x = data.draw(st.lists(data.draw(st.sampled_from([words, units])), min_size=n, max_size=n))
@@ -54,9 +55,10 @@ def test_a_vector_is_the_oracles_in_every_field(encode: Encode, data: st.DataObj
     outliers = TopK(k=k) if limits is None else Thresholds(*halves(limits).astype(np.float64))
     if KllmArith.preset(arith).normalize == "reciprocal":  # an infinite one is another test's
         x, limits, outliers, zero_point = [word & 0x83FF | 0x3800 for word in x], None, TopK(k=k), False
-    tensor = encode(KMeans(book, outliers, zero_point, arith), halves(x))
+    tensor = encode(KMeans(book, outliers, zero_point, arith, scale), halves(x))
 
-    assert parts(tensor) == expected(oracle.encode(x, book.values.tolist(), k, limits, zero_point, **described(arith)))
+    assert parts(tensor) == expected(oracle.encode(x, book.values.tolist(), k, limits, zero_point, **described(arith),
+                                                   scale_from=scale))
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
@@ -102,6 +104,20 @@ def test_scale_is_the_largest_inlier_magnitude(encode: Encode) -> None:
     assert encode(KMeans(BOOK, TopK(k=1)), x).scales.tolist() == [3, 1]
     assert encode(KMeans(BOOK, Thresholds(2, -4)), x).scales.tolist() == [4, 4]
     assert encode(KMeans(BOOK, Thresholds(0, 0)), x).scales.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("encode", ENCODERS)
+def test_scale_may_be_that_of_the_least_outliers(encode: Encode) -> None:
+    """[kllm §II-A], D-kllm-9: "determined by the outlier thresholds", the k-th value of either end."""
+    x = np.float16([[9, 1, -3, 2, -8, 7, 0], [0, 0, 0, -0.0, 0, -7, 0], [1, 2, 3, 4, 5, 6, 7]])
+
+    assert encode(KMeans(BOOK, TopK(k=1), scale="outlier"), x).scales.tolist() == [9, 7, 7]
+    assert encode(KMeans(BOOK, TopK(k=2), scale="outlier"), x).scales.tolist() == [7, 1, 6]
+    assert encode(KMeans(BOOK, TopK(k=2)), x).scales.tolist() == [2, 1, 5]
+    for without in (TopK(k=0), None, Thresholds(2, -4)):
+        assert encode(KMeans(BOOK, without, scale="outlier"), x).equals(encode(KMeans(BOOK, without), x))
+    with pytest.raises(Refused, match="KMeans: scale must be one of 'inlier', 'outlier', got 'k'"):
+        KMeans(BOOK, scale="k")
 
 
 @pytest.mark.parametrize("encode", ENCODERS)

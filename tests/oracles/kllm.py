@@ -172,11 +172,17 @@ def encode(
     normalize: str = "divide",
     distance: str = "fp16",
     tie: str = "low",
+    scale_from: str = "inlier",
 ) -> Vector:
-    """A vector of FP16 words; `k` outliers per side, or those beyond the static `limits` (hi, lo), which give s too."""
+    """A vector of FP16 words; `k` outliers per side, or those beyond the static `limits` (hi, lo), which give s too.
+
+    scale_from: "outlier" takes s from the least of the `k` outliers of each side.
+    """
     if limits is None:
         mask = top_mask(x, k)
         decisive = [u for u, m in zip(x, mask, strict=True) if not m]
+        if scale_from == "outlier" and k > 0:
+            decisive = [sorted(x, key=key)[-k], sorted(x, key=key)[k - 1]]
     else:
         hi, lo = limits
         mask = [int(key(u) > key(hi) or key(u) < key(lo)) for u in x]
