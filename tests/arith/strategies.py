@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from refemu.arith import fp16
 from refemu.arith.orders import Chunks, Halves, Lanes, Order, Sequential, Tree
 
 #: zeros, ends of the subnormals, ties, ones, the largest; what cancels and what overflows
@@ -74,3 +75,9 @@ def same(a: Any, b: Any) -> bool:
     """Equal dtype, shape and bits."""
     x, y = np.asarray(a), np.asarray(b)
     return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def fp16_values(shape, seed=0, scale=1.0):
+    """Seeded normal draws, rounded to fp16, as float32."""
+    values = np.random.default_rng(seed).normal(size=shape) * scale
+    return fp16.to_f32(fp16.to_f16(values.astype(np.float32)))
