@@ -14,6 +14,7 @@ from refemu.arith.checks import Refused
 from refemu.models.decoder_checkpoint import Converted, Source, gpt2_config, gpt2_source, opt_config, opt_source
 from refemu.models.model import Model
 from tests.models import toy_decoder
+from tests.models.held import Held
 from tests.models.toy_decoder import GPT2, OPT, gpt2_tensors, opt_tensors, values
 
 TENSORS: dict[str, Any] = {"gpt2": gpt2_tensors, "opt": opt_tensors}
@@ -26,7 +27,7 @@ def test_a_folder_is_the_model_whose_weights_it_holds(kind: str, tmp_path: Path)
     config = toy_decoder.CONFIGS[kind]
     given = values(config)
     model = models.load(toy_decoder.write(tmp_path / "small", kind, TENSORS[kind](given)))
-    held = Model("small", config, toy_decoder.Held(given), "")
+    held = Model("small", config, Held(given), "")
 
     assert (model.name, model.config, model.weights.names) == ("small", config, tuple(config.shapes))
     for name, shape in config.shapes.items():

@@ -12,6 +12,7 @@ import safetensors.numpy
 from scipy import special
 
 from refemu.models.config import ModelConfig
+from tests.models.held import drawn
 
 GPT2 = ModelConfig(blocks=2, width=12, ffn=20, heads=3, kv_heads=3, head_dim=4, vocab=17, context=24, norm="layer",
                    positions="learned", activation="gelu_tanh", bias=True)
@@ -25,25 +26,9 @@ OPT_PARTS = {"attn_norm": "self_attn_layer_norm", "q": "self_attn.q_proj", "k": 
              "down": "fc2"}
 
 
-class Held:
-    """Weights in memory."""
-
-    def __init__(self, values: dict[str, np.ndarray]) -> None:
-        self.values, self.names = values, tuple(values)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.values[name].shape
-
-    def tensor(self, name: str) -> np.ndarray:
-        return self.values[name]
-
-
 def values(config: ModelConfig, seed: int = 3) -> dict[str, np.ndarray]:
     """Seeded float32 weights by canonical name, each an fp16 value."""
-    random = np.random.default_rng(seed)
-    draws = {name: random.standard_normal(shape) for name, shape in config.shapes.items()}
-    return {name: (1 + draw / 4 if name.endswith("norm") else draw / 3).astype(np.float16).astype(np.float32)
-            for name, draw in draws.items()}
+    return {name: draw.astype(np.float16).astype(np.float32) for name, draw in drawn(config.shapes, seed, 3).items()}
 
 
 def gpt2_tensors(w: dict[str, np.ndarray], start: str = "transformer.") -> dict[str, np.ndarray]:

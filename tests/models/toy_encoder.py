@@ -10,6 +10,7 @@ import tokenizers
 
 from refemu.models.encoder_checkpoint import raw_name
 from refemu.models.encoder_config import EncoderConfig
+from tests.models.held import drawn
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "in", "the", "##s", "a"]
 CONFIG = EncoderConfig(blocks=2, width=6, ffn=10, heads=2, vocab=len(TOKENS), context=16)
@@ -17,10 +18,7 @@ CONFIG = EncoderConfig(blocks=2, width=6, ffn=10, heads=2, vocab=len(TOKENS), co
 
 def values(config: EncoderConfig, seed: int = 5) -> dict[str, np.ndarray]:
     """Seeded float32 weights by canonical name, which fp16 does not hold exactly."""
-    random = np.random.default_rng(seed)
-    draws = {name: random.standard_normal(shape) for name, shape in config.shapes.items()}
-    return {name: (1 + draw / 4 if name.endswith("norm") else draw / 2).astype(np.float32)
-            for name, draw in draws.items()}
+    return {name: draw.astype(np.float32) for name, draw in drawn(config.shapes, seed, 2).items()}
 
 
 def write(folder: Path, tensors: dict[str, np.ndarray], extra: dict[str, np.ndarray] | None = None,

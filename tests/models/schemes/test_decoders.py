@@ -19,6 +19,7 @@ from refemu.models.schemes.leankv_engine import Engine
 from refemu.models.schemes.scheme import require_layers
 from refemu.models.taps import Watch
 from tests.models import toy_decoder
+from tests.models.held import Held
 from tests.models.schemes import test_fp16, test_fp16_encoder
 from tests.oracles import fp16, sums
 
@@ -39,7 +40,7 @@ PINNED = {
 
 def small(kind: str, **changes: Any) -> Model:
     config = dataclasses.replace(toy_decoder.CONFIGS[kind], **changes)
-    return Model("small", config, toy_decoder.Held(toy_decoder.values(config)), "")
+    return Model("small", config, Held(toy_decoder.values(config)), "")
 
 
 @cache

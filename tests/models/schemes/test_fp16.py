@@ -10,26 +10,17 @@ from refemu import models
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.fp16 import Fp16Config
+from tests.models.held import Held, drawn
 from tests.oracles import exp, fp16, sums
 
 SEQUENTIAL = ("sequential",)
 
 
-class Small:
+class Small(Held):
     """Seeded weights of a decoder that plain Python can follow."""
 
     def __init__(self, config: ModelConfig) -> None:
-        random = np.random.default_rng(5)
-        draws = {name: random.standard_normal(shape) for name, shape in config.shapes.items()}
-        self.values = {name: (1 + draw / 4 if name.endswith("norm") else draw / 2).astype(np.float32)
-                       for name, draw in draws.items()}
-        self.names = tuple(self.values)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.values[name].shape
-
-    def tensor(self, name: str) -> np.ndarray:
-        return self.values[name]
+        super().__init__({name: draw.astype(np.float32) for name, draw in drawn(config.shapes, 5, 2).items()})
 
 
 def small(interleaved: bool = True, tied: bool = True) -> Model:

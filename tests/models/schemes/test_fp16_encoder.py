@@ -11,24 +11,12 @@ from refemu.models.encoder_config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.schemes.fp16 import Fp16Config
 from tests.models import toy_encoder
+from tests.models.held import Held
 from tests.oracles import exp, fp16, sums
 
 SEQUENTIAL = ("sequential",)
 CONFIG = EncoderConfig(blocks=2, width=6, ffn=10, heads=2, vocab=11, context=16)
 IDS = [3, 0, 10, 7, 7, 1]
-
-
-class Held:
-    """Weights in memory."""
-
-    def __init__(self, values: dict[str, np.ndarray]) -> None:
-        self.values, self.names = values, tuple(values)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.values[name].shape
-
-    def tensor(self, name: str) -> np.ndarray:
-        return self.values[name]
 
 
 def small(**changes: np.ndarray) -> Model:

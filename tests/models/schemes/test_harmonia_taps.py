@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu import models, units
+from refemu import models
 from refemu.models import schemes
 from refemu.models.schemes.harmonia_taps import Taps
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
+from tests.models.schemes.told import evaluated, require_ports
 
 IDS = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never took")
 ALL = {"bfp_accumulator", "bfp_aligner", "bfp_converter", "bfp_pe", "bfp_pe_array", "bit_allocator", "fdgf", "fp2half",
@@ -36,23 +37,9 @@ def cases(unit: str, tensor: str = "", scheme: str = "harmonia-kv4") -> list[Cas
     return [case for _, name, case in recorded(scheme) if name == unit and tensor in case.source["tensor"]]
 
 
-def evaluated(unit: str, case: Cases) -> Any:
-    found = units.find(unit)
-    return found.evaluate(found.configs[case.config], case.inputs)
-
-
 @pytest.mark.parametrize("scheme", ["harmonia-kv4", "harmonia-kv8", "harmonia-kv4-naive:preset=exact"])
 def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
-    for layer, name, case in recorded(scheme):
-        unit = units.find(name)
-        ports = unit.ports(unit.configs[case.config])
-        leading = 1 + (unit.timing == "event")
-        assert (case.kind, case.source["layer"]) == ("model", layer)
-        assert set(case.inputs) == {port.name for port in ports.inputs}
-        assert len({array.shape[:leading] for array in case.inputs.values()}) == 1
-        for port in ports.inputs:
-            assert case.inputs[port.name].shape[leading:] == ((port.lanes,) if port.lanes > 1 else ())
-            port.admit(case.inputs[port.name], name)
+    require_ports(recorded(scheme))
 
 
 def test_every_unit_is_shown_in_every_block() -> None:

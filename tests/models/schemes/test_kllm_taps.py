@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu import models, units
+from refemu import models
 from refemu.arith import fp16
 from refemu.models import schemes
 from refemu.models.schemes import kllm_taps
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
+from tests.models.schemes.told import evaluated, require_ports
 
 IDS = list(b"It is a truth. It is a truth")
 ALL = {"concat", "index_counter", "weighted_sum", "orizuru", "clustering", "index_matmul", "index_norm", "functional",
@@ -35,24 +36,10 @@ def cases(unit: str, scheme: str = "kllm-a4") -> list[Cases]:
     return [case for _, name, case in recorded(scheme) if name == unit]
 
 
-def evaluated(unit: str, case: Cases) -> Any:
-    found = units.find(unit)
-    return found.evaluate(found.configs[case.config], case.inputs)
-
-
 @pytest.mark.parametrize("scheme", ["kllm-a4", "kllm-a3", "kllm-a4-s", "kllm-a4:preset=exact",
                                     "kllm-a3:preset=exact,function_table=literal"])
 def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
-    for layer, name, case in recorded(scheme):
-        unit = units.find(name)
-        ports = unit.ports(unit.configs[case.config])
-        leading = 1 + (unit.timing == "event")
-        assert (case.kind, case.source["layer"]) == ("model", layer)
-        assert set(case.inputs) == {port.name for port in ports.inputs}
-        assert len({array.shape[:leading] for array in case.inputs.values()}) == 1
-        for port in ports.inputs:
-            assert case.inputs[port.name].shape[leading:] == ((port.lanes,) if port.lanes > 1 else ())
-            port.admit(case.inputs[port.name], name)
+    require_ports(recorded(scheme))
 
 
 def test_every_unit_is_shown_in_every_block() -> None:

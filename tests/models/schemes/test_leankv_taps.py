@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu import models, units
+from refemu import models
 from refemu.arith import fp16
 from refemu.golden import model_cases
 from refemu.models import schemes
@@ -18,6 +18,7 @@ from refemu.models.schemes.scheme import silent
 from refemu.units.unit import Cases
 from tests.models.schemes.leankv_plain import CHANGES
 from tests.models.schemes.test_fp16 import Small
+from tests.models.schemes.told import evaluated
 
 TINY = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1"  #: pages of 2 and 4 tokens
 WIDE = "leankv:window=8,t_low=0.01,t_high=0.06"
@@ -41,11 +42,6 @@ def recorded(scheme: str, wide: bool, prompt: int, steps: int) -> tuple[Any, lis
 
 def cases(calls: list[Call], unit: str) -> list[tuple[int, Cases]]:
     return [(layer, case) for layer, name, case in calls if name == unit]
-
-
-def evaluated(unit: str, case: Cases) -> Any:
-    found = units.find(unit)
-    return found.evaluate(found.configs[case.config], case.inputs)
 
 
 def test_every_unit_is_tapped_in_every_layer_for_every_head() -> None:

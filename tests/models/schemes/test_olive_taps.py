@@ -13,6 +13,7 @@ from refemu.models.schemes import olive_taps
 from refemu.models.schemes.olive_tap_sums import Pass
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
+from tests.models.schemes.told import require_ports
 
 IDS = list(b"It is a truth. It is")
 
@@ -44,17 +45,7 @@ def test_fp16_has_no_units() -> None:
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
 def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
-    for layer, name, case in recorded(scheme):
-        unit = units.find(name)
-        ports = unit.ports(unit.configs[case.config])
-        assert (case.kind, case.source["layer"]) == ("model", layer)
-        assert set(case.inputs) == {port.name for port in ports.inputs}
-        leading = 1 + (unit.timing == "event")
-        assert len({array.shape[:leading] for array in case.inputs.values()}) == 1
-        for port in ports.inputs:
-            low, high = (-(1 << port.bits - 1), (1 << port.bits - 1) - 1) if port.signed else (0, (1 << port.bits) - 1)
-            assert case.inputs[port.name].shape[leading:] == ((port.lanes,) if port.lanes > 1 else ())
-            assert case.inputs[port.name].min() >= low and case.inputs[port.name].max() <= high
+    require_ports(recorded(scheme))
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
