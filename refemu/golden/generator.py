@@ -149,14 +149,10 @@ def random_cases(unit: Unit, config: str, seed: int, seeds: int) -> list[Cases]:
 
 def _drawn(unit: Unit, config: Config, seeds: range) -> list[Cases]:
     """The random cases of a few seeds."""
-    if unit.draws_ranges:
-        blocks = list(unit.cases(config, "random", seeds))
-    else:
-        made = [unit.cases(config, "random", seed) for seed in seeds]
-        blocks = [_merged(same) for same in zip(*made, strict=True)]
     ports = {port.name: port for port in unit.ports(config).inputs}
     return [dataclasses.replace(block, inputs={
-        name: fields.narrow(array, ports[name]) for name, array in block.inputs.items()}) for block in blocks]
+        name: fields.narrow(array, ports[name]) for name, array in block.inputs.items()})
+        for block in unit.cases(config, "random", seeds)]
 
 
 def _merged(blocks: Sequence[Cases]) -> Cases:

@@ -236,7 +236,6 @@ UNIT = Unit(
     meaning="shared accumulator of a PE: integer to FP16, weight factor, FP32 sum over groups",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
     ports=ports, run=run, twin="refemu.units.bfp_accumulator_jit:run", unit_class=Accumulator, cases=cases,
-    draws_ranges=True,
     timing="event", mark=bfp_accumulator_cases.mark, flags=FLAGS, legal=legal,
     alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
                   *choices("D-harmonia-8", "product", "fp16", "fp32")))

@@ -160,7 +160,6 @@ UNIT = Unit(
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"}),
              "half_even": Config(**PAPER | {"rounding": "half_even"}), "hw": Config(**PAPER | {"special": "hw"})},
     ports=ports, run=run, twin="refemu.units.bfp_aligner_jit:run", unit_class=BfpAligner, cases=cases,
-    draws_ranges=True,
     mark=bfp_aligner_cases.mark, care=bfp_aligner_cases.care,
     flags={"ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
            "LOST": Flag(1, "a lane that is not zero became magnitude 0")},

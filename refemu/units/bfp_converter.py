@@ -217,7 +217,7 @@ UNIT = Unit(
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
     ports=ports, run=run_clocks, twin="refemu.units.bfp_converter_jit:run_clocks", unit_class=BfpConverter,
-    timing="event", cases=cases, draws_ranges=True, mark=bfp_converter_cases.mark, legal=bfp_converter_cases.legal,
+    timing="event", cases=cases, mark=bfp_converter_cases.mark, legal=bfp_converter_cases.legal,
     flags={"OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
            "STALL": Flag(1, "both banks are full: no column may come")},
     alternatives=(*choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),

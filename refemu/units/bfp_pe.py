@@ -250,7 +250,7 @@ UNIT = Unit(
     name="bfp_pe", paper="harmonia §IV-B, Fig. 13", meaning="reconfigurable PE for M8W4, M8M4 and M8M8",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
     ports=ports, run=run, twin="refemu.units.bfp_pe_jit:run", unit_class=BfpPe,
-    cases=cases, draws_ranges=True, timing="event",
+    cases=cases, timing="event",
     mark=bfp_pe_cases.mark, flags=FLAGS, legal=legal,
     alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
                   *choices("D-harmonia-8", "product", "fp16", "fp32")))

@@ -310,4 +310,4 @@ UNIT = Unit(
     ports=ports, run=run, twin="refemu.units.bfp_pe_array_jit:run", unit_class=BfpPeArray, cases=cases,
     mark=bfp_pe_array_cases.mark, flags=FLAGS, legal=legal,
     alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
-                  *choices("D-harmonia-8", "product", "fp16", "fp32")), draws_ranges=True)
+                  *choices("D-harmonia-8", "product", "fp16", "fp32")))

@@ -207,7 +207,7 @@ UNIT = Unit(
     meaning="which tokens of a cache fall to fewer bits, and when",
     configs={"paper": Config(**PAPER), "local16": Config(**PAPER | {"n_initial": 40, "n_local": 16})},
     ports=ports, run=run, twin="refemu.units.bit_allocator_jit:run", unit_class=BitAllocator, timing="event",
-    cases=cases, draws_ranges=True, mark=bit_allocator_cases.mark, legal=bit_allocator_cases.legal,
+    cases=cases, mark=bit_allocator_cases.mark, legal=bit_allocator_cases.legal,
     flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
     alternatives=choices("D-harmonia-18", "n_local", 32, 95),
 )

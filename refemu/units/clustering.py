@@ -177,7 +177,7 @@ UNIT = Unit(
     name="clustering", paper="kllm §IV-A, Fig. 6, Table I", meaning="index of the centroid nearest to a scaled value",
     configs={"paper": Config(bits=4, preset="paper"), "exact": Config(bits=4, preset="exact"),
              "paper_3": Config(bits=3, preset="paper")},
-    ports=ports, run=run, twin="refemu.units.clustering_jit:run", unit_class=Clustering, cases=cases, draws_ranges=True,
+    ports=ports, run=run, twin="refemu.units.clustering_jit:run", unit_class=Clustering, cases=cases,
     mark=clustering_cases.mark, legal=clustering_cases.legal,
     flags={"TIE": Flag(0, "two centroids are equally near; the lower one is the answer (D-kllm-7)"),
            "OVERFLOW": Flag(1, "x^ became infinite, so every distance did: index 0")},

@@ -123,5 +123,4 @@ UNIT = Unit(
     name="concat", paper="kllm §III-B, §IV-A", meaning="two indices side by side in a register of 8 bits",
     configs={"a4": Config(a_bits=4, b_bits=4), "a3": Config(a_bits=3, b_bits=4), "a3_qk": Config(a_bits=3, b_bits=3)},
     ports=ports, run=run, twin="refemu.units.concat_jit:run", unit_class=Concat, timing="event", cases=cases,
-    draws_ranges=True,
 )

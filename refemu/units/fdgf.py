@@ -289,5 +289,5 @@ UNIT = Unit(
     configs={"paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
              "small": Config(m=32, k=32, ema_unit="elements", b_type="int4")},
     ports=ports, run=run, twin="refemu.units.fdgf_jit:run", unit_class=FdgfController,
-    cases=cases, draws_ranges=True, timing="event",
+    cases=cases, timing="event",
     arguments={"forced": "force"}, legal=legal)

@@ -119,5 +119,4 @@ UNIT = Unit(
     name="flint_decoder", paper="olive §4.2, Tbl. 3", meaning="flint4 code to an exponent-integer pair",
     configs={"flint4": Config(pairs=FLINT4_PAIRS)},
     ports=ports, run=run, twin="refemu.units.flint_decoder_jit:run", unit_class=FlintDecoder, cases=cases,
-    draws_ranges=True,
 )

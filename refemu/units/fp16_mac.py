@@ -115,7 +115,7 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 UNIT = Unit(
     name="fp16_mac", paper="kllm §IV-A, Table I", meaning="multiply-accumulate in fp16, y = acc + a * b",
     configs={"paper": Config(rounding="fp16"), "fma": Config(rounding="fp16_fma")},
-    ports=ports, run=run, twin="refemu.units.fp16_mac_jit:run", unit_class=Fp16Mac, cases=cases, draws_ranges=True,
+    ports=ports, run=run, twin="refemu.units.fp16_mac_jit:run", unit_class=Fp16Mac, cases=cases,
     mark=fp16_mac_cases.mark, alternatives=choices("D-kllm-3", "rounding", *STEPS),
     flags={"OVERFLOW": Flag(0, "finite operands whose product or sum leaves fp16")},
 )

@@ -109,7 +109,7 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 UNIT = Unit(
     name="fp2half", paper="harmonia §IV-A (4), Fig. 12", meaning="a column of eight FP32 values to FP16",
     configs={"paper": Config(saturate=False), "saturate": Config(saturate=True)},
-    ports=ports, run=run, twin="refemu.units.fp2half_jit:run", unit_class=Fp2Half, cases=cases, draws_ranges=True,
+    ports=ports, run=run, twin="refemu.units.fp2half_jit:run", unit_class=Fp2Half, cases=cases,
     mark=fp2half_cases.mark,
     flags={"OVERFLOW": Flag(0, "a lane left fp16: infinite or saturated by configuration (D-harmonia-13)"),
            "SUBNORMAL": Flag(1, "a lane's result is subnormal")},

@@ -262,5 +262,5 @@ UNIT = Unit(
     name="free_page_list", paper="leankv §5.2, Fig. 5", meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
     ports=ports, run=run, twin="refemu.units.free_page_list_jit:run", unit_class=FreePageList, timing="event",
-    cases=cases, draws_ranges=True, legal=legal,
+    cases=cases, legal=legal,
 )

@@ -222,5 +222,4 @@ UNIT = Unit(
              "recip": Config(op="recip", t=1, softmax="fp16"),
              "softmax": Config(op="softmax", t=20, softmax="fp16"),
              "softmax32": Config(op="softmax", t=20, softmax="softmax32")},
-    ports=ports, run=run_ports, twin="refemu.units.functional_jit:run_ports", unit_class=Functional, cases=cases,
-    draws_ranges=True)
+    ports=ports, run=run_ports, twin="refemu.units.functional_jit:run_ports", unit_class=Functional, cases=cases)

@@ -286,7 +286,7 @@ UNIT = Unit(
              "diffkv": Config(slots=144, policy="diffkv", score_queries=64, include_self=True),
              "static": Config(slots=16, policy="static", keep_percent=50)},
     ports=ports, run=run, twin="refemu.units.generation_compressor_jit:run", unit_class=GenerationCompressor,
-    cases=cases, draws_ranges=True, legal=legal,
+    cases=cases, legal=legal,
     alternatives=(*choices("D-leankv-26", "policy", *POLICIES[:2]),
                   *choices("D-leankv-27", "score_rule", "share", "cumulative")),
 )

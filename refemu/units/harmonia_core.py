@@ -256,4 +256,4 @@ UNIT = Unit(
     ports=ports, run=run, twin="refemu.units.harmonia_core_jit:run", unit_class=HarmoniaCore, cases=cases,
     mark=harmonia_core_cases.mark, legal=harmonia_core_cases.legal,
     flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
-    alternatives=choices("D-harmonia-7", "partial", "fp16", "fp32"), draws_ranges=True)
+    alternatives=choices("D-harmonia-7", "partial", "fp16", "fp32"))

@@ -217,5 +217,5 @@ UNIT = Unit(
              "w4a4": Config(bits=8, amount_bits=0, counter_bits=13),
              "integer": Config(bits=4, amount_bits=4, counter_bits=16)},
     ports=ports, run=run_ports, twin="refemu.units.index_counter_jit:run_ports", unit_class=IndexCounter,
-    timing="event", cases=cases, draws_ranges=True,
+    timing="event", cases=cases,
 )

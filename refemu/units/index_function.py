@@ -252,4 +252,4 @@ UNIT = Unit(
              "gelu_tanh3": Config(function="gelu_tanh", bits=3, outliers=2, mode="token"),
              "relu": Config(function="relu", bits=4, outliers=2, mode="token")},
     ports=ports, run=run_ports, twin="refemu.units.index_function_jit:run_ports", unit_class=IndexFunction,
-    cases=cases, draws_ranges=True, legal=legal)
+    cases=cases, legal=legal)

@@ -363,7 +363,7 @@ UNIT = Unit(
              "exact": Config(k=20, a_bits=3, b_bits=3, integer=False, preset="exact"),
              "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper")},
     ports=ports, run=run_ports, twin="refemu.units.index_matmul_ports_jit:run_ports", unit_class=IndexMatmul,
-    cases=cases, draws_ranges=True, mark=index_matmul_cases.mark, legal=index_matmul_cases.legal,
+    cases=cases, mark=index_matmul_cases.mark, legal=index_matmul_cases.legal,
     alternatives=choices("D-kllm-1", "preset", "exact"),
     flags={"OVERFLOW": Flag(0, "the output, or something on the way to it, left fp16"),
            "OUTLIER": Flag(1, "some position is in the sparse path (D-kllm-13)"),

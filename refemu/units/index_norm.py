@@ -313,5 +313,4 @@ UNIT = Unit(
              "layer": Config(**SIZE, weight_bits=3, norm="layer", preset="paper"),
              "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact")},
     ports=ports, run=run_ports, twin="refemu.units.index_norm_jit:run_ports", unit_class=IndexNorm, cases=cases,
-    draws_ranges=True,
     mark=index_norm_cases.mark, flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")})

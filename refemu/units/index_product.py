@@ -191,7 +191,6 @@ UNIT = Unit(
     name="index_product", paper="kllm §III-B1", meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
     ports=ports, run=run_ports, twin="refemu.units.index_product_jit:run_ports", unit_class=IndexProduct, cases=cases,
-    draws_ranges=True,
     mark=index_product_cases.mark,
     flags={"OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
            "OVERFLOW": Flag(1, "the product of finite values left fp16")},

@@ -318,7 +318,7 @@ UNIT = Unit(
     configs={"paper": Config(**PAPER | {"channels": 32, "window": 32, "offset_k": None}), "small": Config(**PAPER),
              "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2})},
     ports=ports, run=run, twin="refemu.units.k_offset_jit:run", unit_class=KOffsetGenerator, timing="event",
-    cases=cases, draws_ranges=True, mark=k_offset_cases.mark, legal=k_offset_cases.legal,
+    cases=cases, mark=k_offset_cases.mark, legal=k_offset_cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
     alternatives=(*choices("D-harmonia-23", "offset_sign", "unsigned"),
                   *choices("D-harmonia-24", "offset_k", 1)),

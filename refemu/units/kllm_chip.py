@@ -240,6 +240,6 @@ UNIT = Unit(
     name="kllm_chip", paper="kllm §IV-A, Fig. 6, Table I", meaning="lanes over output columns, with cycles",
     configs={"column": Config(**SMALL, lane_mapping="column"), "counter": Config(**SMALL, lane_mapping="counter")},
     ports=ports, run=run_ports, twin="refemu.units.kllm_chip_jit:run_ports", unit_class=ChipUnit, cases=cases,
-    draws_ranges=True, mark=kllm_chip_cases.mark, legal=kllm_chip_cases.legal,
+    mark=kllm_chip_cases.mark, legal=kllm_chip_cases.legal,
     flags={"OVERFLOW": Flag(0, "some output left fp16"), "OUTLIER": Flag(1, "some position is in the sparse path")},
 )

@@ -299,5 +299,5 @@ UNIT = Unit(
     name="kv_compressor", paper="leankv §4, §6.1", meaning="tokens into pages, and from the high to the low precision",
     configs={name: Config(head_size=64, high="K8V4", low="K4V2", page_bytes=384, preset=name) for name in PRESETS},
     ports=ports, run=run, twin="refemu.units.kv_compressor_jit:run", unit_class=KvCompressor, timing="event",
-    cases=cases, draws_ranges=True, legal=legal, alternatives=choices("D-leankv-1", "preset", *PRESETS),
+    cases=cases, legal=legal, alternatives=choices("D-leankv-1", "preset", *PRESETS),
 )

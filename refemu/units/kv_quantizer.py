@@ -263,7 +263,7 @@ UNIT = Unit(
              "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
              "stored": Config(features=32, preset="paper", quantize_with="stored")},
     ports=ports, run=run, twin="refemu.units.kv_quantizer_jit:run", unit_class=KvQuantizer,
-    cases=cases, draws_ranges=True, legal=legal,
+    cases=cases, legal=legal,
     mark=kv_quantizer_cases.mark,
     flags={"CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
            "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),

@@ -236,7 +236,7 @@ UNIT = Unit(
                              ("ovpi8", "ovpi8"))},
              "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate")},
     ports=ports, run=run, twin="refemu.units.mmaovp_jit:run", unit_class=MmaOvp,
-    cases=cases, draws_ranges=True, mark=mmaovp_cases.mark,
+    cases=cases, mark=mmaovp_cases.mark,
     flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
            "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)")},

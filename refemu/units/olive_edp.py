@@ -207,7 +207,6 @@ UNIT = Unit(
     configs={**{name: Config(a=a, b=b, overflow="wrap") for name, (a, b) in TYPES.items()},
              "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate")},
     ports=ports, run=run, twin="refemu.units.olive_edp_jit:run", unit_class=DotProductUnit, cases=cases,
-    draws_ranges=True,
     mark=olive_edp_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},

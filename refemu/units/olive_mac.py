@@ -152,7 +152,7 @@ UNIT = Unit(
     name="olive_mac", paper="olive §4.4", meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
     ports=ports, run=run, twin="refemu.units.olive_mac_jit:run", unit_class=OliveMac, timing="event",
-    cases=cases, draws_ranges=True, mark=olive_mac_cases.mark,
+    cases=cases, mark=olive_mac_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

@@ -162,7 +162,6 @@ UNIT = Unit(
              "saturate": Config(split="twos_complement", overflow="saturate"),
              "sign_magnitude": Config(split="sign_magnitude", overflow="wrap")},
     ports=ports, run=run, twin="refemu.units.olive_pe8_jit:run", unit_class=OlivePe8, timing="event", cases=cases,
-    draws_ranges=True,
     mark=olive_pe8_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
     alternatives=(*choices("D-olive-33", "overflow", "wrap", "saturate"),

@@ -274,7 +274,6 @@ UNIT = Unit(
              "int8": Config(**SIZE, a="int8", b="int8", overflow="wrap"),
              "int8_saturate": Config(**SIZE, a="int8", b="int8", overflow="saturate")},
     ports=ports, run=run, twin="refemu.units.olive_systolic_jit:run", unit_class=OliveSystolic, cases=cases,
-    draws_ranges=True,
     mark=olive_systolic_cases.mark,
     flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
            "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},

@@ -331,5 +331,4 @@ UNIT = Unit(
              "n11_drained": Config(n=11, k=11, total_order=False, min_leaf="not_max"),
              "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
              "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max")},
-    ports=ports, run=run_ports, twin="refemu.units.orizuru_jit:run_ports", unit_class=Orizuru, cases=cases,
-    draws_ranges=True)
+    ports=ports, run=run_ports, twin="refemu.units.orizuru_jit:run_ports", unit_class=Orizuru, cases=cases)

@@ -170,7 +170,7 @@ UNIT = Unit(
     configs={name: Config(exp_bits=e, man_bits=m, exponent_bits=bits)
              for name, e, m, bits in (("e2m1", 2, 1, 4), ("e4m3", 4, 3, 5), ("e2m5", 2, 5, 5))},
     ports=ports, run=run, twin="refemu.units.outlier_decoder_jit:run", unit_class=OutlierDecoder,
-    cases=cases, draws_ranges=True, mark=mark,
+    cases=cases, mark=mark,
     flags={"RESERVED": Flag(0, "magnitude code 0: the encoder never makes it; integer 0, exponent = bias (D-olive-19)"),
            "WRAPPED": Flag(1, "bias + exponent field leaves the exponent port: modulo 2**exponent_bits (D-olive-20)"),
            "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags")},

@@ -151,7 +151,7 @@ UNIT = Unit(
     configs={"int4": Config(normal="int4", outlier=(2, 1)), "flint4": Config(normal="flint4", outlier=(2, 1)),
              "int8": Config(normal="int8", outlier=(4, 3)), "int8_repo": Config(normal="int8", outlier=(2, 5))},
     ports=ports, run=run, twin="refemu.units.ovp_decoder_jit:run", unit_class=OvpDecoder,
-    cases=cases, draws_ranges=True, mark=ovp_decoder_cases.mark, arguments={"pair": "pairs"},
+    cases=cases, mark=ovp_decoder_cases.mark, arguments={"pair": "pairs"},
     flags={"ILLEGAL": Flag(0, "an identifier beside a code of magnitude 0, made by no encoder (D-olive-18)"),
            "VICTIM": Flag(1, "one lane is a victim: value 0 is the paper's, exponent 0 a decision (D-olive-19)"),
            "WRAPPED": Flag(2, "bias + exponent field of an outlier leaves its port: modulo 2**bits (D-olive-20)"),

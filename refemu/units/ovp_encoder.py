@@ -265,7 +265,6 @@ UNIT = Unit(
     configs={name: Config(fmt=f"OVP_{name.upper()}")
              for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")},
     ports=ports, run=run, twin="refemu.units.ovp_encoder_jit:run", unit_class=OvpEncoder, cases=cases,
-    draws_ranges=True,
     mark=ovp_encoder_cases.mark,
     flags={"OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
            "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),

@@ -269,6 +269,6 @@ UNIT = Unit(
     configs={"paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
              "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False)},
     ports=ports, run=run, twin="refemu.units.page_manager_jit:run", unit_class=PageManager, timing="event",
-    cases=cases, legal=legal, draws_ranges=True,
+    cases=cases, legal=legal,
     alternatives=(*choices("D-leankv-34", "lazy_pages", True, False), *choices("D-leankv-35", "reserve_low", 0, 1)),
 )

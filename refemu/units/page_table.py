@@ -305,5 +305,5 @@ UNIT = Unit(
     configs={"paper": Config(slots=1, layers=1, heads=2, cells=7, scrub=False),
              "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True)},
     ports=ports, run=run, twin="refemu.units.page_table_jit:run", unit_class=PageTable, timing="event",
-    cases=cases, draws_ranges=True, legal=legal,
+    cases=cases, legal=legal,
 )

@@ -275,7 +275,7 @@ UNIT = Unit(
              "one_precision": Config(**{**SMALL, "low": None, "high": "K4V4"}, preset="paper",
                                      **{**asdict(PAPER), "order": "sequential", "fma": False})},
     ports=ports, run=run, twin="refemu.units.paged_attention_jit:run", unit_class=PagedAttention, cases=cases,
-    legal=legal, draws_ranges=True,
+    legal=legal,
     alternatives=(*choices("D-leankv-17", "include_self", True, False),
                   *choices("D-leankv-41", "order", "kernel", "sequential"), *choices("D-leankv-42", "fma", True, False),
                   *choices("D-leankv-43", "lane_max", True),

@@ -150,5 +150,5 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 UNIT = Unit(
     name="prefix_sum", paper="leankv §5.2", meaning="running sums of page counts, level by level",
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
-    ports=ports, run=run, twin="refemu.units.prefix_sum_jit:run", unit_class=PrefixSum, cases=cases, draws_ranges=True,
+    ports=ports, run=run, twin="refemu.units.prefix_sum_jit:run", unit_class=PrefixSum, cases=cases,
 )

@@ -279,7 +279,6 @@ UNIT = Unit(
              "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
              "static": Config(tokens=16, rule="static", order="stable", keep_percent=50)},
     ports=ports, run=run, twin="refemu.units.prompt_compressor_jit:run", unit_class=PromptCompressor, cases=cases,
-    draws_ranges=True,
     legal=legal,
     alternatives=(*choices("D-leankv-20", "rule", *RULES[:2]),
                   *choices("D-leankv-21", "low_cumsum", "restart"),

@@ -235,4 +235,4 @@ UNIT = Unit(
              "max8": Config(t=16, bits=8, mode="max", preset="paper"),
              "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper")},
     ports=ports, run=run_ports, twin="refemu.units.score_quantizer_jit:run_ports", unit_class=ScoreQuantizer,
-    cases=cases, draws_ranges=True, legal=legal)
+    cases=cases, legal=legal)

@@ -325,7 +325,6 @@ UNIT = Unit(
     configs={"paper": Config(tokens=8, heads=2, **PRESETS["paper"]),
              "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4})},
     ports=ports, run=run_ports, twin="refemu.units.significance_jit:run_ports", unit_class=Significance, cases=cases,
-    draws_ranges=True,
     alternatives=(*choices("D-leankv-16", "score_queries", None, 64),
                   *choices("D-leankv-17", "include_self", True, False),
                   *choices("D-leankv-18", "normalize", True, False), *choices("D-leankv-19", "gqa", "mean")),

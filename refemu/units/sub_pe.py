@@ -110,4 +110,4 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 UNIT = Unit(
     name="sub_pe", paper="harmonia §IV-B, Fig. 13", meaning="dot product of 32 pairs of 8-bit and 4-bit magnitudes",
     configs={"paper": Config()}, ports=ports, run=run, twin="refemu.units.sub_pe_jit:run", unit_class=SubPe,
-    cases=cases, draws_ranges=True)
+    cases=cases)

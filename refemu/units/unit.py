@@ -287,7 +287,8 @@ class Unit:
     run: Callable[..., Any]  #: run(**inputs, **config) -> Result whose fields are named as the output and state ports
     twin: str  #: "module:function" of the compiled twin, imported on first use
     unit_class: type  #: unit_class(**config).steps(**inputs) yields States
-    cases: Callable[[Config, str, Any], Iterable[Cases]]  #: cases(config, kind, seed); "model" comes from taps
+    #: cases(config, kind, seed); "random" takes a range of seeds too: what each draws, in turn; "model" comes from taps
+    cases: Callable[[Config, str, int | range], Iterable[Cases]]
     arguments: Mapping[str, str] = field(default_factory=dict)  #: input port -> argument of `run`, where they differ
     timing: str = "combinational"  #: or "event": rows of a case are consecutive steps from reset
     version: int = 1  #: +1 whenever some input gives another output
@@ -296,7 +297,6 @@ class Unit:
     care: Callable[..., Mapping[str, np.ndarray]] | None = None  #: care(config, inputs, result) -> "out.x" -> mask
     legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
     alternatives: Sequence[Alternative] = ()  #: what `refemu diff --explain` tries: other answers to decisions
-    draws_ranges: bool = False  #: whether `cases` of kind "random" takes a range of seeds too: what each draws, in turn
 
     @cached_property
     def run_jit(self) -> Callable[..., Any]:

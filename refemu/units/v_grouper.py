@@ -244,7 +244,6 @@ UNIT = Unit(
     name="v_grouper", paper="harmonia §III-A, Fig. 6b", meaning="V in groups of 32 tokens while tokens arrive",
     configs={"paper": Config(**PAPER), "realign": Config(**PAPER | {"growth": "realign"})},
     ports=ports, run=run, twin="refemu.units.v_grouper_jit:run", unit_class=VGrouper, timing="event", cases=cases,
-    draws_ranges=True,
     mark=v_grouper_cases.mark,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
     alternatives=choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),

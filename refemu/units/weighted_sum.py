@@ -225,7 +225,7 @@ UNIT = Unit(
     configs={"example": Config(bits=3, preset="paper"), "integer": Config(bits=4, preset="paper"),
              "w4a4": Config(bits=8, preset="paper"), "exact": Config(bits=4, preset="exact")},
     ports=ports, run=run, twin="refemu.units.weighted_sum_jit:run", unit_class=WeightedSum, cases=cases,
-    draws_ranges=True, mark=weighted_sum_cases.mark,
+    mark=weighted_sum_cases.mark,
     alternatives=(Alternative("D-kllm-2", "32 MACs, their results added as a tree", _with(acc="fp16", order=LANES)),
                   Alternative("D-kllm-3", "fused", _with(acc="fp16_fma", order=dot.Sequential()))),
     flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},

@@ -8,6 +8,7 @@ import numpy as np
 
 from refemu.units import unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Unit
+from refemu.units.unit_cases import Seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,11 @@ def blend(first: Any, second: Any, *, overflow: str) -> Blend:
     return Blend(both, ratio, (a & 1).astype(np.bool_))
 
 
-def blend_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def _each(seed: Seeds) -> np.ndarray:
+    return np.array(seed if isinstance(seed, range) else [seed])
+
+
+def blend_cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """A worked example that begins with zeros, an edge that follows a decision, a sweep."""
     if kind == "paper":
         yield Cases(kind, "a worked example", {"first": np.array([0, 5]), "second": np.array([0, -3])})
@@ -38,7 +43,7 @@ def blend_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
             kind, "sums that leave 5 bits", {"first": np.array([15, 15]), "second": np.array([7, 6])}, "D-fake-1"
         )
     if kind == "random":
-        words = (np.arange(24) * 7919 + seed) & 255
+        words = (np.add.outer(_each(seed), np.arange(24) * 7919) & 255).reshape(-1)
         yield Cases(kind, "some of everything", {"first": words & 15, "second": (words >> 4) - 8})
     if kind == "exhaustive":
         yield Cases(
@@ -87,7 +92,7 @@ def read(add: Any, clear: Any, *, bits: int) -> Reading:
     return Reading(total, np.stack([total, total << 30, (1 << 40) - 1 - total], axis=-1))
 
 
-def meter_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def meter_cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Two cases of three rows; three cases of two rows."""
     if kind == "paper":
         yield Cases(
@@ -96,7 +101,7 @@ def meter_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
             {"add": np.array([[0, 3, 7], [5, 1, 2]]), "clear": np.array([[0, 0, 0], [0, 1, 0]])},
         )
     if kind == "random":
-        words = (np.arange(6).reshape(3, 2) * 31 + seed) & 15
+        words = (np.add.outer(_each(seed), np.arange(6) * 31) & 15).reshape(-1, 2)
         yield Cases(kind, "some of everything", {"add": words & 7, "clear": words >> 3})
 
 
@@ -125,7 +130,7 @@ class Inverted(unit.Result):
     y: np.ndarray
 
 
-def inverter_cases(config: Config, kind: str, seed: int) -> Iterator[Cases]:
+def inverter_cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Three inputs."""
     if kind == "edge":
         yield Cases(kind, "ends", {"x": np.array([7, 0, 15])})

@@ -201,7 +201,7 @@ def test_every_unit_is_tapped_under_the_scheme_that_has_it(
 
 @pytest.mark.parametrize("name", ["bfp_pe_array", "kv_compressor"])
 def test_parts_of_a_draw_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a unit that draws ranges and of one that may not: seed by seed, two by two, all at once."""
+    """Seed by seed, two by two, all at once."""
     unit = units.find(name)
     config = next(iter(unit.configs))
     values = sum(array.size for block in unit.cases(unit.configs[config], "random", 0)
