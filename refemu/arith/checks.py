@@ -50,9 +50,16 @@ def require_range(values: Any, low: int, high: int, thing: str, name: str = "val
     return array
 
 
+def plain(value: Any) -> Any:
+    """A parameter as Python's own: NumPy's scalars become int, float, bool or str, also inside a tuple."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(map(plain, value)) if type(value) is tuple else value
+
+
 def require_int(value: Any, low: int, high: int, thing: str, name: str) -> None:
-    """Refuse a parameter that is not a Python int in [low, high]."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    """Refuse a parameter that is not an int, of Python or NumPy, in [low, high]."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise RefusedType(f"{thing}: {name} must be an int, got {value!r}")
     if not low <= value <= high:
         raise Refused(f"{thing}: {name} must be in [{low}, {high}], got {value}")

@@ -6,12 +6,12 @@ gives the start; otherwise the start enters where the outermost order begins (D-
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_range
+from refemu.arith.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,13 @@ each class. Here fields go into the object's dictionary (0.7 us), and only `__in
 """
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from refemu.arith.checks import plain
+
+SCALAR = re.compile(r"\b(int|float|bool|Any)\b")  #: types of parameters
 
 if TYPE_CHECKING:  # for a checker of types it is the standard library's
     from dataclasses import dataclass as dataclass
@@ -15,6 +20,7 @@ else:
     def dataclass(*, frozen: bool, eq: bool = True, repr: bool = True) -> Callable[[type], type]:
         """A decorator as `dataclasses.dataclass`; frozen must be true. `fields` and `replace` take its objects.
 
+        Where `__post_init__` checks parameters, those that NumPy made, as `np.int64(4)`, are Python's own before.
         Not for fields with options of their own, `default_factory` apart, and not for classes derived from another one
         with fields. Refused as by the standard library: a field without a default behind one with a default.
         """
@@ -41,9 +47,13 @@ def _initializer(cls: type) -> Callable[..., None]:
     stores = "".join(f"\n _values[{name!r}] = {name}" for name in fields)
     made = "".join(f"\n if {name} is _fields[{name!r}]: {name} = _fields[{name!r}].default_factory()"
                    for name, field in fields.items() if field.default_factory is not dataclasses.MISSING)
-    post = "\n self.__post_init__()" if hasattr(cls, "__post_init__") else ""
-    space: dict[str, Any] = {"_fields": {name: field if field.default is dataclasses.MISSING else field.default
-                                         for name, field in fields.items()}}
+    checked = hasattr(cls, "__post_init__")
+    made += "".join(f"\n {name} = _plain({name})" for name, field in fields.items()
+                    if checked and SCALAR.search(str(field.type)) and "ndarray" not in str(field.type))
+    post = "\n self.__post_init__()" if checked else ""
+    defaults = {name: field if field.default is dataclasses.MISSING else field.default
+                for name, field in fields.items()}
+    space: dict[str, Any] = {"_plain": plain, "_fields": defaults}
     exec(f"def __init__(self, {given}):{made}\n _values = self.__dict__{stores}{post}", space)
     space["__init__"].__annotations__ = {name: field.type for name, field in fields.items()} | {"return": None}
     return space["__init__"]

@@ -10,13 +10,13 @@ from refemu.arith.checks import Refused, RefusedType
 
 def require_axis(axis: int, shape: tuple[int, ...], thing: str) -> int:
     """`axis` counted from the front; refused unless `shape` has it and it holds an element. thing: starts a refusal."""
-    if not isinstance(axis, int) or isinstance(axis, bool):
+    if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
         raise RefusedType(f"{thing}: axis must be an int, got {axis!r}")
     if not -len(shape) <= axis < len(shape):
         raise Refused(f"{thing}: axis must be in [{-len(shape)}, {len(shape)}), got {axis}")
     if shape[axis] == 0:
         raise Refused(f"{thing}: axis {axis} must hold at least one element, got shape {shape}")
-    return axis % len(shape)
+    return int(axis) % len(shape)
 
 
 def count(length: int, group: int) -> int:

@@ -44,7 +44,7 @@ def encode(fmt: KMeans, x: Any, axis: int = -1) -> KMeansTensor:
 
 def _is_plain(array: np.ndarray, axis: int) -> bool:
     """Whether the kernels can take `array`; if not, the readable form takes or refuses it."""
-    fits = isinstance(axis, int) and array.ndim > 0 and -array.ndim <= axis < array.ndim and array.size > 0
+    fits = isinstance(axis, int | np.integer) and array.ndim > 0 and -array.ndim <= axis < array.ndim and array.size > 0
     return fits and (array.dtype == np.float16 or (array.dtype == np.float32 and holds_fp16(array)))
 
 

@@ -227,11 +227,11 @@ class Ovp:
 
     def paired(self, shape: tuple[int, ...], axis: int) -> int | None:
         """The axis that pairs lie along, None for flat pairs; refuses an axis that `shape` does not have."""
-        if not isinstance(axis, int) or isinstance(axis, bool):
+        if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
             raise RefusedType(f"Ovp: axis must be an int, got {axis!r}")
         if not -len(shape) <= axis < len(shape):
             raise Refused(f"Ovp: axis must be in [{-len(shape)}, {len(shape)}), got {axis}")
-        return None if self.pairing == "flat" else axis
+        return None if self.pairing == "flat" else int(axis)
 
 
 def require_scale(scale: Any, shape: tuple[int, ...], axis: int) -> np.ndarray:

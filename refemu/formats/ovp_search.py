@@ -128,7 +128,7 @@ def prepare(x: Any, fmt: Ovp, per: str, base: str, ratios: range, total: Total) 
 def range_of(low: int, high: int, step: int) -> range:
     """The candidates in percent."""
     for name, value in (("low", low), ("high", high), ("step", step)):
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
             raise RefusedType(f"search: {name} must be an int, got {value!r}")
     if low <= 0 or low >= high or step < 1:
         raise Refused(f"search: 0 < low < high and step >= 1 are needed, got low={low}, high={high}, step={step}")

@@ -4,9 +4,9 @@ Canonical names: `embed`, `position`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.o
 `norm`; `head`. A linear layer is (out, in), row-major. What has a bias has it under its own name: `blk.3.q.bias`.
 """
 
-from dataclasses import dataclass
 
 from refemu.arith.checks import Refused, require_choice
+from refemu.arith.records import dataclass
 from refemu.models.encoder_config import LINEARS, with_bias
 
 GATED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block; a group reads one input

@@ -4,10 +4,10 @@ Canonical names: `embed` (words), `position`, `token_type`, `embed_norm`; `blk.<
 `.up`, `.down`, `.ffn_norm`. Linear layers, (out, in) row-major, and norms have a bias each: `blk.3.q.bias`.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from refemu.arith.checks import Refused
+from refemu.arith.records import dataclass
 
 LINEARS = (("q", "k", "v"), ("o",), ("up",), ("down",))  #: linear layers of a block; a group reads one input
 BIAS = ".bias"  #: ends the name of a bias

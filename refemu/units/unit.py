@@ -7,12 +7,12 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, require_integers, require_range
+from refemu.arith.checks import Refused, RefusedType, plain, require_integers, require_range
 from refemu.arith.integers import limits
 from refemu.arith.records import dataclass
 from refemu.formats import html
@@ -137,7 +137,7 @@ class Config(Mapping[str, Any]):
     """Parameters of a unit by keyword, frozen: `Config(normal="int4", outlier=(2, 1))`."""
 
     def __init__(self, **parameters: Any) -> None:
-        self._parameters = dict(sorted(parameters.items()))
+        self._parameters = {name: plain(value) for name, value in sorted(parameters.items())}
 
     def __getitem__(self, name: str) -> Any:
         return self._parameters[name]
@@ -226,6 +226,20 @@ def fields(value: Any) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def _plain_integer(value: Any) -> Any:
+    """`plain`, but for floats: among the arguments of a run these are values, and their dtype counts."""
+    return value if isinstance(value, np.floating) else plain(value)
+
+
+def _admitting(admit: Callable[[Any], Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of arguments that went through `admit`."""
+    @wraps(function)
+    def wrapped(*values: Any, **named: Any) -> Any:
+        return function(*map(admit, values), **{name: admit(value) for name, value in named.items()})
+
+    return wrapped
+
+
 class Stepped:
     """Base of the stepping classes: one immutable State, replaced as a whole when an event has happened.
 
@@ -235,6 +249,11 @@ class Stepped:
     name: str  #: of the unit, as refusals start
     ports: Ports
     state: Any  #: the module's State: event, index, every port and register under its own name, counters
+
+    def __init_subclass__(cls) -> None:
+        """Parameters that NumPy made, as `bits=np.int64(4)`, reach `__init__` as Python's own."""
+        if "__init__" in vars(cls):
+            setattr(cls, "__init__", _admitting(plain, vars(cls)["__init__"]))  # noqa: B010  mypy: not by `=`
 
     @property
     def busy(self) -> bool:
@@ -302,7 +321,7 @@ class Unit:
     def run_jit(self) -> Callable[..., Any]:
         """The compiled twin: same arguments, same Result. Imports numba."""
         module, function = self.twin.split(":")
-        return getattr(importlib.import_module(module), function)
+        return _admitting(_plain_integer, getattr(importlib.import_module(module), function))
 
     def evaluate(self, config: Mapping[str, Any], inputs: Mapping[str, Any], jit: bool = True) -> Any:
         """The Result for `inputs`, one array per input port by name; by the compiled twin or the readable unit.
@@ -311,7 +330,7 @@ class Unit:
         axes are devices that start from reset. Refuses a missing or unknown port.
         """
         run = self.run_jit if jit else self.run
-        return run(**self._named(config, inputs), **config)
+        return run(**self._named(config, inputs), **Config(**config))
 
     def trace(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Any]:
         """Yield the State after every event of one case, by the readable unit; `inputs` as for `evaluate`."""

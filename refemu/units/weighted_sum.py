@@ -187,7 +187,7 @@ def run(count: Any, codebook: Any, *, bits: int = 8, preset: str | KllmArith = "
     """
     device = WeightedSum(bits, preset)
     counts, words = admit(device.name, device.ports.inputs, (count, codebook))
-    shape, size = counts.shape[:-1], 1 << bits
+    shape, size = counts.shape[:-1], 1 << device.bits
     flat = zip(counts.reshape(-1, size), fp16.values(words).reshape(-1, size), strict=True)
     values = np.array([result16(*row, device.arith) for row in flat], np.float32).reshape(shape)
     return result(values, size)

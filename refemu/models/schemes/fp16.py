@@ -6,13 +6,13 @@ what its paper leaves alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16, rotary
 from refemu.arith.checks import require_choice
+from refemu.arith.records import dataclass
 from refemu.models.backend import Backend
 from refemu.models.cache import Caches, KVCache
 from refemu.models.encoder_config import BIAS, EncoderConfig

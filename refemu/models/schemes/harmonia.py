@@ -9,10 +9,10 @@ and, as [harmonia §V-A] evaluates them, OPT-like ones, whose keys are not rotat
 """
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.arith.records import dataclass
 from refemu.formats.bfp import ROUNDINGS, Bfp
 from refemu.formats.bfp_dot import PRESETS
 from refemu.formats.groupint import GroupInt

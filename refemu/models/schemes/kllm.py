@@ -8,11 +8,11 @@ step gives the bits of the prefill.
 """
 
 import dataclasses
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refemu.arith.checks import Refused, require_choice
+from refemu.arith.records import dataclass
 from refemu.models.backend import Backend
 from refemu.models.schemes.scheme import Prepared, Progress, require_layers
 

@@ -7,10 +7,10 @@ of a session is the prompt, and every token after it a step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.arith.records import dataclass
 from refemu.formats import hetero_kv, kv_layout
 from refemu.formats.kv_page import UnifiedPage
 from refemu.models.backend import Backend

@@ -9,12 +9,12 @@ gives the bits of the prefill.
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
+from refemu.arith.records import dataclass
 from refemu.formats.ovp import (
     OVP_FLINT4,
     OVP_FLINT4_REPO,

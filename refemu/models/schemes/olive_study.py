@@ -6,13 +6,13 @@ everything happens inside a token, so that a decode step gives the bits of the p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16, prng
 from refemu.arith.checks import Refused, require_choice
+from refemu.arith.records import dataclass
 from refemu.formats import ovp_study
 from refemu.models import encoder
 from refemu.models.backend import Backend

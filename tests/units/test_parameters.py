@@ -1,0 +1,108 @@
+"""Parameters that NumPy made are kept as Python's own: in units, results, formats, schemes, manifests."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import formats, units
+from refemu.arith import orders
+from refemu.arith.checks import Refused, RefusedType, plain, require_int
+from refemu.golden import build
+from refemu.models import schemes
+from refemu.units.unit import Config, Unit
+from refemu.units.unit_cases import random_inputs
+
+UNITS = [pytest.param(units.find(name), config, id=f"{name}-{config}") for name in units.names()
+         for config in units.find(name).configs]
+
+
+def numpys(value: Any) -> Any:
+    """`value` as NumPy's scalars."""
+    kinds: dict[type, Any] = {bool: np.bool_, int: np.int64, float: np.float64, str: np.str_, tuple: tuple}
+    kind = kinds.get(type(value), lambda same: same)
+    return tuple(map(numpys, value)) if kind is tuple else kind(value)
+
+
+def types(value: Any) -> Any:
+    return (type(value), [types(one) for one in value]) if isinstance(value, tuple) else type(value)
+
+
+@pytest.mark.parametrize(("unit", "name"), UNITS)
+def test_units_keep_plain_parameters(unit: Unit, name: str) -> None:
+    config = unit.configs[name]
+    given = {key: numpys(value) for key, value in config.items()}
+
+    assert dict(Config(**given)) == dict(config)
+    assert [types(value) for value in Config(**given).values()] == [types(value) for value in config.values()]
+    assert repr(unit.unit_class(**given)) == repr(unit.unit_class(**config))
+
+
+@pytest.mark.parametrize("name", ["index_counter", "ovp_decoder", "weighted_sum", "olive_mac"])
+def test_results_hold_plain_counters(name: str) -> None:
+    """`equals` compares types too."""
+    unit = units.find(name)
+    config = next(iter(unit.configs.values()))
+    given = {key: numpys(value) for key, value in config.items()}
+    inputs = random_inputs(name, unit.ports(config).inputs, (2, 3) if unit.timing == "event" else (3,), 0)
+    inputs = dict(unit.legal(config, inputs)) if unit.legal else inputs
+    want = unit.evaluate(config, inputs)
+
+    for run in (unit.run, unit.run_jit):
+        assert run(**{unit.arguments.get(port, port): array for port, array in inputs.items()}, **given).equals(want)
+    assert unit.evaluate(given, inputs).equals(want)
+
+
+@pytest.mark.parametrize(("made", "want"), [
+    (lambda: formats.IntFormat(np.uint8(4), symmetric=np.True_), formats.INT4),
+    (lambda: formats.AbFloat(*map(np.int64, (2, 1, 2))), formats.E2M1_BIAS2),
+    (lambda: formats.Bfp(mantissa_bits=np.int64(8)), formats.Bfp(mantissa_bits=8)),
+    (lambda: formats.TopK(percent=np.float32(0.5)), formats.TopK(percent=0.5)),
+    (lambda: formats.TopK(k=np.int32(3)), formats.TopK(k=3)),
+    (lambda: schemes.OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8)), schemes.SCHEMES["olive-8"]),
+    (lambda: orders.Tree(np.int64(8)), orders.Tree(8)),
+])
+def test_formats_and_schemes_keep_plain_parameters(made: Any, want: Any) -> None:
+    assert repr(made()) == repr(want) and made() == want
+
+
+def test_manifests_hold_plain_values() -> None:
+    """As bytes of JSON, which refuses what is not Python's own."""
+    unit = units.find("index_counter")
+    config = unit.configs["example"]
+    numpys_unit = replace(unit, configs={"example": Config(**{key: numpys(value) for key, value in config.items()})})
+    blocks = list(unit.cases(config, "paper", 0))
+    made = [json.dumps(build.build(each, "example", blocks, generator={})[0]) for each in (unit, numpys_unit)]
+    scheme = schemes.OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8))
+
+    assert made[0] == made[1]
+    assert json.dumps(schemes.parameters(scheme)) == json.dumps(schemes.parameters(schemes.SCHEMES["olive-8"]))
+
+
+def test_axis_may_be_numpys() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    encoded = formats.OVP_INT4.encode(x, axis=np.int64(0))
+
+    assert np.array_equal(encoded.code, formats.OVP_INT4.encode(x, axis=0).code) and type(encoded.axis) is int
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 4.0, np.float32(4), "4", None, np.array([4])])
+def test_what_is_no_integer_is_refused(value: Any) -> None:
+    with pytest.raises(RefusedType, match="thing: n must be an int, got"):
+        require_int(value, 0, 8, "thing", "n")
+    with pytest.raises(RefusedType, match="width must be an int, got"):
+        formats.IntFormat(value)
+
+
+def test_integers_out_of_range_are_refused_without_numpys_name() -> None:
+    with pytest.raises(Refused, match=r"IntFormat: width must be in \[2, 16\], got 17$"):
+        formats.IntFormat(np.int64(17))
+
+
+def test_only_scalars_are_changed() -> None:
+    array = np.ones(2, np.float32)
+
+    assert plain(array) is array and plain("x") == "x" and plain(None) is None
+    assert types(plain((np.int8(1), (np.float16(0.5), array[0])))) == types((1, (0.5, 1.0)))
