@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import BFP4, BFP8
 from refemu.formats.groupint import INT4_G128
-from refemu.units import bfp_pe_array
+from refemu.units import bfp_pe_array, bfp_pe_array_jit
 from refemu.units.bfp_pe import M8M4, M8M8, bfp_dot, bfp_dot_int
 from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray, tile
 from tests.oracles import harmonia_units as oracle
@@ -149,6 +149,18 @@ def oracle_flags(ports: Any, row: int, column: int) -> Any:
         mantissa = ports["a_mag" if name == "a" else "b"]
         return [Group(30, ports[f"{name}_sign"][s].tolist(), mantissa[s].tolist(), 8) for s in some]
     return oracle.dot(side("a", row), side("b", column))[1]
+
+
+@pytest.mark.parametrize("part", [1, 600])
+def test_parts_of_the_sums_do_not_show(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin adds so many partial sums at once as a cache holds: a tile of 256, two of them, or all five."""
+    tiles = [tile(*operands("bfp8", 8, 16, 64, seed)[:2]) for seed in range(5)]
+    ports = {name: np.stack([one[name] for one in tiles]) for name in tiles[0]}
+    whole = bfp_pe_array.UNIT.run_jit(**ports)
+    monkeypatch.setattr(bfp_pe_array_jit, "PART", part)
+
+    assert bfp_pe_array.UNIT.run_jit(**ports).equals(whole)
+    assert len({row.tobytes() for row in whole.acc}) == 5
 
 
 def test_tiles_do_not_overlap() -> None:

@@ -121,6 +121,17 @@ def test_parts_for_matrices_equal_the_unit(seed: int) -> None:
     assert np.array_equal(k_offset_jit.shift(rows, offset), result.k_out[result.out_valid])
 
 
+def test_many_windows_have_the_offsets_of_each() -> None:
+    """Windows shorter and longer than the 32 tokens that count."""
+    for tokens in (5, 40):
+        keys = drawn((2, 3, tokens, 64))
+        offsets, selected = k_offset_jit.select(Offsets(64), keys)
+        each = [[k_offset_jit.select(Offsets(64), window) for window in row] for row in keys]
+
+        assert np.array_equal([[offset for offset, _ in row] for row in each], offsets)
+        assert np.array_equal([[chosen for _, chosen in row] for row in each], selected)
+
+
 def test_methods_are_the_events() -> None:
     """[harmonia §IV-A (5)]: a prompt of two tokens ends the window; its tokens leave first."""
     rows = drawn((3, 4), 2).view(np.float16)
