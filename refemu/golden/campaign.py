@@ -5,6 +5,7 @@ shows in them. Finished shards are not made again; `refemu check` checks them as
 """
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ ROWS = 1 << 16  #: of a shard of random cases, about: as many seeds as come up t
 BYTES = 1 << 25  #: of such a shard with wide ports, about
 WINDOW = 64  #: tokens of a shard of a model's cases, unless the request says otherwise
 ATTEMPTS = 2  #: at a shard
+SHARDS = 1 << 20  #: of a campaign of random cases, at most: the list alone takes 100 MB, and a million folders are many
 
 
 class Request(Protocol):
@@ -47,9 +49,14 @@ class RandomRequest:
         return asdict(self)
 
     def shards(self) -> list[RandomShard]:
-        """Every shard, in the order of names."""
-        return sorted(shard for name in self.units for config in units.find(name).configs
-                      for shard in self._shards(name, config))
+        """Every shard, in the order of names. Refused: more than SHARDS."""
+        every = (shard for name in self.units for config in units.find(name).configs
+                 for shard in self._shards(name, config))
+        found = sorted(itertools.islice(every, SHARDS + 1))
+        if len(found) > SHARDS:
+            raise Refused(f"campaign: {self.rows} rows are more than {SHARDS} shards; ask for fewer rows or units, or "
+                          "for parts in folders of their own, each from another seed on")
+        return found
 
     def _shards(self, name: str, config: str) -> Iterator[RandomShard]:
         each = rows_per_seed(name, config)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from refemu import __version__
 from refemu.arith.checks import Refused
@@ -35,16 +35,26 @@ def held(folder: Path, request: Mapping[str, Any]) -> Iterator[None]:
     except OSError as error:
         raise Refused(f"{folder}: cannot be written: {error.strerror or error}") from error
     with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Refused(f"{folder}: another campaign is running in this folder") from None
+        if not _locked(stream, folder / LOCK):
+            raise Refused(f"{folder}: another campaign is running in this folder")
         try:
             _claim(folder, request)
             sweep(folder)
             yield
+        except KeyboardInterrupt:
+            sweep(folder)  # workers were ended wherever they were
+            raise
         finally:
             (folder / LOCK).unlink(missing_ok=True)
+
+
+def _locked(stream: IO[str], path: Path) -> bool:
+    """Lock the open file for this process alone; not if it was removed since, by the campaign that held it."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except OSError:
+        return False
 
 
 def _claim(folder: Path, request: Mapping[str, Any]) -> None:

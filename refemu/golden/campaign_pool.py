@@ -2,12 +2,16 @@
 
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
+from typing import Any
 
 from refemu.golden import campaign_folder, campaign_shards
 from refemu.golden.campaign_shards import Done, Failed, Shard
@@ -50,12 +54,13 @@ def pool(shards: Sequence[Shard], folder: Path, workers: int, done: Done, failed
 
 def _until_broken(todo: list[Shard], folder: Path, workers: int, done: Done, failed: Failed) -> list[Shard]:
     """Make `todo`, last first, until all are made or a worker dies; returns those that were in flight then."""
-    with ProcessPoolExecutor(workers, _context(), _end_with_parent) as executor:
+    with _executor(workers) as executor:
         running: dict[Future[str], Shard] = {}
         while todo or running:
             while todo and len(running) < AHEAD * workers:
                 shard = todo.pop()
-                running[executor.submit(campaign_shards.make, shard, str(folder))] = shard
+                with _heard_later():
+                    running[executor.submit(campaign_shards.make, shard, str(folder))] = shard
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):
@@ -67,6 +72,20 @@ def _until_broken(todo: list[Shard], folder: Path, workers: int, done: Done, fai
                     failed(shard, error)
                     todo.append(shard)
     return []
+
+
+@contextmanager
+def _executor(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool that Ctrl-C ends at once, in the middle of shards that may take minutes."""
+    others = multiprocessing.active_children()
+    with ProcessPoolExecutor(workers, _context(), _end_with_parent) as executor:
+        try:
+            yield executor
+        except KeyboardInterrupt:
+            for process in multiprocessing.active_children():
+                if process not in others:
+                    process.terminate()
+            raise
 
 
 def _unfinished(running: dict["Future[str]", Shard], done: Done) -> list[Shard]:
@@ -99,4 +118,29 @@ def _context() -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([SERVER])
+    with _heard_later(), _on_interrupt(signal.SIG_IGN):  # it and all workers are deaf: this process ends them
+        forkserver.ensure_running()
     return context
+
+
+@contextmanager
+def _heard_later() -> Iterator[None]:
+    """Ctrl-C waits for the end: a worker that is half started finds nobody and says so with a traceback."""
+    heard: list[int] = []
+    with _on_interrupt(lambda number, frame: heard.append(number)) as before:
+        yield
+    if heard and callable(before):
+        before(heard[0], None)
+
+
+@contextmanager
+def _on_interrupt(handler: Any) -> Iterator[Any]:
+    """Another handler for a while; yields the one before. Only the main thread has one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield None
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield before
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)

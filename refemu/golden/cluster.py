@@ -1,6 +1,9 @@
 """Shards of a campaign on a Dask cluster. Workers compute the bytes; this process writes them."""
 
+import logging
+import threading
 from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from refemu.golden.campaign_shards import Done, Failed, Files, Shard
 
 AHEAD = 2  #: shards in flight for every thread of the cluster: enough to keep it busy, few enough to hold
 TIMEOUT = 10  #: seconds for the scheduler to answer
-PATIENCE = 60  #: seconds without scheduler or workers while shards are in flight
+PATIENCE = 60  #: seconds without workers while shards are in flight
+STAY = "finished shards stay: the same command goes on from there"
 _LOOK = 1  # seconds between two looks at the cluster while nothing comes
 
 
@@ -20,27 +24,38 @@ def run(shards: Sequence[Shard], folder: Path, scheduler: str, done: Done, faile
     """Make `shards` below `folder` on the cluster at `scheduler`.
 
     Dask gives the shards of a lost worker to another one. Refused: no dask here, no answer, no workers, workers with
-    another refemu, a scheduler or workers that went away and do not come back.
+    another refemu, a scheduler that goes away, workers that go and do not come back.
     """
     client = _client(scheduler)
+    log = logging.getLogger("distributed.client")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # a scheduler that goes away is told of below, in one line instead of forty
     try:
         _Work(client, scheduler, folder, done, failed).make(list(shards))
+    except (OSError, CancelledError) as error:  # the files' own errors are refusals
+        raise Refused(f"campaign: the scheduler at {scheduler} went away; {STAY}") from error
     finally:
         client.close(timeout=TIMEOUT)
+        log.setLevel(level)
 
 
 def _client(scheduler: str) -> Any:
     try:
-        from distributed import Client
+        client = _connected(scheduler)
     except ImportError:
         raise Refused("campaign: a scheduler needs dask: pip install 'refemu[cluster]'") from None
-    try:
-        client = Client(scheduler, timeout=f"{TIMEOUT}s")
     except ValueError as error:
         raise Refused(f"campaign: {scheduler} is no address of a Dask scheduler: {error}") from error
     except (OSError, TimeoutError) as error:
-        raise Refused(f"campaign: no Dask scheduler answers at {scheduler} within {TIMEOUT} s: {error}") from error
-    versions = client.run(_version)
+        raise Refused(f"campaign: no Dask scheduler answers at {scheduler} within {TIMEOUT} s: "
+                      f"{str(error) or 'it says nothing'}") from error
+    except Exception as error:  # whatever comes of reading the answer as Dask's: that of a web server asks for exabytes
+        raise Refused(f"campaign: what answers at {scheduler} is no Dask scheduler: {error}") from error
+    try:
+        versions = client.run(_version)
+    except Exception as error:  # refemu is missing there, or an import of its fails
+        client.close(timeout=TIMEOUT)
+        raise Refused(f"campaign: a worker at {scheduler} does not run refemu {refemu.__version__}: {error}") from error
     unlike = {worker: version for worker, version in versions.items() if version != refemu.__version__}
     if unlike or not versions:
         client.close(timeout=TIMEOUT)
@@ -48,6 +63,22 @@ def _client(scheduler: str) -> Any:
         raise Refused(f"campaign: every worker at {scheduler} must have refemu {refemu.__version__}, "
                       f"worker {worker} has {version}" if unlike else f"campaign: {scheduler} has no workers")
     return client
+
+
+def _connected(scheduler: str) -> Any:
+    """A client. From a thread, for where somebody takes the call and says nothing Dask waits for ever."""
+    from distributed import Client
+
+    found: Future[Any] = Future()
+
+    def connect() -> None:
+        try:
+            found.set_result(Client(scheduler, timeout=f"{TIMEOUT}s"))
+        except Exception as error:
+            found.set_exception(error)
+
+    threading.Thread(target=connect, daemon=True).start()
+    return found.result(timeout=TIMEOUT + _LOOK)
 
 
 def _version() -> str:
@@ -65,7 +96,7 @@ class _Work:
         self._client, self._scheduler, self._folder = client, scheduler, folder
         self._done, self._failed = done, failed
         self._running: dict[str, tuple[Any, Shard]] = {}
-        self._silent = 0  # seconds for which nobody was there
+        self._silent = 0  # seconds without workers
 
     def make(self, todo: list[Shard]) -> None:
         """Make `todo`; a shard that fails goes to its end."""
@@ -111,9 +142,7 @@ class _Work:
         return [key for key, (future, _) in self._running.items() if future.status != "pending"]
 
     def _require_cluster(self, waited: int) -> None:
-        """Refuse to wait any longer for a scheduler or workers that went away; waited: seconds more."""
-        self._silent = 0 if self._client.status == "running" and self._client.nthreads() else self._silent + waited
+        """Refuse to wait any longer for workers that went away; waited: seconds more."""
+        self._silent = 0 if self._client.nthreads() else self._silent + waited
         if self._silent >= PATIENCE:
-            what = "no workers" if self._client.status == "running" else "no scheduler"
-            raise Refused(f"campaign: {what} at {self._scheduler} for {PATIENCE} s; finished shards stay: the same "
-                          "command goes on from there")
+            raise Refused(f"campaign: no workers at {self._scheduler} for {PATIENCE} s; {STAY}")

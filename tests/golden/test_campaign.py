@@ -1,18 +1,21 @@
 """Campaigns: same bytes for any number of workers, after any interruption; nothing half-written is taken for whole."""
 
 import dataclasses
+import fcntl
 import itertools
 import os
 import resource
 import shutil
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -161,6 +164,51 @@ def test_two_at_once_in_one_folder_are_refused(small: campaign.RandomRequest, tm
     held = campaign_folder.held(tmp_path, small.stated())
     with held, pytest.raises(Refused, match="another campaign is running in this folder"):
         campaign.run(small, tmp_path)
+
+
+def test_a_lock_that_was_removed_meanwhile_is_none(
+    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The campaign that held it ended, and took the file away, after it was opened here and before it was locked."""
+    lock = fcntl.flock
+
+    def late(stream: IO[str], how: int) -> None:
+        (tmp_path / campaign_folder.LOCK).unlink()
+        lock(stream, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(Refused, match="another campaign is running in this folder"):
+        campaign.run(small, tmp_path)
+
+
+def test_more_shards_than_can_be_listed_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(campaign, "SHARDS", 5)
+    campaign.request(5 << 16, units_=["flint_decoder"]).shards()
+    with pytest.raises(Refused, match=r"327681 rows are more than 5 shards; ask for fewer rows or units"):
+        campaign.run(campaign.request((5 << 16) + 1, units_=["flint_decoder"]), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("moment", ["start", "middle"])
+def test_interrupted_from_the_keyboard(moment: str, tmp_path: Path) -> None:
+    """The whole group hears it: one line, and at once, for workers do not finish what they began."""
+    out = tmp_path / "out"
+    code = "import sys; from refemu.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "generate", "-o", str(out), "--unit", "sub_pe", "--cases",
+               str(1 << 26), "--workers", "2"]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    if moment == "start":  # the campaign, its resource tracker, and the server while it imports
+        await_(lambda: len(processes_of(process.pid)) == 3)
+        time.sleep(0.1)
+    else:
+        await_(lambda: any(out.glob("*/random-*")))
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=60)[1] == "refemu: interrupted; nothing half-written was kept\n"
+    assert process.returncode == 130
+    await_(lambda: not processes_of(process.pid))
+    assert list(out.rglob(".*")) == []
+    assert moment == "start" or golden.check(out).equal
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -439,6 +487,37 @@ def test_no_scheduler_there(
         campaign.run(small, tmp_path, scheduler="nonsense://x")
 
 
+def test_a_port_that_says_nothing_is_not_waited_for_for_ever(
+    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "TIMEOUT", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Refused, match=f"no Dask scheduler answers at {address} within 1 s: it says nothing"):
+            campaign.run(small, tmp_path, scheduler=address)
+
+
+class Web(socketserver.BaseRequestHandler):
+    """A web server, which does not understand the request."""
+
+    def handle(self) -> None:
+        """Say so."""
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+def test_a_web_server_is_no_scheduler(
+    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where somebody gives the port of the dashboard."""
+    monkeypatch.setattr(cluster, "TIMEOUT", 3)
+    with socketserver.TCPServer(("127.0.0.1", 0), Web) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(Refused, match=f"what answers at {address} is no Dask scheduler"):
+            campaign.run(small, tmp_path, scheduler=address)
+        server.shutdown()
+
+
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
     small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], read: tuple[Path, campaign.Outcome],
     tmp_path: Path,
@@ -482,3 +561,31 @@ def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
         with pytest.raises(Refused, match=r"no workers at tcp://\S+ for 2 s; finished shards stay"):
             campaign.run(small, tmp_path / "out", scheduler=local.scheduler_address, progress=leave)
     assert golden.check(tmp_path / "out").equal
+
+
+def lacks() -> str:
+    """What a worker says that has no refemu, or an old one."""
+    raise ModuleNotFoundError("No module named 'refemu'")
+
+
+def test_a_scheduler_that_goes_away_and_workers_without_refemu(
+    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
+                      protocol="tcp://") as local:
+        message = r"a worker at \S+ does not run refemu .*No module named 'refemu'"
+        with monkeypatch.context() as patch, pytest.raises(Refused, match=message):
+            patch.setattr(cluster, "_version", lacks)
+            campaign.run(small, tmp_path, scheduler=local.scheduler_address)
+
+        def leave(what: str, done: int, total: int) -> None:
+            if done == 2:
+                local.close()
+
+        with pytest.raises(Refused, match=r"the scheduler at tcp://\S+ went away; finished shards stay"):
+            campaign.run(small, tmp_path, scheduler=local.scheduler_address, progress=leave)
+    assert golden.check(tmp_path).equal
+    assert campaign.run(small, tmp_path).made < whole[1].shards
+    assert files(tmp_path) == files(whole[0])
