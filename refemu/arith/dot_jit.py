@@ -267,11 +267,11 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, st
     """`dot.attention`, fused; threads share out the key heads."""
     query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
     ready()
-    out = np.empty_like(query)
+    out, paid, counting = np.empty_like(query), np.empty((0, 0, 0), np.float32), np.empty(0, np.int64)
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.attention_heads(query, key, value, np.float32(scale), start, out, first, last)
+            float_jit.attention_heads(query, key, value, np.float32(scale), start, out, paid, counting, first, last)
 
     share_out(run, key.shape[1], threads, _least(2 * query.size // key.shape[1] * key.shape[0]))
     if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused

@@ -65,7 +65,7 @@ def attended(device: Significance, q: np.ndarray, k: np.ndarray, v: np.ndarray,
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.prompt_heads(query, key, value, scale, out, sums, counting[first], first, last)
+            float_jit.attention_heads(query, key, value, scale, 0, out, sums, counting[first], first, last)
 
     threads.share_out(run, heads)
     return None if counting[:, 2].any() or np.isnan(out).any() else (out, sums)

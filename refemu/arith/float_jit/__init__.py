@@ -22,7 +22,7 @@ from refemu.arith.float_jit import (
     scalars,
     scores,
 )
-from refemu.arith.float_jit.attention import attention_heads, prompt_heads
+from refemu.arith.float_jit.attention import attention_heads
 from refemu.arith.float_jit.bfp import bfp_heads, bfp_operand
 from refemu.arith.float_jit.elementwise import (
     all_fp16,
@@ -96,7 +96,6 @@ __all__ = [
     "narrow_all",
     "paged_heads",
     "paged_scores",
-    "prompt_heads",
     "rmsnorm_rows",
     "rotate_pairs",
     "round16_all",

@@ -6,35 +6,24 @@ from refemu.arith.float_jit.matmul import PAD, block_fp32, row_fp32
 from refemu.arith.float_jit.orders import clear_all, copy_all, plus, total_rows
 from refemu.arith.float_jit.rows import shifted_exp
 from refemu.arith.float_jit.scalars import canonical, round16
-from refemu.arith.jit import kernel
+from refemu.arith.jit import helper, kernel
 
 
 @kernel
-def attention_heads(q, k, v, scale, start, out, first, last):
-    """`dot.attention` for key heads `first` to `last`."""
-    _heads(q, k, v, scale, start, out, np.empty((0, 0, 0), np.float32), np.empty(0, np.int64), first, last)
+def attention_heads(q, k, v, scale, start, out, paid, counting, first, last):
+    """`dot.attention` for key heads `first` to `last`; paid (KV, heads, S) += what queries pay to tokens, in turn.
 
+    Nobody counts where `paid` is empty, else start is 0. counting: the first query that counts, and whether its own
+    token is counted too or those before it only. A row that has no probabilities (NaN) makes counting[2] 1.
 
-@kernel
-def prompt_heads(q, k, v, scale, out, sums, counting, first, last):
-    """`attention_heads` from the first token on; sums (KV, heads, S) += what queries pay to tokens, query by query.
-
-    counting: the first query that counts; tokens that it counts for: 0 those before its own, 1 its own too. A row that
-    has no probabilities (NaN) makes counting[2] 1.
-    """
-    _heads(q, k, v, scale, np.int64(0), out, sums, counting, first, last)
-
-
-@kernel
-def _heads(q, k, v, scale, start, out, paid, counting, first, last):
-    """Eight rows at a time: row r is query r // heads, head r % heads.
-
-    The keys that all eight see take one block; then each row adds the few that it sees besides.
+    Eight rows at a time: row r is query r // heads, head r % heads. The keys that all eight see take one block; then
+    each row adds the few that it sees besides. One kernel for both: as callers of a third they were compiled thrice.
     """
     heads, depth, seen = q.shape[1] // k.shape[1], q.shape[2], start + q.shape[0]
     keys, values = np.empty((depth, seen + PAD + seen % 32), np.float32), np.empty((seen, depth), np.float32)
     logits, chances = np.empty((8, seen + PAD), np.float32), np.empty((8, seen + PAD), np.float32)
-    queries, sums, total = np.zeros((8, depth), np.float32), np.empty((8, depth), np.float32), np.empty(8, np.float32)
+    queries, sums, total = np.empty((8, depth), np.float32), np.empty((8, depth), np.float32), np.empty(8, np.float32)
+    clear_all(queries.reshape(queries.size))
     for shared in range(first, last):
         _transpose(k, shared, keys, seen)
         for j in range(seen):
@@ -70,7 +59,7 @@ def _heads(q, k, v, scale, start, out, paid, counting, first, last):
                     o[d] = canonical(round16(sums[i, d]))
 
 
-@kernel
+@helper
 def _transpose(k, shared, keys, seen):
     """keys (D, ...) <- head `shared` of k (S, KV, D), sixteen positions at a time."""
     for j0 in range(0, seen, 16):

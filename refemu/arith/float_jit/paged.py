@@ -6,7 +6,7 @@ from refemu.arith.float_jit.matmul import PAD, row_fp32
 from refemu.arith.float_jit.orders import clear_all, copy_all, plus
 from refemu.arith.float_jit.pages import P_TOKENS, P_V_BITS, P_V_VEC, page_keys, page_values
 from refemu.arith.float_jit.scalars import FP32_FMA, ONE, canonical, exp, fma32
-from refemu.arith.jit import kernel
+from refemu.arith.jit import helper, kernel
 
 # Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one).
 S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS = range(5)
@@ -49,7 +49,7 @@ def paged_heads(q, images, cells, lengths, layout, key_packs, value_packs, numbe
                    (words, values, weights, order, acc, places))
 
 
-@kernel
+@helper
 def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, p, tops, work):
     """p (G, tokens) <- logits of q (G, F) and the keys of one chunk; tops (G,) <- keys of their maxima."""
     words, meta, keys, sums = work
@@ -67,7 +67,7 @@ def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, 
             at += count
 
 
-@kernel
+@helper
 def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, work):
     """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens)."""
     words, values, weights, order, acc, places = work
@@ -104,7 +104,7 @@ def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, wo
             out[g, f] = acc[g, 0, places[before, f]]
 
 
-@kernel
+@helper
 def _rows_of(row, rows, v_vec, count, used, order):
     """order[used:] <- the slots below `count` that accumulator `row` of a warp adds; returns the new `used`."""
     if rows == 1:
@@ -118,7 +118,7 @@ def _rows_of(row, rows, v_vec, count, used, order):
     return used
 
 
-@kernel
+@helper
 def _reorder(acc, before, after, work):
     """Features of accumulators (G, A, F) from the places `before` to the places `after`, see `page_values`."""
     for g in range(acc.shape[0]):
@@ -145,7 +145,7 @@ def _row_fma32(a, b, out, width):
             out[n] = fma32(p0, b0[n], out[n])
 
 
-@kernel
+@helper
 def _logits(q, keys, scale, settings, sums, out):
     """out (tokens,) <- scaled products of one query with the first keys of a page; a tree over `S_SUMS` sums."""
     count, left = settings[S_SUMS], out.size
@@ -169,7 +169,7 @@ def _logits(q, keys, scale, settings, sums, out):
         out[t] = canonical(sums[0, t] * scale)
 
 
-@kernel
+@helper
 def _top(x, top, lane_max):
     """The largest of `top` and the keys of x; with `lane_max` of every fourth slot only."""
     for t in range(0, x.size, 1 + 3 * lane_max):
@@ -178,7 +178,7 @@ def _top(x, top, lane_max):
     return top
 
 
-@kernel
+@helper
 def _chances(x, top, eps, settings):
     """x <- exp(x - top) divided by their sum; returns the sum."""
     for t in range(x.size):
@@ -204,7 +204,7 @@ def _chances(x, top, eps, settings):
     return total
 
 
-@kernel
+@helper
 def _tree_of_lanes(lanes):
     """The sum of 256 lanes: halves within each 32, then halves of the 8 results."""
     half = WARP // 2
