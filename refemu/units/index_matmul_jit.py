@@ -288,6 +288,8 @@ def _sparse(task: Problem, operands: tuple[np.ndarray, ...], limits: np.ndarray,
                 out[m, n] = device.sparse_sum(column(task, m, n))
         return out
     mask, value, index, scale, centroids, *outliers = operands
+    if not (operands[-1].size or mask[rows].any()):
+        return out  # nor is a kernel compiled
     own = centroids[rows] if centroids.shape[0] > 1 else centroids
     float_jit.kmeans_sparse(mask[rows], value[rows], index, scale, own, *outliers, limits,
                             float_jit.ACCUMULATORS[task.arith.acc], out)

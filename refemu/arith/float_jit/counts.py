@@ -93,13 +93,13 @@ def _clear(planes, width):
             planes[n + p * TILE] = U16(0)
 
 
-@helper
+@kernel
 def _hot(i):
     """1 << i, in sixteen bits."""
     return U16(U64(1) << U64(i & U8(15)))
 
 
-@helper
+@kernel
 def _carry(a, b, x, c):
     """The carry of a + b + c, where x = a ^ b."""
     return U16(U16(a & b) | U16(c & x))
@@ -138,19 +138,19 @@ def _add_eight(r0, r1, r2, r3, r4, r5, r6, r7, planes, width):
         planes[n + 7 * TILE] = U16(planes[n + 7 * TILE] ^ c)
 
 
-@helper
+@kernel
 def _low(a, b, s, m):
     """The fields `m` of a, and beside them, s bits higher, those of b."""
     return U16(U16(a & m) | U16(U16(b & m) << s))
 
 
-@helper
+@kernel
 def _high(a, b, s, m):
     """The fields beside `m`: those of a, moved down by s bits, and those of b."""
     return U16(U16(U16(a >> s) & m) | U16(b & U16(~m)))
 
 
-@helper
+@kernel
 def _transpose(planes, filler, small, width):
     """small <- the counters whose bits the planes hold, less `filler` for index 0; a byte of a word by itself."""
     for n in range(width):

@@ -118,7 +118,8 @@ def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table,
                     _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, np.int32(1))
                     _use_counts(wide, g * size, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
                 if amounts:
-                    _use_counts(wide, 0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
+                    first = np.int64(0)  # a constant would be another signature
+                    _use_counts(wide, first, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
     for m in range(sums.shape[0]):
         for n in range(sums.shape[1]):
             sums[m, n] = canonical(sums[m, n])
