@@ -5,6 +5,7 @@ configuration and block, and a list of their digests, which is written last.
 """
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -128,12 +129,19 @@ def keep(shard: Shard, rendered: Iterable[tuple[str, Files]], folder: Path) -> N
     """Write the sets of a shard below `folder`, each whole or not at all, and last the list, if it has several."""
     digests = {}
     for name, files in rendered:
+        _make_room(folder / name)
         store.replace(folder / name, files)
         digests[name.removeprefix(f"{shard.name}/")] = json.loads(files[sets.MANIFEST])["self_sha256"]
     if isinstance(shard, ModelShard):
         place = folder / shard.name
         place.mkdir(parents=True, exist_ok=True)
         store.write_files({place / LIST: manifests.canonical({"sets": digests})})
+
+
+def _make_room(place: Path) -> None:
+    """Remove a set that is not whole: `store.replace` leaves one without a manifest alone, as it may be anybody's."""
+    if place.is_dir() and not place.is_symlink() and {sets.MANIFEST, sets.VECTORS}.issuperset(store.names(place)):
+        shutil.rmtree(place)
 
 
 def make(shard: Shard, out: str) -> str:

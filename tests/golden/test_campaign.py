@@ -93,6 +93,23 @@ def test_finished_shards_are_kept_and_damaged_ones_made_again(
     assert [path.stat().st_mtime_ns == before[path] for path in vectors[2:]] == [True] * len(vectors[2:])
 
 
+def test_sets_without_a_manifest_are_made_again_and_files_of_others_stay(
+    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
+) -> None:
+    shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
+    places = [tmp_path / shard.name for shard in small.shards()[:4]]
+    (places[0] / "manifest.json").unlink()
+    (places[1] / "manifest.json").write_text("{")
+    (places[2] / "vectors.npz").unlink()
+    assert campaign.run(small, tmp_path).made == 3
+    assert files(tmp_path) == files(whole[0])
+    (places[3] / "manifest.json").unlink()
+    (places[3] / "notes.txt").write_text("mine")
+    with pytest.raises(Refused, match=r"failed twice: .* holds notes.txt, which refemu did not make"):
+        campaign.run(small, tmp_path)
+    assert (places[3] / "notes.txt").read_text() == "mine"
+
+
 def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
     """kill -9 of the whole group, twice, then to the end."""
     code = ("import sys; from refemu.golden import campaign; campaign.ROWS = 1 << 12\n"
