@@ -7,6 +7,7 @@ REFEMU_ROUND16  `hardware` or `portable`: which of two equal forms kernels round
 
 import contextlib
 import functools
+import gc
 import hashlib
 import os
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding
 import numba
+from numba.core import event
 from numba.core.caching import FunctionCache, NullCache
 
 from refemu.arith.checks import Refused, require_choice
@@ -25,6 +27,31 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 _kernels: list[Any] = []  # every dispatcher made so far, so that the cache can be turned on at any time
 _folder: Path | None = None  # where compiled code is kept
+
+
+class _Uninterrupted(event.Listener):
+    """No garbage collection while a kernel is compiled: numba holds so many objects that it would take an eighth of
+    the time. What a kernel calls is compiled meanwhile, all under numba's lock.
+    """
+
+    def __init__(self) -> None:
+        self.depth, self.collected = 0, False
+
+    def on_start(self, event: Any) -> None:
+        """A kernel begins."""
+        if not self.depth:
+            self.collected = gc.isenabled()
+            gc.disable()
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """It ends, or could not be compiled."""
+        self.depth -= 1
+        if not self.depth and self.collected:
+            gc.enable()
+
+
+event.register("numba:compile", _Uninterrupted())
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -1,5 +1,6 @@
 """The compiler's switches: the cache and its key, the rounding path, JIT off. Most are read once a process."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core import event
 
 from refemu.arith import float_jit, jit
 from refemu.arith.checks import Refused
@@ -183,3 +185,34 @@ def test_a_helper_is_inlined_and_a_kernel_keeps_its_python():
         assert "fastmath" not in kernel.targetoptions and "parallel" not in kernel.targetoptions
     finally:
         jit._kernels.remove(kernel)
+
+
+class Watch(event.Listener):
+    """Whether garbage is collected in the passes of the compiler."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def on_start(self, event):
+        self.seen.add(gc.isenabled())
+
+    def on_end(self, event):
+        self.on_start(event)
+
+
+@needs_jit
+@pytest.mark.parametrize("collected", [True, False])
+def test_no_garbage_is_collected_while_kernels_are_compiled(collected):
+    """Neither in a kernel nor after those that it calls; behind it all is as before, also where it failed."""
+    watch, inner = Watch(), numba.njit(lambda x: x + 1)
+    outer = numba.njit(lambda x: inner(x) + inner(x * 0.5))
+    (gc.enable if collected else gc.disable)()
+    try:
+        with event.install_listener("numba:run_pass", watch):
+            assert outer(2) == 5
+        assert watch.seen == {False} and gc.isenabled() == collected
+        with pytest.raises(numba.core.errors.TypingError):
+            outer(None)
+        assert gc.isenabled() == collected
+    finally:
+        gc.enable()
