@@ -125,7 +125,8 @@ def _fill(words, halves, order, chosen, source, offset, selected, taken):  # typ
                 offset[d, t, order[d, n]] = halves[d, order[d, n]]
                 selected[d, t, order[d, n]] = True
             if source[d, t] >= 0:
-                taken[d, t] = words[d, source[d, t]]
+                for c in range(words.shape[2]):  # one by one: a row at once takes numba a second more to compile
+                    taken[d, t, c] = words[d, source[d, t], c]
 
 
 @kernel
