@@ -103,4 +103,4 @@ def train() -> list[Row] | list[Absent]:
     ]
 
 
-ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-19": nearest, "KM-ENCODE": encode, "KM-TRAIN": train}
+ROWS: dict[str, Callable[[], list[Row] | list[Absent]]] = {"PERF-19": nearest, "KM-ENCODE": encode, "KM-TRAIN": train}
