@@ -6,12 +6,13 @@ gives the start; otherwise the start enters where the outermost order begins (D-
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_range
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Exact:
     """No order: nothing is rounded before the end. Goes with acc="exact" only."""
 
 
-@dataclass(frozen=True)
+@parameters
 class Tree:
     """Blocks of `width` consecutive terms; in a block neighbours (0, 1), (2, 3), ... level by level, an odd last one
     moves up unchanged. Block results are added to the start in sequence; a single block on a zero start is the result.
@@ -36,7 +37,7 @@ class Tree:
         _require_count(self.width, "Tree", "width")
 
 
-@dataclass(frozen=True)
+@parameters
 class Halves:
     """As `Tree`, but term i is added to term i + width/2, halving (an xor butterfly); missing terms are +0."""
 
@@ -48,7 +49,7 @@ class Halves:
             raise Refused(f"Halves: width must be a power of two, got {self.width}")
 
 
-@dataclass(frozen=True)
+@parameters
 class Lanes:
     """Terms dealt to `count` lanes, each summed in ascending order, an empty one +0; `across` combines the lanes."""
 
@@ -77,7 +78,7 @@ class Lanes:
         return int(self.split[k])
 
 
-@dataclass(frozen=True)
+@parameters
 class Chunks:
     """`inner` inside each chunk of `width` consecutive terms, from +0; `outer` over the results of the chunks."""
 

@@ -10,12 +10,12 @@ formats that [olive Fig. 5] compares).
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 
 
-@dataclass(frozen=True)
+@parameters
 class AbFloat(Element):
     """Sign-magnitude float without NaN or infinity; every value is an integer of grid units.
 

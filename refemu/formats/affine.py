@@ -13,7 +13,7 @@ import numpy as np
 
 from refemu.arith import bits, fp16, rounding, selftest
 from refemu.arith.checks import Refused, RefusedType, first_index, lookup, require_choice, require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.affine_tensor import (
     CONSTANT,
     SCALE_OVERFLOW,
@@ -30,7 +30,7 @@ PRESETS = {"paper": {"zero": "neg_min", "quant_div": "div"},
 META_BITS = {"fp16": 16, "bf16": 16, "fp32": 32}  #: types of scale and zero point
 
 
-@dataclass(frozen=True)
+@parameters
 class Affine:
     """Codes q = round((x - min) / s), s = (max - min) / R, R = 2**bits - 1, for groups of contiguous features.
 

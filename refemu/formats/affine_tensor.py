@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused, RefusedType, first_index
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
 
@@ -21,7 +21,7 @@ WORD = 16  #: bits of a word of packed codes
 SCALE_UNDERFLOW, SCALE_OVERFLOW, ZERO_OVERFLOW, CONSTANT = 1, 2, 4, 8  #: bits of `status`
 
 
-@dataclass(frozen=True, eq=False)
+@parameters(eq=False)
 class AffineTensor(Shown):
     """Vectors of F features in groups of F / groups contiguous ones. Arrays are read-only; compare with `equals`."""
 

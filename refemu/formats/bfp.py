@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int, require_integers
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.arith.rounding import shift_round
 from refemu.formats import bfp_layout, groups
 from refemu.formats.bfp_tensor import BfpTensor
@@ -20,7 +20,7 @@ LARGEST = 0x7BFF  #: word of 65504, the largest finite fp16 value
 INFINITY = 0x7C00
 
 
-@dataclass(frozen=True)
+@parameters
 class Bfp:
     """Groups of `group` values (-1)^sign * M * 2^(max(E, 1) - 14 - mantissa_bits), 0 <= M < 2^mantissa_bits.
 

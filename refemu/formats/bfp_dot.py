@@ -6,14 +6,13 @@ D-harmonia-8 (`product`), D-harmonia-9 (`scale_per`), D-harmonia-10 (groups asce
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused, RefusedType, require_choice
 from refemu.arith.dot import Sequential
-from refemu.arith.records import dataclass
 from refemu.formats import groups
 from refemu.formats.bfp_tensor import BfpTensor
 from refemu.formats.groupint_tensor import GroupIntTensor

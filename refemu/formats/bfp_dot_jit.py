@@ -5,13 +5,14 @@ number of the process) share out independent outputs.
 """
 
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from refemu.arith import dot_jit
 from refemu.arith.checks import RefusedType
 from refemu.arith.dot import Sequential
 from refemu.arith.group_panels import GroupPanels, group_panels
-from refemu.arith.records import dataclass
 from refemu.formats.bfp_dot import Rows, require_pair, rows, shaped, vectors, weight_rows, weighted
 from refemu.formats.bfp_tensor import BfpTensor
 from refemu.formats.groupint_tensor import GroupIntTensor

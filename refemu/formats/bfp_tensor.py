@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int, require_range
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats import bfp_layout, groups
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refemu.formats.bfp import Bfp
 
 
-@dataclass(frozen=True, eq=False)
+@parameters(eq=False)
 class BfpTensor(Shown):
     """What `Bfp.encode` returns. Arrays are read-only; compare tensors with `equals`."""
 

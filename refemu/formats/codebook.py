@@ -11,13 +11,13 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_range
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 
 CLUSTER_BITS = 4  #: widest index that a Concat port takes [kllm §IV-A]
 TABLE_BITS = 8  #: widest concatenated index: the register of a Concat unit [kllm §IV-A]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@parameters(eq=False, repr=False)
 class Codebook:
     """2**bits entries in index order, finite, a zero always +0.
 

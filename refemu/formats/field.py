@@ -1,10 +1,9 @@
 """One field of an encoded tensor: the codes and how to read them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from refemu.arith.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

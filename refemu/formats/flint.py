@@ -8,12 +8,12 @@ D-olive-17 (what rounds to 0 has sign 0: 10...0 is the identifier).
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 
 
-@dataclass(frozen=True)
+@parameters
 class Flint(Element):
     """Sign and an unsigned flint of n = width - 1 bits; the code 10...0 (-0) is the identifier, not a value.
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats import groups
 from refemu.formats.groupint_tensor import GroupIntTensor
 
 
-@dataclass(frozen=True)
+@parameters
 class GroupInt:
     """w = scale * code along the last axis, code in two's complement of `bits` bits; with `zero_point` w = scale *
     (code - zero), both unsigned (D-harmonia-14). The last group of a row may be short.

@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused, first_index
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats import groups
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from refemu.formats.groupint import GroupInt
 
 
-@dataclass(frozen=True, eq=False)
+@parameters(eq=False)
 class GroupIntTensor(Shown):
     """What `GroupInt.encode` returns. Arrays are read-only; compare tensors with `equals`."""
 

@@ -6,13 +6,13 @@ D-leankv-55 (what a ratio counts).
 
 
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.affine import META_BITS, Affine
 
 SCORE_BYTES = POSITION_BYTES = 4  #: of a token: fp32 and int32 (D-leankv-15)
 
 
-@dataclass(frozen=True)
+@parameters
 class HeteroKV:
     """Widths and groups of the stored keys and values; `K8V4` has keys of 8 bits and values of 4."""
 

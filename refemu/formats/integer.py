@@ -7,12 +7,12 @@ Paper: [olive §3.1, §3.2, Tbl. 3].
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.element import Element
 from refemu.formats.nearest import nearest
 
 
-@dataclass(frozen=True)
+@parameters
 class IntFormat(Element):
     """Two's complement of `width` bits, values -2**(width-1) .. 2**(width-1) - 1.
 

@@ -8,7 +8,7 @@ from typing import Union
 
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice
 from refemu.arith.orders import Exact, Lanes, Order, Sequential, Tree, require_order
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 
 CHOICES = {
     "normalize": ("divide", "reciprocal", "none"), "distance": ("fp16", "real", "midpoint16"), "tie": ("low", "high"),
@@ -20,7 +20,7 @@ SEQUENTIAL = Sequential()  #: one MAC per entry, in order of the index (D-kllm-2
 LANES = Lanes(32, "blocked", Tree(32))  #: 32 MACs share the entries of a codebook, their results are added as a tree
 
 
-@dataclass(frozen=True)
+@parameters
 class KllmArith:
     """How KLLM computes; the default is the preset `paper`, every step an fp16 operation. r16 rounds to fp16."""
 

@@ -4,13 +4,14 @@ Paper: [kllm §II-A, Eq. (1), §III-A, §V-A]. Decisions: D-kllm-9 (scale), D-kl
 zeros), D-kllm-27 (NaN and infinity are refused), D-kllm-30 (static scale).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, require_choice
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_nearest import nearest, normalized
@@ -32,7 +33,7 @@ class Frame:
     zero: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
+@parameters
 class KMeans:
     """Every inlier becomes the index of the centroid nearest to x / s; s is the largest inlier magnitude.
 

@@ -6,6 +6,7 @@ and reciprocals take the readable definition.
 """
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.fp16_jit import holds_fp16, plain
 from refemu.arith.jit import kernel
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans import Frame, KMeans

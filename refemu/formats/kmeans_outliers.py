@@ -13,11 +13,11 @@ import numpy as np
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
 from refemu.arith.exact import steps
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.kmeans_train import nearest16
 
 
-@dataclass(frozen=True, repr=False)
+@parameters(repr=False)
 class TopK:
     """The k largest and the k smallest values of every vector (KLLM): per side, not together.
 
@@ -67,7 +67,7 @@ class TopK:
         return f"TopK(k={self.k})" if self.k is not None else f"TopK(percent='{self.percent}')"
 
 
-@dataclass(frozen=True)
+@parameters
 class Thresholds:
     """Static thresholds (KLLM-S): an outlier is x > hi or x < lo; a value equal to a threshold is none (D-kllm-30)."""
 

@@ -5,13 +5,13 @@ outliers are stored).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import bits, fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
@@ -43,7 +43,7 @@ class KMeansTensor(Shown):
             object.__setattr__(self, name, part if part is None else np.asarray(part))
         if self.index.ndim == 0 or not -self.index.ndim <= self.axis < self.index.ndim:
             raise RefusedType(f"KMeansTensor: index of shape {self.index.shape} has no axis {self.axis}")
-        object.__setattr__(self, "axis", self.axis % self.index.ndim)
+        object.__setattr__(self, "axis", int(self.axis) % self.index.ndim)
         self._require_dtypes()
         self._require_shapes()
         self._require_values()

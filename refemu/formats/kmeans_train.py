@@ -6,6 +6,7 @@ stop, rounding), D-kllm-29 (whose sample weights). No bit depends on the order o
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import Any
@@ -15,7 +16,6 @@ import numpy as np
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
 from refemu.arith.exact import steps
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import CLUSTER_BITS, Codebook
 
 ONE = 1 << 24  #: the value 1 in units of a bin

@@ -5,13 +5,14 @@ D-leankv-12 (units of the layouts), D-leankv-13 (size), D-leankv-14 (alignment),
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, first_index, require_int, require_integers, require_range
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats import hetero_kv, kv_layout
 from refemu.formats.affine_tensor import WORD, AffineTensor
 from refemu.formats.hetero_kv import HeteroKV
@@ -27,7 +28,7 @@ class PageTokens:
     position: np.ndarray  #: (...) int32
 
 
-@dataclass(frozen=True)
+@parameters
 class UnifiedPage:
     """Layout of a page for one head size and precision pair. An image is page_bytes / 2 words of 16 bits, uint16.
 

@@ -1,10 +1,11 @@
 """A page for people: which bytes hold what, segment by segment or byte by byte. [leankv §5.2, §6.2]"""
 
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.arith.records import dataclass
 from refemu.formats import html
 from refemu.formats.affine_tensor import WORD
 from refemu.formats.kv_page import UnifiedPage

@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.abfloat import E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
 from refemu.formats.flint import FLINT4, Flint
 from refemu.formats.integer import INT4, INT8, IntFormat
@@ -21,7 +21,7 @@ from refemu.formats.ovp_tensor import OvpTensor, from_pairs, padded, to_pairs, w
 SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 
 
-@dataclass(frozen=True)
+@parameters
 class Ovp:
     """Pairs of codes: two normal values, or one outlier beside the identifier 10...0 (the victim, decoded as 0).
 

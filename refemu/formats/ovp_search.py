@@ -6,13 +6,13 @@ D-olive-30 (constant and zero rows).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, first_index, require_choice
 from refemu.arith.dot import Sequential, total64
-from refemu.arith.records import dataclass
 from refemu.formats.integer import IntFormat
 from refemu.formats.nearest import exact, require_finite
 from refemu.formats.ovp import SMALLEST_NORMAL, Ovp

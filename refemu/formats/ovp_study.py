@@ -5,6 +5,7 @@ Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5]. Decisions: D-ol
 tensor without a spread has no outliers), D-olive-47 (NaN and infinity). Sums are float64, left to right in C order.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from refemu.arith import prng
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.dot import Sequential, total64
-from refemu.arith.records import dataclass
 from refemu.formats.element import Element
 from refemu.formats.nearest import exact, require_finite
 

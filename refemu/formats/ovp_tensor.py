@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
 
@@ -53,7 +53,7 @@ def padded(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
     return tuple(n + n % 2 if i == axis % len(shape) else n for i, n in enumerate(shape))
 
 
-@dataclass(frozen=True, eq=False)
+@parameters(eq=False)
 class OvpTensor(Shown):
     """What `Ovp.encode` returns. Arrays are read-only; compare tensors with `equals`."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu import units as unit_names
-from refemu.arith import selftest
+from refemu.arith import integers, selftest
 from refemu.arith.checks import Refused, require_choice
 from refemu.golden import build, fields, model_cases, sets, store
 from refemu.golden import manifest as manifests
@@ -139,8 +139,8 @@ def function_of(unit: Unit) -> str:
 
 def random_cases(unit: Unit, config: str, seed: int, seeds: int) -> list[Cases]:
     """The random cases of consecutive seeds, cases of one reason in one block, integers in the dtypes of the ports."""
-    values = sum(array.size for block in unit.cases(unit.configs[config], "random", seed)
-                 for array in block.inputs.values())
+    values = int(integers.total([array.size for block in unit.cases(unit.configs[config], "random", seed)
+                                 for array in block.inputs.values()]))
     step, last = max(1, PART // max(1, values)), seed + seeds
     made = [_drawn(unit, unit.configs[config], range(first, min(first + step, last)))
             for first in range(seed, last, step)]

@@ -6,7 +6,7 @@ Canonical names: `embed`, `position`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.o
 
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.models.encoder_config import LINEARS, with_bias
 
 GATED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block; a group reads one input
@@ -14,7 +14,7 @@ CHOICES = {"norm": ("rms", "layer"), "positions": ("rotary", "learned"),
            "activation": ("silu", "gelu_tanh", "gelu_erf", "relu"), "bias": (False, True)}
 
 
-@dataclass(frozen=True)
+@parameters
 class ModelConfig:
     """A decoder of pre-norm blocks with grouped-query attention.
 

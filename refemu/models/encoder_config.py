@@ -7,13 +7,13 @@ Canonical names: `embed` (words), `position`, `token_type`, `embed_norm`; `blk.<
 from typing import ClassVar
 
 from refemu.arith.checks import Refused
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 
 LINEARS = (("q", "k", "v"), ("o",), ("up",), ("down",))  #: linear layers of a block; a group reads one input
 BIAS = ".bias"  #: ends the name of a bias
 
 
-@dataclass(frozen=True)
+@parameters
 class EncoderConfig:
     """An encoder of post-norm blocks: LayerNorm after each residual sum, learned positions, GELU, biases throughout."""
 

@@ -5,13 +5,14 @@ Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-le
 """
 
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.dot import dot
 from refemu.arith.fp32 import exp32, fma32
 from refemu.arith.orders import Halves, Lanes
-from refemu.arith.records import dataclass
 from refemu.arith.sums import reduce, total32
 from refemu.formats.kv_page import PageTokens
 from refemu.units.paged_attention_parts import EPSILON, THREADS, Arithmetic, Pages

@@ -6,6 +6,7 @@ fused), D-harmonia-11 (nibbles meet as integers).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_choice
-from refemu.arith.records import dataclass
 from refemu.units import bfp_accumulator_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
 from refemu.units.unit_cases import Seeds

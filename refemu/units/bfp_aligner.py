@@ -5,11 +5,11 @@ D-harmonia-4 (subnormals), D-harmonia-5 (infinity and NaN), D-harmonia-6 (sign o
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.arith.records import dataclass
 from refemu.formats import Bfp
 from refemu.units import bfp_aligner_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect

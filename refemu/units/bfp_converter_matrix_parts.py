@@ -1,11 +1,11 @@
 """A whole matrix through bfp_converter: what is converted, where codes go, what comes out. [harmonia §IV-C, Fig. 14]"""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import RefusedType, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.formats import Bfp, BfpTensor
 from refemu.units.bfp_converter_cases import Block
 from refemu.units.bfp_converter_parts import COUNTERS, GROUP, KINDS, LANES, NAME, State, V

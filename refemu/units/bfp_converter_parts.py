@@ -1,12 +1,12 @@
 """Banks, ports and states of bfp_converter, and which columns it refuses. [harmonia §IV-C, Fig. 14]"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.bfp_aligner import SPECIAL, BfpAligner
 from refemu.units.unit import Port, Ports

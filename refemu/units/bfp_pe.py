@@ -6,14 +6,13 @@ Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import dataclass
 from refemu.formats.bfp_dot import bfp_dot, bfp_dot_int
 from refemu.units import bfp_pe_cases, bfp_pe_parts, sub_pe, unit
 from refemu.units.bfp_accumulator import FLAGS, M8M4, M8M8, M8W4, MODES, Accumulator, add, fuse

@@ -6,14 +6,13 @@ D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a group of all
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import dataclass
 from refemu.units import bfp_pe_array_cases, sub_pe, unit
 from refemu.units.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, add, fuse
 from refemu.units.bfp_pe import LANES, NIBBLES

@@ -4,11 +4,11 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.records import dataclass
 from refemu.units import bfp_accumulator_cases
 from refemu.units.unit import Cases, Port
 from refemu.units.unit_cases import Seeds, random_inputs

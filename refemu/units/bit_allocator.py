@@ -5,6 +5,7 @@ include the residual), D-harmonia-19 (bits of a prefill are those at its end).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.units import bit_allocator_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
 from refemu.units.unit_cases import Seeds
@@ -53,7 +54,7 @@ class Result(unit.Result):
     demoted_groups: int
 
 
-@dataclass(frozen=True)
+@parameters
 class Allocation:
     """The rule: token i of T is ordinary iff n_initial <= i < T - n_local; ordinary ones have `low` bits.
 

@@ -5,13 +5,13 @@ infinity are refused), D-kllm-31 (elements per cycle).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import CLUSTER_BITS
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_nearest import normalized

@@ -5,13 +5,13 @@ left unused between the two).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import dataclass
 from refemu.units import unit, unit_cases
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect
 from refemu.units.unit_cases import Seeds

@@ -6,7 +6,7 @@ dataflow wins follows the formula).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from math import prod
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.units import fdgf_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect
 from refemu.units.unit_cases import Seeds

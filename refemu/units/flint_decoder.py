@@ -4,12 +4,12 @@ Paper: [olive §4.2] ("we exploit its original decoder"), values of [olive Tbl. 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect
 from refemu.units.unit_cases import Seeds, random_inputs

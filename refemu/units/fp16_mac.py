@@ -5,13 +5,13 @@ Decision: D-kllm-3 (two roundings, not one: the product is rounded, then the sum
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import require_choice
-from refemu.arith.records import dataclass
 from refemu.units import fp16_mac_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
 from refemu.units.unit_cases import Seeds

@@ -4,6 +4,7 @@ Paper: [harmonia §IV-A (4), Fig. 12]. Decision: D-harmonia-13 (what does not fi
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import RefusedType
 from refemu.arith.fp16 import Fp16Mode
-from refemu.arith.records import dataclass
 from refemu.units import fp2half_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
 from refemu.units.unit_cases import Seeds

@@ -4,13 +4,13 @@ Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-37 (what start and end mean),
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.arith.records import dataclass
 from refemu.units import free_page_list_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, fields, lanes
 from refemu.units.unit_cases import Seeds

@@ -6,14 +6,13 @@ exponentials with their sum, the divisions. Decision: D-kllm-20 (the sum is floa
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.arith.tables import table16
 from refemu.units import functional_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes

@@ -4,12 +4,12 @@ Paper: [leankv §4, Algorithm 1]. Decision: D-leankv-28 (ties).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
-from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.unit import Port, Ports
 

@@ -1,12 +1,12 @@
 """Ports, states and results of harmonia_core: one product of [harmonia §IV-A, Fig. 12]."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.harmonia_core_parts import LANES, group_shape
 from refemu.units.unit import Port, Ports

@@ -5,6 +5,7 @@ columns, registers add up the cycles. Decision: D-kllm-13 (a position that is le
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from operator import add
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
-from refemu.arith.records import dataclass
 from refemu.units import index_counter_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, fields, lanes
 from refemu.units.unit_cases import Seeds

@@ -5,7 +5,7 @@ only where f(s x) = s f(x); so a token has a table of its own, made from its sca
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.arith.tables import SHA256, table16
 from refemu.formats.codebook import Codebook
 from refemu.formats.kmeans_tensor import KMeansTensor

@@ -6,7 +6,7 @@ Decisions: D-kllm-13 (outlier positions are left out of the counts), D-kllm-12 (
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor

@@ -6,6 +6,7 @@ group is counted, its entries of the codebook are due in the sequential sum. Ker
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,6 @@ from refemu.arith.checks import RefusedType
 from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.orders import Sequential
 from refemu.arith.panels import peak
-from refemu.arith.records import dataclass
 from refemu.arith.threads import share_out
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith

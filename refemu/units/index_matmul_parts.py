@@ -4,6 +4,7 @@ Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-12 (outliers of either
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor

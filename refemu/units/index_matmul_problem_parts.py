@@ -4,13 +4,13 @@ Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-5 (product codebook), 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tables import cartesian

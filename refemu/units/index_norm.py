@@ -8,7 +8,7 @@ exact), D-kllm-37 (only the sparse path sees divided centroids), D-kllm-39 (vari
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +16,6 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_norm import folds, quotient32, require_divisor, require_normed, rounder, width

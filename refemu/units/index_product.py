@@ -5,13 +5,13 @@ outlier, the product of both values in fp16. Decision: D-kllm-16 (the result is 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tables import cartesian

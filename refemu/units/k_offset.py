@@ -6,7 +6,7 @@ token is shifted, by offsets frozen after the window).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.units import k_offset_cases, unit
 from refemu.units.unit import (
     Cases,
@@ -80,7 +80,7 @@ class Result(unit.Result):
     gated_tokens: int
 
 
-@dataclass(frozen=True)
+@parameters
 class Offsets:
     """What is selected, and from how many tokens."""
 

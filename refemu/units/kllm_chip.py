@@ -5,13 +5,12 @@ every cycle count: the paper gives sizes only). No claim about the authors' simu
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import dataclass
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tensor import KMeansTensor

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 
 KILOBYTE = 8 << 10  #: bits
 BUFFERS = {"weight": 2 * KILOBYTE, "index": 32 * KILOBYTE, "codebook": 2 * KILOBYTE, "out": 136 * KILOBYTE}
 MAPPINGS = ("column", "counter")
 
 
-@dataclass(frozen=True)
+@parameters
 class KllmChip:
     """Sizes of a chip, by default those of [kllm Table I], and what follows from them."""
 

@@ -6,7 +6,7 @@ prompt_compressor and generation_compressor. Decisions: D-leankv-30 (a low token
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
-from refemu.arith.records import dataclass
 from refemu.formats import UnifiedPage, hetero_kv
 from refemu.formats.affine import PRESETS
 from refemu.units import kv_compressor_cases, unit

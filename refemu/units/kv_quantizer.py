@@ -7,13 +7,12 @@ D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.affine import PRESETS, Affine
 from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW

@@ -5,13 +5,13 @@ D-olive-33 (a result that leaves 32 bits), D-olive-34 (one reduction per dot pro
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice, require_range
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.units import mmaovp_cases, unit
 from refemu.units.olive_edp import DotProductUnit
 from refemu.units.olive_mac import ACC_BITS
@@ -141,7 +141,7 @@ def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
     return (*values[:place], value, *values[place + 1:])
 
 
-@dataclass(frozen=True)
+@parameters
 class Gpu:
     """How many of each block a GPU with these tensor cores has: [olive Tbl. 5, Tbl. 10], Turing by default.
 

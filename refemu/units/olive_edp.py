@@ -5,14 +5,13 @@ bits), D-olive-34 (width of the adder tree), D-olive-35 (a shifter per product).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.integers import Overflow
-from refemu.arith.records import dataclass
 from refemu.units import olive_edp_cases, unit
 from refemu.units.olive_mac import ACC_BITS, reduce
 from refemu.units.ovp_decoder import OvpDecoder

@@ -5,6 +5,7 @@ Decision: D-olive-33 (an accumulator that leaves 32 bits).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.arith.integers import Overflow
-from refemu.arith.records import dataclass
 from refemu.units import olive_mac_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
 from refemu.units.unit_cases import Seeds

@@ -6,6 +6,7 @@ what, and where the four meet).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.integers import Overflow
-from refemu.arith.records import dataclass
 from refemu.units import olive_pe8_cases, unit
 from refemu.units.olive_mac import ACC_BITS, reduce
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect

@@ -8,14 +8,13 @@ D-olive-39 (skew and drain).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.integers import Overflow
-from refemu.arith.records import dataclass
 from refemu.units import olive_systolic_cases, unit
 from refemu.units.olive_edp import OUTLIER
 from refemu.units.olive_mac import ACC_BITS, reduce

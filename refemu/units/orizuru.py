@@ -8,14 +8,13 @@ trees may pop one element), D-kllm-27 (NaN is refused, infinities are not).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.units import orizuru_cases, orizuru_parts, unit
 from refemu.units.orizuru_parts import MAX, MIN, TREES, better, levels, units_needed
 from refemu.units.orizuru_parts import unit_of_node as unit_of_node

@@ -5,12 +5,12 @@ code), D-olive-20 (exponents beyond the port).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
 from refemu.units.unit_cases import Seeds, columns, random_inputs

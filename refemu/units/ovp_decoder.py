@@ -6,12 +6,12 @@ in the low half), D-olive-14 (8-bit outliers), D-olive-18 (illegal pairs), D-oli
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import RefusedType, require_choice
-from refemu.arith.records import dataclass
 from refemu.units import flint_decoder, outlier_decoder, ovp_decoder_cases, unit
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
 from refemu.units.unit_cases import Seeds

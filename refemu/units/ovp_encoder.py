@@ -10,6 +10,7 @@ infinity).
 import dataclasses
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import frexp, ldexp
 from typing import Any
@@ -18,7 +19,6 @@ import numpy as np
 
 from refemu import formats
 from refemu.arith.checks import Refused, at, first_index
-from refemu.arith.records import dataclass
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import TIES
 from refemu.units import ovp_encoder_cases, unit

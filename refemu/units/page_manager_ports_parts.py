@@ -1,11 +1,11 @@
 """Ports, states and results of page_manager, and the numbers of its operations. [leankv §5.3, Fig. 5]"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.page_manager_parts import COUNTERS, Shape
 from refemu.units.unit import Port, Ports

@@ -4,14 +4,13 @@ Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-36 (length of an entry), D-le
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int, require_integers
-from refemu.arith.records import dataclass
 from refemu.units import page_table_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, lanes
 from refemu.units.unit_cases import Seeds

@@ -5,11 +5,12 @@ maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions).
 """
 
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.arith.orders import Chunks, Halves, Lanes, Order, Sequential, Tree
-from refemu.arith.records import dataclass
 from refemu.formats.kv_page import UnifiedPage
 
 WARPS, WARP = 8, 32  #: of a block of threads, and threads of one

@@ -1,10 +1,10 @@
 """Ports, states and results of paged_attention: the attention of a KV head of [leankv §6.2]."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.records import dataclass
 from refemu.units import unit
 from refemu.units.paged_attention_parts import Pages
 from refemu.units.unit import Port, Ports

@@ -4,13 +4,12 @@ Paper: [leankv §5.2]. Decision: D-leankv-39 (the network of Hillis and Steele).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import dataclass
 from refemu.units import prefix_sum_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
 from refemu.units.unit_cases import Seeds

@@ -7,13 +7,12 @@ D-leankv-51 (thresholds), D-leankv-54 (equal budgets).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.arith.scalar32 import f32, value32
 from refemu.units import prompt_compressor_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect

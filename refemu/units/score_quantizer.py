@@ -6,14 +6,13 @@ D-kllm-15 (unsigned integers of the activations' width, one scale per row from i
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.formats.kllm_arith import KllmArith
 from refemu.units import score_quantizer_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes

@@ -5,7 +5,7 @@ to itself), D-leankv-18 (normalization), D-leankv-19 (heads that share a KV head
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, first_index, require_choice, require_int
 from refemu.arith.orders import Sequential
-from refemu.arith.records import dataclass
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
 from refemu.units import significance_cases, unit

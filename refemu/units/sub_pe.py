@@ -5,11 +5,11 @@ D-harmonia-12 (the 4-bit port takes INT4 magnitudes, 4-bit mantissas, and either
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.records import dataclass
 from refemu.units import sub_pe_cases, unit
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect
 from refemu.units.unit_cases import Seeds

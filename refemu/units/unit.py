@@ -6,7 +6,7 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 import dataclasses
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
 from typing import Any
 
@@ -14,14 +14,14 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, plain, require_integers, require_range
 from refemu.arith.integers import limits
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats import html
 from refemu.units import unit_parts
 
 KINDS = ("paper", "edge", "random", "exhaustive", "model")  #: of golden cases
 
 
-@dataclass(frozen=True)
+@parameters
 class Port:
     """One port or register: `lanes` fields of `bits` bits, lane 0 first (in the least significant bits of a word)."""
 
@@ -198,14 +198,15 @@ class Cases:
     config: str = ""  #: for model cases: name of the configuration in the unit's `configs`
 
 
+@dataclass(frozen=True, eq=False)
 class Result:
-    """Base of every `run` result, a frozen dataclass: outputs as arrays, counters as int, all compared by `equals`."""
+    """Base of every `run` result: outputs as arrays, counters as int, all compared by `equals`."""
 
     def equals(self, other: object) -> bool:
         """Equal type, and every field equal in dtype, shape and content."""
         if type(self) is not type(other):
             return False
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -5,13 +5,13 @@ residual rows stay in FP16), D-harmonia-2 (why truncation makes both equal).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
-from refemu.arith.records import dataclass
 from refemu.formats import Bfp, BfpTensor
 from refemu.units import unit, v_grouper_cases
 from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect, lanes

@@ -5,14 +5,13 @@ fp16: rounded, from 65,520 on infinite). Zero counts are executed.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import dot, exact, fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import dataclass
 from refemu.arith.sums import reduce
 from refemu.formats.kllm_arith import LANES, KllmArith
 from refemu.units import unit, weighted_sum_cases

@@ -12,7 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16, rotary
 from refemu.arith.checks import require_choice
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.models.backend import Backend
 from refemu.models.cache import Caches, KVCache
 from refemu.models.encoder_config import BIAS, EncoderConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refemu.models.taps import Watch
 
 
-@dataclass(frozen=True)
+@parameters
 class Fp16Config:
     """Parameters of scheme `fp16`."""
 

@@ -12,7 +12,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.bfp import ROUNDINGS, Bfp
 from refemu.formats.bfp_dot import PRESETS
 from refemu.formats.groupint import GroupInt
@@ -37,7 +37,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 WEIGHT_GROUP = 128  #: inputs under one weight factor [harmonia Table I]
 
 
-@dataclass(frozen=True)
+@parameters
 class HarmoniaConfig:
     """Parameters of the Harmonia schemes."""
 

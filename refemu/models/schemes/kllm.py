@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.models.backend import Backend
 from refemu.models.schemes.scheme import Prepared, Progress, require_layers
 
@@ -30,7 +30,7 @@ RANGES = {"act_bits": (1, 4), "weight_bits": (1, 4), "score_bits": (1, 8), "cali
           "calibration_tokens": (1, 1 << 20)}
 
 
-@dataclass(frozen=True)
+@parameters
 class KllmConfig:
     """Parameters of the KLLM schemes."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats import hetero_kv, kv_layout
 from refemu.formats.kv_page import UnifiedPage
 from refemu.models.backend import Backend
@@ -45,7 +45,7 @@ RANGES = {"window": 1, "keep_percent": 0, "workers": 1, "slots": 1, "score_queri
 FRACTIONS = ("t_low", "t_high", "alpha_prune", "alpha_quant", "softmax_eps")
 
 
-@dataclass(frozen=True)
+@parameters
 class LeanKvConfig:
     """Parameters of the LeanKV schemes. None: as the preset says, or as the model needs it."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats.ovp import (
     OVP_FLINT4,
     OVP_FLINT4_REPO,
@@ -44,7 +44,7 @@ FORMATS = {
 }  #: by preset, bits and normal type
 
 
-@dataclass(frozen=True)
+@parameters
 class OliveConfig:
     """Parameters of the OliVe schemes; `act_bits=None` quantizes weights only [olive Tbl. 7]."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16, prng
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import dataclass
+from refemu.arith.records import parameters
 from refemu.formats import ovp_study
 from refemu.models import encoder
 from refemu.models.backend import Backend
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXPERIMENTS = ("clip", "prune_victims", "prune_normals")  #: as [olive Fig. 3] compares them
 
 
-@dataclass(frozen=True)
+@parameters
 class OliveStudyConfig:
     """Parameters of scheme `olive-study`."""
 
