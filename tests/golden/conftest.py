@@ -8,9 +8,10 @@ import pytest
 
 import refemu.units
 from refemu import golden
-from refemu.golden import model_cases
+from refemu.golden import campaign, model_cases
 from refemu.units.unit import Cases
 from tests.golden import fakes
+from tests.golden.campaigns import MODEL, UNITS
 
 
 @pytest.fixture
@@ -60,3 +61,26 @@ def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
         model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
     )
     monkeypatch.setattr(model_cases, "tapped", lambda source, progress=None, units_=None: taps())
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> campaign.RandomRequest:
+    """Three or four shards for each of four configurations and more."""
+    monkeypatch.setattr(campaign, "ROWS", 1 << 12)
+    return campaign.request(3 << 12, units_=UNITS)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, campaign.Outcome]:
+    """The campaign of `small`, made in one go by one process."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaign, "ROWS", 1 << 12)
+        return folder, campaign.run(campaign.request(3 << 12, units_=UNITS), folder)
+
+
+@pytest.fixture(scope="session")
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, campaign.Outcome]:
+    """What `tiny` meets in 40 tokens, 16 at a time, made in one go by one process."""
+    folder = tmp_path_factory.mktemp("read")
+    return folder, campaign.run(campaign.model_request(40, **MODEL), folder)

@@ -7,46 +7,21 @@ import os
 import resource
 import shutil
 import signal
-import socket
-import socketserver
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
 from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.cli import main
-from refemu.golden import campaign, campaign_folder, campaign_pool, campaign_shards, cluster
-from refemu.golden.campaign_shards import RandomShard, Shard
-from tests.models.schemes.leankv_plain import CHANGES
-
-UNITS = ["outlier_decoder", "olive_mac"]
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> campaign.RandomRequest:
-    """Three or four shards for each of four configurations and more."""
-    monkeypatch.setattr(campaign, "ROWS", 1 << 12)
-    return campaign.request(3 << 12, units_=UNITS)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, campaign.Outcome]:
-    """The campaign of `small`, made in one go by one process."""
-    folder = tmp_path_factory.mktemp("whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(campaign, "ROWS", 1 << 12)
-        return folder, campaign.run(campaign.request(3 << 12, units_=UNITS), folder)
+from refemu.golden import campaign, campaign_folder, campaign_pool, campaign_shards
+from refemu.golden.campaign_shards import Shard
+from tests.golden.campaigns import UNITS, Deadly, Rigged, files
 
 
 def test_a_campaign_is_sets_that_check_as_any(whole: tuple[Path, campaign.Outcome]) -> None:
@@ -276,60 +251,6 @@ def processes_of(group: int) -> list[int]:
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class Rigged:
-    """A request with some of its shards exchanged."""
-
-    inner: campaign.RandomRequest
-    exchange: Callable[[int, RandomShard], Shard]
-
-    def stated(self) -> Mapping[str, Any]:
-        return self.inner.stated()
-
-    def shards(self) -> Sequence[Shard]:
-        return [self.exchange(index, shard) for index, shard in enumerate(self.inner.shards())]
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class Deadly(RandomShard):
-    """Kills whoever renders it, so many times."""
-
-    marks: str = ""  #: a folder that remembers how often
-    times: int = 1
-
-    def render(self) -> Iterator[tuple[str, dict[str, bytes]]]:
-        mark = Path(self.marks) / f"{len(list(Path(self.marks).iterdir()))}-{os.getpid()}"
-        if len(list(Path(self.marks).iterdir())) < self.times:
-            mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield from super().render()
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class Stuck(Deadly):
-    """Waits to be killed, the first time."""
-
-    def render(self) -> Iterator[tuple[str, dict[str, bytes]]]:
-        mark = Path(self.marks) / "pid"
-        if not mark.exists():
-            mark.with_name("fresh").write_text(str(os.getpid()))
-            mark.with_name("fresh").rename(mark)
-            time.sleep(300)
-        yield from RandomShard.render(self)
-
-
-def killer(marks: Path) -> threading.Thread:
-    """Kills the worker that is stuck, in the middle of its shard."""
-    def kill() -> None:
-        while not (marks / "pid").exists():
-            time.sleep(0.05)
-        os.kill(int((marks / "pid").read_text()), signal.SIGKILL)
-
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
-    return thread
-
-
 def test_a_worker_that_dies_once_is_named_and_its_shard_tried_again(
     small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
 ) -> None:
@@ -387,222 +308,4 @@ def test_what_a_kill_leaves_under_other_names_is_put_right(
     first.rename(first.with_name(f".{first.name}.old"))  # killed between the two renames of a replacement
     shutil.copytree(second, second.with_name(f".{second.name}.old"))  # killed behind both
     assert campaign.run(small, tmp_path).made == 0
-    assert files(tmp_path) == files(whole[0])
-
-
-MODEL = {"schemes": ["olive-4"], "window": 16}
-
-
-@pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, campaign.Outcome]:
-    """What `tiny` meets in 40 tokens, 16 at a time, made in one go by one process."""
-    folder = tmp_path_factory.mktemp("read")
-    return folder, campaign.run(campaign.model_request(40, **MODEL), folder)
-
-
-def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, campaign.Outcome]) -> None:
-    folder, outcome = read
-    assert outcome.shards == outcome.made == 3
-    assert sorted(path.name for path in (folder / "olive-4").iterdir()) == [
-        "tokens-00000000", "tokens-00000016", "tokens-00000032"]
-    assert golden.check(folder).equal
-    for first, tokens in ((0, 16), (16, 16), (32, 8)):
-        one = golden.load(folder / f"olive-4/tokens-{first:08d}/ovp_encoder-flint4-layer-002")
-        assert (one.manifest["source"]["first_token"], one.manifest["source"]["tokens"]) == (first, tokens)
-        assert one.manifest["generator"] == {"model": {"function": "refemu.models:run", "seed": 0, "layer": 2}}
-        assert {entry["source"]["layer"] for entry in one.manifest["cases"]} == {2}
-        pairs = {entry["source"]["pairs_per_token"] for entry in one.manifest["cases"]}
-        assert one.rows % tokens == 0 and one.rows // tokens >= max(pairs), "every row of every token"
-
-
-def test_workers_do_not_show_in_the_bytes_of_a_model(read: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
-    assert campaign.run(campaign.model_request(40, **MODEL), tmp_path, workers=2) == read[1]
-    assert files(tmp_path) == files(read[0])
-
-
-def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
-    read: tuple[Path, campaign.Outcome], tmp_path: Path
-) -> None:
-    """Also where the run ends early, behind the last block that is wanted."""
-    campaign.run(campaign.model_request(40, **MODEL, layers=[0, 1], units_=["ovp_encoder", "mmaovp"]), tmp_path)
-    some = {name: data for name, data in files(tmp_path).items() if "layer" in name}
-    wanted = {name: data for name, data in files(read[0]).items()
-              if ("/ovp_encoder-" in name or "/mmaovp-" in name) and "layer-002" not in name}
-    assert some == wanted and some
-
-
-def test_a_model_that_was_interrupted_is_continued(read: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
-    wanted = campaign.model_request(40, **MODEL)
-    shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
-    (tmp_path / "olive-4/tokens-00000000/sets.json").unlink()  # killed before the shard was whole
-    place = tmp_path / "olive-4/tokens-00000016/mmaovp-f4_f4-layer-000/vectors.npz"
-    place.write_bytes(place.read_bytes()[:-1])
-    half = tmp_path / "olive-4/tokens-00000032/.mmaovp-f4_f4-layer-000.new-abc"
-    half.mkdir()
-    assert campaign.run(wanted, tmp_path).made == 2
-    assert files(tmp_path) == files(read[0])
-
-
-def test_a_set_of_another_run_in_a_shard_is_not_taken_for_its_own(
-    read: tuple[Path, campaign.Outcome], tmp_path: Path
-) -> None:
-    wanted = campaign.model_request(40, **MODEL)
-    shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
-    one, other = (tmp_path / f"olive-4/tokens-000000{first}/mmaovp-f4_f4-layer-000" for first in ("00", "16"))
-    for name in ("manifest.json", "vectors.npz"):
-        (one / name).write_bytes((other / name).read_bytes())
-    assert campaign.run(wanted, tmp_path).made == 1
-    assert files(tmp_path) == files(read[0])
-
-
-def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
-    """Schemes of two phases: half of a window is the prompt; blocks behind the last that is wanted are run too."""
-    scheme = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4"
-    campaign.run(campaign.model_request(12, schemes=[scheme], window=8, layers=[1]), tmp_path)
-    assert golden.check(tmp_path).equal
-    assert any("/generation_compressor-" in name for name in files(tmp_path)), "the second half came too"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"model": "tiny-encoder"}, "tiny-encoder is an encoder; a campaign runs decoders"),
-        ({"layers": [3]}, r"layer must be in \[0, 2\], got 3"),
-        ({"window": 1 << 20}, "window must be in"),
-        ({"units_": ["orizuru"]}, "olive-4 taps no orizuru; it taps flint_decoder, mmaovp"),
-        ({"schemes": ["fp16"]}, "fp16 taps no unit"),
-        ({"schemes": ["olive-4", "olive-4"]}, "a scheme is there twice"),
-        ({"text": "short"}, "the text has 5 tokens, 40 are asked for"),
-    ],
-)
-def test_requests_of_models_that_are_refused(words: dict[str, Any], message: str) -> None:
-    with pytest.raises(Refused, match=message):
-        campaign.model_request(40, **words)
-
-
-def test_command_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["generate", "-o", str(tmp_path), "--layer", "0-1", "--tokens", "9", "--win", "8", "--unit", "mmaovp"]
-    assert main(words) == 0
-    assert "2 shards" in capsys.readouterr().out
-    assert main([*words, "--cases", "3"]) == 2
-    assert "this campaign has model cases only: leave out --cases" in capsys.readouterr().err
-    assert main(["generate", "-o", str(tmp_path), "--layer", "0"]) == 2
-    assert "needs --tokens N" in capsys.readouterr().err
-    assert main(["generate", "-o", str(tmp_path), "--layer", "3-1", "--tokens", "9"]) == 2
-    assert "--layer takes blocks such as 0-3,7 or all, got '3-1'" in capsys.readouterr().err
-    assert main([*words[:4], "all", *words[5:]]) == 2
-    assert "holds another campaign: its layers are [0, 1], asked are [0, 1, 2]" in capsys.readouterr().err
-
-
-def test_no_scheduler_there(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "TIMEOUT", 1)
-    with pytest.raises(Refused, match=r"no Dask scheduler answers at tcp://127.0.0.1:9 within 1 s"):
-        campaign.run(small, tmp_path, scheduler="tcp://127.0.0.1:9")
-    with pytest.raises(Refused, match="nonsense://x is no address of a Dask scheduler"):
-        campaign.run(small, tmp_path, scheduler="nonsense://x")
-
-
-def test_a_port_that_says_nothing_is_not_waited_for_for_ever(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "TIMEOUT", 1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(Refused, match=f"no Dask scheduler answers at {address} within 1 s: it says nothing"):
-            campaign.run(small, tmp_path, scheduler=address)
-
-
-class Web(socketserver.BaseRequestHandler):
-    """A web server, which does not understand the request."""
-
-    def handle(self) -> None:
-        """Say so."""
-        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-
-
-def test_a_web_server_is_no_scheduler(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where somebody gives the port of the dashboard."""
-    monkeypatch.setattr(cluster, "TIMEOUT", 3)
-    with socketserver.TCPServer(("127.0.0.1", 0), Web) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"tcp://127.0.0.1:{server.server_address[1]}"
-        with pytest.raises(Refused, match=f"what answers at {address} is no Dask scheduler"):
-            campaign.run(small, tmp_path, scheduler=address)
-        server.shutdown()
-
-
-def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], read: tuple[Path, campaign.Outcome],
-    tmp_path: Path,
-) -> None:
-    """A local scheduler, two worker processes; one is killed in the middle of a shard."""
-    from distributed import LocalCluster
-
-    (tmp_path / "marks").mkdir()
-    rigged = Rigged(small, lambda index, one: one if index != 4 else Stuck(
-        **dataclasses.asdict(one), marks=str(tmp_path / "marks")))
-    thread = killer(tmp_path / "marks")
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
-        outcome = campaign.run(rigged, tmp_path / "out", scheduler=local.scheduler_address)
-        thread.join(timeout=1)
-        assert not thread.is_alive(), "a worker was killed"
-        assert outcome == whole[1]
-        assert files(tmp_path / "out") == files(whole[0])
-        asked = campaign.model_request(40, **MODEL)
-        assert campaign.run(asked, tmp_path / "model", scheduler=local.scheduler_address) == read[1]
-        assert files(tmp_path / "model") == files(read[0])
-
-
-def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from distributed import LocalCluster
-
-    monkeypatch.setattr(cluster, "PATIENCE", 2)
-    with LocalCluster(n_workers=0, processes=True, dashboard_address=None) as local:
-        with pytest.raises(Refused, match=r"tcp://\S+ has no workers"):
-            campaign.run(small, tmp_path / "none", scheduler=local.scheduler_address)
-        worker = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", local.scheduler_address,
-                                   "--no-nanny", "--no-dashboard", "--nthreads", "1"], stderr=subprocess.DEVNULL)
-        local.wait_for_workers(1, timeout=60)
-
-        def leave(what: str, done: int, total: int) -> None:
-            if done == 2:
-                worker.kill()
-                worker.wait()
-
-        with pytest.raises(Refused, match=r"no workers at tcp://\S+ for 2 s; finished shards stay"):
-            campaign.run(small, tmp_path / "out", scheduler=local.scheduler_address, progress=leave)
-    assert golden.check(tmp_path / "out").equal
-
-
-def lacks() -> str:
-    """What a worker says that has no refemu, or an old one."""
-    raise ModuleNotFoundError("No module named 'refemu'")
-
-
-def test_a_scheduler_that_goes_away_and_workers_without_refemu(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from distributed import LocalCluster
-
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
-                      protocol="tcp://") as local:
-        message = r"a worker at \S+ does not run refemu .*No module named 'refemu'"
-        with monkeypatch.context() as patch, pytest.raises(Refused, match=message):
-            patch.setattr(cluster, "_version", lacks)
-            campaign.run(small, tmp_path, scheduler=local.scheduler_address)
-
-        def leave(what: str, done: int, total: int) -> None:
-            if done == 2:
-                local.close()
-
-        with pytest.raises(Refused, match=r"the scheduler at tcp://\S+ went away; finished shards stay"):
-            campaign.run(small, tmp_path, scheduler=local.scheduler_address, progress=leave)
-    assert golden.check(tmp_path).equal
-    assert campaign.run(small, tmp_path).made < whole[1].shards
     assert files(tmp_path) == files(whole[0])

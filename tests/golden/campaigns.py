@@ -1,0 +1,74 @@
+"""Campaigns that tests share, and shards that kill or block whoever renders them."""
+
+import dataclasses
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refemu.golden import campaign
+from refemu.golden.campaign_shards import RandomShard, Shard
+
+UNITS = ["outlier_decoder", "olive_mac"]
+MODEL = {"schemes": ["olive-4"], "window": 16}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rigged:
+    """A request with some of its shards exchanged."""
+
+    inner: campaign.RandomRequest
+    exchange: Callable[[int, RandomShard], Shard]
+
+    def stated(self) -> Mapping[str, Any]:
+        return self.inner.stated()
+
+    def shards(self) -> Sequence[Shard]:
+        return [self.exchange(index, shard) for index, shard in enumerate(self.inner.shards())]
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Deadly(RandomShard):
+    """Kills whoever renders it, so many times."""
+
+    marks: str = ""  #: a folder that remembers how often
+    times: int = 1
+
+    def render(self) -> Iterator[tuple[str, dict[str, bytes]]]:
+        mark = Path(self.marks) / f"{len(list(Path(self.marks).iterdir()))}-{os.getpid()}"
+        if len(list(Path(self.marks).iterdir())) < self.times:
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from super().render()
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Stuck(Deadly):
+    """Waits to be killed, the first time."""
+
+    def render(self) -> Iterator[tuple[str, dict[str, bytes]]]:
+        mark = Path(self.marks) / "pid"
+        if not mark.exists():
+            mark.with_name("fresh").write_text(str(os.getpid()))
+            mark.with_name("fresh").rename(mark)
+            time.sleep(300)
+        yield from RandomShard.render(self)
+
+
+def killer(marks: Path) -> threading.Thread:
+    """Kills the worker that is stuck, in the middle of its shard."""
+    def kill() -> None:
+        while not (marks / "pid").exists():
+            time.sleep(0.05)
+        os.kill(int((marks / "pid").read_text()), signal.SIGKILL)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    return thread

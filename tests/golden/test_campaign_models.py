@@ -1,0 +1,108 @@
+"""Campaigns of models: same bytes for any number of workers, after any interruption."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refemu import golden
+from refemu.arith.checks import Refused
+from refemu.cli import main
+from refemu.golden import campaign
+from tests.golden.campaigns import MODEL, files
+from tests.models.schemes.leankv_plain import CHANGES
+
+
+def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, campaign.Outcome]) -> None:
+    folder, outcome = read
+    assert outcome.shards == outcome.made == 3
+    assert sorted(path.name for path in (folder / "olive-4").iterdir()) == [
+        "tokens-00000000", "tokens-00000016", "tokens-00000032"]
+    assert golden.check(folder).equal
+    for first, tokens in ((0, 16), (16, 16), (32, 8)):
+        one = golden.load(folder / f"olive-4/tokens-{first:08d}/ovp_encoder-flint4-layer-002")
+        assert (one.manifest["source"]["first_token"], one.manifest["source"]["tokens"]) == (first, tokens)
+        assert one.manifest["generator"] == {"model": {"function": "refemu.models:run", "seed": 0, "layer": 2}}
+        assert {entry["source"]["layer"] for entry in one.manifest["cases"]} == {2}
+        pairs = {entry["source"]["pairs_per_token"] for entry in one.manifest["cases"]}
+        assert one.rows % tokens == 0 and one.rows // tokens >= max(pairs), "every row of every token"
+
+
+def test_workers_do_not_show_in_the_bytes_of_a_model(read: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
+    assert campaign.run(campaign.model_request(40, **MODEL), tmp_path, workers=2) == read[1]
+    assert files(tmp_path) == files(read[0])
+
+
+def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
+    read: tuple[Path, campaign.Outcome], tmp_path: Path
+) -> None:
+    """Also where the run ends early, behind the last block that is wanted."""
+    campaign.run(campaign.model_request(40, **MODEL, layers=[0, 1], units_=["ovp_encoder", "mmaovp"]), tmp_path)
+    some = {name: data for name, data in files(tmp_path).items() if "layer" in name}
+    wanted = {name: data for name, data in files(read[0]).items()
+              if ("/ovp_encoder-" in name or "/mmaovp-" in name) and "layer-002" not in name}
+    assert some == wanted and some
+
+
+def test_a_model_that_was_interrupted_is_continued(read: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
+    wanted = campaign.model_request(40, **MODEL)
+    shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
+    (tmp_path / "olive-4/tokens-00000000/sets.json").unlink()  # killed before the shard was whole
+    place = tmp_path / "olive-4/tokens-00000016/mmaovp-f4_f4-layer-000/vectors.npz"
+    place.write_bytes(place.read_bytes()[:-1])
+    half = tmp_path / "olive-4/tokens-00000032/.mmaovp-f4_f4-layer-000.new-abc"
+    half.mkdir()
+    assert campaign.run(wanted, tmp_path).made == 2
+    assert files(tmp_path) == files(read[0])
+
+
+def test_a_set_of_another_run_in_a_shard_is_not_taken_for_its_own(
+    read: tuple[Path, campaign.Outcome], tmp_path: Path
+) -> None:
+    wanted = campaign.model_request(40, **MODEL)
+    shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
+    one, other = (tmp_path / f"olive-4/tokens-000000{first}/mmaovp-f4_f4-layer-000" for first in ("00", "16"))
+    for name in ("manifest.json", "vectors.npz"):
+        (one / name).write_bytes((other / name).read_bytes())
+    assert campaign.run(wanted, tmp_path).made == 1
+    assert files(tmp_path) == files(read[0])
+
+
+def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
+    """Schemes of two phases: half of a window is the prompt; blocks behind the last that is wanted are run too."""
+    scheme = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4"
+    campaign.run(campaign.model_request(12, schemes=[scheme], window=8, layers=[1]), tmp_path)
+    assert golden.check(tmp_path).equal
+    assert any("/generation_compressor-" in name for name in files(tmp_path)), "the second half came too"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"model": "tiny-encoder"}, "tiny-encoder is an encoder; a campaign runs decoders"),
+        ({"layers": [3]}, r"layer must be in \[0, 2\], got 3"),
+        ({"window": 1 << 20}, "window must be in"),
+        ({"units_": ["orizuru"]}, "olive-4 taps no orizuru; it taps flint_decoder, mmaovp"),
+        ({"schemes": ["fp16"]}, "fp16 taps no unit"),
+        ({"schemes": ["olive-4", "olive-4"]}, "a scheme is there twice"),
+        ({"text": "short"}, "the text has 5 tokens, 40 are asked for"),
+    ],
+)
+def test_requests_of_models_that_are_refused(words: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        campaign.model_request(40, **words)
+
+
+def test_command_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", "-o", str(tmp_path), "--layer", "0-1", "--tokens", "9", "--win", "8", "--unit", "mmaovp"]
+    assert main(words) == 0
+    assert "2 shards" in capsys.readouterr().out
+    assert main([*words, "--cases", "3"]) == 2
+    assert "this campaign has model cases only: leave out --cases" in capsys.readouterr().err
+    assert main(["generate", "-o", str(tmp_path), "--layer", "0"]) == 2
+    assert "needs --tokens N" in capsys.readouterr().err
+    assert main(["generate", "-o", str(tmp_path), "--layer", "3-1", "--tokens", "9"]) == 2
+    assert "--layer takes blocks such as 0-3,7 or all, got '3-1'" in capsys.readouterr().err
+    assert main([*words[:4], "all", *words[5:]]) == 2
+    assert "holds another campaign: its layers are [0, 1], asked are [0, 1, 2]" in capsys.readouterr().err
