@@ -10,12 +10,16 @@ from refemu.cli.output import print_json, print_table, progress, size
 if TYPE_CHECKING:
     from refemu.golden.campaign import Request
 
+CAMPAIGN = ("cases", "layer", "win", "workers", "scheduler")  #: options of a campaign
+SETS = ("model", "scheme", "text", "tokens", "hex", "bin", "json")  #: of what is written as files
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the sets and print what was made, or one unit's stimulus to standard output; returns 0."""
     if arguments.stdout:
         return _stream(arguments)
-    if any(getattr(arguments, option) for option in ("cases", "layer", "win", "workers", "scheduler")):
+    _leave_out(arguments, "config", why="sets are of all configurations of a unit")
+    if any(getattr(arguments, option) is not None for option in CAMPAIGN):
         return _campaign(arguments)
     from refemu import golden
     from refemu.models import text
@@ -52,6 +56,7 @@ def _stream(arguments: argparse.Namespace) -> int:
     from refemu.golden import pipe
     from refemu.units.unit import KINDS
 
+    _leave_out(arguments, *CAMPAIGN, *SETS, why="--stdout writes the stimulus of one unit")
     if len(arguments.unit or ()) != 1:
         raise Refused(f"generate: --stdout takes exactly one --unit, got {len(arguments.unit or ())}")
     unit = units.find(arguments.unit[0])
@@ -69,7 +74,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
     """Cases in shards; a second run of the same command makes what is missing."""
     from refemu.golden import campaign
 
-    wanted = _model_request(arguments) if arguments.layer else _random_request(arguments)
+    wanted = _model_request(arguments) if arguments.layer is not None else _random_request(arguments)
     with progress() as bar:
         outcome = campaign.run(
             wanted, arguments.out, workers=arguments.workers or 1, scheduler=arguments.scheduler, progress=bar,
@@ -90,7 +95,7 @@ def _random_request(arguments: argparse.Namespace) -> "Request":
     if not arguments.cases:
         raise Refused("generate: --workers, --scheduler and --win belong to a campaign: give --cases N, for random "
                       "cases, or --layer L,... and --tokens N, for those of a model")
-    _leave_out(arguments, "model", "scheme", "text", "tokens", "win", "hex", "bin", kind="random")
+    _only(arguments, "random", "model", "scheme", "text", "tokens", "win", "hex", "bin")
     return campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
 
 
@@ -101,7 +106,7 @@ def _model_request(arguments: argparse.Namespace) -> "Request":
 
     if not arguments.tokens:
         raise Refused("generate: a campaign of a model's cases needs --tokens N")
-    _leave_out(arguments, "cases", "seed", "hex", "bin", kind="model")
+    _only(arguments, "model", "cases", "seed", "hex", "bin")
     return campaign.model_request(
         arguments.tokens,
         model=arguments.model,
@@ -113,12 +118,18 @@ def _model_request(arguments: argparse.Namespace) -> "Request":
     )
 
 
-def _leave_out(arguments: argparse.Namespace, *options: str, kind: str) -> None:
+def _only(arguments: argparse.Namespace, kind: str, *options: str) -> None:
+    """Refuse `options`, and --kinds of anything but `kind`."""
+    without = ("kinds",) if arguments.kinds not in (None, kind) else ()
+    _leave_out(arguments, *options, *without, why=f"this campaign has {kind} cases only")
+
+
+def _leave_out(arguments: argparse.Namespace, *options: str, why: str) -> None:
     from refemu.arith.checks import Refused
 
-    given = [option for option in options if getattr(arguments, option)]
-    if given or arguments.kinds not in (None, kind):
-        raise Refused(f"generate: this campaign has {kind} cases only: leave out --{given[0] if given else 'kinds'}")
+    for option in options:
+        if getattr(arguments, option) not in (None, False, 0):
+            raise Refused(f"generate: {why}: leave out --{option}")
 
 
 def _layers(text: str) -> list[int] | None:

@@ -51,6 +51,9 @@ def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.Captur
         pytest.param(["--kinds", ""], "paper", id="no kind"),
         pytest.param(["--model", "tin"], "did you mean 'tiny'", id="model"),
         pytest.param(["--scheme", "olive-5"], "did you mean 'olive-", id="scheme"),
+        pytest.param(["--unit", "orizuru", "--config", "n8"], "leave out --config", id="configuration"),
+        pytest.param(["--layer", ""], "needs --tokens", id="no layer"),
+        pytest.param(["--layer", "", "--tokens", "8"], "--layer takes blocks such as 0-3,7", id="empty layer"),
         pytest.param(["--text", "no-such-file.txt"], "no-such-file.txt", id="text"),
     ],
 )
@@ -60,6 +63,20 @@ def test_refuses_and_writes_nothing(
     assert main(["generate", "-o", str(tmp_path / "out"), *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_an_empty_scheduler_is_one_that_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", "-o", str(tmp_path), "--unit", "fdgf", "--cases", "9", "--scheduler", ""]
+    assert main(words) == 2
+    assert "scheduler" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--cases", "9"], ["--workers", "2"], ["--scheduler", "tcp://h:1"], ["--layer", "0"],
+                                   ["--tokens", "8"], ["--hex"], ["--json"]])
+def test_stimulus_refuses_what_it_would_not_heed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "--stdout", "--unit", "orizuru", *words]) == 2
+    told = capsys.readouterr()
+    assert f"--stdout writes the stimulus of one unit: leave out {words[0]}" in told.err and not told.out
 
 
 def test_refuses_a_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
