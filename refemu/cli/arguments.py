@@ -84,7 +84,7 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument("--tokens", type=_positive, metavar="N", help="tokens of the text to run; default 64")
     command.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random cases; default 0")
     command.add_argument(
-        "--cases", type=_positive, metavar="N", help="a campaign: at least N random rows of each configuration; resumable"
+        "--cases", type=_positive, metavar="N", help="a campaign: N random rows of each configuration; resumable"
     )
     command.add_argument(
         "--layer", metavar="L,...",
