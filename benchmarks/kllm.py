@@ -59,6 +59,7 @@ def matmul() -> list[Row]:
 
 
 def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
+    """`rows` tokens of k elements by a weight of n columns, both quantized, beside BLAS on floats."""
     a, b = operands(rows, k, n)
     right = index_matmul_jit.prepare(b)
     centroids, x = b.codebook.centroids, a.dequantized().astype(np.float32)

@@ -39,6 +39,7 @@ def steps() -> list[Row]:
 
 
 def step_row(requests: int, layers: int, heads: int) -> Row:
+    """One token more for each request, in every head of every layer."""
     count, names = requests * layers * heads, range(requests)
     manager = PageManager(pages=count * 64, layers=layers, heads=heads, high_tokens=54, low_tokens=96, max_len=1 << 20,
                           slots=requests)
@@ -104,6 +105,7 @@ def attention() -> list[Row]:
 
 
 def attention_row(tokens: int, low_share: float, heads: int = 3, group: int = 3, features: int = 64) -> Row:
+    """One query of each of `group` heads per KV head over `tokens` tokens, `low_share` of them in low precision."""
     pages = Pages(UnifiedPage(features, K8V4), UnifiedPage(features, K4V2))
     counts = tokens - int(tokens * low_share), int(tokens * low_share)
     used = [-(-count // page.tokens) for count, page in zip(counts, pages.sections, strict=True)]

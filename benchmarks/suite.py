@@ -39,7 +39,7 @@ from benchmarks import (
 )
 from benchmarks.context import context
 from benchmarks.pairs import Absent, Row
-from refemu.arith.checks import lookup
+from refemu.arith.checks import Refused, lookup
 
 #: A module has ROWS: the ids of the rows that a function makes, with spaces between them, and the function.
 MODULES = (arith, exactness, elementwise, bfp, bfp_pe, rivals, formats, units, kllm, kmeans, orizuru, leankv_formats,
@@ -87,6 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.list:
         print("\n".join(" ".join(entry.ids) for entry in [*here, *several]))
         return 0
+    _require_writable([Path(file) for file in (arguments.json, arguments.history, arguments.markdown) if file])
     about = context()
     with tempfile.TemporaryDirectory() as folder:
         cache = arguments.cache or folder
@@ -112,6 +113,15 @@ def measured(chosen: Sequence[Entry], cache: str, cold: bool,
             broken.append(f"{' '.join(entry.ids)}: {error}")
         print(f" {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)
     return rows, broken
+
+
+def _require_writable(files: Sequence[Path]) -> None:
+    """Refuse before minutes of measuring what could not be written after them."""
+    for file in files:
+        try:
+            history.append(file, {}, [])
+        except OSError as error:
+            raise Refused(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _write(arguments: argparse.Namespace, about: dict[str, Any], rows: Sequence[Row | Absent]) -> None:

@@ -63,6 +63,14 @@ def test_ids_of_rows_are_those_that_their_function_names(monkeypatch):
         assert {row.id for row in entry.rows()} <= set(entry.ids)
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(suite, "measured", lambda *arguments, **options: pytest.fail("measured"))
+    (tmp_path / "file").write_text("")
+
+    assert main(["PERF-28", "--history", str(tmp_path / "file" / "history.jsonl")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
 def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
     """One row from end to end, by one process."""
     arguments = SimpleNamespace(ids=["PERF-28"], threads=1, list=False, warm=True, cache=str(tmp_path), markdown=None,

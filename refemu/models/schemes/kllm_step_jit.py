@@ -251,7 +251,6 @@ def _group(parts: "Kllm", layer: int, names: Sequence[str], weights: Sequence[Pr
 
 
 def _weight(given: Prepared, left: Codebook, bias: np.ndarray | None) -> Weight:
-    assert given.tensor is not None, "a weight is a tensor"
     book, (k, n) = given.tensor.codebook, given.index.shape
     products, scale = table(cartesian(left, book).centroids, book.bits), given.vectors.scale
     return Weight(given.index, (given.starts, given.places, given.values), (scale.astype(np.float32), plain(scale)),
