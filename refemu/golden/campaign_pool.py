@@ -110,12 +110,10 @@ def _end_with_parent() -> None:
 
 
 def _context() -> BaseContext:
-    """Workers are forked from a server that has imported everything once; where there is none they start by themselves.
+    """Workers are forked from a server that has imported everything once.
 
     Never from this process: it may have threads, whose locks a fork would copy.
     """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([SERVER])
     with _heard_later(), _on_interrupt(signal.SIG_IGN):  # it and all workers are deaf: this process ends them
