@@ -99,11 +99,11 @@ def code(rows: Sequence[Row | Absent], broken: Sequence[str] = ()) -> int:
 
 def machine(about: dict[str, Any]) -> str:
     """One line about the run."""
-    blas = about["blas"]
+    blas = " ".join(filter(None, (about["blas"][part] for part in ("name", "version", "core"))))
     packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
     return (f"{about['commit']} on {about['cpu']} ({' '.join(about['flags'])}), load {about['load']:.1f}, copy "
-            f"{about['copy_gb_s']} GB/s; Python {about['python']}, NumPy {about['numpy']} with "
-            f"{' '.join(filter(None, (blas['name'], blas['version'], blas['core'])))}, {packages}; fp16 rounding: {about['rounding']}")
+            f"{about['copy_gb_s']} GB/s; Python {about['python']}, NumPy {about['numpy']} with {blas}, "
+            f"{packages}; fp16 rounding: {about['rounding']}")
 
 
 def markdown(rows: Sequence[Row | Absent], about: dict[str, Any]) -> str:
