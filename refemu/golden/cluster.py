@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def run(shards: Sequence[Shard], folder: Path, scheduler: str, done: Done, faile
 
 def _client(scheduler: str) -> Any:
     try:
-        client = _connected(scheduler)
+        client = _within(lambda: _connected(scheduler))
     except ImportError:
         raise Refused("campaign: a scheduler needs dask: pip install 'refemu[cluster]'") from None
     except ValueError as error:
@@ -52,7 +52,10 @@ def _client(scheduler: str) -> Any:
     except Exception as error:  # whatever comes of reading the answer as Dask's: that of a web server asks for exabytes
         raise Refused(f"campaign: what answers at {scheduler} is no Dask scheduler: {error}") from error
     try:
-        versions = client.run(_version)
+        versions = _within(lambda: client.run(_version))
+    except TimeoutError:
+        client.close(timeout=TIMEOUT)
+        raise Refused(f"campaign: a worker at {scheduler} does not answer within {TIMEOUT} s: is it stopped?") from None
     except Exception as error:  # refemu is missing there, or an import of its fails
         client.close(timeout=TIMEOUT)
         raise Refused(f"campaign: a worker at {scheduler} does not run refemu {refemu.__version__}: {error}") from error
@@ -66,18 +69,22 @@ def _client(scheduler: str) -> Any:
 
 
 def _connected(scheduler: str) -> Any:
-    """A client. From a thread, for where somebody takes the call and says nothing Dask waits for ever."""
     from distributed import Client
 
+    return Client(scheduler, timeout=f"{TIMEOUT}s")
+
+
+def _within(call: Callable[[], Any]) -> Any:
+    """What `call` gives. From a thread, for where somebody takes the call and says nothing Dask waits for ever."""
     found: Future[Any] = Future()
 
-    def connect() -> None:
+    def answer() -> None:
         try:
-            found.set_result(Client(scheduler, timeout=f"{TIMEOUT}s"))
+            found.set_result(call())
         except Exception as error:
             found.set_exception(error)
 
-    threading.Thread(target=connect, daemon=True).start()
+    threading.Thread(target=answer, daemon=True).start()
     return found.result(timeout=TIMEOUT + _LOOK)
 
 
