@@ -73,7 +73,7 @@ def calibrate(model: "Model", configs: Sequence["KllmConfig"], backend: Backend,
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
     runner = Observer(model, backend)
     states = [runner.embed(runtime.require_tokens(window, runner)) for window in windows]
-    trainers = [Trainer(model, config, backend) for config in configs]
+    trainers = [Trainer(model, config) for config in configs]
     for layer in range(model.config.blocks):
         progress("calibration", layer, model.config.blocks)
         states = [runner.block(layer, x) for x in states]
@@ -180,8 +180,8 @@ class Seen:
 class Trainer:
     """The codebooks of one configuration, block by block."""
 
-    def __init__(self, model: "Model", config: "KllmConfig", backend: Backend) -> None:
-        self._model, self._config, self._backend = model, config, backend
+    def __init__(self, model: "Model", config: "KllmConfig") -> None:
+        self._model, self._config = model, config
         self._user = kllm_weights.user_weights(config, model)
         self._readers = readers(model.config)  # type: ignore[arg-type]
         self._codebook: dict[str, np.ndarray] = {}
