@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.integers import total
-from refemu.arith.jit import kernel
+from refemu.arith.jit import helper, kernel
 from refemu.formats import bfp_jit
 from refemu.units import bfp_aligner_jit, bfp_converter
 from refemu.units.bfp_converter import BfpConverter
@@ -21,6 +21,7 @@ from refemu.units.unit import admit_events
 
 LANES, GROUP, COLUMNS, FULL = 8, 32, 16, 64
 ERROR, HW, SATURATE = range(3)
+KIND, WIDTH, HELD, ALIGNED = range(4)  #: of a bank: kind and m of its block, columns that it holds, and that left it
 
 
 def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: str = "truncate", special: str = "error",
@@ -94,78 +95,89 @@ def _clocks(x, valid, kind, m, last, special, word, emax, width,  # type: ignore
         words = np.zeros((2, FULL, LANES), np.int64)
         masks = np.zeros((2, FULL), np.int64)
         top = np.zeros((2, COLUMNS), np.int64)
-        what = np.zeros((2, 4), np.int64)  # kind, m, columns, columns aligned
-        filling = 0
-        complete = False
-        partial = False
+        what = np.zeros((2, 4), np.int64)
+        filling, complete = 0, False
         for t in range(x.shape[1]):
             other = 1 - filling
-            arrives = valid[d, t] != 0 or kind[d, t] == 1
-            count = what[other, 2]
-            if count > 0:  # align
-                at, group, loop = what[other, 3], what[other, 3], np.int64(0)
-                if what[other, 0] == 1:
-                    loops = (count + COLUMNS - 1) // COLUMNS
-                    group, loop = what[other, 3] // loops, what[other, 3] % loops
-                    at = loop * COLUMNS + group
-                for lane in range(LANES):
-                    inside = (masks[other, at] >> lane) & 1
-                    shared = top[other, group * what[other, 0] + lane * (1 - what[other, 0])]
-                    word[d, t, lane] = words[other, at, lane] * inside
-                    emax[d, t, lane] = shared * inside
-                    exponent[d, t, lane] = shared * inside
-                    counts[3] += inside
-                width[d, t] = what[other, 1]
-                out_valid[d, t] = masks[other, at]
-                out_kind[d, t] = what[other, 0] == 1
-                element[d, t] = group
-                subgroup[d, t] = loop
-                counts[1] += 1
-                what[other, 3] += 1
-                if what[other, 3] == count:
-                    what[other] = 0
-                    top[other] = 0
-            if arrives:  # compare
-                n = what[filling, 2]
-                mask = valid[d, t]
-                if complete or (n > 0 and (kind[d, t] != what[filling, 0] or m[d, t] != what[filling, 1])):
+            if what[other, HELD] > 0:
+                _align(t, words[other], masks[other], top[other], what[other], word[d], emax[d], width[d], exponent[d],
+                       out_valid[d], out_kind[d], element[d], subgroup[d], counts)
+            if valid[d, t] != 0 or kind[d, t] == 1:
+                fits = _fits(valid[d, t], kind[d, t], m[d, t], last[d, t], masks[filling], what[filling])
+                if complete or not fits or not _compare(x[d, t], valid[d, t], kind[d, t], special, words[filling],
+                                                        top[filling], what[filling, HELD], counts):
                     return 1
-                if kind[d, t] == 0 and n > 0 and mask != masks[filling, 0]:
-                    return 1
-                if n % COLUMNS == 0:  # a V loop begins: were all lanes of the earlier ones there?
-                    for c in range(n):
-                        partial = partial or (masks[filling, c] != 0 and masks[filling, c] != 255)
-                    if kind[d, t] == 1 and partial:
-                        return 1
-                    partial = False
-                if kind[d, t] == 1 and last[d, t] == 1 and n % COLUMNS != COLUMNS - 1:
-                    return 1
-                root = np.int64(0)
-                for lane in range(LANES):
-                    inside = (mask >> lane) & 1
-                    u = x[d, t, lane]
-                    size = u & 0x7FFF
-                    if inside == 1 and size >= 0x7C00 and (special == ERROR or (special == SATURATE and size > 0x7C00)):
-                        return 1
-                    field = ((u - np.int64(special == SATURATE and size == 0x7C00)) >> 10) & 31 & (-inside)
-                    root = max(root, field)
-                    words[filling, n, lane] = u
-                    if kind[d, t] == 0:
-                        top[filling, lane] = max(top[filling, lane], field)
-                        counts[2] += inside
-                if kind[d, t] == 1:
-                    top[filling, n % COLUMNS] = max(top[filling, n % COLUMNS], root)
-                    counts[2] += LANES * min(mask, 1)
-                masks[filling, n] = mask
-                what[filling, 0], what[filling, 1], what[filling, 2] = kind[d, t], m[d, t], n + 1
-                complete = last[d, t] == 1 or n + 1 == GROUP + kind[d, t] * (FULL - GROUP)
-                counts[0] += 1
-            if complete and what[other, 2] == 0:
+                held = what[filling, HELD] + 1
+                masks[filling, held - 1] = valid[d, t]
+                what[filling, KIND], what[filling, WIDTH], what[filling, HELD] = kind[d, t], m[d, t], held
+                complete = last[d, t] == 1 or held == GROUP + kind[d, t] * (FULL - GROUP)
+            if complete and what[other, HELD] == 0:
                 filling, complete = other, False
             ready[d, t] = not complete
             for c in range(COLUMNS):
                 maximum[d, t, c] = top[filling, c]
                 align_maximum[d, t, c] = top[1 - filling, c]
-            filled[d, t] = what[filling, 2]
-            position[d, t] = what[1 - filling, 3]
+            filled[d, t] = what[filling, HELD]
+            position[d, t] = what[1 - filling, ALIGNED]
     return 0
+
+
+@helper
+def _align(t, words, masks, top, what, word, emax, width, exponent,  # type: ignore[no-untyped-def]
+           out_valid, out_kind, element, subgroup, counts):
+    """Clock t of a device: the next column of a full bank leaves it, the last one empties it."""
+    at, group, loop = what[ALIGNED], what[ALIGNED], np.int64(0)
+    if what[KIND] == 1:
+        loops = (what[HELD] + COLUMNS - 1) // COLUMNS
+        group, loop = what[ALIGNED] // loops, what[ALIGNED] % loops
+        at = loop * COLUMNS + group
+    for lane in range(LANES):
+        inside = (masks[at] >> lane) & 1
+        shared = top[group * what[KIND] + lane * (1 - what[KIND])]
+        word[t, lane] = words[at, lane] * inside
+        emax[t, lane] = shared * inside
+        exponent[t, lane] = shared * inside
+        counts[3] += inside
+    width[t] = what[WIDTH]
+    out_valid[t] = masks[at]
+    out_kind[t] = what[KIND] == 1
+    element[t] = group
+    subgroup[t] = loop
+    counts[1] += 1
+    what[ALIGNED] += 1
+    if what[ALIGNED] == what[HELD]:
+        what[:] = 0
+        top[:] = 0
+
+
+@helper
+def _fits(mask, kind, m, last, masks, what):  # type: ignore[no-untyped-def]
+    """Whether a column may follow those that the bank holds."""
+    n = what[HELD]
+    fine = n == 0 or (kind == what[KIND] and m == what[WIDTH] and (kind == 1 or mask == masks[0]))
+    if kind == 1 and n % COLUMNS == 0:  # a V loop begins: were all lanes of the earlier ones there?
+        for c in range(n):
+            fine = fine and (masks[c] == 0 or masks[c] == 255)
+    return fine and (kind == 0 or last == 0 or n % COLUMNS == COLUMNS - 1)
+
+
+@helper
+def _compare(x, mask, kind, special, words, top, n, counts):  # type: ignore[no-untyped-def]
+    """Column n enters the bank: its words, and the maxima of exponents. Whether its words are admitted."""
+    root, fine = np.int64(0), True
+    for lane in range(LANES):
+        inside = (mask >> lane) & 1
+        size = x[lane] & 0x7FFF
+        refused = special == ERROR or (special == SATURATE and size > 0x7C00)
+        fine = fine and not (inside == 1 and size >= 0x7C00 and refused)
+        field = ((x[lane] - np.int64(special == SATURATE and size == 0x7C00)) >> 10) & 31 & (-inside)
+        root = max(root, field)
+        words[n, lane] = x[lane]
+        if kind == 0:
+            top[lane] = max(top[lane], field)
+            counts[2] += inside
+    if kind == 1:
+        top[n % COLUMNS] = max(top[n % COLUMNS], root)
+        counts[2] += LANES * min(mask, 1)
+    counts[0] += 1
+    return fine
