@@ -5,8 +5,8 @@ with exit code 2 and everything else with 3.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,15 @@ def require_integers(values: Any, thing: str) -> np.ndarray:
     if array.dtype.kind not in "iu":
         raise RefusedType(f"{thing}: integers are needed, got dtype {array.dtype}")
     return array
+
+
+def refuse_as(readable: Callable[..., Any], *arguments: Any, **named: Any) -> NoReturn:
+    """Raise what `readable` raises for arguments that its compiled twin refuses: one wording, and no silent fallback.
+
+    AssertionError: `readable` takes what its twin refuses.
+    """
+    readable(*arguments, **named)
+    raise AssertionError(f"{readable.__module__}.{readable.__qualname__} takes what its compiled twin refuses")
 
 
 def require_range(values: Any, low: int, high: int, thing: str, name: str = "value") -> np.ndarray:

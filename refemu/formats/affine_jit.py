@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16_jit
+from refemu.arith.checks import refuse_as
 from refemu.arith.float_jit import narrow_all
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_jit import plain
@@ -48,7 +49,7 @@ def encode_words(fmt: Affine, x: Any) -> tuple[np.ndarray, np.ndarray]:
                                     fmt.quant_div == "recip_mul", words.reshape(-1).view(np.uint8),
                                     metadata.reshape(-1))
         if largest >= INFINITY:
-            require_values(grouped.reshape(*grouped.shape[:-2], -1))  # refuses it
+            refuse_as(require_values, grouped.reshape(*grouped.shape[:-2], -1))
         return words, metadata
     stages = _stages(fmt, grouped)
     _words(*_flat(grouped, stages), stages[4], fmt.steps, fmt.bits,
@@ -86,7 +87,7 @@ def _stages(fmt: Affine, x: np.ndarray) -> tuple[Any, ...]:
     largest = _ends(x.reshape(-1, x.shape[-1]).view(np.int32), fmt.zero == "min", low.reshape(-1).view(np.int32),
                     high.reshape(-1).view(np.int32))
     if largest >= INFINITY:
-        require_values(x.reshape(*x.shape[:-2], -1))  # refuses it
+        refuse_as(require_values, x.reshape(*x.shape[:-2], -1))
     with np.errstate(all="ignore"):
         s = (high - low) / np.float32(fmt.steps)
         scale, zero = fmt.stored(s), fmt.stored(ZERO - low if fmt.zero == "neg_min" else low)

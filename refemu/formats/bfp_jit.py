@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
 from refemu.formats import groups
 from refemu.formats.bfp import INFINITY, ROUNDINGS, Bfp
@@ -45,7 +46,7 @@ def encode(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor
                              ROUNDINGS.index(fmt.rounding), int(fmt.subnormals == "flush"),
                              int(fmt.zero_sign == "canonical"), *outputs, exponent.reshape(outer, count, inner))
     if fmt.special == "error" and largest >= INFINITY:
-        fmt.encode(x, axis, bits=bits)  # refuses it
+        refuse_as(fmt.encode, x, axis, bits=bits)
     return BfpTensor(fmt, sign, mantissa, exponent, axis)
 
 

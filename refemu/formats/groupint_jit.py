@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
+from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
 from refemu.formats import groups
 from refemu.formats.groupint import GroupInt
@@ -29,7 +30,7 @@ def encode(fmt: GroupInt, w: Any) -> GroupIntTensor:
     largest = largest_of_groups(values.view(np.uint32), size, peaks.view(np.uint32))
     quotient = peaks.astype(np.float64) / fmt.largest
     if largest >= INFINITY or quotient.max() > fp16.MAX:
-        fmt.encode(w)  # refuses it
+        refuse_as(fmt.encode, w)
     scale = fp16_jit.round16_of_f64(quotient)
     code = np.empty(values.shape, np.int8)
     codes_of_groups(values, size, scale, fmt.limits[0], fmt.limits[1], code)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from refemu.arith.bits import code_dtype
-from refemu.arith.checks import Refused, require_range
+from refemu.arith.checks import Refused, refuse_as, require_range
 from refemu.arith.fp16_jit import plain
 from refemu.formats import ovp_kernels_jit as kernels
 from refemu.formats import ovp_nibbles_jit as nibbles
@@ -88,7 +88,7 @@ def decode(fmt: Ovp, codes: Any, axis: int = -1, *, strict: bool = True) -> np.n
     array = require_range(codes, 0, 1 << fmt.width, "Ovp.decode", "code")
     paired = fmt.paired(array.shape, axis)
     if paired is not None and array.shape[paired] % 2:
-        return fmt.decode(array, axis)  # refuses it
+        refuse_as(fmt.decode, array, axis)
     words = fmt.join(to_pairs(array, paired))
     return from_pairs(decode_pairs(fmt, words, np.int64, strict=strict), array.shape, paired)
 
@@ -112,7 +112,7 @@ def decode_pairs(fmt: Ovp, words: Any, dtype: DTypeLike | None = None, *, strict
         met = int(kernels.decode(flat, table, pairs))
         flagged = met >> 8 * pair.itemsize if out.itemsize < 4 else kernels.any_marked(flat, illegal)
     if strict and flagged:
-        fmt.decode(fmt.split(array).reshape(out.shape))  # refuses it
+        refuse_as(fmt.decode, fmt.split(array).reshape(out.shape))
     return out.astype(values, copy=False)
 
 
@@ -131,7 +131,7 @@ def dequantize_pairs(fmt: Ovp, words: Any, scale: Any) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
         least = nibbles.dequantize(array.reshape(-1), magnitudes, np.float32(factor), out.reshape(-1))
     if least == 0:
-        fmt.decode(fmt.split(array).reshape(out.shape))  # refuses it
+        refuse_as(fmt.decode, fmt.split(array).reshape(out.shape))
     return out
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, refuse_as
 from refemu.arith.integers import total
 from refemu.arith.jit import helper, kernel
 from refemu.formats import bfp_jit
@@ -44,7 +44,7 @@ def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: st
                  for name, array in shown.items() if name not in ("sign", "mantissa")]
     counts = np.zeros(len(COUNTERS), np.int64)
     if _clocks(*flat, ("error", "hw", "saturate").index(special), *seen, width, *registers, counts):
-        bfp_converter.run_clocks(x, valid, kind, m, last, **options)  # refuses it
+        refuse_as(bfp_converter.run_clocks, x, valid, kind, m, last, **options)
     aligned = bfp_aligner_jit.run(seen[0], seen[1], width, **options)
     lanes = shown["out_valid"][..., None] >> np.arange(LANES) & 1
     shown["sign"] = aligned.sign.reshape(lanes.shape) & (lanes == 1)

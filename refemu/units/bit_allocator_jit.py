@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
 from refemu.units import bit_allocator
 from refemu.units.bit_allocator import GROUP, BitAllocator, Result
@@ -20,7 +21,7 @@ def run(prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, 
     allocator = BitAllocator(n_initial, n_local, high, low, group)
     (events,) = admit_events(allocator.name, allocator.ports.inputs, (prefill,))
     if (events[..., 1:] != 0).any():
-        bit_allocator.run(prefill, n_initial=n_initial, n_local=n_local, high=high, low=low, group=group)  # refuses it
+        refuse_as(bit_allocator.run, prefill, n_initial=n_initial, n_local=n_local, high=high, low=low, group=group)
     outputs: dict[str, Any] = {port.name: np.zeros(events.shape, port.result_dtype) for port in allocator.ports.outputs}
     flat = prod(events.shape[:-1]), events.shape[-1]
     demoted = np.zeros(2, np.int64)

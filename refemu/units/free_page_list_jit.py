@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
 from refemu.units import free_page_list
 from refemu.units.free_page_list import FreePageList, Result
@@ -27,7 +28,7 @@ def run(op: Any, count: Any, ids: Any, *, pages: int = 32) -> Result:
     counters = np.zeros(3, np.int64)
     if not _run(flat[0].reshape(devices, shape[-1]), flat[1].reshape(devices, shape[-1]),
                 flat[2].reshape(devices, shape[-1], pages), *views, counters):
-        return free_page_list.run(op, count, ids, pages=pages)  # which refuses
+        refuse_as(free_page_list.run, op, count, ids, pages=pages)
     allocated, recycled, wraps = counters.tolist()
     return Result(**outputs, allocated=allocated, recycled=recycled, wraps=wraps)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
+from refemu.arith.checks import refuse_as
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
 from refemu.units import k_offset
@@ -30,8 +31,8 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
     tracked, gated = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
     ready = np.zeros((devices, events), np.bool_)
     if _schedule(*flat, window, device.rule.chosen, source, chosen, tracked, gated, ready):
-        k_offset.run(k, valid, last, channels=channels, window=window, offset_k=offset_k, offset_scope=offset_scope,
-                     heads=heads, offset_sign=offset_sign)  # refuses it
+        refuse_as(k_offset.run, k, valid, last, channels=channels, window=window, offset_k=offset_k,
+                  offset_scope=offset_scope, heads=heads, offset_sign=offset_sign)
     offset, selected = (np.zeros((devices, events, channels), dtype) for dtype in (np.uint16, np.bool_))
     taken, k_out, peak = (np.zeros((devices, events, channels), np.uint16) for _ in range(3))
     _peaks(words, tracked, flat[0], peak)

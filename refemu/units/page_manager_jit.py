@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from refemu.arith.checks import refuse_as
 from refemu.units import page_manager
 from refemu.units import page_manager_events_jit as events
 from refemu.units.page_manager_parts import Moved, Shape
@@ -141,8 +142,7 @@ class PageManager(page_manager.PageManager):
         """Raise what the readable manager raises for this call."""
         readable = page_manager.PageManager(**vars(self.shape))
         readable.restore(self.snapshot())
-        getattr(readable, call)(*arguments)
-        raise AssertionError(f"{self.name}: {call} is refused by the twin only")
+        refuse_as(getattr(readable, call), *arguments)
 
     def _registers(self) -> dict[str, Any]:
         pages, (first, last) = self.shape.pages, self._ends.tolist()
@@ -178,7 +178,7 @@ def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any
                                                                  (shape.pages, -1), (shape.entries, 0))]
     pools = _pools(shape, flat[0], 1 + flat[1])
     if not walk(*inputs, _sizes(shape), sums, tuple(moved), pools, _requests(shape), totals):
-        return page_manager.run(op, members, sequences, prompts, high, low, **parameters)  # which refuses
+        refuse_as(page_manager.run, op, members, sequences, prompts, high, low, **parameters)
     cells, used, tokens, ring, ends = (array[:, 1:] for array in pools)
     left, came = ends[..., 0], ends[..., 1]
     found = (*moved, left % shape.pages, (came - 1) % shape.pages, came - left, ring, left, came, used, tokens, cells)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
 from refemu.units import page_table
 from refemu.units.page_table import PageTable, Result
@@ -32,8 +33,8 @@ def run(op: Any, entry: Any, section: Any, value: Any, other: Any, *, slots: int
                 *(outputs[name].reshape(flat) for name in ("page", "count", "high_pages", "low_pages")), *views,
                 counters)
     if not fine:
-        return page_table.run(op, entry, section, value, other, slots=slots, layers=layers, heads=heads, cells=cells,
-                              scrub=scrub)  # which refuses
+        refuse_as(page_table.run, op, entry, section, value, other, slots=slots, layers=layers, heads=heads,
+                  cells=cells, scrub=scrub)
     written, given_back = counters.tolist()
     return Result(**outputs, written=written, given_back=given_back)
 

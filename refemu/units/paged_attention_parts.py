@@ -4,7 +4,6 @@ Paper: [leankv §6.2]. Decisions: D-leankv-41 (order of the sums), D-leankv-42 (
 maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions).
 """
 
-
 from dataclasses import dataclass
 
 import numpy as np

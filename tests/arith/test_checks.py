@@ -84,3 +84,14 @@ def test_lookup_finds_by_name():
 def test_lookup_refuses_with_the_nearest_and_the_known_names(name, table, message):
     with pytest.raises(Refused, match=message):
         checks.lookup("unit", name, table)
+
+
+def test_a_readable_form_that_takes_what_its_twin_refuses_is_no_silent_fallback() -> None:
+    def readable(value: int, *, least: int = 0) -> int:
+        checks.require_int(value, least, 8, "readable", "value")
+        return value
+
+    with pytest.raises(Refused, match=r"readable: value must be in \[5, 8\], got 4"):
+        checks.refuse_as(readable, 4, least=5)
+    with pytest.raises(AssertionError, match="readable takes what its compiled twin refuses"):
+        checks.refuse_as(readable, 4)
