@@ -25,6 +25,7 @@ golden:
 	@$(BIN)/refemu models fetch $(MODEL)
 	@$(BIN)/refemu generate -o $(OUT)/golden --model $(MODEL) --scheme olive-4 --hex --bin
 	@$(BIN)/refemu check $(OUT)/golden
+	@echo "next: docs/vectors.md says how to read a set; $(BIN)/refemu step ovp_decoder shows a unit event by event; make test"
 
 test-slow: SLOW = -m "slow or not slow"
 test test-slow:
