@@ -10,7 +10,8 @@ import functools
 import gc
 import hashlib
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ import llvmlite
 import llvmlite.binding
 import numba
 from numba.core import event
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.home import cache_folder
+from refemu.home import cache_folder, exposed, make_private
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -108,12 +109,13 @@ def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
     """Keep compiled code below REFEMU_CACHE, or `default_folder` without it. Returns the folder in use.
 
     Called by the command line; the library keeps nothing unless REFEMU_CACHE names a folder. None, and no cache, where
-    REFEMU_CACHE is 0, JIT is off, or the folder cannot be written.
+    REFEMU_CACHE is 0, JIT is off, the folder cannot be written, or others own or can write it or anything below: then
+    one line on stderr says so, for what lies there is run.
     """
     global _folder
     root = os.environ.get("REFEMU_CACHE") or os.fspath(default_folder)
     root = os.fspath(cache_folder() / "kernels") if root == "1" else root
-    _folder = None if root == "0" or jit_is_off() else _writable(Path(root) / cache_key())
+    _folder = None if root == "0" or jit_is_off() else _usable(Path(root).absolute())
     for dispatcher in _kernels:
         _use_cache(dispatcher)
     return _folder
@@ -136,8 +138,23 @@ def kernel_files() -> list[Path]:
     return sorted(path for layer in ("arith", "formats", "units") for path in (PACKAGE / layer).rglob("*.py"))
 
 
+class _PrivateFiles(IndexDataCacheFile):
+    """numba's files, readable and writable by this user alone, whatever the umask."""
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[Any]:
+        with super()._open_for_write(filepath) as file:
+            os.chmod(file.name, 0o600)
+            yield file
+
+
 class _Cache(FunctionCache):
-    """numba's cache, but a damaged file or a full disk costs a compilation and nothing else."""
+    """numba's cache, but a damaged file or a full disk costs a compilation and nothing else, and files are private."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _PrivateFiles(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -164,13 +181,25 @@ def _use_cache(dispatcher: Any) -> None:
     finally:
         numba.config.CACHE_DIR = before
     # numba falls back on other folders, without the key, where it cannot write
-    dispatcher._cache = cache if Path(cache.cache_path).is_relative_to(_folder) else NullCache()
+    inside = Path(cache.cache_path).is_relative_to(_folder)
+    if inside:
+        os.chmod(cache.cache_path, 0o700)  # numba made it under the umask
+    dispatcher._cache = cache if inside else NullCache()
 
 
-def _writable(folder: Path) -> Path | None:
+def _usable(root: Path) -> Path | None:
+    """The folder of this code below `root`, made if need be; None where it cannot be written or trusted."""
+    folder = root / cache_key()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
+        others = exposed(root, folder)
     except OSError:
+        return None
+    if others:
+        print(f"refemu: the kernel cache {root} is not used, for others own or can write {others}; kernels are "
+              "compiled afresh. Delete it, and it is made anew", file=sys.stderr)
+        if "REFEMU_CACHE" in os.environ:
+            os.environ["REFEMU_CACHE"] = "0"  # processes that this one starts need not say it again
         return None
     return folder if os.access(folder, os.W_OK | os.X_OK) else None
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,19 @@ print(value, *(sum(s.values()) for s in (stats.cache_hits, stats.cache_misses)) 
       repr(numba.config.CACHE_DIR))
 """
 NO_CACHE = ["1.5", "0", "1", "None", "''"]
+CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {USE!r}], check=True)"
 ENABLE = "from refemu.arith import jit, float_jit; jit.enable_cache({folder!r})\n" + USE
+needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners of files")
+
+
+class Planted:
+    """An object whose pickle makes a file when it is loaded."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
 
 
 def run(code, **environment):
@@ -84,6 +97,75 @@ def test_a_folder_that_cannot_be_made_is_no_cache(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     assert run(USE, REFEMU_CACHE=str(tmp_path / "file")) == NO_CACHE
+
+
+def use(folder, code=USE, **environment):
+    """Words that `code` prints with the cache in `folder`, and the lines on stderr."""
+    clean = {name: value for name, value in os.environ.items() if name not in SWITCHES}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True,
+                          env=clean | {"REFEMU_CACHE": str(folder)} | environment)
+    return done.stdout.split(), done.stderr.splitlines()
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A cache made under the loosest umask, then its index replaced: an index is a pickle, which runs when loaded."""
+    before = os.umask(0)
+    try:
+        folder = tmp_path_factory.mktemp("planted") / "new" / "cache"
+        assert use(folder)[1] == []
+    finally:
+        os.umask(before)
+    modes = {path: path.stat().st_mode & 0o777 for path in (folder.parent, folder, *folder.rglob("*"))}
+    for index in folder.rglob("*.nbi"):
+        index.write_bytes(pickle.dumps(Planted(folder.parent / "ran")))
+    return folder, modes
+
+
+@needs_owners
+def test_a_cache_is_private_whatever_the_umask(planted):
+    _, modes = planted
+
+    assert {".nbi", ".nbc", ""} == {path.suffix for path in modes}
+    assert modes == {path: 0o700 if path.is_dir() else 0o600 for path in modes}
+
+
+@needs_owners
+@pytest.mark.parametrize(("exposed", "mode"), [("", 0o777), ("*/*/*.nbi", 0o620)])
+def test_what_others_can_write_is_not_run(planted, exposed, mode):
+    """Nor by a process that this one starts, which says nothing more."""
+    folder, _ = planted
+    path = next(folder.glob(exposed)) if exposed else folder
+    before = path.stat().st_mode
+    path.chmod(mode)
+    try:
+        printed, lines = use(folder, USE + CHILD)
+    finally:
+        path.chmod(before)
+
+    assert not (folder.parent / "ran").exists()
+    assert printed[:4] == ["1.5", "0", "1", "None"]
+    assert lines == [f"refemu: the kernel cache {folder} is not used, for others own or can write {path} (owner "
+                     f"{os.geteuid()}, mode {mode:04o}); kernels are compiled afresh. Delete it, and it is made anew"]
+
+
+@needs_owners
+def test_the_planted_index_runs_where_it_is_trusted(planted):
+    """Else the test above could not fail."""
+    folder, _ = planted
+    use(folder)
+
+    assert (folder.parent / "ran").exists()
+
+
+@needs_owners
+def test_what_others_own_is_not_run(tmp_path):
+    use(tmp_path)
+    code = "import os; mine = os.geteuid(); os.geteuid = lambda: mine + 1\n" + USE
+    printed, lines = use(tmp_path, code)
+
+    assert printed[3] == "None" and len(lines) == 1
+    assert f"others own or can write {tmp_path} (owner {os.geteuid()}, mode 0" in lines[0]
 
 
 def test_the_key_covers_every_kernel_file():
