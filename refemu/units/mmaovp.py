@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, require_choice, require_range
+from refemu.arith.checks import Refused, RefusedType, require_choice, require_range
 from refemu.arith.records import parameters
 from refemu.units import mmaovp_cases, unit
 from refemu.units.olive_edp import DotProductUnit
@@ -185,13 +185,23 @@ class Gpu:
 def fragments(a_pairs: Any, b_pairs: Any, c: Any) -> dict[str, np.ndarray]:
     """The 32-bit registers of the 32 lanes of a warp, in the layout of Turing's integer mma.
 
-    a_pairs, b_pairs: uint8 (..., 128), or uint16 (..., 64). c: int32 (..., 64), C or D. Lane l has g = l >> 2 and
-    t = l & 3: of row g of A and column g of B the elements 8t to 8t + 7 (8 bit: 4t to 4t + 3), element 8t in the low
-    bits; of C and D row g, columns 2t and 2t + 1. Returns uint32 `a`, `b` (..., 32) and `c` (..., 32, 2).
+    a_pairs, b_pairs: integers, (..., 128) bytes or (..., 64) words of 16 bits, as for `run`. c: int32 (..., 64), C or
+    D. Lane l has g = l >> 2 and t = l & 3: of row g of A and column g of B the elements 8t to 8t + 7 (8 bit: 4t to
+    4t + 3), element 8t in the low bits; of C and D row g, columns 2t and 2t + 1. Returns uint32 `a`, `b` (..., 32) and
+    `c` (..., 32, 2). Refuses values outside their port, other numbers of lanes, and A and B of different widths.
     """
-    words = {name: np.ascontiguousarray(pairs).view("<u4") for name, pairs in (("a", a_pairs), ("b", b_pairs))}
-    tile = np.ascontiguousarray(c, np.int32).view(np.uint32)
-    return {**words, "c": tile.reshape(*tile.shape[:-1], 4 * ROWS, 2)}
+    kind = "ovpi8" if np.shape(a_pairs)[-1:] == (64,) else "ovpi4"
+    operands = [port for port in ports({"a_type": kind, "b_type": kind}).inputs if port.lanes > 1]
+    arrays = []
+    for port, values in zip(operands, (a_pairs, b_pairs, c), strict=True):
+        arrays.append(port.admit(values, "mmaovp.fragments"))
+        if port.bits == 16 and np.asarray(values).dtype.itemsize == 1:
+            raise RefusedType(f"mmaovp.fragments.{port.name}: 64 lanes are words of 16 bits, got bytes")
+    left, right, tile = arrays
+    words = {name: np.ascontiguousarray(pairs, pairs.dtype.newbyteorder("<")).view("<u4").astype(np.uint32)
+             for name, pairs in (("a", left), ("b", right))}
+    registers = np.ascontiguousarray(tile).view(np.uint32)
+    return {**words, "c": registers.reshape(*registers.shape[:-1], 4 * ROWS, 2)}
 
 
 def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,

@@ -145,6 +145,41 @@ def test_fragments_are_the_registers_of_turings_layout(dtype: Any, lanes: int, p
     assert registers["b"].shape == (32,) and int(registers["b"][31]) & 0xFF == per_lane - 1
 
 
+@pytest.mark.parametrize("convert", [list, lambda p: p.astype(np.int64), lambda p: p.astype(">u2"),
+                                     lambda p: np.repeat(p, 2)[::2]], ids=["list", "int64", "big-endian", "strided"])
+@pytest.mark.parametrize(("dtype", "lanes"), [(np.uint8, 128), (np.uint16, 64)])
+def test_fragments_take_any_integers_within_the_ports(convert: Any, dtype: Any, lanes: int) -> None:
+    """Leading axes stay, each operand's its own."""
+    pairs = np.arange(lanes, dtype=dtype) * np.array(37, dtype)
+    tile = np.resize([0, 1, -1, HIGH, LOW], 64)
+    plain, converted = (fragments(a, b, c) for a, b, c in (
+        (pairs, pairs, tile.astype(np.int32)), (convert(pairs), [convert(pairs)], [[tile.tolist()]])))
+
+    assert [converted[name].shape for name in "abc"] == [(32,), (1, 32), (1, 1, 32, 2)]
+    for name in "abc":
+        assert converted[name].dtype == np.uint32 and converted[name].tobytes() == plain[name].tobytes()
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    pytest.param({"a": np.zeros(128)}, RefusedType, "a_pairs: integers are needed, got dtype float64", id="floats"),
+    pytest.param({"a": [0] * 127 + [300]}, Refused, r": a_pairs 300 at index \(127,\) is outside \[0, 256\)", id="300"),
+    pytest.param({"b": [0] * 127 + [-1]}, Refused, r": b_pairs -1 at index \(127,\) is outside \[0, 256\)", id="-1"),
+    pytest.param({"a": np.zeros((8, 16), int)}, RefusedType,
+                 r"a_pairs: the last axis must hold 128 lanes, got shape \(8, 16\)", id="rows"),
+    pytest.param({"a": 0}, RefusedType, r"a_pairs: the last axis must hold 128 lanes, got shape \(\)", id="scalar"),
+    pytest.param({"b": [0] * 64}, RefusedType, "b_pairs: the last axis must hold 128 lanes", id="widths"),
+    pytest.param({"a": np.zeros(64, np.uint8), "b": [0] * 64}, RefusedType,
+                 "a_pairs: 64 lanes are words of 16 bits, got bytes", id="64 bytes"),
+    pytest.param({"a": [0] * 63 + [1 << 16], "b": [0] * 64}, Refused,
+                 r": a_pairs 65536 at index \(63,\) is outside \[0, 65536\)", id="word"),
+    pytest.param({"c": np.arange(64) + 2**40}, Refused, r": c 1099511627776 at index \(0,\) is outside", id="c"),
+    pytest.param({"c": [0] * 63}, RefusedType, "c: the last axis must hold 64 lanes", id="63")])
+def test_fragments_refuse_what_no_port_takes(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    good = {"a": [0] * 128, "b": [0] * 128, "c": [0] * 64}
+    with pytest.raises(error, match=f"^mmaovp.fragments.?{message}"):
+        fragments(*(good | arguments).values())
+
+
 def test_mnemonic_names_the_types() -> None:
     """D-olive-21: D, A, B, C, then the two biases."""
     assert MmaOvp("ovpi4", "ovpf4").mnemonic == "mmaovp.s32.ovpi4.ovpf4.s32.s4.s4"

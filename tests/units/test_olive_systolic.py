@@ -57,12 +57,15 @@ def test_any_matrix_on_any_array_equals_the_oracle_and_the_formulas(
     config = {"rows": rows * quad, "cols": cols * quad, "m": m, "n": n, "k": 2 * half, "a": a, "b": b}
     ports = [side if side.size > 1 else side[0] for side in (left, right)]
     result = run(*ports, *biases, **config, overflow=overflow)
+    illegal = any(oracle.ovp_decoder(int(word), bias, kind, OUTLIER[kind])[2] for words, bias, kind in
+                  ((left, biases[0], a), (right, biases[1], b)) for word in words)
     answers = [expected(x, y, overflow) for x in lines(left, biases[0], a, m) for y in lines(right, biases[1], b, n)]
     down, across = -(-m // rows), -(-n // cols)
     compute, drain = down * across * (2 * half + rows + cols - 2), down * across * rows
 
     assert np.ravel(result.d).tolist() == [acc for acc, _ in answers]
     assert np.ravel(result.overflow).tolist() == [overs > 0 for _, overs in answers]
+    assert bool(result.illegal) == illegal
     assert {name: getattr(result, name) for name in COUNTERS} == {
         "cycles": compute + drain, "compute_cycles": compute, "drain_cycles": drain,
         "decodes": half * (m * across + n * down), "macs": m * n * 2 * half,
@@ -77,12 +80,58 @@ def test_worked_example(run: Any) -> None:
     assert (int(result.d), result.cycles, result.decodes, result.macs, result.idle) == (240, 3, 2, 2, 0)
 
 
-def test_decoders_and_elements_of_the_papers_arrays() -> None:
-    """[olive Tbl. 11, §4.3] n + m decoders: 64 + 64 of 4 bits, 32 + 32 of 8 bits, on 64 x 64 elements of 4 bits."""
-    four, eight = OliveSystolic(), OliveSystolic(a="int8", b="int8")
+@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_an_illegal_pair_is_remembered_to_the_end_of_its_operation(side: str, at: int) -> None:
+    """D-olive-18: in every state from the cycle that decodes it on, over legal pairs, the drain and the next tile."""
+    array, words = OliveSystolic(rows=1, cols=1, m=3, n=3, k=4), {"a": [0x11] * 6, "b": [0x11] * 6}
+    words[side][at] = 0x80
+    states = list(array.steps(words["a"], words["b"], 2, 2))
+    line, pair = divmod(at, 2)
+    first = (line * 3 if side == "a" else line) * array.tile_cycles + 2 * pair
+    again = list(array.steps([0x11] * 6, [0x11] * 6, 2, 2))
 
-    assert [(array.decoders, array.pes) for array in (four, eight)] == [(128, 4096), (64, 4096)]
-    assert (eight.rows * eight.cols, four.tile_cycles) == (1024, 64 + 2 * 64 + 64 - 2)
+    assert [state.illegal for state in states] == [0] * first + [1] * (len(states) - first)
+    assert not any(state.illegal for state in again)
+    twin = UNIT.run_jit([words["a"], [0x11] * 6], [words["b"], [0x11] * 6], 2, 2, rows=1, cols=1, m=3, n=3, k=4)
+    assert twin.illegal.tolist() == [True, False]
+
+
+def at_work(state: olive_systolic.State) -> set[tuple[str, int]]:
+    """Border decoders that decode in a cycle: afterwards they hold a right element, and in no other cycle."""
+    return {(side, line) for side in ("west", "north") for line, held in enumerate(getattr(state, side)) if held.valid}
+
+
+@pytest.mark.parametrize(("kind", "lines"), [("int4", 64), ("int8", 32)])
+def test_decoders_and_elements_of_the_papers_arrays(kind: str, lines: int) -> None:
+    """[olive Tbl. 11, §4.3] n + m decoders: 64 + 64 of 4 bits, 32 + 32 of 8 bits, on 64 x 64 elements of 4 bits.
+
+    Seen at work, until the last lines have had their second pair: each line decodes its own pairs, one every second
+    cycle, and every element of the grid has two operands at once by then or later.
+    """
+    array, word = OliveSystolic(k=4, m=lines, n=lines, a=kind, b=kind), 0x0101 if kind == "int8" else 0x11
+    states = [array.step([word] * 2 * lines, [word] * 2 * lines, 2, 2)]
+    while array.state.index < array.compute - 1:
+        states.append(array.step())
+    working = [at_work(state) for state in states]
+    cycles = {decoder: [t for t, one in enumerate(working) if decoder in one] for decoder in set.union(*working)}
+
+    assert cycles == {(side, i): [i, i + 2] for side in ("west", "north") for i in range(lines)}
+    assert len(cycles) == array.decoders == 2 * lines
+    assert states[-1].decodes == sum(map(len, working)) == 2 * 2 * lines
+    assert [pe.acc for pe in states[-1].pes] == [4] * lines * lines
+    assert len(states[-1].pes) * (4 if kind == "int8" else 1) == array.pes == 4096
+    assert array.tile_cycles == 4 + 2 * lines + lines - 2
+
+
+@pytest.mark.parametrize("size", [(6, 5), (4, 4), (1, 3)])
+def test_half_of_the_decoders_work_in_a_cycle(size: tuple[int, int]) -> None:
+    """D-olive-38: where K is long enough every line is busy, and decodes every second cycle."""
+    rows, cols = size
+    array = OliveSystolic(rows, cols, m=rows, n=cols, k=24)
+    most = max(len(at_work(state)) for state in array.steps([0x11] * 12 * rows, [0x11] * 12 * cols, 2, 2))
+
+    assert most == -(-rows // 2) + -(-cols // 2)
 
 
 def test_skew_a_decoder_decodes_every_other_cycle_and_holds_the_right_element() -> None:

@@ -61,7 +61,7 @@ class OliveConfig:
     high: int = 250  #: end of the candidates, not tried
     step: int = 2
     eight_bit: tuple[str, ...] = ()  #: linear layers at 8 bits: "blk.3.down", or "down" for every block
-    n_eight_bit: int = 0  #: as many more, the last two and those with the largest error
+    n_eight_bit: int = 0  #: as many more of those at 4 bits: the last two (1 adds both), then the largest errors
     calibration: str = "sequential"  #: inputs as they arrive behind quantized layers; "float": of scheme `fp16`
     calibration_tokens: int = 512  #: of the calibration text, one sequence (D-olive-31)
     skip: tuple[str, ...] = (HEAD,)  #: linear layers that stay as in scheme `fp16` (D-olive-32)
@@ -84,6 +84,25 @@ class OliveConfig:
             raise Refused("olive: types must name int, flint or both, got none")
         for one in self.types:
             require_choice(one, ("int", "flint"), "olive", "types")
+        for name in ("eight_bit", "skip"):
+            for layer in getattr(self, name):
+                if type(layer) is not str:
+                    raise Refused(f"olive: {name} must hold names of linear layers, got {layer!r}")
+        self._refuse_idle()
+
+    def _refuse_idle(self) -> None:
+        """Refuse options without an effect: mixed widths at 8 bits, and what is about inputs where there are none."""
+        if self.weight_bits == 8:
+            if "int" not in self.types:
+                raise Refused(f"olive: types must hold int at weight_bits=8, got {', '.join(self.types)}")
+            self._require_defaults("weight_bits=8", ("eight_bit", "n_eight_bit"))
+        if self.act_bits is None:
+            self._require_defaults("act_bits=none", ("n_eight_bit", "calibration", "calibration_tokens", "overflow"))
+
+    def _require_defaults(self, beside: str, names: Sequence[str]) -> None:
+        for field in dataclasses.fields(self):
+            if field.name in names and getattr(self, field.name) != field.default:
+                raise Refused(f"olive: {field.name} has no effect beside {beside}, got {getattr(self, field.name)!r}")
 
     @property
     def taps(self) -> tuple[str, ...]:
@@ -167,8 +186,10 @@ class Observer(Observing, Fp16):
 
 
 def lossiest(prepared: OliveLayers, count: int) -> list[str]:
-    """The layers that `n_eight_bit` raises to 8 bits: the last two, and those of largest weight plus input error."""
+    """The layers that `n_eight_bit` raises: the last two at 4 bits, then the largest weight plus input error."""
     errors = [(weight.mse + part.input.mse, name) for part in prepared.parts() if part.input is not None
-              for name, weight in zip(part.names, part.weights, strict=True)]
+              for name, weight in zip(part.names, part.weights, strict=True) if weight.format.width == 4]
+    if count > len(errors):
+        raise Refused(f"olive: n_eight_bit must be at most {len(errors)}, the layers at 4 bits, got {count}")
     rest = sorted(errors[:-2], key=lambda error: -error[0])  # stable: a tie goes to the lower index
     return [name for _, name in (*errors[-2:], *rest[: max(count - 2, 0)])]

@@ -11,7 +11,10 @@ from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models import text as texts
+from refemu.models.config import ModelConfig
+from refemu.models.model import Model
 from refemu.models.schemes.olive import OliveConfig, lossiest
+from tests.models.held import Held, drawn
 
 CALIBRATION = list(b"It is a truth universally acknowledged, that a single man")
 IDS = list(b"Sir Walter")
@@ -34,6 +37,21 @@ def test_backends_agree_on_tiny(text: str) -> None:
 
     assert np.array_equal(jit.logits.view(np.uint32), numpy.logits.view(np.uint32))
     assert jit.counters == numpy.counters
+
+
+def test_backends_agree_where_a_row_of_weights_sums_to_2_24() -> None:
+    """A row whose mean is far above its sigma: at three sigma nearly all of it is outliers of 2**15."""
+    config = ModelConfig(blocks=1, width=1024, ffn=64, heads=4, kv_heads=1, head_dim=16, vocab=256, context=64)
+    weights = {name: draw.astype(np.float32) for name, draw in drawn(config.shapes, seed=0, divisor=32).items()}
+    weights["blk.0.v"][0] = 1 + weights["blk.0.v"][0] / 256
+    model = Model("one", config, Held(weights), "")
+    jit, numpy = (models.prepare(model, "olive-8:low=100,high=101", backend, [5, 6, 7, 8])
+                  for backend in ("jit", "numpy"))
+    sums = [int(np.abs(weight.grid()).sum(axis=1).max()) for part in jit.parts()  # type: ignore[attr-defined]
+            for weight in part.weights]
+
+    assert sums[2] == 1 << 24 and max(sums[:2] + sums[3:]) < 1 << 20
+    assert models.run(model, IDS, jit).logits.tobytes() == models.run(model, IDS, numpy).logits.tobytes()
 
 
 def test_every_variant_gives_other_logits() -> None:
@@ -111,6 +129,14 @@ def test_n_eight_bit_layers_are_the_ones_raised() -> None:
     assert sorted(chosen) == sorted(raised)
 
 
+def test_an_output_matrix_at_eight_bits() -> None:
+    """It needs a `skip` without it, and counts among the last two layers."""
+    [*_, head] = prepared("olive-4:eight_bit=lm_head,skip=none").parts()
+
+    assert (head.names, head.fmt.width) == (("lm_head",), 8)
+    assert lossiest(prepared("olive-4:skip=none"), 2) == ["blk.2.down", "lm_head"]
+
+
 def test_progress_is_told_for_weights_and_inputs() -> None:
     told: list[tuple[str, int, int]] = []
     models.prepare("tiny", prepared().config, calibration=CALIBRATION, progress=lambda *step: told.append(step))
@@ -122,6 +148,8 @@ def test_progress_is_told_for_weights_and_inputs() -> None:
     pytest.param(OliveConfig(), [], "olive: act_bits needs calibration tokens, got none", id="no calibration"),
     pytest.param(OliveConfig(eight_bit=("blk.3.q",)), CALIBRATION, "unknown linear layer 'blk.3.q'; did you mean 'blk",
                  id="name"),
+    pytest.param(OliveConfig(eight_bit=("lm_head",)), CALIBRATION, "eight_bit names lm_head, which skip=lm_head leaves",
+                 id="head beside the default"),
     pytest.param(OliveConfig(skip=("head",)), CALIBRATION, "unknown linear layer 'head'", id="skip"),
 ])
 def test_refuses(config: OliveConfig, calibration: list[int], message: str) -> None:

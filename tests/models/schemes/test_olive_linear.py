@@ -47,10 +47,13 @@ def test_linear_layer_equals_plain_python(text: str, name: str) -> None:
     part = prepared(text).group(0, group)[0]
     weight = part.weights[group.index(name)]
     x = fp16.to_f16(np.random.default_rng(3).standard_normal((3, weight.tensor.shape[1])) * 4).astype(np.float32)
+    wide = part(x, Watch())[:, part.columns[f"blk.0.{name}"]]
     y = prepared(text).linear(0, group, x, Watch())[group.index(name)]
+    expected = [[linear(row, column, part, weight, n) for n, column in enumerate(weight.grid().tolist())]
+                for row in x.tolist()]
 
-    assert [[linear(row, column, part, weight, n) for n, column in enumerate(weight.grid().tolist())]
-            for row in x.tolist()] == y.tolist()
+    assert wide.dtype == np.float32 and expected == wide.tolist()  # what rounding to fp16 would hide
+    assert [[sums.f16(value) for value in row] for row in expected] == y.tolist()
 
 
 def linear(x: list[float], w: list[int], part: Part, weight: Weight, n: int) -> float:
@@ -63,7 +66,7 @@ def linear(x: list[float], w: list[int], part: Part, weight: Weight, n: int) -> 
         grid += list(oracle.decode_pair(kind, *codes))
     acc = (sum(a * b for a, b in zip(grid, w, strict=True)) + (1 << 31)) % (1 << 32) - (1 << 31)
     rescale = oracle16.f32(scale * float(weight.scale[n]))
-    return sums.f16(oracle16.f32(oracle16.f32(acc) * rescale))
+    return oracle16.f32(oracle16.f32(acc) * rescale)
 
 
 def overflowing(overflow: str, backend: Any) -> tuple[list[float], dict[str, int]]:

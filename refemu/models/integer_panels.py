@@ -1,0 +1,79 @@
+"""Exact integer products in the float32 kernel: rows cut into pieces, left factors into digits.
+
+Sums of integers are exact in float32, in any order, while all of them stay below 2**24. A weight row whose magnitudes
+sum to more than `WIDEST` is cut along the inputs into pieces that do not, and a left factor that is too large for the
+rows into signed digits; the sums of pieces and digits are added in float64.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, integers
+
+EXACT = 1 << 24  #: integers below are exact in float32, and so is every sum that stays below
+WIDEST = 1 << 20  #: sum of magnitudes of a piece; digits of the left factor keep 4 bits
+
+
+class IntegerPanels:
+    """A matrix of integers as panels of fp16 values; the further pieces of long rows stand below it."""
+
+    def __init__(self, rows: np.ndarray, panels: Callable[[np.ndarray], Any]) -> None:
+        """rows: (outputs, inputs), every value an fp16 value. panels: makes what the kernel reads, `dot_jit.panels`."""
+        self.outputs = len(rows)
+        matrix, self.owners = pieces(rows, WIDEST)  #: owners: the row of each piece below the matrix
+        self.row_sum = max(1, int(_sums(matrix).max()))  #: largest sum of magnitudes of a piece
+        self.panels = panels(fp16.to_f16(matrix))
+
+    def __repr__(self) -> str:
+        return f"<IntegerPanels of {self.outputs} rows and {len(self.owners)} pieces, row_sum={self.row_sum}>"
+
+    def digit_bits(self, largest: int) -> int:
+        """0 if a left factor with magnitudes up to `largest` is exact as it is, else the width of its digits."""
+        safe = (EXACT - 1) // self.row_sum  # a factor of this magnitude keeps every partial sum below 2**24
+        return 0 if largest <= safe else safe.bit_length()
+
+    def join(self, sums: np.ndarray) -> np.ndarray:
+        """The sums of the rows (tokens, outputs) from those of all pieces."""
+        if not self.owners:
+            return sums
+        joined = sums[:, : self.outputs].astype(np.float64)
+        for piece, row in enumerate(self.owners, self.outputs):
+            joined[:, row] += sums[:, piece]  # integers below 2**53: exact
+        return joined
+
+
+def pieces(rows: np.ndarray, most: int) -> tuple[np.ndarray, list[int]]:
+    """Integer rows of which none sums, in magnitudes, to more than `most`; and what each row at the end is part of.
+
+    A row that does is replaced by its first piece, with zeros for the rest, and its other pieces are appended. No
+    magnitude may pass `most`.
+    """
+    cut, more, owners = rows, [], []
+    for row in np.flatnonzero(_sums(rows) > most).tolist():
+        magnitudes = np.abs(rows[row])
+        before = np.cumsum(magnitudes) - magnitudes
+        number = before // (most - int(magnitudes.max()) + 1)  # a piece ends with the value that passes this sum
+        cut = rows.copy() if cut is rows else cut
+        cut[row] = np.where(number == 0, rows[row], 0)
+        more += [np.where(number == piece, rows[row], 0) for piece in range(1, int(number[-1]) + 1)]
+        owners += [row] * int(number[-1])
+    return (np.concatenate([cut, more]) if more else cut), owners
+
+
+def _sums(rows: np.ndarray) -> np.ndarray:
+    return integers.total(np.abs(rows), axis=1)
+
+
+def digits(x: np.ndarray, bits: int) -> list[np.ndarray]:
+    """Signed digits of integers held in float32, lowest first: x = sum of digit * 2**(bits * place).
+
+    Every digit lies in [-2**(bits - 1), 2**(bits - 1)]: halves, rounded to even, are exact at every step.
+    """
+    parts, base = [], np.float32(1 << bits)
+    while x.any():
+        rest = np.rint(x / base)
+        parts.append(x - rest * base)
+        x = rest
+    return parts
