@@ -64,12 +64,21 @@ def _to_odd(quotient: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return words.view(np.float64).reshape(quotient.shape)
 
 
-def require_divisor(rms: np.ndarray) -> None:
-    """Refuse a root that is not above 0."""
+class NoDivisor(Refused):
+    """A root that divides nothing, with the place of its vector."""
+
+    def __init__(self, value: float, place: tuple[int, ...] = ()) -> None:
+        """value: of the root. place: index of the vector, () for the only one."""
+        super().__init__(f"index_norm: the divisor must be above 0, got {value}{at(place)}; set eps above 0")
+        self.value = value
+
+
+def require_divisors(rms: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Refuse roots (one axis) of which one is not above 0; shape: of the vectors, which the refusal counts by."""
     bad = ~(rms > 0)
     if bad.any():
-        place = first_index(bad)
-        raise Refused(f"index_norm: the divisor must be above 0, got {float(rms[place])}{at(place)}; set eps above 0")
+        first = first_index(bad)
+        raise NoDivisor(float(rms[first]), first_index(bad.reshape(shape)))
 
 
 def require_normed(a: Any) -> KMeansTensor:

@@ -163,7 +163,6 @@ class IndexMatmul(Stepped):
         b = tuple(column.b.tolist())
         begun = replace(before, index=before.index + 1, q=b, counted=0, count=cleared, inside=0, outside=0, y=0,
                         overflow=0, macs_dense=before.macs_dense + len(b))
-        self.counter.clear()
         if self.integer:
             return self._next(begun, column)
         q = tuple((i << self.b_bits) | j for i, j in zip(column.a.tolist(), b, strict=True))

@@ -18,7 +18,7 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_norm import folds, quotient32, require_divisor, require_normed, rounder, width
+from refemu.formats.kmeans_norm import NoDivisor, folds, quotient32, require_normed, rounder, width
 from refemu.formats.kmeans_tables import squares
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_norm_cases, unit
@@ -167,7 +167,8 @@ class IndexNorm(Stepped):
             mean = before.moments[0]
             square = max(0.0, float(rnd(square - rnd(mean * mean))))
         divisor = float(rnd(float(np.sqrt(np.float64(rnd(square + rnd(self.eps)))))))
-        require_divisor(np.array(divisor))
+        if not divisor > 0:  # a NaN neither
+            raise NoDivisor(divisor)
         return replace(before, rms=_word(divisor, self.arith), mean=_word(mean, self.arith))
 
     def _fold(self, before: State) -> State:
@@ -185,9 +186,19 @@ class IndexNorm(Stepped):
                        divides=before.divides + len(words) + (self.norm == "layer"))
 
     def steps(self, **words: Any) -> Iterator[State]:
-        """Yield the State after every event of every vector, in C order; one array of words per input port."""
-        yield from self.operations(
-            admit(self.name, self.ports.inputs, [words[port.name] for port in self.ports.inputs]))
+        """Yield the State after every event of every vector, in C order; one array of words per input port.
+
+        Refused: a divisor of 0, with the index of its vector.
+        """
+        names = [port.name for port in self.ports.inputs]
+        arrays = admit(self.name, self.ports.inputs, [words[name] for name in names])
+        vectors, done = arrays[names.index("scale")].shape, 0
+        try:
+            for state in self.operations(arrays):
+                done += state.index == len(self.events) - 1
+                yield state
+        except NoDivisor as refusal:
+            raise NoDivisor(refusal.value, tuple(map(int, np.unravel_index(done, vectors)))) from None
 
     def __repr__(self) -> str:
         return (f"IndexNorm(n={self.n}, bits={self.bits}, weight_bits={self.weight_bits}, norm={self.norm!r}, "
@@ -229,16 +240,15 @@ def run(a: KMeansTensor, *, norm: str = "rms", eps: float = 0.0, preset: str | K
     bits = weights.bits if weights is not None else 1
     device = IndexNorm(a.length, a.bits, bits, norm, eps, preset)
     table = Codebook(1, np.zeros(2)) if weights is None else weights
-    marked, count = a.rows(a.mask), a.scale.size
+    marked = a.rows(a.mask)
     x = np.zeros(marked.shape, np.uint16)
     x[marked] = a.outlier
-    given = {"q": a.rows(), "mask": marked.astype(np.uint8), "x": x, "scale": a.scale.reshape(-1),
-             "centroids": a.codebook.values, "weights": table.values,
+    shape = (*a.vectors, a.length) if a.length > 1 else a.vectors  # of ports of that many lanes
+    given = {"q": a.rows().reshape(shape), "mask": marked.astype(np.uint8).reshape(shape), "x": x.reshape(shape),
+             "scale": a.scale, "centroids": a.codebook.values, "weights": table.values,
              "squares": squares(a.codebook, device.arith.table).values}
     words = {port.name: given[port.name] for port in device.ports.inputs}
-    if a.length == 1:
-        words.update({name: words[name][:, 0] for name in ("q", "mask", "x")})
-    return as_floats(_collected(device, words, (count,)), device.arith, a.vectors, weights)
+    return as_floats(_collected(device, words, a.vectors), device.arith, a.vectors, weights)
 
 
 def as_floats(answer: Result, arith: KllmArith, shape: tuple[int, ...], weights: Codebook | None) -> Result:

@@ -14,7 +14,7 @@ from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total32
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_norm import folds, quotient32, require_divisor, require_normed, rounder, width
+from refemu.formats.kmeans_norm import folds, quotient32, require_divisors, require_normed, rounder, width
 from refemu.formats.kmeans_tables import squares
 from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_counter_jit
@@ -33,7 +33,7 @@ def run(a: KMeansTensor, *, norm: str = "rms", eps: float = 0.0, preset: str | K
     x[marked] = a.outlier
     words = {"q": a.rows(), "mask": marked, "x": x, "scale": a.scale.reshape(-1), "centroids": a.codebook.values,
              "squares": squares(a.codebook, device.arith.table).values, "weights": table.values}
-    return as_floats(_norms(device, words), device.arith, a.vectors, weights)
+    return as_floats(_norms(device, words, a.vectors), device.arith, a.vectors, weights)
 
 
 def run_ports(*, n: int, bits: int = 4, weight_bits: int = 4, norm: str = "rms", eps: float = 0.0,
@@ -46,15 +46,15 @@ def run_ports(*, n: int, bits: int = 4, weight_bits: int = 4, norm: str = "rms",
     flat = {name: array.reshape(arrays["scale"].size, *array.shape[len(shape):]) for name, array in arrays.items()}
     if n == 1:
         flat.update({name: flat[name][:, None] for name in ("q", "mask", "x")})
-    answer = _norms(device, flat)
+    answer = _norms(device, flat, shape)
     fields = {name: getattr(answer, name) for name in ("rms", "mean", "folded", "divided", "shift", "overflow")}
     shaped: dict[str, Any] = {name: None if array is None else array.reshape(*shape, *array.shape[1:])
                               for name, array in fields.items()}
     return Result(**shaped, indices=answer.indices, macs=answer.macs, divides=answer.divides)
 
 
-def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> Result:
-    """Words of every vector from words (vectors, lanes); tables may have one row for all."""
+def _norms(device: IndexNorm, words: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> Result:
+    """Words of every vector from words (vectors, lanes); tables may have one row for all. shape: of the vectors."""
     layer, arith, vectors = device.norm == "layer", device.arith, words["scale"].size
     mask = words["mask"].astype(np.bool_)
     counted = index_counter_jit.run(words["q"], device.bits, valid=~mask)
@@ -62,6 +62,7 @@ def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> Result:
     mean = _moment(device, counted.count, words["centroids"], outliers, words["scale"], 1) if layer else None
     square = _moment(device, counted.count, words["squares"], outliers, words["scale"], 2)
     rms = _root(device, square, mean)
+    require_divisors(rms, shape)
     marked = int(np.count_nonzero(mask))
     macs = (1 + layer) * (vectors * (1 << device.bits) + marked)
     outputs: dict[str, Any] = {"rms": _words(rms, arith), "mean": None if mean is None else _words(mean, arith)}
@@ -137,9 +138,7 @@ def _root(device: IndexNorm, square: np.ndarray, mean: np.ndarray | None) -> np.
         if mean is not None:
             variance = np.asarray(rnd(square - rnd(mean * mean)))
             square = np.where(variance > 0, variance, 0.0)
-        rms = np.asarray(rnd(np.sqrt(rnd(square + rnd(device.eps)))))
-    require_divisor(rms)
-    return rms
+        return np.asarray(rnd(np.sqrt(rnd(square + rnd(device.eps)))))
 
 
 def _words(values: np.ndarray, arith: KllmArith) -> np.ndarray:

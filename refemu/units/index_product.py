@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
 from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 from refemu.formats.kmeans_tables import cartesian
@@ -55,9 +55,9 @@ class Result(unit.Result):
     overflows: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Product(unit.Result):
-    """The product of two tensors."""
+    """The product of two tensors: what the hardware gives, infinities too. No tensor holds those; see `why_not`."""
 
     bits: Result  #: what the unit gave, element by element
     scale: np.ndarray  #: patterns, sA * sB: fp16, or float32 where the product of scales is exact
@@ -66,9 +66,29 @@ class Product(unit.Result):
     concats: int
     products_sparse: int
 
+    def why_not(self) -> str | None:
+        """Why there is no `tensor`: an outlier or a scale left fp16, or a scale became 0. None if there is one."""
+        wide = np.float16 if self.scale.dtype == np.uint16 else np.float32
+        scales: np.ndarray = self.scale.view(wide)
+        outliers = fp16.values(self.bits.outlier)
+        for name, values, bad, rule in (
+                ("outlier", outliers, ~np.isfinite(outliers), "finite"),
+                ("scale", scales, ~(np.isfinite(scales) & (scales > 0)), "positive and finite")):
+            if bad.any():
+                place = first_index(bad)
+                return f"{name} {values[place]!s}{at(place)} is not {rule}"
+        return None
+
+    @property
+    def has_tensor(self) -> bool:
+        """Whether `tensor` can be made."""
+        return self.why_not() is None
+
     @property
     def tensor(self) -> KMeansTensor:
-        """As a K-Means tensor; `dequantized()` gives the fp16 values. Refused if an outlier or a scale left fp16."""
+        """As a K-Means tensor; `dequantized()` gives the fp16 values. Refused where `why_not` says why."""
+        if (why := self.why_not()) is not None:
+            raise Refused(f"{IndexProduct.name}: the product has no tensor: {why}; its words are in `bits`")
         mask = self.bits.mask
         words = np.moveaxis(self.bits.outlier, self.axis, -1)[np.moveaxis(mask, self.axis, -1)]
         return KMeansTensor(self.codebook, self.bits.q, self.scale, mask.copy(), words, self.axis)
@@ -78,6 +98,11 @@ class Product(unit.Result):
         return (isinstance(other, Product) and self.bits.equals(other.bits) and self.codebook == other.codebook
                 and self.axis == other.axis and self.scale.dtype == other.scale.dtype
                 and self.scale.tobytes() == other.scale.tobytes())
+
+    def __repr__(self) -> str:
+        why = self.why_not()
+        return (f"Product({self.codebook.bits} bits, shape={self.bits.q.shape}, axis={self.axis}, "
+                f"{self.products_sparse} outliers{'' if why is None else f', no tensor: {why}'})")
 
 
 class IndexProduct(Stepped):
@@ -125,7 +150,8 @@ def run(a: KMeansTensor, b: KMeansTensor, *, preset: str | KllmArith = "paper") 
     """The product of two tensors of one shape whose vectors lie along one axis.
 
     a, b: fp16 scales, no zero points, at most 8 bits of index together; a codebook may have one row per vector.
-    preset: of KLLM's arithmetic: `scale_y` and `table` matter. Returns the Product; its `tensor` has nA + nB bits.
+    preset: of KLLM's arithmetic: `scale_y` and `table` matter. Returns the Product; its `tensor`, if nothing left fp16,
+    has nA + nB bits.
     Paper: [kllm §III-B1].
     """
     return product(a, b, preset, run_ports)

@@ -188,6 +188,19 @@ class KOffsetGenerator(Stepped):
             raise Refused(f"{self.name}: apply needs a token, those of the window are out")
         return self._event(self._none, 0, 0)
 
+    def freeze(self, offset: Any) -> State:
+        """Take over the offsets of a prompt, fp16 words (channels,): from here on tokens are shifted, none is tracked.
+
+        Refused: after a token, more channels than are chosen, infinity and NaN.
+        """
+        if self.state.index >= 0:
+            raise Refused(f"{self.name}: freeze after {self.state.index + 1} events")
+        words = fields(self.accept(offset, 0, 0)[0])
+        require_offsets(self.name, "offset", np.array(words), self.rule.chosen)
+        chosen = lanes([int(word & 0x7FFF != 0) for word in words])
+        self.state = replace(self.state, offset=lanes(words), selected=chosen, frozen=True, chosen=self.rule.chosen)
+        return self.state
+
     @property
     def _none(self) -> Any:
         return lanes([0] * self.rule.channels)
@@ -265,6 +278,19 @@ class KOffsetGenerator(Stepped):
         rule = self.rule
         return (f"KOffsetGenerator(channels={rule.channels}, window={rule.window}, offset_k={rule.offset_k}, "
                 f"offset_scope={rule.offset_scope!r}, heads={rule.heads}, offset_sign={rule.offset_sign!r})")
+
+
+def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
+    """Refuse offsets (..., channels) that are not finite, or of more than `most` channels."""
+    bad = words & 0x7C00 == 0x7C00
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{unit}: {name} must be finite, got 0x{int(words[index]):04x}{at(index)}")
+    count = np.count_nonzero(words & 0x7FFF, axis=-1)
+    if (count > most).any():
+        index = first_index(np.atleast_1d(count > most))
+        raise Refused(f"{unit}: {name} must have at most {most} channels that are not 0, "
+                      f"got {int(np.atleast_1d(count)[index])}{at(index)}")
 
 
 def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WINDOW, offset_k: int | None = None,

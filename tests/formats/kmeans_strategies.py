@@ -11,6 +11,8 @@ from tests.oracles import kllm as oracle
 #: zeros, subnormals, ones and halves with their neighbours, the largest
 WORDS = [w | s for s in (0, 0x8000) for w in (0, 1, 2, 0x3FF, 0x400, 0x1400, 0x2E66, 0x37FF, 0x3800, 0x3801, 0x3BFF,
                                               0x3C00, 0x3C01, 0x4200, 0x6400, 0x7BFF)]
+#: distance -> indices for infinity, -infinity and NaN, with ties to the lower and to the higher of four centroids
+INFINITE = {"fp16": ([0, 0, 0], [3, 3, 3]), "real": ([3, 0, 0], [3, 0, 0]), "midpoint16": ([3, 0, 0], [3, 0, 0])}
 words = st.one_of(st.sampled_from(WORDS), st.integers(0, 0x7BFF), st.integers(0x8000, 0xFBFF))
 units = st.one_of(st.sampled_from([w for w in WORDS if w & 0x7FFF <= 0x3C00]), st.integers(0, 0x3C00),
                   st.integers(0x8000, 0xBC00))  #: words of values in [-1, 1]

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from tests.oracles import fp16
 
 ONE = 0x3C00
+INFINITY = 0x7C00
 
 
 def exact(u: int) -> Fraction:
@@ -69,16 +70,27 @@ def nearest(
 
     paper: normalize "divide" (or "reciprocal"), distance "fp16" |r16(x^ - c)|; also "real" |x^ - c| and
     "midpoint16" x^ > r16((c + c') / 2). exact: normalize "none", distance "real" |x - s * (c - z)|.
+    An infinite or NaN x^: see `without_a_nearest`.
     """
     if normalize == "none":
         assert distance == "real"
         return first_least([abs(exact(x) - exact(scale) * (exact(c) - exact(zero))) for c in codebook], codebook, tie)
     hat = normalized(x, scale, normalize, offset)
+    if hat & INFINITY == INFINITY:
+        return without_a_nearest(hat, codebook, distance, tie)
     if distance == "midpoint16":
         return by_midpoints(hat, codebook, tie)
     if distance == "real":
         return first_least([abs(exact(hat) - exact(c)) for c in codebook], codebook, tie)
     return first_least([abs(fp16.to_float(fp16.sub(hat, c))) for c in codebook], codebook, tie)
+
+
+def without_a_nearest(hat: int, codebook: Sequence[int], distance: str, tie: str) -> int:
+    """Index for an x^ of infinity or NaN. fp16 distances are then all alike, so `tie` decides. Else x^ lies beyond
+    the midpoints on its side, and NaN above none."""
+    last = list(codebook).index(codebook[-1])
+    above = tie == "high" if distance == "fp16" else hat == INFINITY
+    return last if above else 0
 
 
 def first_least(distances: Sequence[float | Fraction], codebook: Sequence[int], tie: str) -> int:

@@ -13,7 +13,7 @@ from refemu.formats import Codebook, KllmArith, KMeans, TopK
 from refemu.units import clustering
 from refemu.units.clustering import Clustering, Result
 from refemu.units.clustering_cases import TRAINED
-from tests.formats.kmeans_strategies import ariths, codebooks, described, positives, words
+from tests.formats.kmeans_strategies import INFINITE, ariths, codebooks, described, positives, words
 from tests.oracles import kllm as oracle
 
 IMPLEMENTATIONS = [pytest.param(clustering.run, id="unit"), pytest.param(clustering.UNIT.run_jit, id="twin")]
@@ -37,7 +37,7 @@ def test_seven_values_differ_between_the_presets() -> None:
 @example([(0x0000, 0x0001), (0x0001, 0x0001)], Codebook(1, [0xBC00, 0x3C00]),
          KllmArith(normalize="reciprocal", tie="high"))  # 1 / s overflows, and 0 times infinity is NaN
 def test_index_is_the_oracles(run: Run, elements: list[tuple[int, int]], book: Codebook, arith: Any) -> None:
-    """D-kllm-7, D-kllm-8: also where x^ becomes infinite; then every distance is, and the first or last is taken."""
+    """D-kllm-7, D-kllm-8: also where x^ becomes infinite, which is flagged."""
     x, scale = (list(column) for column in zip(*elements, strict=True))
     result = run(x, scale, book.values, bits=book.bits, preset=arith)
     how = described(arith)
@@ -46,10 +46,21 @@ def test_index_is_the_oracles(run: Run, elements: list[tuple[int, int]], book: C
             oracle.normalized(word, divisor, how["normalize"]) & 0x7C00 == 0x7C00
             or (how["normalize"] == "reciprocal" and oracle.fp16.div(0x3C00, divisor) == 0x7C00))
         assert overflow == infinite
-        if not infinite:
-            assert found == oracle.nearest(word, divisor, book.values.tolist(), **how)
-        elif how["distance"] == "fp16":
-            assert found == (0 if how["tie"] == "low" else book.values.tolist().index(book.values[-1]))
+        assert found == oracle.nearest(word, divisor, book.values.tolist(), **how)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("distance", list(INFINITE))
+@pytest.mark.parametrize("tie", ["low", "high"])
+def test_an_infinite_quotient_is_flagged_whatever_the_distance(run: Run, distance: str, tie: str) -> None:
+    """D-kllm-8: 1 / s is infinite, so x^ is infinity, -infinity and NaN; the sign decides but for fp16 distances."""
+    arith = KllmArith(normalize="reciprocal", distance=distance, tie=tie)
+    result = run([0x24, 0x8004, 0], 0x24, [0xB800, 0, 0x3400, 0x3C00], bits=2, preset=arith)
+
+    assert result.index.tolist() == INFINITE[distance][tie == "high"]
+    assert result.overflow.tolist() == [True, True, True]
+    assert run([0x7BFF], 1, [0xB800, 0, 0x3400, 0x3C00], bits=2,
+               preset=KllmArith(distance=distance, tie=tie)).overflow.tolist() == [True], "dividing overflows too"
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -208,8 +208,6 @@ def test_events_of_a_vector() -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_refuses(run: Any) -> None:
-    with pytest.raises(Refused, match=r"divisor must be above 0, got 0.0.*; set eps above 0"):
-        run(encoded(np.array([[1] * 8, [0] * 8], np.float16), 0, Codebook(1, np.array([0, 1], np.float16))))
     with pytest.raises(Refused, match="norm must be one of 'rms', 'layer', got 'batch'"):
         run(encoded(), norm="batch")
     for eps in (-1.0, float("nan"), float("inf")):
@@ -219,6 +217,28 @@ def test_refuses(run: Any) -> None:
         run(KMeans(CODEBOOK, None, zero_point=True).encode(ROWS))
     with pytest.raises(RefusedType, match="a KMeansTensor is needed, got ndarray"):
         run(ROWS)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("shape", "place", "told"), [((5, 8), (3,), " at index (3,)"), ((8,), (), ""),
+                                                      ((2, 3, 8), (1, 0), " at index (1, 0)"), ((4, 1), (2,),
+                                                                                                " at index (2,)")])
+def test_a_divisor_of_zero_is_refused_with_its_place(run: Any, shape: tuple[int, ...], place: tuple[int, ...],
+                                                     told: str) -> None:
+    """One message of unit and twin, for tensors and between the ports."""
+    x = np.ones(shape, np.float16)
+    x[place] = 0
+    tensor = encoded(x, 0, Codebook(1, np.array([0, 1], np.float16)))
+    message = f"index_norm: the divisor must be above 0, got 0.0{told}; set eps above 0"
+    with pytest.raises(Refused) as refusal:
+        run(tensor)
+    ports = {index_norm.run: index_norm.run_ports, index_norm_jit.run: index_norm_jit.run_ports}[run]
+    q = tensor.index if shape[-1] > 1 else tensor.index[..., 0]
+    with pytest.raises(Refused) as between:
+        ports(n=shape[-1], bits=1, weight_bits=1, q=q, mask=q * 0, x=q * 0, scale=tensor.scale,
+              centroids=tensor.codebook.values, squares=tensor.codebook.values, weights=[0, 0])
+
+    assert str(refusal.value) == str(between.value) == message
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

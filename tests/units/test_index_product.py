@@ -8,6 +8,7 @@ import pytest
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kmeans import Codebook, KMeans, TopK
 from refemu.units import index_matmul, index_product, index_product_jit
 from refemu.units.index_product import IndexProduct
 from tests.oracles import kllm_units as oracle
@@ -68,10 +69,42 @@ def test_refuses(run: Any) -> None:
         run(index_product.run(a, a).tensor, a)
 
 
-def test_a_product_that_leaves_fp16_is_flagged_and_makes_no_tensor() -> None:
+def test_a_product_that_leaves_fp16_is_flagged() -> None:
     result = index_product.run_ports([1], [2], [1], [0], [0x7BFF], [0x4000])
 
     assert result.overflow.tolist() == [True] and result.outlier.tolist() == [0x7C00] and result.overflows == 1
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_product_that_left_fp16_says_that_it_has_no_tensor(run: Any, axis: int) -> None:
+    """Overflow is the hardware's result: answered and flagged. What holds no infinity says so before it is asked."""
+    x = np.array([[1, 2, 3, 4, 5, 6], [-60000, 2, 3, 4, 5, 60000]], np.float16)
+    tensors = [KMeans(Codebook(1, np.array([-1, 1], np.float16)), TopK(k=1)).encode(one if axis else one.T, axis)
+               for one in (x[:1], x)]
+    fine, lost = (run(one, one) for one in tensors)
+    why = f"outlier inf at index {(1, 0) if axis else (0, 1)} is not finite"
+
+    assert (fine.has_tensor, fine.why_not(), lost.has_tensor, lost.why_not()) == (True, None, False, why)
+    assert fine.tensor.dequantized().ravel()[[0, -1]].tolist() == [1, 36]
+    assert int(np.count_nonzero(lost.bits.overflow)) == lost.bits.overflows == 2
+    assert lost.bits.outlier.view(np.float16)[lost.bits.mask].tolist().count(float("inf")) == 2
+    shape = (2, 6) if axis else (6, 2)
+    assert repr(lost) == f"Product(2 bits, shape={shape}, axis={axis}, 4 outliers, no tensor: {why})"
+    assert repr(fine) == f"Product(2 bits, shape={(1, 6) if axis else (6, 1)}, axis={axis}, 2 outliers)"
+    with pytest.raises(Refused) as refusal:
+        _ = lost.tensor
+    assert str(refusal.value) == f"index_product: the product has no tensor: {why}; its words are in `bits`"
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("scale", "word"), [(1024, "inf"), (2.0**-13, "0.0")])
+def test_a_product_of_scales_may_leave_fp16_at_either_end(run: Any, scale: float, word: str) -> None:
+    """With `exact` the product of scales is a float32, which holds every one."""
+    tensor = KMeans(Codebook(1, np.array([-1, 1], np.float16))).encode(np.float16([[0.5, 1], [scale / 2, scale]]))
+
+    assert run(tensor, tensor).why_not() == f"scale {word} at index (1,) is not positive and finite"
+    assert run(tensor, tensor, preset="exact").tensor.scales.tolist() == [1, float(scale) ** 2]
 
 
 @pytest.mark.parametrize("wrong", [{"a_bits": 5}, {"b_bits": 0}])

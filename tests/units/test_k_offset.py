@@ -206,6 +206,34 @@ def test_methods_refuse_what_comes_out_of_order_and_change_nothing() -> None:
         list(device.steps(np.zeros((2, 2, 2), int), 1, 0))
 
 
+def test_frozen_offsets_are_taken_over_and_nothing_is_tracked() -> None:
+    """[harmonia §IV-A (5)] D-harmonia-26: a token behind the prompt of another run loses what that prompt chose."""
+    rows = drawn((40, 64), 3)
+    prompt = k_offset.run(**events(rows, 32, 2))
+    device = KOffsetGenerator()
+    device.freeze(prompt.offset[-1])
+    states = [device.apply(row) for row in rows[32:].view(np.float16)]
+
+    assert [list(state.k_out) for state in states] == prompt.k_out[prompt.out_valid][32:].tolist()
+    last = states[-1]
+    assert (last.comparisons, last.select_comparisons, last.gated_tokens, last.subtractions) == (0, 0, 8, 16)
+    assert last.offset == tuple(prompt.offset[-1].tolist()) and not any(last.peak)
+    assert np.array_equal(last.selected, prompt.selected[-1])
+
+
+def test_refuses_offsets_that_no_window_gives() -> None:
+    device = KOffsetGenerator(4)
+    before = device.snapshot()
+    for offset, message in (([0x3C00] * 2 + [0] * 2, "offset must have at most 1 channels that are not 0, got 2"),
+                            ([0x7C00, 0, 0, 0], r"k_offset: k 0x7c00 at index \(0,\) must be finite")):
+        with pytest.raises(Refused, match=message):
+            device.freeze(offset)
+    assert device.snapshot() == before
+    device.track(np.zeros(4, np.float16))
+    with pytest.raises(Refused, match="freeze after 1 events"):
+        device.freeze([0] * 4)
+
+
 def test_repr_evaluates_back() -> None:
     text = "KOffsetGenerator(channels=8, window=4, offset_k=2, offset_scope='head', heads=2, offset_sign='unsigned')"
 

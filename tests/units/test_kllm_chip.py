@@ -1,5 +1,6 @@
-"""The chip: the same bits as index_matmul, cycles by formula, what [kllm Table I] says of its sizes."""
+"""The chip: bits and cycles of lanes that work clock by clock, what [kllm Table I] says of its sizes."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -8,18 +9,73 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
+from refemu.formats.kmeans_tables import cartesian
+from refemu.formats.kmeans_tensor import KMeansTensor
 from refemu.units import index_matmul, kllm_chip, kllm_chip_jit
 from refemu.units.index_matmul import COUNTERS, Scores
 from refemu.units.index_matmul_jit import prepare
 from refemu.units.kllm_chip import UNIT, ChipUnit
 from refemu.units.kllm_chip_parts import KllmChip
-from tests.units.kmeans_operands import tensor
+from tests.oracles import kllm
+from tests.oracles import kllm_chip as oracle
+from tests.units.kmeans_operands import tensor, vector
 
 #: [kllm Table I], rows of the chip: area in mm2, power in W
 TABLE = {"lanes": ("8.25", "5.73"), "out": ("4.61", "0.570"), "index": ("2.16", "0.540"),
          "codebook": ("0.00844", "0.00211"), "clustering": ("0.211", "0.710"), "orizuru": ("0.739", "0.273"),
          "functional": ("0.889", "0.563")}
 IMPLEMENTATIONS = [pytest.param(kllm_chip.run, id="unit"), pytest.param(kllm_chip_jit.run, id="twin")]
+
+
+def at_ports(inputs: Mapping[str, np.ndarray], m: int) -> tuple[kllm.Vector, list[kllm.Vector], list[int]]:
+    """Row m of port inputs as the oracle has it: A, the columns of B, products."""
+    words = {name: array[m].tolist() for name, array in inputs.items()}
+    k, mask = len(words["a_index"]), words["a_mask"]
+    outliers = [word for word, marked in zip(words["a_outlier"], mask, strict=True) if marked]
+    columns = [kllm.Vector(words["b_codebook"], words["b_index"][n * k:(n + 1) * k], scale, [0] * k, [])
+               for n, scale in enumerate(words["b_scale"])]
+    return (kllm.Vector(words["a_codebook"], words["a_index"], words["a_scale"], mask, outliers), columns,
+            words["products"])
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+@pytest.mark.parametrize("mapping", ["column", "counter"])
+@pytest.mark.parametrize("kind", ["paper", "edge", "random"])
+def test_rows_at_the_ports_are_those_of_lanes_that_work_clock_by_clock(jit: bool, mapping: str, kind: str) -> None:
+    """[kllm §IV-A, Fig. 6] outputs, overflow, cycles and work, of three tiles, the last one partial."""
+    config = {**UNIT.configs[mapping], "k": 33} if kind == "edge" else UNIT.configs[mapping]  # 33: a last turn of one
+    chip, rows = oracle.Chip(*config["sizes"], mapping), 3
+    for block in UNIT.cases(config, kind, 5):
+        inputs = {name: array[:rows] for name, array in block.inputs.items()}
+        expected = [oracle.row(chip, *at_ports(inputs, m)) for m in range(len(inputs["a_scale"]))]
+        result = UNIT.evaluate(config, inputs, jit=jit)
+
+        assert result.y.tolist() == [one.y for one in expected]
+        assert result.overflow.tolist() == [one.overflow for one in expected]
+        for name in ("tiles", "count_cycles", "mac_cycles", "cycles"):
+            assert getattr(result, name) == sum(getattr(one, name) for one in expected), name
+        for name in expected[0].work:
+            assert getattr(result, name) == sum(one.work[name] for one in expected), name
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("acc", ["fp16", "exact"])
+@pytest.mark.parametrize("mapping", ["column", "counter"])
+def test_matrices_are_those_of_lanes_that_work_clock_by_clock(run: Any, acc: str, mapping: str) -> None:
+    """[kllm §IV-A, Fig. 6] rows one after the other, with outliers of both operands."""
+    a, b = tensor((3, 40), 4, 1, 2), tensor((7, 40), 3, 2, 1)
+    sizes = oracle.Chip(2, 4, 4, 4, mapping)
+    products = cartesian(a.codebook, b.codebook).values.tolist()
+    columns = [vector(b, n) for n in range(7)]
+    expected = [oracle.row(sizes, vector(a, m), columns, products, acc) for m in range(3)]
+    chip = KllmChip(lanes=2, counters=4, counter_inputs=4, macs=4, lane_mapping=mapping)
+    result = run(a, b, preset="exact" if acc == "exact" else "paper", chip=chip)
+
+    assert result.y.view(np.uint16).tolist() == [one.y for one in expected]
+    assert (result.tiles, result.count_cycles, result.mac_cycles, result.cycles) == tuple(
+        sum(getattr(one, name) for one in expected) for name in ("tiles", "count_cycles", "mac_cycles", "cycles"))
+    assert {name: getattr(result, name) for name in expected[0].work} == {
+        name: sum(one.work[name] for one in expected) for name in expected[0].work}
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -54,22 +110,51 @@ def test_cycles_of_a_large_matmul(mapping: str) -> None:
     assert (chip.count_cycles(513), chip.cycles(64, 0, 256, 0)) == ((64, 0) if mapping == "column" else (33, 0))
 
 
-def test_counting_and_reduction_balance() -> None:
-    """[kllm Table I]'s 16 inputs, 32 counters and MACs, 16 lanes: both take 2,048 cycles at 4096 x 4096."""
-    assert Fraction(4096 * 4096, 16 * 32 * 16) == Fraction(4096 * 256, 16 * 32) == 2048
+@pytest.mark.parametrize("mapping", ["column", "counter"])
+def test_counting_and_reduction_balance(mapping: str) -> None:
+    """[kllm Table I]'s 16 inputs, 32 counters and MACs, 16 lanes: at 4096 x 4096 both are at work for 2,048 cycles.
+
+    Beside them a MAC scales and merges every column: two cycles more for each of the eight tiles.
+    """
+    chip = KllmChip(lane_mapping=mapping)
+    a, b = tensor((1, 4096), 4, 1), tensor((4096, 64), 4, 2)
+    wide = KMeansTensor(b.codebook, np.tile(b.index, (1, 64)), np.full(4096, 0x3C00, np.uint16),
+                        np.zeros((4096, 4096), np.bool_), b.outlier, 0)
+    result = kllm_chip_jit.run(a, prepare(wide), chip=chip)
+
+    assert result.count_cycles == 2048 == result.concats // (chip.lanes * chip.counters * chip.counter_inputs)
+    assert result.mac_cycles == 2048 + 2 * result.tiles
+    assert result.macs_reduce // (chip.lanes * chip.macs) == 2048
 
 
 def test_units_of_the_chip() -> None:
-    """[kllm §IV-A] 65,536 Concat units."""
-    assert KllmChip().lanes * KllmChip().concat == 65536
+    """[kllm §IV-A] 65,536 Concat units: columns of 4,096 at once in 16 lanes, and not of one more."""
+    chip = KllmChip()
+
+    assert sum(chip.concat for lane in {chip.lane_of(n) for n in range(8192)}) == 65536
+    chip.require_capacity(1, 4096, 16, 4, 4)
+    with pytest.raises(Refused, match="a column of 4097 needs as many Concat units, a lane has 4096"):
+        chip.require_capacity(1, 4097, 16, 3, 3)
 
 
-def test_buffers_are_exact_fits() -> None:
-    """[kllm Table I] 2 KB a lane: a column of 4096 weights; 32 KB: 16 tokens; 2 KB: four products; 136 KB: 17 bits."""
-    sizes = KllmChip().buffers
-
-    assert sizes["weight"] == 4096 * 4 and sizes["index"] == 16 * 4096 * 4
-    assert sizes["codebook"] == 4 * 256 * 16 and sizes["out"] == 65536 * 17
+@pytest.mark.parametrize(("rows", "k", "n", "bits", "message"), [
+    pytest.param(1, 4096, 1, (4, 4), None, id="a column of 4096 weights"),
+    pytest.param(1, 4096, 1, (4, 5), "buffer weight must hold 20480 bits, it has 16384", id="of 5 bits"),
+    pytest.param(16, 4096, 1, (4, 4), None, id="16 tokens of 4096 indices"),
+    pytest.param(17, 4096, 1, (4, 4), "buffer index must hold 278528 bits, it has 262144", id="17 tokens"),
+    pytest.param(16, 64, 4096, (4, 4), None, id="65,536 results and their mask bits"),
+    pytest.param(16, 64, 4097, (4, 4), "buffer out must hold 1114384 bits, it has 1114112", id="16 results more"),
+    pytest.param(1, 64, 1, (6, 4), None, id="1,024 products"),
+    pytest.param(1, 64, 1, (7, 4), "buffer codebook must hold 32768 bits, it has 16384", id="2,048 products"),
+    pytest.param(1, 4097, 1, (4, 4), "a column of 4097 needs as many Concat units, a lane has 4096", id="concat"),
+])
+def test_buffers_are_exact_fits(rows: int, k: int, n: int, bits: tuple[int, int], message: str | None) -> None:
+    """[kllm Table I] 2 KB a lane, 32 KB, 2 KB (four product codebooks of 256) and 136 KB: full, and refused beyond."""
+    if message is None:
+        KllmChip().require_capacity(rows, k, n, *bits)
+    else:
+        with pytest.raises(Refused, match=message):
+            KllmChip().require_capacity(rows, k, n, *bits)
 
 
 def test_areas_of_table_1_add_up_and_power_does_not() -> None:
@@ -126,16 +211,6 @@ def test_events_are_slots_of_the_pipeline() -> None:
     device.restore(states[1])
     with pytest.raises(Refused, match="kllm_chip: step takes no inputs: slot 1 came last"):
         device.step(1)
-
-
-@pytest.mark.parametrize(("rows", "k", "n", "bits", "message"), [
-    pytest.param(1, 4097, 1, 4, "a column of 4097 needs as many Concat units, a lane has 4096", id="concat"),
-    pytest.param(17, 4096, 1, 4, "buffer index must hold 278528 bits, it has 262144", id="index"),
-    pytest.param(16, 64, 4097, 4, "buffer out must hold 1114384 bits, it has 1114112", id="out"),
-])
-def test_refuses_what_no_buffer_holds(rows: int, k: int, n: int, bits: int, message: str) -> None:
-    with pytest.raises(Refused, match=message):
-        KllmChip().require_capacity(rows, k, n, bits, bits)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
 
 VERSION = 1  #: of the file
@@ -73,12 +74,12 @@ def load(path: str | Path) -> Calibration:
         raise Refused(f"calibration {where}: no such file")
     found: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in KINDS}
     try:
-        with np.load(where, allow_pickle=False) as archive:
-            description = json.loads(archive["description"].tobytes())
-            for name in archive.files:
-                kind, _, tensor = name.partition(".")
-                if tensor:
-                    found[kind][tensor] = _array(archive[name], KINDS[kind])
+        archive = Archive(where.read_bytes(), where.name, deflated=False)
+        description = json.loads(archive.array("description").tobytes())
+        for name in archive.names:
+            kind, _, tensor = name.partition(".")
+            if tensor:
+                found[kind][tensor] = _array(archive.array(name), KINDS[kind])
         version = description.pop("version")
     except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
         raise Refused(f"calibration {where}: not a readable calibration: {error or type(error).__name__}") from error

@@ -32,6 +32,7 @@ class Rung:
     outliers: str  #: percent, and how they are found
     perplexity: float
     nll: float
+    windows: tuple[float, ...]  #: mean nll of each
 
 
 def rungs(ladder: Sequence[str] = LADDER, shares: Sequence[str] = SHARES) -> list[str]:
@@ -57,7 +58,7 @@ def study(model: Model, ids: Sequence[int], win: int = 512, names: Sequence[str]
     for name, config in configs.items():
         prepared = config.prepare(model, engine, trained.get(name), progress)
         found = scoring.perplexity(prepared, ids, win=win, progress=progress)
-        yield Rung(name, *_described(config), found.perplexity, found.nll)
+        yield Rung(name, *_described(config), found.perplexity, found.nll, found.windows)
 
 
 def _with(config: Any, calibration_tokens: int | None) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refemu.arith import fp16
+from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
 from refemu.formats.kmeans_norm import folded_bias
 from refemu.models.encoder_config import BIAS
@@ -80,17 +81,16 @@ def _read(path: str, model: "Model") -> UserWeights:
     thing = f"sensitivity {path}"
     try:
         raw = Path(path).read_bytes()
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # whatever a damaged container makes zipfile and NumPy raise
-        raise Refused(f"{thing}: not a readable .npz: {error or type(error).__name__}") from error
-    known = shapes(model)
-    for name, array in arrays.items():
+    except (OSError, ValueError) as error:
+        raise Refused(f"{thing}: not a readable .npz: {error}") from error
+    archive, known = Archive(raw, thing), shapes(model)
+    for name in archive.names:
         if name not in known:
             raise Refused(f"{thing}: no tensor {name!r} is quantized")
-        if array.shape != known[name] or array.dtype.kind != "f":
-            raise Refused(f"{thing}: {name} must be floats of shape {known[name]}, "
-                          f"got {array.dtype} of shape {array.shape}")
+        shape, _, dtype = archive.header(name)
+        if shape != known[name] or dtype.kind != "f":
+            raise Refused(f"{thing}: {name} must be floats of shape {known[name]}, got {dtype} of shape {shape}")
+    arrays = {name: archive.array(name) for name in archive.names}
     return UserWeights(hashlib.sha256(raw).hexdigest(), {name: a.astype(np.float64) for name, a in arrays.items()})
 
 
