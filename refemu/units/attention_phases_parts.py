@@ -15,8 +15,8 @@ from refemu.arith.fp32 import exp32, fma32
 from refemu.arith.orders import Halves, Lanes
 from refemu.arith.sums import reduce, total32
 from refemu.formats.kv_page import PageTokens
-from refemu.units.paged_attention_parts import EPSILON, THREADS, Arithmetic, Pages
-from refemu.units.significance import join_heads
+from refemu.units.paged_attention_parts import THREADS, Arithmetic, Pages
+from refemu.units.significance import update
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,15 @@ def combine(arithmetic: Arithmetic, parts: np.ndarray, tops: np.ndarray,
             totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """out (G, F) before its rounding, and the weight (chunks, G) of every chunk's p.
 
-    parts: (chunks, G, F) sums of the chunks. tops, totals: (chunks, G) maxima and sums. The 1e-6 is there whatever
-    `softmax_eps` is; once it is added in float64.
+    parts: (chunks, G, F) sums of the chunks. tops, totals: (chunks, G) maxima and sums. `softmax_eps` is added to the
+    total of all, and to a chunk's in float64, there as the decimal constant of the published code (1e-6).
     """
+    eps = np.float32(arithmetic.softmax_eps)
     with np.errstate(all="ignore"):
         weights = exp32(tops - maximum(tops.T, np.ones(len(tops), np.bool_)))
-        factors = ((totals.astype(np.float64) + 1e-6) * weights).astype(np.float32)
+        factors = ((totals.astype(np.float64) + float(str(eps))) * weights).astype(np.float32)
         total = dot(totals.T, weights.T, order=combine_order(), acc=accumulator(arithmetic))
-        inverse = np.float32(1) / (total + np.float32(EPSILON))
+        inverse = np.float32(1) / (total + eps)
         acc = np.zeros(parts.shape[1:], np.float32)
         for part, factor in zip(parts, factors, strict=True):
             term = fp16.to_f32(fp16.narrow(part)) * factor[:, None]
@@ -151,7 +152,6 @@ def weigh(pages: Pages, arithmetic: Arithmetic, p: np.ndarray, starts: list[int]
 
 def add_score(score: np.ndarray, position: np.ndarray, p: np.ndarray, newest: int,
               arithmetic: Arithmetic) -> np.ndarray:
-    """Scores (tokens,) plus the largest p (G, tokens) over heads; the token at position `newest` may keep its own."""
-    with np.errstate(all="ignore"):
-        added = fp16.canonical(score + join_heads(p))
+    """Scores (tokens,) plus the heads' p (G, tokens), joined; the token at position `newest` may keep its own."""
+    added = fp16.canonical(update(score, p, arithmetic.gqa))
     return added if arithmetic.include_self else np.where(position == newest, score, added)

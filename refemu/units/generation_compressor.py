@@ -82,7 +82,7 @@ class GenerationCompressor(Stepped):
         if inputs:
             given = self.accept(*inputs)
             given[:2] = (value if isinstance(value, tuple) else (value,) for value in given[:2])
-            require(self.slots, self.policy, self.low, *(np.array(value)[None] for value in given))
+            require(self.slots, self.policy, self.low, self.epoch, *(np.array(value)[None] for value in given))
             names = [port.name for port in self.ports.inputs]
             self.state = replace(self.state, event="mean", index=self.state.index + 1, means=(), total=0.0, shares=(),
                                  slots=(-1, -1), **dict.fromkeys(OUTPUTS, 0), **dict(zip(names, given, strict=True)))
@@ -232,7 +232,7 @@ class GenerationCompressor(Stepped):
         arrays = admit(self.name, self.ports.inputs, inputs)
         rows = [array.reshape(-1, port.lanes) if port.lanes > 1 or port.name in ("score", "position") else array.ravel()
                 for array, port in zip(arrays, self.ports.inputs, strict=True)]
-        require(self.slots, self.policy, self.low, *rows)
+        require(self.slots, self.policy, self.low, self.epoch, *rows)
         return arrays
 
     def steps(self, score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any,
@@ -260,7 +260,8 @@ def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any,
     position: (..., slots). n_high, n_low: tokens stored, n: position of the new token, prompt: tokens of the prompt,
     window: W, all (...). thresholds: float32 patterns (..., 2), T_l and T_h, or alpha_prune and alpha_quant. They
     broadcast beside their lanes. slots, parameters: as for GenerationCompressor. Returns the Result, arrays (...).
-    Refuses positions that are not below n and window tokens in the low section. Paper: [leankv Algorithm 1].
+    Refuses positions that are not below n or stand twice, and window tokens in the low section.
+    Paper: [leankv Algorithm 1].
     """
     device = GenerationCompressor(slots, **parameters)
     arrays = device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds)
@@ -284,7 +285,9 @@ UNIT = Unit(
     configs={"paper": Config(slots=16, policy="algorithm1", score_rule="share"),
              "cumulative": Config(slots=16, policy="algorithm1", score_rule="cumulative"),
              "diffkv": Config(slots=144, policy="diffkv", score_queries=64, include_self=True),
-             "static": Config(slots=16, policy="static", keep_percent=50)},
+             "static": Config(slots=16, policy="static", keep_percent=50),
+             "wide": Config(slots=256, policy="algorithm1", score_rule="share"),
+             "wide_cumulative": Config(slots=256, policy="algorithm1", score_rule="cumulative")},
     ports=ports, run=run, twin="refemu.units.generation_compressor_jit:run", unit_class=GenerationCompressor,
     cases=cases, legal=legal,
     alternatives=(*choices("D-leankv-26", "policy", *POLICIES[:2]),

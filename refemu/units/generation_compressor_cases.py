@@ -1,4 +1,4 @@
-"""Golden cases of generation_compressor. Every case of [leankv Algorithm 1] once; then ties, empty and full sections.
+"""Golden cases of generation_compressor. All cases of [leankv Algorithm 1] in turn; then ties, empty and full sections.
 
 This module describes stimuli only; the descriptor, and with it every answer, is in generation_compressor.py.
 """
@@ -18,19 +18,23 @@ WINDOW = 2
 def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
-        heads: list[Head] = [([24, 8, 20, 4], [8], (3, 16)), ([24, 8, 20, 4], [8], (3, 4)),
-                             ([24, 1, 20, 4], [15], (3, 16)), ([24, 20, 8, 4], [8], (3, 16)),
-                             ([24, 20, 8, 4], [1], (3, 16)), ([24, 20, 1, 4], [15], (3, 16)), ([4], [], (3, 16))]
-        yield _case(config, kind, "[leankv Algorithm 1] one head per case: oldest window token above, between, below",
-                    heads)
+        # the last high token is the oldest of the window; shares of 64
+        heads: list[Head] = [([24, 8, 4, 20], [8], (3, 4)), ([24, 8, 4, 20], [8], (3, 16)),
+                             ([24, 8, 1, 23], [8], (3, 16)), ([24, 20, 4, 8], [8], (3, 16)),
+                             ([24, 27, 4, 8], [1], (3, 16)), ([24, 23, 8, 1], [8], (3, 16)), ([], [], (3, 16))]
+        why = "one head for each of A1 A2 A3 B1 B2 C W"
+        if config.get("score_rule") != "share":
+            why = "the heads that have A1 A2 A3 B1 B2 C W by their shares, under another rule"
+        yield _case(config, kind, f"[leankv Algorithm 1] {why}", heads)
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
-        count = 24 if config["slots"] < 64 else 12
+        count, slots = 12 if config["policy"] == "diffkv" else 24, config["slots"]
+        mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
         drawn = random_inputs("generation_compressor", ports, (count,), seed)
         few = (drawn["score"] & 7).astype(np.float32) / np.float32(8)
         drawn["score"] = few.view(np.uint32).astype(np.int64)
-        drawn["thresholds"] = _limits(config, [(1, 16)] * len(drawn["n"]))
+        drawn["thresholds"] = _limits(config, [(mean, 16 * mean)] * len(drawn["n"]))
         yield Cases(kind, "scores of eight values in sections of any length", legal(config, drawn))
         wide = (drawn["position"] & 0xFFFF).astype(np.float32) / np.float32(1 << 16)
         wide = wide * wide * wide
@@ -52,7 +56,7 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _case(config, "edge", "the low section fills all slots; its last token is the least", lows)
     exact: list[Head] = [([16, 16, 16, 16], [], (0, 16)), ([16, 16, 16, 16], [], (16, 17)), ([16] * 4, [], (16, 64))]
     yield _case(config, "edge", "shares that equal a threshold belong above it", exact, "D-leankv-27")
-    if config["slots"] > 128:
+    if config["policy"] == "diffkv":
         lanes: list[Head] = [([9.0] * 127 + [1, 9, 9], [], (3, 16)),
                              ([9 - 8 * (s in (1, 64, 127, 129)) for s in range(132)], [], (3, 16)),
                              ([9 - 8 * (s in (0, 128)) for s in range(132)], [9] * 10, (3, 16))]

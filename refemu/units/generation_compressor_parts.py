@@ -77,9 +77,13 @@ def lane_rank(index: int) -> tuple[int, int]:
     return int(f"{index % LANES:0{LANE_BITS}b}"[::-1], 2), index
 
 
-def require(slots: int, policy: str, low: bool, score: np.ndarray, position: np.ndarray, n_high: np.ndarray,
-            n_low: np.ndarray, n: np.ndarray, prompt: np.ndarray, window: np.ndarray, thresholds: np.ndarray) -> None:
-    """Refuse, for (rows, ...): too many tokens, positions not below n, window tokens in the low section, limits."""
+def require(slots: int, policy: str, low: bool, epoch: bool, score: np.ndarray, position: np.ndarray,
+            n_high: np.ndarray, n_low: np.ndarray, n: np.ndarray, prompt: np.ndarray, window: np.ndarray,
+            thresholds: np.ndarray) -> None:
+    """Refuse, for (rows, ...): too many tokens, positions not below n or twice, low tokens of the window, limits.
+
+    With `epoch` tokens share what is stored for their positions (D-leankv-47).
+    """
     stored = n_high.astype(np.int64) + n_low
     _refuse(stored > slots, lambda i: f"{stored[i]} tokens in {slots} slots")
     _refuse(prompt > n, lambda i: f"prompt of {prompt[i]} tokens before token {n[i]}")
@@ -89,6 +93,8 @@ def require(slots: int, policy: str, low: bool, score: np.ndarray, position: np.
     used = slot < stored[:, None]
     late = used & (at64 >= n[:, None])
     _refuse(late.any(1), lambda i: f"position {at64[i, np.argmax(late[i])]} is not older than token {n[i]}")
+    if not epoch:
+        _require_distinct(at64, used)
     if policy == "algorithm1":
         border = n.astype(np.int64) - window
         inside = used & (slot >= n_high[:, None]) & (at64 >= border[:, None])
@@ -100,6 +106,18 @@ def require(slots: int, policy: str, low: bool, score: np.ndarray, position: np.
     if policy == "diffkv" and not low:
         _refuse(limits[:, 0] != limits[:, 1], lambda i: "without a low precision alpha_quant must be alpha_prune, "
                 f"got {limits[i, 1]} and {limits[i, 0]}")
+
+
+def _require_distinct(position: np.ndarray, used: np.ndarray) -> None:
+    """Refuse a position in two of the `used` slots of a row; the index is that of the later slot."""
+    own = np.where(used, position, -1 - np.arange(position.shape[1]))
+    order = np.argsort(own, axis=1, kind="stable")
+    ranked, again = np.take_along_axis(own, order, axis=1), np.zeros_like(used)
+    np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
+    if again.any():
+        _, slot = index = first_index(again)
+        raise Refused(f"{NAME}: positions of stored tokens must differ, got {position[index]} twice"
+                      f"{at(index if len(again) > 1 else (slot,))}")
 
 
 def _refuse(bad: np.ndarray, message: Any) -> None:

@@ -218,8 +218,10 @@ class PageManager(Pool):
 
 def _regions(places: Sequence[tuple[int, int]], moved: Moved) -> Iterator[tuple[tuple[int, int], int, int]]:
     """(place, pages, number of the first of them) of every region with pages."""
+    if not moved.counts:
+        return
     at = 0
-    for place, count in zip(places, moved.counts or (0,) * len(places), strict=True):
+    for place, count in zip(places, moved.counts, strict=True):
         if count:
             yield place, count, at
         at += count

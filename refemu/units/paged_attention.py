@@ -1,6 +1,7 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way.
 
-Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself), D-leankv-41 (order of the sums),
+Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself), D-leankv-19 (heads that share a KV head),
+D-leankv-41 (order of the sums),
 D-leankv-42 (fused or not), D-leankv-43 (subtracted maximum), D-leankv-44 (exponential), D-leankv-45 (division of the
 softmax), D-leankv-46 (partitions).
 """
@@ -269,14 +270,14 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 SMALL = {"head_size": 64, "heads": 2, "high": "K8V4", "low": "K4V2", "page_bytes": 384, "cells": 6}
 
 UNIT = Unit(
-    name="paged_attention", paper="leankv §6.2", meaning="attention of one step over the pages of a KV head",
+    name="paged_attention", version=2, paper="leankv §6.2", meaning="attention of one step over the pages of a KV head",
     configs={"paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
              "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
              "one_precision": Config(**{**SMALL, "low": None, "high": "K4V4"}, preset="paper",
                                      **{**asdict(PAPER), "order": "sequential", "fma": False})},
     ports=ports, run=run, twin="refemu.units.paged_attention_jit:run", unit_class=PagedAttention, cases=cases,
     legal=legal,
-    alternatives=(*choices("D-leankv-17", "include_self", True, False),
+    alternatives=(*choices("D-leankv-17", "include_self", True, False), *choices("D-leankv-19", "gqa", "mean"),
                   *choices("D-leankv-41", "order", "kernel", "sequential"), *choices("D-leankv-42", "fma", True, False),
                   *choices("D-leankv-43", "lane_max", True),
                   *choices("D-leankv-45", "softmax_div", "div", "recip_mul"),

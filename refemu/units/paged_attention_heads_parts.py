@@ -1,6 +1,7 @@
 """Attention of any number of KV heads over their pages, without ports and registers: what a model calls.
 
-Paper: [leankv §6.2]. Read paged_attention.py first. Decision: D-leankv-17 (a token's attention to itself).
+Paper: [leankv §6.2]. Read paged_attention.py first. Decisions: D-leankv-17 (a token's attention to itself),
+D-leankv-19 (heads that share a KV head).
 """
 
 from typing import Any
@@ -56,13 +57,13 @@ def _head(pages: Pages, arithmetic: Arithmetic, q: np.ndarray, images: np.ndarra
 
 
 def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, p: np.ndarray, newest: Any,
-               include_self: bool = False) -> None:
+               include_self: bool = False, gqa: str = "max") -> None:
     """Add to the scores in `images` what `attend` returned as p: for every stored token the largest of its heads.
 
     newest: (...) position of the newest token of each head, whose score stays unless `include_self` (D-leankv-17).
-    Heads must not share pages.
+    gqa: "mean" adds the mean of the heads instead (D-leankv-19). Heads must not share pages.
     """
-    arithmetic = Arithmetic(include_self=include_self)
+    arithmetic = Arithmetic(include_self=include_self, gqa=gqa)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1)
     for row, (entry, (high, low)) in enumerate(zip(cells.reshape(-1, cells.shape[-1]),
                                                    lengths.reshape(-1, 2).tolist(), strict=True)):
@@ -79,5 +80,5 @@ def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, len
          arithmetic: Arithmetic = PAPER) -> np.ndarray:
     """`attend`, then `add_scores`: what a model needs of one step. q: fp16 values in float32, as what it returns."""
     found = attend(pages, fp16.to_f16(q), images, cells, lengths, arithmetic)
-    add_scores(pages, images, cells, lengths, found.p, newest, arithmetic.include_self)
+    add_scores(pages, images, cells, lengths, found.p, newest, arithmetic.include_self, arithmetic.gqa)
     return found.out.astype(np.float32)

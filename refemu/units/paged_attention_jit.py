@@ -90,7 +90,7 @@ def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, len
     """As `paged_attention.step`; what the memory manager says about the pages is not looked at again."""
     finite(q)
     out, p = attend_unchecked(pages, q, images, cells, lengths, arithmetic)
-    add_scores(pages, images, cells, lengths, p, newest, arithmetic.include_self)
+    add_scores(pages, images, cells, lengths, p, newest, arithmetic.include_self, arithmetic.gqa)
     return out
 
 
@@ -153,7 +153,7 @@ def _weigh(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, some: np.nda
 
 
 def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, p: np.ndarray,
-               newest: Any, include_self: bool = False) -> None:
+               newest: Any, include_self: bool = False, gqa: str = "max") -> None:
     """As `paged_attention.add_scores`."""
     rows = _rows(lengths, np.int64)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1).copy()
@@ -161,7 +161,7 @@ def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
     chances, entries, layout = plain(p).reshape(len(rows), *p.shape[-2:]), _rows(cells, np.int32), _layout(pages)[0]
 
     def run(first: int, last: int) -> None:
-        float_jit.paged_scores(images, entries, rows, layout, kept, chances, first, last)
+        float_jit.paged_scores(images, entries, rows, layout, kept, chances, gqa == "mean", first, last)
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(rows), least=1 + 8 * GRAIN // max(1, p.shape[-1] * p.shape[-2]))
@@ -175,7 +175,7 @@ def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, *
     queries, pool, entries, lengths = device.operands(*arrays[:5])
     require(pages, queries, pool, entries, lengths)
     out, p = attend_unchecked(pages, to_f32(queries), pool, entries, lengths, arithmetic)
-    add_scores(pages, pool, entries, lengths, p, arrays[-1].reshape(-1), arithmetic.include_self)
+    add_scores(pages, pool, entries, lengths, p, arrays[-1].reshape(-1), arithmetic.include_self, arithmetic.gqa)
     lanes = {port.name: port.lanes for port in device.ports.outputs}
     chances = np.zeros((len(lengths), device.heads, lanes["score"]), np.float32)
     chances[..., : p.shape[-1]] = p

@@ -1,7 +1,7 @@
 """The arithmetic of paged attention: which order, which division, which maximum; and what it is refused for.
 
 Paper: [leankv §6.2]. Decisions: D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted
-maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions).
+maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-19 (what a score takes of heads).
 """
 
 from dataclasses import dataclass
@@ -24,16 +24,18 @@ class Arithmetic:
     order: str = "kernel"  #: "kernel" = groups, warps, trees; or "sequential" = one sum, in the order of the tokens
     fma: bool = True  #: products are added in one rounding
     softmax_div: str = "div"  #: e by "div"; or "recip_mul": times the rounded 1 / sum
-    softmax_eps: float = 0.0  #: added to the sum before; a float32 value
+    softmax_eps: float = 0.0  #: added to the sum before, of a chunk and of all; a float32 value
     lane_max: bool = False  #: quirk: the maximum is that of slots 0, 4, 8, ... of the pages only
     partition_tokens: int = 0  #: more tokens than `chunk` makes of this are cut into chunks; 0 = never
     partition_score: bool = False  #: quirk: p of token t is weighted as of chunk t // chunk, whatever its own
     include_self: bool = False  #: whether the newest token's p is added to its own score (D-leankv-17)
+    gqa: str = "max"  #: of the heads' p that is added to a score: the largest, or the "mean" (D-leankv-19)
 
     def __post_init__(self) -> None:
         thing = "paged_attention"
         require_choice(self.order, ("kernel", "sequential"), thing, "order")
         require_choice(self.softmax_div, ("div", "recip_mul"), thing, "softmax_div")
+        require_choice(self.gqa, ("max", "mean"), thing, "gqa")
         for name in ("fma", "lane_max", "partition_score", "include_self"):
             if not isinstance(getattr(self, name), bool):
                 raise RefusedType(f"{thing}: {name} must be a bool, got {getattr(self, name)!r}")

@@ -6,7 +6,7 @@ D-leankv-23 (equal shares, order in the pages), D-leankv-24 (short prompts), D-l
 D-leankv-51 (thresholds), D-leankv-54 (equal budgets).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,7 +85,8 @@ class PromptCompressor(Stepped):
 
         rule: "cumulative" = sums of shares below T_l, T_h; "per_token" = shares below alpha / N; "static" = the same
         number in every head, `keep_percent` of the prompt, thresholds not read. order: "stable" = by share, position,
-        the window last by position; or the "bitonic" network. low_cumsum: T_h's sum is the "total", or "restart" after
+        the window last by position; or the "bitonic" network. It never changes a class: the sums go by (share,
+        position) in both. low_cumsum: T_h's sum is the "total", or "restart" after
         the pruned tokens.
         """
         require_int(tokens, 1, 1 << 24, self.name, "tokens")
@@ -164,17 +165,29 @@ class PromptCompressor(Stepped):
         return {"lower": 0, "distance": size // 2, "size": size if size <= padded else 0}
 
     def _classify(self) -> None:
-        """The next token in order: its class, and its place after those before it."""
+        """The next token in order: its place after those before it, and the class of its rank by (share, position)."""
         before = self.state
         ranked = [t for t in before.sorted if t < self.tokens]
         t = ranked[before.rank]
-        cls, running = self._class_of(t, before)
+        own = self._next_of_equals(t, ranked[: before.rank])
+        cls, running = self._class_of(own, before)
         counts = {"n_pruned": before.n_pruned + (cls == PRUNED), "n_low": before.n_low + (cls == LOW),
                   "n_high": before.n_high + (cls == HIGH)}
         self.state = replace(before, event="classify", rank=before.rank + 1, running=running,
-                             cls=(*before.cls[:t], cls, *before.cls[t + 1 :]),
+                             cls=(*before.cls[:own], cls, *before.cls[own + 1 :]),
                              order=(*before.order[: before.rank], t, *before.order[before.rank + 1 :]),
                              classified=before.classified + 1, **counts)
+
+    def _next_of_equals(self, t: int, done: Sequence[int]) -> int:
+        """The token that takes the class of t's rank: of equal shares the lowest position first, whatever `order` is.
+
+        done: the tokens before t in order. The network may swap equal shares; a threshold between them must not notice.
+        """
+        border, keys = max(self.tokens - self.state.window, 0), self.state.keys
+        if t >= border or self.rule == "per_token":  # a share alone decides there
+            return t
+        equal = [u for u in range(border) if keys[u] == keys[t]]
+        return equal[len([u for u in done if u in equal])]
 
     def _class_of(self, t: int, state: State) -> tuple[int, float]:
         """Class of token t, and the running sum with it."""
@@ -273,7 +286,7 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="prompt_compressor", paper="leankv §4", meaning="which tokens of a prompt are pruned, low, high, in order",
+    name="prompt_compressor", version=2, paper="leankv §4", meaning="which tokens of a prompt are pruned, low, high, in order",
     configs={"paper": Config(tokens=16, low_cumsum="total", **PRESETS["paper"]),
              "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
              "static": Config(tokens=16, rule="static", order="stable", keep_percent=50)},

@@ -20,13 +20,13 @@ def run(share: Any, window: Any, thresholds: Any, *, tokens: int = 16, **paramet
     limits = np.ascontiguousarray(pairs.reshape(-1, 2)).view(np.float32)
     inside = np.arange(tokens) >= tokens - w[:, None]
     keys = np.where(inside, np.float32(1), keys)
-    order, exchanges = _stable(keys, inside), 0
-    network = (w < tokens) & (device.order == "bitonic")
+    ranked, exchanges = _stable(keys, inside), 0  # classes go by (share, position), whatever order the network leaves
+    order, network = ranked.copy(), (w < tokens) & (device.order == "bitonic")
     if network.any():
         order[network], exchanges = bitonic(keys[network])
-    cls = _classes(device, np.take_along_axis(keys, order, 1), np.take_along_axis(inside, order, 1), w, limits)
+    cls = _classes(device, np.take_along_axis(keys, ranked, 1), np.take_along_axis(inside, ranked, 1), w, limits)
     by_position = np.empty_like(cls)
-    np.put_along_axis(by_position, order, cls, 1)
+    np.put_along_axis(by_position, ranked, cls, 1)
     counts = [integers.total(cls == wanted, axis=1).astype(np.uint32).reshape(shape) for wanted in (PRUNED, LOW, HIGH)]
     pairs_compared = comparisons(tokens) * int(np.count_nonzero(network))
     return Result(by_position.reshape(*shape, tokens) if tokens > 1 else by_position.reshape(shape),

@@ -11,7 +11,7 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes, text
-from refemu.models.schemes import leankv_study
+from refemu.models.schemes import leankv_sparsity, leankv_study
 from refemu.models.schemes.leankv_study import Row
 from refemu.units.significance import critical_tokens
 
@@ -63,6 +63,25 @@ def test_scores_span_more_decades_than_norms_of_values(prompt: Any) -> None:
     assert score > 1.5 > 1 > norm
 
 
+#: percent of the tokens that a query sees, layer by layer: mean of four prompts, the least and the most of them
+SPARSITY = """
+67.65 66.60 68.64, 26.84 25.76 27.87, 28.98 27.49 30.07, 19.61 19.29 19.95, 14.96 14.74 15.08, 18.38 17.66 19.06,
+24.13 23.18 24.65, 23.66 22.02 24.61, 19.06 17.94 20.89, 12.54 11.36 14.41, 10.69 10.24 11.24, 16.44 15.40 17.96,
+14.36 13.35 15.85, 6.38 5.85 7.01, 21.44 18.91 22.96, 22.56 21.27 25.05, 11.29 10.65 12.16, 15.96 13.17 19.77,
+7.47 6.56 9.56, 19.60 18.75 21.08, 20.08 19.01 21.42, 21.99 20.98 24.60, 13.68 12.62 16.47, 12.87 10.43 14.59,
+20.00 19.11 21.91, 7.66 6.68 9.59, 10.02 8.90 12.45, 8.09 6.89 10.29, 18.54 17.12 21.12, 25.20 23.08 26.89"""
+
+
+@pytest.mark.slow
+def test_tokens_that_a_query_needs(smollm2: Any) -> None:
+    """[leankv §3.2, Fig. 2, Fig. 3]: 95 % of the attention of each of the last 64 queries of four prompts of 512."""
+    found = leankv_sparsity.sparsity(smollm2, ids(smollm2)[:2048], 512, 512)
+    text_ = [" ".join(f"{100 * share:.2f}" for share in (row.mean, row.least, row.most)) for row in found]
+
+    assert text_ == SPARSITY.replace("\n", " ").strip().split(", ")
+    assert max(row.mean for row in found[1:]) < 0.3 < 0.6 < found[0].least
+
+
 @pytest.mark.slow
 def test_keys_matter_more_than_values(smollm2: Any) -> None:
     """[leankv Fig. 7]: K8V4 near fp16, K4V8 far worse though it takes as much; K4V2 far above K2V4."""
@@ -74,6 +93,16 @@ def test_keys_matter_more_than_values(smollm2: Any) -> None:
     assert k8v4.perplexity < 1.05 * fp16.perplexity
     assert k8v4.nll < k4v8.nll < k2v4.nll
     assert k4v2.nll < k2v4.nll
+
+
+@pytest.mark.slow
+def test_keys_matter_in_three_of_four_windows(smollm2: Any) -> None:
+    """[leankv Fig. 7]: perplexity of four windows, 64 tokens scored in each; the second scores both nearly the same."""
+    k8v4, k4v8 = rows(smollm2, ["leankv-k8v4", "leankv-k4v8"], 1280, 320, 256)
+
+    assert [f"{row.perplexity:.3f}" for row in (k8v4, k4v8)] == ["35.976", "41.738"]
+    assert [" ".join(f"{one:.3f}" for one in row.windows) for row in (k8v4, k4v8)] == [
+        "29.597 45.326 39.748 31.414", "29.684 44.814 55.802 40.885"]
 
 
 #: percent of fp16 keys and values that the codes take, and perplexity, in the order of the study
@@ -100,6 +129,21 @@ def test_figures_of_the_study(smollm2: Any) -> None:
     found = leankv_study.study(smollm2, ids(smollm2)[:1536], 768, 512)
 
     assert {row.scheme: f"{100 * row.payload:.2f} {row.perplexity:.3f}" for row in found} == FIGURES
+
+
+@pytest.mark.slow
+def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
+    """[leankv Fig. 8]: perplexity of four windows, a budget for every head, then the same for all; 64 tokens scored.
+
+    With 42 % of the tokens heads win in three windows and in all together; with 53 % in two, and not in all.
+    """
+    found = list(leankv_study.study(smollm2, ids(smollm2)[:1280], 320, 256, leankv_study.BUDGETS[2:]))
+
+    assert [f"{100 * row.kept:.2f} {row.perplexity:.3f}" for row in found] == [
+        "53.35 37.451", "52.98 37.433", "41.98 38.161", "41.69 38.610"]
+    assert [" ".join(f"{one:.3f}" for one in row.windows) for row in found] == [
+        "31.828 49.326 40.138 31.217", "31.881 49.180 39.557 31.659",
+        "32.064 52.081 39.811 31.899", "31.881 54.311 40.164 31.957"]
 
 
 def test_thresholds_of_the_ready_scheme_prune() -> None:

@@ -40,12 +40,8 @@ def test_low_pages_hold_more_tokens_than_high_ones() -> None:
 
 
 def test_figures_of_the_cache_of_one_request() -> None:
-    """[leankv §5.2]: 64 MB of page tables, 2 GB of keys and values; with a spare cell 64.5 MiB."""
-    heads, tokens = 32 * 32, 4096
-
-    assert 128 * heads * (tokens // 32) * 4 == 64 << 20
-    assert 128 * heads * (tokens // 32 + 1) * 4 == (64 << 20) + (1 << 19)
-    assert heads * tokens * 128 * 2 * 2 == 2 << 30
+    """[leankv §5.2]: 2 GB of fp16 keys and values, of 4,096 tokens in 32 layers of 32 heads."""
+    assert 32 * 32 * 4096 * hetero_kv.find("K16V16").payload_bytes(128) == 2 << 30
 
 
 @pytest.mark.parametrize(("name", "raw", "page"), [("K8V8", "53.1", "55.2"), ("K4V4", "28.1", "28.8")])

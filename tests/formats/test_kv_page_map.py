@@ -5,7 +5,8 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.formats import UnifiedPage, kv_page_map
 
-PAGES = [UnifiedPage(128, "K8V4"), UnifiedPage(128, "K8V2"), UnifiedPage(64, "K16V16"), UnifiedPage(64, "K8V4", 500)]
+PAGES = [UnifiedPage(128, "K8V4"), UnifiedPage(128, "K8V2"), UnifiedPage(64, "K16V16"), UnifiedPage(64, "K8V4", 500),
+         UnifiedPage(64, "K8V4", 2304)]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -33,6 +34,12 @@ def test_as_many_bytes_are_used_as_records_have(page: UnifiedPage) -> None:
     used = [byte for byte in range(page.size) if "unused" not in kv_page_map.describe(page, byte)]
 
     assert len(used) == 2 * page.slot_words.size
+
+
+def test_a_full_page_has_no_empty_segment() -> None:
+    rows = kv_page_map.byte_map(PAGES[4])
+
+    assert (rows[-1].name, rows[-1].last) == ("pos", PAGES[4].size - 1) and all(row.bytes > 0 for row in rows)
 
 
 def test_sixteen_bits_show_features() -> None:

@@ -114,10 +114,11 @@ def partitioned(
         chunks += [attend(q, *((part, []) if section == 0 else ([], part)), options) for part in cut]
     top = max(c.maximum for c in chunks)
     weights = [exp32(f32(c.maximum - top)) for c in chunks]
-    factors = [f32((c.total + 1e-6) * w) for c, w in zip(chunks, weights, strict=True)]
+    wide = 1e-6 if options.eps == EPSILON else options.eps  # the constant of the published code in float64
+    factors = [f32((c.total + wide) * w) for c, w in zip(chunks, weights, strict=True)]
     acc = "fp32_fma" if options.fma else "fp32"
     total = sums.dot([c.total for c in chunks], weights, SOFTMAX, acc)
-    inverse = f32(1 / f32(total + EPSILON))
+    inverse = f32(1 / f32(total + options.eps))
     out = []
     for feature in range(len(q)):
         value = 0.0

@@ -49,15 +49,22 @@ RULES: dict[str, dict[str, int]] = {
 }
 
 
-def significance(p: Sequence[Sequence[Sequence[float]]], preset: str = "paper", **changed: int) -> Scores:
+def joined(heads: Sequence[float], gqa: str = "max") -> float:
+    """One value of those of the heads: the largest from 0 on, or the sum in turn divided by their number."""
+    return max(0.0, *heads) if gqa == "max" else f32(running(heads)[-1] / len(heads))
+
+
+def significance(
+    p: Sequence[Sequence[Sequence[float]]], preset: str = "paper", gqa: str = "max", **changed: int
+) -> Scores:
     """p[query][head][token] of a prompt: later queries, the last `score_queries` of them (0: all); shares of 1."""
     n, rule = len(p), RULES[preset] | changed
     sums, counts = [], []
     for t in range(n):
         first = t if rule["include_self"] else t + 1
         queries = range(max(first, n - rule["score_queries"]) if rule["score_queries"] else first, n)
-        heads = [running([p[q][h][t] for q in queries]) for h in range(len(p[0]))]
-        sums.append(max([0.0] + [head[-1] for head in heads if head]))
+        heads = [[0.0, *running([p[q][h][t] for q in queries])] for h in range(len(p[0]))]
+        sums.append(joined([head[-1] for head in heads], gqa))
         counts.append(len(queries))
     means = [f32(s / c) if c else 0.0 for s, c in zip(sums, counts, strict=True)]
     return Scores(sums, counts, means, shares(means) if rule["normalize"] else means)
@@ -77,11 +84,16 @@ def counts_at(positions: Sequence[int], n: int, prompt: int, preset: str = "pape
 
 
 def step_scores(
-    scores: Sequence[float], p: Sequence[Sequence[float]], positions: Sequence[int], n: int, preset: str = "paper"
+    scores: Sequence[float],
+    p: Sequence[Sequence[float]],
+    positions: Sequence[int],
+    n: int,
+    preset: str = "paper",
+    gqa: str = "max",
 ) -> list[float]:
     """Scores after step n; p[head][stored token]. In "paper" the new token does not score itself."""
     return [
-        s if preset == "paper" and t == n else f32(s + max(0.0, *(head[i] for head in p)))
+        s if preset == "paper" and t == n else f32(s + joined([head[i] for head in p], gqa))
         for i, (s, t) in enumerate(zip(scores, positions, strict=True))
     ]
 
@@ -126,8 +138,13 @@ def everything(n: int) -> Classes:
     return classified([WINDOW] * n, list(range(n)))
 
 
-def cumulative(share: Sequence[float], window: int, t_low: float, t_high: float, low_cumsum: str = "total") -> Classes:
-    """Sorted by (share, position): pruned while the sum is below t_low, low while it is below t_high."""
+def cumulative(
+    share: Sequence[float], window: int, t_low: float, t_high: float, low_cumsum: str = "total", sort: str = "stable"
+) -> Classes:
+    """Sorted by (share, position): pruned while the sum is below t_low, low while it is below t_high.
+
+    sort: "stable", or "bitonic" for the places in the pages; the classes are the same.
+    """
     n = len(share)
     if n <= window:
         return everything(n)
@@ -140,7 +157,15 @@ def cumulative(share: Sequence[float], window: int, t_low: float, t_high: float,
     classes = [WINDOW] * n
     for rank, t in enumerate(order):
         classes[t] = PRUNED if rank < pruned else LOW if rank < pruned + low else HIGH
-    return classified(classes, order + list(range(n - window, n)))
+    return classified(classes, placed(share, window, order, sort))
+
+
+def placed(share: Sequence[float], window: int, order: list[int], sort: str) -> list[int]:
+    """All positions as the pages take them: `order` and then the window, or as the network leaves them."""
+    outside = len(share) - window
+    if sort == "bitonic":
+        return bitonic([*share[:outside], *[1.0] * window])
+    return [*order, *range(outside, len(share))]
 
 
 def per_token(share: Sequence[float], window: int, alpha_prune: float, alpha_quant: float) -> Classes:
@@ -150,7 +175,7 @@ def per_token(share: Sequence[float], window: int, alpha_prune: float, alpha_qua
         return everything(n)
     prune, quant = per_token_thresholds(n, alpha_prune, alpha_quant)
     classes = [PRUNED if s < prune else LOW if s < quant else HIGH for s in share[: n - window]] + [WINDOW] * window
-    return classified(classes, bitonic([*share[: n - window], *[1.0] * window]))
+    return classified(classes, placed(share, window, [], "bitonic"))
 
 
 def per_token_thresholds(n: int, alpha_prune: float, alpha_quant: float) -> tuple[float, float]:
@@ -183,7 +208,7 @@ def budget(tokens: int, window: int, keep_percent: int) -> int:
     return max(window, tokens * keep_percent // 100)
 
 
-def static_prompt(mean: Sequence[float], window: int, keep_percent: int) -> Classes:
+def static_prompt(mean: Sequence[float], window: int, keep_percent: int, sort: str = "stable") -> Classes:
     """The window and the highest means outside; of equal ones the higher position."""
     n = len(mean)
     if n <= window:
@@ -193,7 +218,7 @@ def static_prompt(mean: Sequence[float], window: int, keep_percent: int) -> Clas
     classes = [WINDOW] * n
     for rank, t in enumerate(order):
         classes[t] = PRUNED if rank < drop else HIGH
-    return classified(classes, order + list(range(n - window, n)))
+    return classified(classes, placed(mean, window, order, sort))
 
 
 # Generation.

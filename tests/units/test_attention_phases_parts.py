@@ -7,7 +7,7 @@ from refemu.formats.hetero_kv import K4V2, K8V4
 from refemu.formats.kv_page import UnifiedPage
 from refemu.units import attention_phases_parts as phases
 from refemu.units.attention_phases_parts import Page
-from refemu.units.paged_attention_parts import PAPER, Arithmetic, Pages
+from refemu.units.paged_attention_parts import EPSILON, PAPER, Arithmetic, Pages
 
 PAGES = Pages(UnifiedPage(64, K8V4, 384), UnifiedPage(64, K4V2, 384))  # two and four tokens
 CUT = Arithmetic(partition_tokens=1)  # eight tokens
@@ -75,7 +75,19 @@ def test_combination_of_equal_chunks(fma: bool) -> None:
     out, weights = phases.combine(Arithmetic(fma=fma), parts, np.zeros((2, 1), np.float32),
                                   np.full((2, 1), 1024, np.float32))
 
-    assert np.abs(out - [[2, 4]]).max() < 1e-6 and np.abs(weights - 0.5).max() < 1e-6
+    assert out.tolist() == [[2, 4]] and weights.tolist() == [[0.5], [0.5]]
+
+
+@pytest.mark.parametrize(("eps", "wide"), [(0.0, 0.0), (EPSILON, 1e-6), (2.0**-10, 2.0**-10)])
+@pytest.mark.parametrize("fma", [True, False])
+def test_combination_adds_the_epsilon_of_the_softmax(fma: bool, eps: float, wide: float) -> None:
+    """D-leankv-45, D-leankv-46: in float32 to the total, in float64 to the sums; nothing where it is 0."""
+    totals = np.array([[1], [2]], np.float32)
+    _, weights = phases.combine(Arithmetic(fma=fma, softmax_eps=eps), np.zeros((2, 1, 4), np.float32),
+                                np.zeros((2, 1), np.float32), totals)
+    inverse = np.float32(1) / np.float32(3 + eps)
+
+    assert weights.tolist() == [[np.float32(total + wide) * inverse] for total in (1.0, 2.0)]
 
 
 def test_weights_of_chunks() -> None:
@@ -94,3 +106,4 @@ def test_score_of_the_newest_token() -> None:
 
     assert phases.add_score(score, position, p, 5, PAPER).tolist() == [1.75, 1]
     assert phases.add_score(score, position, p, 5, Arithmetic(include_self=True)).tolist() == [1.75, 1.5]
+    assert phases.add_score(score, position, p, 5, Arithmetic(gqa="mean")).tolist() == [1.5, 1]  # D-leankv-19

@@ -201,6 +201,8 @@ def test_events_and_counters_of_a_decision() -> None:
 
 BAD = [
     pytest.param({"position": [12, 3]}, {}, "position 12 is not older than token 12", id="age"),
+    pytest.param({"position": [3, 3]}, {}, r"positions of stored tokens must differ, got 3 twice at index \(1,\)",
+                 id="twice"),
     pytest.param({"n_low": 11}, {}, "13 tokens in 12 slots", id="slots"),
     pytest.param({"prompt": 13}, {}, "prompt of 13 tokens before token 12", id="prompt"),
     pytest.param({"n_high": 1, "n_low": 1, "position": [3, 11]}, {}, "position 11 of the window is low", id="window"),
@@ -217,6 +219,24 @@ def test_refuses(run: Any, changed: dict[str, Any], parameters: dict[str, Any], 
             "thresholds": (0.25, 0.5), **changed}
     with pytest.raises(Refused, match=message):
         decide(run, head, head["thresholds"], **parameters)
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("policy", ["algorithm1", "diffkv", "static"])
+def test_a_position_that_is_stored_twice_is_refused_with_its_index(run: Any, policy: str) -> None:
+    """The first row with one, and the later of its slots; slots that are not used may hold anything."""
+    position = np.array([[1, 2, 3, 3], [0, 2, 1, 2], [1, 1, 1, 1]])
+    inputs = patterns(np.full((3, 4), 0.5)), position
+    with pytest.raises(Refused, match=r"positions of stored tokens must differ, got 2 twice at index \(1, 3\)"):
+        run(*inputs, [3, 4, 4], 0, 5, 5, 4, patterns([0.5, 0.5]), slots=4, policy=policy)
+    run(*inputs, [3, 3, 1], 0, 5, 5, 4, patterns([0.5, 0.5]), slots=4, policy=policy)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_published_codes_positions_may_be_equal(run: Any) -> None:
+    """D-leankv-47: N - min(N - position, 64) is the same for all tokens before the last 64."""
+    assert int(run(patterns([0.25] * 4), [2] * 4, 4, 0, 70, 66, 2, patterns([0.5, 0.5]), slots=4, policy="diffkv",
+                   epoch=True).choice) == generation_compressor.PRUNE
 
 
 @pytest.mark.parametrize(("parameters", "error", "message"), [

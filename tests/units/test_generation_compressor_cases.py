@@ -3,7 +3,22 @@
 import numpy as np
 import pytest
 
-from refemu.units.generation_compressor import APPEND, DOWNGRADE, PRUNE, STATIC_APPEND, STATIC_DROP, SWAP, UNIT, C, W
+from refemu.units.generation_compressor import (
+    A1,
+    A2,
+    A3,
+    APPEND,
+    B1,
+    B2,
+    DOWNGRADE,
+    PRUNE,
+    STATIC_APPEND,
+    STATIC_DROP,
+    SWAP,
+    UNIT,
+    C,
+    W,
+)
 
 CHOICES = {"algorithm1": set(range(W, C + 1)), "diffkv": {APPEND, PRUNE, SWAP, DOWNGRADE},
            "static": {STATIC_APPEND, STATIC_DROP}}
@@ -17,6 +32,15 @@ def test_every_choice_is_met(name: str) -> None:
             seen |= set(UNIT.evaluate(config, block.inputs).choice.tolist())
 
     assert seen == CHOICES[config["policy"]]
+
+
+@pytest.mark.parametrize("name", ["paper", "wide"])
+def test_heads_of_the_paper_make_every_choice_in_turn(name: str) -> None:
+    """As the case says."""
+    (block,) = UNIT.cases(UNIT.configs[name], "paper", 0)
+
+    assert block.why.endswith("one head for each of A1 A2 A3 B1 B2 C W")
+    assert UNIT.evaluate(UNIT.configs[name], block.inputs).choice.tolist() == [A1, A2, A3, B1, B2, C, W]
 
 
 def test_a_victim_in_the_last_lane_is_met() -> None:

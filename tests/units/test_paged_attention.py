@@ -18,6 +18,7 @@ from refemu.units import paged_attention, paged_attention_jit
 from refemu.units.paged_attention import DIFFKV, EPSILON, PAPER, Arithmetic, PagedAttention, Pages
 from tests.oracles import fp16 as fp16_oracle
 from tests.oracles import leankv_attention as oracle
+from tests.oracles import leankv_units as units_oracle
 
 MODULES = [pytest.param(paged_attention, id="unit"), pytest.param(paged_attention_jit, id="twin")]
 modules = pytest.mark.parametrize("module", MODULES)
@@ -202,23 +203,23 @@ def test_outputs_are_near_the_exact_ones(module: Any) -> None:
 
 
 @modules
+@pytest.mark.parametrize("gqa", ["max", "mean"])
 @pytest.mark.parametrize("include_self", [False, True])
-def test_scores_take_the_largest_probability(module: Any, include_self: bool) -> None:
-    """D-leankv-17: the newest token's score stays, or not; no other word of the pool changes."""
-    head = Head(layouts(), (6, 9), seed=5)
+def test_scores_take_the_largest_probability_or_the_mean(module: Any, include_self: bool, gqa: str) -> None:
+    """D-leankv-17, D-leankv-19: the newest token's score stays, or not; no other word of the pool changes."""
+    head = Head(layouts(), (6, 9), heads=3, seed=5)
     newest, before = 4, head.images.copy()
     p = module.attend(head.pages, head.q, head.images, head.cells, head.lengths).p
-    module.add_scores(head.pages, head.images, head.cells, head.lengths, p, newest, include_self)
-    expected = head.score + p.max(axis=0)
-    if not include_self:
-        expected[newest] = head.score[newest]
+    module.add_scores(head.pages, head.images, head.cells, head.lengths, p, newest, include_self, gqa)
+    expected = units_oracle.step_scores(head.score.tolist(), p.tolist(), list(range(15)), newest,
+                                        "diffkv" if include_self else "paper", gqa)
     found, changed = [], 0
     for section, (count, page) in enumerate(zip(head.counts, head.pages.sections, strict=True)):
         for index in range(count):
             found.append(page.score(head.images[head.cell(section, index // page.tokens)])[index % page.tokens])
     changed = int(np.count_nonzero(before != head.images))
 
-    assert np.array(found, np.float32).tobytes() == expected.astype(np.float32).tobytes()
+    assert np.array(found, np.float32).tolist() == expected
     assert 0 < changed <= 2 * 15
 
 
@@ -297,7 +298,7 @@ def test_repr() -> None:
     assert repr(PagedAttention()) == (
         "PagedAttention(head_size=64, heads=2, high='K8V4', low='K4V2', page_bytes=640, cells=4, preset='paper', "
         "order='kernel', fma=True, softmax_div='div', softmax_eps=0.0, lane_max=False, partition_tokens=0, "
-        "partition_score=False, include_self=False)")
+        "partition_score=False, include_self=False, gqa='max')")
 
 
 @pytest.mark.parametrize("grain", [0, paged_attention_jit.GRAIN])

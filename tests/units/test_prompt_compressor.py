@@ -15,6 +15,7 @@ from tests.oracles import leankv_units as oracle
 RUNS = [pytest.param(prompt_compressor.run, id="unit"), pytest.param(prompt_compressor_jit.run, id="twin")]
 SHARES = np.float32([24, 1, 2, 6, 5, 2, 16, 8]) / np.float32(64)  #: of the worked example
 eighths = st.integers(0, 8).map(lambda k: k / 8)
+orders = st.sampled_from(["stable", "bitonic"])
 share_lists = st.lists(eighths | st.floats(0, 1, width=32), min_size=1, max_size=20)
 
 
@@ -56,14 +57,14 @@ def test_the_sum_of_the_low_tokens_may_restart(run: Any) -> None:
 @pytest.mark.parametrize("run", RUNS)
 @settings(deadline=None, max_examples=80)
 @given(share=share_lists, window=st.integers(1, 22), limits=st.tuples(eighths, eighths).map(sorted),
-       restart=st.booleans())
+       restart=st.booleans(), order=orders)
 def test_cumulative_rule_is_the_oracles(run: Any, share: list[float], window: int, limits: list[float],
-                                        restart: bool) -> None:
+                                        restart: bool, order: str) -> None:
     """D-leankv-20, D-leankv-21, D-leankv-23 (equal shares by position), D-leankv-24 (N <= W: all stay)."""
     low_cumsum = "restart" if restart else "total"
-    result = compress(run, share, window, (limits[0], limits[1]), low_cumsum=low_cumsum)
+    result = compress(run, share, window, (limits[0], limits[1]), low_cumsum=low_cumsum, order=order)
 
-    assert same(result, oracle.cumulative(share, window, *limits, low_cumsum))
+    assert same(result, oracle.cumulative(share, window, *limits, low_cumsum, order))
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -79,13 +80,35 @@ def test_per_token_rule_and_its_network_are_the_oracles(run: Any, share: list[fl
 
 @pytest.mark.parametrize("run", RUNS)
 @settings(deadline=None, max_examples=60)
-@given(share=share_lists, window=st.integers(1, 22), keep=st.integers(0, 100))
-def test_equal_budgets_keep_the_highest_means(run: Any, share: list[float], window: int, keep: int) -> None:
+@given(share=share_lists, window=st.integers(1, 22), keep=st.integers(0, 100), order=orders)
+def test_equal_budgets_keep_the_highest_means(run: Any, share: list[float], window: int, keep: int,
+                                              order: str) -> None:
     """[leankv §7.2, Fig. 8] D-leankv-54: max(W, N * keep / 100) tokens; of equal means the later one."""
-    result = compress(run, share, window, (0, 0), rule="static", keep_percent=keep)
+    result = compress(run, share, window, (0, 0), rule="static", keep_percent=keep, order=order)
 
-    assert same(result, oracle.static_prompt(share, window, keep))
+    assert same(result, oracle.static_prompt(share, window, keep, order))
     assert np.count_nonzero(result.cls) == min(len(share), oracle.budget(len(share), window, keep))
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("rule", ["cumulative", "static"])
+def test_the_order_never_changes_a_class(run: Any, rule: str) -> None:
+    """D-leankv-23: 33 tokens with three shares; the border of a class lies between equal ones, which the network swaps.
+
+    What it swaps shows in the pages alone.
+    """
+    share = [(1, 2, 5)[(7 * t + t // 3) % 3] / 100 for t in range(33)]
+    stable, network = (compress(run, share, 3, (0.15, 0.3), rule=rule, order=order, keep_percent=60)
+                       for order in ("stable", "bitonic"))
+    classes = stable.cls.tolist()
+    pairs = set(zip(share[:30], classes[:30], strict=True))
+
+    assert len(pairs) > len({s for s, _ in pairs})
+    assert classes == network.cls.tolist()
+    assert stable.order.tolist() != network.order.tolist()
+    for one in (stable, network):
+        kept = [t for t in one.order.tolist() if classes[t] == HIGH]
+        assert [share[t] for t in kept] == sorted(share[t] for t in kept)
 
 
 @settings(deadline=None, max_examples=60)

@@ -8,8 +8,8 @@ from refemu.arith.jit import kernel
 
 
 @kernel
-def paged_scores(images, cells, lengths, layout, newest, p, first, last):
-    """Scores of tokens of heads `first` to `last` in `images` += the largest p; at position newest[u] they stay."""
+def paged_scores(images, cells, lengths, layout, newest, p, mean, first, last):
+    """Scores of tokens of heads `first` to `last` in `images` += the largest or the mean p; at newest[u] they stay."""
     for u in range(first, last):
         at = np.int64(0)
         for s in range(2):
@@ -22,14 +22,23 @@ def paged_scores(images, cells, lengths, layout, newest, p, first, last):
                 where = layout[s, P_POSITION] + 2 * (index % tokens)
                 position = np.int64(image[where]) | (np.int64(image[where + 1]) << 16)
                 if position != newest[u]:
-                    best = np.float32(0)
-                    for g in range(p.shape[1]):
-                        if p[u, g, at + index] > best or p[u, g, at + index] != p[u, g, at + index]:
-                            best = p[u, g, at + index]
+                    joined = _joined(p[u, :, at + index], mean)
                     old = U(U(image[word]) | U(U(image[word + 1]) << U(16))).view(np.float32)
-                    bits = np.float32(canonical(np.float32(old + best))).view(np.uint32)
+                    bits = np.float32(canonical(np.float32(old + joined))).view(np.uint32)
                     image[word], image[word + 1] = np.uint16(bits & U(0xFFFF)), np.uint16(bits >> U(16))
             at += lengths[u, s]
+
+
+@kernel
+def _joined(p, mean):
+    """The largest p of the heads, from 0 on; or their sum in turn, divided by their number."""
+    joined = np.float32(0)
+    for g in range(p.size):
+        if mean:
+            joined = np.float32(joined + p[g])
+        elif p[g] > joined or p[g] != p[g]:
+            joined = p[g]
+    return np.float32(joined / np.float32(p.size)) if mean else joined
 
 
 @kernel

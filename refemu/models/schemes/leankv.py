@@ -107,6 +107,10 @@ class LeanKvConfig:
         self._set("quirks", tuple(sorted(self.quirks)))
         for quirk in self.quirks:
             require_choice(quirk, QUIRKS, "leankv", "quirks")
+        if len(self.align) != 2:
+            raise Refused(f"leankv: align must be two numbers of bytes, got {self.align}")
+        for size in self.align:
+            require_int(size, 1, 1 << 30, "leankv", "align")
         self._require_precisions()
 
     def _set(self, name: str, value: Any) -> None:
@@ -159,7 +163,7 @@ class LeanKvConfig:
         """Of the attention over pages."""
         return Arithmetic(self.order, self.fma, self.of("softmax_div"), self.of("softmax_eps"),
                           "lane_max" in self.quirks, self.of("partition_tokens"), "partition_score" in self.quirks,
-                          self.of("include_self"))
+                          self.of("include_self"), self.gqa)
 
     def shape(self, model: "ModelConfig", slots: int) -> dict[str, Any]:
         """Parameters of the memory manager of one worker, as `page_manager_parts.Shape` takes them."""

@@ -16,7 +16,7 @@ from refemu.models import schemes
 from refemu.models.backend import Backend, find
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.model import Model
-from refemu.models.perplexity import Perplexity, summary, surprise, windows
+from refemu.models.perplexity import summary, surprise, windows
 from refemu.models.runtime import Session
 from refemu.models.schemes.leankv import LeanKvConfig
 from refemu.models.schemes.leankv_engine import Engine
@@ -49,6 +49,7 @@ class Row:
     read: float  #: bytes that the steps read
     perplexity: float
     nll: float
+    windows: tuple[float, ...] = ()  #: perplexity of each
 
 
 def study(model: Model, ids: Sequence[int], win: int = 768, prefill: int = 512, names: Sequence[str] | None = None,
@@ -87,24 +88,30 @@ def _plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: in
         logits = Session(parts).append(window[:-1])
         found.append(surprise(logits[max(prefill, 1) - 1 :], window[max(prefill, 1) :]))
     score = summary(found)
-    return Row(name, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, score.perplexity, score.nll)
+    return Row(name, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, score.perplexity, score.nll, _each(found))
+
+
+def _each(found: Sequence[np.ndarray]) -> tuple[float, ...]:
+    """Perplexity of every window."""
+    return tuple(summary([one]).perplexity for one in found)
 
 
 def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int,
             progress: Progress = silent) -> Row:
     """The row of a LeanKV scheme."""
-    score, memory, counters = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+    found, memory, counters = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+    score = summary(found)
     stored = memory.high_tokens + memory.low_tokens
     payload, tokens, pages = (part / whole for part, whole in (memory.payload_ratio, memory.token_ratio,
                                                                memory.page_ratio))
     read = counters.get("bytes_read", 0) / max(counters.get("bytes_read_fp16", 0), 1)
     return Row(name, stored / memory.seen_tokens, memory.low_tokens / memory.seen_tokens, payload, tokens, pages, read,
-               score.perplexity, score.nll)
+               score.perplexity, score.nll, _each(found))
 
 
 def evaluate(parts: LeanKv, cut: Sequence[np.ndarray], prefill: int,
-             progress: Progress = silent) -> tuple[Perplexity, Memory, dict[str, int]]:
-    """Perplexity of windows that run together, their memory at the end, and what was counted."""
+             progress: Progress = silent) -> tuple[list[np.ndarray], Memory, dict[str, int]]:
+    """Surprises of windows that run together, their memory at the end, and what was counted."""
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")
     engine = Engine(parts, slots=len(cut))
@@ -120,7 +127,7 @@ def evaluate(parts: LeanKv, cut: Sequence[np.ndarray], prefill: int,
             found[name].append(surprise(engine.requests[name].rows.pop()[None], cut[name][at : at + 1]))
         memory, done = _largest(memory, step.memory), done + 1
     progress("steps", longest, longest)
-    return summary([np.concatenate(found[name]) for name in names]), memory, engine.counters
+    return [np.concatenate(found[name]) for name in names], memory, engine.counters
 
 
 def _largest(one: Memory, other: Memory) -> Memory:

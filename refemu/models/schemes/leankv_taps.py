@@ -1,9 +1,10 @@
 """What crosses the ports of LeanKV's units while a model runs, layer by layer and KV head by KV head.
 
 Ready configurations are smaller than a model's tensors, so a tap shows a piece of what the scheme worked with: of a
-prompt its first tokens, which see no others; of shares and slots those around the border of the window; of a vector
-features around the largest; of stored tokens some, moved to smaller pages as they are. The memory manager is shown
-whole, as that of one layer, as long as its calls fit a ready one.
+prompt its first tokens, which see no others; of shares those around the border of the window; of a vector features
+around the largest; of stored tokens some, moved to smaller pages as they are. What decides by all that a head stores is
+shown whole or not at all: a head of generation_compressor where a ready configuration has slots for it, and the memory
+manager, as that of one layer, as long as its calls fit a ready one.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from refemu.models.schemes.leankv_pool import Plan, Pool
 from refemu.models.schemes.leankv_units import patterns
 from refemu.models.taps import Watch, config_of, model_case
 from refemu.units import generation_compressor, page_table
+from refemu.units.generation_compressor import GenerationCompressor
 from refemu.units.page_table import HIGH, LOW
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ UNITS = ("generation_compressor", "kv_quantizer", "page_manager", "paged_attenti
 CHOICES = {code: name for name in ("W", "A1", "A2", "A3", "B1", "B2", "C", "APPEND", "PRUNE", "SWAP", "DOWNGRADE",
                                    "STATIC_APPEND", "STATIC_DROP") for code in (getattr(generation_compressor, name),)}
 PAGES = (3, 2)  #: high and low pages of stored tokens that paged_attention shows
-LOWS = 4  #: low tokens that generation_compressor shows where it cannot show all
 
 
 class Taps:
@@ -103,39 +104,25 @@ class Taps:
                            first_feature=first)
 
     def decision(self, plan: Plan, first_head: int) -> None:
-        """Slots of the first sequence around the oldest token of the window, and the low ones before the others."""
-        config = self._config
-        policy = config.of("policy")
-        wanted: dict[str, Any] = {"policy": policy}
-        wanted |= {"score_rule": config.score_rule} if policy == "algorithm1" else {}
-        wanted |= {"keep_percent": config.keep_percent} if policy == "static" else {}
-        found = self._find("generation_compressor", wanted)
-        if found is None or "position_epoch" in config.quirks:
+        """All slots of the heads of the first sequence, each in the smallest configuration that has so many."""
+        if not self._watch.wants("generation_compressor"):
             return
+        ready, policy = _deciding(self._parts.units.deciding()), self._config.of("policy")
         for head in range(plan.lengths.shape[2]):
             at, n = (0, self._layer, head), int(plan.positions[0])
             high, low = plan.before.lengths[at].tolist()
-            kept = self._kept(plan.before.position[at], high, low, n, found[1]["slots"])
-            given = {"score": plan.before.score[at], "position": plan.before.position[at]}
-            wide = {name: np.zeros(found[1]["slots"], np.uint32) for name in given}
-            for name, values in given.items():
-                wide[name][: len(kept)] = values[kept]
-            n_high = int(np.count_nonzero(kept < high))
-            one = {**wide, "n_high": n_high, "n_low": len(kept) - n_high, "n": n, "prompt": int(plan.prompts[0]),
-                   "window": config.window, "thresholds": patterns(config.thresholds(policy))}
+            wide = [(slots, name) for slots, name in ready if slots >= high + low]
+            if not wide:
+                continue
+            slots, name = min(wide)
+            given = {"n_high": high, "n_low": low, "n": n, "prompt": int(plan.prompts[0]),
+                     "window": self._config.window, "thresholds": patterns(self._config.thresholds(policy))}
+            for port, values in (("score", plan.before.score[at]), ("position", plan.before.position[at])):
+                given[port] = np.zeros(slots, np.uint32)
+                given[port][: high + low] = values[: high + low]
             choice = CHOICES[int(plan.decided.choice[at])]
-            self._emit("generation_compressor", found[0], f"slots of a head whose choice is {choice}",
-                       first_head + head, one, largest=n, stored=high + low)
-
-    def _kept(self, position: np.ndarray, high: int, low: int, n: int, slots: int) -> np.ndarray:
-        """Slots that are shown."""
-        if high + low <= slots:
-            return np.arange(high + low)
-        lows = min(low, LOWS)
-        size = min(high, slots - lows)
-        border = int(np.argmin(np.abs(position[:high].astype(np.int64) - (n - self._config.window))))
-        first = min(max(border - size // 2, 0), high - size)
-        return np.concatenate([np.arange(first, first + size), high + np.arange(lows)])
+            self._emit("generation_compressor", name, f"slots of a head whose choice is {choice}", first_head + head,
+                       given, largest=n, stored=high + low)
 
     def attention(self, pool: Pool, plan: Plan, q: np.ndarray, first_head: int) -> None:
         """Some stored tokens of the first sequence, the newest among them, in pages of the ready size.
@@ -177,6 +164,19 @@ class Taps:
             rows = [np.ravel(call[port]) for call in calls]
             given[port] = np.stack([np.pad(row, (0, count - row.size)) for row in rows])
         self._emit("page_manager", name, "the calls of a session", 0, given, largest=len(calls))
+
+
+def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Slots and name of the ready configurations of generation_compressor that decide as with these parameters.
+
+    Without a low precision both thresholds are equal, so that `low` decides nothing.
+    """
+    read = {"policy", "epoch", "score_queries", "include_self"}
+    read |= {"algorithm1": {"score_rule"}, "static": {"keep_percent"}}.get(parameters["policy"], set())
+    configs = units.find("generation_compressor").configs
+    devices = {name: GenerationCompressor(**config) for name, config in configs.items()}
+    return [(device.slots, name) for name, device in devices.items()
+            if all(getattr(device, key) == parameters[key] for key in read)]
 
 
 def _small(pool: Pool, cells: np.ndarray, lengths: np.ndarray, newest: int, ready: Mapping[str, Any]) -> Any:

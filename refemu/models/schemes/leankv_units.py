@@ -126,15 +126,18 @@ class Units:
         return Classes(found.cls.reshape(share.shape), found.order.reshape(share.shape).astype(np.int64),
                        found.n_low.astype(np.int64), lanes - found.n_pruned.astype(np.int64) - found.n_low)
 
+    def deciding(self) -> dict[str, Any]:
+        """Parameters of generation_compressor but for its slots."""
+        config, (queries, own) = self.config, self.scores()
+        return {"policy": config.of("policy"), "score_rule": config.score_rule, "low": config.low is not None,
+                "keep_percent": config.keep_percent, "score_queries": queries, "include_self": own,
+                "epoch": "position_epoch" in config.quirks}
+
     def decide(self, score: np.ndarray, position: np.ndarray, n_high: np.ndarray, n_low: np.ndarray, n: np.ndarray,
                prompt: np.ndarray) -> Any:
         """Decisions of heads (...), with score patterns and positions (..., slots)."""
-        config, policy = self.config, self.config.of("policy")
-        queries, own = self.scores()
-        parameters = {"policy": policy, "score_rule": config.score_rule, "low": config.low is not None,
-                      "keep_percent": config.keep_percent, "score_queries": queries, "include_self": own,
-                      "epoch": "position_epoch" in config.quirks}
-        limits = patterns(config.thresholds(policy))
+        config, parameters = self.config, self.deciding()
+        limits = patterns(config.thresholds(parameters["policy"]))
         unit, slots = self.unit("generation_compressor"), score.shape[-1]
         if not self._compiled:
             return unit.run(score, position, n_high, n_low, n, prompt, config.window, limits, slots=slots, **parameters)

@@ -68,7 +68,7 @@ class Plain(Oracle):
     def compress(self, head: tuple[int, int]) -> None:
         layer, h = head
         padded = [[p + [0.0] * (self.n - len(p)) for p in heads] for heads in self.p[head]]
-        found, lean = leankv_units.significance(padded, self.preset), self.lean
+        found, lean = leankv_units.significance(padded, self.preset, self.lean.gqa), self.lean
         if lean.of("policy") == "static":
             classes = leankv_units.static_prompt(found.means, lean.window, lean.keep_percent)
         elif self.preset == "diffkv":
@@ -119,7 +119,8 @@ class Plain(Oracle):
         found = [leankv_attention.paged_attention(query, pages[0], pages[1], self.options) for query in q]
         stored = [*sections[0], *sections[1]]
         scores = leankv_units.step_scores([token.score for token in stored], [p for _, p in found],
-                                          [token.position for token in stored], self.n, self.preset)
+                                          [token.position for token in stored], self.n, self.preset,
+                                          self.lean.gqa)
         scored = [token._replace(score=score) for token, score in zip(stored, scores, strict=True)]
         self.high[head], self.low[head] = scored[: len(sections[0])], scored[len(sections[0]) :]
         return [fp16.to_float(word) for words, _ in found for word in words]

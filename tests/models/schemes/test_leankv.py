@@ -35,6 +35,7 @@ PLAIN = {
     "algorithm1": (f"leankv:{SMALL},t_low=0.08,t_high=0.12", {1, 2, 3, 4, 5, 6}),
     "cumulative": (f"leankv:{SMALL},t_low=0.05,t_high=0.3,score_rule=cumulative", {1, 4, 5}),
     "diffkv": (f"leankv:{SMALL},preset=diffkv,alpha_prune=0.5,alpha_quant=0.9", {8, 9, 10, 11}),
+    "mean": (f"leankv:{SMALL},t_low=0.08,t_high=0.12,gqa=mean", {1, 2, 3, 4, 5, 6}),
     "static": (f"leankv-k4v4:{SMALL},policy=static,keep_percent=50", {12, 13}),
     "sequential": (f"leankv-k16v16:{SMALL},page_bytes=256,order=sequential,fma=false,t_low=0.1", {1, 3, 6}),
 }
@@ -42,7 +43,10 @@ PLAIN = {
 
 @pytest.mark.parametrize(("scheme", "choices"), PLAIN.values(), ids=list(PLAIN))
 def test_a_session_is_the_plain_decoder(scheme: str, choices: set[int]) -> None:
-    """D-leankv-17, D-leankv-26, D-leankv-30, D-leankv-32, D-leankv-49, D-leankv-50: prompt, steps and what is kept."""
+    """D-leankv-17, D-leankv-19, D-leankv-26, D-leankv-30, D-leankv-32, D-leankv-49, D-leankv-50.
+
+    Prompt, steps and what is kept.
+    """
     parts = small_parts(scheme)
     shape = parts.lean.shape(parts.model, 1)
     plain = Plain(small(), parts.lean, (shape["high_tokens"], shape["low_tokens"] or 1))
@@ -60,7 +64,34 @@ def test_a_session_is_the_plain_decoder(scheme: str, choices: set[int]) -> None:
         assert [token.score for token in tokens] == scores, place
 
 
-@pytest.mark.parametrize("scheme", [PLAIN["algorithm1"][0], PLAIN["diffkv"][0], PLAIN["sequential"][0]])
+@pytest.mark.parametrize("backend", ["jit", "numpy"])
+def test_means_over_heads_grow_by_one_at_most(backend: str) -> None:
+    """D-leankv-19: a step shares out a probability of 1 in every head, so their mean adds at most 1 in all.
+
+    The largest of three heads adds more: the scores of this text by 1.1 and more.
+    """
+    grown = {}
+    for gqa in ("max", "mean"):
+        scheme: Any = schemes.parse(f"leankv:{CHANGES},window=64,t_low=0.02,t_high=0.1,gqa={gqa}")
+        session: Any = models.session(scheme.prepare(models.load("tiny"), find(backend), None, silent))
+        session.append(TEXT[:20])
+        scores = [stored_scores(session, 20)]
+        for token in TEXT[20:23]:
+            session.append([token])
+            scores.append(stored_scores(session, 20))
+        grown[gqa] = np.diff(scores, axis=0).sum(axis=-1)
+
+    assert (grown["mean"] > 0).all() and (grown["mean"] <= 1).all()
+    assert grown["max"].max() > 1
+
+
+def stored_scores(session: Any, tokens: int) -> np.ndarray:
+    """Of the first tokens of every head: (layers, H, tokens) float64."""
+    found = session._caches.pools.pools[0].stored([0]).score[0, ..., :tokens]
+    return np.ascontiguousarray(found).view(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("scheme", [PLAIN[name][0] for name in ("algorithm1", "diffkv", "sequential", "mean")])
 def test_readable_units_give_the_same_bits(scheme: str) -> None:
     logits, images = [], []
     for backend in ("jit", "numpy"):

@@ -1,14 +1,17 @@
 """What the taps of a LeanKV scheme are told: cases of ready configurations whose answers are the scheme's."""
 
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from refemu import models
+from refemu import models, units
 from refemu.arith import fp16
-from refemu.golden import model_cases
+from refemu.golden import model_cases, sets
+from refemu.golden.generator import generate
 from refemu.models import schemes
 from refemu.models.backend import find
 from refemu.models.config import ModelConfig
@@ -76,17 +79,76 @@ def test_significance_sees_the_first_tokens_as_a_prompt_of_their_own() -> None:
         case.inputs["p"].tobytes() for _, case in cases(longer, "significance")]
 
 
-def test_decisions_of_heads_that_are_shown_whole_are_the_schemes() -> None:
-    _, calls = recorded(TINY, False, 8, 4)
-    found = cases(calls, "generation_compressor")
-    whole = [case for _, case in found if case.source["stored"] <= 16]
+DECIDING = {  #: scheme -> the configuration that shows it
+    TINY: "wide", f"{TINY},score_rule=cumulative": "wide_cumulative", f"{TINY},gqa=mean": "wide",
+    f"{TINY},low=none": "wide", f"{TINY},preset=diffkv,alpha_quant=3.0": "diffkv",
+    f"{TINY},low=none,policy=static,keep_percent=50": "static"}
 
-    assert len(whole) == len(found) == 4 * 3 * 2
-    for case in whole:
-        choice = int(evaluated("generation_compressor", case).choice[0])
-        assert case.why.endswith(f"whose choice is {leankv_taps.CHOICES[choice]}")
-    last = [case for _, case in found][-1]
-    assert last.inputs["n"].tolist() == [11]
+
+@pytest.mark.parametrize(("scheme", "config"), DECIDING.items())
+def test_decisions_are_the_schemes_for_every_head_and_step(scheme: str, config: str) -> None:
+    """The port shows what the head stored, no more and no less, so the unit answers what the model did."""
+    prompt, steps = (20, 10) if "static" in scheme else (28, 10)
+    session, calls = recorded(scheme, False, prompt, steps)
+    found = cases(calls, "generation_compressor")
+    stored = [case.source["stored"] for _, case in found]
+
+    assert len(found) == steps * 3 * 2 and found[-1][1].inputs["n"].tolist() == [prompt + steps - 1]
+    assert {case.config for _, case in found} == {config}
+    assert [int(case.inputs["n_high"][0]) + int(case.inputs["n_low"][0]) for _, case in found] == stored
+    assert contradictions([case for _, case in found]) == []
+    pool = session._caches.pools.pools[0].stored([0])
+    assert max(stored) <= pool.lengths.sum(axis=-1).max() and (config == "static" or max(stored) > 16)
+
+
+def contradictions(shown: list[Cases]) -> list[str]:
+    """Reasons of the cases whose unit makes another choice."""
+    unit, wrong = units.find("generation_compressor"), list[str]()
+    for config in sorted({case.config for case in shown}):
+        own = [case for case in shown if case.config == config]
+        rows = {name: np.concatenate([case.inputs[name] for case in own]) for name in own[0].inputs}
+        choices = unit.evaluate(unit.configs[config], rows).choice.tolist()
+        wrong += [case.why for case, choice in zip(own, choices, strict=True)
+                  if f"choice is {leankv_taps.CHOICES[choice]}" not in case.why]
+    return wrong
+
+
+@pytest.mark.parametrize("changed", ["preset=diffkv,include_self=false", "preset=diffkv,score_queries=32",
+                                     "preset=diffkv,quirks=position_epoch", "policy=static,low=none,keep_percent=60"])
+def test_schemes_that_no_configuration_decides_like_show_nothing(changed: str) -> None:
+    _, calls = recorded(f"{TINY},{changed}", False, 8, 2)
+
+    assert cases(calls, "generation_compressor") == []
+
+
+def test_heads_that_no_configuration_holds_are_not_shown() -> None:
+    """Never cut: of a budget of half the tokens, those of 16 slots and less."""
+    scheme = f"{TINY},low=none,policy=static,keep_percent=50"
+    session, calls = recorded(scheme, False, 30, 6)
+    found = cases(calls, "generation_compressor")
+
+    assert {int(case.inputs["n"][0]) for _, case in found} == {30, 31, 32, 33}
+    assert session._caches.pools.pools[0].stored([0]).lengths.sum(axis=-1).max() == 18
+
+
+@pytest.mark.parametrize(("model", "scheme", "tokens", "choices"), [
+    ("tiny", TINY, 64, {"A3", "B1", "B2", "C"}),
+    pytest.param("smollm2-135m", "leankv", 96, {"W", "A1", "A2", "B1", "B2", "C"}, marks=pytest.mark.model)])
+def test_no_row_of_a_generated_set_contradicts_its_description(
+        tmp_path: Path, request: pytest.FixtureRequest, model: str, scheme: str, tokens: int,
+        choices: set[str]) -> None:
+    """`refemu generate --kinds model`: every case says which choice its one row has."""
+    if model == "smollm2-135m":
+        request.getfixturevalue("smollm2")
+    generate(tmp_path, units=["generation_compressor"], kinds=["model"], model=model, scheme=scheme, tokens=tokens)
+    made = [sets.load(folder) for folder in sorted(tmp_path.iterdir())]
+    said = [(re.findall(r"choice is (\w+)", entry["why"]), entry["rows"] * entry["cases"])
+            for golden in made for entry in golden.manifest["cases"]]
+    found = [leankv_taps.CHOICES[choice] for golden in made for choice in golden.arrays["out.choice"].tolist()]
+
+    assert [golden.name for golden in made] == ["generation_compressor-wide"]
+    assert said == [([choice], 1) for choice in found]
+    assert set(found) == choices
 
 
 def test_the_manager_is_that_of_one_layer() -> None:
@@ -125,6 +187,8 @@ def test_attention_over_a_piece_holds_the_newest_token() -> None:
 def test_golden_cases_of_a_run_show_both_phases(unit: str) -> None:
     source = model_cases.source("tiny", TINY, "It is a truth universally", 24)
     found = model_cases.tapped(source, units_=[unit])
+    expected = {"significance": {(unit, "paper")}, "generation_compressor": {(unit, "paper"), (unit, "wide")}}[unit]
+    first = {case.source["first_token"] for shown in found.values() for case in shown}
 
-    assert list(found) == [(unit, "paper")]
-    assert {case.source["first_token"] for case in found[unit, "paper"]} >= {0 if unit == "significance" else 23}
+    assert set(found) == expected
+    assert first >= {0 if unit == "significance" else 23}
