@@ -1,8 +1,16 @@
-"""Claims of Harmonia that follow from its own figures, typed from the paper's tables and formulas."""
+"""Claims of Harmonia: what follows from its own figures, and what refemu measures beside them."""
 
+import math
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
+
+from refemu.formats import BFP4, BFP8
+from refemu.formats.groupint import INT4_G128
+from refemu.units import bfp_converter, bfp_pe_array, k_offset_jit
+from refemu.units.k_offset import Offsets
 
 TABLE_1 = {  #: [harmonia Table I] perplexities of Llama 7B, 13B, Llama-2 7B, 13B, OPT 6.7B, and the reduction of KV
     "Full": "5.68 5.09 5.47 4.88 10.86 0.00", "Omniquant": "5.77 5.17 5.59 4.95 10.96 0.00",
@@ -111,3 +119,94 @@ def test_operations_of_attention_are_approximate(n: int, length: int, stated: ob
     assert formula == Fraction(str(stated))
     assert (operations(1, n + 1, length), operations(1, n, length)) == (with_own, without)
     assert with_own - formula == Fraction(3 * length, 2) and without - formula == Fraction(length, 2)
+
+
+def half(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float16)
+
+
+def test_operations_per_cycle_of_the_whole_array() -> None:
+    """[harmonia §V-A, §V-C] 8192 and 4096 hold for busy PEs. By the clock, tiles apart (D-harmonia-22), columns wait
+    for each other: 964 to 7,333 in M8W4, and M8M8 reaches 0.89 to 0.53 of that, not 0.5.
+    """
+    found = {}
+    for inner in (64, 128, 512, 4096):
+        a, rates = BFP8.encode(half((8, inner), 1)), []
+        for b in (INT4_G128.encode(half((16, inner), 2).astype(np.float32)), BFP8.encode(half((16, inner), 2))):
+            result = bfp_pe_array.UNIT.run_jit(**bfp_pe_array.tile(a, b), groups=inner // 32)
+            assert result.macs == 8 * 16 * inner
+            rates.append(Fraction(2 * result.macs, result.cycles))
+        found[inner] = round(float(rates[0])), round(float(rates[1] / rates[0]), 2)
+
+    assert found == {64: (964, 0.89), 128: (1725, 0.83), 512: (4228, 0.66), 4096: (7333, 0.53)}
+
+
+@pytest.mark.parametrize("run", [pytest.param(bfp_converter.run_clocks, id="unit"),
+                                 pytest.param(bfp_converter.UNIT.run_jit, id="twin")])
+def test_a_short_token_block_behind_a_full_v_block_stalls(run: Any) -> None:
+    """[harmonia §IV-C] "real time" holds for a stream of equal blocks: here the array waits 63 clocks for a bank."""
+    v, idle = 64, 80
+    result = run(np.full((v + 1 + idle, 8), 0x3C00), [255] * (v + 1) + [0] * idle, [1] * v + [0] * (1 + idle), 8,
+                 [0] * v + [1] + [0] * idle)
+
+    assert np.count_nonzero(~result.ready) == 63 and result.ready[:v].all() and result.align_cycles == v + 1
+
+
+def turned(keys: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Key t rotated by t times angles whose cosines and sines are rational, pairs (2i, 2i + 1)."""
+    angles = [(Fraction(x, z), Fraction(y, z)) for x, y, z in ((3, 4, 5), (5, 12, 13), (8, 15, 17))]
+    found = []
+    for t, key in enumerate(keys):
+        row = []
+        for i in range(0, len(key), 2):
+            c, s = angles[i // 2 % 3]
+            x, y = key[i:i + 2]
+            for _ in range(t):
+                x, y = x * c - y * s, x * s + y * c
+            row += [x, y]
+        found.append(row)
+    return found
+
+
+def softmax(scores: list[Fraction]) -> list[float]:
+    e = [math.exp(float(score - max(scores))) for score in scores]
+    return [one / math.fsum(e) for one in e]
+
+
+def test_offsets_leave_the_softmax_behind_the_rotation_only() -> None:
+    """[harmonia §III-C, Eq. 2] D-harmonia-25: in rationals every score loses the same behind the rotary embedding;
+    before it no two do, and a softmax moves by more than a thousandth. Offsets are those of k_offset.
+    """
+    words = half((12, 12), 3) * np.float16(0.25)
+    words[:, 4] += np.float16(2)
+    offset, _ = k_offset_jit.select(Offsets(12), words.view(np.uint16))
+    o = [Fraction(float(one)) for one in offset.view(np.float16)]
+    keys = [[Fraction(float(x)) for x in row] for row in words]
+    q = [Fraction(float(x)) for x in half((12,), 4)]
+
+    def scores(rows: list[list[Fraction]]) -> list[Fraction]:
+        return [sum((a * b for a, b in zip(q, row, strict=True)), Fraction(0)) for row in rows]
+
+    def less(rows: list[list[Fraction]]) -> list[list[Fraction]]:
+        return [[x - y for x, y in zip(row, o, strict=True)] for row in rows]
+
+    plain, behind, before = scores(turned(keys)), scores(less(turned(keys))), scores(turned(less(keys)))
+    lost = [[a - b for a, b in zip(plain, other, strict=True)] for other in (behind, before)]
+    moved = [max(abs(a - b) for a, b in zip(softmax(plain), softmax(other), strict=True)) for other in (behind, before)]
+
+    assert any(o) and len(set(lost[0])) == 1 and len(set(lost[1])) == 12
+    assert moved[0] == 0 and moved[1] > 1e-3
+
+
+def test_packed_codes_of_a_cache_at_4k_are_three_times_smaller() -> None:
+    """[harmonia §III-B] 3.05: bytes that the codes of 4,096 keys and values of one head take when they are packed."""
+    tokens, dim = 4096, 64
+    k, v = half((tokens, dim), 5), half((tokens, dim), 6)
+    low = np.arange(tokens)
+    low_keys = (low >= 32) & (low < tokens - 64)
+    parts = [fmt.encode(np.ascontiguousarray(x[some]), axis) for x, axis in ((k, 1), (v, 0))
+             for fmt, some in ((BFP8, ~low_keys), (BFP4, low_keys))]
+    packed = 8 * sum(len(part.pack()) for part in parts)
+
+    assert packed == sum(part.storage_bits() for part in parts) == Fraction(16 * 2 * tokens * dim) / Fraction(64, 21)
+    assert f"{16 * 2 * tokens * dim / packed:.2f}" == "3.05"

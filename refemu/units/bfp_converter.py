@@ -3,7 +3,7 @@
 Paper: [harmonia §IV-C, Fig. 14], [harmonia §IV-A (6)]. Two paths share the aligner: per token, eight rows with a
 comparator each; V, where a tree over eight rows works for four loops. Composed of bfp_aligner. Decisions: D-harmonia-2
 and its neighbours are options of the aligner; D-harmonia-5 (infinity and NaN are refused). The schedule is the model's
-own where the paper gives none: two banks, one clock a column; a clock with kind 0 and no valid lane brings nothing.
+own where the paper gives none: two banks, one clock a column, and a port that says whether a column comes.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,6 @@ from refemu.units.bfp_converter_parts import (
     Bank,
     Result,
     State,
-    V,
     drawn,
     ports,
     require_column,
@@ -50,25 +49,27 @@ class BfpConverter(Stepped):
         self.aligner = BfpAligner(rounding, special, subnormals, zero_sign)
         self.ports = ports({})
         zeros = (0,) * LANES
-        self.state = State("reset", -1, zeros, 0, 0, 1, 0, zeros, zeros, zeros, 0, 0, 0, 0, 1, EMPTY.emax, EMPTY.emax,
-                           0, 0, EMPTY, EMPTY, 0, 0, 0, 0)
+        self.state = State("reset", -1, zeros, 0, 0, 1, 0, 0, zeros, zeros, zeros, 0, 0, 0, 0, 1, EMPTY.emax,
+                           EMPTY.emax, 0, 0, EMPTY, EMPTY, 0, 0, 0, 0)
 
-    def step(self, x: Any, valid: Any, kind: Any, m: Any, last: Any) -> State:
+    def step(self, x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None) -> State:
         """One clock.
 
-        x: column of eight fp16 words. valid: mask of its lanes. kind: 0 token, 1 V. m: mantissa bits of the block.
-        last: the final column of a short block. Kind 0 without a valid lane is a clock without a column.
-        Refused: a column while both banks are full; another kind, width or (token) mask inside a block; a field of 31
-        in a valid lane; a V loop after one with some lanes missing; `last` inside a V loop.
+        x: column of eight fp16 words. valid: mask of its lanes, 0 for a channel that a V block does not have. kind: 0
+        token, 1 V. m: mantissa bits of the block. last: the final column of a short block. column_valid: whether a
+        column comes in this clock; by default whether some lane is valid.
+        Refused: a column while both banks are full; a token column without a lane; another kind, width or (token) mask
+        inside a block; a field of 31 in a valid lane; a V loop after one with some lanes missing; `last` inside a V
+        loop.
         """
-        return self._clock(*self.accept(x, valid, kind, m, last))
+        return self._clock(*self.accept(x, valid, kind, m, last, column_there(valid, column_valid)))
 
-    def _clock(self, x: tuple[int, ...], valid: int, kind: int, m: int, last: int) -> State:
+    def _clock(self, x: tuple[int, ...], valid: int, kind: int, m: int, last: int, arrives: int) -> State:
         before = self.state
-        arrives = bool(valid or kind == V)
         if arrives:
             require_column(before, self.aligner, x, valid, kind, m, last)
-        inputs = {"x": x, "valid": valid, "kind": kind, "m": m, "last": last, "index": before.index + 1}
+        inputs = {"x": x, "valid": valid, "kind": kind, "m": m, "last": last, "column_valid": arrives,
+                  "index": before.index + 1}
         running, events = before.aligning, list[str]()
         outputs, aligned = self._align(running)
         if running.words:
@@ -85,7 +86,7 @@ class BfpConverter(Stepped):
         self.state = replace(
             before, **inputs, **outputs, event=" ".join(events) or "idle", ready=int(not complete), comparing=filling,
             aligning=running, emax=filling.emax, align_emax=running.emax, filled=len(filling.words),
-            position=running.position, compare_cycles=before.compare_cycles + int(arrives),
+            position=running.position, compare_cycles=before.compare_cycles + arrives,
             align_cycles=before.align_cycles + int(bool(before.aligning.words)),
             comparisons=before.comparisons + comparisons, aligned=before.aligned + aligned)
         return self.state
@@ -121,9 +122,10 @@ class BfpConverter(Stepped):
         return {"sign": sign, "mantissa": mantissa, "exponent": exponent, "out_valid": mask, "out_kind": bank.kind,
                 "element": element, "subgroup": subgroup}, mask.bit_count()
 
-    def steps(self, x: Any, valid: Any, kind: Any, m: Any, last: Any) -> Iterator[State]:
+    def steps(self, x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None) -> Iterator[State]:
         """Yield the State after every clock of one device; arguments as for `step`, (clocks,) or scalars."""
-        arrays = admit_events(self.name, self.ports.inputs, (x, valid, kind, m, last))
+        arrives = column_there(valid, column_valid)
+        arrays = admit_events(self.name, self.ports.inputs, (x, valid, kind, m, last, arrives))
         if arrays[1].ndim != 1:
             raise Refused(f"{self.name}: steps takes one sequence of clocks, got shape {arrays[1].shape}")
         for column, *rest in zip(*(array.tolist() for array in arrays), strict=True):
@@ -145,17 +147,25 @@ class BfpConverter(Stepped):
         return f"BfpConverter({options_text(self.aligner.options)})"
 
 
-def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: str = "truncate", special: str = "error",
-               subnormals: str = "keep", zero_sign: str = "keep") -> Result:
+def column_there(valid: Any, column_valid: Any) -> Any:
+    """Whether a column comes: `column_valid`, or without it where some lane is valid."""
+    return (np.asarray(valid) != 0).astype(np.uint8) if column_valid is None else column_valid
+
+
+def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None, *,
+               rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
+               zero_sign: str = "keep") -> Result:
     """Every clock of one device or of many, on the ports.
 
-    x: fp16 words, (..., clocks, 8). valid: masks of eight lanes. kind: 0 token, 1 V. m: 1 to 11. last: 0 or 1. All
-    (..., clocks), and they broadcast; each device, an index of the leading axes, starts from reset. rounding, special,
-    subnormals, zero_sign: as for BfpConverter. Returns the Result. Refuses what `BfpConverter.step` does.
+    x: fp16 words, (..., clocks, 8). valid: masks of eight lanes. kind: 0 token, 1 V. m: 1 to 11. last: 0 or 1.
+    column_valid: 0 or 1, as for `BfpConverter.step`. All (..., clocks), and they broadcast; each device, an index of
+    the leading axes, starts from reset. rounding, special, subnormals, zero_sign: as for BfpConverter. Returns the
+    Result. Refuses what `BfpConverter.step` does.
     Paper: [harmonia §IV-C, Fig. 14].
     """
     converter = BfpConverter(rounding, special, subnormals, zero_sign)
-    arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last))
+    arrives = column_there(valid, column_valid)
+    arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last, arrives))
     shape = arrays[1].shape
     flat = [array.reshape(prod(shape[:-1]), shape[-1], *array.shape[len(shape):]).tolist() for array in arrays]
     reset, states = converter.state, list[State]()
@@ -201,10 +211,10 @@ def _stream(converter: BfpConverter, columns: list[Any], kind: int, m: int) -> I
     """Clocks: every column as soon as a bank is free, then clocks without a column until the last block is out."""
     for x, valid, last in columns:
         while not converter.state.ready:
-            yield converter._clock(x, 0, TOKEN, m, 0)
-        yield converter._clock(x, valid, kind, m, last)
+            yield converter._clock(x, 0, TOKEN, m, 0, 0)
+        yield converter._clock(x, valid, kind, m, last, 1)
     while converter.state.aligning.words:
-        yield converter._clock((0,) * LANES, 0, TOKEN, m, 0)
+        yield converter._clock((0,) * LANES, 0, TOKEN, m, 0, 0)
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -213,7 +223,7 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="bfp_converter", paper="harmonia §IV-C, Fig. 14",
+    name="bfp_converter", version=2, paper="harmonia §IV-C, Fig. 14",
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
     ports=ports, run=run_clocks, twin="refemu.units.bfp_converter_jit:run_clocks", unit_class=BfpConverter,

@@ -14,10 +14,10 @@ from refemu.units.unit_cases import Seeds, words
 
 LANES, GROUP, COLUMNS = 8, 32, 16
 TOKEN, V = range(2)
-NAMES = ("x", "valid", "kind", "m", "last")
+NAMES = ("x", "valid", "kind", "m", "last", "column_valid")
 Column = tuple[tuple[int, ...], int, int]  #: words, mask, last
-Clock = tuple[tuple[int, ...], int, int, int, int]
-IDLE: Clock = ((0,) * LANES, 0, TOKEN, 1, 0)
+Clock = tuple[tuple[int, ...], int, int, int, int, int]
+IDLE: Clock = ((0,) * LANES, 0, TOKEN, 1, 0, 0)
 
 
 class Block(NamedTuple):
@@ -63,7 +63,7 @@ def lanes(values: np.ndarray) -> tuple[int, ...]:
 
 def clocks(matrix: np.ndarray, kind: int, m: int = 8) -> list[Clock]:
     """All columns of a matrix as clocks."""
-    return [(x, valid, kind, m, last) for block in blocks(matrix, kind) for x, valid, last in block.columns]
+    return [(x, valid, kind, m, last, 1) for block in blocks(matrix, kind) for x, valid, last in block.columns]
 
 
 def cases(kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -87,7 +87,8 @@ def _stream(drawn: np.ndarray) -> Cases:
     columns = np.arange(2 * GROUP + GROUP + 1) < 2 * GROUP  # then clocks without one
     x = np.zeros((len(drawn), columns.size, LANES), np.uint16)
     x[:, columns] = _near(drawn).swapaxes(1, 2)
-    values = zip(NAMES[1:], (255 * columns, TOKEN * columns, np.where(columns, 8, 1), 0 * columns), strict=True)
+    values = zip(NAMES[1:], (255 * columns, TOKEN * columns, np.where(columns, 8, 1), 0 * columns, 1 * columns),
+                 strict=True)
     return Cases("random", "two token blocks of full groups, the second compared while the first is aligned",
                  {"x": x, **{name: np.tile(value, (len(drawn), 1)) for name, value in values}})
 
@@ -102,6 +103,9 @@ def _edge(seed: Seeds) -> Iterator[Cases]:
     short = clocks(_words("v short", (13, 5), seed), V)
     yield _case("edge", "a V block of 13 tokens and 5 channels: two loops, the second partial, columns without lanes",
                 [short, 33])
+    gaps = [clock for one in clocks(_words("v gaps", (9, 16), seed), V) for clock in (one, (*one[:-1], 0))]
+    yield _case("edge", "a V block of two loops with a clock without a column behind each, its other inputs unchanged",
+                [gaps, 33])
     first = clocks(_words("v first", (8, 16), seed), V, 4)
     yield _case("edge", "token blocks behind a V block: the first waits for the aligner, and the third for a bank",
                 [first + clocks(_words("wait", (8, 3), seed), TOKEN) + [IDLE] * 14
@@ -133,10 +137,11 @@ def inputs(sequences: Sequence[Sequence[Clock]]) -> dict[str, np.ndarray]:
 def legal(config: Config, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Drawn port values as one block: kind, width and mask of the first clock, no early end."""
     fixed = {name: np.broadcast_to(given[name][:1], given[name].shape) for name in ("valid", "kind", "m")}
-    return {**given, **fixed, "last": np.zeros_like(given["last"])}
+    lanes = (fixed["kind"] == V) | (fixed["valid"] != 0)
+    return {**given, **fixed, "last": np.zeros_like(given["last"]), "column_valid": given["column_valid"] * lanes}
 
 
 def mark(config: Mapping[str, Any], given: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Which rows carry which flag."""
-    arrives = (np.asarray(given["valid"]) != 0) | (np.asarray(given["kind"]) == V)
+    arrives = np.asarray(given["column_valid"]) != 0
     return {"OVERLAP": arrives & (result.out_valid != 0), "STALL": ~result.ready}

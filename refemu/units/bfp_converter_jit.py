@@ -14,7 +14,7 @@ from refemu.arith.integers import total
 from refemu.arith.jit import helper, kernel
 from refemu.formats import bfp_jit
 from refemu.units import bfp_aligner_jit, bfp_converter
-from refemu.units.bfp_converter import BfpConverter
+from refemu.units.bfp_converter import BfpConverter, column_there
 from refemu.units.bfp_converter_matrix_parts import Conversion, require_matrix
 from refemu.units.bfp_converter_parts import COUNTERS, KINDS, Result
 from refemu.units.unit import admit_events
@@ -24,13 +24,15 @@ ERROR, HW, SATURATE = range(3)
 KIND, WIDTH, HELD, ALIGNED = range(4)  #: of a bank: kind and m of its block, columns that it holds, and that left it
 
 
-def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: str = "truncate", special: str = "error",
-               subnormals: str = "keep", zero_sign: str = "keep") -> Result:
+def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None, *,
+               rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
+               zero_sign: str = "keep") -> Result:
     """As `bfp_converter.run_clocks`."""
     options: dict[str, Any] = {"rounding": rounding, "special": special, "subnormals": subnormals,
                                "zero_sign": zero_sign}
     converter = BfpConverter(**options)
-    arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last))
+    arrives = column_there(valid, column_valid)
+    arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last, arrives))
     shape = arrays[1].shape
     devices, count = prod(shape[:-1]), shape[-1]
     flat = [array.astype(np.int64).reshape(devices, count, *array.shape[len(shape):]) for array in arrays]
@@ -44,7 +46,7 @@ def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, *, rounding: st
                  for name, array in shown.items() if name not in ("sign", "mantissa")]
     counts = np.zeros(len(COUNTERS), np.int64)
     if _clocks(*flat, ("error", "hw", "saturate").index(special), *seen, width, *registers, counts):
-        refuse_as(bfp_converter.run_clocks, x, valid, kind, m, last, **options)
+        refuse_as(bfp_converter.run_clocks, x, valid, kind, m, last, arrives, **options)
     aligned = bfp_aligner_jit.run(seen[0], seen[1], width, **options)
     lanes = shown["out_valid"][..., None] >> np.arange(LANES) & 1
     shown["sign"] = aligned.sign.reshape(lanes.shape) & (lanes == 1)
@@ -88,7 +90,7 @@ def _cycles(lengths):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _clocks(x, valid, kind, m, last, special, word, emax, width,  # type: ignore[no-untyped-def]
+def _clocks(x, valid, kind, m, last, there, special, word, emax, width,  # type: ignore[no-untyped-def]
             exponent, out_valid, out_kind, element, subgroup, ready, maximum, align_maximum, filled, position, counts):
     """Returns 1 at the first clock that is to be refused. word, emax, width: what the aligner sees."""
     for d in range(x.shape[0]):
@@ -102,7 +104,7 @@ def _clocks(x, valid, kind, m, last, special, word, emax, width,  # type: ignore
             if what[other, HELD] > 0:
                 _align(t, words[other], masks[other], top[other], what[other], word[d], emax[d], width[d], exponent[d],
                        out_valid[d], out_kind[d], element[d], subgroup[d], counts)
-            if valid[d, t] != 0 or kind[d, t] == 1:
+            if there[d, t] == 1:
                 fits = _fits(valid[d, t], kind[d, t], m[d, t], last[d, t], masks[filling], what[filling])
                 if complete or not fits or not _compare(x[d, t], valid[d, t], kind[d, t], special, words[filling],
                                                         top[filling], what[filling, HELD], counts):
@@ -154,7 +156,8 @@ def _align(t, words, masks, top, what, word, emax, width, exponent,  # type: ign
 def _fits(mask, kind, m, last, masks, what):  # type: ignore[no-untyped-def]
     """Whether a column may follow those that the bank holds."""
     n = what[HELD]
-    fine = n == 0 or (kind == what[KIND] and m == what[WIDTH] and (kind == 1 or mask == masks[0]))
+    fine = kind == 1 or mask != 0
+    fine = fine and (n == 0 or (kind == what[KIND] and m == what[WIDTH] and (kind == 1 or mask == masks[0])))
     if kind == 1 and n % COLUMNS == 0:  # a V loop begins: were all lanes of the earlier ones there?
         for c in range(n):
             fine = fine and (masks[c] == 0 or masks[c] == 255)

@@ -57,6 +57,7 @@ class State:
     kind: int
     m: int
     last: int
+    column_valid: int
     sign: tuple[int, ...]
     mantissa: tuple[int, ...]
     exponent: tuple[int, ...]
@@ -106,6 +107,8 @@ def require_column(state: State, aligner: BfpAligner, x: tuple[int, ...], valid:
                    last: int) -> None:
     """Refuse a column that cannot come after `state`."""
     bank, at = state.comparing, f"in clock {state.index + 1}"
+    if kind == TOKEN and not valid:
+        raise Refused(f"{NAME}: column {at} without a valid lane, of kind {KINDS[TOKEN]}")
     if not state.ready:
         raise Refused(f"{NAME}: column {at} while both banks are full")
     if bank.words and (kind, m) != (bank.kind, bank.m):
@@ -144,10 +147,11 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in any configuration."""
     return Ports(
         inputs=(Port("x", 16, LANES, encoding="f16", meaning="a column of the array, a row per lane"),
-                Port("valid", LANES, meaning="mask of lanes that hold a row"),
-                Port("kind", 1, meaning="0 per token, 1 V; 0 without a valid lane: no column in this clock"),
+                Port("valid", LANES, meaning="mask of lanes that hold a row; 0: a channel that a V block lacks"),
+                Port("kind", 1, meaning="0 per token, 1 V"),
                 Port("m", 4, least=1, most=11, meaning="mantissa bits of the block"),
-                Port("last", 1, meaning="final column of a short block")),
+                Port("last", 1, meaning="final column of a short block"),
+                Port("column_valid", 1, meaning="a column comes in this clock; else the other inputs say nothing")),
         outputs=(Port("sign", 1, LANES, meaning="1 = negative"),
                  Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
                  Port("exponent", 5, LANES, meaning="shared exponent of the lane's group"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ COLUMN_MAJOR, ROW_MAJOR = 1, 2  #: dataflow 1: a tile of B stays; dataflow 2: a 
 EVENTS = ("idle", "start", "fetch_a", "fetch_b", "compute", "read", "store", "done")
 IDLE, START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(8)
 PASS_ROWS, PASS_COLUMNS, LANES = 8, 16, 32  #: of the array, and elements of a group
+SIZE_BITS = 17  #: of M, N and K: the widest layer of the paper's models has 16,384 columns
 A_BITS = Fraction(293, 32)  #: stored bits of an element of A, 8-bit mantissas
 B_BITS = {"int4": Fraction(33, 8), "bfp8": Fraction(293, 32), "bfp4": Fraction(165, 32)}
 
@@ -76,6 +77,16 @@ class Result(unit.Result):
     computes: int
     reads: int
     stores: int
+
+
+class Tile(NamedTuple):
+    """A fetch, a computation or a store of a product."""
+
+    code: int  #: FETCH_A, FETCH_B, COMPUTE or STORE
+    dataflow: int
+    mt: int
+    kt: int
+    elements: int
 
 
 class FdgfController(Stepped):
@@ -202,6 +213,26 @@ class FdgfController(Stepped):
         while device.step(0, 0, 0, 0, 0, 0).code != DONE:
             yield device.state
 
+    def tiles(self, rows: int, inner: int, columns: int, dataflow: int = 0) -> Iterator[Tile]:
+        """The events of `plan` but its start and its reads, without a step for each of those.
+
+        Two nested loops over tiles, of columns and of rows in dataflow 1, of rows and of columns in dataflow 2.
+        """
+        require_sizes(self.name, rows, inner, columns)
+        way = dataflow or self.choose(rows, inner, columns)
+        a, b = ([(tile, min(size, length - tile * size)) for tile in range(-(-length // size))]
+                for length, size in ((rows, self.m), (columns, self.k)))
+        (outer, stays), (passing, passes_by) = ((b, FETCH_B), (a, FETCH_A)) if way == COLUMN_MAJOR else (
+            (a, FETCH_A), (b, FETCH_B))
+        for kept, long in outer:
+            for tile, short in passing:
+                mt, kt = (tile, kept) if way == COLUMN_MAJOR else (kept, tile)
+                if tile == 0:
+                    yield Tile(stays, way, mt, kt, inner * long)
+                yield Tile(passes_by, way, mt, kt, inner * short)
+                yield Tile(COMPUTE, way, mt, kt, long * short)
+                yield Tile(STORE, way, mt, kt, long * short)
+
     def steps(self, start: Any, rows: Any, inner: Any, columns: Any, force: Any, v: Any) -> Iterator[State]:
         """Yield the State after every event of one device; the arguments, (events,) or scalars, broadcast."""
         arrays = admit_events(self.name, self.ports.inputs, (start, rows, inner, columns, force, v))
@@ -239,7 +270,7 @@ def run(start: Any, rows: Any, inner: Any, columns: Any, force: Any = 0, v: Any 
         ema_unit: str = "elements", b_type: str = "int4") -> Result:
     """Every event of one controller or of many.
 
-    start: 1 where a product begins. rows, inner, columns: M, N, K, below 8192, read at a start. force: 0, or the
+    start: 1 where a product begins. rows, inner, columns: M, N, K, below 2**17, read at a start. force: 0, or the
     dataflow. v: as for `step`. All (..., events), and they broadcast; each device starts from reset. m, k, ema_unit,
     b_type: as for FdgfController. Returns the Result. Refuses sizes of 0 at a start. Paper: [harmonia §IV-D].
     """
@@ -259,14 +290,14 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
     return Ports(
         inputs=(Port("start", 1, meaning="begin a product of these sizes"),
-                Port("rows", 13, meaning="M, rows of A"), Port("inner", 13, meaning="N, the reduction"),
-                Port("columns", 13, meaning="K, columns of B"),
+                Port("rows", SIZE_BITS, meaning="M, rows of A"), Port("inner", SIZE_BITS, meaning="N, the reduction"),
+                Port("columns", SIZE_BITS, meaning="K, columns of B"),
                 Port("forced", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
                 Port("v", 1, meaning="blocks of 32 x 16, for V, not of 8 x 32")),
         outputs=(Port("code", 3, meaning="0 idle, 1 start, 2 fetch A, 3 fetch B, 4 compute, 5 read, 6 store, 7 done"),
                  Port("dataflow", 2, meaning="1 column-major, 2 row-major"),
-                 Port("mt", 8, meaning="tile of rows"), Port("kt", 8, meaning="tile of columns"),
-                 Port("count", 26, meaning="elements fetched, computed or stored"),
+                 Port("mt", 12, meaning="tile of rows"), Port("kt", 12, meaning="tile of columns"),
+                 Port("count", 30, meaning="elements fetched, computed or stored"),
                  Port("a_address", 24, meaning="read: group of A, row8 * G + g"),
                  Port("b_address", 24, meaning="read: group of B, col16 * G + g")),
         state=(Port("fetched", 48, meaning="elements fetched since the start"),))

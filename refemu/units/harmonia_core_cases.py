@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.units.harmonia_core_parts import LANES
 from refemu.units.unit import Cases, Config, Port
 from refemu.units.unit_cases import Seeds, random, random_inputs
 
@@ -31,11 +32,21 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field, and in a range whose results have a BFP code."""
     fitted = {**inputs, "a_exp": inputs["a_exp"] & 3 | 12}
+    if "frozen" in inputs:
+        fitted["frozen"] = _offsets(inputs["frozen"])
     if config["b_type"] == "int4":
         none = {port: np.zeros_like(inputs[port]) for port in ("b_sign", "b_exp")}
         return fitted | none | {"b": inputs["b"] & 15, "w_scale": inputs["w_scale"] & 0x03FF | 0x2400}
     b = inputs["b"] & 15 if config["b_type"] == "bfp4" else inputs["b"]
     return fitted | {"b": b, "b_exp": inputs["b_exp"] & 3 | 12, "w_scale": np.zeros_like(inputs["w_scale"])}
+
+
+def _offsets(words: np.ndarray) -> np.ndarray:
+    """Words (..., channels), below 2 in magnitude, of one channel of every whole 32, or one: a window gives no more."""
+    channels = words.shape[-1]
+    place = np.arange(channels)
+    kept = (place % LANES == words[..., :1] % min(LANES, channels)) & (place < max(channels // LANES, 1) * LANES)
+    return np.where(kept, words & 0xBFFF, 0)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

@@ -1,16 +1,19 @@
 """The plan of harmonia_core: the steps of [harmonia §IV-A, Fig. 12] in order, block by block, and its operands."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from refemu.units.fdgf import FETCH_A, FETCH_B, PASS_COLUMNS, PASS_ROWS, FdgfController, passes
+from refemu.units.fdgf import COMPUTE, FETCH_A, FETCH_B, PASS_COLUMNS, PASS_ROWS, FdgfController, passes
 from refemu.units.unit import fields
 
-WINDOW = 32  #: tokens whose keys wait for the offsets [harmonia §III-C]
 LANES = 32
+HEADS = ("q", "k")  #: kinds whose groups end with their heads
+
+Block: TypeAlias = tuple[int, int, int, int]  #: row, column, rows, columns
 
 
 class Shape(NamedTuple):
@@ -25,6 +28,9 @@ class Shape(NamedTuple):
     head_dim: int
     force: int
     activation: str
+    rotation: str
+    shifted: bool  #: keys lose offsets
+    tracked: int  #: first rows, the keys that choose the offsets and wait for them
 
 
 class Action(NamedTuple):
@@ -38,23 +44,22 @@ class Action(NamedTuple):
     number: int  #: elements loaded or stored, groups read by each dispatcher, array passes, columns converted
 
 
-@cache
+@lru_cache(maxsize=32)
 def plan(shape: Shape) -> tuple[Action, ...]:
     """Every event of one product. Vector unit, offsets and converter follow as soon as what they need is computed."""
     controller, actions, planner = FdgfController(shape.tile_m, shape.tile_k), list[Action](), Planner(shape)
-    v = int(shape.kind == "v")
-    for state in controller.plan(shape.rows, shape.inner, shape.columns, shape.force, v):
-        if state.code in (FETCH_A, FETCH_B):
-            actions.append(Action("load", state.mt, state.kt, int(state.code == FETCH_A), int(state.code == FETCH_B),
-                                  state.count))
-        if state.event == "compute":
-            for block in _blocks(shape, state.mt, state.kt, state.dataflow):
-                actions += planner.computed(*block)
+    for tile in controller.tiles(shape.rows, shape.inner, shape.columns, shape.force):
+        if tile.code in (FETCH_A, FETCH_B):
+            actions.append(Action("load", tile.mt, tile.kt, int(tile.code == FETCH_A), int(tile.code == FETCH_B),
+                                  tile.elements))
+        if tile.code == COMPUTE:
+            for block in _blocks(shape, tile.mt, tile.kt, tile.dataflow):
+                actions += planner.computed(block)
     return tuple(actions)
 
 
-def _blocks(shape: Shape, mt: int, kt: int, dataflow: int) -> list[tuple[int, int, int, int]]:
-    """Rectangles (row, column, rows, columns) of a tile, 8 x 32 or for V 32 x 16, in the order of the passes."""
+def _blocks(shape: Shape, mt: int, kt: int, dataflow: int) -> list[Block]:
+    """Rectangles of a tile, 8 x 32 or for V 32 x 16, in the order of the passes."""
     top, left = mt * shape.tile_m, kt * shape.tile_k
     height, width = min(shape.tile_m, shape.rows - top), min(shape.tile_k, shape.columns - left)
     v = shape.kind == "v"
@@ -66,75 +71,101 @@ def _blocks(shape: Shape, mt: int, kt: int, dataflow: int) -> list[tuple[int, in
             for row, column in corners]
 
 
+class Parts:
+    """C cut into parts of some rows and of the columns between two edges, and how many elements each still misses."""
+
+    def __init__(self, rows: int, height: int, edges: list[int]) -> None:
+        """edges: of the columns, ascending, from 0 to their number."""
+        self.rows, self.height, self.edges = rows, height, edges
+        self._missing: dict[tuple[int, int], int] = {}
+
+    def fill(self, block: Block) -> list[Block]:
+        """The parts that a block, none of which was there before, completes; row by row."""
+        row, column, rows, columns = block
+        found, edges = list[Block](), self.edges
+        for top in range(row // self.height * self.height, row + rows, self.height):
+            high = min(self.height, self.rows - top)
+            tall = min(top + high, row + rows) - max(top, row)
+            for place in range(bisect_right(edges, column) - 1, bisect_left(edges, column + columns)):
+                left, right = edges[place:place + 2]
+                broad = min(right, column + columns) - max(left, column)
+                missing = self._missing.pop((top, left), high * (right - left)) - tall * broad
+                if missing:
+                    self._missing[top, left] = missing
+                else:
+                    found.append((top, left, high, right - left))
+        return found
+
+
 class Planner:
     """Which parts of C are computed, and what waits in the temporary SRAM."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self.missing = np.ones((shape.rows, shape.columns), np.bool_)
+        width = vector_width(shape)
+        self.vectors = Parts(shape.rows, PASS_ROWS, _multiples(shape.columns, width)) if width else None
+        tall = LANES if shape.kind == "v" else PASS_ROWS
+        self.groups = Parts(shape.rows, tall, group_edges(shape))
         self.shifted = 0  #: rows that went through the offsets, in order
-        self.waiting: list[tuple[int, int, int, int]] = []  #: blocks before their conversion
-        self.pending = list(self._regions())  #: of the vector unit
+        self.left = 0  #: rows of keys that left the temporary SRAM
+        self.waiting: dict[int, list[Block]] = {}  #: groups of keys before the offsets, by their first row
 
-    def _regions(self) -> Iterator[tuple[int, int, int, int]]:
-        """What the vector unit takes at once: a head of 8 rows, 8 whole rows, a block."""
-        shape = self.shape
-        width = {"q": shape.head_dim, "k": shape.head_dim, "score": shape.columns}.get(shape.kind, LANES)
-        if shape.kind in ("q", "k", "score") or shape.activation != "none":
-            for row in range(0, shape.rows, PASS_ROWS):
-                for column in range(0, shape.columns, width):
-                    yield row, column, min(PASS_ROWS, shape.rows - row), min(width, shape.columns - column)
-
-    def computed(self, row: int, column: int, rows: int, columns: int) -> Iterator[Action]:
+    def computed(self, block: Block) -> Iterator[Action]:
         """The events of a block, and of all that it was the last missing part of."""
+        _, _, rows, columns = block
         count = -(-rows // PASS_ROWS) * -(-columns // PASS_COLUMNS)
         groups = -(-self.shape.inner // LANES)
         for event, number in (("dispatch", count * groups), ("compute", count),
                               ("fp2half", -(-rows // PASS_ROWS) * columns)):
-            yield Action(event, row, column, rows, columns, number)
-        self.missing[row:row + rows, column:column + columns] = False
-        self.waiting.append((row, column, rows, columns))
-        yield from self._vectors()
-        if self.shape.kind == "k":
-            yield from self._offsets()
-        yield from self._conversions()
+            yield Action(event, *block, number)
+        ready = self.vectors.fill(block) if self.vectors else [block]
+        for part in ready if self.vectors else ():
+            yield Action("vector", *part, part[2] * part[3])
+        for group in [group for part in ready for group in self.groups.fill(part)]:
+            if self.shape.shifted:
+                self.waiting.setdefault(group[0], []).append(group)
+            else:
+                yield from self._leave(group)
+        if self.shape.shifted:
+            yield from self._keys()
 
-    def _vectors(self) -> Iterator[Action]:
-        ready = [region for region in self.pending if not self._misses(*region)]
-        self.pending = [region for region in self.pending if region not in ready]
-        for row, column, rows, columns in ready:
-            yield Action("vector", row, column, rows, columns, rows * columns)
-
-    def _offsets(self) -> Iterator[Action]:
-        """Keys of a token once all heads are there, tokens in order."""
-        while self.shifted < self.shape.rows:
-            rows = min(PASS_ROWS, self.shape.rows - self.shifted)
-            if self._misses(self.shifted, 0, rows, self.shape.columns):
-                return
-            yield Action("offset", self.shifted, 0, rows, self.shape.columns, rows * self.shape.columns)
+    def _keys(self) -> Iterator[Action]:
+        """Tokens whose heads are all there, in order; those of the window leave when the last of them was seen."""
+        shape, whole = self.shape, len(self.groups.edges) - 1
+        while self.shifted < shape.rows and len(self.waiting.get(self.shifted, ())) == whole:
+            rows = min(PASS_ROWS, shape.rows - self.shifted)
+            yield Action("offset", self.shifted, 0, rows, shape.columns, rows * shape.columns)
             self.shifted += rows
+            while self.shifted >= shape.tracked and self.left < self.shifted:
+                for group in self.waiting.pop(self.left):
+                    yield from self._leave(group)
+                self.left += PASS_ROWS
 
-    def _conversions(self) -> Iterator[Action]:
-        for block in [block for block in self.waiting if self._is_final(*block)]:
-            self.waiting.remove(block)
-            row, column, rows, columns = block
-            if self.shape.kind != "final":
-                yield Action("convert", row, column, rows, columns, columns)
-            yield Action("store", row, column, rows, columns, rows * columns)
-
-    def _is_final(self, row: int, column: int, rows: int, columns: int) -> bool:
-        """Whether nothing happens to a block any more before its conversion."""
-        if self.shape.kind == "k":  # the tokens of the window leave when all have been seen
-            return self.shifted >= max(min(WINDOW, self.shape.rows), row + rows)
-        return not any(_meet((row, column, rows, columns), region) for region in self.pending)
-
-    def _misses(self, row: int, column: int, rows: int, columns: int) -> bool:
-        return bool(self.missing[row:row + rows, column:column + columns].any())
+    def _leave(self, group: Block) -> Iterator[Action]:
+        if self.shape.kind != "final":
+            yield Action("convert", *group, group[3])
+        yield Action("store", *group, group[2] * group[3])
 
 
-def _meet(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
-    """Whether two rectangles share an element."""
-    return a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3]
+def vector_width(shape: Shape) -> int:
+    """Columns of 8 rows that the vector unit takes at once: a head, whole rows of scores, a block; 0 for none."""
+    if shape.kind in HEADS:
+        return shape.head_dim if shape.rotation != "none" else 0
+    return shape.columns if shape.kind == "score" else LANES * (shape.activation != "none")
+
+
+def group_edges(shape: Shape) -> list[int]:
+    """Where groups of columns begin and end; of V, the columns of the array that its converter takes at once."""
+    if shape.kind == "v":
+        return _multiples(shape.columns, PASS_COLUMNS)
+    if shape.kind not in HEADS:
+        return _multiples(shape.columns, LANES)
+    heads = range(0, shape.columns, shape.head_dim)
+    return [head + edge for head in heads for edge in _multiples(shape.head_dim, LANES)[:-1]] + [shape.columns]
+
+
+def _multiples(length: int, width: int) -> list[int]:
+    return [*range(0, length, width), length]
 
 
 def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
@@ -158,6 +189,9 @@ def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
     return [*masks, *a, *b]
 
 
-def group_shape(kind: str, rows: int, columns: int) -> tuple[int, int]:
-    """Shape of the exponents of C."""
-    return (-(-rows // LANES), columns) if kind == "v" else (rows, -(-columns // LANES))
+def group_shape(kind: str, rows: int, columns: int, head_dim: int) -> tuple[int, int]:
+    """Shape of the exponents of C: groups along the rows of V, along each head of queries and keys, else along rows."""
+    if kind == "v":
+        return -(-rows // LANES), columns
+    width = head_dim if kind in HEADS else columns
+    return rows, columns // width * -(-width // LANES)

@@ -184,6 +184,34 @@ def test_gaps_between_columns_change_no_code_and_are_not_counted(run: Any, gap: 
     assert (wide.compare_cycles, wide.comparisons) == (dense.compare_cycles, dense.comparisons) == (7, 56)
 
 
+@pytest.mark.parametrize("run", ON_PORTS)
+@pytest.mark.parametrize("gap", [1, 3])
+@pytest.mark.parametrize(("shape", "kind"), [((32, 16), V), ((13, 5), V), ((8, 32), TOKEN), ((3, 7), TOKEN)])
+def test_a_clock_without_a_column_changes_nothing_whatever_the_other_ports_say(run: Any, gap: int, kind: int,
+                                                                              shape: tuple[int, int]) -> None:
+    """[harmonia §IV-C, Fig. 14] Gaps in a V stream whose kind stays V are no columns of zeros."""
+    sequence = clocks(drawn(shape, 9), kind)
+    idle = [IDLE] * (len(sequence) + 1)
+    spread = [clock for one in sequence for clock in [one, *[(*one[:-1], 0)] * gap]]
+    dense, wide = (on_ports(run, clocks + idle) for clocks in (sequence, spread))
+    expected = oracle.converter_counts("v" if kind == V else "token", *shape)
+
+    for name in ("sign", "mantissa", "exponent", "out_valid", "element", "subgroup"):
+        got, want = (getattr(result, name)[result.out_valid != 0] for result in (wide, dense))
+        assert got.tolist() == want.tolist()
+    assert {name: getattr(wide, name) for name in expected} == expected
+    assert wide.filled[: gap + 2].tolist() == [1] * (gap + 1) + [2]
+
+
+@pytest.mark.parametrize("run", ON_PORTS)
+def test_without_the_port_a_column_is_one_with_a_valid_lane(run: Any) -> None:
+    """[harmonia §IV-C] Of either kind."""
+    for kind in (TOKEN, V):
+        assert run(np.full((4, 8), 0x3C00), [255, 0, 255, 255], kind, 8, 0).filled.tolist() == [1, 1, 2, 3]
+    padded = run(np.full((4, 8), 0x3C00), [255, 0, 255, 255], V, 8, 0, 1)
+    assert padded.filled.tolist() == [1, 2, 3, 4] and padded.emax[-1, :4].tolist() == [15, 0, 15, 15]
+
+
 @settings(deadline=None, max_examples=25)
 @given(data=st.data(), masks=st.lists(st.integers(1, 255), min_size=1, max_size=5), seed=st.integers(0, 99))
 def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(data: st.DataObject, masks: list[int],
@@ -193,7 +221,7 @@ def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(data: st.DataOb
     expected = []
     for number, mask in enumerate(masks):
         matrix = drawn((8, data.draw(st.integers(1, 6))), seed + number)
-        sequence += [(x, mask, kind, m, last) for x, _, kind, m, last in clocks(matrix, TOKEN)] + [IDLE] * 6
+        sequence += [(x, mask, *rest) for x, _, *rest in clocks(matrix, TOKEN)] + [IDLE] * 6
         tensor = Bfp(8).encode(matrix, bits=True)
         held = np.array([mask >> lane & 1 for lane in range(8)])
         expected += (tensor.mantissa.T * held).tolist()
@@ -206,24 +234,25 @@ def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(data: st.DataOb
 
 def columns(**changes: Any) -> list[Clock]:
     """Two columns of one token block; a change applies to the second."""
-    first = {"x": (0x3C00,) * 8, "valid": 255, "kind": TOKEN, "m": 8, "last": 0}
+    first = {"x": (0x3C00,) * 8, "valid": 255, "kind": TOKEN, "m": 8, "last": 0, "column_valid": 1}
     return [tuple(clock[name] for name in NAMES) for clock in (first, first | changes)]  # type: ignore[misc]
 
 
 def v_loops(*masks: int) -> list[Clock]:
-    return [((0x3C00,) * 8, mask, V, 8, 0) for mask in masks for _ in range(16)]
+    return [((0x3C00,) * 8, mask, V, 8, 0, 1) for mask in masks for _ in range(16)]
 
 
 @pytest.mark.parametrize("run", ON_PORTS)
 @pytest.mark.parametrize(("sequence", "message"), [
     pytest.param(columns(kind=V), "kind 1 with m 8 in clock 1 inside a block of kind 0 with m 8", id="kind"),
+    pytest.param(columns(valid=0), "column in clock 1 without a valid lane, of kind token", id="no lane"),
     pytest.param(columns(m=4), "kind 0 with m 4 in clock 1 inside a block of kind 0 with m 8", id="m changes"),
     pytest.param(columns(valid=127), "valid 0x7f in clock 1 inside a token block with 0xff", id="mask"),
     pytest.param(columns(x=(0,) * 7 + (0xFC00,)), "x 0xfc00 in lane 7 in clock 1 has exponent field 31", id="field 31"),
     pytest.param(columns(m=0), r"m 0 at index \(1,\) is outside \[1, 12\)", id="m 0"),
     pytest.param(columns(m=12), r"m 12 at index \(1,\) is outside \[1, 12\)", id="m 12"),
     pytest.param(v_loops(255, 127, 255), "V loop 2 in clock 32 after one with valid 0x7f", id="partial loop"),
-    pytest.param([*v_loops(255), ((0,) * 8, 255, V, 8, 1)], "last in clock 16 at column 0 of a V loop", id="last"),
+    pytest.param([*v_loops(255), ((0,) * 8, 255, V, 8, 1, 1)], "last in clock 16 at column 0 of a V loop", id="last"),
     pytest.param([*v_loops(255, 255, 255, 255), *columns(last=1), *columns()],
                  "column in clock 66 while both banks are full", id="full")])
 def test_refuses_columns_that_cannot_come(run: Any, sequence: list[Clock], message: str) -> None:

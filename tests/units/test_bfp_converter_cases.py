@@ -39,8 +39,10 @@ def test_cases_overlap_stall_and_reach_both_paths() -> None:
 def test_legal_inputs_are_one_block() -> None:
     assert UNIT.legal is not None
     given = {"x": np.zeros((2, 8), int), "valid": np.array([3, 5]), "kind": np.array([0, 1]), "m": np.array([8, 4]),
-             "last": np.array([0, 1])}
+             "last": np.array([0, 1]), "column_valid": np.array([0, 1])}
     found = UNIT.legal(PAPER, given)
 
-    assert {name: found[name].tolist() for name in ("valid", "kind", "m", "last")} == {
-        "valid": [3, 3], "kind": [0, 0], "m": [8, 8], "last": [0, 0]}
+    assert {name: found[name].tolist() for name in ("valid", "kind", "m", "last", "column_valid")} == {
+        "valid": [3, 3], "kind": [0, 0], "m": [8, 8], "last": [0, 0], "column_valid": [0, 1]}
+    none = UNIT.legal(PAPER, given | {"valid": np.array([0, 5])})
+    assert none["column_valid"].tolist() == [0, 0]  # a token block without a lane does not come

@@ -148,10 +148,12 @@ def test_low_nibbles_of_0_order_of_elements_and_zero_groups_change_nothing(run: 
     moved = [{**g, **{port: g[port][order] for port in ("a_sign", "a_mag", "b", "b_sign")}} for g in groups]
     wide = [{**g, "mode": M8M8, "b": g["b"] << 4} if g["mode"] == M8M4 else g for g in groups]
     blank = {**groups[-1], "a_mag": lanes([])}
+    if blank["mode"] == M8W4:
+        blank["w_scale"] = 0x3C00  # 0 times an infinite scale would be NaN
 
     assert run(**together(moved)).equals(base)
     assert run(**together(wide)).acc.tolist() == base.acc.tolist()
-    assert run(**together([blank, *groups])).acc.tolist()[1:] == base.acc.tolist() or (base.flags[-1] & 4)
+    assert run(**together([blank, *groups])).acc.tolist()[1:] == base.acc.tolist()
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

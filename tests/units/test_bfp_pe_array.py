@@ -15,7 +15,7 @@ from refemu.units import bfp_pe_array, bfp_pe_array_jit
 from refemu.units.bfp_pe import M8M4, M8M8, bfp_dot, bfp_dot_int
 from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray, tile
 from tests.oracles import harmonia_units as oracle
-from tests.oracles.bfp import Group
+from tests.oracles.bfp import Group, encode
 
 IMPLEMENTATIONS = [pytest.param(bfp_pe_array.run, id="unit"), pytest.param(bfp_pe_array.UNIT.run_jit, id="twin")]
 KINDS = ("int4", "bfp4", "bfp8")
@@ -52,6 +52,28 @@ def test_tiles_equal_the_dot_products(run: Any, kind: str, rows: int, columns: i
     assert matrix(result.acc)[:rows, :columns].tobytes() == product.tobytes()
     assert valid[:rows, :columns].all() and np.count_nonzero(valid) == rows * columns
     assert not matrix(result.acc)[~valid].any()
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("partial", ["fp16", "fp32"])
+def test_accumulators_are_the_oracles(run: Any, kind: str, partial: str) -> None:
+    """[harmonia §IV-A (3)] Every output of a tile, by exact sums of its groups and one rounding for every step."""
+    left, right = half((5, 70), 7), half((9, 70), 8)
+    a = [encode(row) for row in left.view(np.uint16).tolist()]
+    tensor = BFP8.encode(left)
+    if kind == "int4":
+        b: Any = INT4_G128.encode(right.astype(np.float32))
+        codes = np.pad(b.code, ((0, 0), (0, 26))).reshape(9, 3, 32).tolist()
+        wanted = [[oracle.dot_int(x, y, z, "paper" if partial == "fp16" else "exact")[0] for y, z in
+                   zip(codes, b.scales_of(32).view(np.uint16).tolist(), strict=True)] for x in a]
+    else:
+        b = (BFP8 if kind == "bfp8" else BFP4).encode(right)
+        columns = [encode(row, 8 if kind == "bfp8" else 4) for row in right.view(np.uint16).tolist()]
+        wanted = [[oracle.dot(x, y, "paper" if partial == "fp16" else "exact")[0] for y in columns] for x in a]
+    result = run(**tile(tensor, b), groups=3, partial=partial)
+
+    assert matrix(result.acc)[:5, :9].tobytes() == np.array(wanted, np.float32).tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -208,6 +230,16 @@ def test_tile_refuses_what_the_array_does_not_hold() -> None:
         tile(a, BFP8.encode(half((17, 32), 1)))
     with pytest.raises(Refused, match="8-bit mantissas by INT4, 4 or 8 bits"):
         tile(BFP4.encode(half((8, 32), 1)), b)
+
+
+@pytest.mark.parametrize("kind", ["bfp4", "bfp8"])
+def test_zeros_have_no_sign_at_the_ports(kind: str) -> None:
+    a, b, _ = operands(kind, 8, 16, 64)
+    ports = tile(a, b)
+    a_zero, b_zero = ports["a_mag"] == 0, ports["b"] == 0
+
+    assert b_zero.any() and not ports["a_sign"][a_zero].any() and not ports["b_sign"][b_zero].any()
+    assert ports["a_sign"][~a_zero].any() and ports["b_sign"][~b_zero].any()
 
 
 def test_step_after_the_last_cycle_is_refused() -> None:

@@ -162,11 +162,61 @@ def test_plan_is_one_product() -> None:
     assert states[-1].reads == 2 * 2 * (4 + 1)  # groups, passes of 16 columns, of 8 rows
 
 
+LAYERS = {"Llama 7B": 11008, "Llama 13B": 13824, "Llama 3": 14336, "OPT 6.7B": 16384, "Llama 3.2": 8192}
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("ffn", LAYERS.values(), ids=LAYERS)
+def test_layers_of_the_papers_models_are_accepted(run: Any, ffn: int) -> None:
+    """[harmonia §V-A] Up and down projections of one token: the first tile of each is fetched whole."""
+    for inner, columns in ((4096, ffn), (ffn, 4096)):
+        result = run([1, *[0] * 3], 1, inner, columns)
+        assert result.count.tolist() == [0, inner, 64 * inner, 64]
+    last = FdgfController(32, 32)
+    assert list(last.tiles(1, ffn, ffn))[-1].kt == -(-ffn // 32) - 1
+    last.step(1, (1 << 17) - 1, (1 << 17) - 1, (1 << 17) - 1, 0, 0)
+    assert last.step(0, 0, 0, 0, 0, 0).count == 32 * ((1 << 17) - 1)
+
+
+def test_ports_hold_what_the_largest_product_puts_on_them() -> None:
+    """Largest tiles and sizes: elements of a fetch, tiles of a side, addresses of the last pass."""
+    most, widths = (1 << fdgf.SIZE_BITS) - 1, {port.name: port.bits for port in fdgf.UNIT.ports({}).all}
+
+    assert -(-most // 32) - 1 < 1 << widths["mt"] == 1 << widths["kt"]
+    assert max(8192 * most, 8192 * 8192) < 1 << widths["count"]
+    assert (8192 // 8) * -(-most // 32) <= 1 << widths["a_address"] == 1 << widths["b_address"]
+    assert max(FdgfController(32, 32).ema(most, most, most, flow) for flow in (1, 2)) < 1 << widths["fetched"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(given=sizes, m=st.sampled_from([32, 64]), k=st.sampled_from([32, 96]), flow=st.integers(0, 2))
+@example(given=(64, 32, 64), m=32, k=32, flow=0)
+@example(given=(1, 1, 1), m=32, k=32, flow=0)
+def test_tiles_are_the_steps_but_start_and_reads(given: tuple[int, int, int], m: int, k: int, flow: int) -> None:
+    """The plan by tiles against the controller that steps through every read."""
+    controller = FdgfController(m, k)
+    stepped = [(s.code, s.dataflow, s.mt, s.kt, s.count) for s in controller.plan(*given, flow)
+               if s.event not in ("start", "read")]
+
+    assert [tuple(tile) for tile in controller.tiles(*given, flow)] == stepped
+
+
+def test_tiles_of_a_large_product_take_no_step_per_read() -> None:
+    """[harmonia §IV-D] 2048 x 4096 x 4096: 6,176 events, where the controller reads 8.4 million times."""
+    tiles = list(FdgfController().tiles(2048, 4096, 4096))
+
+    assert len(tiles) == 6176 and 32 * 64 * (8 * 4) * 128 == 8_388_608
+    assert sum(tile.elements for tile in tiles if tile.code in (fdgf.FETCH_A, fdgf.FETCH_B)) == FdgfController().ema(
+        2048, 4096, 4096, tiles[0].dataflow)
+    with pytest.raises(Refused, match="fdgf: K must be at least 1, got 0"):
+        next(FdgfController().tiles(1, 1, 0))
+
+
 BAD = [
     pytest.param({"rows": 0}, "fdgf: M must be at least 1, got 0", id="M"),
     pytest.param({"inner": 0}, "fdgf: N must be at least 1, got 0", id="N"),
     pytest.param({"columns": 0}, "fdgf: K must be at least 1, got 0", id="K"),
-    pytest.param({"rows": 8192}, r"rows 8192 is outside \[0, 8192\)", id="port"),
+    pytest.param({"rows": 1 << 17}, r"rows 131072 is outside \[0, 131072\)", id="port"),
     pytest.param({"force": 3}, "forced 3", id="force"),
     pytest.param({"m": 48}, "m must be a multiple of 32, got 48", id="m"),
     pytest.param({"k": 0}, r"k must be in \[32, 8192\], got 0", id="k"),

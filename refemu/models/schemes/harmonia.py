@@ -3,9 +3,10 @@
 Inputs of linear layers, queries and scores are groups of 8-bit mantissas, weights INT4; keys and values keep `high`
 bits for the first and the latest tokens and fall to `low` in between. Offline smoothing changes W_Q and W_K, online
 smoothing shifts the keys. Norms, rotary positions, softmax, SiLU and the residual stream are those of scheme `fp16`
-[D-harmonia-32]; embedding and output matrix stay FP16. A prompt is converted as a whole, so that its groups of V and
-its bits are those of its end [D-harmonia-19]: decoding token by token gives other bits, by design. Llama-like decoders
-and, as [harmonia §V-A] evaluates them, OPT-like ones, whose keys are not rotated.
+[D-harmonia-32]; embedding and output matrix stay FP16. A prompt is converted as a whole: its groups of V and the
+exponents of those are the same for all of its queries, while bits are those that each query would see as the last
+token [D-harmonia-19]. Decoding token by token gives other groups of V, and so other bits, by design. Llama-like
+decoders and, as [harmonia §V-A] evaluates them, OPT-like ones, whose keys are not rotated.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 CHOICES: dict[str, tuple[Any, ...]] = {
     "group": (16, 32, 64, 128), "weights": ("int4", "fp16"), "offline": (True, False), "online": (True, False),
     "preset": tuple(PRESETS), "product": ("fp32", "fp16"), "scale_per": (32, 128), "saturate": (False, True),
-    "zero_point": (False, True), "v_granularity": ("group", "token"), "prefill_window": ("end", "query"),
+    "zero_point": (False, True), "v_granularity": ("group", "token"), "prefill_window": ("query", "end"),
     "rounding": ROUNDINGS, "special": ("error", "hw", "saturate"), "subnormals": ("keep", "flush"),
     "offset_scope": ("layer", "head"), "offset_sign": ("signed", "unsigned"), "scores": ("fp16", "fp32"),
     "score_scale": ("softmax", "fold"), "bias_add": ("after", "accumulator"), "residual": ("fp16", "fp32"),
@@ -59,7 +60,7 @@ class HarmoniaConfig:
     saturate: bool = False  #: FP32 results beyond FP16 become 65504 (D-harmonia-13)
     zero_point: bool = False  #: unsigned INT4 around a zero point (D-harmonia-14)
     v_granularity: str = "group"  #: "token": ordinary tokens of a high group of V lose their bits too (D-harmonia-17)
-    prefill_window: str = "end"  #: "query": bits of a prompt as each query would see them (D-harmonia-19)
+    prefill_window: str = "query"  #: bits of a prompt as each query sees them; "end": as its last one (D-harmonia-19)
     rounding: str = "truncate"  #: of a conversion (D-harmonia-2)
     special: str = "error"  #: infinity and NaN in a conversion (D-harmonia-5)
     subnormals: str = "keep"  #: (D-harmonia-4)

@@ -37,7 +37,7 @@ def attention(parts: "Harmonia", layer: int, q: np.ndarray, cache: HarmoniaCache
     watch.count("v_conversions", -(-len(q) // cache.config.group))
     watch.count("v_commits", len(q) // cache.config.group)
     if cache.config.prefill_window == "query":
-        rows = [attend(parts.units, q[t : t + 1], cache.seen_by(t + 1), t, name) for t in range(len(q))]
+        rows = [attend(parts.units, q[t : t + 1], held, t, name) for t, held in enumerate(cache.by_query())]
         return np.concatenate(rows).reshape(len(q), -1)
     return attend(parts.units, q, cache.held(), 0, name).reshape(len(q), -1)
 

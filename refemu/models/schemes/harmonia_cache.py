@@ -6,6 +6,7 @@ group that has fallen to `low` bits keeps its upper ones, zeros below, which is 
 words stay beside the codes, as the residual's do in the paper (D-harmonia-33): a session that goes back converts anew.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -146,17 +147,30 @@ class HarmoniaCache:
         v = (self._rows["v_sign"][:tokens], self._rows["v_mantissa"][:tokens], self._v_exponent[: self._groups(tokens)])
         return Held(self.format, k, v)
 
-    def seen_by(self, tokens: int) -> Held:
-        """Codes of a prompt as its query `tokens` - 1 has them under `prefill_window="query"` (D-harmonia-19).
+    def by_query(self) -> Iterator[Held]:
+        """Yield the codes of a prompt as each of its queries has them under `prefill_window="query"` (D-harmonia-19).
 
-        Bits are those of a cache of `tokens` tokens, exponents those of the whole prompt.
+        Bits are those of a cache that ends with the query, exponents those of the whole prompt. Every Held is good
+        until the next one, which has some more tokens at `low` bits.
         """
-        groups = self._groups(tokens)
-        whole = min(groups * self.config.group, self._done)
-        ordinary = self._ordinary(tokens, 0, tokens)
-        k = self._codes(self._rows["k"][:tokens], -1, ordinary, f"{self.name}.k")
-        v = self._codes(self._rows["v"][:whole], 0, self._low_v(tokens, 0, whole), f"{self.name}.v")
-        return Held(self.format, (k.sign, k.mantissa, k.exponent), (v.sign, v.mantissa, v.exponent))
+        k, low_k = self._both(self._rows["k"][: self._done], -1, f"{self.name}.k")
+        v, low_v = self._both(self._rows["v"][: self._done], 0, f"{self.name}.v")
+        for tokens in range(1, self._done + 1):
+            groups = self._groups(tokens)
+            whole = min(groups * self.config.group, self._done)
+            fallen = ((k, low_k, self._ordinary, tokens), (v, low_v, self._low_v, whole))
+            for high, low, falls, end in fallen:
+                some = falls(tokens, 0, end) & ~falls(tokens - 1, 0, end)
+                if some.any():
+                    high[0][:end][some], high[1][:end][some] = low.sign[:end][some], low.mantissa[:end][some]
+            yield Held(self.format, (k[0][:tokens], k[1][:tokens], k[2][:tokens]), (v[0][:whole], v[1][:whole],
+                                                                                   v[2][:groups]))
+
+    def _both(self, words: np.ndarray, axis: int, name: str) -> tuple[tuple[np.ndarray, ...], BfpTensor]:
+        """Sign, mantissa and exponent of words at `high` bits, and codes of all of them at `low`."""
+        high = self.units.encode(self.format, words, axis, name)
+        low = self._codes(words, axis, np.ones(len(words), np.bool_), name)
+        return (high.sign.copy(), high.mantissa.copy(), high.exponent), low
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens. Refused inside the prompt, which was converted as a whole."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused, at, first_index
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def load(path: str | Path) -> Smoothing:
     if not where.is_file():
         raise Refused(f"smoothing {where}: no such file")
     try:
-        with where.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            description, s = json.loads(archive["description"].tobytes()), archive["s"]
+        archive = Archive(where.read_bytes(), where.name, deflated=False)
+        description, s = json.loads(archive.array("description").tobytes()), archive.array("s")
         version = description.pop("version")
     except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
         raise Refused(f"smoothing {where}: not a readable file: {error or type(error).__name__}") from error

@@ -41,6 +41,7 @@ class Point:
     scheme: str
     perplexity: float
     nll: float
+    windows: tuple[float, ...]  #: perplexity of every window, so that a difference can be held against their spread
 
 
 def study(model: Model, ids: Sequence[int], win: int = 512, names: Sequence[str] | None = None, prefill: int = 0,
@@ -63,7 +64,7 @@ def study(model: Model, ids: Sequence[int], win: int = 512, names: Sequence[str]
         if getattr(config, "offline", False):
             learned[_key(model, config)] = prepared.smoothing
         found = scoring.perplexity(prepared, ids, win=win, prefill=prefill, progress=progress)
-        yield Point(meaning, name, found.perplexity, found.nll)
+        yield Point(meaning, name, found.perplexity, found.nll, found.of_windows)
 
 
 def _key(model: Model, config: Any) -> str:

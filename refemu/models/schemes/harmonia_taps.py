@@ -19,6 +19,7 @@ from refemu.models.schemes.harmonia_linear import Linear
 from refemu.models.schemes.harmonia_operands import along, codes, left, operand, signed, stacked, weight
 from refemu.models.taps import Watch, config_of, model_case
 from refemu.units.bfp_accumulator import M8M8, M8W4
+from refemu.units.fdgf import SIZE_BITS
 from refemu.units.k_offset import WINDOW
 from refemu.units.sub_pe import LANES
 
@@ -99,7 +100,7 @@ class Taps:
             names = ("start", "rows", "inner", "columns", "forced", "v")
             events = np.zeros((len(names), 1, 64), np.int64)
             events[:, 0, 0] = sizes
-            if max(sizes) < 1 << 13:
+            if max(sizes) < 1 << SIZE_BITS:
                 self._emit("fdgf", "the first 64 events of a product", made.names[0],
                            dict(zip(names, events, strict=True)))
         if made.weight is not None and self._wants(*PE_UNITS):

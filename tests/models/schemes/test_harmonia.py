@@ -20,6 +20,7 @@ def test_registered_schemes() -> None:
     names = ["harmonia-kv8", "harmonia-kv4", "harmonia-kv4-naive"]
 
     assert rows == [(8, 8, 8, False, False), (8, 8, 4, True, True), (8, 4, 4, False, False)]
+    assert {config.prefill_window for config in found} == {"query"}  # D-harmonia-19: local tokens are each query's
     assert [schemes.parse(name) for name in names] == list(found)
     assert [schemes.text(config) for config in found] == names
 

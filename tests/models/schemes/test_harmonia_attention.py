@@ -74,11 +74,11 @@ def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
 
 
 def test_bits_as_each_query_sees_them() -> None:
-    """D-harmonia-19: with `prefill_window="query"` the last query sees what "end" shows to all; others more bits."""
+    """D-harmonia-19: the last query sees what `prefill_window="end"` shows to all of them; others see more bits."""
     units, q, k, v = problem(OFF, 120, 5)
     made = filled(units, k, v)
-    by_query = np.concatenate([harmonia_attention.attend(units, q[t : t + 1], made.seen_by(t + 1), t)
-                               for t in range(120)])
+    by_query = np.concatenate([harmonia_attention.attend(units, q[t : t + 1], held, t)
+                               for t, held in enumerate(made.by_query())])
     end = harmonia_attention.attend(units, q, made.held(), 0)
     same = [bool(np.array_equal(a, b)) for a, b in zip(by_query, end, strict=True)]
 

@@ -20,7 +20,7 @@ SCHEMES = {
     "harmonia-kv8": "D-harmonia-38", "harmonia-kv4-naive:group=16": "D-harmonia-38", SMALL: "D-harmonia-16",
     f"{SMALL},preset=exact": "D-harmonia-7", f"{SMALL},offline=false": "D-harmonia-38",
     f"{SMALL},online=false": "D-harmonia-38", f"{SMALL},v_granularity=token": "D-harmonia-17",
-    f"{SMALL},prefill_window=query": "D-harmonia-19", f"{SMALL},score_scale=fold": "D-harmonia-27",
+    f"{SMALL},prefill_window=end": "D-harmonia-19", f"{SMALL},score_scale=fold": "D-harmonia-27",
     f"{SMALL},scores=fp32": "D-harmonia-28", f"{SMALL},product=fp16": "D-harmonia-8",
     f"{SMALL},scale_per=128": "D-harmonia-9", f"{SMALL},weights=fp16": "D-harmonia-15",
     f"{SMALL},rounding=half_even": "D-harmonia-2", f"{SMALL},offset_k=3,offset_scope=head": "D-harmonia-24",

@@ -39,6 +39,8 @@ def test_a_point_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch
     assert [(point.meaning, point.scheme) for point in found] == [("", name) for name in names]
     assert found[3].perplexity == perplexity.perplexity(models.prepare("tiny", names[3]), IDS, win=32).perplexity
     assert len({point.nll for point in found}) == 4
+    assert [len(point.windows) for point in found] == [-(-len(IDS) // 32)] * 4
+    assert all(min(point.windows) < point.perplexity < max(point.windows) for point in found)
 
 
 def test_windows_can_be_decoded() -> None:

@@ -1,0 +1,342 @@
+"""One product through Harmonia's accelerator, event by event [harmonia §IV-A, Fig. 12], on Python numbers.
+
+What is computed is a set of places; after every block all parts of C are looked through for those that are whole now.
+Operands are rows of `bfp.Group`, weights rows of (codes of a BFP group, FP16 word of its factor).
+
+    Product(kind, rows, inner, columns, ...)
+    events(product, a, b, frozen)     -> the Moment after every event
+    words(product, a, b, frozen)      -> C in FP16 before its conversion, and the offsets
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from tests.oracles import bfp, exp, fp16, harmonia_units, kllm_functions
+from tests.oracles.fp16 import f32
+
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
+Matrix = list[list[int]]
+Part = tuple[int, int, int, int]  #: first row, first column, row and column behind the last
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is asked for; names as those of the unit."""
+
+    kind: str
+    rows: int
+    inner: int
+    columns: int
+    b_type: str = "int4"
+    m: int = 8
+    tile_m: int = 64
+    tile_k: int = 64
+    head_dim: int = 32
+    start: int = 0
+    base: int = 10000
+    activation: str = "none"
+    force: int = 0
+    partial: str = "fp16"
+    rotation: str = "half"
+    window: int = 32
+
+    @property
+    def groups(self) -> int:
+        """Of 32 in a reduction."""
+        return math.ceil(self.inner / 32)
+
+    @property
+    def shifted(self) -> bool:
+        """Whether keys lose offsets."""
+        return self.kind == "k" and self.window > 0
+
+    @property
+    def tracked(self) -> int:
+        """Rows at positions inside the window of the prompt."""
+        return sum(self.start + row < self.window for row in range(self.rows)) if self.kind == "k" else 0
+
+    @property
+    def ends(self) -> list[int]:
+        """Columns where a group ends, and 0; of V where the array's columns end."""
+        if self.kind == "v":
+            return sorted({0, self.columns, *range(0, self.columns, 16)})
+        head = self.head_dim if self.kind in ("q", "k") else self.columns
+        return sorted({0, self.columns, *(c for c in range(self.columns) if c % head % 32 == 0)})
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Registers and counters after an event."""
+
+    event: str = "reset"
+    sums: tuple[int, ...] = ()
+    y: tuple[int, ...] = ()
+    sign: tuple[int, ...] = ()
+    mantissa: tuple[int, ...] = ()
+    exponent: tuple[int, ...] = ()
+    offset: tuple[int, ...] = ()
+    peak: tuple[int, ...] = ()  #: largest magnitudes among the keys seen
+    frozen: bool = False  #: the offsets stand
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int] = ()) -> Iterator[Moment]:
+    """The Moment after every event."""
+    sums = [[dot(p, row, column) for column in b] for row in a]
+    raw = [[fp16.from_float(x) for x in row] for row in sums]
+    turned, final, offset = stages(p, raw, frozen)
+    y, sign, mantissa = ([[0] * p.columns for _ in range(p.rows)] for _ in range(3))
+    codes = encoded(p, final)
+    exponent = [[0] * len(row) for row in codes[2]]
+    now = Moment(counters=dict.fromkeys((
+        "fetched", "reads", "passes", "cycles", "macs", "fp32_adds", "half_columns", "compare_cycles", "align_cycles",
+        "comparisons", "tracked", "subtractions", "stored"), 0), peak=(0,) * p.columns * p.shifted,
+        frozen=p.shifted and not p.tracked, offset=(0,) * p.columns * p.shifted)
+    for event, part, counts in plan(p):
+        top, left, bottom, right = part
+        now = replace(now, event=event, counters={n: c + counts.get(n, 0) for n, c in now.counters.items()})
+        if event == "compute":
+            now = replace(now, sums=passes(p, sums, part))
+        source = {"fp2half": raw, "vector": turned}.get(event)
+        if source:
+            now = replace(now, sums=())
+            fill(y, source, part)
+        if event == "offset":
+            seen = [row for row in range(bottom) if row < p.tracked]
+            now = replace(now, peak=tuple(max((turned[r][c] & 0x7FFF for r in seen), default=0)
+                                          for c in range(p.columns)))
+            first = 0 if bottom >= p.tracked > top else max(top, p.tracked)
+            if bottom >= p.tracked:
+                fill(y, final, (first, 0, bottom, p.columns))
+                now = replace(now, offset=tuple(offset), frozen=True)
+        if event == "convert":
+            fill(sign, codes[0], part)
+            fill(mantissa, codes[1], part)
+            place = left if p.kind == "v" else p.ends.index(left)
+            wide = right - left if p.kind == "v" else 1
+            tall = 1 if p.kind == "v" else bottom - top
+            at = top // 32 if p.kind == "v" else top
+            fill(exponent, codes[2], (at, place, at + tall, place + wide))
+        yield (now := replace(now, y=flat(y), sign=flat(sign), mantissa=flat(mantissa), exponent=flat(exponent)))
+
+
+def plan(p: Product) -> Iterator[tuple[str, Part, dict[str, int]]]:
+    """Events, where they happen, and what they count."""
+    done: dict[str, set[Part]] = {name: set() for name in ("vector", "offset", "convert")}
+    places: set[tuple[int, int]] = set()
+    flow = p.force or harmonia_units.choose(p.rows, p.inner, p.columns, p.tile_m, p.tile_k)
+    slots = 2 if p.b_type == "bfp8" else 1
+    for event, mt, kt, count in harmonia_units.fdgf_events(p.rows, p.inner, p.columns, p.tile_m, p.tile_k, flow):
+        if event != "compute":
+            yield "load", (0, 0, 0, 0), {"fetched": count}
+            continue
+        for block in blocks(p, mt, kt, flow):
+            high, wide = math.ceil((block[2] - block[0]) / 8), math.ceil((block[3] - block[1]) / 16)
+            size = area(block)
+            yield "dispatch", block, {"reads": high * wide * p.groups}
+            yield "compute", block, {"passes": high * wide, "cycles": high * wide * (slots * p.groups + 15),
+                                     "macs": 32 * p.groups * size, "fp32_adds": p.groups * size}
+            yield "fp2half", block, {"half_columns": high * (block[3] - block[1])}
+            places |= inside(block)
+            yield from follow(p, places, done)
+
+
+def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]]) -> Iterator[Any]:
+    """What the places that are there allow by now."""
+    chosen = max(1, p.columns // 32)
+    for part in whole(vector_parts(p), places, done["vector"]):
+        yield "vector", part, {}
+    turned = set().union(*map(inside, done["vector"])) if vector_parts(p) else places
+    if not p.shifted:
+        yield from convert(p, turned, done)
+        return
+    for band in cut(p.rows, 8, [0, p.columns]):
+        if band in done["offset"]:
+            continue
+        if not inside(band) <= turned:
+            return
+        done["offset"].add(band)
+        new = len([row for row in range(band[0], band[2]) if row < p.tracked])
+        closes = band[0] < p.tracked <= band[2]
+        put = (p.tracked if closes else 0) + band[2] - band[0] - new
+        yield "offset", band, {"tracked": new * p.columns + (chosen * (p.columns - 1) if closes else 0),
+                               "subtractions": chosen * put}
+        if band[2] >= p.tracked:
+            yield from convert(p, {(r, c) for r in range(band[2]) for c in range(p.columns)}, done)
+
+
+def convert(p: Product, ready: set[tuple[int, int]], done: dict[str, set[Part]]) -> Iterator[Any]:
+    """The converter, but for what stays FP16, and the store."""
+    for part in whole(cut(p.rows, 32 if p.kind == "v" else 8, p.ends), ready, done["convert"]):
+        if p.kind != "final":
+            counts = harmonia_units.converter_counts("v" if p.kind == "v" else "token", part[2] - part[0],
+                                                     part[3] - part[1])
+            yield "convert", part, counts
+        yield "store", part, {"stored": area(part)}
+
+
+def vector_parts(p: Product) -> list[Part]:
+    """What the vector unit takes at once: heads, rows of scores, blocks."""
+    if p.kind in ("q", "k") and p.rotation != "none":
+        return cut(p.rows, 8, list(range(0, p.columns + 1, p.head_dim)))
+    if p.kind == "score":
+        return cut(p.rows, 8, [0, p.columns])
+    return cut(p.rows, 8, p.ends) if p.activation != "none" else []
+
+
+def blocks(p: Product, mt: int, kt: int, flow: int) -> list[Part]:
+    """Blocks of a tile: 8 x 32, of V 32 x 16; columns outside in dataflow 1, rows outside in dataflow 2."""
+    tall, wide = (32, 16) if p.kind == "v" else (8, 32)
+    bottom, right = min(p.rows, (mt + 1) * p.tile_m), min(p.columns, (kt + 1) * p.tile_k)
+    rows, columns = range(mt * p.tile_m, bottom, tall), range(kt * p.tile_k, right, wide)
+    corners = [(r, c) for c in columns for r in rows] if flow == 1 else [(r, c) for r in rows for c in columns]
+    return [(r, c, min(r + tall, bottom), min(c + wide, right)) for r, c in corners]
+
+
+def cut(rows: int, height: int, ends: Sequence[int]) -> list[Part]:
+    """Parts of `height` rows between the ends of columns, row by row."""
+    return [(top, left, min(top + height, rows), right) for top in range(0, rows, height)
+            for left, right in pairwise(ends)]
+
+
+def whole(parts: Sequence[Part], places: set[tuple[int, int]], done: set[Part]) -> Iterator[Part]:
+    """The parts all of whose places are there, each once."""
+    for part in parts:
+        if part not in done and inside(part) <= places:
+            done.add(part)
+            yield part
+
+
+@cache
+def inside(part: Part) -> frozenset[tuple[int, int]]:
+    """The places of a part."""
+    return frozenset((r, c) for r in range(part[0], part[2]) for c in range(part[1], part[3]))
+
+
+def area(part: Part) -> int:
+    """Places of a part."""
+    return (part[2] - part[0]) * (part[3] - part[1])
+
+
+def fill(matrix: Matrix, source: Matrix, part: Part) -> None:
+    """matrix <- source inside the part."""
+    top, left, bottom, right = part
+    for row in range(top, bottom):
+        matrix[row][left:right] = source[row][left:right]
+
+
+def flat(matrix: Matrix) -> tuple[int, ...]:
+    """Row after row."""
+    return tuple(value for row in matrix for value in row)
+
+
+def passes(p: Product, sums: Sequence[Sequence[float]], part: Part) -> tuple[int, ...]:
+    """FP32 words of a block, pass after pass of 8 x 16, 0 beside it."""
+    top, left, bottom, right = part
+    return tuple(fp16.f32_bits(sums[r][c]) if r < bottom and c < right else 0
+                 for row in range(top, bottom, 8) for column in range(left, right, 16)
+                 for r in range(row, row + 8) for c in range(column, column + 16))
+
+
+# What is computed.
+
+
+def words(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int] = ()) -> tuple[Matrix, list[int]]:
+    """C in FP16 before its conversion, and the offsets that its rows lost."""
+    _, final, offset = stages(p, [[fp16.from_float(dot(p, row, column)) for column in b] for row in a], frozen)
+    return final, offset
+
+
+def dot(p: Product, a: Sequence[bfp.Group], b: Sequence[Any]) -> float:
+    """FP32 sum over the groups in order; exact inside a group."""
+    terms = []
+    for x, y in zip(a, b, strict=True):
+        left = [-m if s else m for s, m in zip(x.sign, x.mantissa, strict=True)]
+        if p.b_type == "int4":
+            codes, factor = y
+            terms.append((sum(map(int.__mul__, left, codes)) * bfp.unit(x.exponent, x.m), fp16.to_float(factor)))
+        else:
+            right = [-m if s else m for s, m in zip(y.sign, y.mantissa, strict=True)]
+            worth = bfp.unit(x.exponent, x.m) * bfp.unit(y.exponent, y.m)
+            terms.append((sum(map(int.__mul__, left, right)) * worth, None))
+    return harmonia_units.accumulate(terms, "paper" if p.partial == "fp16" else "exact")[0]
+
+
+def stages(p: Product, raw: Matrix, frozen: Sequence[int]) -> tuple[Matrix, Matrix, list[int]]:
+    """C behind the vector unit, behind the offsets, and those."""
+    turned = [vector(p, row, p.start + r) for r, row in enumerate(raw)]
+    if not p.shifted:
+        return turned, turned, []
+    offset = harmonia_units.k_offsets(turned[:p.tracked])[0] if p.tracked else list(frozen)
+    return turned, [harmonia_units.apply_offsets(row, offset) for row in turned], offset
+
+
+def vector(p: Product, row: Sequence[int], position: int) -> list[int]:
+    """The vector unit on a row of FP16 words."""
+    if p.kind == "score":
+        return softmax(row[:position + 1], p.inner) + [0] * (p.columns - position - 1)
+    if p.kind in ("q", "k") and p.rotation != "none":
+        return [word for first in range(0, p.columns, p.head_dim)
+                for word in rotated(row[first:first + p.head_dim], position, p)]
+    if p.activation == "none":
+        return list(row)
+    return [kllm_functions.function16(p.activation, word) for word in row]
+
+
+def rotated(head: Sequence[int], position: int, p: Product) -> list[int]:
+    """(a, b) -> (a c - b s, a s + b c), products and sums in FP32, then FP16."""
+    found, half = list(head), len(head) // 2
+    for i in range(half):
+        j, k = (2 * i, 2 * i + 1) if p.rotation == "interleaved" else (i, i + half)
+        c, s = cos_sin(position, i, len(head), p.base)
+        x, y = fp16.to_float(head[j]), fp16.to_float(head[k])
+        found[j] = fp16.from_float(f32(f32(x * c) - f32(y * s)))
+        found[k] = fp16.from_float(f32(f32(x * s) + f32(y * c)))
+    return found
+
+
+@cache
+def cos_sin(position: int, i: int, head_dim: int, base: int) -> tuple[float, float]:
+    """Of position * base**(-2i / head_dim), each rounded once to FP32; by their series, with 60 digits."""
+    context = exp.CONTEXT
+    power = context.exp(context.multiply(context.ln(Decimal(base)), context.divide(Decimal(-2 * i), Decimal(head_dim))))
+    x = Fraction(context.remainder(context.multiply(Decimal(position), power), 2 * PI))
+    term, sums = Fraction(1), [Fraction(0), Fraction(0)]
+    for n in range(80):
+        sums[n % 2] += term * (-1) ** (n // 2)
+        term = Fraction(round(term * x / (n + 1) * 10**50), 10**50)
+    return fp16.f32_from_fraction(sums[0]), fp16.f32_from_fraction(sums[1])
+
+
+def softmax(row: Sequence[int], head_dim: int) -> list[int]:
+    """Of scores scaled in FP32; the sum in ascending order."""
+    scale = f32(1 / math.sqrt(head_dim))
+    x = [f32(fp16.to_float(word) * scale) for word in row]
+    e = [exp.exp32(f32(value - max(x))) for value in x]
+    total = 0.0
+    for value in e:
+        total = f32(total + value)
+    return [fp16.from_float(f32(value / total)) for value in e]
+
+
+def encoded(p: Product, y: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Signs, mantissas, exponents of C as the converter leaves them; of kind "final" there are none."""
+    zeros = [[0] * p.columns for _ in y]
+    if p.kind == "v":
+        columns = [bfp.encode([row[c] for row in y], p.m) for c in range(p.columns)]
+        sign, mantissa = ([[value for group in column for value in getattr(group, name)][:p.rows]
+                           for column in columns] for name in ("sign", "mantissa"))
+        exponent = [[group.exponent for group in column] for column in columns]
+        return tuple([list(row) for row in zip(*part, strict=True)] for part in (sign, mantissa, exponent))  # type: ignore[return-value]
+    rows = [[bfp.encode_group(row[left:right], p.m) for left, right in pairwise(p.ends)] for row in y]
+    exponent = [[group.exponent for group in row] for row in rows]
+    if p.kind == "final":
+        return zeros, zeros, [[0] * len(row) for row in exponent]
+    return ([[x for group in row for x in group.sign] for row in rows],
+            [[x for group in row for x in group.mantissa] for row in rows], exponent)
