@@ -29,6 +29,10 @@ SHARDS = 1 << 20  #: of a campaign of random cases, at most: the list alone take
 class Request(Protocol):
     """All that a campaign's bytes depend on."""
 
+    @property
+    def named(self) -> Sequence[str]:
+        """Units that must have cases by the end, since somebody asked for them by name."""
+
     def stated(self) -> Mapping[str, Any]:
         """As the campaign's folder has it."""
 
@@ -43,6 +47,11 @@ class RandomRequest:
     rows: int  #: of every unit and configuration, at least
     seed: int  #: the first
     units: Mapping[str, int]  #: name -> version
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """None: `request` looks before anything is made."""
+        return ()
 
     def stated(self) -> Mapping[str, Any]:
         """As the campaign's folder has it."""
@@ -76,6 +85,7 @@ class ModelRequest:
     window: int
     layers: tuple[int, ...]
     units: Mapping[str, int]  #: name -> version
+    named: tuple[str, ...] = field(default=(), compare=False)  #: units that must have cases by the end
 
     def stated(self) -> Mapping[str, Any]:
         """As the campaign's folder has it: not the tokens, which follow from model and text."""
@@ -106,10 +116,16 @@ class Outcome:
 
 
 def request(rows: int, *, units_: Sequence[str] | None = None, seed: int = 0) -> RandomRequest:
-    """A campaign of at least `rows` random rows for every configuration of `units_`, by default of all units."""
+    """A campaign of at least `rows` random rows for every configuration of `units_`, by default of all that have any.
+
+    Refused: units of `units_` that have no random cases.
+    """
     require_int(rows, 1, 1 << 48, "campaign", "rows")
     require_int(seed, 0, 1 << 40, "campaign", "seed")
     names = sorted(set(units.names() if units_ is None else units_))
+    without = [name for name in units_ or () if not any(rows_per_seed(name, one) for one in units.find(name).configs)]
+    if without:
+        raise Refused(f"campaign: units: each must have random cases, got none for {', '.join(sorted(set(without)))}")
     return RandomRequest(rows, seed, {name: units.find(name).version for name in names})
 
 
@@ -144,7 +160,8 @@ def model_request(
     for layer in chosen:
         require_int(layer, 0, loaded.config.blocks - 1, f"campaign: {loaded.name}", "layer")
     names = _tapped(runs, units_)
-    return ModelRequest(weights, runs, window, tuple(chosen), {name: units.find(name).version for name in names})
+    versions = {name: units.find(name).version for name in names}
+    return ModelRequest(weights, runs, window, tuple(chosen), versions, tuple(names) if units_ is not None else ())
 
 
 def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) -> list[str]:
@@ -154,7 +171,7 @@ def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) ->
     known = sorted({unit for run in runs for unit in getattr(schemes.parse(run.scheme), "taps", ())})
     names = known if units_ is None else sorted({units.find(name).name for name in units_})
     if strange := [name for name in names if name not in known]:
-        raise Refused(f"campaign: {', '.join(run.scheme for run in runs)} taps no {strange[0]}; "
+        raise Refused(f"campaign: {', '.join(run.scheme for run in runs)} taps no {', no '.join(strange)}; "
                       f"it taps {', '.join(known) or 'no unit'}")
     if not names:
         raise Refused(f"campaign: {', '.join(run.scheme for run in runs)} taps no unit")
@@ -199,7 +216,8 @@ def run(
 
     progress: called as progress(what, done, total). notice: told of a shard that failed and is tried once more.
     Refused: a folder that holds anything else, another campaign or one of another version, or in which one runs now; a
-    shard that fails twice; a scheduler that does not answer. Finished shards stay.
+    shard that fails twice; a scheduler that does not answer; units named in the request that had no cases in the end.
+    Finished shards stay.
     """
     selftest.check()
     require_int(workers, 1, 1024, "campaign", "workers")
@@ -215,7 +233,7 @@ def run(
             campaign_pool.alone(missing, folder, counter.finish, counter.fail)
         else:
             campaign_pool.pool(missing, folder, min(workers, len(missing)), counter.finish, counter.fail)
-        return _outcome(shards, folder, len(missing))
+        return _outcome(shards, folder, len(missing), wanted.named)
 
 
 class _Counter:
@@ -245,15 +263,19 @@ class _Counter:
             self._progress("shards", self.done, self.total)
 
 
-def _outcome(shards: Sequence[Shard], folder: Path, made: int) -> Outcome:
-    digest, rows, size = hashlib.sha256(), 0, 0
+def _outcome(shards: Sequence[Shard], folder: Path, made: int, named: Sequence[str]) -> Outcome:
+    digest, rows, size, without = hashlib.sha256(), 0, 0, set(named)
     for shard in shards:
         for name in shard.listed(folder) or ():
             place = folder / name
             manifest = manifests.parse((place / sets.MANIFEST).read_bytes(), str(place))
             digest.update(f"{name} {manifest['self_sha256']}\n".encode())
             rows += manifest["rows"]
+            without.discard(manifest["unit"])
             size += (place / sets.MANIFEST).stat().st_size + (place / sets.VECTORS).stat().st_size
+    if without:
+        raise Refused(f"campaign: units: each must have cases, got none for {', '.join(sorted(without))}: no ready "
+                      "configuration fits what the model brings to their ports; the sets of the others stay")
     if not rows:
         raise Refused("campaign: none of the units has cases of this kind")
     return Outcome(len(shards), made, rows, size, digest.hexdigest())

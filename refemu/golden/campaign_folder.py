@@ -3,8 +3,6 @@
 import fcntl
 import json
 import os
-import re
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import IO, Any
 
 from refemu import __version__
 from refemu.arith.checks import Refused
+from refemu.arith.reading import reading
 from refemu.golden import manifest as manifests
 from refemu.golden import store
 
@@ -19,8 +18,6 @@ SCHEMA = "refemu.campaign/1"
 REQUEST, LOCK = "campaign.json", ".campaign.lock"
 
 _TEMPORARY = f".{REQUEST}.new"  # what a kill leaves while the request is written down
-_SET = r"\.(random-[0-9]+|[a-z0-9_]+-[a-z0-9_]+-layer-[0-9]+)\."
-_HALF_WRITTEN, _REPLACED = re.compile(_SET + "new-.*"), re.compile(_SET + "old")
 
 
 @contextmanager
@@ -67,18 +64,20 @@ def _claim(folder: Path, request: Mapping[str, Any]) -> None:
             raise Refused(f"{folder}: holds {others[0]} but no {REQUEST}; a campaign needs a folder of its own")
         store.write_files({path: manifests.canonical(stated)})
         return
-    try:
-        found = json.loads(path.read_bytes())
-    except ValueError:
-        raise Refused(f"{path}: is no campaign of refemu") from None
+    with reading(str(path), "a campaign of refemu"):
+        _require_same(path, json.loads(path.read_bytes()), stated)
+
+
+def _require_same(path: Path, found: Any, stated: Mapping[str, Any]) -> None:
+    """Refuse what is written down at `path`, unless it is what is `stated` now."""
     if found == json.loads(manifests.canonical(stated)):
         return
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise Refused(f"{path}: is no campaign of refemu that this version knows")
     if found.get("refemu_version") != __version__:
-        raise Refused(f"{folder}: was made by refemu {found.get('refemu_version')}, this is {__version__}; "
+        raise Refused(f"{path.parent}: was made by refemu {found.get('refemu_version')}, this is {__version__}; "
                       "give the new campaign a folder of its own")
-    raise Refused(f"{folder}: holds another campaign: {_difference(found.get('request'), request)}; "
+    raise Refused(f"{path.parent}: holds another campaign: {_difference(found.get('request'), stated['request'])}; "
                   "give this one a folder of its own")
 
 
@@ -87,7 +86,9 @@ def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:
     if not isinstance(theirs, dict) or theirs.keys() != ours.keys():
         return f"one of {', '.join(sorted(theirs))}" if isinstance(theirs, dict) else str(theirs)
     plain = json.loads(manifests.canonical(ours))
-    word = next(name for name in sorted(ours) if theirs[name] != plain[name])
+    word = next((name for name in sorted(ours) if theirs[name] != plain[name]), None)
+    if word is None:
+        return f"more is said of it than {', '.join(sorted(ours))}"
     return f"its {word} are {_short(theirs[word])}, asked are {_short(plain[word])}"
 
 
@@ -99,10 +100,5 @@ def _short(value: Any) -> str:
 def sweep(folder: Path) -> None:
     """Remove what a killed worker left under a temporary name, and put back what it had moved away."""
     for path, names, _ in os.walk(folder):
-        for name in names:
-            place = Path(path, name)
-            if _HALF_WRITTEN.fullmatch(name):
-                shutil.rmtree(place)
-            elif _REPLACED.fullmatch(name):
-                store.recover(place.with_name(name[1:].removesuffix(".old")))
+        store.sweep(Path(path))
         names[:] = [name for name in names if not name.startswith(".")]

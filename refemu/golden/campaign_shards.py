@@ -5,6 +5,7 @@ configuration and block, and a list of their digests, which is written last.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from typing import Any, Protocol, TypeAlias
 
 from refemu import units
 from refemu.arith.checks import Refused
+from refemu.arith.reading import reading
 from refemu.golden import build, generator, generator_remake, model_cases, sets, store
 from refemu.golden import manifest as manifests
 
 Files = dict[str, bytes]
+_SET = re.compile(r"[a-z0-9_]+-[a-z0-9_-]+-layer-[0-9]+")  # folder of a set inside that of its shard
 LIST = "sets.json"  #: of a shard of several sets: name -> self_sha256
 
 
@@ -104,10 +107,12 @@ class ModelShard:
     def listed(self, folder: Path) -> Mapping[str, str] | None:
         """What the list says."""
         try:
-            found = json.loads((folder / self.name / LIST).read_bytes())
-            return {f"{self.name}/{name}": str(digest) for name, digest in found["sets"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            with reading(LIST, "the list of a shard"):
+                found = json.loads((folder / self.name / LIST).read_bytes())["sets"]
+                listed = {f"{self.name}/{name}": str(digest) for name, digest in found.items()}
+        except (OSError, Refused):
             return None
+        return listed if all(_SET.fullmatch(name) for name in found) else None
 
     def holds(self, manifest: Mapping[str, Any]) -> bool:
         """By the run; the block is in the name of the set, whose digest is listed."""

@@ -1,12 +1,12 @@
 """Directories of sets on disk: replaced as a whole or not at all, and never anything that refemu did not write."""
 
+import contextlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from refemu import scratch
 from refemu.arith.checks import Refused
 from refemu.golden import manifest as manifests
 from refemu.golden.sets import MANIFEST, VECTORS
@@ -15,6 +15,9 @@ _OURS = re.compile(
     rf"{re.escape(MANIFEST)}|{re.escape(VECTORS)}|hex/(stim|gold|care)\.mem|bin/[a-z0-9_.]+\.bin"
     r"|include/[a-z0-9_]+_vec\.s?v?h"
 )
+_SET = r"[A-Za-z0-9_.-]+"  # the folder of a set, or of a shard of a campaign
+_LEFT = re.compile(rf"\.{_SET}\.(new|gone)-[a-z0-9_]+")  # a set in the making, a set on its way out
+_REPLACED = re.compile(rf"\.({_SET})\.old")  # a set that a run moved away to put the new one there
 _ADVICE = "nothing was changed. Choose another folder, or move that away"
 
 
@@ -52,17 +55,14 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
     A failure or an interrupt before the end leaves the old set. Refused: a folder that `require_replaceable` refuses,
     and what the file system refuses (no space, no permission), with what to do.
     """
-    recover(folder)
-    require_replaceable(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.new-", dir=folder.parent))
-        try:
+        with scratch.alone(folder.parent):
+            recover(folder)
+        require_replaceable(folder)
+        with scratch.folder(folder.parent, f".{folder.name}.new-") as fresh:
             _write(fresh, files)
             _swap(fresh, folder)
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise
     except OSError as error:
         kept = "the old set is unchanged" if folder.exists() else "nothing was written"
         raise Refused(
@@ -108,28 +108,61 @@ def _umask() -> int:
 
 def _swap(fresh: Path, folder: Path) -> None:
     """Put `fresh` where `folder` is. Between the two renames the old set has only its other name; see `recover`."""
-    if not folder.exists():
-        fresh.rename(folder)
-        return
-    old = _old(folder)
-    folder.rename(old)
-    try:
-        fresh.rename(folder)
-    except BaseException:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old)
+    with scratch.alone(folder.parent):
+        if not folder.exists():
+            fresh.rename(folder)
+            return
+        old = _old(folder)
+        folder.rename(old)
+        try:
+            fresh.rename(folder)
+        except BaseException:
+            old.rename(folder)
+            raise
+        with contextlib.suppress(OSError):  # the new set stands; a later run drops the old one
+            _drop(old, folder)
 
 
 def _old(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.old")
 
 
+def _drop(old: Path, folder: Path) -> None:
+    scratch.discard(old, f".{folder.name}.gone-")
+
+
 def recover(folder: Path) -> None:
-    """Put an old set back that a killed run left under its other name, or drop it where the new one stands."""
+    """Put an old set back that a killed run left under its other name, or drop it where the new one stands.
+
+    Refused: other things under that name.
+    """
     old = _old(folder)
+    if not (old.is_dir() or old.is_symlink()):
+        return
+    if _is_ours(old) and (folder.exists() or not (old / MANIFEST).exists()):
+        _drop(old, folder)  # it may lack files: earlier versions deleted it under this name
+        return
     require_replaceable(old)
-    if old.is_dir() and not folder.exists():
-        old.rename(folder)
-    elif old.is_dir():
-        shutil.rmtree(old)
+    old.rename(folder)
+
+
+def sweep(parent: Path) -> None:
+    """Delete or put back what killed runs left in `parent` under temporary names: sets in the making, sets replaced."""
+    scratch.sweep(parent, _LEFT, _is_ours)
+    if not parent.is_dir():
+        return
+    with scratch.alone(parent):
+        for place in sorted(parent.iterdir()):
+            replaced = _REPLACED.fullmatch(place.name)
+            if replaced and place.is_dir() and _is_ours(place):
+                recover(parent / replaced[1])
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether `folder` holds nothing but files of sets, perhaps not all of them, and no link."""
+    return not folder.is_symlink() and all(name.endswith("/") or _is_of_a_set(folder, name) for name in names(folder))
+
+
+def _is_of_a_set(folder: Path, name: str) -> bool:
+    known = _OURS.fullmatch(name.removeprefix(f"{scratch.DISCARDED}/"))
+    return known is not None and not (folder / name).is_symlink()

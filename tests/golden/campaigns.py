@@ -26,6 +26,7 @@ class Rigged:
 
     inner: campaign.RandomRequest
     exchange: Callable[[int, RandomShard], Shard]
+    named: tuple[str, ...] = ()
 
     def stated(self) -> Mapping[str, Any]:
         return self.inner.stated()

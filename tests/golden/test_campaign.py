@@ -41,6 +41,12 @@ def test_shards_do_not_overlap_and_follow_from_the_request(small: campaign.Rando
     assert small.shards() == campaign.request(3 << 12, units_=[*UNITS[::-1], *UNITS]).shards()
 
 
+def test_units_that_are_named_must_have_random_cases(fake_units: None) -> None:
+    assert campaign.request(9, units_=["meter"]).units == {"meter": 1}
+    with pytest.raises(Refused, match=r"each must have random cases, got none for inverter$"):
+        campaign.request(9, units_=["inverter", "meter", "inverter"])
+
+
 def test_two_workers_give_the_same_bytes(
     small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
 ) -> None:
@@ -148,8 +154,26 @@ def test_folders_of_others_are_refused(small: campaign.RandomRequest, tmp_path: 
     with pytest.raises(Refused, match=r"was made by refemu 9\."):
         campaign.run(campaign.request(10, units_=["outlier_decoder"]), tmp_path / "own")
     stated.write_text("{")
-    with pytest.raises(Refused, match="is no campaign of refemu"):
+    with pytest.raises(Refused, match="not a campaign of refemu: JSONDecodeError"):
         campaign.run(campaign.request(10, units_=["outlier_decoder"]), tmp_path / "own")
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda text: "[" * 100_000, "campaign.json: not a campaign of refemu: nested too deep"),
+    (lambda text: text.replace("{", '{"more": 1,', 1), "another campaign: more is said of it than rows, seed, units"),
+    (lambda text: text.replace('"request": {', '"request": 5, "rest": {', 1), "holds another campaign: 5"),
+    (lambda text: "[]", "is no campaign of refemu that this version knows"),
+])
+def test_a_campaign_of_another_form_is_refused(
+    change: Callable[[str], str], message: str, small: campaign.RandomRequest, tmp_path: Path
+) -> None:
+    wanted = campaign.request(10, units_=["outlier_decoder"])
+    campaign.run(wanted, tmp_path / "own")
+    stated = tmp_path / "own" / "campaign.json"
+    stated.write_text(change(stated.read_text()))
+
+    with pytest.raises(Refused, match=message):
+        campaign.run(wanted, tmp_path / "own")
 
 
 def test_two_at_once_in_one_folder_are_refused(small: campaign.RandomRequest, tmp_path: Path) -> None:

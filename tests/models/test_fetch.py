@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from refemu import scratch
 from refemu.arith.checks import Refused
 from refemu.models import catalog, fetch, files
 from tests.models.toy_package import (
@@ -227,13 +227,12 @@ def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, home: Path) -> No
     assert everything(home) == WHOLE
 
 
-def test_what_a_killed_process_left_is_swept_after_a_day(tmp_path: Path, home: Path) -> None:
-    for name in ("old", "young"):
-        (home / "models" / f".partial-{name}" / "model").mkdir(parents=True)
-    os.utime(home / "models/.partial-old", (1, 1))
-    fetch.fetch("toy", source=tmp_path / "toy.whl")
+def test_what_a_killed_process_left_is_swept_and_a_running_one_is_left_alone(tmp_path: Path, home: Path) -> None:
+    (home / "models" / ".partial-killed" / "model").mkdir(parents=True)
+    with scratch.folder(home / "models", ".partial-") as running:
+        fetch.fetch("toy", source=tmp_path / "toy.whl")
 
-    assert sorted(path.name for path in (home / "models").iterdir()) == [".partial-young", "toy"]
+        assert sorted(path.name for path in (home / "models").iterdir()) == [running.name, "toy"]
 
 
 def test_a_signal_ends_the_download_and_leaves_nothing(tmp_path: Path, home: Path, pip: Any) -> None:

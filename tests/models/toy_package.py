@@ -32,7 +32,9 @@ TEXT_ENTRY = Entry(
 )
 
 
-def write_source_archive(path: Path, content: bytes = TEXT, inner: str = "more/rated.txt") -> Path:
+def write_source_archive(
+    path: Path, content: bytes = TEXT, inner: str = "more/rated.txt", setup: str = "raise SystemExit('run')"
+) -> Path:
     """A source archive that holds a text in a tar archive, beside a folder; its `setup.py` would end the process."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -41,7 +43,7 @@ def write_source_archive(path: Path, content: bytes = TEXT, inner: str = "more/r
         archive.addfile(folder)
         archive.addfile(file, io.BytesIO(content))
     with zipfile.ZipFile(path, "w") as outer:
-        outer.writestr("toy-text-1.0/setup.py", "raise SystemExit('run')")
+        outer.writestr("toy-text-1.0/setup.py", setup)
         outer.writestr("toy-text-1.0/more.tar.gz", packed.getvalue())
     return path
 

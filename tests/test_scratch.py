@@ -1,0 +1,113 @@
+"""Temporary folders are held while their process lives, and swept after it; nothing else is ever deleted."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from refemu import scratch
+
+LEFT = re.compile(r"\.x-[a-z0-9_]+")
+HOLD = """
+import os, signal, sys
+from pathlib import Path
+from refemu import scratch
+with scratch.folder(Path(sys.argv[1]), ".x-") as place:
+    (place / "half").write_bytes(b"half")
+    print(place.name, flush=True)
+    signal.pause()
+"""
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_it_is_gone_at_the_end_and_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), scratch.folder(tmp_path, ".x-") as place:
+        (place / "file").touch()
+        raise KeyError
+    assert names(tmp_path) == []
+
+
+def test_what_was_renamed_stays(tmp_path: Path) -> None:
+    with scratch.folder(tmp_path, ".x-") as place:
+        place.rename(tmp_path / "done")
+    assert names(tmp_path) == ["done"]
+
+
+def test_a_sweep_spares_a_living_process_and_takes_what_a_killed_one_left(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        left = process.stdout.readline().strip()
+        scratch.sweep(tmp_path, LEFT)
+        assert names(tmp_path) == [left]
+
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert names(tmp_path) == [left]
+    scratch.sweep(tmp_path, LEFT)
+    assert names(tmp_path) == []
+
+
+def test_a_sweep_takes_no_other_name_no_file_no_link_and_nothing_that_is_not_ours(tmp_path: Path) -> None:
+    (tmp_path / ".x-file").touch()
+    (tmp_path / ".y-left").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / ".x-link").symlink_to(tmp_path / "mine")
+    (tmp_path / ".x-theirs" / "notes.txt").mkdir(parents=True)
+    (tmp_path / ".x-left").mkdir()
+    scratch.sweep(tmp_path, LEFT, lambda place: not any(place.iterdir()))
+
+    assert names(tmp_path) == [".x-file", ".x-link", ".x-theirs", ".y-left", "mine"]
+    scratch.sweep(tmp_path / "absent", LEFT)
+
+
+def test_a_folder_swept_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, made = os.open, []
+
+    def late(path: object, *arguments: int, **options: int | None) -> int:
+        made.append(path)
+        if len(made) == 1:
+            os.rmdir(str(path))
+        return real(str(path), *arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scratch.os, "open", late)
+        with scratch.folder(tmp_path, ".x-") as place:
+            assert len(made) >= 2 and names(tmp_path) == [place.name]
+    assert names(tmp_path) == []
+
+
+def test_discard_takes_the_name_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "file").touch()
+    monkeypatch.setattr(scratch.shutil, "rmtree", lambda *arguments, **options: None)  # as after a kill
+    scratch.discard(tmp_path / "set", ".x-")
+    left = names(tmp_path)
+    monkeypatch.undo()
+
+    assert len(left) == 1 and LEFT.fullmatch(left[0])
+    scratch.sweep(tmp_path, LEFT)
+    assert names(tmp_path) == []
+
+
+def test_alone_waits_for_its_turn(tmp_path: Path) -> None:
+    order = []
+
+    def other() -> None:
+        with scratch.alone(tmp_path):
+            order.append("other")
+
+    with scratch.alone(tmp_path):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "other"]
