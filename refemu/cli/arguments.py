@@ -63,13 +63,15 @@ def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "generate", "write golden vectors, one directory per unit and configuration")
     where = command.add_mutually_exclusive_group(required=True)
-    where.add_argument("-o", "--out", metavar="DIR", help="sets go to DIR/<set name>/")
+    where.add_argument("-o", "--out", type=_path, metavar="DIR", help="sets go to DIR/<set name>/")
     where.add_argument(
-        "--stdout", action="store_true", help="stimulus of one --unit as hex words: `| device | refemu check --stdin`"
+        "--stdout", action="store_true",
+        help="stimulus of one --unit as hex words, and an end line: `| device | refemu check --stdin`",
     )
     command.add_argument("--config", metavar="C", help="with --stdout: a configuration of the unit; default its first")
     command.add_argument(
-        "--unit", action="append", metavar="U", help="a name of `refemu list units`; repeatable; default all"
+        "--unit", action="append", metavar="U",
+        help="a name of `refemu list units` that has cases of these kinds; repeatable; default all that have",
     )
     command.add_argument(
         "--kinds", metavar="K,...", help="of paper, edge, random, exhaustive, model; default all that apply"
@@ -101,12 +103,17 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "check", "regenerate every set below DIR and compare all files byte for byte")
     what = command.add_mutually_exclusive_group(required=True)
-    what.add_argument("dir", nargs="?", metavar="DIR", help="a set or a folder of sets")
+    what.add_argument("dir", nargs="?", type=_path, metavar="DIR", help="a set or a folder of sets")
     what.add_argument(
         "--stdin", action="store_true", help="lines of a device: the word of `generate --stdout`, a space, its answer"
     )
     command.add_argument("--unit", metavar="U", help="with --stdin: the unit that the device is held against")
     command.add_argument("--config", metavar="C", help="with --stdin: a configuration of the unit; default its first")
+    command.add_argument("--any-nan", action="store_true", help="with --stdin: take any NaN for any NaN")
+    command.add_argument(
+        "--rows", type=_positive, metavar="N",
+        help="with --stdin: rows that were sent, for a device that cannot pass the end line of `generate --stdout` on",
+    )
 
 
 def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -117,6 +124,9 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument("--explain", action="store_true", help="name the decisions that make every row agree")
     command.add_argument("--ports", metavar="P,...", help="outputs to compare; default all, and none may be absent")
+    command.add_argument(
+        "--any-nan", action="store_true", help="take any NaN for any NaN in words too; default: bit by bit"
+    )
 
 
 def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -129,11 +139,12 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     ):
         one = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form")
         one.add_argument("set", metavar="SET", help="directory of the set")
-        one.add_argument("-o", "--out", metavar="FILE", help="default: standard output")
+        one.add_argument("-o", "--out", type=_path, metavar="FILE", help="default: standard output")
     rtl = _named(forms, "rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set")
     rtl.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
     rtl.add_argument("--config", metavar="C", help="a ready configuration of the unit; default its first")
-    rtl.add_argument("-o", "--out", required=True, metavar="DIR", help="files that are there already are not replaced")
+    rtl.add_argument("-o", "--out", required=True, type=_path, metavar="DIR",
+                     help="benches and sources that are there stay")
 
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -272,6 +283,12 @@ def _threads(command: _Parser) -> None:
     )
 
 
+def _path(word: str) -> str:
+    if not word:
+        raise argparse.ArgumentTypeError("must be a path, got an empty word; is a shell variable unset?")
+    return word
+
+
 def _natural(word: str) -> int:
     return _integer(word, 0)
 
@@ -281,10 +298,12 @@ def _positive(word: str) -> int:
 
 
 def _integer(word: str, low: int) -> int:
+    from refemu.arith.reading import integer  # here: help needs no NumPy
+
     try:
-        value = int(word, 0)
+        value = integer(word)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be an integer, got {word!r}") from None
+        raise argparse.ArgumentTypeError(f"must be an integer, got {word[:60]!r}") from None
     if value < low:
         raise argparse.ArgumentTypeError(f"must be at least {low}, got {value}")
     return value

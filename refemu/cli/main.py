@@ -15,9 +15,14 @@ EQUAL, DIFFERENT, UNUSABLE, BROKEN, PIPE_CLOSED, INTERRUPTED = 0, 1, 2, 3, 141, 
 
 def console() -> None:
     """What the command `refemu` calls: compiled kernels are kept in the user's cache (D-arith-13), then `main`."""
+    from refemu.cli.output import escape_unprintable
     from refemu.home import cache_folder
 
-    os.environ.setdefault("REFEMU_CACHE", str(cache_folder() / "kernels"))
+    escape_unprintable()
+    try:
+        os.environ.setdefault("REFEMU_CACHE", str(cache_folder() / "kernels"))
+    except Exception as error:
+        sys.exit(_failed(error))
     sys.exit(main())
 
 

@@ -1,5 +1,6 @@
 """Tables for people, JSON for machines, progress on a terminal only."""
 
+import io
 import json
 import os
 import sys
@@ -12,6 +13,19 @@ from refemu.cli import table
 PIPE_WIDTH = 200  #: columns of a table that goes to a file or pipe
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Text that has its newlines, to standard output; nowhere where the shell closed that."""
+    if sys.stdout is not None:
+        sys.stdout.writelines(lines)
+
+
+def escape_unprintable() -> None:
+    """Let standard output and error escape what their encoding lacks, as `\\xa7`, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def print_json(value: Any) -> None:

@@ -1,46 +1,16 @@
 """`refemu step UNIT`: one event at a time, with every port and register."""
 
 import argparse
-import ast
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
+from refemu.arith.reading import DIGITS, integer
+from refemu.cli import condition
 from refemu.cli.output import print_json, print_table
 from refemu.units import unit_parts
-
-_ALLOWED = (
-    ast.Expression,
-    ast.Compare,
-    ast.BoolOp,
-    ast.And,
-    ast.Or,
-    ast.UnaryOp,
-    ast.Not,
-    ast.USub,
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.Subscript,
-    ast.BinOp,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.BitAnd,
-    ast.BitOr,
-    ast.BitXor,
-    ast.LShift,
-    ast.RShift,
-    ast.Eq,
-    ast.NotEq,
-    ast.Lt,
-    ast.LtE,
-    ast.Gt,
-    ast.GtE,
-)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,11 +21,11 @@ def run(arguments: argparse.Namespace) -> int:
     name, inputs = _inputs(arguments, unit)
     config = lookup(f"configuration of {unit.name}", name, unit.configs)
     ports = unit.ports(config)
-    condition = _condition(arguments.stop)
+    stop = None if arguments.stop is None else condition.parse(arguments.stop)
     states, stopped = [], False
     for state in unit.trace(config, inputs):
         states.append(state)
-        if condition is not None and _holds(condition, arguments.stop, state):
+        if stop is not None and stop.holds(state):
             stopped = True
             break
     if arguments.vcd:
@@ -103,9 +73,9 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
         folder, _, number = arguments.case.rpartition(":")
         if arguments.config or arguments.input:
             raise Refused("step: --case brings configuration and inputs; give it without --config and --input")
-        if not folder or not (number.isascii() and number.isdigit()):
+        if not folder or not (number.isascii() and number.isdigit() and len(number) <= DIGITS):
             raise Refused(
-                f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case!r}"
+                f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case[:200]!r}"
             )
         return golden.case_inputs(golden.load(folder), int(number), unit)
     name = arguments.config or next(iter(unit.configs))
@@ -142,9 +112,10 @@ def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:
     name, equals, text = word.partition("=")
     port = lookup("input port", name, ports)
     try:
-        values = [int(item, 0) for item in text.split(",")]
+        values = [integer(item) for item in text.split(",")]
     except ValueError:
-        raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, got {text!r}") from None
+        raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, "
+                      f"got {text[:60]!r}") from None
     if not equals or len(values) % port.lanes:
         raise Refused(f"step: --input {name} takes {port.lanes} value(s) per event, got {text!r}")
     low, high = port.limits
@@ -159,34 +130,3 @@ def _stretched(port: str, array: np.ndarray, length: int) -> np.ndarray:
     if array.shape[0] not in (1, length):
         raise Refused(f"step: --input {port} has {array.shape[0]} events, another port has {length}")
     return np.broadcast_to(array, (length, *array.shape[1:]))
-
-
-def _condition(text: str | None) -> Any:
-    """A parsed condition over ports, registers and counters; only comparisons and integer operators are allowed."""
-    if text is None:
-        return None
-    try:
-        tree = ast.parse(text, mode="eval")
-    except SyntaxError as error:
-        raise Refused(f"step: --break {text!r} is no condition: {error.msg}") from None
-    for node in ast.walk(tree):
-        if not isinstance(node, _ALLOWED):
-            raise Refused(
-                f"step: --break may compare ports, registers and counters, got {type(node).__name__} in {text!r}"
-            )
-    return tree
-
-
-def _holds(tree: ast.Expression, text: str, state: Any) -> bool:
-    names = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
-    for node in _names(tree):
-        lookup("port, register or counter", node.id, names)
-    try:
-        return bool(eval(compile(tree, "--break", "eval"), {"__builtins__": {}}, names))
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise Refused(f"step: --break {text!r} cannot be computed at event {state.index}: {error}; a lane of a port is "
-                      "port[0], port[1], ...") from None
-
-
-def _names(tree: ast.AST) -> Iterator[ast.Name]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Name))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.arith.reading import integer, reading
 from refemu.golden import fields
 from refemu.golden.sets import Golden
 
@@ -111,12 +112,19 @@ def read(data: bytes, form: str, golden: Golden, thing: str) -> dict[str, np.nda
     parse: Mapping[str, Callable[..., list[dict[str, int]]]]
     parse = {"testfloat": _read_testfloat, "csv": _read_csv, "jsonl": _read_jsonl}
     try:
-        rows = parse[form](data.decode("ascii"), golden, thing)
+        text = data.decode("ascii")
     except UnicodeDecodeError:
         raise Refused(f"{thing}: is no ASCII text of form {form}") from None
+    with reading(thing, f"a text of form {form}"):
+        rows = parse[form](text, golden, thing)
     if len(rows) != golden.rows:
         raise Refused(f"{thing}: {len(rows)} rows, the set has {golden.rows}")
-    given = [one for one in columns(golden) if rows and one.name in rows[0]]
+    every = columns(golden)
+    given = [one for one in every if rows and one.name in rows[0]]
+    arrays = {one.array for one in given}
+    for one in every:
+        if one.array in arrays and one not in given:
+            raise Refused(f"{thing}: {one.array} lacks its lane {one.lane}")
     found: dict[str, list[np.ndarray]] = {}
     for one in given:
         found.setdefault(one.array, []).append(_column(one, rows, thing))
@@ -183,12 +191,13 @@ def _lanes(groups: Mapping[str, Mapping[str, Any]], number: int, thing: str) -> 
         for port, value in ports.items():
             for at, code in enumerate(value) if isinstance(value, list) else ((-1, value),):
                 if type(code) is not int:
-                    raise Refused(f"{thing}: {group}.{port} in row {number} must be an integer, got {code!r}")
+                    raise Refused(f"{thing}: {group}.{port} in row {number} must be an integer, "
+                                  f"got {code!r:.60}")
                 yield (f"{group}.{port}" if at < 0 else f"{group}.{port}.{at}"), code
 
 
 def _integer(word: str, base: int, number: int, thing: str) -> int:
     try:
-        return int(word, base)
+        return integer(word, base)
     except ValueError:
-        raise Refused(f"{thing}: row {number} holds {word!r}, which is no number") from None
+        raise Refused(f"{thing}: row {number} holds {word[:60]!r}, which is no number") from None

@@ -4,16 +4,16 @@ Stored, never compressed: zlib's output depends on its build, and packing saves 
 """
 
 import io
-import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from refemu.arith.archive import NAME, Archive, Header
 from refemu.arith.checks import Refused
 
-NAME = re.compile(r"[a-z0-9_.]+")  #: of an array: no `/` makes a folder, nothing needs escaping anywhere
+__all__ = ["NAME", "Archive", "Header", "read", "to_bytes", "write"]
 _DATE = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: sets carry no dates
 _UNIX, _RW_R_R = 3, 0o100644 << 16  # "created by" and mode, else taken from the machine
 
@@ -55,52 +55,6 @@ def _member(name: str, values: np.ndarray) -> tuple[bytes, memoryview]:
 
 
 def read(data: bytes, thing: str) -> dict[str, np.ndarray]:
-    """The arrays of an .npz, C order, native byte order, read-only; nothing is ever unpickled.
-
-    thing: what the messages start with. Refused with what is wrong: everything that is not a zip of .npy files with
-    right checksums, lengths and plain dtypes, each name once.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            bodies = [(member.filename, archive.read(member)) for member in members]
-    except Exception as error:  # whatever a damaged container makes zipfile and zlib raise
-        raise Refused(f"{thing}: not a readable .npz: {str(error) or type(error).__name__}") from error
-    arrays: dict[str, np.ndarray] = {}
-    for filename, body in bodies:
-        name = filename.removesuffix(".npy")
-        if name == filename or not NAME.fullmatch(name):
-            raise Refused(f"{thing}: member {filename!r} is not <array>.npy with a name of [a-z0-9_.]")
-        if name in arrays:
-            raise Refused(f"{thing}: array {name} is there twice")
-        arrays[name] = _array(body, f"{thing}: {name}")
-    return arrays
-
-
-def _array(body: bytes, thing: str) -> np.ndarray:
-    shape, fortran, dtype = _header(stream := io.BytesIO(body), thing)
-    if dtype.hasobject:
-        raise Refused(f"{thing}: is pickled (dtype {dtype}) and is not unpickled; store integers or bit patterns")
-    if dtype.kind not in "biuf":
-        raise Refused(f"{thing}: dtype {dtype} is not a number")
-    count, left = 1, len(body) - stream.tell()
-    for extent in shape:
-        count *= extent
-    if count * dtype.itemsize != left:
-        raise Refused(f"{thing}: shape {shape} of {dtype} needs {count * dtype.itemsize} bytes, the file has {left}")
-    try:
-        stored: np.ndarray = np.ndarray(shape, dtype, body, stream.tell(), order="F" if fortran else "C")
-    except (ValueError, OverflowError) as error:  # (0, 2**63) and the like
-        raise Refused(f"{thing}: shape {shape} is no shape of an array: {error}") from error
-    array = np.array(stored, dtype.newbyteorder("="), order="C")
-    array.flags.writeable = False
-    return array
-
-
-def _header(stream: io.BytesIO, thing: str) -> tuple[tuple[int, ...], bool, np.dtype]:
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    try:
-        version = np.lib.format.read_magic(stream)
-        return readers[version](stream)
-    except Exception as error:  # NumPy parses the header as a Python literal: bad ones raise half a dozen types
-        raise Refused(f"{thing}: no .npy header that NumPy reads: {str(error) or type(error).__name__}") from error
+    """All arrays of an .npz, whatever their size; see `Archive`."""
+    archive = Archive(data, thing)
+    return {name: archive.array(name) for name in archive.names}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.arith.reading import reading
 from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import EncoderConfig
 from refemu.models.weights import GgufFile, WeightFile
@@ -26,6 +27,8 @@ HF_NAMES = {
     "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj",
     "ffn_norm": "post_attention_layernorm", "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj",
 }  #: Hugging Face's names
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def gguf_config(file: GgufFile) -> ModelConfig:
@@ -44,8 +47,8 @@ def gguf_config(file: GgufFile) -> ModelConfig:
         blocks=read.whole("block_count"), width=width, ffn=read.whole("feed_forward_length"), heads=heads,
         kv_heads=read.whole("attention.head_count_kv", heads), head_dim=head_dim,
         vocab=file.shape("token_embd.weight")[0], context=read.whole("context_length"),
-        rope_base=float(read.value("rope.freq_base", 10_000.0)), rope_interleaved=True,
-        rms_eps=float(read.value("attention.layer_norm_rms_epsilon")), tied_head="output.weight" not in file.names,
+        rope_base=read.real("rope.freq_base", 10_000.0), rope_interleaved=True,
+        rms_eps=read.real("attention.layer_norm_rms_epsilon"), tied_head="output.weight" not in file.names,
     )
 
 
@@ -55,6 +58,9 @@ def hf_config(folder: Path) -> ModelConfig:
     found = read_json(where)
     read = Settings(f"{where}: ", found.get)
     rope = found.get("rope_parameters") or {}
+    if not isinstance(rope, dict):
+        raise Refused(f"{where}: rope_parameters must be an object, got {type(rope).__name__}")
+    rotary = Settings(f"{where}: rope_parameters.", rope.get)
     read.expect("model_type", "llama", "a Llama-like decoder; gpt2, opt and bert are read too")
     for key, wanted in (("hidden_act", "silu"), ("attention_bias", False), ("mlp_bias", False), ("rope_scaling", None)):
         read.expect(key, wanted, "the layers as modelled here")
@@ -65,8 +71,8 @@ def hf_config(folder: Path) -> ModelConfig:
         blocks=read.whole("num_hidden_layers"), width=width, ffn=read.whole("intermediate_size"), heads=heads,
         kv_heads=read.whole("num_key_value_heads", heads), head_dim=read.whole("head_dim", width // max(heads, 1)),
         vocab=read.whole("vocab_size"), context=read.whole("max_position_embeddings"),
-        rope_base=float(rope.get("rope_theta") or read.value("rope_theta", 10_000.0)), rope_interleaved=False,
-        rms_eps=float32(read.value("rms_norm_eps")), tied_head=bool(read.value("tie_word_embeddings", False)),
+        rope_base=rotary.real("rope_theta", read.real("rope_theta", 10_000.0)), rope_interleaved=False,
+        rms_eps=float32(read.real("rms_norm_eps")), tied_head=bool(read.value("tie_word_embeddings", False)),
     )
 
 
@@ -77,6 +83,7 @@ class Renamed:
                  raw: Callable[[str], str] | None = None, unused: Sequence[str] = ()) -> None:
         """raw: canonical name to the file's; by default that of a decoder. unused: tensors that may be there."""
         self.file = file
+        require_blocks(file, config.blocks)
         rename = raw or (raw_name_gguf if isinstance(file, GgufFile) else raw_name_hf)
         self._raw = {name: rename(name) for name in config.shapes}
         require_same(file, {self._raw[name]: shape for name, shape in config.shapes.items()}, config.meaning, unused)
@@ -110,6 +117,12 @@ def raw_name_hf(name: str) -> str:
     return f"{prefix.replace('blk', 'model.layers')}{'.' if prefix else ''}{HF_NAMES[part]}.weight"
 
 
+def require_blocks(file: WeightFile, blocks: int) -> None:
+    """Refuse more blocks than the file has tensors, before a name is made for each."""
+    if blocks > len(file.names):
+        raise Refused(f"{file.path}: {blocks} blocks need a tensor each at least, the file has {len(file.names)}")
+
+
 def require_same(file: WeightFile, wanted: Mapping[str, tuple[int, ...]], meaning: str,
                  unused: Sequence[str] = ()) -> None:
     """Every tensor of `wanted` is in the file in its shape, and there is nothing else but `unused`.
@@ -141,9 +154,15 @@ class Settings:
 
     def whole(self, key: str, default: int | None = None) -> int:
         found = self.value(key, default)
-        if int(found) != found:
+        if isinstance(found, bool) or not (isinstance(found, int) or float(found).is_integer()):
             raise Refused(f"{self._where}{key} must be a whole number, got {found!r}")
         return int(found)
+
+    def real(self, key: str, default: float | None = None) -> float:
+        found = self.value(key, default)
+        if isinstance(found, bool) or not -_LARGEST <= found <= _LARGEST:  # NaN is not either
+            raise Refused(f"{self._where}{key} must be a number that float32 holds, got {found!r}")
+        return float(found)
 
     def expect(self, key: str, wanted: Any, why: str) -> None:
         found = self._get(key, wanted)
@@ -154,11 +173,10 @@ class Settings:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; refuses a missing file and anything else in it."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        with reading(str(path), "JSON"):
+            found = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}; the sizes of a safetensors model stand there") from None
-    except ValueError as error:
-        raise Refused(f"{path}: not JSON ({error})") from None
     if not isinstance(found, dict):
         raise Refused(f"{path}: a JSON object is needed, got {type(found).__name__}")
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.models.checkpoint import Settings, float32, read_json, require_same
+from refemu.models.checkpoint import Settings, float32, read_json, require_blocks, require_same
 from refemu.models.config import ModelConfig
 from refemu.models.encoder_config import BIAS
 from refemu.models.weights import WeightFile
@@ -55,6 +55,7 @@ class Converted:
     def __init__(self, file: WeightFile, config: ModelConfig, source: Callable[[str], Source],
                  unused: tuple[str, ...] = ()) -> None:
         """source: where a weight stands. unused: tensors that may be there."""
+        require_blocks(file, config.blocks)
         self.file, self._shapes = file, config.shapes
         self._sources = {name: source(name) for name in config.shapes}
         wanted = {one.raw: one.shape for one in self._sources.values()}
@@ -100,7 +101,7 @@ def gpt2_config(folder: Path) -> ModelConfig:
     return ModelConfig(
         blocks=read.whole("n_layer"), width=width, heads=heads, kv_heads=heads, head_dim=_head_dim(where, width, heads),
         ffn=4 * width if found.get("n_inner") is None else read.whole("n_inner"), vocab=read.whole("vocab_size"),
-        context=read.whole("n_positions"), rms_eps=float32(read.value("layer_norm_epsilon", 1e-5)), norm="layer",
+        context=read.whole("n_positions"), rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)), norm="layer",
         positions="learned", activation=_activation(where, found, "gelu_new"), bias=True,
         tied_head=bool(read.value("tie_word_embeddings", True)),
     )
@@ -125,6 +126,7 @@ def opt_config(folder: Path) -> ModelConfig:
 
 def gpt2_weights(file: WeightFile, config: ModelConfig) -> Converted:
     """The weights of a GPT-2-like file; causal masks, which old files hold, are passed over."""
+    require_blocks(file, config.blocks)
     start = "transformer." if "transformer.wte.weight" in file.names else ""
     masks = tuple(f"{start}h.{layer}.attn.{name}" for layer in range(config.blocks) for name in ("bias", "masked_bias"))
     return Converted(file, config, lambda name: gpt2_source(name, config, start), masks)

@@ -38,7 +38,7 @@ def hf_config(folder: Path) -> EncoderConfig:
         blocks=read.whole("num_hidden_layers"), width=read.whole("hidden_size"), ffn=read.whole("intermediate_size"),
         heads=read.whole("num_attention_heads"), vocab=read.whole("vocab_size"),
         context=read.whole("max_position_embeddings"), token_types=read.whole("type_vocab_size", 2),
-        norm_eps=float(read.value("layer_norm_eps", 1e-12)),
+        norm_eps=read.real("layer_norm_eps", 1e-12),
     )
 
 

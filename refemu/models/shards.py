@@ -59,6 +59,6 @@ def _weight_map(path: Path) -> dict[str, str]:
     if not isinstance(found, dict) or not found:
         raise Refused(f"{path}: weight_map must say which file holds which tensor, got {type(found).__name__}")
     for tensor, name in found.items():
-        if not isinstance(name, str) or Path(name).name != name:
+        if not isinstance(name, str) or not name.isprintable() or not name or Path(name).name != name:
             raise Refused(f"{path}: weight_map must name a file beside it for tensor {tensor}, got {name!r}")
     return found

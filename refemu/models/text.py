@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refemu.arith.checks import Refused, lookup
+from refemu.arith.reading import reading
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def shipped(name: str) -> str:
 def read(path: str | Path) -> str:
     """A text file of the user's, UTF-8, line ends as they are. Refuses other bytes with their place, and none."""
     try:
-        raw = Path(path).read_bytes()
+        with reading(f"text {path}", "a text"):
+            raw = Path(path).read_bytes()
     except OSError as error:
         raise Refused(f"text {path}: {error.strerror or error}") from None
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from refemu.arith.checks import Refused
+from refemu.arith.reading import reading
 from refemu.models.extras import need
 from refemu.models.weights import GgufFile
 
@@ -61,7 +62,8 @@ class LibraryTokenizer:
     def encode(self, text: str) -> list[int]:
         """Token ids of `text`, nothing added. Refuses lone surrogates."""
         _utf8(text)
-        return [int(i) for i in self._library.encode(text, add_special_tokens=False).ids]
+        with reading("tokenizer", "one that takes this text", Exception):
+            return [int(i) for i in self._library.encode(text, add_special_tokens=False).ids]
 
     def sentence(self, text: str, most: int | None = None) -> list[int]:
         """Token ids of `text` between what the library's post-processor adds, at most `most` in all."""
@@ -71,14 +73,18 @@ class LibraryTokenizer:
     @property
     def _frame(self) -> tuple[list[int], list[int]]:
         """The tokens in front of a text and behind it."""
-        found = self._library.encode("", add_special_tokens=True)
-        ids, types = [int(i) for i in found.ids], self._library.encode("a", add_special_tokens=True).special_tokens_mask
+        with reading("tokenizer", "one that frames a text", Exception):
+            found = self._library.encode("", add_special_tokens=True)
+            types = self._library.encode("a", add_special_tokens=True).special_tokens_mask
+        ids = [int(i) for i in found.ids]
         front = types.index(0) if 0 in types else 0
         return ids[:front], ids[front:]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; special tokens stay."""
-        return str(self._library.decode(_known(ids, self.vocab), skip_special_tokens=False))
+        known = _known(ids, self.vocab)
+        with reading("tokenizer", "one that decodes these tokens", Exception):
+            return str(self._library.decode(known, skip_special_tokens=False))
 
 
 def from_gguf(file: GgufFile) -> LibraryTokenizer:
@@ -92,6 +98,11 @@ def from_gguf(file: GgufFile) -> LibraryTokenizer:
         raise Refused(f"{file.path}: tokenizer {kind!r} with splitting {splitting!r} is not known, only 'gpt2' with "
                       "'smollm'; give token ids instead of text")
     tokenizers = need("tokenizers", "the tokenizer of this model")
+    with reading(str(file.path), "a file with a readable tokenizer", Exception):
+        return LibraryTokenizer(_byte_level(file, tokenizers))
+
+
+def _byte_level(file: GgufFile, tokenizers: Any) -> Any:
     tokens = file.metadata("tokenizer.ggml.tokens", [])
     merges = [tuple(pair.split(" ", 1)) for pair in file.metadata("tokenizer.ggml.merges", [])]
     bpe = tokenizers.models.BPE({token: i for i, token in enumerate(tokens)}, merges)
@@ -101,7 +112,7 @@ def from_gguf(file: GgufFile) -> LibraryTokenizer:
     made.decoder = tokenizers.decoders.ByteLevel()
     types = file.metadata("tokenizer.ggml.token_type", [])
     made.add_special_tokens([token for token, kind in zip(tokens, types, strict=False) if kind == CONTROL])
-    return LibraryTokenizer(made)
+    return made
 
 
 def from_json(path: Path) -> LibraryTokenizer:
@@ -109,13 +120,11 @@ def from_json(path: Path) -> LibraryTokenizer:
     tokenizers = need("tokenizers", "the tokenizer of this model")
     if not path.is_file():
         raise Refused(f"{path}: no tokenizer lies beside the weights; give token ids instead of text")
-    try:
+    with reading(str(path), "a readable tokenizer", Exception):  # the library raises bare Exception
         made = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception
-        raise Refused(f"{path}: not a readable tokenizer ({error})") from None
-    made.no_truncation()  # lengths are the caller's business: the file of all-MiniLM-L6-v2 cuts and pads to 128
-    made.no_padding()
-    return LibraryTokenizer(made)
+        made.no_truncation()  # lengths are the caller's business: the file of all-MiniLM-L6-v2 cuts and pads to 128
+        made.no_padding()
+        return LibraryTokenizer(made)
 
 
 def _room(most: int | None, frame: int) -> int | None:

@@ -5,17 +5,15 @@ sequence of elementwise IEEE operations (a GGUF block is scale * code + minimum)
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, lookup
+from refemu.arith.reading import reading
 from refemu.models.extras import need
-
-_BROKEN = (ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeDecodeError, MemoryError)  # of gguf
 
 
 class Weights(Protocol):
@@ -44,7 +42,7 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._library = need("gguf", "reading a GGUF file")
-        with _readable(path, "GGUF", _BROKEN):
+        with _readable(path, "GGUF"):
             reader = _reader(self._library)(path)
             self._fields: dict[str, Any] = dict(reader.fields)
             self._tensors = {tensor.name: tensor for tensor in reader.tensors}
@@ -56,7 +54,7 @@ class GgufFile:
         """A metadata value: int, float, bool, str or a list of these; `default` where the file has none."""
         if key not in self._fields:
             return default
-        with _readable(self.path, "GGUF", _BROKEN):
+        with _readable(self.path, "GGUF"):
             return self._fields[key].contents()
 
     @property
@@ -71,9 +69,9 @@ class GgufFile:
     def tensor(self, name: str) -> np.ndarray:
         """A tensor as float32. Refuses NaN, infinity, and block types the library cannot decode."""
         found = lookup("tensor", name, self._tensors)
-        with _readable(self.path, "GGUF", (*_BROKEN, NotImplementedError)):
-            values = self._library.quants.dequantize(found.data, found.tensor_type)
-        return _finite(values.reshape(self.shape(name)), self.path, name)
+        with _readable(self.path, "GGUF"):
+            values = self._library.quants.dequantize(found.data, found.tensor_type).reshape(self.shape(name))
+        return _finite(values, self.path, name)
 
 
 class SafetensorsFile:
@@ -82,8 +80,9 @@ class SafetensorsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         library = need("safetensors", "reading a safetensors file")
-        with _readable(path, "safetensors", (library.SafetensorError,)):
+        with _readable(path, "safetensors", library.SafetensorError):
             self._file = library.safe_open(path, framework="np")
+        self._error = library.SafetensorError
         self._names = tuple(self._file.keys())
 
     def __repr__(self) -> str:
@@ -103,7 +102,8 @@ class SafetensorsFile:
         kind = self._slice(name).get_dtype()
         if kind not in ("F32", "F16", "BF16"):
             raise Refused(f"{self.path}: tensor {name} is {kind}; F32, F16 and BF16 are read")
-        values = self._bfloat16(name) if kind == "BF16" else self._file.get_tensor(name)
+        with _readable(self.path, "safetensors", self._error):
+            values = self._bfloat16(name) if kind == "BF16" else self._file.get_tensor(name)
         return _finite(values, self.path, name)
 
     def _slice(self, name: str) -> Any:
@@ -124,7 +124,7 @@ def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
     """The weight file at `path`, told by its first bytes; refuses one that is neither GGUF nor safetensors."""
     where = Path(path)
     try:
-        with where.open("rb") as file:
+        with reading(repr(str(where)), "the name of a weight file"), where.open("rb") as file:
             head = file.read(9)
     except OSError as error:
         raise Refused(f"{where}: {error.strerror or error}") from None
@@ -147,22 +147,16 @@ def _reader(library: Any) -> type:
 
         def _get(self, offset: int, dtype: Any, count: int = 1, *rest: Any, **more: Any) -> np.ndarray:
             self.data = np.asarray(self.data)
-            if int(offset) + int(count) * np.dtype(dtype).itemsize > self.data.size:
+            if int(count) < 0 or int(offset) + int(count) * np.dtype(dtype).itemsize > self.data.size:
                 raise ValueError(f"{int(count)} elements at byte {int(offset)} reach beyond byte {self.data.size}")
             return super()._get(offset, dtype, count, *rest, **more)
 
     return Reader
 
 
-@contextmanager
-def _readable(path: Path, kind: str, errors: tuple[type[BaseException], ...]) -> Iterator[None]:
+def _readable(path: Path, kind: str, *more: type[Exception]) -> AbstractContextManager[None]:
     """Turn what a library raises on a broken file into a refusal that names the file."""
-    try:
-        yield
-    except Refused:
-        raise
-    except errors as error:
-        raise Refused(f"{path}: not a readable {kind} file, or cut short ({type(error).__name__}: {error})") from None
+    return reading(str(path), f"a readable {kind} file, or cut short", *more)
 
 
 def _finite(values: np.ndarray, path: Path, name: str) -> np.ndarray:

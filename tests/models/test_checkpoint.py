@@ -1,5 +1,6 @@
 """What a file says about its model: sizes and names; whatever is not modelled is refused."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,16 @@ def test_settings_that_are_not_modelled_are_refused(tmp_path: Path, settings: di
     pytest.param({"rope_parameters": {"rope_type": "llama3"}}, "without scaling are needed, got 'llama3'", id="llama3"),
     pytest.param({"hidden_act": "gelu"}, "hidden_act must be 'silu'", id="gelu"),
     pytest.param({"hidden_size": 64.5}, "hidden_size must be a whole number, got 64.5", id="fraction"),
+    pytest.param({"hidden_size": True}, "hidden_size must be a whole number, got True", id="yes"),
+    pytest.param({"num_attention_heads": math.inf}, "num_attention_heads must be a whole number, got inf", id="inf"),
+    pytest.param({"num_attention_heads": math.nan}, "num_attention_heads must be a whole number, got nan", id="nan"),
+    pytest.param({"rope_parameters": 5}, "rope_parameters must be an object, got int", id="rope number"),
+    pytest.param({"rope_parameters": [5]}, "rope_parameters must be an object, got list", id="rope list"),
+    pytest.param({"rope_parameters": {"rope_theta": "x"}}, r"rope_parameters\.rope_theta must be a number",
+                 id="rope text"),
+    pytest.param({"rope_theta": math.inf}, "rope_theta must be a number that float32 holds, got inf", id="rope inf"),
+    pytest.param({"rms_norm_eps": 1e300}, "rms_norm_eps must be a number that float32 holds, got 1e", id="eps beyond"),
+    pytest.param({"rms_norm_eps": 10**400}, "rms_norm_eps must be a number that float32 holds, got 1", id="eps far"),
 ])
 def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
@@ -93,6 +104,7 @@ def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dic
 @pytest.mark.parametrize(("content", "message"), [
     pytest.param(None, "No such file.*the sizes of a safetensors model stand there", id="missing"),
     pytest.param("{", "not JSON", id="cut"),
+    pytest.param("[" * 100_000, "not JSON: nested too deep", id="nested"),
     pytest.param("[]", "a JSON object is needed, got list", id="list"),
 ])
 def test_an_unreadable_config_is_refused(tmp_path: Path, content: str | None, message: str) -> None:

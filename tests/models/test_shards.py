@@ -80,6 +80,9 @@ BAD: list[Any] = [
                  rf"tensor transformer\.wte\.weight is in {NAMES[0]}, where the index has none", id="fewer in the map"),
     pytest.param(edited(lambda where: where.update(more="../" + NAMES[0])), "must name a file beside it",
                  id="path"),
+    *(pytest.param(edited(lambda where, name=name: where.update(more=name)), "must name a file beside it", id=what)
+      for name, what in (("", "no name"), ("a\0b", "NUL"), ("\ud800", "surrogate"), ("\udcff", "no UTF-8"))),
+    pytest.param(lambda folder: (folder / INDEX).write_text("[" * 100_000), "not JSON: nested too deep", id="nested"),
     pytest.param(edited(lambda where: where.update(more=3)), "tensor more, got 3", id="number"),
 ]
 

@@ -1,0 +1,57 @@
+"""Readers of what users bring: whatever damaged input makes the code behind a reader raise becomes a refusal.
+
+A reader parses inside `reading(thing)`. The guard stands around parsing only: what goes wrong while refemu computes is
+an error of refemu, and stays one.
+"""
+
+import csv
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from refemu.arith.checks import Refused, RefusedType
+
+DIGITS = 1000  #: characters of an integer, at most: Python's own conversions take a time that grows with their square
+_SHOWN = 200  # characters of a message that came from below
+_INPUT: tuple[type[Exception], ...] = (
+    ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, TypeError, ValueError,
+    csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
+)
+_PANIC = "PanicException"  # of a library in Rust: no Exception, and of no class that could be imported
+
+
+@contextmanager
+def reading(thing: str, what: str, *more: type[Exception]) -> Iterator[None]:
+    """Turn what a bad input makes Python, NumPy or a library raise inside the block into a refusal.
+
+    thing: what the message starts with. what: what was expected, "a readable .npz". more: exceptions of a library. A
+    refusal passes through as it is, and so does an OSError, which names its file itself.
+    """
+    try:
+        yield
+    except (Refused, RefusedType, OSError):
+        raise
+    except RecursionError as error:
+        raise Refused(f"{thing}: not {what}: nested too deep") from error
+    except MemoryError as error:
+        raise Refused(f"{thing}: not {what}: it needs more memory than there is") from error
+    except (*_INPUT, *more) as error:
+        raise Refused(f"{thing}: not {what}: {_said(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ == _PANIC:
+            raise Refused(f"{thing}: not {what}: {_said(error)}") from None
+        raise
+
+
+def _said(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'}"
+
+
+def integer(word: str, base: int = 0) -> int:
+    """The integer that `word` spells, as `int` reads it; ValueError for none, and for more than DIGITS characters."""
+    if len(word) > DIGITS:
+        raise ValueError(f"more than {DIGITS} characters")
+    return int(word, base)

@@ -1,0 +1,121 @@
+"""Conditions of `refemu step --break`: comparisons and integer operators over ports, registers and counters.
+
+They are evaluated here, node by node, and no value grows beyond BITS: a condition ends in a moment, whatever it says.
+"""
+
+import ast
+import dataclasses
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from refemu.arith.checks import Refused, lookup
+from refemu.arith.reading import reading
+
+BITS = 1 << 12  #: of a value, at most: ports have 64, words of all lanes some hundreds
+LONGEST = 1 << 12  #: characters of a condition
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+}
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_UNARY: dict[type, Callable[[Any], Any]] = {ast.Not: operator.not_, ast.USub: operator.neg}
+_ALLOWED = (ast.Expression, ast.Compare, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.BinOp, ast.Name, ast.Load,
+            ast.Constant, ast.Subscript, *_BINARY, *_COMPARE, *_UNARY)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that was parsed."""
+
+    text: str
+    tree: ast.Expression
+
+    def holds(self, state: Any) -> bool:
+        """Whether it is true of a State. Refused: unknown names, and what cannot be computed."""
+        names = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name):
+                lookup("port, register or counter", node.id, names)
+        try:
+            return bool(_value(self.tree.body, names))
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise Refused(f"step: --break {self.text!r} cannot be computed at event {state.index}: {error}; a lane of "
+                          "a port is port[0], port[1], ...") from None
+
+
+def parse(text: str) -> Condition:
+    """The condition in `text`. Refused: what is no expression, and anything but comparisons and integer operators."""
+    if len(text) > LONGEST:
+        raise Refused(f"step: --break takes at most {LONGEST} characters, got {len(text)}")
+    with reading(f"step: --break {text!r}", "a condition"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python, about the expression's style
+        try:
+            tree = ast.parse(text, mode="eval")
+        except SyntaxError as error:
+            raise Refused(f"step: --break {text!r} is no condition: {error.msg}") from None
+        except MemoryError:  # what Python's parser raises where its stack is full
+            raise Refused(f"step: --break {text!r} is no condition: nested too deep") from None
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED):
+            raise Refused(
+                f"step: --break may compare ports, registers and counters, got {type(node).__name__} in {text!r}"
+            )
+    return Condition(text, tree)
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return names[name]
+        case ast.Subscript(value=of, slice=at):
+            return _value(of, names)[_value(at, names)]
+        case ast.UnaryOp(op=op, operand=operand):
+            return _UNARY[type(op)](_value(operand, names))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _computed(op, _value(left, names), _value(right, names))
+        case ast.BoolOp(op=op, values=values):
+            return _joined(isinstance(op, ast.And), values, names)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            return _compared(_value(left, names), ops, others, names)
+    raise AssertionError(f"{type(node).__name__} is allowed and not evaluated")
+
+
+def _computed(op: ast.operator, left: Any, right: Any) -> Any:
+    """Of two numbers, the operands small enough that the result has at most BITS."""
+    for operand in (left, right):
+        if not isinstance(operand, int | float):
+            raise TypeError(f"a number is needed, got {type(operand).__name__}")
+    if isinstance(left, int) and isinstance(right, int):
+        grown = {ast.Mult: left.bit_length() + right.bit_length(), ast.LShift: left.bit_length() + max(right, 0)}
+        bits = grown.get(type(op), max(left.bit_length(), right.bit_length()))
+        if bits > BITS:
+            raise ValueError(f"a value would have more than {BITS} bits")
+    return _BINARY[type(op)](left, right)
+
+
+def _joined(every: bool, values: list[ast.expr], names: Mapping[str, Any]) -> Any:
+    """`and` (every) or `or`, as Python has them: the value that decides."""
+    found: Any = every
+    for node in values:
+        found = _value(node, names)
+        if bool(found) != every:
+            break
+    return found
+
+
+def _compared(left: Any, ops: list[ast.cmpop], others: list[ast.expr], names: Mapping[str, Any]) -> bool:
+    """A chain of comparisons, up to the first that fails."""
+    for op, node in zip(ops, others, strict=True):
+        right = _value(node, names)
+        if not _COMPARE[type(op)](left, right):
+            return False
+        left = right
+    return True
