@@ -3,8 +3,13 @@
 import argparse
 import dataclasses
 import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from refemu.cli.output import print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from refemu.golden.pipe import Verdict
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -12,7 +17,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.stdin:
         return _stream(arguments)
     from refemu import golden
+    from refemu.arith.checks import Refused
 
+    if arguments.any_nan:
+        raise Refused("check: --any-nan goes with --stdin; a regenerated set is compared byte for byte")
+    if arguments.rows is not None:
+        raise Refused("check: --rows belongs to --stdin: a set says itself how many rows it has")
     with progress() as bar:
         report = golden.check(arguments.dir, progress=bar)
     if arguments.json:
@@ -39,21 +49,30 @@ def _stream(arguments: argparse.Namespace) -> int:
     """Check what a device sends through the pipe."""
     from refemu import units
     from refemu.arith.checks import Refused, lookup
-    from refemu.golden import pipe
+    from refemu.golden import masks, pipe
 
     if arguments.unit is None:
         raise Refused("check: --stdin needs --unit")
     unit = units.find(arguments.unit)
     config = arguments.config or next(iter(unit.configs))
     lookup(f"configuration of {unit.name}", config, unit.configs)
-    verdict = pipe.check(unit, config, sys.stdin.buffer)
+    if sys.stdin is None:
+        raise Refused("check: standard input is closed: nothing was compared")
+    verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan)
     if arguments.json:
-        print_json(dataclasses.asdict(verdict))
-    elif verdict.first is None:
-        print(f"PASS {verdict.rows}")
+        print_json({"passed": verdict.passed, **dataclasses.asdict(verdict)})
+    elif verdict.passed:
+        print(f"PASS {verdict.rows}{masks.remark(verdict.any_nan)}")
     else:
+        print("\n".join(_failed(verdict, f"{unit.name}-{config}{masks.remark(verdict.any_nan)}")))
+    return int(not verdict.passed)
+
+
+def _failed(verdict: "Verdict", name: str) -> Iterator[str]:
+    if verdict.first is not None:
         one = verdict.first
-        print(f"FAIL {verdict.rows_differ} of {verdict.rows} rows differ from {unit.name}-{config}\n"
-              f"line {one['line']}: stimulus {one['stimulus']}, port {one['port']}, lane {one['lane']}: "
-              f"got {one['got']}, want {one['want']}")
-    return int(verdict.rows_differ > 0)
+        yield f"FAIL {verdict.rows_differ} of {verdict.rows} rows differ from {name}"
+        yield (f"line {one['line']}: stimulus {one['stimulus']}, port {one['port']}, lane {one['lane']}: "
+               f"got {one['got']}, want {one['want']}")
+    if verdict.lost:
+        yield f"FAIL {verdict.lost}"

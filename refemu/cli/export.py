@@ -1,8 +1,9 @@
 """`refemu export`: a set in the text forms of other harnesses, benches for a unit's RTL."""
 
 import argparse
-import sys
 from pathlib import Path
+
+from refemu.cli.output import print_lines
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -14,14 +15,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     lines = exchange.export(golden.load(arguments.set), arguments.form)
     if arguments.out is None:
-        sys.stdout.writelines(lines)
+        print_lines(lines)
     else:
         store.write_files({Path(arguments.out): "".join(lines).encode()})
     return 0
 
 
 def _rtl(arguments: argparse.Namespace) -> int:
-    """The golden set is made anew; sources that are there already belong to the user and stay."""
+    """The golden set is made anew; files beside it that are there already belong to the user and stay."""
     from refemu import golden, units
     from refemu.arith.checks import lookup
     from refemu.golden import rtl, store
@@ -29,8 +30,11 @@ def _rtl(arguments: argparse.Namespace) -> int:
     unit, out = units.find(arguments.unit), Path(arguments.out)
     config = arguments.config or next(iter(unit.configs))
     lookup(f"configuration of {unit.name}", config, unit.configs)
-    files = {out / name: data for name, data in rtl.files(unit, config).items()}
+    missing, kept = rtl.beside(unit, config, out)
     made = golden.generate(out, units=[unit.name], configs=[config], kinds=["paper", "edge", "random"], hex=True)
-    store.write_files({path: data for path, data in files.items() if not path.exists()})
+    store.write_files(missing)
     print(f"{made[0].path}: {made[0].rows} rows; fill in {out / unit.name}.v and run make there")
+    if kept:
+        names = ", ".join(map(str, kept))
+        print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")
     return 0

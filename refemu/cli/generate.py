@@ -5,12 +5,13 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
-from refemu.cli.output import print_json, print_table, progress, size
+from refemu.cli.output import print_json, print_lines, print_table, progress, size
 
 if TYPE_CHECKING:
     from refemu.golden.campaign import Request
 
 CAMPAIGN = ("cases", "layer", "win", "workers", "scheduler")  #: options of a campaign
+_DIGITS = 4  # of the number of a block: before the model says how many it has, no list grows longer
 SETS = ("model", "scheme", "text", "tokens", "hex", "bin", "json")  #: of what is written as files
 
 
@@ -65,8 +66,7 @@ def _stream(arguments: argparse.Namespace) -> int:
     kinds = list(KINDS[:-1]) if arguments.kinds is None else arguments.kinds.split(",")
     for kind in kinds:
         require_choice(kind, KINDS[:-1], "generate --stdout", "kinds")
-    for lines in pipe.stimulus(unit, config, kinds, arguments.seed):
-        sys.stdout.write(lines.decode())
+    print_lines(lines.decode() for lines in pipe.stimulus(unit, config, kinds, arguments.seed))
     return 0
 
 
@@ -138,10 +138,14 @@ def _layers(text: str) -> list[int] | None:
 
     if text == "all":
         return None
-    found: list[int] = []
+    found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not (first.isdecimal() and (last.isdecimal() if dash else True)) or int(last or first) < int(first):
-            raise Refused(f"generate: --layer takes blocks such as 0-3,7 or all, got {text!r}")
-        found += range(int(first), int(last or first) + 1)
-    return found
+        if not (_is_block(first) and (_is_block(last) if dash else True)) or int(last or first) < int(first):
+            raise Refused(f"generate: --layer takes blocks such as 0-3,7 or all, got {text[:60]!r}")
+        found |= set(range(int(first), int(last or first) + 1))
+    return sorted(found)
+
+
+def _is_block(word: str) -> bool:
+    return word.isdecimal() and len(word) <= _DIGITS

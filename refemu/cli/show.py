@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.arith.reading import integer
 from refemu.cli.output import print_json, print_table
 
 LONGEST = 256  #: rows of a printed table; a longer one is named, and `--json` prints it whole
@@ -103,6 +104,6 @@ def _width(fmt: Any) -> int:
 
 def _number(word: str) -> int:
     try:
-        return int(word, 0)
+        return integer(word)
     except ValueError:
-        raise Refused(f"show: a code is an integer like 0b0101, 0x5 or 5, got {word!r}") from None
+        raise Refused(f"show: a code is an integer like 0b0101, 0x5 or 5, got {word[:60]!r}") from None

@@ -110,16 +110,17 @@ def _show_kllm(found: dict[str, Any]) -> None:
 
 
 def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Memory share and perplexity through the cache [leankv Table 1, Fig. 7, Fig. 8]."""
+    """Memory share and perplexity through the cache [leankv Table 1, Fig. 7, Fig. 8], sparsity [leankv Fig. 2, 3]."""
     from refemu.models import text
     from refemu.models.backend import Jit
-    from refemu.models.schemes import leankv_study
+    from refemu.models.schemes import leankv_sparsity, leankv_study
 
     words = text.read(arguments.text) if arguments.text else text.default()
     ids = model.tokenizer.encode(words)[: arguments.tokens]
     with progress() as bar:
-        rows = list(leankv_study.study(model, ids, arguments.win, arguments.prefill, arguments.schemes,
-                                       Jit(), bar or (lambda what, done, total: None)))
+        show = bar or (lambda what, done, total: None)
+        rows = list(leankv_study.study(model, ids, arguments.win, arguments.prefill, arguments.schemes, Jit(), show))
+        layers = leankv_sparsity.sparsity(model, ids, arguments.win, arguments.prefill, Jit(), show)
     return {
         "study": "leankv",
         "model": model.name,
@@ -127,6 +128,7 @@ def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
         "win": arguments.win,
         "prefill": arguments.prefill,
         "rows": [dataclasses.asdict(row) for row in rows],
+        "sparsity": [dataclasses.asdict(row) for row in layers],
     }
 
 
@@ -134,6 +136,8 @@ def _show_leankv(found: dict[str, Any]) -> None:
     title = (f"KV cache of {found['model']} on {found['tokens']} tokens, windows of {found['win']} with a prompt of "
              f"{found['prefill']}: percent of fp16, and perplexity")
     print_table(title, list(_PAGED), _rows(found["rows"], _PAGED), list(_PAGED)[1:])
+    title = "percent of the tokens a query sees that carry 95 % of its attention: the last 64 queries of the prompts"
+    print_table(title, list(_SPARSE), _rows(found["sparsity"], _SPARSE), list(_SPARSE)[1:])
 
 
 def harmonia(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -159,7 +163,7 @@ def harmonia(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _show_harmonia(found: dict[str, Any]) -> None:
     title = f"perplexity of {found['model']} on {found['tokens']} tokens, windows of {found['win']}"
-    print_table(title, list(_POINTS), _rows(found["points"], _POINTS), ["perplexity"])
+    print_table(title, list(_POINTS), _rows(found["points"], _POINTS), ["perplexity", "of windows"])
 
 
 def _rows(found: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
@@ -218,7 +222,14 @@ _PAGED = {
     "read": ("read", lambda share: f"{100 * share:.2f}"),
     "perplexity": ("perplexity", "{:.3f}".format),
 }
-_POINTS = {"": ("meaning", str), "scheme": ("scheme", str), "perplexity": ("perplexity", "{:.2f}".format)}
+_SPARSE = {
+    "layer": ("layer", str),
+    "percent": ("mean", lambda share: f"{100 * share:.1f}"),
+    "least of the prompts": ("least", lambda share: f"{100 * share:.1f}"),
+    "most": ("most", lambda share: f"{100 * share:.1f}"),
+}
+_POINTS = {"": ("meaning", str), "scheme": ("scheme", str), "perplexity": ("perplexity", "{:.2f}".format),
+           "of windows": ("windows", lambda every: f"{min(every):.2f} to {max(every):.2f}")}
 _ACCURACY = {
     "": ("name", str),
     "scheme": ("scheme", str),

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from refemu import formats
-from refemu.golden import fields, keywords, manifest
+from refemu.golden import keywords, manifest
 from refemu.golden.lead import led
-from refemu.golden.rows import TWIN_FROM, Block, columns, evaluate
+from refemu.golden.rows import TWIN_FROM, Block, columns, evaluate, stacked
 from refemu.units.unit import Cases, Port, Ports, Unit
 
 RESET = "a case starts from reset; inputs are those before the active edge, outputs and state those after it"
@@ -54,18 +54,10 @@ def _joined(ports: Ports, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
     """All rows of all blocks; a mask that one block has is all ones in the others."""
     arrays = {}
     for column in columns(ports):
-        arrays[column.name] = _stacked([block.arrays[column.name] for block in blocks])
+        arrays[column.name] = stacked([block.arrays[column.name] for block in blocks])
         if any(column.name in block.care for block in blocks):
-            full = np.array(fields.mask_of(column.port.bits), arrays[column.name].dtype)
-            masks = [
-                block.care.get(column.name, np.broadcast_to(full, block.arrays[column.name].shape)) for block in blocks
-            ]
-            arrays[f"{column.name}.care"] = _stacked(masks)
-    return {**arrays, "flags": _stacked([block.flags for block in blocks])}
-
-
-def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.ascontiguousarray(np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts]))
+            arrays[f"{column.name}.care"] = stacked([block.mask(column.name, column.port.bits) for block in blocks])
+    return {**arrays, "flags": stacked([block.flags for block in blocks])}
 
 
 def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -81,7 +73,7 @@ def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping
         "min_rows": rows,
         "cases": list(_entries(blocks)),
         "flags": {name: {"bit": flag.bit, "why": flag.why} for name, flag in unit.flags.items()},
-        "arrays": list(_array_entries(unit.ports(unit.configs[config]), arrays)),
+        "arrays": list(_array_entries(unit, unit.ports(unit.configs[config]), arrays)),
         "timing": unit.timing,
         "reset": RESET if unit.timing == "event" else "",
         "packing": dict(_PACKING),
@@ -120,12 +112,14 @@ def _entries(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
         first += cases * rows
 
 
-def _array_entries(ports: Ports, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+def _array_entries(unit: Unit, ports: Ports, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
     for column in columns(ports):
         yield _array_entry(column.name, column.role, column.port, arrays[column.name], column.port.meaning)
         if (mask := f"{column.name}.care") in arrays:
             port = Port(column.port.name, column.port.bits, column.port.lanes)
-            yield _array_entry(mask, "mask", port, arrays[mask], f"bits of {column.name} to compare")
+            entry = _array_entry(mask, "mask", port, arrays[mask], f"bits of {column.name} to compare")
+            partial = unit.partial_care.get(column.name, "")
+            yield {**entry, "partial": partial} if partial else entry
     yield _array_entry("flags", "flags", Port("flags", 32), arrays["flags"], "one bit per name in `flags`")
 
 

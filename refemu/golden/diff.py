@@ -42,6 +42,7 @@ class Difference:
     rows: int  #: compared
     compared: tuple[str, ...]
     not_compared: tuple[str, ...]  #: arrays of the set that the answer lacks
+    any_nan: tuple[str, ...]  #: arrays in which any NaN was taken for any NaN: floats, and with `any_nan` words too
     rows_differ: int
     ports: Mapping[str, int]  #: array -> rows in which it differs, only those with any
     flags: Mapping[str, int]  #: flag -> differing rows that carry it; "" for rows without any
@@ -61,23 +62,28 @@ class Difference:
 
 
 def diff(
-    golden_path: str | Path, dut_path: str | Path, explain: bool = False, ports: Sequence[str] | None = None
+    golden_path: str | Path,
+    dut_path: str | Path,
+    explain: bool = False,
+    ports: Sequence[str] | None = None,
+    any_nan: bool = False,
 ) -> Difference:
     """Compare the answer in `dut_path` with the set in directory `golden_path`, in every bit that is to be compared.
 
     dut_path: an .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`. explain:
     whether to look for another decision that would make the device right. ports: the outputs that count; default
-    all. Refused: what cannot be read, and where nothing can be compared.
+    all. any_nan: whether any NaN is taken for any NaN also where the answer has words, which are compared bit by bit;
+    where it has arrays of floats it always is. Refused: what cannot be read, and where nothing can be compared.
     """
     golden = sets.load(golden_path)
-    return compare(golden, dut.read(dut_path, golden, ports), explain)
+    return compare(golden, dut.read(dut_path, golden, ports, any_nan), explain)
 
 
 def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Difference:
     """As `diff`, of what was read."""
     entries = {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
     compared = [name for name in entries if name in answer.arrays]
-    wrong = {name: _differing(golden, answer, name) for name in compared}
+    wrong = differing(golden, answer)
     if not any(_cared(golden, name) for name in compared):
         raise Refused(f"{golden.name}: nothing was compared: no array of the answer has a bit that counts")
     rows = {name: mask.reshape(golden.rows, -1).any(axis=1) for name, mask in wrong.items()}
@@ -90,21 +96,19 @@ def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Diffe
         golden.rows,
         tuple(compared),
         tuple(name for name in entries if name not in answer.arrays),
+        tuple(name for name in compared if name in answer.any_nan),
         int(np.count_nonzero(any_row)),
         {name: int(np.count_nonzero(mask)) for name, mask in rows.items() if mask.any()},
         _flag_counts(golden, any_row),
         first,
-        explanations(golden, answer.arrays, any_row, first.row) if explain_ and first else (),
+        explanations(golden, answer, any_row, first.row) if explain_ and first else (),
     )
 
 
-def _differing(golden: Golden, answer: dut.Answer, name: str) -> np.ndarray:
-    """Where a bit that counts differs, or is x."""
-    wrong = golden.arrays[name] ^ answer.arrays[name]
-    if name in answer.unknown:
-        wrong = wrong | answer.unknown[name]
-    mask = golden.arrays.get(f"{name}.care")
-    return (wrong if mask is None else wrong & mask) != 0
+def differing(golden: Golden, answer: dut.Answer) -> dict[str, np.ndarray]:
+    """Where a bit that counts differs, or is x: array -> bool of its shape, in the order of the set."""
+    names = [entry["name"] for entry in golden.manifest["arrays"] if entry["name"] in answer.arrays]
+    return {name: answer.differing(golden, name) != 0 for name in names}
 
 
 def _cared(golden: Golden, name: str) -> bool:

@@ -16,20 +16,20 @@ import numpy as np
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import sets
-from refemu.golden.rows import evaluate
+from refemu.golden import dut, sets
+from refemu.golden.rows import evaluate, stacked
 from refemu.golden.sets import Golden
 from refemu.units.unit import Alternative, Cases, Config, Unit
 
 _ID = re.compile(r"D-[a-z]+-[0-9]+")
 
 
-def explanations(golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.ndarray, row: int) -> tuple[str, ...]:
+def explanations(golden: Golden, answer: dut.Answer, wrong: np.ndarray, row: int) -> tuple[str, ...]:
     """Sentences, the best first; () if nothing is known.
 
-    answers: the device's arrays. wrong: bool per row that differs. row: the first of them.
+    answer: the device's. wrong: bool per row that differs. row: the first of them.
     """
-    trial = _Trial(golden, answers, wrong)
+    trial = _Trial(golden, answer, wrong)
     own = _Changed("", trial.unit.configs[golden.config])
     singles = _singles(trial.unit, golden.config)
     matches = [one.text for one in singles if trial.matches(one.config)]
@@ -38,7 +38,9 @@ def explanations(golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.nd
         matches = [one.text for one in doubles]
     partly = [f"the device is right in row {row} if {one.text}"
               for one in singles if not matches and trial.right(one.config, row)]
-    best = [f"the device is right in every row if {text}" for text in matches]
+    # A device that is right under an alternative differs from the set just where the alternative does.
+    tell = f"{np.count_nonzero(wrong)} of {golden.rows} rows can tell that from the set's answers"
+    best = [f"the device is right in every row if {text}; {tell}" for text in matches]
     return (*best, *_decisions(golden, row), *partly)
 
 
@@ -53,8 +55,8 @@ class _Changed:
 class _Trial:
     """The device's answers, held against what the unit gives under other configurations."""
 
-    def __init__(self, golden: Golden, answers: Mapping[str, np.ndarray], wrong: np.ndarray) -> None:
-        self.golden, self.answers, self.wrong = golden, answers, wrong
+    def __init__(self, golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> None:
+        self.golden, self.answer, self.wrong = golden, answer, wrong
         self.unit = units.find(golden.manifest["unit"])
         self._known: dict[tuple[int, str], np.ndarray | None] = {}
 
@@ -93,13 +95,11 @@ class _Trial:
             return None
         rows = _rows(entry)
         right = np.ones(rows.stop - rows.start, np.bool_)
-        for name, array in self.answers.items():
-            made = block.arrays[name].reshape(-1, *block.arrays[name].shape[2:])
+        for name, array in self.answer.arrays.items():
+            made = stacked([block.arrays[name]])
             if made.shape != array[rows].shape:
                 return None
-            unlike = made ^ array[rows]
-            if f"{name}.care" in self.golden.arrays:
-                unlike &= self.golden.arrays[f"{name}.care"][rows]
+            unlike = self.answer.differing(self.golden, name, made, rows) != 0
             right &= ~unlike.reshape(len(made), -1).any(axis=1)
         return right
 

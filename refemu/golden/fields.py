@@ -27,8 +27,9 @@ def mask_of(bits: int) -> int:
 def encode(values: Any, port: Port, thing: str) -> np.ndarray:
     """Bit patterns of `values` at `port`, same shape, in the port's dtype.
 
-    values: integers or bools in the port's range, or for encodings f16 and f32 floats of just that type (NaN becomes
-    the canonical one). thing: what the messages start with. Refused: a value that does not fit, with its index.
+    values: integers or bools in the port's range, or for encodings f16 and f32 floats of just that type. The bits of a
+    NaN among floats are nobody's promise, so it becomes the canonical one; integers keep theirs (D-arith-1).
+    thing: what the messages start with. Refused: a value that does not fit, with its index.
     """
     array = np.asarray(values)
     if array.dtype == np.bool_:
@@ -42,7 +43,7 @@ def encode(values: Any, port: Port, thing: str) -> np.ndarray:
         index = first_index((array < low) | (array > high))
         raise Refused(f"{thing}: {int(array[index])}{at(index)} is outside [{low}, {high}]")
     codes = array.astype(port.dtype, copy=False).view(dtype_of(port.bits))
-    return _canonical(codes & codes.dtype.type(mask_of(port.bits)) if port.signed else codes, port)
+    return codes & codes.dtype.type(mask_of(port.bits)) if port.signed else codes
 
 
 def narrow(values: Any, port: Port) -> np.ndarray:
@@ -67,12 +68,17 @@ def _float_bits(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
     needed = str(_FLOATS[port.kind][0]) if port.kind in _FLOATS else f"integer of {port.bits} bits"
     if str(array.dtype) != needed:
         raise RefusedType(f"{thing}: dtype {needed} is needed, got {array.dtype}")
-    return _canonical(np.ascontiguousarray(array).view(dtype_of(port.bits)).reshape(array.shape), port)
+    return canonical(np.ascontiguousarray(array).view(dtype_of(port.bits)).reshape(array.shape), port)
 
 
-def _canonical(codes: np.ndarray, port: Port) -> np.ndarray:
-    """One NaN only: payload and sign of a NaN are the processor's, not the unit's (D-arith-1)."""
-    if port.kind not in _FLOATS:
+def holds_floats(port: Port) -> bool:
+    """Whether the words of a port are floats, so that some of them are NaN."""
+    return port.kind in _FLOATS
+
+
+def canonical(codes: np.ndarray, port: Port) -> np.ndarray:
+    """`codes` with one NaN only: payload and sign of a NaN are the processor's, not the unit's (D-arith-1)."""
+    if not holds_floats(port):
         return codes
     _, infinity, nan = _FLOATS[port.kind]
     strange = codes & codes.dtype.type(mask_of(port.bits - 1)) > codes.dtype.type(infinity)

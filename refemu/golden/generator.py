@@ -13,6 +13,7 @@ from refemu.arith import integers, selftest
 from refemu.arith.checks import Refused, require_choice
 from refemu.golden import build, fields, model_cases, sets, store
 from refemu.golden import manifest as manifests
+from refemu.golden.generator_missing import require_cases
 from refemu.golden.model_cases import Progress, Source
 from refemu.units.unit import KINDS, Cases, Config, Unit
 
@@ -57,7 +58,8 @@ def generate(
     is tapped under the one that has it. text: the text itself, not a path. seed: of the random cases. hex, bin:
     also export `hex/`, `bin/` and headers. progress: called as progress(what, done, total). Each directory is
     replaced as a whole, or, when anything goes wrong, left as it was. Refused: unknown names, and folders that hold
-    what refemu did not make, before anything is computed; and two schemes that tap one unit in one configuration.
+    what refemu did not make, before anything is computed; two schemes that tap one unit in one configuration; and,
+    before anything is written, `units` of which one has no case of these kinds.
     """
     selftest.check()
     model_cases.forget()
@@ -67,9 +69,12 @@ def generate(
                if configs is None or config in configs]
     for _, _, folder in targets:
         store.require_replaceable(folder)
+    store.sweep(Path(out))
     schemes = [scheme] if scheme is None or isinstance(scheme, str) else list(scheme)
     runs = [model_cases.source(model, one, text, tokens) for one in schemes] if "model" in wanted else []
     taps = _tapped(runs, [unit.name for unit in chosen], progress)
+    if units is not None:
+        require_cases(chosen, targets, wanted, seed, taps, runs)
     written = list(_written(targets, wanted, seed, taps, hex, bin, progress))
     if not written:
         raise Refused(f"generate: no cases of kind {', '.join(wanted)} for {', '.join(unit.name for unit in chosen)}")

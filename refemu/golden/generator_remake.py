@@ -69,11 +69,23 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
 def _shard(unit: Unit, config: str, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     """A set of several seeds, as a campaign makes them."""
     entry = manifest["generator"]["random"]
+    _require_seeds(unit, config, entry, manifest["rows"])
     blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
     made = {"random": {**entry, "function": function_of(unit)}}
     described, arrays = build.build(unit, config, blocks, generator=made, seed=entry["seed"],
                                     version=manifest["refemu_version"], twin_from=1)
     return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
+
+
+def _require_seeds(unit: Unit, config: str, entry: Mapping[str, Any], rows: int) -> None:
+    """Raise Damaged where the seeds give more rows than the set has: one of them is drawn, and no other yet."""
+    each = 0
+    for block in random_cases(unit, config, entry["seed"], 1):
+        shape = next(iter(block.inputs.values())).shape
+        each += shape[0] * (shape[1] if unit.timing == "event" else 1)
+    if not 0 < each * entry["seeds"] <= rows:
+        raise manifests.Damaged(f"generator: {entry['seeds']} seeds give {each * entry['seeds']} rows, the set has "
+                                f"{rows}")
 
 
 def block_set(unit: Unit, config: str, layer: int, cases: Sequence[Cases], source: Mapping[str, Any],

@@ -119,9 +119,11 @@ def read(
     matrix = _digit_matrix(data, digits, thing)
     if len(matrix) == rows + 1:
         sentinel = _value(matrix[rows:])
-        if _packed(sentinel).tobytes() != fields.mask_of(bits).to_bytes(-(-digits // 2), "little"):
+        ones = fields.mask_of(bits).to_bytes(-(-digits // 2), "little")
+        if (sentinel > 15).any() or _packed(sentinel).tobytes() != ones:
             raise Refused(
-                f"{thing}: word {rows} must be the sentinel of {bits} ones, got {bytes(matrix[rows]).decode()}"
+                f"{thing}: word {rows} must be the sentinel of {bits} ones, "
+                f"got {bytes(matrix[rows]).decode('ascii', 'backslashreplace')}"
             )
     elif len(matrix) != rows:
         raise Refused(f"{thing}: {len(matrix)} words, {rows} and one sentinel are needed: short or wrong file")

@@ -1,4 +1,7 @@
-"""Headers with counts, widths, offsets and parameters, for C (`<unit>_vec.h`) and SystemVerilog (`<unit>_vec.svh`)."""
+"""Headers with counts, widths, offsets and parameters, for C (`<unit>_vec.h`) and SystemVerilog (`<unit>_vec.svh`).
+
+The first line of the `.svh` has the name and the digest of the set for benches to read as they run.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +14,7 @@ _PREFIX = {"stimulus": "", "expected": "", "state": "ST_"}
 
 
 def files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Both headers: file name -> content. They follow from the manifest alone."""
+    """Both headers: file name -> content. They follow from the sealed manifest alone."""
     unit = manifest["unit"]
     return {f"{unit}_vec.h": _text(_c_lines(manifest)), f"{unit}_vec.svh": _text(_verilog_lines(manifest))}
 
@@ -34,11 +37,16 @@ def _c_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _c_values(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    masks = {entry["name"] for entry in manifest["arrays"] if entry["role"] == "mask"}
+    yield "SET", f'"{manifest["name"]}"'
+    yield "SHA256", f'"{manifest["self_sha256"]}"'
     yield "ROWS", str(manifest["rows"])
     for name, entry in _ports(manifest):
         yield f"{name}_BITS", str(entry["bits"])
         yield f"{name}_LANES", str(entry["lanes"])
         yield f"{name}_TYPE", _C_TYPES[entry["dtype"]]
+        if entry["role"] != "stimulus":  # whether a .care file says which bits count
+            yield f"{name}_HAS_CARE", str(int(f"{entry['name']}.care" in masks))
     yield "ROW_FLAGS_TYPE", "uint32_t"  # of flags.bin; a port may be called `flags`
     for name, flag in sorted(manifest["flags"].items()):
         yield f"FLAG_{name}", f"{1 << flag['bit']:#x}u"
@@ -46,7 +54,8 @@ def _c_values(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _verilog_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
-    yield f"// {manifest['name']}: include inside the module. Lane k of a port: PORT_LSB + k * PORT_BITS."
+    yield f"// {manifest['name']} sha256 {manifest['self_sha256']}"
+    yield "// Include inside the module. Lane k of a port: PORT_LSB + k * PORT_BITS."
     for name, value in _unique(_verilog_values(manifest), manifest["name"]):
         yield f"localparam {name} = {value};"
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
+from refemu.golden import manifest_arrays
 
 SCHEMA = "refemu.vectors/1"
 RELEASES = ("0.1.0",)  #: versions that a set may name as the last that changed it
@@ -99,10 +100,17 @@ def is_ours(data: bytes) -> bool:
 
 def _parse(data: bytes, thing: str) -> dict[str, Any]:
     try:
+        return _parsed(data, thing)
+    except RecursionError as error:
+        raise Damaged(f"{thing}: not the JSON of a manifest: nested too deep") from error
+
+
+def _parsed(data: bytes, thing: str) -> dict[str, Any]:
+    try:
         manifest = json.loads(
             data.decode("ascii"), object_pairs_hook=_once, parse_float=_no_float, parse_constant=_no_float
         )
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Damaged(f"{thing}: not the JSON of a manifest: {error}") from error
     if not isinstance(manifest, dict):
         raise Damaged(f"{thing}: a manifest is an object, got {type(manifest).__name__}")
@@ -144,6 +152,8 @@ def validated(manifest: dict[str, Any], thing: str) -> dict[str, Any]:
     except fastjsonschema.JsonSchemaException as error:
         raise Damaged(f"{thing}: {error}") from error
     _require_rows(manifest, thing)
+    for fault in manifest_arrays.faults(manifest):
+        raise Damaged(f"{thing}: {fault}")
     return manifest
 
 
@@ -157,6 +167,8 @@ def _validator() -> Callable[[Any], Any]:
 
 def _require_rows(manifest: dict[str, Any], thing: str) -> None:
     rows, row = manifest["rows"], 0
+    if not manifest["name"].startswith(f"{manifest['unit']}-"):
+        raise Damaged(f"{thing}: name must be {manifest['unit']}-<configuration>, got {manifest['name']}")
     if rows < max(1, manifest["min_rows"]):
         raise Damaged(f"{thing}: {rows} rows, at least {max(1, manifest['min_rows'])} are needed")
     for entry in manifest["cases"]:

@@ -16,6 +16,7 @@ from refemu.golden.model_cases_kept import chosen_layers, largest, windows
 from refemu.units.unit import Cases
 
 FUNCTION = "refemu.models:run"  #: what makes these cases, as a manifest says
+_TOKENS = 1 << 31  # of every vocabulary, at most
 REMEMBERED = 8  #: runs: a folder of sets holds one for each scheme
 DEFAULT_MODEL, DEFAULT_SCHEME, DEFAULT_TOKENS = "tiny", "olive-4", 64
 
@@ -107,7 +108,13 @@ def recorded(entry: Mapping[str, Any]) -> Source:
     if sorted(entry) != sorted(names):
         got = ", ".join(sorted(entry)) or "nothing"
         raise Refused(f"source of model cases: must hold {', '.join(names)}, got {got}")
-    found = Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
+    for name in ("model", "weights_sha256", "scheme", "text_sha256"):
+        if not isinstance(entry[name], str):
+            raise Refused(f"source of model cases: {name} must be a text, got {entry[name]!r:.60}")
+    ids = entry["token_ids"]
+    if not isinstance(ids, list) or not all(type(token) is int and 0 <= token < _TOKENS for token in ids):
+        raise Refused(f"source of model cases: token_ids must be integers in [0, {_TOKENS}), got {ids!r:.60}")
+    found = Source(**{**entry, "token_ids": tuple(ids)})
     if found.model not in catalog.MODELS:
         raise Absent(f"{found.model} is no model of `refemu models list`: the set came from a weight file")
     try:
@@ -133,7 +140,7 @@ def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[s
 
     units_: the units that are wanted, by default all. The model runs only if the scheme taps one of them.
     """
-    wanted = _wanted(source_, units_)
+    wanted = tapped_units(source_, units_)
     key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted
     if key not in _runs:
         found = _run(source_, wanted, progress).kept() if wanted else {}
@@ -148,7 +155,7 @@ def crossed(source_: Source, units_: Iterable[str] | None = None, last: int | No
 
     units_: the units that are wanted, by default all that the scheme taps. last: the last block that is wanted.
     """
-    wanted = _wanted(source_, units_)
+    wanted = tapped_units(source_, units_)
     key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted, last
     if key not in _crossed:
         _crossed.clear()
@@ -156,7 +163,8 @@ def crossed(source_: Source, units_: Iterable[str] | None = None, last: int | No
     return _crossed[key]
 
 
-def _wanted(source_: Source, units_: Iterable[str] | None) -> frozenset[str]:
+def tapped_units(source_: Source, units_: Iterable[str] | None = None) -> frozenset[str]:
+    """The units that the scheme of a run taps, of `units_` or of all."""
     from refemu.models import schemes  # here: who only compares vectors should not load the runtime
 
     known = getattr(schemes.parse(source_.scheme), "taps", ())

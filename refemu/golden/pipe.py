@@ -2,10 +2,11 @@
 
 A line to the device is the stimulus of one row as a hex word, laid out as in `hex/stim.mem` (for units with registers
 the top bit says that a case begins). The device answers each line with the same word, a space, and its outputs as a
-word laid out as in `hex/gold.mem`. The check computes its answers from the words that come back, so any stimulus will
-do.
+word laid out as in `hex/gold.mem`, and passes the end line, `// end rows=N sha256=D`, through unchanged. The check
+computes its answers from the words that come back, so any stimulus will do; the end line says that all of it came back.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -13,11 +14,16 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import decode, fields, hexfile
-from refemu.golden.rows import evaluate
+from refemu.arith.reading import reading
+from refemu.golden import decode, fields, hexfile, masks
+from refemu.golden.pipe_end import Ledger, end_line
+from refemu.golden.rows import Block, evaluate, stacked
 from refemu.units.unit import Cases, Config, Port, Unit
 
 CHUNK = 1 << 16  #: lines that are checked at once
+CHUNK_BYTES = 1 << 23  #: at most this much text of them
+LONGEST = 16  #: chunks in one case, which is checked as a whole
+COMMENT = b"//"
 
 
 @dataclass(frozen=True)
@@ -27,26 +33,51 @@ class Verdict:
     rows: int
     rows_differ: int
     first: dict[str, Any] | None  #: of the first difference: line, stimulus, port, lane, got, want
+    any_nan: tuple[str, ...] = ()  #: ports at which any NaN was taken for any NaN
+    lost: str = ""  #: how it shows that not every row that was sent came back; "" if all did
+
+    @property
+    def passed(self) -> bool:
+        """Whether every row that was sent came back with the right answer."""
+        return self.rows_differ == 0 and not self.lost
 
 
 def stimulus(unit: Unit, config: str, kinds: Iterable[str], seed: int) -> Iterator[bytes]:
-    """The lines of all cases of these kinds, without a header or a sentinel."""
+    """The lines of all cases of these kinds, without a header or a sentinel, and the end line."""
     layout = _layouts(unit, unit.configs[config])[0]
+    sent, rows = hashlib.sha256(), 0
     for kind in kinds:
         for cases in unit.cases(unit.configs[config], kind, seed):
-            yield from hexfile.lines(layout, _words(unit, unit.configs[config], cases))
+            for lines in hexfile.lines(layout, _words(unit, unit.configs[config], cases)):
+                sent.update(lines)
+                rows += lines.count(b"\n")
+                yield lines
+    yield end_line(rows, sent.hexdigest())
 
 
-def check(unit: Unit, config: str, stream: BinaryIO) -> Verdict:
-    """Hold every line of `stream` against the unit. Refused: lines of another form, and where there is none."""
-    rows = differ = 0
+def check(
+    unit: Unit, config: str, stream: BinaryIO, rows: int | None = None, any_nan: bool = False
+) -> Verdict:
+    """Hold every line of `stream` against the unit in every bit that counts, and their number against the rows sent.
+
+    rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. Refused:
+    lines of another form, and where there is none.
+    """
+    floats = [port.name for port in unit.ports(unit.configs[config]).outputs if fields.holds_floats(port)]
+    loose = tuple(floats) if any_nan else ()
+    ledger = Ledger(rows)
+    total = differ = 0
     first: dict[str, Any] | None = None
     for lines in _chunks(unit, unit.configs[config], stream):
-        found = _compared(unit, unit.configs[config], lines, rows)
-        rows, differ, first = rows + found.rows, differ + found.rows_differ, first or found.first
-    if rows == 0:
+        if lines[0].startswith(COMMENT):
+            ledger.end(lines[0])
+            continue
+        found = _compared(unit, unit.configs[config], lines, total, loose)
+        ledger.count(lines)
+        total, differ, first = total + found.rows, differ + found.rows_differ, first or found.first
+    if total == 0:
         raise Refused("check: nothing came through standard input: nothing was compared")
-    return Verdict(rows, differ, first)
+    return Verdict(total, differ, first, loose, ledger.lost())
 
 
 def _layouts(unit: Unit, config: Config) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -61,8 +92,10 @@ def _entries(ports: Sequence[Port]) -> list[dict[str, Any]]:
 
 def _words(unit: Unit, config: Config, cases: Cases) -> dict[str, np.ndarray]:
     """Codes of every input port, one row per event, and for units with registers where a case begins."""
-    arrays = {port.name: fields.encode(cases.inputs[port.name], port, f"{unit.name}.{port.name}")
-              for port in unit.ports(config).inputs}
+    arrays = {}
+    for port in unit.ports(config).inputs:
+        codes = fields.encode(cases.inputs[port.name], port, f"{unit.name}.{port.name}")
+        arrays[port.name] = fields.canonical(codes, port)
     if unit.timing != "event":
         return arrays
     count, rows = next(iter(arrays.values())).shape[:2]
@@ -71,18 +104,34 @@ def _words(unit: Unit, config: Config, cases: Cases) -> dict[str, np.ndarray]:
 
 
 def _chunks(unit: Unit, config: Config, stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Lines, many at once; of a unit with registers always whole cases."""
-    digits = -(-hexfile.width(_layouts(unit, config)[0]) // 4)
+    """Answers, many at once, of a unit with registers always whole cases; and each comment as a chunk of its own."""
+    digits, answer = (-(-hexfile.width(layout) // 4) for layout in _layouts(unit, config))
+    enough = max(1, min(CHUNK, CHUNK_BYTES // (digits + answer)))
     kept: list[bytes] = []
-    for line in stream:
-        if not line.strip():
-            continue
-        if len(kept) >= CHUNK and (unit.timing != "event" or _begins(line, digits, unit, config)):
+    for line in _lines(stream, 2 * (digits + answer) + 256):
+        comment = line.startswith(COMMENT)
+        full = len(kept) >= enough and (unit.timing != "event" or _begins(line, digits, unit, config))
+        if kept and (comment or full):
             yield kept
             kept = []
-        kept.append(line)
+        if len(kept) >= LONGEST * enough:
+            raise Refused(f"check: a case has at most {LONGEST * enough} rows; bit `first`, the top one of the "
+                          "stimulus word, was 0 in all lines since one began")
+        if comment:
+            yield [line]
+        else:
+            kept.append(line)
     if kept:
         yield kept
+
+
+def _lines(stream: BinaryIO, longest: int) -> Iterator[bytes]:
+    """Lines that are not empty. Refused: a line of more than `longest` bytes."""
+    while line := stream.readline(longest):
+        if len(line) == longest and not line.endswith(b"\n"):
+            raise Refused(f"check: a line has at most {longest} bytes, got {line[:60]!r}...")
+        if line.strip():
+            yield line
 
 
 def _begins(line: bytes, digits: int, unit: Unit, config: Config) -> bool:
@@ -93,10 +142,18 @@ def _begins(line: bytes, digits: int, unit: Unit, config: Config) -> bool:
         return True  # refused when the chunk is read
 
 
-def _compared(unit: Unit, config: Config, lines: Sequence[bytes], before: int) -> Verdict:
-    asked, answers, unknown = _read(unit, config, lines, before)
-    expected = {port.name: np.concatenate(parts) for port, parts in _expected(unit, config, asked)}
-    unlike = {name: (expected[name] ^ answers[name]) | unknown.get(name, 0) for name in expected}
+def _compared(
+    unit: Unit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]
+) -> Verdict:
+    with reading("check", "lines of a device"):
+        asked, answers, unknown = _read(unit, config, lines, before)
+    blocks = list(_expected(unit, config, asked))
+    expected, unlike = {}, {}
+    for port in unit.ports(config).outputs:
+        expected[port.name] = stacked([block.arrays[f"out.{port.name}"] for block in blocks])
+        mask = stacked([block.mask(f"out.{port.name}", port.bits) for block in blocks])
+        unlike[port.name] = masks.differing(expected[port.name], answers[port.name], port, mask,
+                                            unknown.get(port.name), port.name in any_nan)
     rows = np.any([(bits != 0).reshape(len(lines), -1).any(axis=1) for bits in unlike.values()], axis=0)
     if not rows.any():
         return Verdict(len(lines), 0, None)
@@ -124,22 +181,15 @@ def _read(
     return asked, answers, unknown
 
 
-def _expected(
-    unit: Unit, config: Config, asked: dict[str, np.ndarray]
-) -> Iterator[tuple[Port, list[np.ndarray]]]:
-    """The unit's answer to every row, by port."""
+def _expected(unit: Unit, config: Config, asked: dict[str, np.ndarray]) -> Iterator[Block]:
+    """The unit's answers to the words that came back, a block for every run of equally long cases."""
     ports = unit.ports(config)
-    made: dict[str, list[np.ndarray]] = {port.name: [] for port in ports.outputs}
     for start, cases, rows in _runs(unit, asked):
         inputs = {}
         for port in ports.inputs:
             values = fields.decode(asked[port.name][start:start + cases * rows], port)
             inputs[port.name] = values.reshape(cases, rows, *values.shape[1:]) if unit.timing == "event" else values
-        block = evaluate(unit, config, Cases("random", "read from a pipe", inputs))
-        for name, parts in made.items():
-            array = block.arrays[f"out.{name}"]
-            parts.append(array.reshape(-1, *array.shape[2:]))
-    return ((port, made[port.name]) for port in ports.outputs)
+        yield evaluate(unit, config, Cases("random", "read from a pipe", inputs), keep_nan=True)
 
 
 def _runs(unit: Unit, asked: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int]]:

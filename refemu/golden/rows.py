@@ -3,14 +3,14 @@
 The answers come from the readable unit, and above a stated size from its compiled twin, which is equal to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import fields
+from refemu.golden import fields, masks
 from refemu.units.unit import Cases, Config, Port, Ports, Unit
 
 TWIN_FROM = 32768  #: rows of a block from which the twin computes it: below, compiling costs more than it saves
@@ -39,10 +39,20 @@ class Block:
         """Number of cases, rows of each."""
         return self.flags.shape[0], self.flags.shape[1]
 
+    def mask(self, name: str, bits: int) -> np.ndarray:
+        """The mask of an array, all ones of its `bits` bits where the unit states none."""
+        full = np.array(fields.mask_of(bits), self.arrays[name].dtype)
+        return self.care.get(name, np.broadcast_to(full, self.arrays[name].shape))
+
     def pick(self, order: np.ndarray) -> "Block":
         """The same block with the cases of `order` only, in that order."""
         care = {name: mask[order] for name, mask in self.care.items()}
         return Block(self.cases, {name: array[order] for name, array in self.arrays.items()}, self.flags[order], care)
+
+
+def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays of blocks, each (cases, rows) and lanes, as one array (rows,) and lanes."""
+    return np.ascontiguousarray(np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts]))
 
 
 def columns(ports: Ports) -> list[Column]:
@@ -51,18 +61,21 @@ def columns(ports: Ports) -> list[Column]:
     return [Column(f"{prefix}.{port.name}", role, port) for prefix, role, group in groups for port in group]
 
 
-def evaluate(unit: Unit, config: Config, cases: Cases, twin_from: int = TWIN_FROM) -> Block:
+def evaluate(
+    unit: Unit, config: Config, cases: Cases, twin_from: int = TWIN_FROM, keep_nan: bool = False
+) -> Block:
     """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns.
 
     twin_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
+    keep_nan: whether a NaN of the stimulus keeps its bits; in sets there is one NaN only (D-arith-1).
     """
     ports = unit.ports(config)
     thing = f"{unit.name}: {cases.kind} cases ({cases.why})"
     _require_ports(ports, cases, thing)
-    stimulus = {
-        port.name: _rows(unit, fields.encode(cases.inputs[port.name], port, f"{thing}: {port.name}"), port)
-        for port in ports.inputs
-    }
+    stimulus = {}
+    for port in ports.inputs:
+        codes = fields.encode(cases.inputs[port.name], port, f"{thing}: {port.name}")
+        stimulus[port.name] = _rows(unit, codes if keep_nan else fields.canonical(codes, port), port)
     shape = _common_shape(stimulus, thing)
     inputs = {port.name: _unrowed(unit, fields.decode(stimulus[port.name], port)) for port in ports.inputs}
     result = unit.evaluate(config, inputs, jit=shape[0] * shape[1] >= twin_from)
@@ -70,9 +83,9 @@ def evaluate(unit: Unit, config: Config, cases: Cases, twin_from: int = TWIN_FRO
     for column in columns(ports)[len(ports.inputs) :]:
         answer = fields.encode(getattr(result, column.port.name), column.port, f"{unit.name}: {column.name}")
         arrays[column.name] = _rows(unit, answer, column.port)
-    return Block(
-        cases, arrays, _flags(unit, config, cases, inputs, result, shape), _care(unit, config, inputs, result, arrays)
-    )
+    care = {name: mask.reshape(arrays[name].shape)
+            for name, mask in masks.of_result(unit, config, inputs, result).items()}
+    return Block(cases, arrays, _flags(unit, config, cases, inputs, result, shape), care)
 
 
 def _require_ports(ports: Ports, cases: Cases, thing: str) -> None:
@@ -117,12 +130,3 @@ def _flags(
         rows = np.broadcast_to(np.asarray(mark, np.bool_).reshape(-1), shape[0] * shape[1]).reshape(shape)
         word |= rows.astype(np.uint32) << np.uint32(unit.flags[name].bit)
     return word
-
-
-def _care(
-    unit: Unit, config: Config, inputs: Mapping[str, np.ndarray], result: Any, arrays: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    masks = dict(unit.care(config, inputs, result)) if unit.care else {}
-    return {
-        name: np.asarray(mask).astype(arrays[name].dtype).reshape(arrays[name].shape) for name, mask in masks.items()
-    }

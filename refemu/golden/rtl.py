@@ -6,12 +6,16 @@ The device has the unit's ports by name, lanes side by side with lane 0 lowest; 
 
 import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
+from refemu.arith.checks import Refused
 from refemu.golden import rtl_text as text
+from refemu.golden import rtl_text_cocotb as cocotb_text
+from refemu.golden.rtl_text_make import MAKEFILE
 from refemu.units.unit import Port, Ports, Unit
 
 CLOCKED = ("clk", "rst")
@@ -37,13 +41,34 @@ def files(unit: Unit, config: str) -> dict[str, bytes]:
              "connected": _connected(ports, event), "ports": _differing(ports),
              "clock": text.CLOCK if event else "", "reset": text.RESET if event else "",
              "edge": text.EDGE if event else text.SETTLE}
-    cocotb = {"pulse": text.COCOTB_PULSE if event else "", "start": text.COCOTB_START if event else "",
-              "first": text.COCOTB_FIRST if event else "", "edge": text.COCOTB_EDGE if event else text.COCOTB_SETTLE}
+    cocotb = {"pulse": cocotb_text.COCOTB_PULSE if event else "", "start": cocotb_text.COCOTB_START if event else "",
+              "first": cocotb_text.COCOTB_FIRST if event else "",
+              "edge": cocotb_text.COCOTB_EDGE if event else cocotb_text.COCOTB_SETTLE}
     made = {f"{unit.name}.v": Template(text.STUB).substitute(names, **parts),
             f"tb_{unit.name}.v": Template(text.BENCH).substitute(names, **parts),
-            f"test_{unit.name}.py": Template(text.COCOTB).substitute(names, **cocotb),
-            "Makefile": Template(text.MAKEFILE).substitute(names)}
+            f"test_{unit.name}.py": Template(cocotb_text.COCOTB).substitute(names, **cocotb),
+            "Makefile": Template(MAKEFILE).substitute(names)}
     return {name: content.encode("ascii") for name, content in made.items()}
+
+
+def beside(unit: Unit, config: str, folder: Path) -> tuple[dict[Path, bytes], list[Path]]:
+    """What to write for `folder` to have the benches of `unit`, and what stays there unlike what would be written.
+
+    Files that are there belong to the user and stay. Refused: a bench or a Makefile that does not name this
+    configuration, for it would run another set.
+    """
+    made, name = {folder / name: data for name, data in files(unit, config).items()}, f"{unit.name}-{config}"
+    there = [path for path in made if path.exists() and path.name != f"{unit.name}.v"]
+    for path in there:
+        if not _names(name, path):
+            raise Refused(f"{path}: is not of the bench of {name}: nothing was changed. Choose another folder, or move "
+                          "the bench that is there away")
+    return ({path: data for path, data in made.items() if not path.exists()},
+            [path for path in there if path.read_bytes() != made[path]])
+
+
+def _names(name: str, path: Path) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])".encode(), path.read_bytes()) is not None
 
 
 def _width(port: Port) -> int:

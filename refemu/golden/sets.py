@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import binary, fields, hexfile, include, npz
+from refemu.arith.reading import reading
+from refemu.golden import binary, fields, hexfile, include, masks, npz
 from refemu.golden import manifest as manifests
 from refemu.units.unit import Port, Unit
 
@@ -37,6 +38,10 @@ class Golden:
         """Number of rows of every array."""
         return int(self.manifest["rows"])
 
+    def array(self, name: str) -> Mapping[str, Any]:
+        """The item of the manifest's `arrays` with this name."""
+        return next(entry for entry in self.manifest["arrays"] if entry["name"] == name)
+
     def entry(self, row: int) -> Mapping[str, Any]:
         """The item of the manifest's `cases` that holds `row`; refused outside the set."""
         if not 0 <= row < self.rows:
@@ -62,36 +67,45 @@ def load(path: str | Path) -> Golden:
     folder = folder.parent if folder.name == MANIFEST else folder
     if not (folder / MANIFEST).is_file():
         raise Refused(f"{folder}: no {MANIFEST}; a golden set is a directory that `refemu generate` wrote")
-    manifest = manifests.parse((folder / MANIFEST).read_bytes(), f"{folder / MANIFEST}")
-    if not (folder / VECTORS).is_file():
-        raise Refused(f"{folder}: {VECTORS} is missing")
-    return Golden(manifest, arrays_of(manifest, (folder / VECTORS).read_bytes(), f"{folder / VECTORS}"))
+    with reading(str(folder), "a readable set"):
+        manifest = manifests.parse((folder / MANIFEST).read_bytes(), f"{folder / MANIFEST}")
+        if not (folder / VECTORS).is_file():
+            raise Refused(f"{folder}: {VECTORS} is missing")
+        return Golden(manifest, arrays_of(manifest, (folder / VECTORS).read_bytes(), f"{folder / VECTORS}"))
 
 
 def arrays_of(manifest: Mapping[str, Any], data: bytes, thing: str) -> dict[str, np.ndarray]:
     """The arrays in the bytes of an .npz, in the manifest's order, if they are exactly those of `manifest`."""
-    arrays = npz.read(data, thing)
+    archive = npz.Archive(data, thing)
     listed = {entry["name"]: entry for entry in manifest["arrays"]}
     for word, names in (
-        ("missing", sorted(set(listed) - set(arrays))),
-        ("not in the manifest", sorted(set(arrays) - set(listed))),
+        ("missing", sorted(set(listed) - set(archive.names))),
+        ("not in the manifest", sorted(set(archive.names) - set(listed))),
     ):
         if names:
             raise Refused(f"{thing}: {', '.join(names)}: {word}")
+    for name, entry in listed.items():  # all headers before the first content
+        _require_header(archive.header(name), entry, f"{thing}: {name}")
+    arrays = {name: archive.array(name) for name in listed}
     for name, entry in listed.items():
         _require_as_listed(arrays[name], entry, f"{thing}: {name}")
-    return {name: arrays[name] for name in listed}
+    return arrays
+
+
+def _require_header(header: npz.Header, entry: Mapping[str, Any], thing: str) -> None:
+    if header.dtype.str[1:] != entry["dtype"]:
+        raise Refused(f"{thing}: dtype must be {entry['dtype']}, got {header.dtype.str[1:]}")
+    if list(header.shape) != entry["shape"]:
+        raise Refused(f"{thing}: shape must be {tuple(entry['shape'])}, got {header.shape}")
 
 
 def _require_as_listed(array: np.ndarray, entry: Mapping[str, Any], thing: str) -> None:
-    if array.dtype.str[1:] != entry["dtype"]:
-        raise Refused(f"{thing}: dtype must be {entry['dtype']}, got {array.dtype.str[1:]}")
-    if list(array.shape) != entry["shape"]:
-        raise Refused(f"{thing}: shape must be {tuple(entry['shape'])}, got {array.shape}")
     if manifests.array_sha256(array) != entry["sha256"]:
         raise Refused(f"{thing}: does not match its sha256")
     if entry["bits"] < 8 * array.dtype.itemsize and (array >> array.dtype.type(entry["bits"])).any():
         raise Refused(f"{thing}: holds codes of more than {entry['bits']} bits")
+    if entry["role"] == "mask":
+        masks.require_whole(array, entry["bits"], entry.get("partial", ""), thing)  # early sets: 1 for a whole port
 
 
 def render(
@@ -119,9 +133,9 @@ def render(
             "sha256": manifests.sha256(data),
         }
         files[f"bin/{name}"] = data
-    if hex or bin:
-        files |= {f"include/{name}": data for name, data in include.files(manifest).items()}
     sealed = manifests.validated(manifests.sealed(described), str(manifest["name"]))
+    if hex or bin:
+        files |= {f"include/{name}": data for name, data in include.files(sealed).items()}
     return {MANIFEST: manifests.canonical(sealed), **dict(sorted(files.items()))}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden import decode, fields
+from refemu.golden import decode, fields, masks
 from refemu.units.unit import Port, Unit
 
 
@@ -20,6 +20,7 @@ class Failure:
     config: str
     inputs: Mapping[str, np.ndarray]
     answers: Mapping[str, np.ndarray]  #: bit patterns by output port
+    any_nan: bool = False  #: whether any NaN was taken for any NaN
 
 
 last: Failure | None = None  #: of `hold`: after a failed test the smallest that hypothesis found
@@ -76,10 +77,13 @@ def _told(code: int, port: Port, fmt: Any) -> str:
     return f"{shown.hex} = {shown.bits} ({described})"
 
 
-def hold(unit: str | Unit, config: str | None, inputs: Mapping[str, Any], **answers: Any) -> None:
-    """Raise AssertionError unless `answers` are what the unit gives for `inputs`.
+def hold(
+    unit: str | Unit, config: str | None, inputs: Mapping[str, Any], *, any_nan: bool = False, **answers: Any
+) -> None:
+    """Raise AssertionError unless `answers` are what the unit gives for `inputs`, in every bit that a device must give.
 
     config: one of the unit's ready configurations, None for its first. inputs: as `refemu.testing.inputs` draws them.
+    any_nan: whether any NaN is taken for any NaN also in words, which are compared bit by bit; in floats it always is.
     answers: by output port, integers or floats as the unit's Result has them; at least one, others are not compared.
     With `pytest --refemu-save DIR` the (shrunk) stimulus of a failed test is kept as a golden set.
     """
@@ -96,11 +100,15 @@ def hold(unit: str | Unit, config: str | None, inputs: Mapping[str, Any], **answ
     result = found.evaluate(found.configs[name], inputs, jit=False)
     want = {port: fields.encode(getattr(result, port), ports[port], found.name) for port in answers}
     got = {port: _given(answers[port], ports[port], want[port], found.name) for port in answers}
+    care = masks.of_result(found, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)
+    loose = [port for port in answers
+             if fields.holds_floats(ports[port]) and (any_nan or np.asarray(answers[port]).dtype.kind == "f")]
     for port, codes in want.items():
-        unlike = got[port] != codes
+        unlike = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose) != 0
         if unlike.any():
-            last = Failure(found, name, dict(inputs), got)
-            raise AssertionError(_sentence(found, name, ports[port], inputs, got[port], codes, unlike))
+            last = Failure(found, name, dict(inputs), got, any_nan)
+            raise AssertionError(_sentence(found, name, ports[port], inputs, got[port], codes, unlike)
+                                 + masks.remark(loose))
 
 
 def _given(values: Any, port: Port, want: np.ndarray, unit: str) -> np.ndarray:

@@ -31,5 +31,5 @@ def save(failure: Failure, folder: Path, test: str) -> str:
     store.write_files({place / "dut.npz": npz.to_bytes(answers)})
     made = place / f"{unit.name}-{config}"
     return (f"counterexample saved; replay it with:\n  refemu diff {made} {place / 'dut.npz'} --explain --ports "
-            f"{','.join(failure.answers)}\n"
+            f"{','.join(failure.answers)}{' --any-nan' * failure.any_nan}\n"
             f"  refemu step {unit.name} --case {made}:{first}")

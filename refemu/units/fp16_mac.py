@@ -1,7 +1,8 @@
 """The FP16 multiply-accumulate unit of a lane: y = acc + a * b, one step of the sequential sum of `arith.dot`.
 
 Paper: [kllm §IV-A, Table I]: 32 of them a lane, for the reduction, the sparse path, the merge and the clustering.
-Decision: D-kllm-3 (two roundings, not one: the product is rounded, then the sum).
+Decisions: D-kllm-3 (two roundings, not one: the product is rounded, then the sum), D-arith-18 (`overflow` is not IEEE's
+flag: it stays 0 where a product overflows and meets an infinity or a NaN).
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +41,7 @@ class Result(unit.Result):
     """What leaves the unit, one value per step."""
 
     y: np.ndarray  #: uint16, fp16 words
-    overflow: np.ndarray  #: bool: y is infinite or NaN although no operand is
+    overflow: np.ndarray  #: bool: y is infinite or NaN although no operand is (D-arith-18)
     macs: int
     overflows: int
 

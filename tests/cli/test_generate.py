@@ -47,6 +47,8 @@ def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.Captur
     ("words", "message"),
     [
         pytest.param(["--unit", "ovp_decodr"], "did you mean 'ovp_decoder'", id="unit"),
+        pytest.param(["--unit", "ovp_decoder", "--unit", "orizuru", "--kinds", "model", "--tokens", "2"],
+                     "\n  orizuru: no cases of kind model; scheme olive-4 does not tap it\n", id="unit without cases"),
         pytest.param(["--kinds", "papr"], "paper", id="kind"),
         pytest.param(["--kinds", ""], "paper", id="no kind"),
         pytest.param(["--model", "tin"], "did you mean 'tiny'", id="model"),

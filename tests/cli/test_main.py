@@ -1,12 +1,15 @@
 """Exit codes, misspelt words, closed pipes, and that nothing heavy is imported for help."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 import refemu
+from refemu import golden
 from refemu.arith.checks import Refused, RefusedType
 from refemu.cli import main
 from refemu.cli import models as command
@@ -110,6 +113,67 @@ def test_closed_pipe_is_silent_and_is_not_called_different(words: str) -> None:
 
         assert process.stderr.read() == ""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize(("encoding", "words"), [
+    ("ascii", ["show", "FLINT4"]), ("latin-1", ["list", "units"]), ("cp1252", ["list", "schemes"]),
+    ("ascii", ["step", "orizuru"]), ("utf-16", ["list", "formats"]), ("ascii", ["--help"]),
+])
+def test_output_escapes_what_its_encoding_lacks(encoding: str, words: list[str]) -> None:
+    done = run(words, PYTHONIOENCODING=encoding)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode(encoding)
+
+
+def test_a_set_in_a_path_that_is_no_utf8_is_checked(tmp_path: Path) -> None:
+    golden.generate(tmp_path, units=["concat"], configs=["a4"], kinds=["paper"])
+    place = os.fsencode(tmp_path) + b"/q\xff"
+    os.rename(tmp_path / "concat-a4", place)
+    done = run(["check", place], PYTHONIOENCODING="utf-8", REFEMU_CACHE=os.environ.get("REFEMU_CACHE", ""))
+
+    assert (done.returncode, b"q\\udcff" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["models"], b"~nobody_here/x: Could not determine home directory"),
+])
+def test_a_home_of_nobody_is_unusable(words: list[str], message: bytes) -> None:
+    done = run(words, REFEMU_HOME="~nobody_here/x", REFEMU_CACHE="")
+
+    assert (done.returncode, message in done.stderr) == (2, True)
+
+
+def test_a_model_in_a_home_of_nobody_is_unusable(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ppl", "--model", "~nobody_here/x"]) == 2
+    assert "Could not determine home directory" in capsys.readouterr().err
+
+
+def run(words: Sequence[str | bytes], **environment: str) -> "subprocess.CompletedProcess[bytes]":
+    """The command in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "refemu", *words], capture_output=True, check=False,
+                          env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize(("words", "closed", "code"), [
+    ("generate --stdout --unit concat --kinds paper", ">&-", 0),
+    ("check --stdin --unit concat", "<&-", 2),
+])
+def test_closed_streams_are_no_error_inside(words: str, closed: str, code: int) -> None:
+    command = f"{sys.executable} -m refemu {words} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+
+    assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
+
+
+@pytest.mark.parametrize("words", [
+    ["generate", "-o", "", "--unit", "concat"], ["export", "csv", "x", "-o", ""], ["export", "rtl", "concat", "-o", ""],
+    ["check", ""],
+])
+def test_an_empty_path_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Else an unset shell variable means the current folder."""
+    assert main(words) == 2
+    assert "must be a path, got an empty word" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])

@@ -69,6 +69,8 @@ def test_table_names_ports_and_counters(capsys: pytest.CaptureFixture[str]) -> N
         pytest.param(["ovp_decoder", "--config", "int5", "--input", "pair=1"], "did you mean", id="unknown config"),
         pytest.param(["ovp_decoder", "--case", "x"], "DIR:ID", id="bad case"),
         pytest.param(["ovp_decoder", "--case", "x:\u00b2"], "DIR:ID", id="digits of another script"),
+        pytest.param(["ovp_decoder", "--case", f"x:{'9' * 5000}"], "DIR:ID", id="very long row"),
+        pytest.param(["ovp_decoder", "--input", f"pair=0x{'f' * 5000}"], "takes integers", id="very long number"),
         pytest.param(["ovp_decoder", "--case", "x:0", "--config", "int8"], "without --config", id="case and config"),
         pytest.param(["ovp_decoder", "--case", "x:0", "--input", "pair=1"], "without --config", id="case and input"),
         pytest.param(["ovp_decoder", "--input", "pair=1", "--input", "pair=2"], "is there twice", id="port twice"),

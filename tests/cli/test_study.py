@@ -125,6 +125,10 @@ def test_leankv_is_a_table_of_memory_and_perplexity(capsys: pytest.CaptureFixtur
     assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("leankv", 24, 12, 8)
     assert [row["scheme"].partition(":")[0] for row in found["rows"]] == ["fp16", "leankv"]
     assert all(f"{100 * row['payload']:.2f}" in table and f"{row['perplexity']:.3f}" in table for row in found["rows"])
+    assert [len(row["windows"]) for row in found["rows"]] == [2, 2]
+    assert [row["layer"] for row in found["sparsity"]] == [0, 1, 2]
+    assert all(0 < row["least"] <= row["mean"] <= row["most"] <= 1 and f"{100 * row['mean']:.1f}" in table
+               for row in found["sparsity"])
 
 
 def test_harmonia_is_a_table_of_perplexities(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,3 +142,5 @@ def test_harmonia_is_a_table_of_perplexities(capsys: pytest.CaptureFixture[str])
     assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("harmonia", 48, 24, 20)
     assert [row["scheme"] for row in found["points"]] == words[words.index("fp16") :]
     assert all(f"{row['perplexity']:.2f}" in table for row in found["points"])
+    assert all(f"{min(row['windows']):.2f} to {max(row['windows']):.2f}" in table and len(row["windows"]) == 2
+               for row in found["points"])

@@ -3,8 +3,6 @@
 So every alternative that a unit states is shown to matter, and to be found, in at least one of its sets.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,8 +12,9 @@ from refemu.golden import dut, sets
 from refemu.golden.diff import Difference, compare
 from refemu.golden.rows import evaluate
 from refemu.units.unit import Alternative, Cases, Config, Unit
+from tests.golden import committed
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+
 def others(unit: Unit, alternative: Alternative) -> dict[str, Config]:
     """The configurations of devices with the alternative, by the ready ones that they differ from."""
     found = {}
@@ -54,7 +53,7 @@ def answers(unit: Unit, config: Config, golden: sets.Golden) -> dict[str, np.nda
 def difference(unit: Unit, alternative: Alternative) -> Difference | None:
     """What diff says of the first set of a unit that tells a device with the alternative from the golden one."""
     for name, config in others(unit, alternative).items():
-        golden = sets.load(VECTORS / f"{unit.name}-{name}")
+        golden = committed.read(f"{unit.name}-{name}")
         given = answers(unit, config, golden)
         if given is None or any(given[key].shape != golden.arrays[key].shape for key in given):
             continue
@@ -83,7 +82,7 @@ def test_two_decisions_at_once_are_named() -> None:
     """A pair encoder that keeps the left outlier and rounds ties away from 0."""
     unit = units.find("ovp_encoder")
     left, away = (next(one for one in unit.alternatives if words in one.says) for words in ("left one", "half_away"))
-    golden = sets.load(VECTORS / "ovp_encoder-int4")
+    golden = committed.read("ovp_encoder-int4")
     given = answers(unit, away.apply(left.apply(unit.configs["int4"])), golden)
     assert given is not None
 

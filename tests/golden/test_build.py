@@ -93,7 +93,7 @@ def test_decisions_and_sources_are_kept() -> None:
 def test_a_mask_of_one_block_is_all_ones_in_the_others() -> None:
     half = dataclasses.replace(
         fakes.BLENDER,
-        care=lambda config, inputs, result: {"out.ratio": np.zeros(2)} if len(inputs["first"]) == 2 else {},
+        care=lambda config, inputs, result: {"out.ratio": np.zeros(2, bool)} if len(inputs["first"]) == 2 else {},
     )
     blocks = [
         *fakes.blend_cases(half.configs["wrap"], "paper", 0),

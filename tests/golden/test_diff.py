@@ -166,8 +166,9 @@ def test_nothing_compared_is_refused(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_explains(folder: Path, made: Path) -> None:
     found = golden.diff(folder, made / "blender-saturate", explain=True)
 
-    assert (
-        found.explanation[0] == "the device is right in every row if overflow is 'saturate' (here 'wrap')"
+    assert found.explanation[0] == (
+        "the device is right in every row if overflow is 'saturate' (here 'wrap'); "
+        f"{found.rows_differ} of 28 rows can tell that from the set's answers"
     )
     assert "the expected answer follows D-fake-1; see docs/decisions.md" in found.explanation
     assert golden.diff(folder, made / "blender-saturate").explanation == ()

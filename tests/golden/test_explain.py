@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from refemu.golden import sets
+from refemu.golden.diff import differing
+from refemu.golden.dut import Answer
 from refemu.golden.explain import explanations
 
 
@@ -17,19 +19,28 @@ def pair(made: Path) -> tuple[sets.Golden, dict[str, np.ndarray]]:
     }
 
 
-def told(golden: sets.Golden, answers: dict[str, np.ndarray]) -> tuple[str, ...]:
+RIGHT = (
+    "the device is right in every row if overflow is 'saturate' (here 'wrap'); "
+    "8 of 28 rows can tell that from the set's answers"
+)
+
+
+def told(
+    golden: sets.Golden,
+    answers: dict[str, np.ndarray],
+    unknown: dict[str, np.ndarray] | None = None,
+    any_nan: frozenset[str] = frozenset(),
+) -> tuple[str, ...]:
     """The explanations for all rows that differ in a bit that counts."""
-    unlike = {
-        name: (golden.arrays[name] ^ array) & golden.arrays.get(f"{name}.care", ~(array & 0))
-        for name, array in answers.items()
-    }
-    wrong = np.any([(bits != 0).reshape(golden.rows, -1).any(axis=1) for bits in unlike.values()], axis=0)
-    return explanations(golden, answers, wrong, int(np.argmax(wrong)))
+    answer = Answer(answers, unknown or {}, any_nan)
+    unlike = differing(golden, answer).values()
+    wrong = np.any([bits.reshape(golden.rows, -1).any(axis=1) for bits in unlike], axis=0)
+    return explanations(golden, answer, wrong, int(np.argmax(wrong)))
 
 
 def test_a_parameter_that_explains_every_row(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
     assert told(*pair) == (
-        "the device is right in every row if overflow is 'saturate' (here 'wrap')",
+        RIGHT,
         "the expected answer follows D-fake-1; see docs/decisions.md",
     )
 
@@ -48,10 +59,27 @@ def test_bits_that_do_not_count_do_not_spoil_an_explanation(pair: tuple[sets.Gol
     golden, answers = pair
     answers["out.ratio"][golden.arrays["out.ratio.care"] == 0] ^= 1
 
-    assert (
-        told(golden, answers)[0]
-        == "the device is right in every row if overflow is 'saturate' (here 'wrap')"
-    )
+    assert told(golden, answers)[0] == RIGHT
+
+
+def test_how_many_rows_can_tell_is_said(pair: tuple[sets.Golden, dict[str, np.ndarray]], made: Path) -> None:
+    """Counted from both sets: rows in which the alternative's answers, where they count, are not those of the set."""
+    golden, other = pair[0], sets.load(made / "blender-saturate")
+    unlike = (golden.arrays["out.both"] != other.arrays["out.both"]).any(axis=1)
+
+    assert f"; {np.count_nonzero(unlike)} of {golden.rows} rows can tell" in RIGHT
+    assert told(*pair)[0] == RIGHT
+
+
+def test_an_unknown_bit_is_right_under_no_alternative(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
+    """x reads as 0, which some alternative may have there."""
+    golden, answers = pair
+    unknown = {"out.odd": np.zeros(golden.rows, np.uint8)}
+    assert told(golden, answers, unknown)[0] == RIGHT
+    unknown["out.odd"][4] = 1
+
+    assert not any("every row" in sentence for sentence in told(golden, answers, unknown))
+
 
 
 def test_nothing_explains_a_broken_device(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
@@ -67,7 +95,7 @@ def test_the_decisions_behind_a_case_and_its_flags_are_named(pair: tuple[sets.Go
     marked = sets.Golden({**golden.manifest, "flags": flags}, golden.arrays)
     wrong = np.arange(golden.rows) == 2
 
-    assert explanations(marked, {"out.odd": 1 - golden.arrays["out.odd"]}, wrong, 2) == (
+    assert explanations(marked, Answer({"out.odd": 1 - golden.arrays["out.odd"]}, {}), wrong, 2) == (
         "the expected answer follows D-fake-1; see docs/decisions.md",
         "row 2 is OVERFLOW: a sum left 5 bits (D-fake-2)",
     )

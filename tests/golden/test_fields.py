@@ -55,7 +55,7 @@ def test_wide_values_too(bits: int, signed: bool, data: st.DataObject) -> None:
 
 
 def test_one_nan_only() -> None:
-    """D-arith-1."""
+    """D-arith-1: among floats, and where `canonical` makes words so; `encode` leaves integers as they are."""
     halves = np.array([0x7C01, 0xFE00, 0x7FFF, 0xFC00, 0x8000], np.uint16)
 
     assert fields.encode(halves.view(np.float16), Port("p", 16, encoding="f16"), "t").tolist() == [
@@ -65,19 +65,17 @@ def test_one_nan_only() -> None:
         0xFC00,
         0x8000,
     ]
-    assert fields.encode(halves, Port("p", 16, encoding="f16"), "t").tolist() == [
-        0x7E00,
-        0x7E00,
-        0x7E00,
-        0xFC00,
-        0x8000,
-    ]
+    assert fields.encode(halves, Port("p", 16, encoding="f16"), "t").tolist() == halves.tolist()
+    assert fields.canonical(halves, Port("p", 16, encoding="f16")).tolist() == [0x7E00, 0x7E00, 0x7E00, 0xFC00, 0x8000]
+    assert fields.canonical(halves, Port("p", 16)).tolist() == halves.tolist()
     single = np.array([0xFF800001, 0x80000000], np.uint32)
 
     assert fields.encode(single.view(np.float32), Port("p", 32, encoding="f32"), "t").tolist() == [
         0x7FC00000,
         0x80000000,
     ]
+    assert fields.encode(single, Port("p", 32, encoding="f32"), "t").tolist() == single.tolist()
+    assert fields.canonical(single, Port("p", 32, encoding="f32")).tolist() == [0x7FC00000, 0x80000000]
 
 
 def test_bools_are_one_bit() -> None:

@@ -167,8 +167,43 @@ def test_folders_are_looked_at_before_anything_is_computed(
 def test_refuses_kinds(fake_units: None, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="generate: kinds must be one of 'paper'"):
         golden.generate(tmp_path, kinds=["papers"])
-    with pytest.raises(Refused, match="no cases of kind exhaustive for meter"):
-        golden.generate(tmp_path, units=["meter"], kinds=["exhaustive"])
+    with pytest.raises(Refused, match="no cases of kind exhaustive for blender, meter"):
+        golden.generate(tmp_path, configs=["w4"], kinds=["exhaustive"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_units_that_are_named_and_have_nothing_are_named_and_nothing_is_written(
+    fake_units: None, tmp_path: Path
+) -> None:
+    """Who names no unit takes what there is; who names some gets all of them or a line for each that is missing."""
+    (only,) = golden.generate(tmp_path / "all", kinds=["edge"], configs=["saturate", "w4"])
+    assert only.name == "blender-saturate"
+    with pytest.raises(Refused, match=r"got none for 2 of 3; nothing was written:\n") as refusal:
+        golden.generate(tmp_path / "out", units=["meter", "blender", "inverter"], kinds=["paper", "edge"],
+                        configs=["saturate", "c4"])
+
+    assert str(refusal.value).splitlines()[1:] == ["  meter: none of its configurations is asked for: w4",
+                                                   "  inverter: none of its configurations is asked for: c"]
+    with pytest.raises(Refused, match=r"none for 1 of 2; nothing was written:\n  meter: no cases of kind exhaustive$"):
+        golden.generate(tmp_path / "out", units=["blender", "meter", "meter"], kinds=["exhaustive"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kv_compressor has no tap; what the others meet fits no ready configuration; orizuru alone would have cases."""
+    case = next(iter(units.find("orizuru").cases(units.find("orizuru").configs["n64"], "edge", 0)))
+    monkeypatch.setattr(model_cases, "tapped", lambda run, progress, names: (
+        {("orizuru", "n64"): [dataclasses.replace(case, kind="model", config="n64")]} if "kllm" in run.scheme else {}))
+    kllm = "kllm-a3"
+    names, schemes = ["orizuru", "index_matmul", "kv_compressor", "page_manager"], [kllm, "leankv"]
+    with pytest.raises(Refused, match="got none for 3 of 4; nothing was written:\n") as refusal:
+        golden.generate(tmp_path, units=names, kinds=["model"], scheme=schemes, tokens=4)
+    unfit = "no ready configuration fits what 4 tokens of tiny bring to its ports under scheme"
+
+    assert str(refusal.value).splitlines()[1:] == [
+        f"  index_matmul: no cases of kind model; {unfit} {kllm}; scheme leankv does not tap it",
+        f"  kv_compressor: no cases of kind model; scheme {kllm} does not tap it; scheme leankv does not tap it",
+        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; {unfit} leankv"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,7 +21,11 @@ def test_c_header(made: Path) -> None:
     text = (made / "blender-wrap" / "include" / "blender_vec.h").read_text()
     defined = dict(re.findall(r"#define (\w+) (\S+)", text))
 
+    digest = json.loads((made / "blender-wrap" / "manifest.json").read_text())["self_sha256"]
+
     assert {
+        "BLENDER_SET": '"blender-wrap"',
+        "BLENDER_SHA256": f'"{digest}"',
         "BLENDER_ROWS": "28",
         "BLENDER_FIRST_BITS": "4",
         "BLENDER_FIRST_LANES": "1",
@@ -42,6 +46,7 @@ def test_registers_have_names_of_their_own(made: Path) -> None:
 def test_verilog_header(made: Path, manifest: dict) -> None:
     text = (made / "meter-w4" / "include" / "meter_vec.svh").read_text()
     parameters = dict(re.findall(r"localparam (\w+) = (\S+);", text))
+    assert text.startswith(f"// meter-w4 sha256 {manifest['self_sha256']}\n")
 
     assert {
         "N": "12",

@@ -148,6 +148,10 @@ def test_what_is_no_manifest_is_refused(data: bytes, message: str) -> None:
             "in.add has 11 rows of 12",
             id="shapes",
         ),
+        pytest.param(lambda data: changed(data, name="metre-w4"), "name must be meter-<configuration>", id="name"),
+        pytest.param(
+            lambda data: data.replace(b'"source": {', b'"source": ' + b"[" * 100_000, 1), "nested too deep", id="nested"
+        ),
         pytest.param(
             lambda data: changed(data, schema="refemu.vectors/0", seal=False), "one bit away", id="schema, one bit"
         ),
@@ -157,6 +161,29 @@ def test_what_is_no_manifest_is_refused(data: bytes, message: str) -> None:
 def test_a_changed_manifest_is_damaged(change: Any, message: str, data: bytes) -> None:
     with pytest.raises(manifests.Damaged, match=f"^m: .*{message}"):
         manifests.parse(change(data), "m")
+
+
+@pytest.mark.parametrize(("name", "fields", "message"), [
+    ("out.wide", {"lanes": 32}, r"out.wide: shape must be \[12, 32\] for 12 rows and 32 lanes, got \[12, 3\]"),
+    ("out.wide", {"lanes": 1}, r"out.wide: shape must be \[12\] for 12 rows and 1 lanes, got \[12, 3\]"),
+    ("out.wide", {"dtype": "u2"}, "out.wide: dtype must be u8 for 40 bits, got u2"),
+    ("in.add", {"bits": 64}, "in.add: dtype must be u8 for 64 bits, got u1"),
+    ("in.add", {"encoding": "f16"}, "in.add: encoding f16 has 16 bits, got 3"),
+    ("in.add", {"role": "expected"}, "in.add: is no name of an array of role expected"),
+    ("in.add", {"name": "in.add.1"}, "in.add.1: is no name of an array of role stimulus"),
+    ("in.add", {"name": "in.clear"}, "an array is listed twice"),
+    ("out.wide", {"role": "mask", "name": "st.x.care"}, "no array of role expected"),
+    ("st.total", {"role": "mask", "name": "out.x.care"}, "out.x.care: is no mask of an array with as many bits"),
+    ("flags", {"bits": 31}, "flags: flags have 32 bits, got 31"),
+    ("flags", {"role": "state", "name": "st.x"}, "no array of role flags"),
+])
+def test_arrays_that_do_not_fit_each_other_are_damaged(
+    name: str, fields: dict[str, Any], message: str, data: bytes
+) -> None:
+    arrays = [entry | fields if entry["name"] == name else entry for entry in json.loads(data)["arrays"]]
+
+    with pytest.raises(manifests.Damaged, match=f"^m: {message}"):
+        manifests.parse(changed(data, arrays=arrays), "m")
 
 
 @pytest.mark.parametrize("seal", [True, False])

@@ -194,6 +194,18 @@ def test_what_follows_from_a_recorded_scheme_is_derived_anew() -> None:
     assert source == model_cases.recorded(entry)
 
 
+@pytest.mark.parametrize(("field", "value", "message"), [
+    ("model", [], r"model must be a text, got \[\]"), ("scheme", None, "scheme must be a text, got None"),
+    ("token_ids", "12", "token_ids must be integers"), ("token_ids", [True], "token_ids must be integers"),
+    ("token_ids", [1 << 40], "token_ids must be integers"), ("token_ids", 5, "token_ids must be integers"),
+])
+def test_a_source_of_other_types_is_refused(field: str, value: Any, message: str) -> None:
+    entry = {**model_cases.described(model_cases.source(None, None, "some text", 4)), field: value}
+
+    with pytest.raises(Refused, match=message):
+        model_cases.recorded(entry)
+
+
 @pytest.mark.parametrize("entry", [{}, {"model": "tiny"}])
 def test_a_source_that_is_none_is_refused(entry: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="source of model cases: must hold model, weights_sha256"):

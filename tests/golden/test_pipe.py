@@ -1,28 +1,33 @@
 """Pipes: a device that computes right passes, a wrong one is shown by line, and silence is no success."""
 
+import hashlib
 import io
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.cli import main
 from refemu.golden import pipe
+from refemu.golden.rows import stacked
 
 
 def echoed(unit_name: str, config: str, kinds: list[str]) -> bytes:
     """The lines of a device that is the unit itself: the check's own expectation, by way of the text."""
     unit = units.find(unit_name)
-    lines = b"".join(pipe.stimulus(unit, config, kinds, 0)).splitlines(keepends=True)
+    *lines, end = b"".join(pipe.stimulus(unit, config, kinds, 0)).splitlines(keepends=True)
     asked, _, _ = pipe._read(unit, unit.configs[config], [line.strip() + b" " + b"0" * digits(unit, config) + b"\n"
                                                           for line in lines], 0)
-    outputs = {port.name: np.concatenate(parts) for port, parts in pipe._expected(unit, unit.configs[config], asked)}
+    blocks = list(pipe._expected(unit, unit.configs[config], asked))
+    outputs = {port.name: stacked([block.arrays[f"out.{port.name}"] for block in blocks])
+               for port in unit.ports(unit.configs[config]).outputs}
     layout = pipe._layouts(unit, unit.configs[config])[1]
     words = b"".join(pipe.hexfile.lines(layout, outputs)).splitlines(keepends=True)
-    return b"".join(line.strip() + b" " + word for line, word in zip(lines, words, strict=True))
+    return b"".join(line.strip() + b" " + word for line, word in zip(lines, words, strict=True)) + end
 
 
 def digits(unit: units.unit.Unit, config: str) -> int:
@@ -37,7 +42,7 @@ def test_the_unit_itself_passes_and_a_flipped_bit_does_not(
     monkeypatch.setattr(pipe, "CHUNK", 100)
     lines = echoed(unit, config, ["paper", "edge", "random"])
     verdict = pipe.check(units.find(unit), config, io.BytesIO(lines))
-    assert (verdict.rows, verdict.rows_differ, verdict.first) == (lines.count(b"\n"), 0, None)
+    assert verdict == pipe.Verdict(lines.count(b"\n") - 1, 0, None) and verdict.passed
 
     at = lines.index(b"\n", len(lines) // 2) - 1  # lowest digit of an answer in the middle
     wrong = lines[:at] + (b"1" if lines[at:at + 1] != b"1" else b"0") + lines[at + 1:]
@@ -58,6 +63,9 @@ def test_words_are_those_of_the_hex_file() -> None:
     pytest.param(b"285\n", "line 1 must be the stimulus word, a space and the answer, got b'285'", id="no answer"),
     pytest.param(b"285 00000\n28 00000\n", "line 2 has 2 digits, a word has 3", id="digits"),
     pytest.param(b"2g5 00000\n", "holds 'g', which is no hex digit", id="no digit"),
+    pytest.param(b"285 " + b"0" * 10**6, "a line has at most 272 bytes", id="endless line"),
+    pytest.param(b"// end rows=1 sha256=" + b"0" * 64 + b" 00000\n", "must be the end line", id="end line answered"),
+    pytest.param(b"// end rows=0 sha256=" + b"0" * 64 + b"\n", "nothing was compared", id="end line alone"),
 ])
 def test_refusals(lines: bytes, message: str) -> None:
     with pytest.raises(Refused, match=message):
@@ -79,7 +87,8 @@ def test_a_case_must_begin() -> None:
 def test_through_a_real_pipe() -> None:
     """A device in another process: it answers 0 to everything, which is wrong, and the shell sees 1."""
     refemu = f"{sys.executable} -m refemu"
-    device = f"""{sys.executable} -c "import sys; [print(line.strip(), '00000') for line in sys.stdin]" """
+    answer = "line.strip() + ' 00000' * (line[0] != '/')"
+    device = f"""{sys.executable} -c "import sys; [print({answer}) for line in sys.stdin]" """
     line = f"{refemu} generate --stdout --unit ovp_decoder --kinds paper | {device} | {refemu} check --stdin --unit"
     ran = subprocess.run(f"{line} ovp_decoder", shell=True, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 1, ran.stderr
@@ -91,8 +100,94 @@ def test_through_a_real_pipe() -> None:
     pytest.param(["generate", "--stdout"], "exactly one --unit, got 0", id="no unit"),
     pytest.param(["generate", "--stdout", "--unit", "olive_mac", "--kinds", "model"], "kinds must be", id="model"),
     pytest.param(["check", "--stdin"], "--stdin needs --unit", id="check what"),
+    pytest.param(["check", "--rows", "3", "."], "--rows belongs to --stdin", id="rows of a set"),
+    pytest.param(["check", "--stdin", "--unit", "ovp_decoder", "--rows", "0"], "at least 1", id="no rows"),
     pytest.param(["check"], "one of the arguments DIR --stdin is required", id="check nothing"),
 ])
 def test_commands_refuse(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+DECODER = units.find("ovp_decoder")
+
+
+def lost(lines: list[bytes], rows: int | None = None) -> str:
+    """What the check misses in `lines`, whose answers are right."""
+    verdict = pipe.check(DECODER, "int4", io.BytesIO(b"".join(lines)), rows)
+    assert verdict.rows_differ == 0 and verdict.passed == (not verdict.lost)
+    return verdict.lost
+
+
+@pytest.fixture(scope="module")
+def answered() -> list[bytes]:
+    """Right answers to the random cases of the decoder, and the end line."""
+    return echoed("ovp_decoder", "int4", ["random"]).splitlines(keepends=True)
+
+
+def test_the_end_line_counts_and_digests_what_was_sent() -> None:
+    lines = b"".join(pipe.stimulus(DECODER, "int4", ["random"], 0))
+    words, end = lines[:lines.rindex(b"// ")], lines[lines.rindex(b"// "):]
+    assert end == f"// end rows={words.count(10)} sha256={hashlib.sha256(words).hexdigest()}\n".encode()
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    pytest.param(lambda lines: lines, "", id="all"),
+    pytest.param(lambda lines: lines + lines, "", id="two streams, one behind the other"),
+    pytest.param(lambda lines: [line.upper() for line in lines[:-1]] + lines[-1:], "", id="capitals"),
+    pytest.param(lambda lines: lines[:50], "no end line came back after 50 answers", id="died"),
+    pytest.param(lambda lines: lines[:-1], "no end line came back after 512 answers", id="end line dropped"),
+    pytest.param(lambda lines: lines + lines[:50], "no end line came back after 50 answers", id="died in the second"),
+    pytest.param(lambda lines: lines[:7] + lines[8:], "512 rows were sent, 511 answers came back", id="a row lost"),
+    pytest.param(lambda lines: lines[:7] + lines[6:], "512 rows were sent, 513 answers came back", id="a row twice"),
+    pytest.param(lambda lines: [lines[1], lines[0], *lines[2:]], "not those that were sent", id="rows swapped"),
+    pytest.param(lambda lines: lines[:7] + lines[6:7] + lines[8:], "not those that were sent", id="a row over another"),
+    pytest.param(lambda lines: lines + lines[-1:], "512 rows were sent, 0 answers came back", id="end line twice"),
+])
+def test_as_many_answers_as_rows_were_sent(
+    change: Callable[[list[bytes]], list[bytes]], message: str, answered: list[bytes]
+) -> None:
+    assert len(answered) == 513
+    assert message in lost(change(answered)) and bool(message) == bool(lost(change(answered)))
+
+
+@pytest.mark.parametrize(("answers", "rows", "message"), [
+    (512, 512, ""), (511, 512, "512 rows were sent (--rows), 511 answers came back"),
+    (512, 511, "511 rows were sent (--rows), 512 answers came back"),
+    (513, 512, ""), (513, 511, "511 rows were sent (--rows), 512 answers came back"),
+])
+def test_rows_stand_in_for_the_end_line(answers: int, rows: int, message: str, answered: list[bytes]) -> None:
+    assert lost(answered[:answers], rows) == message
+
+
+def test_a_case_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it is: rows of a case are checked at once."""
+    monkeypatch.setattr(pipe, "CHUNK", 2)
+    _, begin, row = echoed("olive_mac", "wrap", ["paper"]).splitlines(keepends=True)[:3]
+    assert (begin[:1], row[:1]) == (b"2", b"1")  # bit `first` is the higher of two bits
+    with pytest.raises(Refused, match="a case has at most 32 rows"):
+        pipe.check(units.find("olive_mac"), "wrap", io.BytesIO(begin + row * 40))
+
+
+def test_chunks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, answered: list[bytes]) -> None:
+    monkeypatch.setattr(pipe, "CHUNK_BYTES", 80)  # a row has 3 + 5 digits
+    stream = io.BytesIO(b"".join(answered))
+    assert max(map(len, pipe._chunks(DECODER, DECODER.configs["int4"], stream))) == 10
+    assert lost(answered) == ""
+
+
+def test_a_device_that_died_fails_and_what_it_answered_is_shown(
+    answered: list[bytes], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check(lines: list[bytes], *words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(lines))))
+        return main(["check", "--stdin", "--unit", "ovp_decoder", *words]), capsys.readouterr().out
+
+    assert check(answered) == (0, "PASS 512\n")
+    code, text = check(answered[:50])
+    assert code == 1 and text.startswith("FAIL no end line came back") and "--rows N" in text
+    assert check(answered[:50], "--rows", "50") == (0, "PASS 50\n")
+    code, text = check(answered[:50], "--json")
+    assert code == 1 and not json.loads(text)["passed"] and json.loads(text)["rows_differ"] == 0
+    code, text = check([answered[0][:-2] + b"x\n", *answered[1:50]])
+    assert code == 1 and text.startswith("FAIL 1 of 50 rows differ") and "\nFAIL no end line came back" in text

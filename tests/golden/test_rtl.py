@@ -1,14 +1,16 @@
 """Benches made from descriptors: they compile, a device that is not there fails, lost or short vectors fail loudly."""
 
+import functools
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from refemu import units
+from refemu import golden, units
 from refemu.cli import main
 from refemu.golden import rtl
 
@@ -55,7 +57,8 @@ def test_a_device_that_is_right_passes_every_row(exported: Path) -> None:
     assert (exported / "outlier_decoder.v").read_text() == DEVICE  # what was there stays
     ran = icarus(exported)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "\nPASS " in ran.stdout
+    set_ = golden.load(exported / "outlier_decoder-e2m1")
+    assert f"\nPASS {set_.rows} rows of {set_.name}, sha256 {set_.manifest['self_sha256']}\n" in ran.stdout
 
 
 def _mutant(folder: Path) -> None:
@@ -64,6 +67,20 @@ def _mutant(folder: Path) -> None:
 
 def _absent(folder: Path) -> None:
     (folder / "outlier_decoder.v").write_text(DEVICE.split("wire [3:0] magnitude")[0] + "endmodule\n")
+
+
+def _inserted(line: str) -> object:
+    def spoil(folder: Path) -> None:
+        text = DEVICE.replace("endmodule", f"{line}\nendmodule")
+        (folder / "outlier_decoder.v").write_text(f"`timescale 1ns/1ps\n{text}")
+    return spoil
+
+
+def _header(change: Callable[[str], str]) -> object:
+    def spoil(folder: Path) -> None:
+        file = folder / "outlier_decoder-e2m1" / "include" / "outlier_decoder_vec.svh"
+        file.write_text(change(file.read_text()))
+    return spoil
 
 
 def _mem(name: str, change: str) -> object:
@@ -92,12 +109,79 @@ def _mem(name: str, change: str) -> object:
     pytest.param(_mem("gold.mem", "short"), "FAIL no sentinel in gold.mem", id="answers short"),
     pytest.param(_mem("gold.mem", "long"), "FAIL no sentinel in gold.mem", id="answers long"),
     pytest.param(_mem("gold.mem", "flip"), "FAIL row", id="bit flipped"),
+    pytest.param(_inserted("initial $finish;"), "the bench did not say PASS", id="ends at once"),
+    pytest.param(_inserted("initial #3 $finish;"), "FAIL the simulation ended in row ", id="ends early"),
+    pytest.param(_inserted("initial #3 $stop;"), "FAIL the simulation ended in row ", id="stops early"),
+    pytest.param(_inserted("initial #9 force base_int = 4'bx;"), "FAIL row 8", id="x after a while"),
+    pytest.param(_inserted("initial #9 force exponent = 4'bz;"), "FAIL row 8", id="z after a while"),
+    pytest.param(_header(lambda text: text.replace("-e2m1 ", "-e2m2 ", 1)),
+                 "this bench is of outlier_decoder-e2m1, the set in ", id="set of another configuration"),
+    pytest.param(_header(lambda text: text.partition("\n")[2]), "FAIL no name and digest", id="set without a name"),
 ])
 def test_what_is_wrong_fails_loudly(spoil: object, message: str, exported: Path) -> None:
     spoil(exported)  # type: ignore[operator]
     ran = icarus(exported, "CHECK=true")
     assert ran.returncode != 0
     assert message in ran.stdout + ran.stderr
+    assert not re.search("^PASS", ran.stdout + ran.stderr, re.MULTILINE)
+
+
+@needs_icarus
+def test_the_set_names_itself_where_the_bench_runs(exported: Path, tmp_path: Path) -> None:
+    """A bench that was built with one set and runs another: of the same configuration, and of another one."""
+    assert icarus(exported, "CHECK=true").returncode == 0
+    (other,) = golden.generate(tmp_path / "same", units=["outlier_decoder"], configs=["e2m1"], hex=True, seed=1,
+                               kinds=["paper", "edge", "random"])
+    digest = golden.load(other.path).manifest["self_sha256"]
+    assert digest != golden.load(exported / other.name).manifest["self_sha256"]
+
+    def simulate() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(["vvp", "-n", "build/outlier_decoder.vvp", f"+VEC={other.path}"], cwd=exported,
+                              capture_output=True, text=True, timeout=120)
+
+    assert f" rows of outlier_decoder-e2m1, sha256 {digest}\n" in simulate().stdout
+    header = Path(other.path) / "include" / "outlier_decoder_vec.svh"
+    header.write_text(header.read_text().replace("-e2m1 ", "-e2m2 ", 1))
+    ran = simulate()
+    assert ran.returncode != 0
+    assert f"is of outlier_decoder-e2m1, the set in {other.path} is outlier_decoder-e2m2" in ran.stdout + ran.stderr
+
+
+@needs_icarus
+def test_every_row_that_differs_is_printed_on_demand(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _mutant(exported)
+    ran = icarus(exported, "CHECK=true", "ARGS=+ALL +DUT=dut.mem")
+    rows = [int(row) for row in re.findall(r"^FAIL row (\d+):", ran.stdout, re.MULTILINE)]
+
+    assert ran.returncode != 0 and len(rows) > 1 and rows == sorted(set(rows))
+    assert f"FAIL {len(rows)} of " in ran.stdout
+    assert main(["diff", str(exported / "outlier_decoder-e2m1"), str(exported / "dut.mem"), "--json"]) == 1
+    assert f'"rows_differ": {len(rows)}' in capsys.readouterr().out
+
+
+@needs_icarus
+def test_diff_takes_no_answers_of_an_earlier_device(exported: Path) -> None:
+    make = ["make", "-s", "diff", f"PYTHON={sys.executable}", "CHECK=true"]
+    run = functools.partial(subprocess.run, make, cwd=exported, capture_output=True, text=True, timeout=120)
+    assert run().returncode == 0
+    _inserted("initial $finish;")(exported)  # type: ignore[operator]
+
+    ran = run()
+    assert ran.returncode != 0
+    assert "build/dut.mem: no such file" in ran.stderr
+
+
+@pytest.mark.parametrize("target", ["icarus", "cocotb"])
+def test_a_python_without_refemu_is_named(target: str, exported: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+
+    ran = subprocess.run(["make", target, f"PYTHON={python}", *(["CHECK=true"] if target == "cocotb" else [])],
+                         cwd=exported, capture_output=True, text=True, timeout=120)
+    assert ran.returncode != 0
+    assert "PYTHON=" in ran.stderr.split("make: ***")[0]
+    assert ("CHECK=true" in ran.stderr) == (target == "icarus")
 
 
 @needs_icarus
@@ -143,3 +227,35 @@ def test_stale_vectors_are_found_before_the_bench_runs(exported: Path) -> None:
     assert ran.returncode != 0
     assert "hex/gold.mem" in ran.stdout
     assert "FAIL row" not in ran.stdout + ran.stderr
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("words", [["bfp_aligner", "--config", "half_even"], ["outlier_decoder"]])
+def test_a_folder_holds_the_bench_of_one_configuration(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second export would leave a bench that runs the set of the first, or none."""
+    assert main(["export", "rtl", "bfp_aligner", "-o", str(tmp_path)]) == 0
+    before = contents(tmp_path)
+
+    assert main(["export", "rtl", *words, "-o", str(tmp_path)]) == 2
+    assert "is not of the bench of " in capsys.readouterr().err
+    assert contents(tmp_path) == before
+
+
+def test_an_export_into_its_own_folder_keeps_what_the_user_changed(
+    exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make = exported / "Makefile"
+    make.write_text(make.read_text().replace("ARGS      ?=", "ARGS      ?= +ALL"))
+    (exported / "test_outlier_decoder.py").unlink()
+    before = contents(exported)
+
+    assert main(["export", "rtl", "outlier_decoder", "-o", str(exported)]) == 0
+    assert f"otherwise: {make}; move" in capsys.readouterr().out
+    fresh = {exported / "test_outlier_decoder.py"}
+    assert {path: data for path, data in contents(exported).items() if path not in fresh} == before
+    assert fresh <= set(contents(exported))

