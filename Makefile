@@ -10,10 +10,12 @@ BIN    := $(VENV)/bin
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-slow lint bench kernels rtl vectors clean
+.PHONY: help golden test test-slow test-pythons arm64 lint bench kernels rtl vectors clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
+	@echo "make arm64    equal digests on aarch64, emulated   (make test-slow: this and the next, too)"
+	@echo "make test-pythons   equal digests and some tests with every Python 3.11 to 3.14 that is here or can be unpacked"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    speed beside what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
@@ -34,6 +36,16 @@ test test-slow:
 	@test -z "$$CI" || $(PYTHON) tools/bootstrap.py $(VENV) rtl || true
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m pytest -n 2 --dist loadfile $(SLOW) $(PYTEST)
+	@test -z '$(SLOW)' || $(MAKE) --no-print-directory test-pythons arm64
+
+# PYTHONS=--digests leaves out the tests
+test-pythons:
+	@$(PYTHON) tools/bootstrap.py $(VENV) test
+	@$(BIN)/python tools/pythons.py $(OUT)/environments $(PYTHONS)
+
+arm64:
+	@$(PYTHON) tools/bootstrap.py $(VENV) test
+	@$(BIN)/python tools/arm64.py $(OUT)/environments
 
 lint:
 	@$(PYTHON) tools/bootstrap.py $(VENV) dev

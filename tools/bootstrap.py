@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OLDEST, NEWEST = (3, 11), (3, 13)
+OLDEST, NEWEST = (3, 11), (3, 14)
 CONTAINS = {
     "models": {"models"},
     "test": {"models", "test"},

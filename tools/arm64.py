@@ -1,0 +1,66 @@
+"""Compare what refemu computes on aarch64, emulated by QEMU, with what it computes here: equal digests.
+
+    python tools/arm64.py FOLDER
+
+Debian's packages of Python for arm64, and QEMU where the machine has none, are unpacked below FOLDER and kept there.
+Says so and ends with 0 where they cannot be had; 1 if a digest differs.
+"""
+
+import platform
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import debian
+from bootstrap import NEWEST, OLDEST
+from interpreters import Interpreter, native, unpacked, wheels, wrapped
+from pythons import differences, digests
+
+PYTHONS = [f"python3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1)]
+QEMU = ("qemu-aarch64-static", "qemu-aarch64")
+
+
+def main() -> None:
+    folder, start = Path(sys.argv[1]).absolute(), time.monotonic()
+    if platform.machine() == "aarch64":
+        print("arm64: this machine is one; nothing to emulate")
+        return
+    try:
+        emulated = interpreter(folder)
+    except debian.Missing as error:
+        print(f"arm64: skipped, for it cannot be had here: {error}")
+        return
+    here = native(f"{sys.version_info[0]}.{sys.version_info[1]}", folder)
+    wanted, found = digests(here, folder / "digests-here"), digests(emulated, folder / "digests-arm64")
+    problems = differences(wanted, found)
+    print(f"aarch64 ({emulated.origin}): "
+          + ("; ".join(problems) or f"{len(found)} digests equal those of {platform.machine()}")
+          + f"; {time.monotonic() - start:.0f} s")
+    sys.exit(1 if problems else 0)
+
+
+def interpreter(folder: Path) -> Interpreter:
+    """Python for aarch64, run by QEMU."""
+    offered, package = debian.first_with(folder / "apt", "arm64", PYTHONS)
+    root = unpacked(offered, [package, "libstdc++6"], folder / f"{package}-arm64")
+    program = root / f"usr/bin/{package}"
+    script = wrapped(program, [qemu(folder), "-L", root, "-0", '"$0"', program])
+    return Interpreter(script, f"{offered.root.name} packages", wheels(package.removeprefix("python"), "arm64", folder))
+
+
+def qemu(folder: Path) -> str:
+    """QEMU's emulator of programs for aarch64: the machine's, or unpacked."""
+    here = next(filter(None, map(shutil.which, QEMU)), None)
+    if here:
+        return here
+    offered, package = debian.first_with(folder / "apt", debian.native(), ["qemu-user-static", "qemu-user"])
+    root = unpacked(offered, [package], folder / "qemu")
+    for other in (root / "usr/bin").iterdir():  # for other processors: most of the package
+        if other.name not in QEMU:
+            other.unlink()
+    return str(next(root / "usr/bin" / name for name in QEMU if (root / "usr/bin" / name).exists()))
+
+
+if __name__ == "__main__":
+    main()
