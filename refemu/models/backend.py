@@ -11,13 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from refemu.arith import dot, fp16, fp32, integers, tables
-from refemu.arith.checks import Refused, lookup, require_int
+from refemu.arith.checks import lookup, require_int
 from refemu.arith.dot import Sequential
 from refemu.arith.threads import MOST, using_threads
 from refemu.formats import ovp_search
 from refemu.formats.ovp import Ovp, OvpTensor
-
-EXACT = 1 << 24  #: integers below are exact in float32, and so is every sum that stays below
+from refemu.models.integer_panels import IntegerPanels, digits
 
 
 class Backend(Protocol):
@@ -126,21 +125,6 @@ class Numpy:
         return ovp_search.select(x, formats, **options)
 
 
-class IntegerPanels:
-    """A matrix of integers in panels of fp16 values: the float32 kernel is exact while sums stay below 2**24."""
-
-    def __init__(self, rows: np.ndarray, panels: Any) -> None:
-        self.panels = panels
-        self.row_sum = max(1, int(integers.total(np.abs(rows), axis=1).max()))  #: largest sum of magnitudes of a row
-
-    def digit_bits(self, largest: int) -> int:
-        """0 if a left factor with magnitudes up to `largest` is exact as it is, else the width of its digits."""
-        safe = (EXACT - 1) // self.row_sum  # a factor of this magnitude keeps every partial sum below 2**24
-        if safe < 1:
-            raise Refused(f"integer_matmul: a row of magnitudes that sum to {self.row_sum} is not exact in float32")
-        return 0 if largest <= safe else safe.bit_length()
-
-
 class Jit:
     """The compiled kernels. `threads` share out independent outputs of what runs on it; no bit depends on it."""
 
@@ -166,7 +150,7 @@ class Jit:
 
     def integer_weights(self, rows: np.ndarray) -> IntegerPanels:
         """Panels of fp16 values and the bound that makes their sums exact."""
-        return IntegerPanels(rows, self._dot.panels(fp16.to_f16(rows)))
+        return IntegerPanels(rows, self._dot.panels)
 
     def matmul(self, x: np.ndarray, weights: Any, acc: str) -> np.ndarray:
         """See `Backend`."""
@@ -179,14 +163,14 @@ class Jit:
         """
         bits = weights.digit_bits(int(np.abs(x).max()))
         if bits == 0:
-            return self.matmul(x, weights.panels, "fp32")
+            return weights.join(self.matmul(x, weights.panels, "fp32"))
         parts = digits(x, bits)
         sums = self.matmul(np.concatenate(parts), weights.panels, "fp32").reshape(len(parts), len(x), -1)
         scales = [np.float64(1 << bits * place) for place in range(len(parts))]
         total = np.zeros(sums.shape[1:], np.float64)
         for part, scale in zip(sums, scales, strict=True):
             total = total + part * scale  # integers below 2**53: exact
-        return total
+        return weights.join(total)
 
     def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
         """See `Backend`."""
@@ -230,19 +214,6 @@ class Jit:
 
 NUMPY = Numpy()
 NAMES = {"jit": Jit, "numpy": Numpy}
-
-
-def digits(x: np.ndarray, bits: int) -> list[np.ndarray]:
-    """Signed digits of integers held in float32, lowest first: x = sum of digit * 2**(bits * place).
-
-    Every digit lies in [-2**(bits - 1), 2**(bits - 1)]: halves, rounded to even, are exact at every step.
-    """
-    parts, base = [], np.float32(1 << bits)
-    while x.any():
-        rest = np.rint(x / base)
-        parts.append(x - rest * base)
-        x = rest
-    return parts
 
 
 def on_threads(backend: Backend) -> contextlib.AbstractContextManager[None]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
+from refemu.arith.reading import reading
+from refemu.home import user_path
 from refemu.models import (
     catalog,
     checkpoint,
@@ -71,12 +73,13 @@ def load(name: str | Path) -> Model:
         return Model(str(name), sizes, made, tiny_decoders.sha256(str(name)))
     if str(name) in catalog.MODELS:
         return _known(catalog.find(str(name)))
-    path = Path(name).expanduser()
+    path = user_path(name)
     if path.is_dir():
         path = path / (WHOLE if (path / WHOLE).is_file() or not (path / shards.INDEX).is_file() else shards.INDEX)
     if not path.is_file() and path == Path(path.name) and not path.suffix:
         catalog.find(str(name))  # refuses, with the nearest name
-    return _open(path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else path.stem, path)
+    with reading(str(path), "a model that can be run"):
+        return _open(path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else path.stem, path)
 
 
 def _known(entry: catalog.Entry) -> Model:

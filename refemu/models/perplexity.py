@@ -27,6 +27,11 @@ class Perplexity:
     scored: int  #: tokens
     windows: tuple[float, ...]  #: mean nll of each window
 
+    @property
+    def of_windows(self) -> tuple[float, ...]:
+        """The perplexity of each window."""
+        return tuple(float(np.exp(nll)) for nll in self.windows)
+
 
 def perplexity(
     prepared: Prepared,

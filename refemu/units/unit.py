@@ -314,7 +314,10 @@ class Unit:
     version: int = 1  #: +1 whenever some input gives another output
     flags: Mapping[str, Flag] = field(default_factory=dict)
     mark: Callable[..., Mapping[str, np.ndarray]] | None = None  #: mark(config, inputs, result) -> flag -> bool (rows,)
-    care: Callable[..., Mapping[str, np.ndarray]] | None = None  #: care(config, inputs, result) -> "out.x" -> mask
+    #: care(config, inputs, result) -> "out.x" -> bools: which lanes a device must answer as this unit does
+    care: Callable[..., Mapping[str, np.ndarray]] | None = None
+    #: "out.x" -> which bits of a lane `care` may leave open one by one, and why; its mask is then one of bit patterns
+    partial_care: Mapping[str, str] = field(default_factory=dict)
     legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
     alternatives: Sequence[Alternative] = ()  #: what `refemu diff --explain` tries: other answers to decisions
 

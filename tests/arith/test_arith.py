@@ -19,9 +19,10 @@ COMPILED = ["jit", "float_jit", *TWINS]  #: what may bring numba
 ALONE = {"fp16": {"mode"}, "dot": {"threads"}}  #: arguments that only one of two twins has: IEEE is what compiles
 
 
-def test_it_says_what_it_is_and_holds_nothing_itself() -> None:
-    assert "Knows no format" in (refemu.arith.__doc__ or "")
-    assert len(ast.parse((FOLDER / "__init__.py").read_text()).body) == 1  # the docstring
+def test_it_holds_nothing_itself() -> None:
+    tree = ast.parse((FOLDER / "__init__.py").read_text())
+
+    assert ast.get_docstring(tree) and len(tree.body) == 1
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType, lookup
+from refemu.arith.reading import reading
 from refemu.models.schemes.fp16 import Fp16Config
 from refemu.models.schemes.harmonia import KV4, KV4_NAIVE, KV8
 from refemu.models.schemes.kllm import A3, A3_S, A4, A4_S
@@ -35,13 +36,15 @@ WORDS = {"none": None, "true": True, "false": False}
 def parse(spec: str) -> Scheme:
     """The configuration that `name:field=value,...` stands for.
 
-    Values: integers, decimal fractions, `true`, `false`, `none`, words; the members of a tuple are joined by `+`.
+    Values: integers, decimal fractions, `true`, `false`, `none`, words; the members of a tuple are joined by `+`,
+    a tuple without members is `none`.
     Refuses an unknown scheme or field with the nearest match, and values that the configuration refuses.
     """
     name, _, rest = spec.partition(":")
     base = lookup("scheme", name, SCHEMES)
     changes = dict(_change(name, base, part) for part in rest.split(",") if part)
-    return dataclasses.replace(base, **changes)  # type: ignore[type-var]
+    with reading(f"scheme {name}", "a configuration"):  # such as an integer beyond every fraction
+        return dataclasses.replace(base, **changes)  # type: ignore[type-var]
 
 
 def find(scheme: "str | Scheme") -> Scheme:
@@ -96,7 +99,7 @@ def _change(scheme: str, base: Scheme, part: str) -> tuple[str, Any]:
     fields = {field.name: field for field in dataclasses.fields(base)}  # type: ignore[arg-type]
     lookup(f"parameter of scheme {scheme}", key, fields)
     if isinstance(getattr(base, key), tuple):
-        return key, tuple(_value(member) for member in value.split("+") if member)
+        return key, () if value == "none" else tuple(_value(member) for member in value.split("+") if member)
     return key, _value(value)
 
 
@@ -113,5 +116,5 @@ def _value(text: str) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
-        return "+".join(map(_text, value))
+        return "+".join(map(_text, value)) or "none"
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)

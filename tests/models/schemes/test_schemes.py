@@ -30,6 +30,11 @@ def test_text_and_configuration_stand_for_each_other(text: str, config: object) 
     assert schemes.parse(schemes.text(config)) == config
 
 
+def test_none_is_a_tuple_without_members() -> None:
+    assert schemes.parse("olive-4:skip=none,eight_bit=none") == OliveConfig(skip=())
+    assert schemes.text(OliveConfig(skip=())) == "olive-4:skip=none"
+
+
 @pytest.mark.parametrize("name", schemes.SCHEMES)
 def test_registered_names_are_their_own_text(name: str) -> None:
     assert name == schemes.text(schemes.SCHEMES[name]) == schemes.name(schemes.SCHEMES[name])
@@ -62,6 +67,20 @@ def test_parameters_are_json_values() -> None:
     pytest.param("olive-4:step=1.5", "olive: step must be an integer of at least 1, got 1.5", id="float"),
     pytest.param("olive-4:types=", "olive: types must name int, flint or both, got none", id="no type"),
     pytest.param("olive-4:types=flintt", "olive: types must be one of 'int', 'flint', got 'flintt'", id="type"),
+    pytest.param("olive-4:types=none", "olive: types must name int, flint or both, got none", id="types none"),
+    pytest.param("olive-4:skip=3", "olive: skip must hold names of linear layers, got 3", id="layer"),
+    pytest.param("olive-4:act_bits=none,n_eight_bit=3", "olive: n_eight_bit has no effect beside act_bits=none, got 3",
+                 id="errors of no inputs"),
+    pytest.param("olive-4:act_bits=none,calibration=float",
+                 "olive: calibration has no effect beside act_bits=none, got 'float'", id="calibration of no inputs"),
+    pytest.param("olive-4:act_bits=none,calibration_tokens=8",
+                 "olive: calibration_tokens has no effect beside act_bits=none, got 8", id="tokens of no inputs"),
+    pytest.param("olive-8:act_bits=none,overflow=saturate",
+                 "olive: overflow has no effect beside act_bits=none, got 'saturate'", id="sums of no integers"),
+    pytest.param("olive-8:eight_bit=down", r"olive: eight_bit has no effect beside weight_bits=8, got \('down',\)",
+                 id="all are wide"),
+    pytest.param("olive-8:n_eight_bit=2", "olive: n_eight_bit has no effect beside weight_bits=8, got 2", id="no more"),
+    pytest.param("olive-8:types=flint", "olive: types must hold int at weight_bits=8, got flint", id="flint at 8 bits"),
     pytest.param("olive-4:weight_bits=8", "olive: act_bits must be one of 8, None, got 4", id="mixed widths"),
 ])
 def test_refuses(text: str, message: str) -> None:
