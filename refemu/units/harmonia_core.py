@@ -265,7 +265,8 @@ def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4"
 
 
 UNIT = Unit(
-    name="harmonia_core", version=2, paper="harmonia §IV-A, Fig. 12", meaning="one product through all steps of the accelerator",
+    name="harmonia_core", version=2, paper="harmonia §IV-A, Fig. 12",
+    meaning="one product through all steps of the accelerator",
     configs={"linear": _config("linear", 3, 40, 33, activation="silu"), "k": _config("k", 9, 32, 32),
              "decode": _config("k", 2, 32, 32, head_dim=16, start=40, rotation="interleaved"),
              "v": _config("v", 11, 32, 17, m=4), "score": _config("score", 3, 32, 35, "bfp8", start=30)},

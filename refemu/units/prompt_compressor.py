@@ -286,7 +286,8 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="prompt_compressor", version=2, paper="leankv §4", meaning="which tokens of a prompt are pruned, low, high, in order",
+    name="prompt_compressor", version=2, paper="leankv §4",
+    meaning="which tokens of a prompt are pruned, low, high, in order",
     configs={"paper": Config(tokens=16, low_cumsum="total", **PRESETS["paper"]),
              "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
              "static": Config(tokens=16, rule="static", order="stable", keep_percent=50)},

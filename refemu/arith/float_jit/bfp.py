@@ -34,13 +34,14 @@ def bfp_operand(x, group, width, out, powers):
 
 
 @kernel
-def bfp_heads(q, q_powers, k, v, powers, group, width, settings, scale, start, out, first, last):
+def bfp_heads(q, q_powers, k, v, low, falls, powers, group, width, settings, scale, start, out, first, last):
     """Key heads `first` to `last` of attention, eight rows at a time as in `attention_heads`; 1 if a score is not
     finite, else 0.
 
     q (T, H, D) float32 integers, q_powers (T, H, G). k, v: signs, mantissas (S, KV, D), exponents, groups along D and
     along S. powers: what a mantissa of 1 is worth by exponent. width: mantissa bits of the scores. settings: whether
-    partial sums, and scores, are rounded to fp16. Query t sees keys 0 to start + t.
+    partial sums, and scores, are rounded to fp16. Query t sees keys 0 to start + t. low, falls: signs and mantissas
+    of k and of v, and counts of tokens (S,) at which they take the place of the others; or none (S = 0).
     """
     k_sign, k_mantissa, k_exponent = k
     v_sign, v_mantissa, v_exponent = v
@@ -62,8 +63,12 @@ def bfp_heads(q, q_powers, k, v, powers, group, width, settings, scale, start, o
         for b in range(blocks):
             for d in range(depth):
                 value_powers[b, d] = powers[v_exponent[b, shared, d]]
-        for r0 in range(0, q.shape[0] * heads, 8):
+        r0 = 0
+        while r0 < q.shape[0] * heads:
             rows = min(8, q.shape[0] * heads - r0)
+            if falls[0].size:
+                rows = min(rows, heads - r0 % heads)  # of one query: the next has other codes
+                _fall(low, falls, start + r0 // heads + 1, shared, keys, values)
             most = start + (r0 + rows - 1) // heads + 1
             for i in range(rows):
                 copy_all(q[(r0 + i) // heads, shared * heads + (r0 + i) % heads], queries[i])
@@ -93,7 +98,23 @@ def bfp_heads(q, q_powers, k, v, powers, group, width, settings, scale, start, o
                 o = out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
                 for d in range(depth):
                     o[d] = canonical(round16(mixed[i, d]))
+            r0 += rows
     return status
+
+
+@kernel
+def _fall(low, falls, tokens, shared, keys, values):
+    """Codes of head `shared` that fall when there are `tokens`, keys (D, ...) and values (S, D), as signed integers."""
+    k_sign, k_mantissa, v_sign, v_mantissa = low
+    for j in range(tokens):
+        if falls[0][j] == tokens:
+            for d in range(k_sign.shape[2]):
+                sign = np.int32(1 - 2 * np.int32(k_sign[j, shared, d]))
+                keys[d, j] = np.float32(np.int32(k_mantissa[j, shared, d]) * sign)
+        if falls[1][j] == tokens:
+            for d in range(v_sign.shape[2]):
+                sign = np.int32(1 - 2 * np.int32(v_sign[j, shared, d]))
+                values[j, d] = np.float32(np.int32(v_mantissa[j, shared, d]) * sign)
 
 
 @kernel

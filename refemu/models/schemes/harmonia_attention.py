@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refemu.formats.bfp_tensor import BfpTensor
-from refemu.models.schemes.harmonia_cache import HarmoniaCache, Held
+from refemu.models.schemes.harmonia_cache import Falling, HarmoniaCache, Held
 from refemu.models.schemes.harmonia_units import Units
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def attention(parts: "Harmonia", layer: int, q: np.ndarray, cache: HarmoniaCache
     watch.count("v_conversions", -(-len(q) // cache.config.group))
     watch.count("v_commits", len(q) // cache.config.group)
     if cache.config.prefill_window == "query":
-        rows = [attend(parts.units, q[t : t + 1], held, t, name) for t, held in enumerate(cache.by_query())]
-        return np.concatenate(rows).reshape(len(q), -1)
+        return attend_falling(parts.units, q, cache.falling(), name).reshape(len(q), -1)
     return attend(parts.units, q, cache.held(), 0, name).reshape(len(q), -1)
 
 
@@ -54,6 +53,17 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") 
         if found is not None:
             return found
     return by_heads(units, q, held, start, name)
+
+
+def attend_falling(units: Units, q: np.ndarray, falling: Falling, name: str = "") -> np.ndarray:
+    """`attend` of a whole prompt q (T, heads, head_dim), whose queries see their keys in bits of their own."""
+    if units.compiled:
+        from refemu.models.schemes import harmonia_attention_jit
+
+        found = harmonia_attention_jit.attend(units, q, falling.high, 0, falling)
+        if found is not None:
+            return found
+    return np.concatenate([by_heads(units, q[t : t + 1], held, t, name) for t, held in enumerate(falling.by_query())])
 
 
 def by_heads(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") -> np.ndarray:

@@ -9,13 +9,15 @@ import numpy as np
 from refemu.arith import float_jit
 from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.threads import share_out
-from refemu.models.schemes.harmonia_cache import Held
+from refemu.models.schemes.harmonia_cache import Falling, Held
 from refemu.models.schemes.harmonia_linear_jit import is_plain, operand
 from refemu.models.schemes.harmonia_units import Units
 
+NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np.zeros(0, np.int64),) * 2
 
-def attend(units: Units, q: np.ndarray, held: Held, start: int) -> np.ndarray | None:
-    """`harmonia_attention.attend`, or None where the readable form must do it."""
+
+def attend(units: Units, q: np.ndarray, held: Held, start: int, falling: Falling | None = None) -> np.ndarray | None:
+    """`harmonia_attention.attend`, or `attend_falling`, or None where the readable form must do it."""
     config, depth = units.config, q.shape[2]
     if config.saturate or not is_plain(config) or not exact(config.group, config.act_mantissa, config.high):
         return None
@@ -28,12 +30,14 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int) -> np.ndarray | 
     ready()
     out, status = np.empty(q.shape, np.float32), []
     keys, values = tuple(map(plain, held.k)), tuple(map(plain, held.v))
+    low, falls = NEVER if falling is None else (tuple(map(plain, falling.low)), falling.falls)
     settings = config.partial == "fp16", config.scores == "fp16"
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            status.append(float_jit.bfp_heads(query, powers, keys, values, worth(config.high), config.group,
-                                              config.act_mantissa, settings, scale, start, out, first, last))
+            status.append(float_jit.bfp_heads(query, powers, keys, values, low, falls, worth(config.high),
+                                              config.group, config.act_mantissa, settings, scale, start, out, first,
+                                              last))
 
     share_out(run, held.heads)
     return None if any(status) else out

@@ -52,6 +52,27 @@ class Held:
         return BfpTensor(self.format, sign, mantissa, exponent, axis)
 
 
+@dataclass(frozen=True, eq=False)
+class Falling:
+    """Codes of a prompt, of which every query has more at `low` bits than the one before; exponents are its last's."""
+
+    high: Held
+    low: tuple[np.ndarray, ...]  #: signs and mantissas of k and of v (tokens, KV heads, head_dim), zeros below
+    falls: tuple[np.ndarray, np.ndarray]  #: tokens at which those of k, and of v, fall to `low`, int64; 0: never
+
+    def by_query(self) -> Iterator[Held]:
+        """Yield what each query sees. Every Held is good until the next one."""
+        k, v = ((part[0].copy(), part[1].copy(), part[2]) for part in (self.high.k, self.high.v))
+        for tokens in range(1, self.high.tokens + 1):
+            for part, low, falls in ((k, self.low[:2], self.falls[0]), (v, self.low[2:], self.falls[1])):
+                now = falls == tokens
+                part[0][now], part[1][now] = low[0][now], low[1][now]
+            groups = count(tokens, self.high.format.group)
+            whole = groups * self.high.format.group
+            yield Held(self.high.format, (k[0][:tokens], k[1][:tokens], k[2][:tokens]),
+                       (v[0][:whole], v[1][:whole], v[2][:groups]))
+
+
 class HarmoniaCache:
     """Keys behind the rotation, and values, of one layer.
 
@@ -147,30 +168,22 @@ class HarmoniaCache:
         v = (self._rows["v_sign"][:tokens], self._rows["v_mantissa"][:tokens], self._v_exponent[: self._groups(tokens)])
         return Held(self.format, k, v)
 
-    def by_query(self) -> Iterator[Held]:
-        """Yield the codes of a prompt as each of its queries has them under `prefill_window="query"` (D-harmonia-19).
+    def falling(self) -> "Falling":
+        """The codes of a prompt as its queries have them under `prefill_window="query"` (D-harmonia-19)."""
+        tokens = self._done
+        high, low = zip(self._both(self._rows["k"][:tokens], -1, f"{self.name}.k"),
+                        self._both(self._rows["v"][:tokens], 0, f"{self.name}.v"), strict=True)
+        k_falls, v_falls = (np.zeros(tokens, np.int64) for _ in range(2))
+        for seen in range(1, tokens + 1):
+            for falls, fallen in ((k_falls, self._ordinary), (v_falls, self._low_v)):
+                falls[fallen(seen, 0, tokens) & (falls == 0)] = seen
+        return Falling(Held(self.format, *high), (*low[0], *low[1]), (k_falls, v_falls))
 
-        Bits are those of a cache that ends with the query, exponents those of the whole prompt. Every Held is good
-        until the next one, which has some more tokens at `low` bits.
-        """
-        k, low_k = self._both(self._rows["k"][: self._done], -1, f"{self.name}.k")
-        v, low_v = self._both(self._rows["v"][: self._done], 0, f"{self.name}.v")
-        for tokens in range(1, self._done + 1):
-            groups = self._groups(tokens)
-            whole = min(groups * self.config.group, self._done)
-            fallen = ((k, low_k, self._ordinary, tokens), (v, low_v, self._low_v, whole))
-            for high, low, falls, end in fallen:
-                some = falls(tokens, 0, end) & ~falls(tokens - 1, 0, end)
-                if some.any():
-                    high[0][:end][some], high[1][:end][some] = low.sign[:end][some], low.mantissa[:end][some]
-            yield Held(self.format, (k[0][:tokens], k[1][:tokens], k[2][:tokens]), (v[0][:whole], v[1][:whole],
-                                                                                   v[2][:groups]))
-
-    def _both(self, words: np.ndarray, axis: int, name: str) -> tuple[tuple[np.ndarray, ...], BfpTensor]:
-        """Sign, mantissa and exponent of words at `high` bits, and codes of all of them at `low`."""
+    def _both(self, words: np.ndarray, axis: int, name: str) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        """Sign, mantissa and exponent of words at `high` bits, sign and mantissa of all of them at `low`."""
         high = self.units.encode(self.format, words, axis, name)
         low = self._codes(words, axis, np.ones(len(words), np.bool_), name)
-        return (high.sign.copy(), high.mantissa.copy(), high.exponent), low
+        return (high.sign, high.mantissa, high.exponent), (low.sign, low.mantissa)
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens. Refused inside the prompt, which was converted as a whole."""

@@ -73,12 +73,27 @@ def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
     assert harmonia_attention.attend(units, q, whole.held(), 0)[-1:].tobytes() == found[0].tobytes()
 
 
+@settings(deadline=None, max_examples=60)
+@given(change=st.sampled_from(CHANGES), tokens=st.integers(1, 140), seed=st.integers(0, 99),
+       heads=st.sampled_from([2, 4, 18]))
+@example(change={"n_initial": 2, "n_local": 3}, tokens=70, seed=1, heads=18)  # more heads than the kernel's rows
+def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], tokens: int, seed: int,
+                                                    heads: int) -> None:
+    """D-harmonia-19: the kernel's prompt is what the steps say of each query and its own codes."""
+    units, q, k, v = problem(dataclasses.replace(OFF, **change), tokens, seed)
+    q = np.tile(q, (1, 5, 1))[:, :heads]
+    falling = filled(units, k, v).falling()
+    found = harmonia_attention_jit.attend(units, q, falling.high, 0, falling)
+    wanted = [harmonia_attention.by_heads(units, q[t : t + 1], held, t) for t, held in enumerate(falling.by_query())]
+
+    assert found is not None and found.tobytes() == np.concatenate(wanted).tobytes()
+
+
 def test_bits_as_each_query_sees_them() -> None:
     """D-harmonia-19: the last query sees what `prefill_window="end"` shows to all of them; others see more bits."""
     units, q, k, v = problem(OFF, 120, 5)
     made = filled(units, k, v)
-    by_query = np.concatenate([harmonia_attention.attend(units, q[t : t + 1], held, t)
-                               for t, held in enumerate(made.by_query())])
+    by_query = harmonia_attention.attend_falling(units, q, made.falling())
     end = harmonia_attention.attend(units, q, made.held(), 0)
     same = [bool(np.array_equal(a, b)) for a, b in zip(by_query, end, strict=True)]
 
