@@ -66,7 +66,7 @@ def dot_operands(a: ArrayLike, b: ArrayLike, request: Request) -> tuple[np.ndarr
 
 def matmul(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, out: str | None = None, bits: int | None = None,
            overflow: Overflow | str | None = None) -> np.ndarray:
-    """(M, K) times (K, N): every output is the `dot` of a row and a column, from +0. Returns (M, N)."""
+    """Product of (M, K) and (K, N), every output the `dot` of a row and a column, from +0. Returns (M, N)."""
     request = Request("matmul", order, acc, 0.0, out, bits, overflow)
     x, y = matmul_operands(a, b, request)
     terms = [(x[:, k, None], y[k]) for k in range(y.shape[0])]

@@ -214,7 +214,7 @@ def update(score: np.ndarray, p: np.ndarray, gqa: str = "max") -> np.ndarray:
 
 
 def join_heads(p: np.ndarray, gqa: str = "max") -> np.ndarray:
-    """Values of G heads (..., G, T) joined: the maximum from 0 on, or the sequential sum divided by G. float32."""
+    """Values of G heads (..., G, T), joined: the maximum from 0 on, or the sequential sum divided by G. float32."""
     result = np.zeros((*p.shape[:-2], p.shape[-1]), np.float32)
     for h in range(p.shape[-2]):
         result = np.maximum(result, p[..., h, :]) if gqa == "max" else result + p[..., h, :]

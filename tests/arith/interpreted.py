@@ -1,11 +1,16 @@
-"""Kernels as plain Python: `interpreted()` runs the functions behind the compiled ones of arith/float_jit.
+"""Kernels as plain Python: `interpreted()` runs the functions behind the compiled ones of arith/float_jit, and
+`interpreted(loaded())` those behind all of refemu's.
 
 Inside, every kernel is its `py_func`, and so is what it calls; what only a compiler can do is replaced by its plain
 twin. `WAYS` are the two ways to run a compiled twin; with NUMBA_DISABLE_JIT they are one.
 """
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -22,9 +27,10 @@ def compiled() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interpreted() -> Iterator[None]:
-    """Kernels as Python functions."""
+def interpreted(modules: Iterable[ModuleType] = (float_jit, *float_jit.MODULES)) -> Iterator[set[str]]:
+    """Kernels as Python functions, wherever `modules` bind one. Yields the names of those that have run."""
     fp16_jit.ready()
+    ran: set[str] = set()
     other = {
         float_jit.scalars.fma32: lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
         float_jit.scalars.round16: getattr(float_jit.scalars._round16_portable, "py_func", None),
@@ -33,13 +39,28 @@ def interpreted() -> Iterator[None]:
         float_jit.scalars.prefetch: lambda x, i, j: None,
     }
     with contextlib.ExitStack() as stack:
-        for module in (float_jit, *float_jit.MODULES):
+        for module in modules:
             # Without JIT the kernels are Python functions, and there is nothing to patch.
             kernels = {name: kernel for name, kernel in vars(module).items() if hasattr(kernel, "py_func")}
-            plain = {name: other.get(kernel, kernel.py_func) for name, kernel in kernels.items()}
+            plain = {name: noted(ran, name, other.get(kernel, kernel.py_func)) for name, kernel in kernels.items()}
             stack.enter_context(mock.patch.multiple(module, **plain) if plain else contextlib.nullcontext())
         stack.enter_context(np.errstate(all="ignore"))
-        yield
+        yield ran
+
+
+def noted(ran: set[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which notes its name when it runs."""
+    @functools.wraps(function)
+    def run(*arguments: Any) -> Any:
+        ran.add(name)
+        return function(*arguments)
+
+    return run
+
+
+def loaded() -> list[ModuleType]:
+    """Every module of refemu that has been imported: a twin binds the kernels of others at import."""
+    return [module for name, module in sorted(sys.modules.items()) if name.split(".")[0] == "refemu"]
 
 
 WAYS = [compiled, interpreted]

@@ -13,14 +13,20 @@ from hypothesis import strategies as st
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.jit import jit_is_off
 from refemu.golden import keywords
 from refemu.units.unit import KINDS, Cases, Config, Port, Unit
 from refemu.units.unit_cases import admitted
+from tests.arith.interpreted import interpreted, loaded
 
 CONFIGS = [pytest.param(units.find(unit), name, id=f"{unit}-{name}")
            for unit in units.names() for name in units.find(unit).configs]
 UNITS = [pytest.param(units.find(unit), id=unit) for unit in units.names()]
 OWN = KINDS[:-1]  # "model" comes from taps
+#: units, and configurations, whose twin is NumPy or the readable form alone
+WITHOUT_A_KERNEL = {"functional-exp", "functional-recip", "functional-sqrt", "generation_compressor-cumulative",
+                    "generation_compressor-diffkv", "generation_compressor-static",
+                    "generation_compressor-wide_cumulative", "prefix_sum", "prompt_compressor", "significance"}
 
 
 def blocks(unit: Unit, name: str) -> Iterator[Cases]:
@@ -36,14 +42,6 @@ def rows(unit: Unit, inputs: dict[str, np.ndarray], count: int) -> dict[str, np.
 
 def one_case(unit: Unit, inputs: dict[str, np.ndarray], case: int) -> dict[str, np.ndarray]:
     return {port: array[case] if unit.timing == "event" else array[case:case + 1] for port, array in inputs.items()}
-
-
-def interpret(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the twin's kernels by the Python interpreter from now on."""
-    twin = importlib.import_module(unit.twin.split(":")[0])
-    for name, value in list(vars(twin).items()):
-        if hasattr(value, "py_func"):
-            monkeypatch.setattr(twin, name, value.py_func)
 
 
 def test_names_are_the_modules() -> None:
@@ -144,13 +142,28 @@ def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
 
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
-def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> None:
+    """Every kernel that the twin reaches, those of formats and of arith included."""
     config = unit.configs[name]
     cases = [rows(unit, dict(block.inputs), 1024) for block in blocks(unit, name)]
     compiled = [unit.evaluate(config, inputs) for inputs in cases]
-    interpret(unit, monkeypatch)
+    with interpreted(loaded()) as ran:
+        assert all(unit.evaluate(config, inputs).equals(result) for inputs, result in zip(cases, compiled, strict=True))
 
-    assert all(unit.evaluate(config, inputs).equals(result) for inputs, result in zip(cases, compiled, strict=True))
+    assert jit_is_off() or bool(ran) == WITHOUT_A_KERNEL.isdisjoint({unit.name, f"{unit.name}-{name}"})
+
+
+@pytest.mark.skipif(jit_is_off(), reason="asks about compiled code")
+@pytest.mark.parametrize(("unit", "module", "kernel"), [
+    ("weighted_sum", "refemu.arith.float_jit", "run_program"), ("kv_quantizer", "refemu.formats.affine_jit", "_codes"),
+    ("fp16_mac", "refemu.arith.float_jit", "round16_all")])
+def test_a_kernel_that_says_otherwise_as_python_is_seen(unit: str, module: str, kernel: str,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of arith and of a format, which a twin reaches without a kernel of its own."""
+    name = next(iter(units.find(unit).configs))
+    monkeypatch.setattr(getattr(importlib.import_module(module), kernel), "py_func", lambda *_: 0)
+    with pytest.raises((AssertionError, Refused)):
+        test_interpreted_kernel_equals_the_compiled_one(units.find(unit), name)
 
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)

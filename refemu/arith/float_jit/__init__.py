@@ -39,7 +39,7 @@ from refemu.arith.float_jit.elementwise import (
 )
 from refemu.arith.float_jit.groups import GROUP_ROWS, grouped_tiles, running_sums
 from refemu.arith.float_jit.kmeans import kmeans_dense, kmeans_merge, kmeans_sparse, kmeans_sparse64
-from refemu.arith.float_jit.kmeans_row import kmeans_gated, kmeans_root, kmeans_scores
+from refemu.arith.float_jit.kmeans_row import kmeans_gated, kmeans_lay_out, kmeans_root, kmeans_scores
 from refemu.arith.float_jit.matmul import (
     PAD,
     ROWS,
@@ -83,6 +83,7 @@ __all__ = [
     "grouped_tiles",
     "kmeans_dense",
     "kmeans_gated",
+    "kmeans_lay_out",
     "kmeans_merge",
     "kmeans_root",
     "kmeans_scores",

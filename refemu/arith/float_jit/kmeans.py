@@ -210,8 +210,9 @@ def _reduce_counts(part, table, sums, width, acc):
 def kmeans_merge(inside, a_scale, b_scale, outside, shift, bias, to16, joint16, limits, out):
     """out (M, N) <- `merge` of float32 sums, fp16 values: scaled, then with what is outside, shift and bias.
 
-    a_scale (M,), b_scale (N,), shift (M, N) or (0, 0), bias (N,) or (0,): float64. to16: the accumulator is fp16, not
-    float32. joint16: the product of the scales is rounded. limits: columns of a row, as in `kmeans_dense`; 0 beyond.
+    a_scale (M,), b_scale (N,), shift (M, N) or (0, 0), bias (N,) or (0,) are float64. to16: the accumulator is fp16,
+    not float32. joint16: the product of the scales is rounded. limits: columns of a row, as in `kmeans_dense`; beyond
+    them 0.
     """
     shifted, biased = shift.shape[0] > 0, bias.size > 0
     for m in range(out.shape[0]):

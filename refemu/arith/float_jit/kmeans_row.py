@@ -98,3 +98,34 @@ def kmeans_gated(a_index, a_mask, a_word, a_scale, a_centroids, function, b_inde
         else:
             out[0, n] = table[np.int64(a_index[0, n]) * size + np.int64(b_index[0, n])]
     return bad
+
+
+@kernel
+def kmeans_lay_out(index, mask, word, first, last, side, laid, starts, places, values):
+    """laid <- tokens first to last of index (T, heads * dim): columns of each head (side 0, keys) or rows (1, values).
+
+    Outliers stand by ascending position of the sum: for keys the element, for values the token.
+    """
+    heads = laid.shape[0]
+    dim = index.shape[1] // heads
+    for h in range(heads):
+        for t in range(first, last):
+            for i in range(dim):
+                n = h * dim + i
+                k, column = i, t
+                if side == 1:
+                    k, column = t, i
+                laid[h, k, column] = index[t, n]
+                if mask[t, n]:
+                    _insert(places[h], values[h], starts[h], k, column, widen(word[t, n]))
+
+
+@kernel
+def _insert(places, values, starts, k, column, value):
+    """An outlier behind those of position k."""
+    at = starts[k + 1]
+    for j in range(starts[starts.size - 1] - 1, at - 1, -1):
+        places[j + 1], values[j + 1] = places[j], values[j]
+    places[at], values[at] = column, value
+    for i in range(k + 1, starts.size):
+        starts[i] += 1

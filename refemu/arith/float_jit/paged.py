@@ -23,8 +23,8 @@ def paged_heads(q, images, cells, lengths, layout, key_packs, value_packs, numbe
 
     p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
     sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. images (pages, words); cells (U, L):
-    page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens; packs (2, P): words of a page's
-    packs of token 0; numbers: factor of the logits, what is added to a sum of exponentials.
+    page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens; key_packs, value_packs (2, P):
+    words of a page's packs of token 0; numbers: factor of the logits, what is added to a sum of exponentials.
     """
     depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS]) + PAD
     keys, sums = np.empty((depth, most), np.float32), np.empty((settings[S_SUMS], most), np.float32)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refemu.arith import float_jit, fp16
-from refemu.arith.float_jit.scalars import widen
 from refemu.arith.fp16_jit import plain, ready
-from refemu.arith.jit import jit_is_off, kernel
+from refemu.arith.jit import jit_is_off
 from refemu.arith.panels import peak
 from refemu.arith.tables import table16
 from refemu.formats.codebook import Codebook
@@ -105,8 +104,8 @@ class Laid:
                 self.places[side], self.values[side] = (
                     np.concatenate([x, np.zeros((len(x), 2 * self.met[side]), x.dtype)], axis=1)
                     for x in (self.places[side], self.values[side]))
-            _lay_out(index, mask, word, self.length, end, side, self.index[side], self.starts[side], self.places[side],
-                     self.values[side])
+            float_jit.kmeans_lay_out(index, mask, word, self.length, end, side, self.index[side], self.starts[side],
+                                     self.places[side], self.values[side])
             if side == 0:
                 self.scales[0][self.length:end] = self.scales[1][self.length:end] = fp16.values(scale[self.length:end])
         self.length = end
@@ -289,34 +288,3 @@ def _product(index: np.ndarray, mask: np.ndarray, value: np.ndarray, amounts: in
 def _float(word: int) -> np.float32:
     """The value of a positive fp16 word."""
     return np.float32(np.uint16(word).view(np.float16))
-
-
-@kernel
-def _lay_out(index, mask, word, first, last, side, laid, starts, places, values):  # type: ignore[no-untyped-def]
-    """Tokens first to last (T, heads * dim) as columns (side 0, keys) or rows (1, values) of every head.
-
-    Outliers stand by ascending position of the sum: for keys the element, for values the token.
-    """
-    heads = laid.shape[0]
-    dim = index.shape[1] // heads
-    for h in range(heads):
-        for t in range(first, last):
-            for i in range(dim):
-                n = h * dim + i
-                k, column = i, t
-                if side == 1:
-                    k, column = t, i
-                laid[h, k, column] = index[t, n]
-                if mask[t, n]:
-                    _insert(places[h], values[h], starts[h], k, column, widen(word[t, n]))
-
-
-@kernel
-def _insert(places, values, starts, k, column, value):  # type: ignore[no-untyped-def]
-    """An outlier behind those of position k."""
-    at = starts[k + 1]
-    for j in range(starts[starts.size - 1] - 1, at - 1, -1):
-        places[j + 1], values[j + 1] = places[j], values[j]
-    places[at], values[at] = column, value
-    for i in range(k + 1, starts.size):
-        starts[i] += 1

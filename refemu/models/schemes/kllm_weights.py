@@ -72,7 +72,7 @@ class UserWeights:
 
 
 def user_weights(config: "KllmConfig", model: "Model") -> UserWeights:
-    """The file that `sensitivity` names; refused: a tensor that is not quantized, another shape, what is no number."""
+    """The file that `sensitivity` names. Refused: a tensor that is not quantized, another shape, what is no number."""
     return UserWeights() if config.sensitivity is None else _read(config.sensitivity, model)
 
 
