@@ -74,8 +74,11 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
 def write_files(files: Mapping[Path, bytes]) -> None:
     """Write single files, each under a temporary name that is then renamed: whole, or what was there before.
 
-    Refused: what the file system refuses, with the path.
+    Refused: a folder, before anything is written, and what the file system refuses, with the path.
     """
+    for path in files:
+        if path.is_dir():
+            raise Refused(f"{path}: must be a file, got a folder; nothing was written")
     for path, data in files.items():
         fresh = path.with_name(f".{path.name}.new")
         try:

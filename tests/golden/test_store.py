@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,14 @@ def test_an_old_set_that_cannot_be_deleted_does_not_fail_the_new_one(
 
     store.replace(folder, NEW)
     assert beside(folder) == ["u-c"]
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "sub"])
+def test_a_file_is_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where one stands nor where a name is missing; of several files none is written."""
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    with pytest.raises(Refused, match=rf"^{re.escape(name)}: must be a file, got a folder; nothing was written"):
+        store.write_files({Path("first"): b"1", Path(name): b"2"})
+
+    assert [path.name for path in tmp_path.rglob("*")] == ["work", "sub"]
