@@ -124,6 +124,7 @@ REFUSED = [
 @pytest.mark.parametrize("module", [dot, dot_jit])
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
 def test_refuses(module, call, error, message):
+    """D-arith-3."""
     with pytest.raises(error, match=message):
         call(module)
 

@@ -298,6 +298,7 @@ def test_refuses_parameters_of_another_type(arguments: dict[str, Any], message: 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_FORMATS)
 def test_refuses_formats(arguments: dict[str, Any], message: str) -> None:
+    """D-olive-22."""
     with pytest.raises(Refused, match="Ovp: .*" + message):
         Ovp(**{"normal": INT4, "outlier": E2M1} | arguments)
 

@@ -45,6 +45,16 @@ def test_every_row_finds_what_the_oracle_finds(search: Any, name: str, base: str
 
 
 @pytest.mark.parametrize("search", SEARCHES)
+def test_the_last_candidate_is_249_percent(search: Any) -> None:
+    """D-olive-27: two large neighbours in a row of 120 would fit without a loss at 257 % of 3 sigma."""
+    x = np.zeros((1, 120), np.float32)
+    x[0, 10:12] = 100, -100
+
+    assert found(search(x, OVP_INT4)) == [tuple(row) for row in oracle.search("OVP_INT4", x.tolist())]
+    assert search(x, OVP_INT4).ratio.tolist() == [249] and search(x, OVP_INT4, high=300).ratio.tolist() == [257]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
 @given(data=st.data())
 @settings(max_examples=25)
 def test_any_row_finds_what_the_oracle_finds(search: Any, data: st.DataObject) -> None:

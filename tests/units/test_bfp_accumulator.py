@@ -118,10 +118,11 @@ def test_presets_agree_where_the_only_sum_is_an_fp16_number(run: Any) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_order_of_groups_shows(run: Any) -> None:
-    """D-harmonia-10: small terms survive only before the large one."""
-    small, large = (M8M4, 0, 3, 0, 1, 30, 0), (M8M4, 0, 122_400, 0, 30, 20, 0)
+    """D-harmonia-10: small terms survive only before the large one: 30000, and 30000 + 2^-9."""
+    small, large = (M8M4, 0, 3, 0, 18, 10, 0), (M8M4, 0, 30_000, 0, 20, 20, 0)
     first, last = (run(*columns(order)).acc[-1] for order in ([large, small, small], [small, small, large]))
 
+    assert (int(first), int(last)) == (0x46EA6000, 0x46EA6001)
     assert int(first) == expected([large, small, small], "paper", "fp32")[-1][0]
     assert int(last) == expected([small, small, large], "paper", "fp32")[-1][0]
 

@@ -201,7 +201,10 @@ def test_a_mode_or_an_output_starts_a_pass(run: Any) -> None:
 
 
 def test_events_show_the_registers() -> None:
-    """[harmonia Fig. 13] A group of M8M8: load, high nibbles, low nibbles, fuse, accumulate; wrappers 0 and 1."""
+    """[harmonia Fig. 13] A group of M8M8: load, high nibbles, low nibbles, fuse, accumulate; wrappers 0 and 1.
+
+    D-harmonia-12.
+    """
     states = list(BfpPe().steps(**together([ports(M8M8, A, B, 17, 16)])))
 
     assert [s.event for s in states] == ["load", "psum", "psum", "fuse", "accumulate"]

@@ -59,7 +59,10 @@ def test_a_static_scale_makes_one_table(run: Any) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_the_index_stays_and_the_table_replaces_the_codebook(run: Any) -> None:
-    """[kllm §III-C1] the result is a K-Means tensor of the same indices, scale 1, read without any arithmetic."""
+    """[kllm §III-C1] the result is a K-Means tensor of the same indices, scale 1, read without any arithmetic.
+
+    D-kllm-17.
+    """
     tensor = encoded()
     result = run(tensor, "gelu_tanh")
     words = table16("gelu_tanh")[tensor.dequantized().view(np.uint16)]

@@ -225,7 +225,7 @@ def test_refuses(run: Any) -> None:
                                                                                                 " at index (2,)")])
 def test_a_divisor_of_zero_is_refused_with_its_place(run: Any, shape: tuple[int, ...], place: tuple[int, ...],
                                                      told: str) -> None:
-    """One message of unit and twin, for tensors and between the ports."""
+    """One message of unit and twin, for tensors and between the ports. D-kllm-19."""
     x = np.ones(shape, np.float16)
     x[place] = 0
     tensor = encoded(x, 0, Codebook(1, np.array([0, 1], np.float16)))

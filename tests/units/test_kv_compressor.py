@@ -83,7 +83,7 @@ def test_a_prompt_fills_pages_in_the_order_of_its_classes(writer: Any) -> None:
 
 
 def test_defects_of_the_published_code_come_back_one_by_one() -> None:
-    """D-leankv-47, D-leankv-48: the rank's score, and positions counted from the end, at most 64."""
+    """D-leankv-47, D-leankv-48: the rank's score, and positions counted from the end, at most 64. D-leankv-25."""
     order = np.array([2, 0, 1, 3])
     cls, score = np.array([2, 2, 0, 3]), np.float32([10, 11, 12, 13])
     plain, ranked, both = (kv_compressor.plan_prompt(cls, order, score, quirks)

@@ -56,7 +56,7 @@ def expected(a: list[list[int]], b: list[list[int]], c: list[int], overflow: str
 @settings(deadline=None, max_examples=8)
 @given(seed=st.integers(0, 2**32), biases=st.tuples(st.integers(0, 15), st.integers(0, 15)))
 def test_tiles_equal_the_oracle(run: Any, overflow: str, a_type: str, b_type: str, seed: int, biases: Any) -> None:
-    """D-olive-34: every operation reduces once, so in `saturate` the order of the chunks is K ascending."""
+    """D-olive-34: every operation reduces once, so in `saturate` the order of the chunks is K ascending. D-olive-21."""
     rng = np.random.default_rng(seed)
     a, b, c = tile(rng, a_type), tile(rng, b_type), rng.integers(LOW, HIGH + 1, 64)
     result = run(a, b, *biases, c, a_type=a_type, b_type=b_type, overflow=overflow)

@@ -39,7 +39,10 @@ def test_four_elements_give_every_int8_product(run: Any, split: str) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_operands_and_shifts_of_the_four_elements(run: Any) -> None:
-    """D-olive-37: high x high by 8, high x low and low x high by 4, low x low by 0, each plus both exponents."""
+    """D-olive-37: high x high by 8, high x low and low x high by 4, low x low by 0, each plus both exponents.
+
+    D-olive-36.
+    """
     result = run(*columns(mac(2, -15, 1, 100)))
 
     assert halves(-15, "twos_complement") == (-1, 1) and halves(-15, "sign_magnitude") == (0, -15)

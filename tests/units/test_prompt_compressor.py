@@ -38,7 +38,10 @@ def same(result: Any, wanted: oracle.Classes) -> bool:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_the_worked_prompt(run: Any) -> None:
-    """[leankv §4] D-leankv-20, D-leankv-22, D-leankv-25: sums 1 3 5 10 16 40; the token that reaches T_h stays high."""
+    """[leankv §4] D-leankv-20, D-leankv-22, D-leankv-25: sums 1 3 5 10 16 40; the token that reaches T_h stays high.
+
+    D-leankv-21.
+    """
     result = compress(run, SHARES, 2, (3 / 64, 16 / 64))
 
     assert result.order.tolist() == [1, 2, 5, 4, 3, 0, 6, 7]

@@ -14,7 +14,7 @@ TEXT = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire")
 
 
 def test_registered_schemes() -> None:
-    """[harmonia Tables I, II] D-harmonia-38: smoothing belongs to the cache of 4 bits."""
+    """[harmonia Tables I, II] D-harmonia-38: smoothing belongs to the cache of 4 bits. D-harmonia-19."""
     found = (KV8, KV4, KV4_NAIVE)
     rows = [(config.act_mantissa, config.high, config.low, config.offline, config.online) for config in found]
     names = ["harmonia-kv8", "harmonia-kv4", "harmonia-kv4-naive"]

@@ -63,6 +63,7 @@ def test_logits_equal_plain_python(text: str) -> None:
     """[harmonia §III, §IV-A] D-harmonia-7, D-harmonia-15, D-harmonia-16, D-harmonia-17, D-harmonia-19, D-harmonia-27,
     D-harmonia-28, D-harmonia-38: the plan of a block restated with the oracles gives the same bits, in a prompt and in
     two decode steps behind it.
+    D-harmonia-32.
     """
     assert np.array_equal(run(text).view(np.uint32), plain(text).view(np.uint32))
 

@@ -46,6 +46,7 @@ def test_a_session_is_the_plain_decoder(scheme: str, choices: set[int]) -> None:
     """D-leankv-17, D-leankv-19, D-leankv-26, D-leankv-30, D-leankv-32, D-leankv-49, D-leankv-50.
 
     Prompt, steps and what is kept.
+    D-leankv-33.
     """
     parts = small_parts(scheme)
     shape = parts.lean.shape(parts.model, 1)
@@ -137,6 +138,8 @@ def test_presets_say_what_a_field_leaves_open() -> None:
         "algorithm1", "cumulative", "stable", 0, False, True]
     assert [diffkv.of(name) for name in ("policy", "rule", "sort", "score_queries", "include_self", "normalize")] == [
         "diffkv", "per_token", "bitonic", 64, True, False]
+    assert [[each.of(name) for name in ("lazy_pages", "reserve_low")] for each in (paper, diffkv)] == [
+        [True, 0], [False, 1]]
     assert LeanKvConfig(preset="diffkv", include_self=False).of("include_self") is False
     assert diffkv.arithmetic() == leankv.Arithmetic(softmax_div="recip_mul", softmax_eps=leankv.EPSILON,
                                                     partition_tokens=4800, include_self=True)
