@@ -1,10 +1,13 @@
 """Campaigns that tests share, and shards that kill or block whoever renders them."""
 
+import contextlib
 import dataclasses
+import gc
 import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,3 +76,22 @@ def killer(marks: Path) -> threading.Thread:
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
     return thread
+
+
+@contextlib.contextmanager
+def local_cluster(**options: Any) -> Iterator[Any]:
+    """A scheduler and workers here. Its loop has ten seconds to start; where a machine stalls, one more is made."""
+    from distributed import LocalCluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of one that did not start
+        for left in (2, 1, 0):
+            try:
+                made = LocalCluster(dashboard_address=None, **options)
+                break
+            except AssertionError:
+                if not left:
+                    raise
+        gc.collect()
+    with made:
+        yield made

@@ -14,7 +14,7 @@ import pytest
 from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.golden import campaign, cluster
-from tests.golden.campaigns import MODEL, Rigged, Stuck, files, killer
+from tests.golden.campaigns import MODEL, Rigged, Stuck, files, killer, local_cluster
 
 
 def test_no_scheduler_there(
@@ -63,13 +63,11 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     """A local scheduler, two worker processes; one is killed in the middle of a shard."""
-    from distributed import LocalCluster
-
     (tmp_path / "marks").mkdir()
     rigged = Rigged(small, lambda index, one: one if index != 4 else Stuck(
         **dataclasses.asdict(one), marks=str(tmp_path / "marks")))
     thread = killer(tmp_path / "marks")
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
+    with local_cluster(n_workers=2, threads_per_worker=1, processes=True) as local:
         outcome = campaign.run(rigged, tmp_path / "out", scheduler=local.scheduler_address)
         thread.join(timeout=1)
         assert not thread.is_alive(), "a worker was killed"
@@ -83,10 +81,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
 def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
     small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from distributed import LocalCluster
-
     monkeypatch.setattr(cluster, "PATIENCE", 2)
-    with LocalCluster(n_workers=0, processes=True, dashboard_address=None) as local:
+    with local_cluster(n_workers=0, processes=True) as local:
         with pytest.raises(Refused, match=r"tcp://\S+ has no workers"):
             campaign.run(small, tmp_path / "none", scheduler=local.scheduler_address)
         worker = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", local.scheduler_address,
@@ -116,10 +112,7 @@ def lacks() -> str:
 def test_a_scheduler_that_goes_away_and_workers_without_refemu(
     small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from distributed import LocalCluster
-
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
-                      protocol="tcp://") as local:
+    with local_cluster(n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://") as local:
         message = r"a worker at \S+ does not run refemu .*No module named 'refemu'"
         with monkeypatch.context() as patch, pytest.raises(Refused, match=message):
             patch.setattr(cluster, "_version", lacks)
