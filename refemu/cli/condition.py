@@ -103,12 +103,12 @@ def _computed(op: ast.operator, left: Any, right: Any) -> Any:
 
 def _joined(every: bool, values: list[ast.expr], names: Mapping[str, Any]) -> Any:
     """`and` (every) or `or`, as Python has them: the value that decides."""
-    found: Any = every
+    value: Any = every
     for node in values:
-        found = _value(node, names)
-        if bool(found) != every:
+        value = _value(node, names)
+        if bool(value) != every:
             break
-    return found
+    return value
 
 
 def _compared(left: Any, ops: list[ast.cmpop], others: list[ast.expr], names: Mapping[str, Any]) -> bool:

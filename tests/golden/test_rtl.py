@@ -1,5 +1,6 @@
 """Benches made from descriptors: they compile, a device that is not there fails, lost or short vectors fail loudly."""
 
+import ast
 import functools
 import re
 import shutil
@@ -7,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from refemu import golden, units
 from refemu.cli import main
-from refemu.golden import rtl
+from refemu.golden import masks, rtl
+from refemu.units.unit import Port
 
 CONFIGS = [pytest.param(name, config, id=f"{name}-{config}")
            for name in units.names() for config in units.find(name).configs]
@@ -259,3 +263,20 @@ def test_an_export_into_its_own_folder_keeps_what_the_user_changed(
     fresh = {exported / "test_outlier_decoder.py"}
     assert {path: data for path, data in contents(exported).items() if path not in fresh} == before
     assert fresh <= set(contents(exported))
+
+
+@pytest.mark.parametrize(("shown", "wrong"), [("1010", False), ("10x0", False), ("101z", True), ("0010", True)])
+def test_an_unknown_bit_counts_where_the_mask_says_so(shown: str, wrong: bool) -> None:
+    """cocotb as `masks.differing` and the Verilog bench: bit 1 is not compared, whatever it is."""
+    bench = rtl.files(units.find("bfp_aligner"), "paper")["test_bfp_aligner.py"]
+    source = next(node for node in ast.parse(bench).body
+                  if isinstance(node, ast.FunctionDef) and node.name == "differs")
+    names: dict[str, Any] = {}
+    exec(ast.unparse(source), names)
+    want, got = (np.array([int(word, 2)], np.uint8) for word in ("1010", shown.replace("x", "0").replace("z", "0")))
+    unknown = np.array([int("".join("01"[bit in "xz"] for bit in shown), 2)], np.uint8)
+    mask = np.array([0b1101], np.uint8)
+
+    assert names["differs"](shown, 0b1010, 0b1101) is wrong
+    assert bool(masks.differing(want, got, Port("y", 4), mask, unknown)[0]) is wrong
+    assert names["differs"](shown, 0b1010, -1) is (shown != "1010")
