@@ -31,23 +31,47 @@ def same(theirs: tuple[np.ndarray, np.ndarray], ours: BfpTensor) -> bool:
 def encode() -> list[Row]:
     """fp16 to signs, 8-bit magnitudes and exponents, groups of 32 along the last axis; beside torch: `rivals`."""
     x = normal((1 << 10, 1 << 10), 11).astype(np.float16)
-    return [pairs("PERF-15", "BFP8 encode 2^20 fp16 along rows", "NumPy shifts on uint16", lambda: numpy_encode(x),
-                  lambda: bfp_jit.encode(BFP8, x), same, 15)]
+    return [
+        pairs(
+            "PERF-15",
+            "BFP8 encode 2^20 fp16 along rows",
+            "NumPy shifts on uint16",
+            lambda: numpy_encode(x),
+            lambda: bfp_jit.encode(BFP8, x),
+            same,
+            15,
+        )
+    ]
 
 
 def encode_tokens() -> list[Row]:
     """The same along tokens, as V is grouped."""
     x = normal((1 << 10, 1 << 10), 12).astype(np.float16)
-    return [pairs("BFP-V", "BFP8 encode 2^20 fp16 along tokens", "NumPy shifts on uint16", lambda: numpy_encode(x, 0),
-                  lambda: bfp_jit.encode(BFP8, x, 0), same)]
+    return [
+        pairs(
+            "BFP-V",
+            "BFP8 encode 2^20 fp16 along tokens",
+            "NumPy shifts on uint16",
+            lambda: numpy_encode(x, 0),
+            lambda: bfp_jit.encode(BFP8, x, 0),
+            same,
+        )
+    ]
 
 
 def convert() -> list[Row]:
     """The converter as a whole: codes and the counters of its stream of blocks."""
     x = normal((1 << 10, 1 << 10), 13).astype(np.float16)
-    return [pairs("BFP-CONV", "bfp_converter, 2^20 fp16 in blocks of 8 x 32", "NumPy shifts on uint16",
-                  lambda: numpy_encode(x), lambda: bfp_converter_jit.run(x),
-                  lambda theirs, ours: same(theirs, ours.tensor))]
+    return [
+        pairs(
+            "BFP-CONV",
+            "bfp_converter, 2^20 fp16 in blocks of 8 x 32",
+            "NumPy shifts on uint16",
+            lambda: numpy_encode(x),
+            lambda: bfp_converter_jit.run(x),
+            lambda theirs, ours: same(theirs, ours.tensor),
+        )
+    ]
 
 
 def numpy_int4(w: np.ndarray) -> np.ndarray:
@@ -60,10 +84,21 @@ def numpy_int4(w: np.ndarray) -> np.ndarray:
 def weights() -> list[Row]:
     """float32 weights to INT4 codes and fp16 factors."""
     w = normal((1 << 10, 1 << 10), 14)
-    return [pairs("BFP-INT4", "INT4_G128 encode 2^20 float32", "NumPy divide, rint, clip", lambda: numpy_int4(w),
-                  lambda: groupint_jit.encode(INT4_G128, w),
-                  lambda theirs, ours: np.array_equal(theirs, ours.code))]
+    return [
+        pairs(
+            "BFP-INT4",
+            "INT4_G128 encode 2^20 float32",
+            "NumPy divide, rint, clip",
+            lambda: numpy_int4(w),
+            lambda: groupint_jit.encode(INT4_G128, w),
+            lambda theirs, ours: np.array_equal(theirs, ours.code),
+        )
+    ]
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {
-    "PERF-15": encode, "BFP-V": encode_tokens, "BFP-CONV": convert, "BFP-INT4": weights}
+    "PERF-15": encode,
+    "BFP-V": encode_tokens,
+    "BFP-CONV": convert,
+    "BFP-INT4": weights,
+}

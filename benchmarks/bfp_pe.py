@@ -36,9 +36,17 @@ def numpy_groups(a: BfpTensor, w: GroupIntTensor) -> np.ndarray:
 
 def weights() -> list[Row]:
     """A row, sixteen and many rows by INT4 weights; sizes of PERF-7, PERF-8 and of a layer of SmolLM2."""
-    return [row for rows, inner, columns, goal in ((1, 2048, 2048, 1.2), (16, 2048, 2048, 0.7), (256, 2048, 2048, 0.7),
-                                                   (1, 576, 1536, 0.0), (256, 576, 1536, 0.0))
-            for row in _weights(rows, inner, columns, goal)]
+    return [
+        row
+        for rows, inner, columns, goal in (
+            (1, 2048, 2048, 1.2),
+            (16, 2048, 2048, 0.7),
+            (256, 2048, 2048, 0.7),
+            (1, 576, 1536, 0.0),
+            (256, 576, 1536, 0.0),
+        )
+        for row in _weights(rows, inner, columns, goal)
+    ]
 
 
 def _weights(rows: int, inner: int, columns: int, goal: float) -> list[Row]:
@@ -52,8 +60,10 @@ def _weights(rows: int, inner: int, columns: int, goal: float) -> list[Row]:
     def right(_: np.ndarray, found: np.ndarray) -> bool:
         return found.tobytes() == want.tobytes()
 
-    return [pairs(name, what, "sgemm on dequantized float32", lambda: x @ dense, ours, right, goal),
-            pairs(name, what, "NumPy loop over groups", lambda: numpy_groups(a, w), ours, right, 3.0 if goal else 0.0)]
+    return [
+        pairs(name, what, "sgemm on dequantized float32", lambda: x @ dense, ours, right, goal),
+        pairs(name, what, "NumPy loop over groups", lambda: numpy_groups(a, w), ours, right, 3.0 if goal else 0.0),
+    ]
 
 
 def activations() -> list[Row]:
@@ -67,7 +77,8 @@ def activations() -> list[Row]:
 
     rivals: dict[str, Callable[[], np.ndarray]] = {
         "NumPy int64 matmul, sums only": lambda: x @ y.transpose(0, 2, 1),
-        "NumPy float32 matmul, sums only": lambda: x.astype(np.float32) @ y.transpose(0, 2, 1).astype(np.float32)}
+        "NumPy float32 matmul, sums only": lambda: x.astype(np.float32) @ y.transpose(0, 2, 1).astype(np.float32),
+    }
     what = "BFP8 x BFP8, 512 x 64 x 512, prepared"
     return [pairs("BFP-BFP", what, name, rival, lambda: bfp_dot_jit(a, ready), right) for name, rival in rivals.items()]
 

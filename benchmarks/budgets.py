@@ -16,51 +16,92 @@ TIMED = "import sys, time, numpy\nbegin = time.perf_counter()\n{}\nprint(time.pe
 
 #: operation -> seconds allowed of its first call without a cache, and Python that makes it
 FIRST = {
-    "ordered matmul": (4.0, """from refemu.arith import dot_jit
+    "ordered matmul": (
+        4.0,
+        """from refemu.arith import dot_jit
 from refemu.arith.orders import Sequential
 x = numpy.ones((64, 64), numpy.float32)
-dot_jit.matmul(x, dot_jit.panels(x), order=Sequential(), acc="fp32")"""),
-    "Orizuru": (2.0, """from refemu.units import orizuru_jit
-orizuru_jit.run(numpy.arange(64, dtype=numpy.float16), 4)"""),
-    "OVP encode": (2.0, """from refemu.formats import OVP_INT4, ovp_jit
-ovp_jit.encode_pairs(OVP_INT4, numpy.ones((8, 64), numpy.float32))"""),
-    "BFP encode": (2.0, """from refemu.formats import BFP8, bfp_jit
-bfp_jit.encode(BFP8, numpy.ones((8, 64), numpy.float16))"""),
-    "index MatMul": (4.0, """from refemu.formats import Codebook, KMeans
+dot_jit.matmul(x, dot_jit.panels(x), order=Sequential(), acc="fp32")""",
+    ),
+    "Orizuru": (
+        2.0,
+        """from refemu.units import orizuru_jit
+orizuru_jit.run(numpy.arange(64, dtype=numpy.float16), 4)""",
+    ),
+    "OVP encode": (
+        2.0,
+        """from refemu.formats import OVP_INT4, ovp_jit
+ovp_jit.encode_pairs(OVP_INT4, numpy.ones((8, 64), numpy.float32))""",
+    ),
+    "BFP encode": (
+        2.0,
+        """from refemu.formats import BFP8, bfp_jit
+bfp_jit.encode(BFP8, numpy.ones((8, 64), numpy.float16))""",
+    ),
+    "index MatMul": (
+        4.0,
+        """from refemu.formats import Codebook, KMeans
 from refemu.units import index_matmul_jit
 book = Codebook(4, numpy.linspace(-1, 1, 16).astype(numpy.float16))
 x = numpy.ones((2, 64), numpy.float16)
-index_matmul_jit.run(KMeans(book).encode(x), index_matmul_jit.prepare(KMeans(book).encode(x.T.copy(), axis=0)))"""),
-    "attention": (4.0, """from refemu.arith import dot_jit
+index_matmul_jit.run(KMeans(book).encode(x), index_matmul_jit.prepare(KMeans(book).encode(x.T.copy(), axis=0)))""",
+    ),
+    "attention": (
+        4.0,
+        """from refemu.arith import dot_jit
 q = numpy.ones((4, 2, 64), numpy.float32)
-dot_jit.attention(q, q, q, scale=numpy.float32(0.125), start=0)"""),
+dot_jit.attention(q, q, q, scale=numpy.float32(0.125), start=0)""",
+    ),
 }
 
 
 def imports() -> list[Row]:
     """After NumPy, which any user of refemu has imported anyway."""
-    return [inside_row("BUDGET-IMPORT", what, allowed, TIMED.format(f"import {modules}") + NO_HEAVY,
-                       lambda output: output.strip() == "[]", goal=goal)
-            for what, allowed, goal, modules in (
-                ("import refemu, beyond NumPy", 0.02, 1.0, "refemu"),
-                ("import refemu and its layers, beyond NumPy", 0.15, 0.0,
-                 "refemu.formats, refemu.units, refemu.models, refemu.golden"))]
+    return [
+        inside_row(
+            "BUDGET-IMPORT",
+            what,
+            allowed,
+            TIMED.format(f"import {modules}") + NO_HEAVY,
+            lambda output: output.strip() == "[]",
+            goal=goal,
+        )
+        for what, allowed, goal, modules in (
+            ("import refemu, beyond NumPy", 0.02, 1.0, "refemu"),
+            (
+                "import refemu and its layers, beyond NumPy",
+                0.15,
+                0.0,
+                "refemu.formats, refemu.units, refemu.models, refemu.golden",
+            ),
+        )
+    ]
 
 
 def command_line() -> list[Row]:
     """Whole processes; 0.4 s is what they must keep."""
-    return [process_row("BUDGET-CLI", f"refemu {' '.join(words)}, start to end", 0.25, [*REFEMU, *words], bool)
-            for words in (("--help",), ("show", "INT4"), ("list",))]
+    return [
+        process_row("BUDGET-CLI", f"refemu {' '.join(words)}, start to end", 0.25, [*REFEMU, *words], bool)
+        for words in (("--help",), ("show", "INT4"), ("list",))
+    ]
 
 
 def plugins() -> list[Row]:
     """What every project of an environment pays for refemu being installed."""
     light = "print([name for name in sys.modules if name.startswith('refemu.units')])"
-    return [inside_row("BUDGET-PLUGIN", f"plug-in of {tool}", 0.005,
-                       f"{before}\n{TIMED.format(code)}{light}", lambda output: output.strip() == "[]")
-            for tool, before, code in (
-                ("pytest", "import pytest", "import refemu.testing.plugin"),
-                ("hypothesis", "", "from refemu.testing import register\nregister()"))]
+    return [
+        inside_row(
+            "BUDGET-PLUGIN",
+            f"plug-in of {tool}",
+            0.005,
+            f"{before}\n{TIMED.format(code)}{light}",
+            lambda output: output.strip() == "[]",
+        )
+        for tool, before, code in (
+            ("pytest", "import pytest", "import refemu.testing.plugin"),
+            ("hypothesis", "", "from refemu.testing import register\nregister()"),
+        )
+    ]
 
 
 def first_calls() -> list[Row]:
@@ -78,14 +119,17 @@ def compiling() -> list[Row]:
     """All kernels in one process, without a cache."""
     command = [sys.executable, "-m", "benchmarks.every_kernel"]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(command, capture_output=True, text=True, check=True,
-                              env={**os.environ, "REFEMU_CACHE": folder})
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, "REFEMU_CACHE": folder}
+        )
     found = json.loads(done.stdout)
     slowest, unused = max(found["seconds"], key=found["seconds"].get), found["unused"]
     seconds, total = found["seconds"][slowest], sum(found["seconds"].values())
     used = f"{found['kernels'] - len(unused)} of {found['kernels']} kernels"
-    return [_compiled("BUDGET-KERNEL", f"slowest kernel to compile: {slowest}", "goal: 2 s", 2.0, seconds),
-            _compiled("BUDGET-ALL", f"every kernel compiled: {used}", "goal: 60 s", 60.0, total)]
+    return [
+        _compiled("BUDGET-KERNEL", f"slowest kernel to compile: {slowest}", "goal: 2 s", 2.0, seconds),
+        _compiled("BUDGET-ALL", f"every kernel compiled: {used}", "goal: 60 s", 60.0, total),
+    ]
 
 
 def _compiled(id: str, what: str, goal: str, allowed: float, seconds: float) -> Row:
@@ -106,8 +150,16 @@ def table() -> list[Row]:
         tables.table16.cache_clear()
         return tables.table16("silu")
 
-    return [absolute("BUDGET-TABLE", "fp16 table of silu, hash included", "goal: 8 ms", 8e-3, ours,
-                     lambda words: words[0x3C00] == 0x39D9)]
+    return [
+        absolute(
+            "BUDGET-TABLE",
+            "fp16 table of silu, hash included",
+            "goal: 8 ms",
+            8e-3,
+            ours,
+            lambda words: words[0x3C00] == 0x39D9,
+        )
+    ]
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {

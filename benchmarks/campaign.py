@@ -58,8 +58,24 @@ def generate(unit: str, cases: int, workers: int) -> Made:
     """One campaign by the command line, and what it says of itself."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        done = subprocess.run([*REFEMU, "generate", "-o", f"{folder}/campaign", "--unit", unit, "--cases", str(cases),
-                               "--workers", str(workers), "--json"], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [
+                *REFEMU,
+                "generate",
+                "-o",
+                f"{folder}/campaign",
+                "--unit",
+                unit,
+                "--cases",
+                str(cases),
+                "--workers",
+                str(workers),
+                "--json",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         seconds = time.perf_counter() - begin
     found = json.loads(done.stdout)
     return Made(seconds, found["rows"], found["bytes"], found["sha256"])
@@ -82,7 +98,7 @@ def _rate(unit: str, config: str) -> float:
     list(campaign_shards.RandomShard(unit, config, 0, 1).render())
     while taken < PROBE:
         begin = time.thread_time()
-        (_, files), = campaign_shards.RandomShard(unit, config, 0, seeds).render()
+        ((_, files),) = campaign_shards.RandomShard(unit, config, 0, seeds).render()
         taken, rows = time.thread_time() - begin, json.loads(files["manifest.json"])["rows"]
         seeds *= 2
     return rows / taken
@@ -99,8 +115,10 @@ def table(lines: Sequence[Line], workers: Sequence[int]) -> list[str]:
         cells = [line.unit, line.configs, f"{first.rows:,}", f"{first.bytes / first.rows:,.0f}"]
         cells += [f"{one.rows / one.seconds:,.0f}" for one in line.made]
         cells += [f"{first.seconds / one.seconds:.2f}" for one in line.made[1:]]
-        cells += [f"{_time(first.seconds / first.rows * count)}, {_size(first.bytes / first.rows * count)}"
-                  for count in (1e9, 1e12)]
+        cells += [
+            f"{_time(first.seconds / first.rows * count)}, {_size(first.bytes / first.rows * count)}"
+            for count in (1e9, 1e12)
+        ]
         text.append(f"| {' | '.join(map(str, cells))} | {'equal' if line.equal else 'DIFFERENT'} |")
     return text
 

@@ -15,8 +15,19 @@ import numpy as np
 import refemu
 from benchmarks.pairs import sample
 
-FLAGS = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "asimd", "fphp",
-         "sve")  #: of the CPU, where they decide speed
+FLAGS = (
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512bw",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "asimd",
+    "fphp",
+    "sve",
+)  #: of the CPU, where they decide speed
 PACKAGES = ("numba", "llvmlite", "scipy", "ml_dtypes", "gfloat", "apytypes", "scikit-learn", "torch")
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -64,15 +75,19 @@ def _commit() -> str:
 
 def _packages() -> dict[str, str]:
     installed = {name.lower() for distribution in metadata.distributions() if (name := distribution.metadata["Name"])}
-    return {name: metadata.version(name) for name in PACKAGES
-            if name in installed or name.replace("_", "-") in installed}
+    return {
+        name: metadata.version(name) for name in PACKAGES if name in installed or name.replace("_", "-") in installed
+    }
 
 
 def _blas() -> dict[str, str]:
     """Name and version, and the kernels that it chose for this CPU where threadpoolctl can tell."""
     built: Any = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return {"name": built["name"], "version": built["version"],
-            "core": _core() or os.environ.get("OPENBLAS_CORETYPE", "")}
+    return {
+        "name": built["name"],
+        "version": built["version"],
+        "core": _core() or os.environ.get("OPENBLAS_CORETYPE", ""),
+    }
 
 
 def _core() -> str:

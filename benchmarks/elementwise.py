@@ -25,15 +25,33 @@ def formats() -> list[Row]:
     x = half(1, 3.0)
     words, every = x.view(np.uint16), np.arange(1 << 16).astype(np.uint16).view(np.float16)
     table = E2M1_BIAS2.encode(np.where(np.isfinite(every), every, np.float16(0)))
-    return [pairs("PERF-22", "E2M1_BIAS2 encode 2^20 fp16, without numba", "np.take on a 65,536-entry table",
-                  lambda: np.take(table, words), lambda: E2M1_BIAS2.encode(x), np.array_equal, 1.0)]
+    return [
+        pairs(
+            "PERF-22",
+            "E2M1_BIAS2 encode 2^20 fp16, without numba",
+            "np.take on a 65,536-entry table",
+            lambda: np.take(table, words),
+            lambda: E2M1_BIAS2.encode(x),
+            np.array_equal,
+            1.0,
+        )
+    ]
 
 
 def widen() -> list[Row]:
     """fp16 to float32."""
     x = half(2)
-    return [pairs("PERF-24", "fp16 to float32, 2^20", "NumPy astype", lambda: x.astype(np.float32),
-                  lambda: fp16_jit.to_f32(x), np.array_equal, 10.0)]
+    return [
+        pairs(
+            "PERF-24",
+            "fp16 to float32, 2^20",
+            "NumPy astype",
+            lambda: x.astype(np.float32),
+            lambda: fp16_jit.to_f32(x),
+            np.array_equal,
+            10.0,
+        )
+    ]
 
 
 def fma() -> list[Row]:
@@ -46,8 +64,17 @@ def fma() -> list[Row]:
     def same(theirs: np.ndarray, ours: np.ndarray) -> bool:
         return np.array_equal(theirs, ours) and np.array_equal(ours, fp16.fma16(a, b, c))
 
-    return [pairs("PERF-25", "fp16 fma, 2^20", "float64 expression, cast to float16 and back", rival,
-                  lambda: fp16_jit.fma16(a, b, c), same, 8.0)]
+    return [
+        pairs(
+            "PERF-25",
+            "fp16 fma, 2^20",
+            "float64 expression, cast to float16 and back",
+            rival,
+            lambda: fp16_jit.fma16(a, b, c),
+            same,
+            8.0,
+        )
+    ]
 
 
 def functions() -> list[Row]:
@@ -62,17 +89,40 @@ def functions() -> list[Row]:
     def same(_: np.ndarray, ours: np.ndarray) -> bool:
         return bool(np.array_equal(want, ours))
 
-    return [pairs("PERF-26", "fp16 silu of 2^20 values in float32", "cast, np.take on the table", take,
-                  lambda: backend.apply16("silu", wide), same, 4.0),
-            pairs("PERF-26", "fp16 silu of 2^20 values in float32", "x / (1 + np.exp(-x)) in float16, inexact",
-                  lambda: x / (np.float16(1) + np.exp(-x)), lambda: backend.apply16("silu", wide), same)]
+    return [
+        pairs(
+            "PERF-26",
+            "fp16 silu of 2^20 values in float32",
+            "cast, np.take on the table",
+            take,
+            lambda: backend.apply16("silu", wide),
+            same,
+            4.0,
+        ),
+        pairs(
+            "PERF-26",
+            "fp16 silu of 2^20 values in float32",
+            "x / (1 + np.exp(-x)) in float16, inexact",
+            lambda: x / (np.float16(1) + np.exp(-x)),
+            lambda: backend.apply16("silu", wide),
+            same,
+        ),
+    ]
 
 
 def exponential() -> list[Row]:
     """The correctly rounded exponential as a rate."""
     x = normal((COUNT,), 1) * np.float32(5)
-    return [absolute("PERF-27", "exp32 of 2^20 float32", "goal: 0.4 G/s", COUNT / 0.4e9, lambda: fp32_jit.exp32(x),
-                     lambda ours: np.array_equal(fp32.exp32(x), ours))]
+    return [
+        absolute(
+            "PERF-27",
+            "exp32 of 2^20 float32",
+            "goal: 0.4 G/s",
+            COUNT / 0.4e9,
+            lambda: fp32_jit.exp32(x),
+            lambda ours: np.array_equal(fp32.exp32(x), ours),
+        )
+    ]
 
 
 def angles() -> list[Row]:
@@ -85,9 +135,14 @@ def angles() -> list[Row]:
         angle = positions[:, None] * 10000.0 ** (-np.arange(32) / 32)
         return bool(np.abs(np.cos(angle) - ours[0]).max() < 1e-10 > np.abs(np.sin(angle) - ours[1]).max())
 
-    row = pairs("PERF-28", f"rotary tables, {PREFILL} positions of a head of 64, exact",
-                "1 % of the sgemm of a prefill of 135 M parameters", lambda: x @ w,
-                lambda: rotary.rotary(positions, 64, 10000.0), same)
+    row = pairs(
+        "PERF-28",
+        f"rotary tables, {PREFILL} positions of a head of 64, exact",
+        "1 % of the sgemm of a prefill of 135 M parameters",
+        lambda: x @ w,
+        lambda: rotary.rotary(positions, 64, 10000.0),
+        same,
+    )
     return [row.times(share, goal=1.0)]
 
 

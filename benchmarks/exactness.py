@@ -18,6 +18,7 @@ from refemu.units import weighted_sum, weighted_sum_jit
 SIZE, TILE = 4096, 512  #: columns whose counters are summed, and those of a tile
 GOAL = "goal: 8 G MAC/s"
 
+
 def integers() -> list[Row]:
     """Products of OVP values, 64 rows, through the backend as a scheme has them."""
     return [_integers("int4", OVP_INT4, 3.0, 0.9), _integers("int8", OVP_INT8, 100.0, 0.45)]
@@ -50,8 +51,10 @@ def accumulator() -> list[Row]:
 
     def fractions() -> list[Fraction]:
         row, columns = ([Fraction(x) for x in side.ravel().tolist()] for side in (a, b.T))
-        return [sum((x * y for x, y in zip(row, columns[at:at + len(row)], strict=True)), Fraction(0))
-                for at in range(0, len(columns), len(row))]
+        return [
+            sum((x * y for x, y in zip(row, columns[at : at + len(row)], strict=True)), Fraction(0))
+            for at in range(0, len(columns), len(row))
+        ]
 
     def ours() -> np.ndarray:
         return dot_jit.matmul(a, b, order=Exact(), acc="exact", out="fp32")
@@ -59,10 +62,20 @@ def accumulator() -> list[Row]:
     def same(theirs: list[int], found: np.ndarray) -> bool:
         return [np.float32(exact.to_odd(total)) for total in theirs] == found[0].tolist()
 
-    return [pairs("PERF-10", what, "Python Fraction, not rounded", fractions, ours, lambda theirs, found: same(
-                [int(total / Fraction(2)**exact.UNIT) for total in theirs], found), 500.0, count=3),
-            pairs("PERF-10", what, "Python integers made before, not rounded", python, ours, same, count=5),
-            absolute("PERF-10", what, "goal: 0.1 G MAC/s", b.size / 0.1e9, ours, lambda found: same(python(), found))]
+    return [
+        pairs(
+            "PERF-10",
+            what,
+            "Python Fraction, not rounded",
+            fractions,
+            ours,
+            lambda theirs, found: same([int(total / Fraction(2) ** exact.UNIT) for total in theirs], found),
+            500.0,
+            count=3,
+        ),
+        pairs("PERF-10", what, "Python integers made before, not rounded", python, ours, same, count=5),
+        absolute("PERF-10", what, "goal: 0.1 G MAC/s", b.size / 0.1e9, ours, lambda found: same(python(), found)),
+    ]
 
 
 def counters() -> list[Row]:
@@ -83,10 +96,20 @@ def counters() -> list[Row]:
     def same(ours: np.ndarray) -> bool:
         return want.tobytes() == ours.tobytes()
 
-    return [absolute("PERF-12", f"{what}, in the MatMul's tiles", GOAL, count.size / 8e9, inside, same),
-            replace(absolute("PERF-12", f"{what}, from int64 counts of a unit's ports", GOAL, count.size / 8e9,
-                             lambda: weighted_sum_jit.sums(count, np.broadcast_to(table, count.shape), arith), same),
-                    goal=0.0)]
+    return [
+        absolute("PERF-12", f"{what}, in the MatMul's tiles", GOAL, count.size / 8e9, inside, same),
+        replace(
+            absolute(
+                "PERF-12",
+                f"{what}, from int64 counts of a unit's ports",
+                GOAL,
+                count.size / 8e9,
+                lambda: weighted_sum_jit.sums(count, np.broadcast_to(table, count.shape), arith),
+                same,
+            ),
+            goal=0.0,
+        ),
+    ]
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-9": integers, "PERF-10": accumulator, "PERF-12": counters}

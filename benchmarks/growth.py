@@ -28,22 +28,32 @@ def series(id: str, name: str, sizes: Sequence[int], row: Callable[[int], Row]) 
 
 def ordered() -> list[Row]:
     """Ordered matmul over K and over N."""
-    return [*series("GROW-MATMUL", "ordered matmul, 16 x K x 1024, over K", SCALES, lambda k: _ordered(16, k, 1024)),
-            *series("GROW-MATMUL", "ordered matmul, 16 x 1024 x N, over N", SCALES, lambda n: _ordered(16, 1024, n))]
+    return [
+        *series("GROW-MATMUL", "ordered matmul, 16 x K x 1024, over K", SCALES, lambda k: _ordered(16, k, 1024)),
+        *series("GROW-MATMUL", "ordered matmul, 16 x 1024 x N, over N", SCALES, lambda n: _ordered(16, 1024, n)),
+    ]
 
 
 def _ordered(m: int, k: int, n: int) -> Row:
     a, w = normal((m, k), 1), normal((n, k), 2)
     weights, want = dot_jit.panels(w), dot.matmul(a, w[:8].T.copy(), order=Sequential(), acc="fp32")
-    return pairs("", f"{m} x {k} x {n}", "BLAS sgemm (no order)", lambda: a @ w.T,
-                 lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32"),
-                 lambda _, ours: want.tobytes() == np.ascontiguousarray(ours[:, :8]).tobytes(), count=SMALL)
+    return pairs(
+        "",
+        f"{m} x {k} x {n}",
+        "BLAS sgemm (no order)",
+        lambda: a @ w.T,
+        lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32"),
+        lambda _, ours: want.tobytes() == np.ascontiguousarray(ours[:, :8]).tobytes(),
+        count=SMALL,
+    )
 
 
 def indexed() -> list[Row]:
     """Index MatMul of one token over K and over N."""
-    return [*series("GROW-INDEX", "index MatMul, 1 x K x 1024, over K", SCALES, lambda k: _indexed(k, 1024)),
-            *series("GROW-INDEX", "index MatMul, 1 x 1024 x N, over N", SCALES, lambda n: _indexed(1024, n))]
+    return [
+        *series("GROW-INDEX", "index MatMul, 1 x K x 1024, over K", SCALES, lambda k: _indexed(k, 1024)),
+        *series("GROW-INDEX", "index MatMul, 1 x 1024 x N, over N", SCALES, lambda n: _indexed(1024, n)),
+    ]
 
 
 def _indexed(k: int, n: int) -> Row:
@@ -52,16 +62,25 @@ def _indexed(k: int, n: int) -> Row:
     few = replace(few, index=few.index[:, :2].copy(), mask=few.mask[:, :2].copy(), scale=few.scale[:2].copy())
     right, want = index_matmul_jit.prepare(b), index_matmul.run(a, few).y
     x, kept = a.dequantized().astype(np.float32), b.codebook.centroids[b.index] * b.scales.astype(np.float32)
-    return pairs("", f"1 x {k} x {n}", "sgemm on kept float32 weights", lambda: x @ kept,
-                 lambda: index_matmul_jit.run(a, right),
-                 lambda _, ours: want.tobytes() == np.ascontiguousarray(ours.y[:, :2]).tobytes(), count=SMALL)
+    return pairs(
+        "",
+        f"1 x {k} x {n}",
+        "sgemm on kept float32 weights",
+        lambda: x @ kept,
+        lambda: index_matmul_jit.run(a, right),
+        lambda _, ours: want.tobytes() == np.ascontiguousarray(ours.y[:, :2]).tobytes(),
+        count=SMALL,
+    )
 
 
 def selected() -> list[Row]:
     """Orizuru over the values of a token and over the outliers per side."""
-    return [*series("GROW-ORIZURU", "Orizuru, 64 tokens of n, k = 16, over n", SCALES, lambda n: _selected(n, 16)),
-            *series("GROW-ORIZURU", "Orizuru, 64 tokens of 4096, over k", (4, 8, 16, 32, 64, 128),
-                    lambda k: _selected(4096, k))]
+    return [
+        *series("GROW-ORIZURU", "Orizuru, 64 tokens of n, k = 16, over n", SCALES, lambda n: _selected(n, 16)),
+        *series(
+            "GROW-ORIZURU", "Orizuru, 64 tokens of 4096, over k", (4, 8, 16, 32, 64, 128), lambda k: _selected(4096, k)
+        ),
+    ]
 
 
 def _selected(n: int, k: int) -> Row:
@@ -73,22 +92,37 @@ def _selected(n: int, k: int) -> Row:
         low, top = (np.sort(np.take_along_axis(wide, index, -1), -1) for index in (ours.min_index, ours.max_index))
         return np.array_equal(low, ends[:, :k]) and np.array_equal(top, ends[:, -k:])
 
-    return pairs("", f"64 x {n}, k = {k} + {k}", "np.argpartition at both ends, float32",
-                 lambda: np.argpartition(wide, (k - 1, n - k), axis=-1), lambda: orizuru_jit.run(x, k), same,
-                 count=SMALL)
+    return pairs(
+        "",
+        f"64 x {n}, k = {k} + {k}",
+        "np.argpartition at both ends, float32",
+        lambda: np.argpartition(wide, (k - 1, n - k), axis=-1),
+        lambda: orizuru_jit.run(x, k),
+        same,
+        count=SMALL,
+    )
 
 
 def attended() -> list[Row]:
     """Attention of a whole prompt, and of one token over a cache in pages."""
-    return [*series("GROW-ATTENTION", "attention of a prompt, 9 heads of 64 on 3, over tokens", (64, 128, 256, 512),
-                    _attended),
-            *series("GROW-PAGED", "one token over pages, 3 x 3 heads of 64, over tokens", (256, 512, 1024, 2048),
-                    lambda tokens: attention_row(tokens, 0.5))]
+    return [
+        *series(
+            "GROW-ATTENTION", "attention of a prompt, 9 heads of 64 on 3, over tokens", (64, 128, 256, 512), _attended
+        ),
+        *series(
+            "GROW-PAGED",
+            "one token over pages, 3 x 3 heads of 64, over tokens",
+            (256, 512, 1024, 2048),
+            lambda tokens: attention_row(tokens, 0.5),
+        ),
+    ]
 
 
 def _attended(tokens: int) -> Row:
-    q, k, v = (normal((tokens, heads, 64), seed).astype(np.float16).astype(np.float32)
-               for seed, heads in ((1, 9), (2, 3), (3, 3)))
+    q, k, v = (
+        normal((tokens, heads, 64), seed).astype(np.float16).astype(np.float32)
+        for seed, heads in ((1, 9), (2, 3), (3, 3))
+    )
     scale, later = np.float32(0.125), np.triu(np.full((tokens, tokens), -np.inf, np.float32), 1)
 
     def rival() -> np.ndarray:
@@ -98,15 +132,25 @@ def _attended(tokens: int) -> Row:
         return out.transpose(2, 0, 1, 3).reshape(tokens, 9, 64)
 
     first = dot.attention(q[:8], k[:8], v[:8], scale=scale, start=0)  # tokens do not see later ones
-    return pairs("", f"{tokens} tokens", "NumPy float32", rival,
-                 lambda: dot_jit.attention(q, k, v, scale=scale, start=0),
-                 lambda _, ours: first.tobytes() == ours[:8].tobytes(), count=SMALL)
+    return pairs(
+        "",
+        f"{tokens} tokens",
+        "NumPy float32",
+        rival,
+        lambda: dot_jit.attention(q, k, v, scale=scale, start=0),
+        lambda _, ours: first.tobytes() == ours[:8].tobytes(),
+        count=SMALL,
+    )
 
 
 def managed() -> list[Row]:
     """A step of the page manager over requests."""
-    return series("GROW-PAGES", "step of the page manager, 30 x 3 heads, over requests", (1, 2, 4, 8, 16, 32),
-                  lambda requests: step_row(requests, 30, 3))
+    return series(
+        "GROW-PAGES",
+        "step of the page manager, 30 x 3 heads, over requests",
+        (1, 2, 4, 8, 16, 32),
+        lambda requests: step_row(requests, 30, 3),
+    )
 
 
 class Bell:
@@ -125,8 +169,9 @@ class Bell:
         shape = self._shapes[name]
         if len(shape) == 1:
             return np.ones(shape, np.float32)
-        return (normal(shape, self.names.index(name)) / np.float32(shape[1] ** 0.5)).astype(np.float16).astype(
-            np.float32)
+        return (
+            (normal(shape, self.names.index(name)) / np.float32(shape[1] ** 0.5)).astype(np.float16).astype(np.float32)
+        )
 
 
 def prefilled() -> list[Row]:
@@ -142,8 +187,15 @@ def prefilled() -> list[Row]:
             rival.reset()
             return rival.append(ids)
 
-        return pairs("", f"{tokens} tokens, fp16, 4 blocks of 576", "float32 NumPy/BLAS", theirs,
-                     lambda: models.session(prepared).append(ids), _agree, count=3)
+        return pairs(
+            "",
+            f"{tokens} tokens, fp16, 4 blocks of 576",
+            "float32 NumPy/BLAS",
+            theirs,
+            lambda: models.session(prepared).append(ids),
+            _agree,
+            count=3,
+        )
 
     return series("GROW-PREFILL", "prefill, fp16, 4 blocks of 576, over tokens", (64, 128, 256, 512), row)
 

@@ -10,8 +10,10 @@ from typing import Any
 from benchmarks.pairs import Row
 
 BARS = "▁▂▃▄▅▆▇█"
-_NAMES = {field.name: {str: "string", float: "number", int: "integer", bool: "boolean"}[field.type]  # type: ignore[index]
-          for field in fields(Row)}
+_NAMES = {
+    field.name: {str: "string", float: "number", int: "integer", bool: "boolean"}[field.type]  # type: ignore[index]
+    for field in fields(Row)
+}
 
 #: of a line, JSON Schema draft 7
 SCHEMA: dict[str, Any] = {
@@ -26,8 +28,10 @@ SCHEMA: dict[str, Any] = {
         "row": {
             "type": "object",
             "required": [*_NAMES, "verdict"],
-            "properties": {**{name: {"type": kind} for name, kind in _NAMES.items()},
-                           "verdict": {"enum": ["met", "missed", "wrong", "no goal"]}},
+            "properties": {
+                **{name: {"type": kind} for name, kind in _NAMES.items()},
+                "verdict": {"enum": ["met", "missed", "wrong", "no goal"]},
+            },
         },
     },
 }
@@ -81,8 +85,10 @@ def table(series: dict[str, list[tuple[dict[str, Any], Row]]]) -> str:
     lines = [f"{'row':16} {'operation':56} {'runs':>4} {'last':>7} {'best':>7} {'goal':>6}"]
     for points in series.values():
         ratios, row = [row.ratio for _, row in points], points[-1][1]
-        lines.append(f"{row.id:16} {row.what[:56]:56} {len(ratios):4} {ratios[-1]:7.2f} {max(ratios):7.2f} "
-                     f"{row.goal or '':>6} {bars(ratios)}")
+        lines.append(
+            f"{row.id:16} {row.what[:56]:56} {len(ratios):4} {ratios[-1]:7.2f} {max(ratios):7.2f} "
+            f"{row.goal or '':>6} {bars(ratios)}"
+        )
     return "\n".join(lines)
 
 
@@ -104,7 +110,7 @@ def plot(series: dict[str, list[tuple[dict[str, Any], Row]]], file: Path) -> Non
     across = min(4, len(series))
     down = -(-len(series) // across)
     figure, axes = pyplot.subplots(down, across, figsize=(4 * across, 2.2 * down), squeeze=False, layout="constrained")
-    for axis in axes.flat[len(series):]:
+    for axis in axes.flat[len(series) :]:
         axis.axis("off")
     for axis, points in zip(axes.flat, series.values(), strict=False):
         _draw(axis, [row for _, row in points])

@@ -54,8 +54,15 @@ def page() -> list[Row]:
 
     what = f"{len(slots)} tokens, 256 pages of K8V4"
     return [
-        pairs("PERF-21", f"read {what}", "NumPy fancy indexing", lambda: words[index],
-              lambda: kv_page_jit.read(fmt, words, pages, slots), np.array_equal, 5),
+        pairs(
+            "PERF-21",
+            f"read {what}",
+            "NumPy fancy indexing",
+            lambda: words[index],
+            lambda: kv_page_jit.read(fmt, words, pages, slots),
+            np.array_equal,
+            5,
+        ),
         pairs("PERF-21", f"write {what}", "NumPy fancy indexing", numpy_write, write, np.array_equal, 5),
     ]
 

@@ -41,8 +41,9 @@ def steps() -> list[Row]:
 def step_row(requests: int, layers: int, heads: int) -> Row:
     """One token more for each request, in every head of every layer."""
     count, names = requests * layers * heads, range(requests)
-    manager = PageManager(pages=count * 64, layers=layers, heads=heads, high_tokens=54, low_tokens=96, max_len=1 << 20,
-                          slots=requests)
+    manager = PageManager(
+        pages=count * 64, layers=layers, heads=heads, high_tokens=54, low_tokens=96, max_len=1 << 20, slots=requests
+    )
     manager.prompt_allocate(dict.fromkeys(names, 100))
     none = np.zeros((requests, layers, heads), np.int64)
     manager.prompt_release(names, none + 100, none)
@@ -61,8 +62,14 @@ def step_row(requests: int, layers: int, heads: int) -> Row:
             lists.__init__(count, 54, 100)  # type: ignore[misc]
         return lists.step()
 
-    return pairs("LEANKV-STEP", f"step of {requests} requests, {layers} x {heads} heads", "Python lists", rival, step,
-                 lambda theirs, ours: ours > 0)
+    return pairs(
+        "LEANKV-STEP",
+        f"step of {requests} requests, {layers} x {heads} heads",
+        "Python lists",
+        rival,
+        step,
+        lambda theirs, ours: ours > 0,
+    )
 
 
 def operations() -> list[Row]:
@@ -77,8 +84,16 @@ def operations() -> list[Row]:
         for _ in range(100):
             ids.extend([ids.popleft() for _ in range(4)])
 
-    return [pairs("LEANKV-LIST", "100 times 4 pages from the list and back", "collections.deque", rival, ours,
-                  lambda theirs, mine: pages.free_ids() == list(ids) or pages.free == len(ids))]
+    return [
+        pairs(
+            "LEANKV-LIST",
+            "100 times 4 pages from the list and back",
+            "collections.deque",
+            rival,
+            ours,
+            lambda theirs, mine: pages.free_ids() == list(ids) or pages.free == len(ids),
+        )
+    ]
 
 
 def reads() -> list[Row]:
@@ -94,9 +109,14 @@ def reads() -> list[Row]:
 
 def _read(page: UnifiedPage, images: np.ndarray, ids: np.ndarray, slots: np.ndarray) -> Row:
     words = page.slot_words
-    return pairs("LEANKV-READ", f"64 pages of {page.config.name}, {64 * page.tokens} tokens, to records",
-                 "NumPy fancy indexing", lambda: images[ids[:, None], words[slots]],
-                 lambda: kv_page_jit.read(page, images, ids, slots), np.array_equal)
+    return pairs(
+        "LEANKV-READ",
+        f"64 pages of {page.config.name}, {64 * page.tokens} tokens, to records",
+        "NumPy fancy indexing",
+        lambda: images[ids[:, None], words[slots]],
+        lambda: kv_page_jit.read(page, images, ids, slots),
+        np.array_equal,
+    )
 
 
 def attention() -> list[Row]:
@@ -128,10 +148,14 @@ def attention_row(tokens: int, low_share: float, heads: int = 3, group: int = 3,
         e = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return np.matmul(e / e.sum(axis=-1, keepdims=True), value.astype(np.float32)).astype(np.float16)
 
-    return pairs("LEANKV-ATTN", f"{tokens} tokens, {100 * low_share:.0f} % low, {heads} x {group} heads of {features}",
-                 "NumPy float32 on fp16 keys and values", rival,
-                 lambda: paged_attention_jit.attend(pages, q, images, cells, lengths).out,
-                 lambda theirs, ours: bool(np.abs(theirs.astype(np.float64) - ours).max() < 0.25))
+    return pairs(
+        "LEANKV-ATTN",
+        f"{tokens} tokens, {100 * low_share:.0f} % low, {heads} x {group} heads of {features}",
+        "NumPy float32 on fp16 keys and values",
+        rival,
+        lambda: paged_attention_jit.attend(pages, q, images, cells, lengths).out,
+        lambda theirs, ours: bool(np.abs(theirs.astype(np.float64) - ours).max() < 0.25),
+    )
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {

@@ -85,13 +85,15 @@ def _rows(case: Case, model: Any, rival: Forward, ids: list[int], best: np.ndarr
     right &= bool(np.mean(np.argmax(whole, -1) == best[: len(ids)]) >= case.alike)
     prefills, decodes = [], []
     for _ in range(ROUNDS):
-        prefills.append((_seconds(lambda: _prefill(rival, prompt)),
-                         _seconds(lambda: models.session(prepared).append(prompt))))
+        prefills.append(
+            (_seconds(lambda: _prefill(rival, prompt)), _seconds(lambda: models.session(prepared).append(prompt)))
+        )
         decodes.append((_seconds(their_decode), _seconds(decode)))
     return [
         row("PERF-M1", f"{NAME} {case.name} prefill {len(prompt)}", RIVAL, prefills, first, 1 / case.prefill, right),
-        row("PERF-M2", f"{NAME} {case.name} decode {DECODE} tokens", RIVAL, decodes, first_step, 1 / case.decode,
-            right),
+        row(
+            "PERF-M2", f"{NAME} {case.name} decode {DECODE} tokens", RIVAL, decodes, first_step, 1 / case.decode, right
+        ),
     ]
 
 
@@ -113,12 +115,28 @@ def long_context() -> list[Row]:
         found = json.loads(_process(case.spec))
         right = found["finite"] and found["rows"] == LONG
         first = First(found["first"], 0.0, None)
-        made = row("PERF-M3", f"{NAME} {name} prefill {LONG}", RIVAL, [(rival["seconds"], found["seconds"])], first,
-                   1 / case.prefill, right)
-        memory = row("MEM-2048", f"{NAME} {name} {LONG} tokens, all logits: {found['peak_gb']:.2f} GB",
-                     f"{ALLOWED_GB:.0f} GB", [(ALLOWED_GB, found["peak_gb"])], first, 1.0, right)
-        rows += [replace(made, peak_mb=1000 * found["peak_gb"]),
-                 replace(memory, ours_s=found["seconds"], rival_s=0.0, peak_mb=1000 * found["peak_gb"])]
+        made = row(
+            "PERF-M3",
+            f"{NAME} {name} prefill {LONG}",
+            RIVAL,
+            [(rival["seconds"], found["seconds"])],
+            first,
+            1 / case.prefill,
+            right,
+        )
+        memory = row(
+            "MEM-2048",
+            f"{NAME} {name} {LONG} tokens, all logits: {found['peak_gb']:.2f} GB",
+            f"{ALLOWED_GB:.0f} GB",
+            [(ALLOWED_GB, found["peak_gb"])],
+            first,
+            1.0,
+            right,
+        )
+        rows += [
+            replace(made, peak_mb=1000 * found["peak_gb"]),
+            replace(memory, ours_s=found["seconds"], rival_s=0.0, peak_mb=1000 * found["peak_gb"]),
+        ]
     return rows
 
 

@@ -1,6 +1,6 @@
 """The table of the README: what a token costs under each scheme, from measured rows.
 
-    python -m benchmarks PERF-M1 PERF-M3 --json rows.jsonl && python -m benchmarks.model_costs rows.jsonl README.md
+python -m benchmarks PERF-M1 PERF-M3 --json rows.jsonl && python -m benchmarks.model_costs rows.jsonl README.md
 """
 
 import sys
@@ -11,8 +11,12 @@ from benchmarks.history import read, row_of
 from benchmarks.pairs import Row
 
 BEGIN, END = "<!-- costs: begin -->", "<!-- costs: end -->"
-COLUMNS = (("PERF-M1", "prefill, 256 tokens"), ("PERF-M2", "decode behind them"), ("PERF-M3", "prefill, 2,048 tokens"),
-           ("MEM-2048", "memory at 2,048"))
+COLUMNS = (
+    ("PERF-M1", "prefill, 256 tokens"),
+    ("PERF-M2", "decode behind them"),
+    ("PERF-M3", "prefill, 2,048 tokens"),
+    ("MEM-2048", "memory at 2,048"),
+)
 
 
 def table(rows: Sequence[Row]) -> str:

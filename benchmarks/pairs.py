@@ -48,8 +48,14 @@ class Row:
 
     def times(self, work: float, goal: float) -> "Row":
         """The row of a rival with `work` times the work."""
-        return replace(self, rival_s=self.rival_s * work, ratio=self.ratio * work, low=self.low * work,
-                       high=self.high * work, goal=goal)
+        return replace(
+            self,
+            rival_s=self.rival_s * work,
+            ratio=self.ratio * work,
+            low=self.low * work,
+            high=self.high * work,
+            goal=goal,
+        )
 
     def record(self) -> dict[str, Any]:
         """For a JSON line."""

@@ -10,8 +10,21 @@ from typing import Any
 from benchmarks.pairs import Absent, Row
 
 BEGIN, END = "<!-- table: make bench -->", "<!-- end of table -->"  #: markers in a Markdown file
-WIDTHS = {"row": -16, "operation": -56, "instead": -40, "ratio": 7, "p10": 7, "p90": 7, "goal": 5, "": -6, "ours": 9,
-          "first": 9, "cold": 9, "compile": 9, "MB": 7}  #: columns of the text; negative: left-aligned
+WIDTHS = {
+    "row": -16,
+    "operation": -56,
+    "instead": -40,
+    "ratio": 7,
+    "p10": 7,
+    "p90": 7,
+    "goal": 5,
+    "": -6,
+    "ours": 9,
+    "first": 9,
+    "cold": 9,
+    "compile": 9,
+    "MB": 7,
+}  #: columns of the text; negative: left-aligned
 
 
 def text(rows: Sequence[Row | Absent], about: dict[str, Any], broken: Sequence[str] = ()) -> str:
@@ -22,8 +35,9 @@ def text(rows: Sequence[Row | Absent], about: dict[str, Any], broken: Sequence[s
 
 
 def _line(cell: dict[str, str]) -> str:
-    return " ".join(cell[name].ljust(-width) if width < 0 else cell[name].rjust(width)
-                    for name, width in WIDTHS.items()).rstrip()
+    return " ".join(
+        cell[name].ljust(-width) if width < 0 else cell[name].rjust(width) for name, width in WIDTHS.items()
+    ).rstrip()
 
 
 def cells(row: Row) -> dict[str, str]:
@@ -65,10 +79,13 @@ def grown(rows: Iterable[Row | Absent]) -> list[str]:
     for (id, name), group in itertools.groupby(series, lambda row: (row.id, row.series)):
         points = list(group)
         sizes = [row.size for row in points]
-        ours, theirs = (exponent(sizes, times) for times in ([row.ours_s for row in points],
-                                                            [row.rival_s for row in points]))
-        lines.append(f"{id:16} {name}: from {sizes[0]:.0f} to {sizes[-1]:.0f} as its power {ours:.2f}; "
-                     f"{points[0].rival}: {theirs:.2f}")
+        ours, theirs = (
+            exponent(sizes, times) for times in ([row.ours_s for row in points], [row.rival_s for row in points])
+        )
+        lines.append(
+            f"{id:16} {name}: from {sizes[0]:.0f} to {sizes[-1]:.0f} as its power {ours:.2f}; "
+            f"{points[0].rival}: {theirs:.2f}"
+        )
     return ["how cost grows", *lines] if lines else []
 
 
@@ -84,8 +101,10 @@ def verdict(rows: Sequence[Row | Absent], broken: Sequence[str] = ()) -> list[st
     measured = [row for row in rows if isinstance(row, Row)]
     of = {name: [row for row in measured if row.verdict == name] for name in ("met", "missed", "", "WRONG")}
     absent = [row for row in rows if isinstance(row, Absent)]
-    lines = [f"{len(of['met'])} goals met, {len(of['missed'])} missed, {len(of['WRONG'])} wrong; "
-             f"{len(of[''])} rows without a goal, {len(absent)} not measured, {len(broken)} broken"]
+    lines = [
+        f"{len(of['met'])} goals met, {len(of['missed'])} missed, {len(of['WRONG'])} wrong; "
+        f"{len(of[''])} rows without a goal, {len(absent)} not measured, {len(broken)} broken"
+    ]
     lines += [f"missed   {row.id:16} {row.what}: {number(row.ratio)} of {number(row.goal)}" for row in of["missed"]]
     lines += [f"WRONG    {row.id:16} {row.what}" for row in of["WRONG"]]
     lines += [f"absent   {row.id:16} {row.what}: {row.reason}" for row in absent]
@@ -101,16 +120,22 @@ def machine(about: dict[str, Any]) -> str:
     """One line about the run."""
     blas = " ".join(filter(None, (about["blas"][part] for part in ("name", "version", "core"))))
     packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
-    return (f"{about['commit']} on {about['cpu']} ({' '.join(about['flags'])}), load {about['load']:.1f}, copy "
-            f"{about['copy_gb_s']} GB/s; Python {about['python']}, NumPy {about['numpy']} with {blas}, "
-            f"{packages}; fp16 rounding: {about['rounding']}")
+    return (
+        f"{about['commit']} on {about['cpu']} ({' '.join(about['flags'])}), load {about['load']:.1f}, copy "
+        f"{about['copy_gb_s']} GB/s; Python {about['python']}, NumPy {about['numpy']} with {blas}, "
+        f"{packages}; fp16 rounding: {about['rounding']}"
+    )
 
 
 def markdown(rows: Sequence[Row | Absent], about: dict[str, Any]) -> str:
     """The same as Markdown."""
     names = list(WIDTHS)
-    lines = [machine(about), "", "| " + " | ".join(names) + " |",
-             "|" + "|".join("---" if WIDTHS[name] < 0 else "---:" for name in names) + "|"]
+    lines = [
+        machine(about),
+        "",
+        "| " + " | ".join(names) + " |",
+        "|" + "|".join("---" if WIDTHS[name] < 0 else "---:" for name in names) + "|",
+    ]
     lines += ["| " + " | ".join(cells(row)[name] for name in names) + " |" for row in rows if isinstance(row, Row)]
     return "\n".join([*lines, "", *(f"- {line}" for line in [*grown(rows)[1:], *verdict(rows)]), ""])
 

@@ -38,11 +38,24 @@ def casts() -> Rows:
     def right(_: Any, ours: np.ndarray) -> bool:
         return np.array_equal(nearest[: ours.size], ours)
 
-    return [pairs("PERF-22", "E2M1_BIAS2 encode 2^20 fp16, without numba", "ml_dtypes, float4_e2m1fn",
-                  lambda: x.astype(ml_dtypes.float4_e2m1fn), lambda: E2M1_BIAS2.encode(x), right),
-            pairs("PERF-22", "E2M1_BIAS2 encode 2^16 fp16, without numba", "gfloat, ocp_e2m1",
-                  lambda: gfloat.round_ndarray(small, wide, sat=True),
-                  lambda: E2M1_BIAS2.encode(x[: 1 << 16]), right)]
+    return [
+        pairs(
+            "PERF-22",
+            "E2M1_BIAS2 encode 2^20 fp16, without numba",
+            "ml_dtypes, float4_e2m1fn",
+            lambda: x.astype(ml_dtypes.float4_e2m1fn),
+            lambda: E2M1_BIAS2.encode(x),
+            right,
+        ),
+        pairs(
+            "PERF-22",
+            "E2M1_BIAS2 encode 2^16 fp16, without numba",
+            "gfloat, ocp_e2m1",
+            lambda: gfloat.round_ndarray(small, wide, sat=True),
+            lambda: E2M1_BIAS2.encode(x[: 1 << 16]),
+            right,
+        ),
+    ]
 
 
 def rounding() -> Rows:
@@ -58,11 +71,24 @@ def rounding() -> Rows:
     def ours() -> np.ndarray:
         return fp16_jit.round16(x)
 
-    return [pairs("RIVAL-ROUND16", what, "gfloat, binary16", lambda: gfloat.round_ndarray(binary16, wide), ours,
-                  np.array_equal),
-            pairs("RIVAL-ROUND16", what, "apytypes, 5 and 10 bits",
-                  lambda: apytypes.APyFloatArray.from_float(wide, exp_bits=5, man_bits=10), ours,
-                  lambda theirs, mine: np.array_equal(theirs.to_numpy(), mine))]
+    return [
+        pairs(
+            "RIVAL-ROUND16",
+            what,
+            "gfloat, binary16",
+            lambda: gfloat.round_ndarray(binary16, wide),
+            ours,
+            np.array_equal,
+        ),
+        pairs(
+            "RIVAL-ROUND16",
+            what,
+            "apytypes, 5 and 10 bits",
+            lambda: apytypes.APyFloatArray.from_float(wide, exp_bits=5, man_bits=10),
+            ours,
+            lambda theirs, mine: np.array_equal(theirs.to_numpy(), mine),
+        ),
+    ]
 
 
 def mac() -> Rows:
@@ -71,12 +97,22 @@ def mac() -> Rows:
     if absent:
         return absent
     a, w = normal((1, 1024), 1).astype(np.float16), (normal((1024, 1024), 2) / np.float32(32)).astype(np.float16)
-    left, right = (modules[0].APyFloatArray.from_float(side.astype(np.float64), exp_bits=5, man_bits=10)
-                   for side in (a, w.T))
+    left, right = (
+        modules[0].APyFloatArray.from_float(side.astype(np.float64), exp_bits=5, man_bits=10) for side in (a, w.T)
+    )
     wide, weights = a.astype(np.float32), dot_jit.panels(w)
-    return [pairs("RIVAL-MAC16", "fp16 MAC rounded twice, M=1 K=N=1024", "apytypes matmul", lambda: left @ right,
-                  lambda: dot_jit.matmul(wide, weights, order=Sequential(), acc="fp16"),
-                  lambda theirs, ours: np.array_equal(theirs.to_numpy(), ours), count=5, clock=time.perf_counter)]
+    return [
+        pairs(
+            "RIVAL-MAC16",
+            "fp16 MAC rounded twice, M=1 K=N=1024",
+            "apytypes matmul",
+            lambda: left @ right,
+            lambda: dot_jit.matmul(wide, weights, order=Sequential(), acc="fp16"),
+            lambda theirs, ours: np.array_equal(theirs.to_numpy(), ours),
+            count=5,
+            clock=time.perf_counter,
+        )
+    ]
 
 
 def blocks() -> Rows:
@@ -92,9 +128,17 @@ def blocks() -> Rows:
         _, exponent = torch.frexp(values.abs().amax(dim=1, keepdim=True))
         return torch.trunc(torch.ldexp(values, 8 - exponent)).to(torch.int16).numpy()
 
-    return [pairs("PERF-16", "BFP8 encode 2^20 fp16 along rows", "torch eager: frexp, ldexp, trunc", quantize,
-                  lambda: bfp_jit.encode(BFP8, x),
-                  lambda theirs, ours: np.array_equal(theirs.reshape(x.shape), ours.signed()), 6.0)]
+    return [
+        pairs(
+            "PERF-16",
+            "BFP8 encode 2^20 fp16 along rows",
+            "torch eager: frexp, ldexp, trunc",
+            quantize,
+            lambda: bfp_jit.encode(BFP8, x),
+            lambda theirs, ours: np.array_equal(theirs.reshape(x.shape), ours.signed()),
+            6.0,
+        )
+    ]
 
 
 def float8() -> Rows:
@@ -105,9 +149,16 @@ def float8() -> Rows:
     torch, x = modules[0], half(1, 3.0)
     torch.set_num_threads(1)
     values, nearest = torch.from_numpy(x), E2M1_BIAS2.encode(x.astype(np.float64))
-    return [pairs("PERF-22", "E2M1_BIAS2 encode 2^20 fp16, without numba", "torch cast to float8_e4m3fn",
-                  lambda: values.to(torch.float8_e4m3fn), lambda: E2M1_BIAS2.encode(x),
-                  lambda _, ours: np.array_equal(nearest, ours))]
+    return [
+        pairs(
+            "PERF-22",
+            "E2M1_BIAS2 encode 2^20 fp16, without numba",
+            "torch cast to float8_e4m3fn",
+            lambda: values.to(torch.float8_e4m3fn),
+            lambda: E2M1_BIAS2.encode(x),
+            lambda _, ours: np.array_equal(nearest, ours),
+        )
+    ]
 
 
 ROWS: dict[str, Callable[[], Sequence[Row | Absent]]] = {

@@ -42,8 +42,26 @@ from benchmarks.pairs import Absent, Row
 from refemu.arith.checks import Refused, lookup
 
 #: A module has ROWS: the ids of the rows that a function makes, with spaces between them, and the function.
-MODULES = (arith, exactness, elementwise, bfp, bfp_pe, rivals, formats, units, kllm, kmeans, orizuru, leankv_formats,
-           leankv_memory, model, vectors, tools, growth, budgets)
+MODULES = (
+    arith,
+    exactness,
+    elementwise,
+    bfp,
+    bfp_pe,
+    rivals,
+    formats,
+    units,
+    kllm,
+    kmeans,
+    orizuru,
+    leankv_formats,
+    leankv_memory,
+    model,
+    vectors,
+    tools,
+    growth,
+    budgets,
+)
 THREADED = (threads, campaign)  #: modules whose rows take several threads
 WARM = (kllm, model, vectors, tools, growth, budgets, *THREADED)  #: of commands, or of kernels that other rows compile
 
@@ -62,8 +80,11 @@ class Entry:
 
 def table(several: bool = False) -> list[Entry]:
     """Every function that makes rows of one thread, or of several."""
-    return [Entry(tuple(ids.split()), module, rows) for module in (THREADED if several else MODULES)
-            for ids, rows in module.ROWS.items()]
+    return [
+        Entry(tuple(ids.split()), module, rows)
+        for module in (THREADED if several else MODULES)
+        for ids, rows in module.ROWS.items()
+    ]
 
 
 def names(several: bool = False) -> list[str]:
@@ -99,8 +120,7 @@ def main(arguments: argparse.Namespace) -> int:
     return report.code(rows, broken)
 
 
-def measured(chosen: Sequence[Entry], cache: str, cold: bool,
-             pinned: bool) -> tuple[list[Row | Absent], list[str]]:
+def measured(chosen: Sequence[Entry], cache: str, cold: bool, pinned: bool) -> tuple[list[Row | Absent], list[str]]:
     """The rows of `chosen`, and why some of its functions gave none."""
     rows: list[Row | Absent] = []
     broken = []

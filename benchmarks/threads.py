@@ -20,8 +20,14 @@ from refemu.units import index_matmul_jit, orizuru_jit
 COUNT = int(os.environ.get("NUMBA_NUM_THREADS", "1"))  #: threads of this process, those of BLAS too
 
 
-def beside(id: str, what: str, rival_name: str, rival: Callable[[], Any], ours: Callable[[], Any],
-           same: Callable[[Any, Any], bool] = np.array_equal) -> list[Row]:
+def beside(
+    id: str,
+    what: str,
+    rival_name: str,
+    rival: Callable[[], Any],
+    ours: Callable[[], Any],
+    same: Callable[[Any, Any], bool] = np.array_equal,
+) -> list[Row]:
     """Two rows: the rival and ours with COUNT threads, whose result is that of one; ours with one and with COUNT."""
     with using_threads(1):
         want = ours()
@@ -34,8 +40,10 @@ def beside(id: str, what: str, rival_name: str, rival: Callable[[], Any], ours: 
         with using_threads(1):
             return ours()
 
-    rows = [pairs(id, what, rival_name, rival, shared, lambda _, found: same(want, found), clock=time.perf_counter),
-            pairs(id, what, "ours by one thread", alone, shared, same, clock=time.perf_counter)]
+    rows = [
+        pairs(id, what, rival_name, rival, shared, lambda _, found: same(want, found), clock=time.perf_counter),
+        pairs(id, what, "ours by one thread", alone, shared, same, clock=time.perf_counter),
+    ]
     return [replace(row, threads=COUNT) for row in rows]
 
 
@@ -48,32 +56,46 @@ def _matmul(m: int, size: int, dtype: type) -> list[Row]:
     a = normal((m, size), 1)
     w: np.ndarray = normal((size, size), 2).astype(dtype)
     wide, weights = w.astype(np.float32), dot_jit.panels(w)
-    return beside("THREADS-MATMUL", f"ordered fp32 matmul M={m} K=N={size}, {np.dtype(dtype)} weights",
-                  "BLAS sgemm (no order)", lambda: a @ wide.T,
-                  lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32"))
+    return beside(
+        "THREADS-MATMUL",
+        f"ordered fp32 matmul M={m} K=N={size}, {np.dtype(dtype)} weights",
+        "BLAS sgemm (no order)",
+        lambda: a @ wide.T,
+        lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32"),
+    )
 
 
 def grouped() -> list[Row]:
     """Harmonia's products of many rows."""
     a, w = bfp_pe.operands(256, 2048, 2048)
     ready, dense, x = prepare(w), w.dequantize().T.copy(), a.decode().astype(np.float32)
-    return beside("THREADS-GROUPED", "BFP8 x INT4, M=256, 2048 x 2048, prepared", "sgemm on dequantized float32",
-                  lambda: x @ dense, lambda: bfp_dot_int(a, ready))
+    return beside(
+        "THREADS-GROUPED",
+        "BFP8 x INT4, M=256, 2048 x 2048, prepared",
+        "sgemm on dequantized float32",
+        lambda: x @ dense,
+        lambda: bfp_dot_int(a, ready),
+    )
 
 
 def attention() -> list[Row]:
     """A prompt of 512 tokens, 9 heads on 3."""
-    q, k, v = (normal((512, heads, 64), seed).astype(np.float16).astype(np.float32)
-               for seed, heads in ((1, 9), (2, 3), (3, 3)))
+    q, k, v = (
+        normal((512, heads, 64), seed).astype(np.float16).astype(np.float32) for seed, heads in ((1, 9), (2, 3), (3, 3))
+    )
 
     def rival() -> np.ndarray:
         scores = np.matmul(q.reshape(512, 3, 3, 64).transpose(1, 2, 0, 3), k.transpose(1, 2, 0)[:, None])
         e = np.exp((scores - scores.max(-1, keepdims=True)) * np.float32(0.125))
         return np.matmul(e / e.sum(-1, keepdims=True), v.transpose(1, 0, 2)[:, None])
 
-    return beside("THREADS-ATTENTION", "attention of a prompt of 512, 9 heads of 64 on 3",
-                  "NumPy float32, every score, no mask", rival,
-                  lambda: dot_jit.attention(q, k, v, scale=np.float32(0.125), start=0))
+    return beside(
+        "THREADS-ATTENTION",
+        "attention of a prompt of 512, 9 heads of 64 on 3",
+        "NumPy float32, every score, no mask",
+        rival,
+        lambda: dot_jit.attention(q, k, v, scale=np.float32(0.125), start=0),
+    )
 
 
 def indexed() -> list[Row]:
@@ -83,11 +105,24 @@ def indexed() -> list[Row]:
     kept = b.codebook.centroids[b.index] * b.scales.astype(np.float32)
     rows = normal((256, 4096), 5).astype(np.float16)
     wide = rows.astype(np.float32)
-    return [*beside("THREADS-INDEX", "index MatMul 64 x 576 x 1536, W4A4, fp16 MAC", "sgemm on kept float32 weights",
-                    lambda: x @ kept, lambda: index_matmul_jit.run(a, right), lambda one, other: one.equals(other)),
-            *beside("THREADS-ORIZURU", "Orizuru, 256 tokens of 4096, k = 20 + 20", "np.argpartition, one thread",
-                    lambda: np.argpartition(wide, (19, 4076), axis=-1), lambda: orizuru_jit.run(rows, 20),
-                    lambda one, other: one.equals(other))]
+    return [
+        *beside(
+            "THREADS-INDEX",
+            "index MatMul 64 x 576 x 1536, W4A4, fp16 MAC",
+            "sgemm on kept float32 weights",
+            lambda: x @ kept,
+            lambda: index_matmul_jit.run(a, right),
+            lambda one, other: one.equals(other),
+        ),
+        *beside(
+            "THREADS-ORIZURU",
+            "Orizuru, 256 tokens of 4096, k = 20 + 20",
+            "np.argpartition, one thread",
+            lambda: np.argpartition(wide, (19, 4076), axis=-1),
+            lambda: orizuru_jit.run(rows, 20),
+            lambda one, other: one.equals(other),
+        ),
+    ]
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {

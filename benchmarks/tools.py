@@ -36,11 +36,21 @@ def write() -> list[Row]:
 
         def good(digest: str) -> bool:
             data = file.read_bytes()
-            return hashlib.sha256(data).hexdigest() == digest and np.array_equal(npz.read(data, "")["out.d"],
-                                                                                arrays["out.d"])
+            return hashlib.sha256(data).hexdigest() == digest and np.array_equal(
+                npz.read(data, "")["out.d"], arrays["out.d"]
+            )
 
-        return [absolute("PERF-29", "write 8 MiB of vectors and hash them", "goal: 400 MB/s", (8 << 20) / 400e6, ours,
-                         good, clock=time.perf_counter)]
+        return [
+            absolute(
+                "PERF-29",
+                "write 8 MiB of vectors and hash them",
+                "goal: 400 MB/s",
+                (8 << 20) / 400e6,
+                ours,
+                good,
+                clock=time.perf_counter,
+            )
+        ]
 
 
 def cases() -> list[Row]:
@@ -53,13 +63,19 @@ def cases() -> list[Row]:
         return [evaluate(unit, config, block, 0) for block in blocks]
 
     def good(blocks: list[object]) -> bool:
-        want = [evaluate(unit, config, block, rows + 1) for block in
-                generator.collect(unit, CONFIG, ("exhaustive",), 0, ())[0]]
-        return all(np.array_equal(a.arrays[name], b.arrays[name])  # type: ignore[attr-defined]
-                   for a, b in zip(want, blocks, strict=True) for name in a.arrays)
+        want = [
+            evaluate(unit, config, block, rows + 1)
+            for block in generator.collect(unit, CONFIG, ("exhaustive",), 0, ())[0]
+        ]
+        return all(
+            np.array_equal(a.arrays[name], b.arrays[name])  # type: ignore[attr-defined]
+            for a, b in zip(want, blocks, strict=True)
+            for name in a.arrays
+        )
 
-    return [absolute("PERF-30", f"{rows} cases of {UNIT} and their answers", "goal: 5 M cases/s", rows / 5e6, ours,
-                     good)]
+    return [
+        absolute("PERF-30", f"{rows} cases of {UNIT} and their answers", "goal: 5 M cases/s", rows / 5e6, ours, good)
+    ]
 
 
 def lines() -> list[Row]:
@@ -75,16 +91,30 @@ def _lines(count: int, lanes: int, goal: float) -> Row:
     def same(text: bytes) -> bool:
         return np.array_equal(hexfile.read(text, layout, count, "")[0]["d"], arrays["d"])
 
-    return absolute("PERF-31", f"{count} hex lines of {16 * lanes} bits", f"goal: {goal:g} M lines/s",
-                    count / (goal * MILLION), lambda: hexfile.words(layout, arrays), same)
+    return absolute(
+        "PERF-31",
+        f"{count} hex lines of {16 * lanes} bits",
+        f"goal: {goal:g} M lines/s",
+        count / (goal * MILLION),
+        lambda: hexfile.words(layout, arrays),
+        same,
+    )
 
 
 def diff() -> list[Row]:
     """The command, from its start, over a set of a million cases and an answer that is right."""
     with tempfile.TemporaryDirectory() as folder:
         place, answer, rows = Path(folder) / f"{UNIT}-{CONFIG}", Path(folder) / "answer.npz", _million(Path(folder))
-        return [process_row("PERF-32", f"refemu diff of {rows} cases of {UNIT}", 2.0,
-                            [*REFEMU, "diff", str(place), str(answer)], bool, count=3)]
+        return [
+            process_row(
+                "PERF-32",
+                f"refemu diff of {rows} cases of {UNIT}",
+                2.0,
+                [*REFEMU, "diff", str(place), str(answer)],
+                bool,
+                count=3,
+            )
+        ]
 
 
 def _million(folder: Path) -> int:
@@ -113,11 +143,25 @@ def steps() -> list[Row]:
     def same(ours: orizuru.Result) -> bool:
         return ours.equals(orizuru_jit.run(x, 20))
 
-    return [absolute("PERF-33", "index_counter, 16 counters: step and snapshot, 2000 times", "goal: 0.3 M steps/s",
-                     len(index) / 0.3e6, counted,
-                     lambda count: list(count) == np.bincount(index, minlength=16).tolist()),
-            absolute("PERF-33", "Orizuru, one token of 4096, k = 20 + 20, readable", "goal: 20 ms", 0.02,
-                     lambda: orizuru.run(x, 20), same, count=5)]
+    return [
+        absolute(
+            "PERF-33",
+            "index_counter, 16 counters: step and snapshot, 2000 times",
+            "goal: 0.3 M steps/s",
+            len(index) / 0.3e6,
+            counted,
+            lambda count: list(count) == np.bincount(index, minlength=16).tolist(),
+        ),
+        absolute(
+            "PERF-33",
+            "Orizuru, one token of 4096, k = 20 + 20, readable",
+            "goal: 20 ms",
+            0.02,
+            lambda: orizuru.run(x, 20),
+            same,
+            count=5,
+        ),
+    ]
 
 
 def strategies() -> Sequence[Row | Absent]:
@@ -126,10 +170,18 @@ def strategies() -> Sequence[Row | Absent]:
         return [Absent("PERF-34", "examples of strategies", "not installed: pip install 'refemu[bench]'")]
     from refemu.testing import codes, float16s
 
-    return [absolute("PERF-34", f"{EXAMPLES} examples of {what}", "goal: 1 ms an example", EXAMPLES / 1e3,
-                     drawn(strategy), lambda count: count >= EXAMPLES, count=3)
-            for what, strategy in (("1,024 codes", codes(OVP_INT4.normal, 1024)),
-                                   ("1,024 fp16 values", float16s(1024)))]
+    return [
+        absolute(
+            "PERF-34",
+            f"{EXAMPLES} examples of {what}",
+            "goal: 1 ms an example",
+            EXAMPLES / 1e3,
+            drawn(strategy),
+            lambda count: count >= EXAMPLES,
+            count=3,
+        )
+        for what, strategy in (("1,024 codes", codes(OVP_INT4.normal, 1024)), ("1,024 fp16 values", float16s(1024)))
+    ]
 
 
 ROWS: dict[str, Callable[[], Sequence[Row | Absent]]] = {

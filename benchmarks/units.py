@@ -147,10 +147,24 @@ def groups() -> list[Row]:
         return bfp_pe_jit.run(0, sign, size, shared, code, w_scale=factor)
 
     what = "bfp_pe, M8W4: 2^14 groups of 32"
-    return [pairs("BFP-PE", what, "NumPy int64 matmul, sums only", sums, ours,
-                  lambda theirs, found: np.array_equal(theirs, found.psum)),
-            pairs("BFP-PE", what, "NumPy matmul, ldexp, float16, running sum", whole, ours,
-                  lambda theirs, found: np.array_equal(theirs.view(np.uint32), found.acc))]
+    return [
+        pairs(
+            "BFP-PE",
+            what,
+            "NumPy int64 matmul, sums only",
+            sums,
+            ours,
+            lambda theirs, found: np.array_equal(theirs, found.psum),
+        ),
+        pairs(
+            "BFP-PE",
+            what,
+            "NumPy matmul, ldexp, float16, running sum",
+            whole,
+            ours,
+            lambda theirs, found: np.array_equal(theirs.view(np.uint32), found.acc),
+        ),
+    ]
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {

@@ -41,8 +41,12 @@ def saved(arrays: dict[str, np.ndarray]) -> bytes:
 
 def rated(row: Row, count: int, unit: str = "vectors") -> Row:
     """`row` with our rate in its text."""
-    return replace(row, what=f"{row.what}: {count / row.ours_s / 1e6:.3g} M {unit}/s" if unit == "vectors" else
-                   f"{row.what}: {count / row.ours_s:,.0f} {unit}/s")
+    return replace(
+        row,
+        what=f"{row.what}: {count / row.ours_s / 1e6:.3g} M {unit}/s"
+        if unit == "vectors"
+        else f"{row.what}: {count / row.ours_s:,.0f} {unit}/s",
+    )
 
 
 def vectors() -> list[Row]:
@@ -56,19 +60,46 @@ def vectors() -> list[Row]:
         data, plain = files[sets.VECTORS], saved(arrays)
         answer = dut.Answer({name: array for name, array in arrays.items() if name.startswith("out.")}, {})
         rows = [
-            pairs("VEC-MAKE", "make cases, answers, hashes, files", "numpy.savez of the answers",
-                  lambda: saved(arrays), made, lambda theirs, ours: ours == files and theirs == plain),
-            pairs("VEC-WRITE", "write vectors.npz", "numpy.savez",
-                  lambda: saved(arrays), lambda: npz.to_bytes(arrays),
-                  lambda theirs, ours: same(npz.read(theirs, ""), npz.read(ours, ""))),
-            pairs("VEC-LOAD", "load with every check", "np.load of all arrays",
-                  lambda: read(plain), lambda: sets.load(place).arrays, same),
-            pairs("VEC-CHECK", "regenerate and compare each byte", "np.load, array_equal",
-                  lambda: same(read(plain), arrays), lambda: check_files(str(place), files).findings,
-                  lambda theirs, ours: theirs and not ours),
-            pairs("VEC-DIFF", "compare an answer", "np.array_equal of each array",
-                  lambda: all(np.array_equal(arrays[name], array) for name, array in answer.arrays.items()),
-                  lambda: compare(golden, answer).equal, lambda theirs, ours: theirs and ours),
+            pairs(
+                "VEC-MAKE",
+                "make cases, answers, hashes, files",
+                "numpy.savez of the answers",
+                lambda: saved(arrays),
+                made,
+                lambda theirs, ours: ours == files and theirs == plain,
+            ),
+            pairs(
+                "VEC-WRITE",
+                "write vectors.npz",
+                "numpy.savez",
+                lambda: saved(arrays),
+                lambda: npz.to_bytes(arrays),
+                lambda theirs, ours: same(npz.read(theirs, ""), npz.read(ours, "")),
+            ),
+            pairs(
+                "VEC-LOAD",
+                "load with every check",
+                "np.load of all arrays",
+                lambda: read(plain),
+                lambda: sets.load(place).arrays,
+                same,
+            ),
+            pairs(
+                "VEC-CHECK",
+                "regenerate and compare each byte",
+                "np.load, array_equal",
+                lambda: same(read(plain), arrays),
+                lambda: check_files(str(place), files).findings,
+                lambda theirs, ours: theirs and not ours,
+            ),
+            pairs(
+                "VEC-DIFF",
+                "compare an answer",
+                "np.array_equal of each array",
+                lambda: all(np.array_equal(arrays[name], array) for name, array in answer.arrays.items()),
+                lambda: compare(golden, answer).equal,
+                lambda theirs, ours: theirs and ours,
+            ),
         ]
         assert data == npz.to_bytes(arrays)
     return [rated(row, golden.rows) for row in rows]
@@ -91,8 +122,14 @@ def drawn(strategy: Any) -> Callable[[], int]:
 
     seen = []
 
-    @settings(max_examples=EXAMPLES, database=None, derandomize=True, deadline=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=EXAMPLES,
+        database=None,
+        derandomize=True,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(strategy)
     def draw(value: Any) -> None:
         seen.append(value is not None)
@@ -119,18 +156,48 @@ def strategies() -> list[Row]:
         return st.fixed_dictionaries({name: hnp.arrays(dtype, shape) for name, (dtype, shape) in names.items()})
 
     rows = [
-        pairs("VEC-F16", "float16s(1024)", "hnp.arrays(float16, 1024)",
-              drawn(hnp.arrays(np.float16, 1024, elements=st.floats(width=16, allow_nan=False))),
-              drawn(float16s(1024)), enough, count=3),
-        pairs("VEC-PORTS", "inputs('ovp_decoder')", "hnp.arrays for its ports",
-              drawn(lanes(dict.fromkeys(("pair", "bias"), ("uint8", (8,))))), drawn(inputs("ovp_decoder")), enough,
-              count=3),
-        pairs("VEC-PE", "inputs('bfp_pe'), 133 lanes a row", "hnp.arrays for its ports",
-              drawn(lanes(dict.fromkeys(("a_sign", "a_mag", "b", "b_sign"), ("uint8", (8, 32)))
-                          | dict.fromkeys(("mode", "clear", "a_exp", "b_exp"), ("uint8", (8,)))
-                          | {"w_scale": ("uint16", (8,))})), drawn(inputs("bfp_pe")), enough, count=3),
-        pairs("VEC-TENSOR", "tensors(OVP_INT4), 8 values", "hnp.arrays(float32, 8)",
-              drawn(hnp.arrays(np.float32, 8)), drawn(tensors(OVP_INT4)), enough, count=3),
+        pairs(
+            "VEC-F16",
+            "float16s(1024)",
+            "hnp.arrays(float16, 1024)",
+            drawn(hnp.arrays(np.float16, 1024, elements=st.floats(width=16, allow_nan=False))),
+            drawn(float16s(1024)),
+            enough,
+            count=3,
+        ),
+        pairs(
+            "VEC-PORTS",
+            "inputs('ovp_decoder')",
+            "hnp.arrays for its ports",
+            drawn(lanes(dict.fromkeys(("pair", "bias"), ("uint8", (8,))))),
+            drawn(inputs("ovp_decoder")),
+            enough,
+            count=3,
+        ),
+        pairs(
+            "VEC-PE",
+            "inputs('bfp_pe'), 133 lanes a row",
+            "hnp.arrays for its ports",
+            drawn(
+                lanes(
+                    dict.fromkeys(("a_sign", "a_mag", "b", "b_sign"), ("uint8", (8, 32)))
+                    | dict.fromkeys(("mode", "clear", "a_exp", "b_exp"), ("uint8", (8,)))
+                    | {"w_scale": ("uint16", (8,))}
+                )
+            ),
+            drawn(inputs("bfp_pe")),
+            enough,
+            count=3,
+        ),
+        pairs(
+            "VEC-TENSOR",
+            "tensors(OVP_INT4), 8 values",
+            "hnp.arrays(float32, 8)",
+            drawn(hnp.arrays(np.float32, 8)),
+            drawn(tensors(OVP_INT4)),
+            enough,
+            count=3,
+        ),
     ]
     return [rated(row, EXAMPLES, "examples") for row in rows]
 

@@ -36,8 +36,10 @@ def layers(source: str) -> set[str]:
 def defines_a_kernel(source: str) -> bool:
     """Whether a source takes from `arith.jit` what compiles a function."""
     taken = {f"refemu.arith.jit.{name}" for name in COMPILERS} & imports(source)
-    return bool(taken) or any(isinstance(node, ast.Attribute) and node.attr in COMPILERS
-                              and getattr(node.value, "id", "") == "jit" for node in ast.walk(ast.parse(source)))
+    return bool(taken) or any(
+        isinstance(node, ast.Attribute) and node.attr in COMPILERS and getattr(node.value, "id", "") == "jit"
+        for node in ast.walk(ast.parse(source))
+    )
 
 
 def undescribed(source: str) -> Iterator[str]:

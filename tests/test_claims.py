@@ -49,7 +49,7 @@ def test_the_tests_that_the_claims_name_exist(named: str) -> None:
 @pytest.mark.parametrize("paper", ["OliVe", "KLLM", "Harmonia", "LeanKV"])
 def test_every_row_on_a_paper_names_a_test(paper: str) -> None:
     page = (ROOT / "docs" / "claims.md").read_text().split(f"\n## {paper}\n")[1]
-    table = page[page.index("| claim |"):].split("\n\n")[0].splitlines()[2:]
+    table = page[page.index("| claim |") :].split("\n\n")[0].splitlines()[2:]
 
     assert len(table) >= 22
     assert [row for row in table if not re.search(r"(::test_\w+|\| not reproduced[^|]* \| none) \|$", row)] == []
@@ -61,7 +61,7 @@ VERDICTS = {"reproduced", "same order", "the paper agrees with itself", "contrad
 @pytest.mark.parametrize("paper", ["OliVe", "KLLM", "Harmonia", "LeanKV"])
 def test_every_row_on_a_paper_has_a_verdict(paper: str) -> None:
     page = (ROOT / "docs" / "claims.md").read_text().split(f"\n## {paper}\n")[1]
-    header, _, *rows = page[page.index("| claim |"):].split("\n\n")[0].splitlines()
+    header, _, *rows = page[page.index("| claim |") :].split("\n\n")[0].splitlines()
 
     assert header == "| claim | place | verdict | refemu | test |"
     assert [row for row in rows if row.split(" | ")[2] not in VERDICTS or row.count(" | ") != 4] == []
@@ -113,8 +113,11 @@ def saturates(fmt: Ovp, values: np.ndarray) -> list[bool]:
     return [bool(flag) for flag in ovp_encoder.UNIT.run_jit(pairs.view(np.uint32), fmt=fmt).saturated]
 
 
-@pytest.mark.parametrize(("fmt", "start", "widest"), [(OVP_INT4, 41, 102), (OVP_FLINT4, 36, 90), (OVP_INT8, 774, 1927)],
-                         ids=["int4", "flint4", "int8"])
+@pytest.mark.parametrize(
+    ("fmt", "start", "widest"),
+    [(OVP_INT4, 41, 102), (OVP_FLINT4, 36, 90), (OVP_INT8, 774, 1927)],
+    ids=["int4", "flint4", "int8"],
+)
 def test_reach_of_the_outliers_in_sigma(fmt: Ovp, start: int, widest: int) -> None:
     """[olive §4.5] "no outlier is truncated": the largest of [olive Fig. 2], 325 sigma, saturates at 4 bits.
 
@@ -138,16 +141,24 @@ def largest(fmt: Ovp) -> tuple[int, int]:
     assert fmt.outlier
     top = fmt.outlier.limit or fmt.outlier.largest
     word = int(fmt.encode(np.array([top, 0])).pairs()[0])
-    decoded = ovp_decoder.run(word, fmt.outlier.bias, normal=fmt.normal.name,
-                              outlier=(fmt.outlier.exp_bits, fmt.outlier.man_bits))
+    decoded = ovp_decoder.run(
+        word, fmt.outlier.bias, normal=fmt.normal.name, outlier=(fmt.outlier.exp_bits, fmt.outlier.man_bits)
+    )
     assert decoded.base_int.tolist()[1] == 0  # the victim
     return int(decoded.exponent[0]), int(decoded.base_int[0])
 
 
-@pytest.mark.parametrize(("a", "b", "product", "pairs"), [
-    (OVP_INT4, OVP_INT4, 9_216, 233_016), (OVP_INT4, OVP_FLINT4, 18_432, 116_508),
-    (OVP_FLINT4, OVP_FLINT4, 36_864, 58_254), (OVP_INT8, OVP_INT8, 2**30, 1),
-    (OVP_INT8_REPO, OVP_INT8_REPO, 4_064_256, 528)], ids=["int4", "int4 x flint4", "flint4", "int8", "repo int8"])
+@pytest.mark.parametrize(
+    ("a", "b", "product", "pairs"),
+    [
+        (OVP_INT4, OVP_INT4, 9_216, 233_016),
+        (OVP_INT4, OVP_FLINT4, 18_432, 116_508),
+        (OVP_FLINT4, OVP_FLINT4, 36_864, 58_254),
+        (OVP_INT8, OVP_INT8, 2**30, 1),
+        (OVP_INT8_REPO, OVP_INT8_REPO, 4_064_256, 528),
+    ],
+    ids=["int4", "int4 x flint4", "flint4", "int8", "repo int8"],
+)
 def test_pairs_until_a_sum_can_leave_32_bits(a: Ovp, b: Ovp, product: int, pairs: int) -> None:
     """[olive §4.4] "the result can store with a 32-bit int": true of one product, of a sum up to this many pairs.
 
@@ -165,8 +176,11 @@ def test_pairs_until_a_sum_can_leave_32_bits(a: Ovp, b: Ovp, product: int, pairs
     assert int(result.acc[pairs]) == (pairs + 1) * product - 2**32
 
 
-@pytest.mark.parametrize(("a", "b", "product"), [(OVP_INT4, OVP_INT4, 9_216), (OVP_INT4, OVP_FLINT4, 18_432),
-                                                 (OVP_FLINT4, OVP_FLINT4, 36_864)], ids=["int4", "mixed", "flint4"])
+@pytest.mark.parametrize(
+    ("a", "b", "product"),
+    [(OVP_INT4, OVP_INT4, 9_216), (OVP_INT4, OVP_FLINT4, 18_432), (OVP_FLINT4, OVP_FLINT4, 36_864)],
+    ids=["int4", "mixed", "flint4"],
+)
 def test_no_two_pairs_add_more_than_the_largest_outliers(a: Ovp, b: Ovp, product: int) -> None:
     """[olive §4.4] a pair holds one outlier at most. All 253 x 253 on the dot product unit, then 8 beside a large c."""
     assert a.outlier and b.outlier
@@ -174,8 +188,9 @@ def test_no_two_pairs_add_more_than_the_largest_outliers(a: Ovp, b: Ovp, product
     x, y = (np.repeat(left, len(right)), np.tile(right, len(left)))
     zeros = np.zeros((len(x), 7), int)
     config = {"a": a.normal.name, "b": b.normal.name}
-    result = olive_edp.UNIT.run_jit(np.column_stack([x, zeros]), np.column_stack([y, zeros]), a.outlier.bias,
-                                    b.outlier.bias, 0, **config)
+    result = olive_edp.UNIT.run_jit(
+        np.column_stack([x, zeros]), np.column_stack([y, zeros]), a.outlier.bias, b.outlier.bias, 0, **config
+    )
     assert int(np.abs(result.d).max()) == product
 
     tops = [int(fmt.encode(np.array([fmt.outlier.largest, 0])).pairs()[0]) for fmt in (a, b)]  # type: ignore[union-attr]
@@ -201,8 +216,10 @@ def test_areas_of_decoders_follow_from_their_number() -> None:
     assert [f"{float(area / 754):.3%}" for area in gpu] == ["0.250%", "0.166%"]
 
     four, eight = OliveSystolic(), OliveSystolic(a="int8", b="int8")
-    array = [Fraction(area) * count / 10**6 for area, count in
-             (("37.22", four.decoders), ("49.50", eight.decoders), ("50.01", four.pes))]
+    array = [
+        Fraction(area) * count / 10**6
+        for area, count in (("37.22", four.decoders), ("49.50", eight.decoders), ("50.01", four.pes))
+    ]
     assert [f"{float(area):.3g}" for area in array] == ["0.00476", "0.00317", "0.205"]
     assert [f"{float(area / sum(array)):.1%}" for area in array] == ["2.2%", "1.5%", "96.3%"]
 
@@ -221,9 +238,17 @@ def test_a_larger_threshold_never_gives_more_outlier_pairs() -> None:
         assert list(one) == sorted(one, reverse=True) and one[0] > one[-1]
 
 
-@pytest.mark.parametrize(("a", "b", "config"), [
-    (OVP_INT4, OVP_INT4, "i4_i4"), (OVP_INT4, OVP_FLINT4, "i4_f4"), (OVP_FLINT4, OVP_INT4, "f4_i4"),
-    (OVP_FLINT4, OVP_FLINT4, "f4_f4"), (OVP_INT8, OVP_INT8, "i8_i8")], ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize(
+    ("a", "b", "config"),
+    [
+        (OVP_INT4, OVP_INT4, "i4_i4"),
+        (OVP_INT4, OVP_FLINT4, "i4_f4"),
+        (OVP_FLINT4, OVP_INT4, "f4_i4"),
+        (OVP_FLINT4, OVP_FLINT4, "f4_f4"),
+        (OVP_INT8, OVP_INT8, "i8_i8"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
 def test_encoded_matrices_multiply_as_the_integers_that_they_stand_for(a: Ovp, b: Ovp, config: str) -> None:
     """[olive §4]: encoder, decoders and products together, over four chunks of K; values with outliers in most rows."""
     rng = np.random.default_rng(9)
@@ -232,10 +257,12 @@ def test_encoded_matrices_multiply_as_the_integers_that_they_stand_for(a: Ovp, b
     assert a.outlier and b.outlier
     d = np.zeros(64, np.int32)
     for at in range(0, k // 2, k // 8):
-        chunk = (tensor.pairs()[:, at:at + k // 8].ravel() for tensor in (left, right))
+        chunk = (tensor.pairs()[:, at : at + k // 8].ravel() for tensor in (left, right))
         d = unit.run_jit(*chunk, a.outlier.bias, b.outlier.bias, d, **unit.configs[config]).d
-    exact = [[sum(x * y for x, y in zip(row, column, strict=True)) for column in right.decode().tolist()]
-             for row in left.decode().tolist()]
+    exact = [
+        [sum(x * y for x, y in zip(row, column, strict=True)) for column in right.decode().tolist()]
+        for row in left.decode().tolist()
+    ]
 
     assert d.reshape(8, 8).tolist() == [[(value + 2**31) % 2**32 - 2**31 for value in row] for row in exact]
     assert np.abs(left.decode()).max() > a.normal.largest
@@ -249,8 +276,18 @@ def perplexities() -> dict[str, str]:
 
 @pytest.mark.model
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["fp16", "olive-8", "olive-8:outliers=false", "olive-4:act_bits=none", "olive-4",
-                                    "olive-4:outliers=false", "olive-4:outliers=false,types=int"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        "fp16",
+        "olive-8",
+        "olive-8:outliers=false",
+        "olive-4:act_bits=none",
+        "olive-4",
+        "olive-4:outliers=false",
+        "olive-4:outliers=false,types=int",
+    ],
+)
 def test_perplexities_of_smollm2(smollm2: Any, scheme: str) -> None:
     """[olive Tbl. 9] on another model, the numbers of the page: the first 1,024 tokens of Persuasion."""
     ids = smollm2.tokenizer.encode(text.default())[:1024]
@@ -265,8 +302,13 @@ def test_perplexities_of_smollm2(smollm2: Any, scheme: str) -> None:
 def test_order_of_the_schemes_on_smollm2(smollm2: Any) -> None:
     """[olive Tbl. 9, §5.2] FP32, 8 bits, 4 bits, ANT, int4; on 65 tokens, one candidate for every scale."""
     ids, quick = smollm2.tokenizer.encode(text.default())[:65], "low=100,high=101,calibration_tokens=64"
-    names = ("fp16", f"olive-8:{quick}", f"olive-4:{quick}", f"olive-4:{quick},outliers=false",
-             f"olive-4:{quick},outliers=false,types=int")
+    names = (
+        "fp16",
+        f"olive-8:{quick}",
+        f"olive-4:{quick}",
+        f"olive-4:{quick},outliers=false",
+        f"olive-4:{quick},outliers=false,types=int",
+    )
     costs = [perplexity.perplexity(models.prepare(smollm2, name), ids).perplexity for name in names]
 
     assert costs == sorted(costs)

@@ -13,8 +13,11 @@ from refemu.units import bfp_converter, bfp_pe_array, k_offset_jit
 from refemu.units.k_offset import Offsets
 
 TABLE_1 = {  #: [harmonia Table I] perplexities of Llama 7B, 13B, Llama-2 7B, 13B, OPT 6.7B, and the reduction of KV
-    "Full": "5.68 5.09 5.47 4.88 10.86 0.00", "Omniquant": "5.77 5.17 5.59 4.95 10.96 0.00",
-    "Harmonia KV8": "5.78 5.18 5.59 4.96 10.96 43.75", "Harmonia KV4": "6.19 5.51 5.90 5.20 11.69 68.75"}
+    "Full": "5.68 5.09 5.47 4.88 10.86 0.00",
+    "Omniquant": "5.77 5.17 5.59 4.95 10.96 0.00",
+    "Harmonia KV8": "5.78 5.18 5.59 4.96 10.96 43.75",
+    "Harmonia KV4": "6.19 5.51 5.90 5.20 11.69 68.75",
+}
 NAMES_1 = ("Llama-7B", "Llama-13B", "Llama-2-7B", "Llama-2-13B", "OPT-6.7B")
 METHODS = ("Full", "Omniquant", "KIVI-q", "Naive", "Harmonia")
 TABLE_2 = {  #: [harmonia Table II] nine tasks and their average, a line for each of METHODS
@@ -42,7 +45,8 @@ TABLE_2 = {  #: [harmonia Table II] nine tasks and their average, a line for eac
                            14.70 45.95 16.31 67.00 25.81 26.94 14.57 20.09 87.31 35.41
                            9.91 47.14 8.03 65.00 8.30 12.51 11.34 10.68 85.60 28.72
                            13.06 36.26 10.30 55.50 23.77 25.38 14.38 17.65 68.48 29.42
-                           14.32 44.54 13.79 67.50 25.58 26.30 15.68 20.03 86.84 34.95"""}
+                           14.32 44.54 13.79 67.50 25.58 26.30 15.68 20.03 86.84 34.95""",
+}
 
 
 def numbers(line: str) -> list[Fraction]:
@@ -68,8 +72,10 @@ def test_averages_of_table_2(model: str) -> None:
         assert abs(sum(tasks, Fraction(0)) / 9 - average) <= Fraction("0.005")
 
 
-@pytest.mark.parametrize(("method", "points", "stated"), [
-    ("Omniquant", "-0.338", "-0.3"), ("KIVI-q", "3.854", "3.9"), ("Naive", "5.768", "5.8")])
+@pytest.mark.parametrize(
+    ("method", "points", "stated"),
+    [("Omniquant", "-0.338", "-0.3"), ("KIVI-q", "3.854", "3.9"), ("Naive", "5.768", "5.8")],
+)
 def test_stated_gains_are_means_of_points(method: str, points: str, stated: str) -> None:
     """[harmonia §V-B] 0.3 % below weights alone, gains of 3.9 and 5.8 %: differences of averages, in points."""
     mean = sum(differences(method), Fraction(0)) / 5
@@ -106,10 +112,13 @@ def operations(d: int, first: int, count: int) -> int:
     return d * sum(range(first, first + count))
 
 
-@pytest.mark.parametrize(("n", "length", "stated", "with_own", "without"), [
-    (4096, 128, 532_352, 532_544, 532_416), (100, 10, 1040, 1055, 1045), (1, 1, "1/2", 2, 1)])
-def test_operations_of_attention_are_approximate(n: int, length: int, stated: object, with_own: int,
-                                                 without: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "length", "stated", "with_own", "without"),
+    [(4096, 128, 532_352, 532_544, 532_416), (100, 10, 1040, 1055, 1045), (1, 1, "1/2", 2, 1)],
+)
+def test_operations_of_attention_are_approximate(
+    n: int, length: int, stated: object, with_own: int, without: int
+) -> None:
     """[harmonia §II-A] d (n^2 + l^2 / 2 + (n - 1) l): its decoding part beside exact sums of n + i.
 
     i from 1 or from 0, whether a new token sees itself or not: the formula is below both.
@@ -141,13 +150,19 @@ def test_operations_per_cycle_of_the_whole_array() -> None:
     assert found == {64: (964, 0.89), 128: (1725, 0.83), 512: (4228, 0.66), 4096: (7333, 0.53)}
 
 
-@pytest.mark.parametrize("run", [pytest.param(bfp_converter.run_clocks, id="unit"),
-                                 pytest.param(bfp_converter.UNIT.run_jit, id="twin")])
+@pytest.mark.parametrize(
+    "run", [pytest.param(bfp_converter.run_clocks, id="unit"), pytest.param(bfp_converter.UNIT.run_jit, id="twin")]
+)
 def test_a_short_token_block_behind_a_full_v_block_stalls(run: Any) -> None:
     """[harmonia §IV-C] "real time" holds for a stream of equal blocks: here the array waits 63 clocks for a bank."""
     v, idle = 64, 80
-    result = run(np.full((v + 1 + idle, 8), 0x3C00), [255] * (v + 1) + [0] * idle, [1] * v + [0] * (1 + idle), 8,
-                 [0] * v + [1] + [0] * idle)
+    result = run(
+        np.full((v + 1 + idle, 8), 0x3C00),
+        [255] * (v + 1) + [0] * idle,
+        [1] * v + [0] * (1 + idle),
+        8,
+        [0] * v + [1] + [0] * idle,
+    )
 
     assert np.count_nonzero(~result.ready) == 63 and result.ready[:v].all() and result.align_cycles == v + 1
 
@@ -160,7 +175,7 @@ def turned(keys: list[list[Fraction]]) -> list[list[Fraction]]:
         row = []
         for i in range(0, len(key), 2):
             c, s = angles[i // 2 % 3]
-            x, y = key[i:i + 2]
+            x, y = key[i : i + 2]
             for _ in range(t):
                 x, y = x * c - y * s, x * s + y * c
             row += [x, y]
@@ -204,8 +219,11 @@ def test_packed_codes_of_a_cache_at_4k_are_three_times_smaller() -> None:
     k, v = half((tokens, dim), 5), half((tokens, dim), 6)
     low = np.arange(tokens)
     low_keys = (low >= 32) & (low < tokens - 64)
-    parts = [fmt.encode(np.ascontiguousarray(x[some]), axis) for x, axis in ((k, 1), (v, 0))
-             for fmt, some in ((BFP8, ~low_keys), (BFP4, low_keys))]
+    parts = [
+        fmt.encode(np.ascontiguousarray(x[some]), axis)
+        for x, axis in ((k, 1), (v, 0))
+        for fmt, some in ((BFP8, ~low_keys), (BFP4, low_keys))
+    ]
     packed = 8 * sum(len(part.pack()) for part in parts)
 
     assert packed == sum(part.storage_bits() for part in parts) == Fraction(16 * 2 * tokens * dim) / Fraction(64, 21)

@@ -25,22 +25,36 @@ from refemu.units.kllm_chip_parts import KllmChip
 MODELS = ("LLaMA-7B", "LLaMA-13B", "LLaMA-30B", "LLaMA-2-7B", "LLaMA-2-13B", "LLaMA-2-70B", "Mistral-7B")
 TABLE_2 = {  #: [kllm Table II], perplexities in the order of MODELS; 8e3 and so on as printed
     ("FP16", ""): "5.68 5.09 4.10 5.47 4.88 3.32 5.25",
-    ("W4A4", "RTN"): "8e3 1e4 3e5 2e3 7e3 2e5 6e3", ("W4A4", "SmoothQuant"): "4e2 67.2 32.5 7e2 56.6 10.5 5e2",
-    ("W4A4", "QuaRot"): "6.34 5.58 4.64 6.19 5.45 3.83 5.77", ("W4A4", "Atom"): "6.25 5.52 4.61 6.12 5.31 3.73 5.76",
-    ("W4A4", "KLLM-S"): "6.08 5.38 4.40 6.00 5.21 3.60 5.84", ("W4A4", "KLLM"): "6.04 5.37 4.38 5.90 5.19 3.55 5.75",
-    ("W4A3", "RTN"): "2e4 2e4 1e4 6e5 5e5 6e5 1e4", ("W4A3", "SmoothQuant"): "5e4 2e4 2e4 8e3 1e4 1e4 9e3",
+    ("W4A4", "RTN"): "8e3 1e4 3e5 2e3 7e3 2e5 6e3",
+    ("W4A4", "SmoothQuant"): "4e2 67.2 32.5 7e2 56.6 10.5 5e2",
+    ("W4A4", "QuaRot"): "6.34 5.58 4.64 6.19 5.45 3.83 5.77",
+    ("W4A4", "Atom"): "6.25 5.52 4.61 6.12 5.31 3.73 5.76",
+    ("W4A4", "KLLM-S"): "6.08 5.38 4.40 6.00 5.21 3.60 5.84",
+    ("W4A4", "KLLM"): "6.04 5.37 4.38 5.90 5.19 3.55 5.75",
+    ("W4A3", "RTN"): "2e4 2e4 1e4 6e5 5e5 6e5 1e4",
+    ("W4A3", "SmoothQuant"): "5e4 2e4 2e4 8e3 1e4 1e4 9e3",
     ("W4A3", "QuaRot"): "29.75 19.02 13.50 2e2 2e2 85.28 2e2",
     ("W4A3", "Atom"): "9.62 7.36 6.18 11.40 8.00 5.05 10.83",
-    ("W4A3", "KLLM-S"): "7.60 6.28 5.31 7.91 6.99 4.13 7.42", ("W4A3", "KLLM"): "7.17 6.21 5.10 7.49 6.43 4.05 7.27"}
+    ("W4A3", "KLLM-S"): "7.60 6.28 5.31 7.91 6.99 4.13 7.42",
+    ("W4A3", "KLLM"): "7.17 6.21 5.10 7.49 6.43 4.05 7.27",
+}
 TABLE_3 = {  #: [kllm Table III], PQ, ARC-e, ARC-c, HS, WG, and the average as printed
     ("FP16", ""): "78.67 74.58 46.16 75.95 68.98 68.87",
-    ("W4A4", "QuaRot"): "76.77 69.87 40.87 72.16 63.77 64.69", ("W4A4", "Atom"): "75.14 52.99 38.40 69.37 62.75 59.73",
-    ("W4A4", "KLLM-S"): "77.31 71.46 42.92 72.57 64.80 65.81", ("W4A4", "KLLM"): "77.97 73.06 43.60 74.32 65.51 66.89",
-    ("W4A3", "QuaRot"): "72.17 60.26 35.37 63.61 60.48 58.38", ("W4A3", "Atom"): "71.01 48.63 33.49 62.54 59.50 55.03",
-    ("W4A3", "KLLM-S"): "75.14 63.93 37.37 67.58 63.93 61.59", ("W4A3", "KLLM"): "75.84 65.99 39.59 68.28 64.17 62.77"}
+    ("W4A4", "QuaRot"): "76.77 69.87 40.87 72.16 63.77 64.69",
+    ("W4A4", "Atom"): "75.14 52.99 38.40 69.37 62.75 59.73",
+    ("W4A4", "KLLM-S"): "77.31 71.46 42.92 72.57 64.80 65.81",
+    ("W4A4", "KLLM"): "77.97 73.06 43.60 74.32 65.51 66.89",
+    ("W4A3", "QuaRot"): "72.17 60.26 35.37 63.61 60.48 58.38",
+    ("W4A3", "Atom"): "71.01 48.63 33.49 62.54 59.50 55.03",
+    ("W4A3", "KLLM-S"): "75.14 63.93 37.37 67.58 63.93 61.59",
+    ("W4A3", "KLLM"): "75.84 65.99 39.59 68.28 64.17 62.77",
+}
 TABLE_4 = {  #: [kllm Table IV], LLaMA-2-7B with 0.5, 1, 2, 5, 10 % outliers
-    ("W4A4", "KLLM-S"): "6.62 6.00 5.95 5.80 5.69", ("W4A4", "KLLM"): "6.11 5.90 5.87 5.66 5.58",
-    ("W4A3", "KLLM-S"): "11.14 7.91 7.11 6.40 6.12", ("W4A3", "KLLM"): "9.66 7.49 6.62 6.22 5.98"}
+    ("W4A4", "KLLM-S"): "6.62 6.00 5.95 5.80 5.69",
+    ("W4A4", "KLLM"): "6.11 5.90 5.87 5.66 5.58",
+    ("W4A3", "KLLM-S"): "11.14 7.91 7.11 6.40 6.12",
+    ("W4A3", "KLLM"): "9.66 7.49 6.62 6.22 5.98",
+}
 VERDICTS = {"reproduced", "same order", "the paper agrees with itself", "contradicted"}
 ROOT = Path(__file__).resolve().parent.parent
 WINDOW, WINDOWS = 128, 8  #: tokens of [kllm Fig. 2], and how often they are drawn here
@@ -55,8 +69,10 @@ def ppl(bits: str, method: str, model: str) -> Fraction:
     return row(TABLE_2, bits, method)[MODELS.index(model)]
 
 
-@pytest.mark.parametrize(("bits", "model", "percent"), [
-    ("W4A4", "LLaMA-2-7B", "33.8"), ("W4A4", "LLaMA-7B", "36.8"), ("W4A3", "LLaMA-7B", "62.2")])
+@pytest.mark.parametrize(
+    ("bits", "model", "percent"),
+    [("W4A4", "LLaMA-2-7B", "33.8"), ("W4A4", "LLaMA-7B", "36.8"), ("W4A3", "LLaMA-7B", "62.2")],
+)
 def test_gap_to_fp16_is_smaller_than_atoms(bits: str, model: str, percent: str) -> None:
     """[kllm §I, §V-B, Table II] 34 %, 37 %, 62 %: of the perplexity above that of FP16."""
     gaps = [ppl(bits, method, model) - ppl("FP16", "", model) for method in ("KLLM", "Atom")]
@@ -89,8 +105,10 @@ def test_kllm_has_the_lowest_perplexities() -> None:
     """[kllm §V-B] of all W4A4 and W4A3 methods, on every model. With static thresholds it has not: 5.84 on Mistral."""
     for bits in ("W4A4", "W4A3"):
         others = [row(TABLE_2, which, method) for which, method in TABLE_2 if which == bits and method != "KLLM"]
-        assert all(mine < min(column) for mine, column in
-                   zip(row(TABLE_2, bits, "KLLM"), zip(*others, strict=True), strict=True))
+        assert all(
+            mine < min(column)
+            for mine, column in zip(row(TABLE_2, bits, "KLLM"), zip(*others, strict=True), strict=True)
+        )
     static = ppl("W4A4", "KLLM-S", "Mistral-7B")
     assert static == Fraction("5.84")
     assert all(static > ppl("W4A4", method, "Mistral-7B") for method in ("QuaRot", "Atom"))
@@ -99,8 +117,9 @@ def test_kllm_has_the_lowest_perplexities() -> None:
 def test_second_generation_is_harder_at_three_bits() -> None:
     """[kllm §V-B] for QuaRot, Atom and KLLM, at 7B and 13B."""
     for method in ("QuaRot", "Atom", "KLLM"):
-        assert all(ppl("W4A3", method, f"LLaMA-2-{size}") > ppl("W4A3", method, f"LLaMA-{size}")
-                   for size in ("7B", "13B"))
+        assert all(
+            ppl("W4A3", method, f"LLaMA-2-{size}") > ppl("W4A3", method, f"LLaMA-{size}") for size in ("7B", "13B")
+        )
 
 
 @pytest.mark.parametrize("which", TABLE_3, ids=" ".join)
@@ -110,8 +129,9 @@ def test_averages_of_table_3(which: tuple[str, str]) -> None:
     assert abs(sum(tasks, Fraction(0)) / 5 - average) <= Fraction("0.005")
 
 
-@pytest.mark.parametrize(("bits", "below", "atom", "quarot"), [
-    ("W4A4", "1.98", "7.16", "2.20"), ("W4A3", "6.10", "7.74", "4.39")])
+@pytest.mark.parametrize(
+    ("bits", "below", "atom", "quarot"), [("W4A4", "1.98", "7.16", "2.20"), ("W4A3", "6.10", "7.74", "4.39")]
+)
 def test_accuracy_drops_are_points(bits: str, below: str, atom: str, quarot: str) -> None:
     """[kllm §V-B] 1.98 and 6.1 below FP16, the others above Atom and QuaRot: differences of averages, not shares."""
     mine = row(TABLE_3, bits, "KLLM")[-1]
@@ -149,9 +169,13 @@ def test_speedups_of_the_introduction_are_those_of_three_bits() -> None:
     """[kllm §I, §V-C] Known inconsistency: 9.67 and 229.5 are given for W4A4, and for W4A3 where they are listed."""
     introduction = {"A100": (Fraction("9.67"), Fraction("229.50")), "Atom": (Fraction("7.03"), Fraction("150.21"))}
     platforms = ("A100", "QuaRot", "QServe", "SpAtten", "MECLA", "Olive", "BitMoD")
-    a4, a3 = ([dict(zip(platforms, map(Fraction, line.split()), strict=True)) for line in lines] for lines in (
-        ("8.66 3.44 2.63 2.12 1.82 1.37 1.45", "214.8 107.2 47.6 2.79 1.53 1.26 1.29"),
-        ("9.67 3.85 2.94 2.37 2.03 1.53 1.62", "229.5 114.58 50.89 2.98 1.63 1.34 1.38")))
+    a4, a3 = (
+        [dict(zip(platforms, map(Fraction, line.split()), strict=True)) for line in lines]
+        for lines in (
+            ("8.66 3.44 2.63 2.12 1.82 1.37 1.45", "214.8 107.2 47.6 2.79 1.53 1.26 1.29"),
+            ("9.67 3.85 2.94 2.37 2.03 1.53 1.62", "229.5 114.58 50.89 2.98 1.63 1.34 1.38"),
+        )
+    )
 
     assert introduction["A100"] == tuple(list_["A100"] for list_ in a3)
     assert all(stated > list_["A100"] for stated, list_ in zip(introduction["A100"], a4, strict=True))
@@ -208,8 +232,12 @@ def test_three_bits_break_even_at_a_head_of_64() -> None:
     assert narrow.macs_reduce == narrow.macs_dense < narrow.macs_reduce + narrow.macs_sparse
     assert wide.macs_reduce + wide.macs_sparse < wide.macs_dense
 
-    a, b = operands(4096, 4)[0], KMeans(Codebook(4, np.linspace(-1, 1, 16).astype(np.float16))).encode(
-        np.random.default_rng(1).standard_normal((100, 4096)).astype(np.float16))
+    a, b = (
+        operands(4096, 4)[0],
+        KMeans(Codebook(4, np.linspace(-1, 1, 16).astype(np.float16))).encode(
+            np.random.default_rng(1).standard_normal((100, 4096)).astype(np.float16)
+        ),
+    )
     linear = index_matmul_jit.run(a, b)
     assert (linear.macs_reduce, linear.macs_sparse, linear.macs_dense) == (25600, 4200, 409600)
 
@@ -219,8 +247,10 @@ def inputs(smollm2: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     """[kllm Fig. 2] inputs of the first q_proj, fp16 values: pairs of windows of the text and the calibration text."""
     embed, gain = (fp16.round16(smollm2.tensor(name).astype(np.float32)) for name in ("embed", "blk.0.attn_norm"))
     ids = [np.array(smollm2.tokenizer.encode(read)) for read in (text.default(), text.calibration())]
-    rows = [fp16.round16(fp32.rmsnorm(embed[one[:WINDOW * WINDOWS]], gain, float(smollm2.config.rms_eps), Sequential()))
-            for one in ids]
+    rows = [
+        fp16.round16(fp32.rmsnorm(embed[one[: WINDOW * WINDOWS]], gain, float(smollm2.config.rms_eps), Sequential()))
+        for one in ids
+    ]
     return list(zip(*(np.split(one, WINDOWS) for one in rows), strict=True))
 
 
@@ -246,11 +276,13 @@ def test_centroids_of_two_texts_are_nearer_without_outliers(inputs: list[tuple[n
 
 @pytest.mark.model
 def test_centroids_of_scaled_values_are_not_nearer_without_outliers(
-    inputs: list[tuple[np.ndarray, np.ndarray]]
+    inputs: list[tuple[np.ndarray, np.ndarray]],
 ) -> None:
     """[kllm §II-A2, §III-A] with a scale per token, as activations are quantized, all values lie in [-1, 1] anyway."""
-    found = [[distance(*(train(normalized_inliers(x, outliers), bits=4).centroids for x in pair)) for pair in inputs]
-             for outliers in (None, TopK("1"))]
+    found = [
+        [distance(*(train(normalized_inliers(x, outliers), bits=4).centroids for x in pair)) for pair in inputs]
+        for outliers in (None, TopK("1"))
+    ]
 
     assert [after < before for before, after in zip(*found, strict=True)].count(True) == 1
     assert (spread(found[0]), spread(found[1])) == (("0.006", "0.034"), ("0.008", "0.048"))
@@ -271,7 +303,7 @@ def test_thresholds_of_tokens_are_not_those_of_another_text(inputs: list[tuple[n
 def test_every_row_has_a_verdict() -> None:
     """docs/claims.md: claim, place, verdict, refemu, test. What has none stands below the table, as a sentence."""
     page = (ROOT / "docs" / "claims.md").read_text().split("\n## KLLM\n")[1].split("\n## ")[0]
-    head, _, *rows = page[page.index("| claim |"):].split("\n\n")[0].splitlines()
+    head, _, *rows = page[page.index("| claim |") :].split("\n\n")[0].splitlines()
     cells = [re.split(r" \| ", row.strip("| ")) for row in rows]
 
     assert head == "| claim | place | verdict | refemu | test |"

@@ -20,9 +20,14 @@ TABLE_1 = {  #: [leankv Table 1] percent of vLLM: without loss, at 5 % loss
     "Llama3-8B": ("20.7 26.7 26.6 24.1 20.0", "9.4 20.6 22.1 12.8 8.8"),
     "Llama3-70B": ("23.1 21.5 22.7 22.7 19.5", "16.3 16.1 21.2 16.0 15.7"),
     "Mistral-7B": ("26.8 28.9 23.0 26.2 19.4", "17.7 13.6 15.1 15.9 9.7"),
-    "Mixtral-8x7B": ("19.8 20.1 21.4 21.1 20.0", "13.8 8.9 10.7 8.9 10.0")}
+    "Mixtral-8x7B": ("19.8 20.1 21.4 21.1 20.0", "13.8 8.9 10.7 8.9 10.0"),
+}
 THROUGHPUT = {  #: times vLLM without loss, from and to, and the most with 5 % loss
-    "abstract": "1.9 2.5 6.9", "§1": "1.9 2.5 6.9", "§7.4": "2.0 2.5 6.9", "§8": "1.9 2.5 6.9"}
+    "abstract": "1.9 2.5 6.9",
+    "§1": "1.9 2.5 6.9",
+    "§7.4": "2.0 2.5 6.9",
+    "§8": "1.9 2.5 6.9",
+}
 
 
 VERDICTS = {"reproduced", "same order", "the paper agrees with itself", "contradicted"}
@@ -45,8 +50,11 @@ def test_every_claim_stands_once_with_one_verdict() -> None:
     assert len({row[0] for row in rows}) == len(rows)
     assert all("by construction" in row[3] for row in rows if row[2] == "the paper agrees with itself")
     assert not [row[0] for row in rows if "by construction" in row[3] and row[2] != "the paper agrees with itself"]
-    assert not [row[0] for row in rows if re.search("not (measured|reproduced)", row[3], re.IGNORECASE)
-                and row[2] == "reproduced"]
+    assert not [
+        row[0]
+        for row in rows
+        if re.search("not (measured|reproduced)", row[3], re.IGNORECASE) and row[2] == "reproduced"
+    ]
 
 
 def table(loss: int) -> dict[str, list[Fraction]]:
@@ -68,12 +76,14 @@ def test_range_at_five_percent_loss_is_not() -> None:
     rows = table(1)
 
     assert span([x for row in rows.values() for x in row]) == ["7.6", "22.1"]
-    assert [(model, BENCHMARKS[i]) for model, row in rows.items() for i, x in enumerate(row) if x > Fraction("20.6")] \
-        == [("Llama3-8B", "HumanEval"), ("Llama3-70B", "HumanEval")]
+    assert [
+        (model, BENCHMARKS[i]) for model, row in rows.items() for i, x in enumerate(row) if x > Fraction("20.6")
+    ] == [("Llama3-8B", "HumanEval"), ("Llama3-70B", "HumanEval")]
 
 
-@pytest.mark.parametrize(("loss", "stated", "found"), [(0, ["19.8", "23.1"], ["18.9", "26.8"]),
-                                                       (1, ["9.4", "16.3"], ["9.4", "19.5"])])
+@pytest.mark.parametrize(
+    ("loss", "stated", "found"), [(0, ["19.8", "23.1"], ["18.9", "26.8"]), (1, ["9.4", "16.3"], ["9.4", "19.5"])]
+)
 def test_ranges_of_gsm8k_are_of_three_models(loss: int, stated: list[str], found: list[str]) -> None:
     """[leankv §7.2, Fig. 9] Known inconsistency: of the six of Table 1; Llama3-8B, Llama3-70B and Mixtral have them."""
     column = {model: row[BENCHMARKS.index("GSM8K")] for model, row in table(loss).items()}
@@ -113,8 +123,9 @@ def test_a_victim_at_the_threshold_stays(above: bool, choice: int, delta: tuple[
     position, mean = [3, 4, 8, 9], [0.5, 0.125, 0.375, 0]
     score = np.array([share * (9 - t) for share, t in zip(mean, position, strict=True)], np.float32)
     t_high = np.nextafter(np.float32(0.125), np.float32(1)) if above else np.float32(0.125)
-    found = generation_compressor.run(score.view(np.uint32), position, 4, 0, 10, 0, 2,
-                                      np.array([0, t_high], np.float32).view(np.uint32), slots=4)
+    found = generation_compressor.run(
+        score.view(np.uint32), position, 4, 0, 10, 0, 2, np.array([0, t_high], np.float32).view(np.uint32), slots=4
+    )
 
     assert (int(found.choice), (int(found.delta_high), int(found.delta_low))) == (choice, delta)
 
@@ -166,9 +177,13 @@ def test_an_entry_of_the_papers_length_overflows() -> None:
     with pytest.raises(TableOverflow, match="needs 5 cells of 4"):
         manager.prompt_release([0], *heads([[7, 1]]))
 
-    assert all(-(-high // t_high) + -(-(tokens - high) // t_low) <= -(-tokens // t_high) + 1
-               for t_high in (1, 2, 3, 7) for t_low in range(t_high, 9)
-               for tokens in range(20) for high in range(tokens + 1))
+    assert all(
+        -(-high // t_high) + -(-(tokens - high) // t_low) <= -(-tokens // t_high) + 1
+        for t_high in (1, 2, 3, 7)
+        for t_low in range(t_high, 9)
+        for tokens in range(20)
+        for high in range(tokens + 1)
+    )
 
 
 @pytest.mark.parametrize(("extra", "per_cell", "mebibytes"), [(0, 32, "64"), (1, 32, "64.5"), (2, 24, "86.5")])
@@ -177,24 +192,47 @@ def test_page_tables_of_128_requests(extra: int, per_cell: int, mebibytes: str) 
 
     Beside them 1 + 1 MiB of lengths and counts of pages, which the paper leaves out.
     """
-    shape = Shape(pages=1 << 20, layers=32, heads=32, high_tokens=32, low_tokens=60, max_len=4096, slots=128,
-                  table_extra=extra, table_tokens=per_cell)
+    shape = Shape(
+        pages=1 << 20,
+        layers=32,
+        heads=32,
+        high_tokens=32,
+        low_tokens=60,
+        max_len=4096,
+        slots=128,
+        table_extra=extra,
+        table_tokens=per_cell,
+    )
     held = memory(shape, 0, (0, 0), 0, UnifiedPage(128, K8V4), None)
 
     assert Fraction(held.table_bytes, 1 << 20) == Fraction(mebibytes)
     assert held.length_bytes == held.count_bytes == 1 << 20
 
 
-@pytest.mark.parametrize(("pair", "tokens", "ratio"), [
-    ("K16V16", 12, "1.00"), ("K8V8", 24, "1.94"), ("K4V4", 46, "3.76"), ("K8V4", 32, "2.56"), ("K4V2", 60, "4.92")])
+@pytest.mark.parametrize(
+    ("pair", "tokens", "ratio"),
+    [("K16V16", 12, "1.00"), ("K8V8", 24, "1.94"), ("K4V4", 46, "3.76"), ("K8V4", 32, "2.56"), ("K4V2", 60, "4.92")],
+)
 def test_bytes_that_attention_reads(pair: str, tokens: int, ratio: str) -> None:
     """[leankv §7.4, Fig. 13] a speed-up near the reduction of the cache, 1.7 for 2 at K8V8: fp16 bytes by bytes read.
 
     Metadata makes K8V8 1.94; times are not reproduced. Head size 128, one page.
     """
     pages = np.zeros(6784 // 2, np.uint16)
-    seen = paged_attention.run(np.zeros(128, np.uint16), pages, 0, tokens, 0, tokens, head_size=128, heads=1, high=pair,
-                               low=None, page_bytes=6784, cells=1)
+    seen = paged_attention.run(
+        np.zeros(128, np.uint16),
+        pages,
+        0,
+        tokens,
+        0,
+        tokens,
+        head_size=128,
+        heads=1,
+        high=pair,
+        low=None,
+        page_bytes=6784,
+        cells=1,
+    )
     words = seen.key_words + seen.key_meta_words + seen.val_words + seen.val_meta_words
 
     assert f"{float(Fraction(tokens * 256, words)):.2f}" == ratio

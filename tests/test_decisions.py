@@ -32,8 +32,12 @@ def complaint(decision: str, entry: str) -> str:
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             parts = [node, *node.decorator_list]
-            said = [part.value for each in parts for part in ast.walk(each)
-                    if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            said = [
+                part.value
+                for each in parts
+                for part in ast.walk(each)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
             return "" if decision in ID.findall(" ".join(said)) else f"{path}::{name} does not name it"
     return f"there is no {path}::{name}"
 
@@ -52,12 +56,16 @@ def test_every_decision_names_the_test_that_pins_it() -> None:
     assert {decision: why for decision, why in wrong.items() if why} == {}
 
 
-@pytest.mark.parametrize(("decision", "entry", "why"), [
-    ("D-arith-4", "Text, and # D-arith-4 in a comment of a test.\n", "must name one test"),
-    ("D-arith-4", "Pinned by `tests/arith/test_none.py::test_order_is_mandatory`.\n", "there is no"),
-    ("D-arith-4", "Pinned by `tests/arith/test_sums.py::test_nothing`.\n", "there is no"),
-    ("D-arith-99", "Pinned by `tests/arith/test_sums.py::test_order_is_mandatory`.\n", "does not name it"),
-    ("D-arith-4", "Pinned by `tests/arith/test_sums.py::test_order_is_mandatory`.\n", "")])
+@pytest.mark.parametrize(
+    ("decision", "entry", "why"),
+    [
+        ("D-arith-4", "Text, and # D-arith-4 in a comment of a test.\n", "must name one test"),
+        ("D-arith-4", "Pinned by `tests/arith/test_none.py::test_order_is_mandatory`.\n", "there is no"),
+        ("D-arith-4", "Pinned by `tests/arith/test_sums.py::test_nothing`.\n", "there is no"),
+        ("D-arith-99", "Pinned by `tests/arith/test_sums.py::test_order_is_mandatory`.\n", "does not name it"),
+        ("D-arith-4", "Pinned by `tests/arith/test_sums.py::test_order_is_mandatory`.\n", ""),
+    ],
+)
 def test_an_entry_that_no_test_pins_is_seen(decision: str, entry: str, why: str) -> None:
     """A mention in the code, in a comment or in another test is no pin."""
     found = complaint(decision, entry)

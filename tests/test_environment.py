@@ -60,8 +60,14 @@ MATRIX: dict[str, tuple[dict[str, str], Any]] = {
 
 
 #: what numba compiles alike for: one of them compiles, the others take its code
-ALIKE = {"native, one thread", "two threads", "numpy without AVX-512", "numpy baseline", "BLAS Haswell",
-         "BLAS Nehalem, two threads"}
+ALIKE = {
+    "native, one thread",
+    "two threads",
+    "numpy without AVX-512",
+    "numpy baseline",
+    "BLAS Haswell",
+    "BLAS Nehalem, two threads",
+}
 
 
 def variables_of(name: str, code: Path) -> dict[str, str]:

@@ -21,13 +21,27 @@ LAYERS = ["arith", "formats", "units", "models", "golden", "cli"]
 NUMBA_FILES = {"arith/jit.py", "arith/float_jit/scalars.py"}
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 #: modules that hold no mechanism of a paper
-UNCITED = {"formats/__init__.py", "formats/field.py", "formats/html.py", "units/__init__.py",
-           "units/unit.py", "units/unit_parts.py"}
+UNCITED = {
+    "formats/__init__.py",
+    "formats/field.py",
+    "formats/html.py",
+    "units/__init__.py",
+    "units/unit.py",
+    "units/unit_parts.py",
+}
 #: whoever uses hypothesis finds the strategies of formats there; what a manifest calls sets that a test saved
 UPWARDS = {"formats/__init__.py": {"testing"}, "golden/generator_remake.py": {"testing"}}
 #: tests/cli/test_main.py, tests/testing/test_plugin.py, test_strategies.py, tests/golden/test_campaign.py
-TEST_ELSEWHERE = {"__init__.py", "__main__.py", "cli/__init__.py", "testing/__init__.py", "testing/save.py",
-                  "testing/blocks.py", "testing/types.py", "golden/cluster.py"}
+TEST_ELSEWHERE = {
+    "__init__.py",
+    "__main__.py",
+    "cli/__init__.py",
+    "testing/__init__.py",
+    "testing/save.py",
+    "testing/blocks.py",
+    "testing/types.py",
+    "golden/cluster.py",
+}
 
 
 def imports(path: Path) -> set[str]:
@@ -48,9 +62,16 @@ def allowed(layer: str) -> set[str]:
     return set(LAYERS[: LAYERS.index(layer) + 1] if layer in LAYERS else LAYERS)
 
 
-@pytest.mark.parametrize("line", [
-    "from refemu.golden import sets", "import refemu.cli.main", "importlib.import_module('refemu.golden')",
-    "TWIN = 'refemu.models.schemes.olive:run'", "import_module(f'refemu.golden.{name}')"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from refemu.golden import sets",
+        "import refemu.cli.main",
+        "importlib.import_module('refemu.golden')",
+        "TWIN = 'refemu.models.schemes.olive:run'",
+        "import_module(f'refemu.golden.{name}')",
+    ],
+)
 def test_an_import_that_points_up_is_seen(line: str) -> None:
     """In a function and in a string too."""
     layers = house_rules.layers(f"def up():\n    {line}\n")
@@ -90,8 +111,15 @@ def test_docstrings_name_real_parameters(path: Path) -> None:
     assert list(house_rules.undescribed((PACKAGE / path).read_text())) == []
 
 
-@pytest.mark.parametrize("text", ["acc_innn: int32.", "Adds. acc_innn: int32.", "Adds.\n\n    acc_innn (N,): int32.",
-                                  "Adds two words;\n    acc, acc_innn: int32."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "acc_innn: int32.",
+        "Adds. acc_innn: int32.",
+        "Adds.\n\n    acc_innn (N,): int32.",
+        "Adds two words;\n    acc, acc_innn: int32.",
+    ],
+)
 def test_a_parameter_that_is_not_there_is_seen(text: str) -> None:
     source = f'def add(acc, acc_in):\n    """{text}"""\n'
 
@@ -148,6 +176,7 @@ def arguments(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
 
 def test_another_default_of_a_twin_is_seen() -> None:
     """It would give other bits where nobody names the parameter."""
+
     def readable(x: int, *, preset: str = "paper") -> int:
         return x
 

@@ -80,12 +80,15 @@ def test_equal_digests_pass_and_absent_interpreters_are_named(matrix: Any, tool:
     assert re.search(r"^ran 3\.\d+, 3\.\d+; not had: 3\.\d+, 3\.\d+$", out, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("digests", "problem"), [
-    ({"a": "1", "b": "3"}, "1 of 2 digests differ: b"),
-    ({"a": "1"}, "1 of 2 digests differ: b"),
-    ({"a": "1", "b": "2", "c": "3"}, "1 of 3 digests differ: c"),
-    ({"failure": "Traceback"}, "tools/digests.py failed\nTraceback"),
-])
+@pytest.mark.parametrize(
+    ("digests", "problem"),
+    [
+        ({"a": "1", "b": "3"}, "1 of 2 digests differ: b"),
+        ({"a": "1"}, "1 of 2 digests differ: b"),
+        ({"a": "1", "b": "2", "c": "3"}, "1 of 3 digests differ: c"),
+        ({"failure": "Traceback"}, "tools/digests.py failed\nTraceback"),
+    ],
+)
 def test_other_digests_fail(matrix: Any, tool: Any, digests: dict[str, str], problem: str) -> None:
     code, out = matrix({other(tool): digests})
 
@@ -98,11 +101,14 @@ def test_failing_tests_fail(matrix: Any, tool: Any) -> None:
     assert code == f"differ or fail: {other(tool)}" and f"Python {other(tool)} ({other(tool)}): tests fail" in out
 
 
-@pytest.mark.parametrize(("emulated", "code", "said"), [
-    ({"a": "1"}, 0, "aarch64 (packages): 1 digests equal those of"),
-    ({"a": "2"}, 1, "aarch64 (packages): 1 of 1 digests differ: a"),
-    (None, None, "arm64: skipped, for it cannot be had here: no such packages"),
-])
+@pytest.mark.parametrize(
+    ("emulated", "code", "said"),
+    [
+        ({"a": "1"}, 0, "aarch64 (packages): 1 digests equal those of"),
+        ({"a": "2"}, 1, "aarch64 (packages): 1 of 1 digests differ: a"),
+        (None, None, "arm64: skipped, for it cannot be had here: no such packages"),
+    ],
+)
 def test_aarch64_passes_fails_or_is_skipped_visibly(
     tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, emulated: Any, code: int | None, said: str
 ) -> None:

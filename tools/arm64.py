@@ -34,9 +34,11 @@ def main() -> None:
     here = native(f"{sys.version_info[0]}.{sys.version_info[1]}", folder)
     wanted, found = digests(here, folder / "digests-here"), digests(emulated, folder / "digests-arm64")
     problems = differences(wanted, found)
-    print(f"aarch64 ({emulated.origin}): "
-          + ("; ".join(problems) or f"{len(found)} digests equal those of {platform.machine()}")
-          + f"; {time.monotonic() - start:.0f} s")
+    print(
+        f"aarch64 ({emulated.origin}): "
+        + ("; ".join(problems) or f"{len(found)} digests equal those of {platform.machine()}")
+        + f"; {time.monotonic() - start:.0f} s"
+    )
     sys.exit(1 if problems else 0)
 
 

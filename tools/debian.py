@@ -25,16 +25,26 @@ class Packages:
     def __init__(self, folder: Path, suite: str, architecture: str) -> None:
         self.root = folder / f"{suite}-{architecture}"
         lists = self.root / "var/lib/apt/lists"
-        for part in (lists / "partial", self.root / "var/cache/apt/archives/partial", self.root / "var/lib/dpkg",
-                     self.root / "etc/apt/trusted.gpg.d"):
+        for part in (
+            lists / "partial",
+            self.root / "var/cache/apt/archives/partial",
+            self.root / "var/lib/dpkg",
+            self.root / "etc/apt/trusted.gpg.d",
+        ):
             part.mkdir(parents=True, exist_ok=True)
         (self.root / "var/lib/dpkg/status").write_text("")
         (self.root / "etc/apt/sources.list").write_text(f"deb [arch={architecture}] {mirror()} {suite} main\n")
         for key in keys():
             shutil.copy(key, self.root / "etc/apt/trusted.gpg.d")
-        self._options = [f"-oDir={self.root}", f"-oDir::State::status={self.root / 'var/lib/dpkg/status'}",
-                         f"-oAPT::Architecture={architecture}", f"-oAPT::Architectures={architecture}",
-                         "-oAPT::Sandbox::User=", "-oAcquire::Languages=none", "-oAcquire::Retries=2"]
+        self._options = [
+            f"-oDir={self.root}",
+            f"-oDir::State::status={self.root / 'var/lib/dpkg/status'}",
+            f"-oAPT::Architecture={architecture}",
+            f"-oAPT::Architectures={architecture}",
+            "-oAPT::Sandbox::User=",
+            "-oAcquire::Languages=none",
+            "-oAcquire::Retries=2",
+        ]
         if not any(lists.glob("*_Packages*")):
             self._apt("update")
 
@@ -62,8 +72,9 @@ class Packages:
     def _run(self, tool: str, *arguments: str) -> str:
         options = self._options if tool.startswith("apt") else []
         try:
-            done = subprocess.run([tool, *options, *arguments], check=False, capture_output=True, text=True,
-                                  timeout=LIMIT)
+            done = subprocess.run(
+                [tool, *options, *arguments], check=False, capture_output=True, text=True, timeout=LIMIT
+            )
         except subprocess.TimeoutExpired:
             raise Missing(f"{tool} {arguments[0]} of {self.root.name} did not end in {LIMIT} s") from None
         if done.returncode:
@@ -84,8 +95,10 @@ def first_with(folder: Path, architecture: str, packages: list[str]) -> tuple[Pa
         for package in packages:
             if offered.version(package):
                 return offered, package
-    raise Missing(f"no {' or '.join(packages)} among the packages of Debian for {architecture}"
-                  + "".join(f"; {reason}" for reason in reasons))
+    raise Missing(
+        f"no {' or '.join(packages)} among the packages of Debian for {architecture}"
+        + "".join(f"; {reason}" for reason in reasons)
+    )
 
 
 def native() -> str:
@@ -106,8 +119,12 @@ def release() -> dict[str, str]:
 def mirror() -> str:
     """Address of the packages, from the machine's own sources."""
     form = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
-    listed = subprocess.run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
-                            check=False, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
+        check=False,
+        capture_output=True,
+        text=True,
+    ).stdout
     for line in listed.splitlines():
         address, *rest = line.split()
         if rest == [release()["VERSION_CODENAME"], "main"]:

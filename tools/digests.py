@@ -24,8 +24,11 @@ def main() -> None:
     folder = Path(sys.argv[1])
     golden.generate(folder / "sets", units=SETS, kinds=["paper", "edge", "random"])
     campaign.run(campaign.request(ROWS, units_=SHARDS), folder / "campaign")
-    found = {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-             for path in sorted(folder.rglob("*")) if path.is_file()}
+    found = {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
     logits = models.run("tiny", list(range(8)), scheme="fp16").logits
     found["logits of tiny"] = hashlib.sha256(logits.astype(np.dtype("<f4")).tobytes()).hexdigest()
     print(json.dumps(found))

@@ -22,9 +22,11 @@ def main() -> None:
             runs([*root, "apt-get", "update", "-q"])  # a fresh machine has no lists
             runs(install)
     if not shutil.which("iverilog"):
-        sys.exit("refemu: no Icarus Verilog, and apt-get could not install it\n"
-                 "        Debian, Ubuntu: apt-get install iverilog   macOS: brew install icarus-verilog   "
-                 "others: https://steveicarus.github.io/iverilog")
+        sys.exit(
+            "refemu: no Icarus Verilog, and apt-get could not install it\n"
+            "        Debian, Ubuntu: apt-get install iverilog   macOS: brew install icarus-verilog   "
+            "others: https://steveicarus.github.io/iverilog"
+        )
 
 
 def runs(command: list[str]) -> bool:

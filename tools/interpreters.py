@@ -35,8 +35,15 @@ class Interpreter:
         others = ("PYTHON", "REFEMU_", "NUMBA_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         environment = {**kept, "PYTHONPATH": os.pathsep.join(path), "PYTHONNOUSERSITE": "1"}
-        return subprocess.run([str(self.program), *arguments], cwd=ROOT, capture_output=True, text=True, check=False,
-                              timeout=LIMIT, env=environment)
+        return subprocess.run(
+            [str(self.program), *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+            env=environment,
+        )
 
 
 def native(version: str, folder: Path) -> Interpreter:
@@ -62,7 +69,7 @@ def native(version: str, folder: Path) -> Interpreter:
 def wrapped(program: Path, start: list[object]) -> Path:
     """A script beside `program` that runs it by the command `start`; Python takes the script for its executable."""
     script = program.with_name("refemu-python")
-    script.write_text(f"#!/bin/sh\nexec {' '.join(map(str, start))} \"$@\"\n")
+    script.write_text(f'#!/bin/sh\nexec {" ".join(map(str, start))} "$@"\n')
     script.chmod(0o755)
     return script
 
@@ -79,9 +86,19 @@ def wheels(version: str, architecture: str, folder: Path) -> Path:
     wanted = [*config["options"]["install_requires"].split(), *TESTING]
     machine = WHEELS[architecture]
     tags = [f"manylinux2014_{machine}", *(f"manylinux_2_{glibc}_{machine}" for glibc in range(17, 29))]
-    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile",
-               "--only-binary=:all:", "--implementation=cp", f"--python-version={version}",
-               *(f"--platform={tag}" for tag in tags)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "--no-compile",
+        "--only-binary=:all:",
+        "--implementation=cp",
+        f"--python-version={version}",
+        *(f"--platform={tag}" for tag in tags),
+    ]
 
     def install(into: Path) -> None:
         done = subprocess.run([*command, "--target", str(into), *wanted], check=False, capture_output=True, text=True)
@@ -97,8 +114,12 @@ def _installed(version: str) -> Path | None:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     candidates = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))]
     for program in filter(None, candidates):
-        shown = subprocess.run([program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], check=False,
-                               capture_output=True, text=True)
+        shown = subprocess.run(
+            [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         if shown.returncode == 0 and shown.stdout.strip() == version:
             return Path(program)
     return None

@@ -17,10 +17,22 @@ from interpreters import Interpreter, native
 
 VERSIONS = [f"3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1)]
 DIGESTS = Path(__file__).with_name("digests.py")
-TESTS = [f"tests/{name}.py" for name in (
-    "arith/test_fp16", "arith/test_float_jit", "arith/test_jit", "formats/test_ovp", "formats/test_bfp_tensor",
-    "units/test_ovp_decoder", "units/test_bfp_pe", "golden/test_npz", "golden/test_store", "cli/test_main",
-    "test_home")]
+TESTS = [
+    f"tests/{name}.py"
+    for name in (
+        "arith/test_fp16",
+        "arith/test_float_jit",
+        "arith/test_jit",
+        "formats/test_ovp",
+        "formats/test_bfp_tensor",
+        "units/test_ovp_decoder",
+        "units/test_bfp_pe",
+        "golden/test_npz",
+        "golden/test_store",
+        "cli/test_main",
+        "test_home",
+    )
+]
 
 
 def main() -> None:

@@ -18,21 +18,58 @@ class Bug:
 
 
 BUGS = [
-    Bug("C, called", "ovp_decoder", "left element in the high half", "ovp_decoder.c",
-        "{pair[row] & CODE, pair[row] >> WIDTH}", "{pair[row] >> WIDTH, pair[row] & CODE}"),
-    Bug("C, program", "ovp_decoder", "exponent one bit too narrow", "ovp_decoder.c",
-        "(1 << OVP_DECODER_EXPONENT_BITS) - 1", "(1 << (OVP_DECODER_EXPONENT_BITS - 1)) - 1"),
-    Bug("numba.cuda", "ovp_decoder", "hidden bit of an outlier dropped", "cuda_kernels.py",
-        "value = (1 << man_bits) | (magnitude", "value = (magnitude"),
-    Bug("Triton", "ovp_decoder", "a victim decodes as a normal value", "triton_kernels.py",
-        "tl.where(code == IDENTIFIER, 0, value)", "value"),
+    Bug(
+        "C, called",
+        "ovp_decoder",
+        "left element in the high half",
+        "ovp_decoder.c",
+        "{pair[row] & CODE, pair[row] >> WIDTH}",
+        "{pair[row] >> WIDTH, pair[row] & CODE}",
+    ),
+    Bug(
+        "C, program",
+        "ovp_decoder",
+        "exponent one bit too narrow",
+        "ovp_decoder.c",
+        "(1 << OVP_DECODER_EXPONENT_BITS) - 1",
+        "(1 << (OVP_DECODER_EXPONENT_BITS - 1)) - 1",
+    ),
+    Bug(
+        "numba.cuda",
+        "ovp_decoder",
+        "hidden bit of an outlier dropped",
+        "cuda_kernels.py",
+        "value = (1 << man_bits) | (magnitude",
+        "value = (magnitude",
+    ),
+    Bug(
+        "Triton",
+        "ovp_decoder",
+        "a victim decodes as a normal value",
+        "triton_kernels.py",
+        "tl.where(code == IDENTIFIER, 0, value)",
+        "value",
+    ),
     Bug("C, called", "bfp_pe", "ties of FP16 away from zero", "bfp_dot.c", "&& m & 1)", ")"),
-    Bug("C, program", "bfp_pe", "exponent 0 taken as one below 1", "bfp_dot.c",
-        "(a_exp[i] ? a_exp[i] : 1)", "a_exp[i]"),
-    Bug("numba.cuda", "bfp_pe", "flags not cleared with the accumulator", "cuda_kernels.py",
-        "total, sticky = np.float32(0), 0\n            if half", "total = np.float32(0)\n            if half"),
-    Bug("Triton", "bfp_pe", "INT4 weights without sign", "triton_kernels.py",
-        "tl.where(m == 0, right - (right >> 3) * 16, right)", "right"),
+    Bug(
+        "C, program", "bfp_pe", "exponent 0 taken as one below 1", "bfp_dot.c", "(a_exp[i] ? a_exp[i] : 1)", "a_exp[i]"
+    ),
+    Bug(
+        "numba.cuda",
+        "bfp_pe",
+        "flags not cleared with the accumulator",
+        "cuda_kernels.py",
+        "total, sticky = np.float32(0), 0\n            if half",
+        "total = np.float32(0)\n            if half",
+    ),
+    Bug(
+        "Triton",
+        "bfp_pe",
+        "INT4 weights without sign",
+        "triton_kernels.py",
+        "tl.where(m == 0, right - (right >> 3) * 16, right)",
+        "right",
+    ),
 ]
 
 

@@ -76,8 +76,9 @@ def to_half(p, x, powers):
 
 
 @cuda.jit
-def bfp_dot(starts, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, scale, point, powers, half,
-            acc, flags, psum, value):
+def bfp_dot(
+    starts, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, scale, point, powers, half, acc, flags, psum, value
+):
     """A thread makes a reduction, group after group: exact sums of 32 products, added in float32."""
     case = cuda.grid(1)
     if case < starts.size - 1:
@@ -121,8 +122,9 @@ def prepare_ovp_decoder(manifest, arrays):
     illegal = np.zeros(pair.size, np.int32)
 
     def launch():
-        ovp_decode[blocks(pair.size), THREADS](pair, bias, width, man_bits, 4 if width == 4 else 5, flint, *lanes,
-                                               illegal)
+        ovp_decode[blocks(pair.size), THREADS](
+            pair, bias, width, man_bits, 4 if width == 4 else 5, flint, *lanes, illegal
+        )
         return {"out.exponent": lanes[0], "out.base_int": lanes[1], "out.illegal": illegal}
 
     return launch

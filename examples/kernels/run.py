@@ -55,9 +55,14 @@ def held(out: Path, way: str, unit: str, config: str) -> Line:
     except Refused as reason:
         return Line(NAMES[unit], way, "", name, 0, 0.0, f"refused: {reason}", False)
     first = difference.first
-    verdict = "equal" if first is None else (
-        f"{difference.rows_differ} rows differ; row {first.row}, {first.array}[{first.lane}]: "
-        f"got {first.got.hex}, want {first.want.hex}")
+    verdict = (
+        "equal"
+        if first is None
+        else (
+            f"{difference.rows_differ} rows differ; row {first.row}, {first.array}[{first.lane}]: "
+            f"got {first.got.hex}, want {first.want.hex}"
+        )
+    )
     return _line(unit, way, run, name, verdict, difference.equal)
 
 
@@ -74,8 +79,9 @@ def hunted(out: Path, bug: Bug) -> Line:
                 run = WAYS[bug.way](out / f"{bug.unit}-{config}", Path(work), sources)
                 kinds = _kinds(out / f"{bug.unit}-{config}", run)
             if kinds:
-                return _line(bug.unit, bug.way, run, f"{bug.unit}-{config}", f"caught by {', '.join(kinds)}", True,
-                             bug.what)
+                return _line(
+                    bug.unit, bug.way, run, f"{bug.unit}-{config}", f"caught by {', '.join(kinds)}", True, bug.what
+                )
     except Absent as reason:
         return Line(NAMES[bug.unit], bug.way, "", bug.unit, 0, 0.0, f"skipped: {reason}", True, bug.what)
     return _line(bug.unit, bug.way, run, bug.unit, "NOT CAUGHT", False, bug.what)
@@ -90,8 +96,11 @@ def _kinds(folder: Path, run: Run) -> list[str]:
         return [f"a refused answer ({reason})"]
     if compare(made, answer).equal:
         return []
-    wrong = {row for name, array in answer.arrays.items()
-             for row in (made.arrays[name] != array).reshape(made.rows, -1).any(axis=1).nonzero()[0].tolist()}
+    wrong = {
+        row
+        for name, array in answer.arrays.items()
+        for row in (made.arrays[name] != array).reshape(made.rows, -1).any(axis=1).nonzero()[0].tolist()
+    }
     counts: dict[str, int] = {}
     for row in sorted(wrong):
         kind = made.entry(row)["kind"]
@@ -105,8 +114,9 @@ def report(lines: list[Line]) -> str:
     for line in lines:
         rate = f"{line.rows_per_second:8.2g}" if line.rows else f"{'':8}"
         verdict = line.verdict if not line.bug else f"{line.verdict}: {line.bug}"
-        shown.append(f"{line.kernel:22} {line.way:11} {line.where:16} {line.set:22} {line.rows or '':>6} {rate}  "
-                     f"{verdict}")
+        shown.append(
+            f"{line.kernel:22} {line.way:11} {line.where:16} {line.set:22} {line.rows or '':>6} {rate}  {verdict}"
+        )
     return "\n".join(shown)
 
 
@@ -122,8 +132,10 @@ def main() -> int:
     lines += [hunted(out, bug) for bug in BUGS]
     print(json.dumps([asdict(line) for line in lines], indent=1) if arguments.json else report(lines))
     bad = [line for line in lines if not line.good]
-    print(f"{len(bad)} of {len(lines)} failed" if bad else "every kernel that ran is equal, every bug was caught",
-          file=sys.stderr)
+    print(
+        f"{len(bad)} of {len(lines)} failed" if bad else "every kernel that ran is equal, every bug was caught",
+        file=sys.stderr,
+    )
     return 1 if bad else 0
 
 

@@ -23,8 +23,9 @@ DEVICE = "cuda" if GPU else "cpu"
 
 
 @triton.jit
-def decoded(code, partner, bias, WIDTH: tl.constexpr, MAN_BITS: tl.constexpr, EXPONENT_BITS: tl.constexpr,
-            FLINT: tl.constexpr):
+def decoded(
+    code, partner, bias, WIDTH: tl.constexpr, MAN_BITS: tl.constexpr, EXPONENT_BITS: tl.constexpr, FLINT: tl.constexpr
+):
     """Exponents and integers of elements beside their partners."""
     IDENTIFIER: tl.constexpr = 1 << (WIDTH - 1)
     magnitude, negative = code & (IDENTIFIER - 1), code >> (WIDTH - 1)
@@ -46,8 +47,19 @@ def decoded(code, partner, bias, WIDTH: tl.constexpr, MAN_BITS: tl.constexpr, EX
 
 
 @triton.jit
-def ovp_decode(pair, bias, exponent, base_int, illegal, count, WIDTH: tl.constexpr, MAN_BITS: tl.constexpr,
-               EXPONENT_BITS: tl.constexpr, FLINT: tl.constexpr, BLOCK: tl.constexpr):
+def ovp_decode(
+    pair,
+    bias,
+    exponent,
+    base_int,
+    illegal,
+    count,
+    WIDTH: tl.constexpr,
+    MAN_BITS: tl.constexpr,
+    EXPONENT_BITS: tl.constexpr,
+    FLINT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """A program decodes BLOCK pairs; the left element is in the low half."""
     IDENTIFIER: tl.constexpr = 1 << (WIDTH - 1)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -66,8 +78,24 @@ def ovp_decode(pair, bias, exponent, base_int, illegal, count, WIDTH: tl.constex
 
 
 @triton.jit
-def bfp_dot(starts, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, scale, acc, flags, psum, value,
-            LANES: tl.constexpr, HALF: tl.constexpr):
+def bfp_dot(
+    starts,
+    mode,
+    clear,
+    a_sign,
+    a_mag,
+    a_exp,
+    b,
+    b_sign,
+    b_exp,
+    scale,
+    acc,
+    flags,
+    psum,
+    value,
+    LANES: tl.constexpr,
+    HALF: tl.constexpr,
+):
     """A program makes a reduction, group after group: exact sums of 32 products, added in float32."""
     case = tl.program_id(0)
     lane = tl.arange(0, LANES)
@@ -113,10 +141,23 @@ def prepare_ovp_decoder(manifest, arrays):
 
     def launch():
         ovp_decode[(triton.cdiv(rows, BLOCK),)](
-            pair, bias, exponent, base_int, illegal, rows, WIDTH=width, MAN_BITS=man_bits,
-            EXPONENT_BITS=4 if width == 4 else 5, FLINT=manifest["config"]["normal"] == "flint4", BLOCK=BLOCK)
-        return {"out.exponent": exponent.cpu().numpy(), "out.base_int": base_int.cpu().numpy(),
-                "out.illegal": illegal.cpu().numpy()}
+            pair,
+            bias,
+            exponent,
+            base_int,
+            illegal,
+            rows,
+            WIDTH=width,
+            MAN_BITS=man_bits,
+            EXPONENT_BITS=4 if width == 4 else 5,
+            FLINT=manifest["config"]["normal"] == "flint4",
+            BLOCK=BLOCK,
+        )
+        return {
+            "out.exponent": exponent.cpu().numpy(),
+            "out.base_int": base_int.cpu().numpy(),
+            "out.illegal": illegal.cpu().numpy(),
+        }
 
     return launch
 
@@ -130,10 +171,22 @@ def prepare_bfp_pe(manifest, arrays):
     flags, psum = (torch.zeros(rows, dtype=torch.int32, device=DEVICE) for _ in range(2))
 
     def launch():
-        bfp_dot[(len(starts) - 1,)](*inputs, acc, flags, psum, value, LANES=arrays["in.b"].shape[1],
-                                    HALF=manifest["config"]["partial"] == "fp16", enable_fp_fusion=False)
-        return {"out.acc": host.words(acc.cpu().numpy()), "out.flags": flags.cpu().numpy(),
-                "st.psum": psum.cpu().numpy(), "st.value": host.words(value.cpu().numpy())}
+        bfp_dot[(len(starts) - 1,)](
+            *inputs,
+            acc,
+            flags,
+            psum,
+            value,
+            LANES=arrays["in.b"].shape[1],
+            HALF=manifest["config"]["partial"] == "fp16",
+            enable_fp_fusion=False,
+        )
+        return {
+            "out.acc": host.words(acc.cpu().numpy()),
+            "out.flags": flags.cpu().numpy(),
+            "st.psum": psum.cpu().numpy(),
+            "st.value": host.words(value.cpu().numpy()),
+        }
 
     return launch
 

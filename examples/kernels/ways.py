@@ -21,10 +21,14 @@ from refemu.golden.hexfile import case_starts
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot"}  #: unit -> C file and function
-INPUTS = {"ovp_decoder": ("pair", "bias"),
-          "bfp_pe": ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale")}
-OUTPUTS = {"ovp_decoder": ("out.exponent", "out.base_int", "out.illegal"),
-           "bfp_pe": ("out.acc", "out.flags", "st.psum", "st.value")}
+INPUTS = {
+    "ovp_decoder": ("pair", "bias"),
+    "bfp_pe": ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale"),
+}
+OUTPUTS = {
+    "ovp_decoder": ("out.exponent", "out.base_int", "out.illegal"),
+    "bfp_pe": ("out.acc", "out.flags", "st.psum", "st.value"),
+}
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off"]
 TIMED = 0.05  #: seconds that a fast kernel is repeated for
 
@@ -66,8 +70,10 @@ def c_library(folder: Path, work: Path, sources: Path = HERE) -> Run:
     unit = golden.manifest["unit"]
     target = work / f"{golden.name}.so"
     cc = compiled(sources, unit, folder, target, shared=True)
-    inputs = [*([case_starts(golden.manifest)] if unit == "bfp_pe" else []),
-              *(golden.arrays[f"in.{name}"] for name in INPUTS[unit])]
+    inputs = [
+        *([case_starts(golden.manifest)] if unit == "bfp_pe" else []),
+        *(golden.arrays[f"in.{name}"] for name in INPUTS[unit]),
+    ]
     answers = {name: np.zeros_like(golden.arrays[name]) for name in OUTPUTS[unit]}
     arrays = [*inputs, *answers.values()]
     function = getattr(ctypes.CDLL(str(target)), KERNELS[unit])
@@ -118,8 +124,14 @@ def python_kernel(program: Path, folder: Path, work: Path) -> Run:
     """Run a Python kernel in a process of its own: what chooses GPU or simulator must be set before an import."""
     answers = work / "answers.npz"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, program, folder, answers], cwd=work, env=environment, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, program, folder, answers],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(f"{program.name}: {done.stderr}")
     told = json.loads(done.stdout.splitlines()[-1])
@@ -127,4 +139,8 @@ def python_kernel(program: Path, folder: Path, work: Path) -> Run:
 
 
 WAYS: Mapping[str, Callable[..., Run]] = {
-    "C, called": c_library, "C, program": c_program, "numba.cuda": cuda, "Triton": triton}
+    "C, called": c_library,
+    "C, program": c_program,
+    "numba.cuda": cuda,
+    "Triton": triton,
+}

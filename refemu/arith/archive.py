@@ -46,8 +46,10 @@ class Archive:
             if name in self._members:
                 raise Refused(f"{thing}: array {name} is there twice")
             if member.compress_type not in (_METHODS if deflated else _METHODS[:1]):
-                raise Refused(f"{thing}: {name} is compressed by method {member.compress_type}; stored"
-                              f"{' and deflated' if deflated else ''} members are read")
+                raise Refused(
+                    f"{thing}: {name} is compressed by method {member.compress_type}; stored"
+                    f"{' and deflated' if deflated else ''} members are read"
+                )
             self._members[name] = member
 
     @property
@@ -90,8 +92,9 @@ def _readable(thing: str) -> Iterator[None]:
 
 def _require_length(header: Header, left: int, thing: str) -> None:
     if header.dtype.hasobject:
-        raise Refused(f"{thing}: is pickled (dtype {header.dtype}) and is not unpickled; store integers or bit "
-                      "patterns")
+        raise Refused(
+            f"{thing}: is pickled (dtype {header.dtype}) and is not unpickled; store integers or bit patterns"
+        )
     if header.dtype.kind not in "biuf":
         raise Refused(f"{thing}: dtype {header.dtype} is not a number")
     needed = header.dtype.itemsize

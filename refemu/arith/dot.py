@@ -32,14 +32,37 @@ from refemu.arith.operands import (
 from refemu.arith.orders import Chunks, Exact, Halves, Lanes, Order, Sequential, Tree, require_order
 from refemu.arith.sums import reduce, total32, total64
 
-__all__ = ["ACCUMULATORS", "Chunks", "Exact", "Halves", "Lanes", "Order", "Sequential", "Tree", "attention", "dot",
-           "grouped_matmul", "matmul", "total32", "total64"]
+__all__ = [
+    "ACCUMULATORS",
+    "Chunks",
+    "Exact",
+    "Halves",
+    "Lanes",
+    "Order",
+    "Sequential",
+    "Tree",
+    "attention",
+    "dot",
+    "grouped_matmul",
+    "matmul",
+    "total32",
+    "total64",
+]
 
 Term = tuple[np.ndarray, np.ndarray]  #: the factors of one product, for all outputs
 
 
-def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
-        bits: int | None = None, overflow: Overflow | str | None = None) -> np.ndarray:
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    order: Order,
+    acc: str,
+    start: Any = 0.0,
+    out: str | None = None,
+    bits: int | None = None,
+    overflow: Overflow | str | None = None,
+) -> np.ndarray:
     """Sum of products along the last axis of `a` and `b`, whose other axes broadcast.
 
     start: scalar, a value of the accumulator. Returns float32 (fp16-valued for the fp16 accumulators), int64 for
@@ -64,8 +87,16 @@ def dot_operands(a: ArrayLike, b: ArrayLike, request: Request) -> tuple[np.ndarr
     return x, y
 
 
-def matmul(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, out: str | None = None, bits: int | None = None,
-           overflow: Overflow | str | None = None) -> np.ndarray:
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    order: Order,
+    acc: str,
+    out: str | None = None,
+    bits: int | None = None,
+    overflow: Overflow | str | None = None,
+) -> np.ndarray:
     """Product of (M, K) and (K, N), every output the `dot` of a row and a column, from +0. Returns (M, N)."""
     request = Request("matmul", order, acc, 0.0, out, bits, overflow)
     x, y = matmul_operands(a, b, request)
@@ -126,9 +157,19 @@ def _fma16(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> np.ndarray:
     return fp16.round16_of_f64(a.astype(np.float64) * b + s)
 
 
-def grouped_matmul(a: ArrayLike, b: ArrayLike, *, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None = None,
-                   b_scale: ArrayLike | None = None, partial: str, product: str | None = None, order: Order,
-                   acc: str) -> np.ndarray:
+def grouped_matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    group: int,
+    a_exp: ArrayLike,
+    b_exp: ArrayLike | None = None,
+    b_scale: ArrayLike | None = None,
+    partial: str,
+    product: str | None = None,
+    order: Order,
+    acc: str,
+) -> np.ndarray:
     """(M, K) times (K, N) integers in G = K / group groups, each with its power of two and its scale. Returns float32.
 
     a_exp: integers (M, G). b_exp: integers (G, N), 0 if None. b_scale: fp16 values (G, N), none if None.

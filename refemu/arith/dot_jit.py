@@ -24,15 +24,35 @@ from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_jit import rows, total32, total64
 from refemu.arith.threads import share_out
 
-__all__ = ["GroupPanels", "Panels", "attention", "dot", "group_panels", "group_sums", "grouped_matmul", "matmul",
-           "panels", "total32", "total64"]
+__all__ = [
+    "GroupPanels",
+    "Panels",
+    "attention",
+    "dot",
+    "group_panels",
+    "group_sums",
+    "grouped_matmul",
+    "matmul",
+    "panels",
+    "total32",
+    "total64",
+]
 
 GRAIN = 64  #: columns of a vector's unit of work
 LEAST = 1 << 19  #: products that are worth another thread
 
 
-def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0, out: str | None = None,
-        bits: int | None = None, overflow: Overflow | str | None = None) -> np.ndarray:
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    order: Order,
+    acc: str,
+    start: Any = 0.0,
+    out: str | None = None,
+    bits: int | None = None,
+    overflow: Overflow | str | None = None,
+) -> np.ndarray:
     """`dot.dot`; integers take the readable form."""
     request = Request("dot", order, acc, start, out, bits, overflow, require_fp16)
     if request.is_int:
@@ -41,16 +61,24 @@ def dot(a: ArrayLike, b: ArrayLike, *, order: Order, acc: str, start: Any = 0.0,
     return _in_order(rows(x).T[None], rows(y).T, request).reshape(x.shape[:-1])
 
 
-def matmul(a: ArrayLike, b: ArrayLike | Panels, *, order: Order, acc: str, out: str | None = None,
-           bits: int | None = None, overflow: Overflow | str | None = None, threads: int | None = None) -> np.ndarray:
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike | Panels,
+    *,
+    order: Order,
+    acc: str,
+    out: str | None = None,
+    bits: int | None = None,
+    overflow: Overflow | str | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
     """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: of `threads`, share out the outputs."""
     request = Request("matmul", order, acc, 0.0, out, bits, overflow, require_fp16)
     if request.is_int:
         return _integer_matmul(a, b, request)
     x, right = _factors(a, b, request)
     if not isinstance(order, Sequential):
-        return _in_order(x[:, :, None], right.matrix() if isinstance(right, Panels) else right, request,
-                         threads)
+        return _in_order(x[:, :, None], right.matrix() if isinstance(right, Panels) else right, request, threads)
     return _sequential(plain(x), right if isinstance(right, Panels) else panels(right.T), acc, threads)
 
 
@@ -77,8 +105,12 @@ def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int | None) -> np.n
     count, _, span = b.values.shape
     acc = _equal(acc, x, b)
     if x.shape[0] == 1 and acc != "fp16_fma":
-        share_out(functools.partial(_vector, acc, x, b, wide, half, out[0]), -(-count * span // GRAIN), threads,
-                  _least(x.shape[1] * GRAIN))
+        share_out(
+            functools.partial(_vector, acc, x, b, wide, half, out[0]),
+            -(-count * span // GRAIN),
+            threads,
+            _least(x.shape[1] * GRAIN),
+        )
         return out
     across = -(-span // float_jit.TILE)
     tile = -(-span // (across * float_jit.PAD)) * float_jit.PAD
@@ -108,8 +140,12 @@ def _vector(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
 
 
 def _tiles(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
-    kernel = {"fp32": float_jit.matmul_fp32, "fp32_fma": float_jit.matmul_fma32, "fp16": float_jit.matmul_fp16,
-              "fp16_fma": float_jit.matmul_fma16}[acc]
+    kernel = {
+        "fp32": float_jit.matmul_fp32,
+        "fp32_fma": float_jit.matmul_fma32,
+        "fp16": float_jit.matmul_fp16,
+        "fp16_fma": float_jit.matmul_fma16,
+    }[acc]
     with np.errstate(all="ignore"):
         kernel(x, *_options(acc, x, b), *arguments)
 
@@ -177,29 +213,60 @@ def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32, threads: int | None)
     return limbs, any(strange)
 
 
-def grouped_matmul(a: ArrayLike, b: ArrayLike | GroupPanels, *, group: int, a_exp: ArrayLike,
-                   b_exp: ArrayLike | None = None, b_scale: ArrayLike | None = None, partial: str,
-                   product: str | None = None, order: Order, acc: str, threads: int | None = None) -> np.ndarray:
+def grouped_matmul(
+    a: ArrayLike,
+    b: ArrayLike | GroupPanels,
+    *,
+    group: int,
+    a_exp: ArrayLike,
+    b_exp: ArrayLike | None = None,
+    b_scale: ArrayLike | None = None,
+    partial: str,
+    product: str | None = None,
+    order: Order,
+    acc: str,
+    threads: int | None = None,
+) -> np.ndarray:
     """`dot.grouped_matmul`; compiled where no sum inside a group can reach 2**24.
 
     b may be `group_panels(...)`, which has its exponents and scales. threads: of `threads`, share out the outputs.
     """
     if isinstance(b, GroupPanels):
         if b_exp is not None or b_scale is not None or group != b.group:
-            raise Refused(f"grouped_matmul: panels have their own exponents, scales and groups of {b.group}, "
-                          f"got group={group}")
+            raise Refused(
+                f"grouped_matmul: panels have their own exponents, scales and groups of {b.group}, got group={group}"
+            )
         left = _left_of(a, a_exp, b)
         if _is_plain(partial, product, order, acc) and left is not None:
             require_roundings(partial, product, acc, b.scaled)
             return _grouped(*left, b, partial, product, threads)
-        return grouped_matmul(a, group=group, a_exp=a_exp, partial=partial, product=product, order=order, acc=acc,
-                              threads=threads, **b.arrays())
+        return grouped_matmul(
+            a,
+            group=group,
+            a_exp=a_exp,
+            partial=partial,
+            product=product,
+            order=order,
+            acc=acc,
+            threads=threads,
+            **b.arrays(),
+        )
     operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
     require_roundings(partial, product, acc, operands.scale is not None)
     require_order(order, acc, operands.groups, "grouped_matmul")
     if operands.bound >= 1 << 24 or not operands.groups:  # beyond what float32 holds exactly
-        return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, partial=partial,
-                                       product=product, order=order, acc=acc)
+        return readable.grouped_matmul(
+            a,
+            b,
+            group=group,
+            a_exp=a_exp,
+            b_exp=b_exp,
+            b_scale=b_scale,
+            partial=partial,
+            product=product,
+            order=order,
+            acc=acc,
+        )
     if _is_plain(partial, product, order, acc) and fits(operands):
         largest = integers.peak(operands.a)
         return _grouped(operands.a, operands.exponents[0], largest, pack(operands), partial, product, threads)
@@ -225,21 +292,37 @@ def _left_of(a: ArrayLike, a_exp: ArrayLike, b: GroupPanels) -> tuple[np.ndarray
     left, exponents = (require_integers(x, "grouped_matmul") for x in (a, a_exp))
     groups = b.shape[0] // b.group
     if left.ndim != 2 or left.shape[1] != b.shape[0] or exponents.shape != (left.shape[0], groups):
-        raise RefusedType(f"grouped_matmul: (M, {b.shape[0]}) and a_exp (M, {groups}) are needed, "
-                          f"got {left.shape} and {exponents.shape}")
+        raise RefusedType(
+            f"grouped_matmul: (M, {b.shape[0]}) and a_exp (M, {groups}) are needed, "
+            f"got {left.shape} and {exponents.shape}"
+        )
     largest = integers.peak(left)
     exact = largest * b.peak * b.group < 1 << 24 and integers.peak(exponents) <= EXPONENT
     return (left, exponents, largest) if exact and groups else None
 
 
-def _grouped(a: np.ndarray, a_exp: np.ndarray, largest: int, b: GroupPanels, partial: str, product: str | None,
-             threads: int | None) -> np.ndarray:
+def _grouped(
+    a: np.ndarray,
+    a_exp: np.ndarray,
+    largest: int,
+    b: GroupPanels,
+    partial: str,
+    product: str | None,
+    threads: int | None,
+) -> np.ndarray:
     left, powers = plain(a.astype(np.float32)), plain(np.ldexp(np.float32(1), a_exp.astype(np.int32)))
     return group_sums(left, powers, largest, b, partial, product, threads)
 
 
-def group_sums(left: np.ndarray, powers: np.ndarray, largest: int, b: GroupPanels, partial: str,
-               product: str | None = None, threads: int | None = None) -> np.ndarray:
+def group_sums(
+    left: np.ndarray,
+    powers: np.ndarray,
+    largest: int,
+    b: GroupPanels,
+    partial: str,
+    product: str | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
     """`grouped_matmul` in sequence into float32, of operands that are as the kernel reads them and are not checked.
 
     left: float32 integers (M, K), contiguous, of magnitudes up to `largest`, whose product with b.peak times the group
@@ -253,17 +336,34 @@ def group_sums(left: np.ndarray, powers: np.ndarray, largest: int, b: GroupPanel
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.grouped_tiles(left, powers, b.narrow, b.wide, b.powers, b.scales, partial == "fp16",
-                                    b.scaled and product == "fp16", depth, out, first, last)
+            float_jit.grouped_tiles(
+                left,
+                powers,
+                b.narrow,
+                b.wide,
+                b.powers,
+                b.scales,
+                partial == "fp16",
+                b.scaled and product == "fp16",
+                depth,
+                out,
+                first,
+                last,
+            )
 
     rows_of_unit = min(left.shape[0], float_jit.GROUP_ROWS)
-    share_out(run, b.scales.shape[0] * -(-left.shape[0] // float_jit.GROUP_ROWS), threads,
-              _least(rows_of_unit * left.shape[1] * b.scales.shape[2]))
+    share_out(
+        run,
+        b.scales.shape[0] * -(-left.shape[0] // float_jit.GROUP_ROWS),
+        threads,
+        _least(rows_of_unit * left.shape[1] * b.scales.shape[2]),
+    )
     return out
 
 
-def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int,
-              threads: int | None = None) -> np.ndarray:
+def attention(
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int, threads: int | None = None
+) -> np.ndarray:
     """`dot.attention`, fused; threads share out the key heads."""
     query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
     ready()

@@ -38,8 +38,9 @@ def special(a: list[np.ndarray], b: list[np.ndarray], start: np.float32) -> np.n
         return np.asarray(reduce(Sequential(), products, first, np.add))
 
 
-def finish(total: np.ndarray, extremes: np.ndarray, out: str,
-           rounder: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def finish(
+    total: np.ndarray, extremes: np.ndarray, out: str, rounder: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
     """`total` by `rounder`, float64 that one more rounding brings to `out`; `extremes` where they are not 0."""
     value = np.where(extremes == 0, rounder(total), extremes.astype(np.float64))
     if out == "fp16":

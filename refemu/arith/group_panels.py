@@ -37,15 +37,19 @@ class GroupPanels:
         """The arguments b, b_exp and b_scale of `dot.grouped_matmul`."""
         powers = np.frexp(_matrix(self.powers, self.shape[1]))[1] - 1 if self.powers.size else None
         values = self.narrow if self.narrow.size else integers.from_float(self.wide)
-        return {"b": _matrix(values, self.shape[1]), "b_exp": powers,
-                "b_scale": _matrix(self.scales, self.shape[1]) if self.scaled else None}
+        return {
+            "b": _matrix(values, self.shape[1]),
+            "b_exp": powers,
+            "b_scale": _matrix(self.scales, self.shape[1]) if self.scaled else None,
+        }
 
     def __repr__(self) -> str:
         return f"<GroupPanels {self.shape} in {self.group} {self.nbytes} bytes>"
 
 
-def group_panels(b: ArrayLike, *, group: int, b_exp: ArrayLike | None = None,
-                 b_scale: ArrayLike | None = None) -> GroupPanels:
+def group_panels(
+    b: ArrayLike, *, group: int, b_exp: ArrayLike | None = None, b_scale: ArrayLike | None = None
+) -> GroupPanels:
     """b (K, N), b_exp and b_scale (G, N), as for `dot.grouped_matmul`, packed and frozen.
 
     Refused: what `grouped_matmul` refuses of them, |b| from 2**24 on, exponents beyond 60 in magnitude.
@@ -53,8 +57,10 @@ def group_panels(b: ArrayLike, *, group: int, b_exp: ArrayLike | None = None,
     none = np.zeros((0, np.shape(b)[0] if np.ndim(b) else 0), np.int64)
     operands = require_grouped(none, b, group, np.zeros((0, none.shape[1] // max(group, 1)), np.int64), b_exp, b_scale)
     if not fits(operands):
-        raise Refused(f"group_panels: |b| below 2**24 and |b_exp| up to {EXPONENT} are needed, got "
-                      f"{integers.peak(operands.b)} and {integers.peak(operands.exponents[1])}")
+        raise Refused(
+            f"group_panels: |b| below 2**24 and |b_exp| up to {EXPONENT} are needed, got "
+            f"{integers.peak(operands.b)} and {integers.peak(operands.exponents[1])}"
+        )
     return pack(operands)
 
 

@@ -196,8 +196,11 @@ def _usable(root: Path) -> Path | None:
     except OSError:
         return None
     if others:
-        print(f"refemu: the kernel cache {root} is not used, for others own or can write {others}; kernels are "
-              "compiled afresh. Delete it, and it is made anew", file=sys.stderr)
+        print(
+            f"refemu: the kernel cache {root} is not used, for others own or can write {others}; kernels are "
+            "compiled afresh. Delete it, and it is made anew",
+            file=sys.stderr,
+        )
         if "REFEMU_CACHE" in os.environ:
             os.environ["REFEMU_CACHE"] = "0"  # processes that this one starts need not say it again
         return None

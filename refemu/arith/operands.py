@@ -97,19 +97,23 @@ def require_matrices(a: np.ndarray, b: np.ndarray, thing: str) -> None:
         raise RefusedType(f"{thing}: (M, K) and (K, N) are needed, got {a.shape} and {b.shape}")
 
 
-def require_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, start: int,
-                      require_fp16: Callable[..., np.ndarray] = fp16.require_fp16) -> list[np.ndarray]:
+def require_attention(
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, start: int, require_fp16: Callable[..., np.ndarray] = fp16.require_fp16
+) -> list[np.ndarray]:
     """q (T, H, D), k and v (S, KV, D) as fp16-valued float32 with S >= start + T and H a multiple of KV."""
     selftest.require_round_to_nearest()
     arrays = [require_fp16(x, "attention", name) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     query, key, value = arrays
     fits = query.ndim == key.ndim == 3 and key.shape == value.shape and query.shape[2] == key.shape[2]
     if not fits or not key.shape[1] or query.shape[1] % key.shape[1]:
-        raise RefusedType(f"attention: q (T, H, D), k and v (S, KV, D) with H a multiple of KV are needed, "
-                          f"got {query.shape}, {key.shape}, {value.shape}")
+        raise RefusedType(
+            f"attention: q (T, H, D), k and v (S, KV, D) with H a multiple of KV are needed, "
+            f"got {query.shape}, {key.shape}, {value.shape}"
+        )
     if start < 0 or start + query.shape[0] > key.shape[0]:
-        raise Refused(f"attention: queries at {start} to {start + query.shape[0] - 1} need as many keys, "
-                      f"got {key.shape[0]}")
+        raise Refused(
+            f"attention: queries at {start} to {start + query.shape[0] - 1} need as many keys, got {key.shape[0]}"
+        )
     return arrays
 
 
@@ -134,8 +138,9 @@ class Grouped:
         return integers.peak(self.a) * integers.peak(self.b) * self.group
 
 
-def require_grouped(a: ArrayLike, b: ArrayLike, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None,
-                    b_scale: ArrayLike | None) -> Grouped:
+def require_grouped(
+    a: ArrayLike, b: ArrayLike, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None, b_scale: ArrayLike | None
+) -> Grouped:
     """The arrays of `dot.grouped_matmul` as a `Grouped`, refused where shapes or ranges do not fit."""
     thing = "grouped_matmul"
     left, right = require_integers(a, thing), require_integers(b, thing)

@@ -16,8 +16,17 @@ from refemu.arith.checks import Refused, RefusedType
 DIGITS = 1000  #: characters of an integer, at most: Python's own conversions take a time that grows with their square
 _SHOWN = 200  # characters of a message that came from below
 _INPUT: tuple[type[Exception], ...] = (
-    ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, TypeError, ValueError,
-    csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    csv.Error,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
 )
 _PANIC = "PanicException"  # of a library in Rust: no Exception, and of no class that could be imported
 

@@ -54,8 +54,10 @@ def _require_parameters(head_dim: int, base: float) -> None:
 def _powers(head_dim: int, base: float) -> tuple[Decimal, ...]:
     """base**(2i/head_dim), 60 digits."""
     log = _CONTEXT.ln(Decimal(base))
-    return tuple(_CONTEXT.exp(_CONTEXT.multiply(log, _CONTEXT.divide(Decimal(2 * i), Decimal(head_dim))))
-                 for i in range(head_dim // 2))
+    return tuple(
+        _CONTEXT.exp(_CONTEXT.multiply(log, _CONTEXT.divide(Decimal(2 * i), Decimal(head_dim))))
+        for i in range(head_dim // 2)
+    )
 
 
 @functools.lru_cache(maxsize=16)

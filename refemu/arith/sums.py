@@ -19,8 +19,9 @@ Step = Callable[[Any, Any], Any]  #: a value and a term into a value
 Leaf = Callable[[Any], Any]  #: a term into a value
 
 
-def reduce(order: Order, terms: Sequence[Any], start: Any, add: Add, step: Step | None = None,
-           leaf: Leaf | None = None) -> Any:
+def reduce(
+    order: Order, terms: Sequence[Any], start: Any, add: Add, step: Step | None = None, leaf: Leaf | None = None
+) -> Any:
     """The sum of `terms` in `order`, from the scalar `start`, which is also what no terms give.
 
     A sequential part accumulates a term with `step`, a tree turns one into a value with `leaf`; without them terms

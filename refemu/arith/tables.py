@@ -86,8 +86,17 @@ def _recip(x: np.ndarray) -> np.ndarray:
 
 
 _FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "exp": _exp, "exp2": _exp2, "log": _log, "tanh": _tanh, "sigmoid": _sigmoid, "silu": _silu, "gelu_erf": _gelu_erf,
-    "gelu_tanh": _gelu_tanh, "rsqrt": _rsqrt, "recip": _recip, "sqrt": np.sqrt,
+    "exp": _exp,
+    "exp2": _exp2,
+    "log": _log,
+    "tanh": _tanh,
+    "sigmoid": _sigmoid,
+    "silu": _silu,
+    "gelu_erf": _gelu_erf,
+    "gelu_tanh": _gelu_tanh,
+    "rsqrt": _rsqrt,
+    "recip": _recip,
+    "sqrt": np.sqrt,
 }
 
 
@@ -111,8 +120,10 @@ def table16(name: str) -> np.ndarray:
 def _require_pinned(name: str, words: np.ndarray) -> None:
     digest = hashlib.sha256(words.tobytes()).hexdigest()
     if digest != SHA256[name]:
-        raise ArithmeticError(f'table16("{name}"): sha256 {digest} is not the pinned {SHA256[name]}; the math library '
-                              f"of this platform is not usable")
+        raise ArithmeticError(
+            f'table16("{name}"): sha256 {digest} is not the pinned {SHA256[name]}; the math library '
+            f"of this platform is not usable"
+        )
 
 
 def apply16(name: str, codes: ArrayLike, mode: str = "table") -> np.ndarray:
@@ -151,5 +162,7 @@ def _composed_rsqrt(u: np.ndarray) -> np.ndarray:
 
 #: 1 / (1 + exp(-x)); x / (1 + exp(-x)); 1 / sqrt(x): every step one fp16 operation, exp by its table (D-arith-7)
 COMPOSED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "sigmoid": _composed_sigmoid, "silu": _composed_silu, "rsqrt": _composed_rsqrt,
+    "sigmoid": _composed_sigmoid,
+    "silu": _composed_silu,
+    "rsqrt": _composed_rsqrt,
 }

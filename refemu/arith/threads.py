@@ -83,8 +83,10 @@ def share_out(run: Callable[[int, int], object], units: int, threads: int | None
         return
     edges = [units * part // parts for part in range(parts + 1)]
     pool = _pool(count - 1, os.getpid())
-    others = [pool.submit(contextvars.copy_context().run, _part, run, first, last)
-              for first, last in itertools.pairwise(edges[1:])]
+    others = [
+        pool.submit(contextvars.copy_context().run, _part, run, first, last)
+        for first, last in itertools.pairwise(edges[1:])
+    ]
     try:
         _part(run, edges[0], edges[1])
     finally:

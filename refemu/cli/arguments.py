@@ -65,12 +65,15 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     where = command.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--out", type=_path, metavar="DIR", help="sets go to DIR/<set name>/")
     where.add_argument(
-        "--stdout", action="store_true",
+        "--stdout",
+        action="store_true",
         help="stimulus of one --unit as hex words, and an end line: `| device | refemu check --stdin`",
     )
     command.add_argument("--config", metavar="C", help="with --stdout: a configuration of the unit; default its first")
     command.add_argument(
-        "--unit", action="append", metavar="U",
+        "--unit",
+        action="append",
+        metavar="U",
         help="a name of `refemu list units` that has cases of these kinds; repeatable; default all that have",
     )
     command.add_argument(
@@ -89,7 +92,8 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--cases", type=_positive, metavar="N", help="a campaign: N random rows of each configuration; resumable"
     )
     command.add_argument(
-        "--layer", metavar="L,...",
+        "--layer",
+        metavar="L,...",
         help="a campaign of what units meet in these blocks of the model, such as 0-3,7 or all, over --tokens N",
     )
     command.add_argument("--win", type=_positive, metavar="N", help="of such a campaign: tokens of a shard; default 64")
@@ -111,7 +115,9 @@ def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument("--config", metavar="C", help="with --stdin: a configuration of the unit; default its first")
     command.add_argument("--any-nan", action="store_true", help="with --stdin: take any NaN for any NaN")
     command.add_argument(
-        "--rows", type=_positive, metavar="N",
+        "--rows",
+        type=_positive,
+        metavar="N",
         help="with --stdin: rows that were sent, for a device that cannot pass the end line of `generate --stdout` on",
     )
 
@@ -143,8 +149,9 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     rtl = _named(forms, "rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set")
     rtl.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
     rtl.add_argument("--config", metavar="C", help="a ready configuration of the unit; default its first")
-    rtl.add_argument("-o", "--out", required=True, type=_path, metavar="DIR",
-                     help="benches and sources that are there stay")
+    rtl.add_argument(
+        "-o", "--out", required=True, type=_path, metavar="DIR", help="benches and sources that are there stay"
+    )
 
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -212,7 +219,10 @@ def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
         "--data", metavar="F", help="rated sentences: number, rating, text by tabs; default film-reviews, once fetched"
     )
     command.add_argument(
-        "--sentences", type=_positive, default=1000, metavar="N",
+        "--sentences",
+        type=_positive,
+        default=1000,
+        metavar="N",
         help="to test with, and twice as many others to train the probe; default 1000",
     )
     _threads(command)
@@ -255,7 +265,10 @@ def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
     command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
     command.add_argument(
-        "--prefill", type=_natural, default=0, metavar="N",
+        "--prefill",
+        type=_natural,
+        default=0,
+        metavar="N",
         help="tokens of a window that are its prompt, not scored; the others are decoded; default 0: all are a prompt",
     )
     command.add_argument(
@@ -278,7 +291,9 @@ def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _threads(command: _Parser) -> None:
     command.add_argument(
-        "--threads", type=_positive, metavar="N",
+        "--threads",
+        type=_positive,
+        metavar="N",
         help="that share out independent outputs; no bit depends on it; default REFEMU_THREADS, else 1",
     )
 

@@ -72,7 +72,9 @@ def _failed(verdict: "Verdict", name: str) -> Iterator[str]:
     if verdict.first is not None:
         one = verdict.first
         yield f"FAIL {verdict.rows_differ} of {verdict.rows} rows differ from {name}"
-        yield (f"line {one['line']}: stimulus {one['stimulus']}, port {one['port']}, lane {one['lane']}: "
-               f"got {one['got']}, want {one['want']}")
+        yield (
+            f"line {one['line']}: stimulus {one['stimulus']}, port {one['port']}, lane {one['lane']}: "
+            f"got {one['got']}, want {one['want']}"
+        )
     if verdict.lost:
         yield f"FAIL {verdict.lost}"

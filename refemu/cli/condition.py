@@ -17,16 +17,40 @@ from refemu.arith.reading import reading
 BITS = 1 << 12  #: of a value, at most: ports have 64, words of all lanes some hundreds
 LONGEST = 1 << 12  #: characters of a condition
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
 }
 _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.Not: operator.not_, ast.USub: operator.neg}
-_ALLOWED = (ast.Expression, ast.Compare, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.BinOp, ast.Name, ast.Load,
-            ast.Constant, ast.Subscript, *_BINARY, *_COMPARE, *_UNARY)
+_ALLOWED = (
+    ast.Expression,
+    ast.Compare,
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.UnaryOp,
+    ast.BinOp,
+    ast.Name,
+    ast.Load,
+    ast.Constant,
+    ast.Subscript,
+    *_BINARY,
+    *_COMPARE,
+    *_UNARY,
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +69,10 @@ class Condition:
         try:
             return bool(_value(self.tree.body, names))
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise Refused(f"step: --break {self.text!r} cannot be computed at event {state.index}: {error}; a lane of "
-                          "a port is port[0], port[1], ...") from None
+            raise Refused(
+                f"step: --break {self.text!r} cannot be computed at event {state.index}: {error}; a lane of "
+                "a port is port[0], port[1], ..."
+            ) from None
 
 
 def parse(text: str) -> Condition:

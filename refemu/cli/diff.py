@@ -12,8 +12,13 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.golden import masks
 
-    found = golden.diff(arguments.golden, arguments.dut, explain=arguments.explain,
-                        ports=arguments.ports.split(",") if arguments.ports else None, any_nan=arguments.any_nan)
+    found = golden.diff(
+        arguments.golden,
+        arguments.dut,
+        explain=arguments.explain,
+        ports=arguments.ports.split(",") if arguments.ports else None,
+        any_nan=arguments.any_nan,
+    )
     if arguments.json:
         print_json({"equal": found.equal, "remark": found.remark, **dataclasses.asdict(found)})
         return int(not found.equal)
@@ -40,7 +45,8 @@ def _lines(found: Any, first: Any, nan: str) -> list[str]:
     if first.flags:
         lines.append(f"  flags {' '.join(first.flags)}")
     lines.append(
-        f"{found.rows_differ} of {found.rows} rows differ: {ports}" + (f"; {found.remark}" if found.remark else "")
+        f"{found.rows_differ} of {found.rows} rows differ: {ports}"
+        + (f"; {found.remark}" if found.remark else "")
         + nan
     )
     return [*lines, *(f"explanation: {sentence}" for sentence in found.explanation)]

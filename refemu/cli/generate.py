@@ -77,14 +77,20 @@ def _campaign(arguments: argparse.Namespace) -> int:
     wanted = _model_request(arguments) if arguments.layer is not None else _random_request(arguments)
     with progress() as bar:
         outcome = campaign.run(
-            wanted, arguments.out, workers=arguments.workers or 1, scheduler=arguments.scheduler, progress=bar,
+            wanted,
+            arguments.out,
+            workers=arguments.workers or 1,
+            scheduler=arguments.scheduler,
+            progress=bar,
             notice=lambda text: print(f"refemu: {text}", file=sys.stderr),
         )
     if arguments.json:
         print_json(dataclasses.asdict(outcome))
         return 0
-    print(f"{outcome.shards} shards in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "
-          f"{size(outcome.bytes)}\nsha256 {outcome.sha256}")
+    print(
+        f"{outcome.shards} shards in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "
+        f"{size(outcome.bytes)}\nsha256 {outcome.sha256}"
+    )
     return 0
 
 
@@ -93,8 +99,10 @@ def _random_request(arguments: argparse.Namespace) -> "Request":
     from refemu.golden import campaign
 
     if not arguments.cases:
-        raise Refused("generate: --workers, --scheduler and --win belong to a campaign: give --cases N, for random "
-                      "cases, or --layer L,... and --tokens N, for those of a model")
+        raise Refused(
+            "generate: --workers, --scheduler and --win belong to a campaign: give --cases N, for random "
+            "cases, or --layer L,... and --tokens N, for those of a model"
+        )
     _only(arguments, "random", "model", "scheme", "text", "tokens", "win", "hex", "bin")
     return campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
 

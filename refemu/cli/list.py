@@ -25,10 +25,13 @@ def formats() -> list[dict[str, Any]]:
     """Every ready constant: name, bits of one element (block formats: of its fields), the expression that makes it."""
     from refemu import formats as layer
 
-    tables = [{"name": name, "bits": str(fmt.width), "definition": repr(fmt)}
-              for name, fmt in layer.constants().items()]
-    blocks = [{"name": name, "bits": " ".join(str(part.bits) for part in layer.structure(fmt)), "definition": repr(fmt)}
-              for name, fmt in layer.blocks().items()]
+    tables = [
+        {"name": name, "bits": str(fmt.width), "definition": repr(fmt)} for name, fmt in layer.constants().items()
+    ]
+    blocks = [
+        {"name": name, "bits": " ".join(str(part.bits) for part in layer.structure(fmt)), "definition": repr(fmt)}
+        for name, fmt in layer.blocks().items()
+    ]
     return tables + blocks
 
 

@@ -46,8 +46,9 @@ def _page(arguments: argparse.Namespace) -> int:
 
     if arguments.code is None:
         raise Refused(f"show page: a precision pair is needed, one of {', '.join(hetero_kv.PAIRS)}")
-    page = UnifiedPage(arguments.head, hetero_kv.find(arguments.code), arguments.page_bytes,
-                       k_group=arguments.k_group or 4)
+    page = UnifiedPage(
+        arguments.head, hetero_kv.find(arguments.code), arguments.page_bytes, k_group=arguments.k_group or 4
+    )
     if arguments.byte is not None:
         line = kv_page_map.describe(page, arguments.byte)
         if arguments.json:
@@ -55,14 +56,20 @@ def _page(arguments: argparse.Namespace) -> int:
         else:
             print(line)
         return 0
-    rows = [{"segment": row.name, "first": row.first, "last": row.last, "bytes": row.bytes, "meaning": row.meaning}
-            for row in kv_page_map.byte_map(page)]
+    rows = [
+        {"segment": row.name, "first": row.first, "last": row.last, "bytes": row.bytes, "meaning": row.meaning}
+        for row in kv_page_map.byte_map(page)
+    ]
     if arguments.json:
         print_json({"page": repr(page), "tokens": page.tokens, "page_bytes": page.size, "segments": rows})
         return 0
     title = f"{page.config.name}  head size {page.head_size}: {page.tokens} tokens in {page.size} bytes"
-    print_table(title, ["segment", "first", "last", "bytes", "meaning"], [list(row.values()) for row in rows],
-                ["first", "last", "bytes"])
+    print_table(
+        title,
+        ["segment", "first", "last", "bytes", "meaning"],
+        [list(row.values()) for row in rows],
+        ["first", "last", "bytes"],
+    )
     return 0
 
 

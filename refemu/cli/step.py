@@ -101,8 +101,9 @@ def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:
     cases = next(iter(unit.cases(config, "paper", 0)), None)
     if cases is None:
         ports = ", ".join(port.name for port in unit.ports(config).inputs)
-        raise Refused(f"step: {unit.name} [{name}] has no case of its paper: give --case DIR:ID, or --input for the "
-                      f"ports {ports}")
+        raise Refused(
+            f"step: {unit.name} [{name}] has no case of its paper: give --case DIR:ID, or --input for the ports {ports}"
+        )
     if not silent:
         print(f"without --case and --input, a case of the paper: {cases.why}\n")
     return {port: array[0] if unit.timing == "event" else array[:1] for port, array in cases.inputs.items()}
@@ -114,8 +115,7 @@ def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:
     try:
         values = [integer(item) for item in text.split(",")]
     except ValueError:
-        raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, "
-                      f"got {text[:60]!r}") from None
+        raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, got {text[:60]!r}") from None
     if not equals or len(values) % port.lanes:
         raise Refused(f"step: --input {name} takes {port.lanes} value(s) per event, got {text!r}")
     low, high = port.limits

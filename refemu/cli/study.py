@@ -93,8 +93,16 @@ def kllm(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     words = text.read(arguments.text) if arguments.text else text.default()
     ids = model.tokenizer.encode(words)[: arguments.tokens]
     with progress() as bar:
-        rows = list(kllm_study.study(model, ids, arguments.win, arguments.schemes, arguments.calibration_tokens,
-                                     progress=bar or (lambda what, done, total: None)))
+        rows = list(
+            kllm_study.study(
+                model,
+                ids,
+                arguments.win,
+                arguments.schemes,
+                arguments.calibration_tokens,
+                progress=bar or (lambda what, done, total: None),
+            )
+        )
     return {
         "study": "kllm",
         "model": model.name,
@@ -133,8 +141,10 @@ def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _show_leankv(found: dict[str, Any]) -> None:
-    title = (f"KV cache of {found['model']} on {found['tokens']} tokens, windows of {found['win']} with a prompt of "
-             f"{found['prefill']}: percent of fp16, and perplexity")
+    title = (
+        f"KV cache of {found['model']} on {found['tokens']} tokens, windows of {found['win']} with a prompt of "
+        f"{found['prefill']}: percent of fp16, and perplexity"
+    )
     print_table(title, list(_PAGED), _rows(found["rows"], _PAGED), list(_PAGED)[1:])
     title = "percent of the tokens a query sees that carry 95 % of its attention: the last 64 queries of the prompts"
     print_table(title, list(_SPARSE), _rows(found["sparsity"], _SPARSE), list(_SPARSE)[1:])
@@ -148,9 +158,17 @@ def harmonia(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     words = text.read(arguments.text) if arguments.text else text.default()
     ids = model.tokenizer.encode(words)[: arguments.tokens]
     with progress() as bar:
-        rows = list(harmonia_study.study(model, ids, arguments.win, arguments.schemes, arguments.prefill,
-                                         arguments.calibration_tokens,
-                                         progress=bar or (lambda what, done, total: None)))
+        rows = list(
+            harmonia_study.study(
+                model,
+                ids,
+                arguments.win,
+                arguments.schemes,
+                arguments.prefill,
+                arguments.calibration_tokens,
+                progress=bar or (lambda what, done, total: None),
+            )
+        )
     return {
         "study": "harmonia",
         "model": model.name,
@@ -174,9 +192,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4f}"
 
 
-_STUDIES = {"olive": (olive, _show_olive), "accuracy": (accuracy, _show_accuracy), "kllm": (kllm, _show_kllm),
-            "harmonia": (harmonia, _show_harmonia),
-            "leankv": (leankv, _show_leankv)}
+_STUDIES = {
+    "olive": (olive, _show_olive),
+    "accuracy": (accuracy, _show_accuracy),
+    "kllm": (kllm, _show_kllm),
+    "harmonia": (harmonia, _show_harmonia),
+    "leankv": (leankv, _show_leankv),
+}
 
 _MEANING = """\
 probe      percent of the sentences that it calls good or bad as people do. It is a ridge regression (penalty {ridge})
@@ -228,8 +250,12 @@ _SPARSE = {
     "least of the prompts": ("least", lambda share: f"{100 * share:.1f}"),
     "most": ("most", lambda share: f"{100 * share:.1f}"),
 }
-_POINTS = {"": ("meaning", str), "scheme": ("scheme", str), "perplexity": ("perplexity", "{:.2f}".format),
-           "of windows": ("windows", lambda every: f"{min(every):.2f} to {max(every):.2f}")}
+_POINTS = {
+    "": ("meaning", str),
+    "scheme": ("scheme", str),
+    "perplexity": ("perplexity", "{:.2f}".format),
+    "of windows": ("windows", lambda every: f"{min(every):.2f} to {max(every):.2f}"),
+}
 _ACCURACY = {
     "": ("name", str),
     "scheme": ("scheme", str),

@@ -14,14 +14,19 @@ def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collecti
     right: columns of numbers, which stand at the right. These and the first column are never folded.
     """
     fixed = {name for name in columns if name in right or name == columns[0]}
-    widths = fitted([max(map(len, cells)) for cells in zip(columns, *rows, strict=True)],
-                    [name not in fixed for name in columns], width)
+    widths = fitted(
+        [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)],
+        [name not in fixed for name in columns],
+        width,
+    )
     aligned: list[Callable[[str, int], str]] = [str.rjust if name in right else str.ljust for name in columns]
     yield _line(columns, widths, aligned)
     yield "─" * (len("".join("-" * one for one in widths)) + GAP * (len(widths) - 1))
     for row in rows:
-        folded = [textwrap.wrap(cell, one, break_on_hyphens=False) if len(cell) > one else [cell]
-                  for cell, one in zip(row, widths, strict=True)]
+        folded = [
+            textwrap.wrap(cell, one, break_on_hyphens=False) if len(cell) > one else [cell]
+            for cell, one in zip(row, widths, strict=True)
+        ]
         for parts in zip_longest(*folded, fillvalue=""):
             yield _line(parts, widths, aligned)
 

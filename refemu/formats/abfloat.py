@@ -6,7 +6,6 @@ code), D-olive-15 (Alg. 2 for any field widths and either sign), D-olive-17 (-0 
 formats that [olive Fig. 5] compares).
 """
 
-
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
@@ -33,8 +32,10 @@ class AbFloat(Element):
             if type(value) is not int:
                 raise RefusedType(f"AbFloat: {name} must be an int, got {value!r}")
         if self.exp_bits < 0 or self.man_bits < 0 or self.exp_bits + self.man_bits == 0:
-            raise Refused("AbFloat: exp_bits and man_bits must be at least 0 and not both 0, got "
-                          f"{self.exp_bits}, {self.man_bits}")
+            raise Refused(
+                "AbFloat: exp_bits and man_bits must be at least 0 and not both 0, got "
+                f"{self.exp_bits}, {self.man_bits}"
+            )
         require_int(self.width, 2, 8, "AbFloat", "width = 1 + exp_bits + man_bits")
         require_int(self.bias, 0, 15, "AbFloat", "bias")
         if self.man_bits + self.bias + (1 << self.exp_bits) > 53:

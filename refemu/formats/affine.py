@@ -25,8 +25,10 @@ from refemu.formats.affine_tensor import (
 )
 
 WIDTHS = (1, 2, 4, 8, 16)  #: bits of a code; 16 = the fp16 word itself
-PRESETS = {"paper": {"zero": "neg_min", "quant_div": "div"},
-           "diffkv": {"zero": "min", "quant_div": "recip_mul"}}  #: parameters by name
+PRESETS = {
+    "paper": {"zero": "neg_min", "quant_div": "div"},
+    "diffkv": {"zero": "min", "quant_div": "recip_mul"},
+}  #: parameters by name
 META_BITS = {"fp16": 16, "bf16": 16, "fp32": 32}  #: types of scale and zero point
 
 
@@ -93,8 +95,9 @@ class Affine:
         distance = x - least[..., None]
         t = distance * inv[..., None] if self.quant_div == "recip_mul" else distance / step[..., None]
         code = self._rounded(t).reshape(shape)
-        return AffineTensor(self, code, scale, zero, s.view(np.uint32), inv.view(np.uint32),
-                            self.status(low, high, scale, zero))
+        return AffineTensor(
+            self, code, scale, zero, s.view(np.uint32), inv.view(np.uint32), self.status(low, high, scale, zero)
+        )
 
     def _ends(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value along the last axis: +0 for any zero, or the last of the zeros (D-leankv-8)."""
@@ -105,8 +108,9 @@ class Affine:
             low, high = np.where(x[..., i] <= low, x[..., i], low), np.where(x[..., i] >= high, x[..., i], high)
         return low, high
 
-    def used(self, s: np.ndarray, low: np.ndarray, scale: np.ndarray,
-             zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def used(
+        self, s: np.ndarray, low: np.ndarray, scale: np.ndarray, zero: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Step and minimum that the codes are made with, float32 (D-leankv-3)."""
         if self.quantize_with == "unrounded":
             return s, low
@@ -139,8 +143,12 @@ class Affine:
     def status(self, low: np.ndarray, high: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
         """The flags of a group (D-leankv-7): a scale of 0 though the ends differ, infinite metadata, equal ends."""
         constant = low == high
-        flags = ((~constant & (scale == 0), SCALE_UNDERFLOW), (np.isinf(self.widened(scale)), SCALE_OVERFLOW),
-                 (np.isinf(self.widened(zero)), ZERO_OVERFLOW), (constant, CONSTANT))
+        flags = (
+            (~constant & (scale == 0), SCALE_UNDERFLOW),
+            (np.isinf(self.widened(scale)), SCALE_OVERFLOW),
+            (np.isinf(self.widened(zero)), ZERO_OVERFLOW),
+            (constant, CONSTANT),
+        )
         result = np.zeros(low.shape, np.uint8)
         for condition, flag in flags:
             result |= np.where(condition, np.uint8(flag), np.uint8(0))
@@ -187,8 +195,10 @@ class Affine:
         per_word = WORD // self.bits
         size = features // max(self.groups, 1)
         if size < 1 or size * max(self.groups, 1) != features or size % per_word:
-            raise Refused(f"Affine: {features} features in {self.groups} groups are no groups of a multiple of "
-                          f"{per_word}, the {self.bits}-bit codes of a word")
+            raise Refused(
+                f"Affine: {features} features in {self.groups} groups are no groups of a multiple of "
+                f"{per_word}, the {self.bits}-bit codes of a word"
+            )
 
 
 def require_values(x: Any) -> np.ndarray:

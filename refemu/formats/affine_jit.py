@@ -45,15 +45,19 @@ def encode_words(fmt: Affine, x: Any) -> tuple[np.ndarray, np.ndarray]:
     if fused(fmt):
         metadata = np.empty((*grouped.shape[:-2], 2 * fmt.groups), np.uint16)
         with np.errstate(all="ignore"):
-            largest = encode_groups(grouped.reshape(-1, features), fmt.bits, fmt.zero == "min",
-                                    fmt.quant_div == "recip_mul", words.reshape(-1).view(np.uint8),
-                                    metadata.reshape(-1))
+            largest = encode_groups(
+                grouped.reshape(-1, features),
+                fmt.bits,
+                fmt.zero == "min",
+                fmt.quant_div == "recip_mul",
+                words.reshape(-1).view(np.uint8),
+                metadata.reshape(-1),
+            )
         if largest >= INFINITY:
             refuse_as(require_values, grouped.reshape(*grouped.shape[:-2], -1))
         return words, metadata
     stages = _stages(fmt, grouped)
-    _words(*_flat(grouped, stages), stages[4], fmt.steps, fmt.bits,
-           words.reshape(-1).view(np.uint8))
+    _words(*_flat(grouped, stages), stages[4], fmt.steps, fmt.bits, words.reshape(-1).view(np.uint8))
     scale, zero = stages[:2]
     return words, np.stack([scale, zero], axis=-1).reshape(*scale.shape[:-1], 2 * scale.shape[-1])
 
@@ -84,8 +88,12 @@ def _grouped(fmt: Affine, x: Any) -> np.ndarray | None:
 def _stages(fmt: Affine, x: np.ndarray) -> tuple[Any, ...]:
     """What there is per group: scale, zero, s32, inv32, whether to multiply, factor, minimum, and both ends."""
     low, high = np.empty(x.shape[:-1], np.float32), np.empty(x.shape[:-1], np.float32)
-    largest = _ends(x.reshape(-1, x.shape[-1]).view(np.int32), fmt.zero == "min", low.reshape(-1).view(np.int32),
-                    high.reshape(-1).view(np.int32))
+    largest = _ends(
+        x.reshape(-1, x.shape[-1]).view(np.int32),
+        fmt.zero == "min",
+        low.reshape(-1).view(np.int32),
+        high.reshape(-1).view(np.int32),
+    )
     if largest >= INFINITY:
         refuse_as(require_values, x.reshape(*x.shape[:-2], -1))
     with np.errstate(all="ignore"):
@@ -113,8 +121,12 @@ def decode(fmt: Affine, code: Any, scale: Any = None, zero: Any = None) -> np.nd
     out = np.empty(codes.shape, np.float32)
     features = codes.shape[-1] // fmt.groups
     with np.errstate(all="ignore"):
-        _values(plain(codes).reshape(-1, features), plain(s).reshape(-1),
-                plain(-z if fmt.zero == "neg_min" else z).reshape(-1), out.reshape(-1, features))
+        _values(
+            plain(codes).reshape(-1, features),
+            plain(s).reshape(-1),
+            plain(-z if fmt.zero == "neg_min" else z).reshape(-1),
+            out.reshape(-1, features),
+        )
     return out if np.isfinite(s).all() and np.isfinite(z).all() else canonical(out)
 
 

@@ -46,14 +46,19 @@ class AffineTensor(Shown):
     def fields(self) -> Mapping[str, Field]:
         """`code`, `scale`, `zero`; for a tensor that was encoded here also the stages `s32`, `inv32`, `status`."""
         meta = self.format.meta
-        fields = {"code": Field(self.code, self.format.bits, False, "steps above the minimum of the group"),
-                  "scale": Field(self.scale, self.format.meta_bits, False, f"{meta} pattern of the step"),
-                  "zero": Field(self.zero, self.format.meta_bits, True, f"{meta} pattern, {self.format.zero} stored")}
-        stages = ((self.s32, "s32", 32, "float32 pattern of the step, not stored"),
-                  (self.inv32, "inv32", 32, "float32 pattern of its reciprocal, not stored"),
-                  (self.status, "status", 4, "flags: scale underflow, scale overflow, zero overflow, constant"))
-        return fields | {name: Field(array, width, False, meaning)
-                         for array, name, width, meaning in stages if array is not None}
+        fields = {
+            "code": Field(self.code, self.format.bits, False, "steps above the minimum of the group"),
+            "scale": Field(self.scale, self.format.meta_bits, False, f"{meta} pattern of the step"),
+            "zero": Field(self.zero, self.format.meta_bits, True, f"{meta} pattern, {self.format.zero} stored"),
+        }
+        stages = (
+            (self.s32, "s32", 32, "float32 pattern of the step, not stored"),
+            (self.inv32, "inv32", 32, "float32 pattern of its reciprocal, not stored"),
+            (self.status, "status", 4, "flags: scale underflow, scale overflow, zero overflow, constant"),
+        )
+        return fields | {
+            name: Field(array, width, False, meaning) for array, name, width, meaning in stages if array is not None
+        }
 
     def decode(self) -> np.ndarray:
         """Values, float32 in the shape of the codes."""

@@ -46,10 +46,15 @@ class Bfp:
     @property
     def name(self) -> str:
         """`bfp8_g32`; options that are not the default follow."""
-        options = ((self.rounding, "truncate"), (self.special, "error"), (self.subnormals, "keep"),
-                   (self.zero_sign, "keep"))
-        return "_".join([f"bfp{self.mantissa_bits}_g{self.group}", *(given for given, usual in options
-                                                                   if given != usual)])
+        options = (
+            (self.rounding, "truncate"),
+            (self.special, "error"),
+            (self.subnormals, "keep"),
+            (self.zero_sign, "keep"),
+        )
+        return "_".join(
+            [f"bfp{self.mantissa_bits}_g{self.group}", *(given for given, usual in options if given != usual)]
+        )
 
     @property
     def group_bits(self) -> int:
@@ -74,8 +79,13 @@ class Bfp:
         mantissa = self.aligned(sign, field, magnitude, exponent[..., None])
         sign = self.stored_sign(sign, mantissa)
         sign, mantissa = (groups.join(part, word.shape[axis], axis) for part in (sign, mantissa))
-        return BfpTensor(self, sign.astype(np.uint8), mantissa.astype(np.uint16),
-                         np.moveaxis(exponent, -1, axis).astype(np.uint8), axis)
+        return BfpTensor(
+            self,
+            sign.astype(np.uint8),
+            mantissa.astype(np.uint16),
+            np.moveaxis(exponent, -1, axis).astype(np.uint8),
+            axis,
+        )
 
     def admitted(self, x: Any, bits: bool, who: str = "Bfp.encode") -> np.ndarray:
         """`x` as fp16 words, int64, with field 31 as `special` says; a refusal starts with `who`."""
@@ -116,10 +126,16 @@ class Bfp:
 
         Refused: sign above 1, mantissa from 2**mantissa_bits on, exponent above 30 (31 with "hw"), unfit shapes.
         """
-        codes = [require_integers(codes, f"BfpTensor.{name}")
-                 for name, codes in (("sign", sign), ("mantissa", mantissa), ("exponent", exponent))]
-        for name, array, limit in zip(("sign", "mantissa", "exponent"), codes,
-                                      (2, 1 << self.mantissa_bits, self.largest_exponent + 1), strict=True):
+        codes = [
+            require_integers(codes, f"BfpTensor.{name}")
+            for name, codes in (("sign", sign), ("mantissa", mantissa), ("exponent", exponent))
+        ]
+        for name, array, limit in zip(
+            ("sign", "mantissa", "exponent"),
+            codes,
+            (2, 1 << self.mantissa_bits, self.largest_exponent + 1),
+            strict=True,
+        ):
             bfp_layout.require_codes(array, limit, name)
         axis = groups.require_axis(axis, codes[1].shape, "BfpTensor")
         return BfpTensor(self, codes[0].astype(np.uint8), codes[1].astype(np.uint16), codes[2].astype(np.uint8), axis)

@@ -48,8 +48,9 @@ class Rows:
         return self.scale
 
 
-def bfp_dot_int(a: BfpTensor, w: GroupIntTensor, *, partial: str = "fp16", product: str = "fp32",
-                scale_per: int = 32) -> np.ndarray:
+def bfp_dot_int(
+    a: BfpTensor, w: GroupIntTensor, *, partial: str = "fp16", product: str = "fp32", scale_per: int = 32
+) -> np.ndarray:
     """Activations times INT4 weights, mode M8W4 (and any other width): one float32 per row of `a` and row of `w`.
 
     a: (in,) or (tokens, in), grouped along `in`. w: (in,) or (out, in). Returns float32 (), (out,), (tokens,) or
@@ -86,9 +87,18 @@ def weighted(multiply: "Multiply", left: Rows, right: Rows, partial: str, produc
 
 
 def _product(left: Rows, right: Rows, partial: str, product: str | None) -> np.ndarray:
-    return dot.grouped_matmul(left.values, right.values.T, group=left.group, a_exp=left.power, b_exp=right.power.T,
-                              b_scale=None if right.scale is None else right.scale.T, partial=partial, product=product,
-                              order=Sequential(), acc="fp32")
+    return dot.grouped_matmul(
+        left.values,
+        right.values.T,
+        group=left.group,
+        a_exp=left.power,
+        b_exp=right.power.T,
+        b_scale=None if right.scale is None else right.scale.T,
+        partial=partial,
+        product=product,
+        order=Sequential(),
+        acc="fp32",
+    )
 
 
 Multiply = Callable[[Rows, Rows, str, str | None], np.ndarray]
@@ -128,8 +138,15 @@ def weight_rows(w: object, group: int) -> Rows:
         told = w.shape if isinstance(w, GroupIntTensor) else type(w).__name__
         raise RefusedType(f"bfp_dot_int: w must be a GroupIntTensor of one or two axes, got {told}")
     code, scale = (array.reshape(-1, array.shape[-1]) for array in (w.grid(), w.scales_of(group)))
-    return Rows(filled(code, group), np.zeros(scale.shape, np.int64), scale, group, w.shape[-1],
-                groups.count(w.size, group), w.shape[:-1])
+    return Rows(
+        filled(code, group),
+        np.zeros(scale.shape, np.int64),
+        scale,
+        group,
+        w.shape[-1],
+        groups.count(w.size, group),
+        w.shape[:-1],
+    )
 
 
 def filled(values: np.ndarray, group: int) -> np.ndarray:
@@ -143,8 +160,10 @@ def filled(values: np.ndarray, group: int) -> np.ndarray:
 def require_pair(left: Rows, right: Rows, thing: str) -> None:
     """Refuse reductions of different length or grouping."""
     if (left.length, left.group) != (right.length, right.group):
-        raise Refused(f"{thing}: reductions of one length in groups of one size are needed, got {left.length} in "
-                      f"{left.group} and {right.length} in {right.group}")
+        raise Refused(
+            f"{thing}: reductions of one length in groups of one size are needed, got {left.length} in "
+            f"{left.group} and {right.length} in {right.group}"
+        )
 
 
 def shaped(total: np.ndarray, left: Rows, right: Rows) -> np.ndarray:

@@ -4,7 +4,6 @@ A right operand that is used again, such as the weights of a layer, is prepared 
 number of the process) share out independent outputs.
 """
 
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +40,15 @@ def prepare(tensor: BfpTensor | GroupIntTensor, group: int = 32) -> Prepared:
     return Prepared(tensor, packed, right.without_values())
 
 
-def bfp_dot_int(a: BfpTensor, w: GroupIntTensor | Prepared, *, partial: str = "fp16", product: str = "fp32",
-                scale_per: int = 32, threads: int | None = None) -> np.ndarray:
+def bfp_dot_int(
+    a: BfpTensor,
+    w: GroupIntTensor | Prepared,
+    *,
+    partial: str = "fp16",
+    product: str = "fp32",
+    scale_per: int = 32,
+    threads: int | None = None,
+) -> np.ndarray:
     """`bfp_dot.bfp_dot_int`."""
     if isinstance(w, Prepared) and isinstance(w.tensor, GroupIntTensor):
         if scale_per == 32:
@@ -70,15 +76,34 @@ def _left(a: BfpTensor, thing: str) -> Rows:
     return vectors(a, (a.mantissa.view(np.int16) ^ minus) - minus, thing)
 
 
-def _by_panels(left: Rows, right: Prepared, thing: str, partial: str, product: str | None,
-               threads: int | None) -> np.ndarray:
+def _by_panels(
+    left: Rows, right: Prepared, thing: str, partial: str, product: str | None, threads: int | None
+) -> np.ndarray:
     require_pair(left, right.rows, thing)
-    total = dot_jit.grouped_matmul(left.values, right.panels, group=left.group, a_exp=left.power, partial=partial,
-                                   product=product, order=Sequential(), acc="fp32", threads=threads)
+    total = dot_jit.grouped_matmul(
+        left.values,
+        right.panels,
+        group=left.group,
+        a_exp=left.power,
+        partial=partial,
+        product=product,
+        order=Sequential(),
+        acc="fp32",
+        threads=threads,
+    )
     return shaped(total, left, right.rows)
 
 
 def _product(left: Rows, right: Rows, partial: str, product: str | None) -> np.ndarray:
-    return dot_jit.grouped_matmul(left.values, right.values.T, group=left.group, a_exp=left.power,
-                                  b_exp=right.power.T, b_scale=None if right.scale is None else right.scale.T,
-                                  partial=partial, product=product, order=Sequential(), acc="fp32")
+    return dot_jit.grouped_matmul(
+        left.values,
+        right.values.T,
+        group=left.group,
+        a_exp=left.power,
+        b_exp=right.power.T,
+        b_scale=None if right.scale is None else right.scale.T,
+        partial=partial,
+        product=product,
+        order=Sequential(),
+        acc="fp32",
+    )

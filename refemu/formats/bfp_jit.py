@@ -28,23 +28,40 @@ def encode(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor
     word = np.ascontiguousarray(word).view(np.uint16).reshape(word.shape)
     axis = groups.require_axis(axis, word.shape, "Bfp.encode")
     length: int = word.shape[axis]
-    outer, inner = prod(word.shape[:axis]), prod(word.shape[axis + 1:])
+    outer, inner = prod(word.shape[:axis]), prod(word.shape[axis + 1 :])
     count = groups.count(length, fmt.group)
     sign, mantissa = np.empty(word.shape, np.uint8), np.empty(word.shape, np.uint16)
-    exponent = np.empty((*word.shape[:axis], count, *word.shape[axis + 1:]), np.uint8)
+    exponent = np.empty((*word.shape[:axis], count, *word.shape[axis + 1 :]), np.uint8)
     outputs = sign.reshape(outer, length, inner), mantissa.reshape(outer, length, inner)
     plain = fmt.rounding == "truncate" and fmt.subnormals == "keep" and fmt.zero_sign == "keep"
     if plain and inner == 1:
         run = truncate_rows_by_32 if fmt.group == 32 else truncate_rows
-        largest = run(word.reshape(outer, length), fmt.group, 11 - fmt.mantissa_bits,
-                      *(output[:, :, 0] for output in outputs), exponent.reshape(outer, count))
+        largest = run(
+            word.reshape(outer, length),
+            fmt.group,
+            11 - fmt.mantissa_bits,
+            *(output[:, :, 0] for output in outputs),
+            exponent.reshape(outer, count),
+        )
     elif plain:
-        largest = truncate_columns(word.reshape(outer, length, inner), fmt.group, 11 - fmt.mantissa_bits, *outputs,
-                                   exponent.reshape(outer, count, inner))
+        largest = truncate_columns(
+            word.reshape(outer, length, inner),
+            fmt.group,
+            11 - fmt.mantissa_bits,
+            *outputs,
+            exponent.reshape(outer, count, inner),
+        )
     else:
-        largest = encode_any(word.reshape(outer, length, inner), fmt.group, fmt.mantissa_bits,
-                             ROUNDINGS.index(fmt.rounding), int(fmt.subnormals == "flush"),
-                             int(fmt.zero_sign == "canonical"), *outputs, exponent.reshape(outer, count, inner))
+        largest = encode_any(
+            word.reshape(outer, length, inner),
+            fmt.group,
+            fmt.mantissa_bits,
+            ROUNDINGS.index(fmt.rounding),
+            int(fmt.subnormals == "flush"),
+            int(fmt.zero_sign == "canonical"),
+            *outputs,
+            exponent.reshape(outer, count, inner),
+        )
     if fmt.special == "error" and largest >= INFINITY:
         refuse_as(fmt.encode, x, axis, bits=bits)
     return BfpTensor(fmt, sign, mantissa, exponent, axis)
@@ -53,13 +70,19 @@ def encode(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor
 def decode(tensor: BfpTensor) -> np.ndarray:
     """`tensor.decode()`."""
     axis, shape = tensor.axis, tensor.shape
-    outer, inner = prod(shape[:axis]), prod(shape[axis + 1:])
+    outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
     out = np.empty(shape, np.float64)
     powers = np.ldexp(1.0, np.maximum(np.arange(32), 1) - 14 - tensor.format.mantissa_bits)
-    flat = (np.ascontiguousarray(part).reshape(outer, part.shape[axis], inner)
-            for part in (tensor.sign, tensor.mantissa, tensor.exponent))
-    decode_any(*(part if part.flags.writeable else part.copy() for part in flat), tensor.format.group, powers,
-               out.reshape(outer, shape[axis], inner))
+    flat = (
+        np.ascontiguousarray(part).reshape(outer, part.shape[axis], inner)
+        for part in (tensor.sign, tensor.mantissa, tensor.exponent)
+    )
+    decode_any(
+        *(part if part.flags.writeable else part.copy() for part in flat),
+        tensor.format.group,
+        powers,
+        out.reshape(outer, shape[axis], inner),
+    )
     return out
 
 
@@ -151,8 +174,11 @@ def truncate_columns(word, group, drop, sign, mantissa, exponent):  # type: igno
                     shared[c] = np.uint8(base[c] >> H(10))
                     base[c] = H(max(H(base[c] >> H(10)), H(1)) + H(drop))
                 for i in range(start, stop):
-                    w, m, s = (word[o, i, first : first + n], mantissa[o, i, first : first + n],
-                               sign[o, i, first : first + n])
+                    w, m, s = (
+                        word[o, i, first : first + n],
+                        mantissa[o, i, first : first + n],
+                        sign[o, i, first : first + n],
+                    )
                     for c in range(n):
                         m[c] = _aligned(w[c], base[c])
                         s[c] = np.uint8(w[c] >> H(15))
@@ -160,8 +186,17 @@ def truncate_columns(word, group, drop, sign, mantissa, exponent):  # type: igno
 
 
 @kernel
-def encode_any(word, group, width, rounding, flush, canonical,  # type: ignore[no-untyped-def]
-               sign, mantissa, exponent):
+def encode_any(
+    word,
+    group,
+    width,
+    rounding,
+    flush,
+    canonical,  # type: ignore[no-untyped-def]
+    sign,
+    mantissa,
+    exponent,
+):
     """(outer, length, inner) words in groups along the middle axis. Returns the largest |word| as bits."""
     length, inner = word.shape[1], word.shape[2]
     top = (np.int64(1) << width) - 1
@@ -189,8 +224,11 @@ def encode_any(word, group, width, rounding, flush, canonical,  # type: ignore[n
                     below = min(half, 1)  # 0 where nothing is cut off
                     negative = u >> 15
                     even = half - below + ((significand >> shift) & below)
-                    add = (np.int64(rounding == HALF_EVEN) * even + np.int64(rounding == HALF_AWAY) * half
-                           + np.int64(rounding == FLOOR) * negative * ((np.int64(1) << shift) - 1))
+                    add = (
+                        np.int64(rounding == HALF_EVEN) * even
+                        + np.int64(rounding == HALF_AWAY) * half
+                        + np.int64(rounding == FLOOR) * negative * ((np.int64(1) << shift) - 1)
+                    )
                     magnitude = min((significand + add) >> shift, top)
                     mantissa[o, i, c] = magnitude
                     sign[o, i, c] = negative * max(min(magnitude, 1), 1 - canonical)

@@ -70,8 +70,9 @@ def _bits_of(codes: np.ndarray, width: int) -> np.ndarray:
     return split.astype(np.uint8).reshape(codes.shape[0], -1)
 
 
-def unpack(fmt: "Bfp", data: bytes, shape: tuple[int, ...], axis: int,
-           layout: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def unpack(
+    fmt: "Bfp", data: bytes, shape: tuple[int, ...], axis: int, layout: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sign, mantissa and exponent of `Bfp.unpack`, in the places that a tensor has them."""
     require_layout(fmt, layout)
     rest = tuple(n for i, n in enumerate(shape) if i != axis)
@@ -81,7 +82,7 @@ def unpack(fmt: "Bfp", data: bytes, shape: tuple[int, ...], axis: int,
     parts = [part.reshape(*rest, per_row * fmt.group) for part in (sign, mantissa)]
     for name, part in zip(("sign", "mantissa"), parts, strict=True):
         _require_zeros(part, shape[axis], name)
-    sign, mantissa = (np.moveaxis(part[..., :shape[axis]], -1, axis) for part in parts)
+    sign, mantissa = (np.moveaxis(part[..., : shape[axis]], -1, axis) for part in parts)
     return sign, mantissa, np.moveaxis(exponent.reshape(*rest, per_row), -1, axis)
 
 
@@ -107,8 +108,10 @@ def _from_planes(fmt: "Bfp", data: bytes, number: int) -> tuple[np.ndarray, np.n
     ends = np.cumsum([0, *sizes]).tolist()
     if len(data) != ends[-1]:
         raise Refused(f"Bfp.unpack: {number} groups need {ends[-1]} bytes, got {len(data)}")
-    planes = [bits.unpack(data[start:start + size], width, count).astype(np.int64)
-              for start, size, (width, count) in zip(ends[:-1], sizes, widths, strict=True)]
+    planes = [
+        bits.unpack(data[start : start + size], width, count).astype(np.int64)
+        for start, size, (width, count) in zip(ends[:-1], sizes, widths, strict=True)
+    ]
     mantissa = planes[2] if fmt.mantissa_bits == 4 else planes[2] << 4 | planes[3]
     return planes[0], planes[1], mantissa
 
@@ -118,5 +121,7 @@ def _require_zeros(part: np.ndarray, length: int, name: str) -> None:
     bad = part[..., length:] != 0
     if bad.any():
         index = first_index(bad)
-        raise Refused(f"Bfp.unpack: {name} of fill element {index[-1]} of row {index[:-1]} must be 0, "
-                      f"got {int(part[..., length:][index])}")
+        raise Refused(
+            f"Bfp.unpack: {name} of fill element {index[-1]} of row {index[:-1]} must be 0, "
+            f"got {int(part[..., length:][index])}"
+        )

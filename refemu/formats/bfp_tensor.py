@@ -34,10 +34,15 @@ class BfpTensor(Shown):
         fmt = self.format
         per_group = tuple(groups.count(n, fmt.group) if i == self.axis else n for i, n in enumerate(self.shape))
         if self.sign.shape != self.shape or self.exponent.shape != per_group:
-            raise Refused(f"BfpTensor: mantissa of shape {self.shape} needs sign {self.shape} and exponent "
-                          f"{per_group}, got {self.sign.shape} and {self.exponent.shape}")
-        for name, array, limit in (("sign", self.sign, 2), ("mantissa", self.mantissa, 1 << fmt.mantissa_bits),
-                                   ("exponent", self.exponent, fmt.largest_exponent + 1)):
+            raise Refused(
+                f"BfpTensor: mantissa of shape {self.shape} needs sign {self.shape} and exponent "
+                f"{per_group}, got {self.sign.shape} and {self.exponent.shape}"
+            )
+        for name, array, limit in (
+            ("sign", self.sign, 2),
+            ("mantissa", self.mantissa, 1 << fmt.mantissa_bits),
+            ("exponent", self.exponent, fmt.largest_exponent + 1),
+        ):
             bfp_layout.require_codes(array, limit, name)
             array.flags.writeable = False
 
@@ -53,9 +58,11 @@ class BfpTensor(Shown):
 
     def fields(self) -> Mapping[str, Field]:
         """`sign`, `mantissa` and `exponent` as unsigned bit patterns."""
-        return {"sign": Field(self.sign, 1, False, "1 = negative"),
-                "mantissa": Field(self.mantissa, self.format.mantissa_bits, False, "magnitude, leading one included"),
-                "exponent": Field(self.exponent, 5, False, "largest fp16 exponent field of the group, bias 15")}
+        return {
+            "sign": Field(self.sign, 1, False, "1 = negative"),
+            "mantissa": Field(self.mantissa, self.format.mantissa_bits, False, "magnitude, leading one included"),
+            "exponent": Field(self.exponent, 5, False, "largest fp16 exponent field of the group, bias 15"),
+        }
 
     def signed(self) -> np.ndarray:
         """Mantissas with their sign, int64 in the shape of the values: what the array multiplies."""
@@ -89,8 +96,9 @@ class BfpTensor(Shown):
         fmt = self.format
         require_int(mantissa_bits, 1, fmt.mantissa_bits, "BfpTensor.demote", "mantissa_bits")
         self._require_truncation("demote")
-        return self._shifted(replace(fmt, mantissa_bits=mantissa_bits), fmt.mantissa_bits - mantissa_bits,
-                             self.exponent)
+        return self._shifted(
+            replace(fmt, mantissa_bits=mantissa_bits), fmt.mantissa_bits - mantissa_bits, self.exponent
+        )
 
     def realign(self, exponent: Any) -> "BfpTensor":
         """The same values under larger exponents, one per group or one for all: magnitudes shift right.
@@ -104,20 +112,25 @@ class BfpTensor(Shown):
         try:
             raised = np.broadcast_to(wanted, self.exponent.shape)
         except ValueError:
-            raise Refused(f"BfpTensor.realign: exponent must fit shape {self.exponent.shape}, "
-                          f"got {wanted.shape}") from None
+            raise Refused(
+                f"BfpTensor.realign: exponent must fit shape {self.exponent.shape}, got {wanted.shape}"
+            ) from None
         bad = raised < self.exponent
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"BfpTensor.realign: exponent {int(raised[index])}{at(index)} is below the stored "
-                          f"{int(self.exponent[index])}")
+            raise Refused(
+                f"BfpTensor.realign: exponent {int(raised[index])}{at(index)} is below the stored "
+                f"{int(self.exponent[index])}"
+            )
         shift = np.maximum(raised, 1) - np.maximum(self.exponent.astype(np.int64), 1)
         return self._shifted(self.format, self._spread(shift), raised.astype(np.uint8))
 
     def _require_truncation(self, name: str) -> None:
         if self.format.rounding != "truncate":
-            raise Refused(f"BfpTensor.{name}: rounding must be 'truncate', got {self.format.rounding!r}: "
-                          "other roundings need the fp16 values")
+            raise Refused(
+                f"BfpTensor.{name}: rounding must be 'truncate', got {self.format.rounding!r}: "
+                "other roundings need the fp16 values"
+            )
 
     def _shifted(self, fmt: "Bfp", shift: Any, exponent: np.ndarray) -> "BfpTensor":
         mantissa = self.mantissa >> np.asarray(shift, np.uint16)

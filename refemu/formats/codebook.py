@@ -52,7 +52,7 @@ class Codebook:
 
     @cached_property
     def kind(self) -> str:
-        """"cluster" or "table"."""
+        """ "cluster" or "table"."""
         return "cluster" if self.why_not() is None else "table"
 
     def why_not(self) -> str | None:
@@ -78,8 +78,13 @@ class Codebook:
         return self.bits, self.entry_bits, self.values.shape, self.values.tobytes()
 
     def __repr__(self) -> str:
-        rows = np.array2string(self.values, separator=", ", threshold=self.values.size + 1, max_line_width=1 << 20,
-                               formatter={"int_kind": lambda word: f"0x{word:0{self.entry_bits // 4}X}"})
+        rows = np.array2string(
+            self.values,
+            separator=", ",
+            threshold=self.values.size + 1,
+            max_line_width=1 << 20,
+            formatter={"int_kind": lambda word: f"0x{word:0{self.entry_bits // 4}X}"},
+        )
         entry = "" if self.entry_bits == 16 else ", entry_bits=32"
         return f"Codebook(bits={self.bits}, values={rows.replace(chr(10), '')}{entry})"
 

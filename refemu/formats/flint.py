@@ -4,7 +4,6 @@ Paper: [olive §3.2, Tbl. 3], after its reference [32]. Decisions: D-olive-16 (w
 D-olive-17 (what rounds to 0 has sign 0: 10...0 is the identifier).
 """
 
-
 import numpy as np
 
 from refemu.arith.checks import require_int

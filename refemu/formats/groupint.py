@@ -70,8 +70,9 @@ class GroupInt:
             zero = np.minimum(zero, self.largest)
             places = places + zero[..., None]
         code = integers.from_float(np.clip(places, *self.limits))
-        return self.tensor(groups.join(code, values.shape[-1], -1), scale,
-                           None if zero is None else integers.from_float(zero))
+        return self.tensor(
+            groups.join(code, values.shape[-1], -1), scale, None if zero is None else integers.from_float(zero)
+        )
 
     def range_of(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ends, float64, of the range that the codes of each group cover: symmetric, or the data's and 0."""
@@ -86,8 +87,10 @@ class GroupInt:
         bad = quotient > fp16.MAX
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"GroupInt.encode: scale {float(quotient[index])!r} of row {index[:-1]}, group {index[-1]} "
-                          f"is above {fp16.MAX}")
+            raise Refused(
+                f"GroupInt.encode: scale {float(quotient[index])!r} of row {index[:-1]}, group {index[-1]} "
+                f"is above {fp16.MAX}"
+            )
         return fp16.to_f16(quotient)
 
     def tensor(self, code: Any, scale: Any, zero: Any = None) -> GroupIntTensor:

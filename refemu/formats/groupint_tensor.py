@@ -46,8 +46,9 @@ class GroupIntTensor(Shown):
             rule = "stands for codes that are not 0"
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"GroupIntTensor: scale {float(self.scale[index])} of row {index[:-1]}, "
-                          f"group {index[-1]} {rule}")
+            raise Refused(
+                f"GroupIntTensor: scale {float(self.scale[index])} of row {index[:-1]}, group {index[-1]} {rule}"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,8 +64,10 @@ class GroupIntTensor(Shown):
         """`code`, `scale`, and `zero` where there is one, as unsigned bit patterns."""
         width = self.format.bits
         codes = self.code.view(np.uint8) & np.uint8((1 << width) - 1)
-        fields = {"code": Field(codes, width, not self.format.zero_point, "code of a weight"),
-                  "scale": Field(self.scale.view(np.uint16), 16, True, "fp16 weight factor of the group")}
+        fields = {
+            "code": Field(codes, width, not self.format.zero_point, "code of a weight"),
+            "scale": Field(self.scale.view(np.uint16), 16, True, "fp16 weight factor of the group"),
+        }
         if self.zero is not None:
             fields["zero"] = Field(self.zero, width, False, "the code of 0")
         return fields
@@ -72,8 +75,11 @@ class GroupIntTensor(Shown):
     def grid(self) -> np.ndarray:
         """Codes less their zero points, int64: values in units of the scale."""
         code = self.code.astype(np.int64)
-        return code if self.zero is None else code - groups.spread(self.zero.astype(np.int64), self.size,
-                                                                   self.shape[-1], code.ndim - 1)
+        return (
+            code
+            if self.zero is None
+            else code - groups.spread(self.zero.astype(np.int64), self.size, self.shape[-1], code.ndim - 1)
+        )
 
     def decode(self) -> np.ndarray:
         """Values, float64, exact."""

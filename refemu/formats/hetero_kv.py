@@ -4,7 +4,6 @@ Paper: [leankv §4, §7.2]. Decisions: D-leankv-10 (groups per vector), D-leankv
 D-leankv-55 (what a ratio counts).
 """
 
-
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice
 from refemu.arith.records import parameters
 from refemu.formats.affine import META_BITS, Affine

@@ -29,9 +29,11 @@ def text(drawing: str) -> str:
 
 def bar(parts: Sequence[tuple[str, int]]) -> str:
     """A line of boxes as wide as their sizes say; the name of each shows under the pointer, "-" is an empty one."""
-    boxes = [f'<div title="{escape(name)}: {size}" style="flex:{size};height:1.2em;'
-             f'background:{"#ddd" if name == "-" else COLORS[at % len(COLORS)]}"></div>'
-             for at, (name, size) in enumerate(parts)]
+    boxes = [
+        f'<div title="{escape(name)}: {size}" style="flex:{size};height:1.2em;'
+        f'background:{"#ddd" if name == "-" else COLORS[at % len(COLORS)]}"></div>'
+        for at, (name, size) in enumerate(parts)
+    ]
     return f'<div style="display:flex;max-width:50em">{"".join(boxes)}</div>'
 
 
@@ -45,9 +47,11 @@ def codes(field: Field, most: int = MOST) -> str:
 
 def of_fields(title: str, fields: Mapping[str, Field]) -> str:
     """One line per field: name, bits of a code, shape, first codes, meaning."""
-    return table(title, ("field", "bits", "shape", "codes (hex)", "meaning"),
-                 [(name, field.bits, np.shape(field.array), codes(field), field.meaning)
-                  for name, field in fields.items()])
+    return table(
+        title,
+        ("field", "bits", "shape", "codes (hex)", "meaning"),
+        [(name, field.bits, np.shape(field.array), codes(field), field.meaning) for name, field in fields.items()],
+    )
 
 
 class Shown:

@@ -3,7 +3,6 @@
 Paper: [olive §3.1, §3.2, Tbl. 3].
 """
 
-
 import numpy as np
 
 from refemu.arith.checks import require_int

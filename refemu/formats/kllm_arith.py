@@ -11,9 +11,14 @@ from refemu.arith.orders import Exact, Lanes, Order, Sequential, Tree, require_o
 from refemu.arith.records import parameters
 
 CHOICES = {
-    "normalize": ("divide", "reciprocal", "none"), "distance": ("fp16", "real", "midpoint16"), "tie": ("low", "high"),
-    "table": ("fp16", "fp32"), "acc": ("fp16", "fp16_fma", "fp32", "exact"), "scale_y": ("fp16", "exact"),
-    "stat": ("fp32", "exact", "fp16"), "softmax": ("fp16", "softmax32"),
+    "normalize": ("divide", "reciprocal", "none"),
+    "distance": ("fp16", "real", "midpoint16"),
+    "tie": ("low", "high"),
+    "table": ("fp16", "fp32"),
+    "acc": ("fp16", "fp16_fma", "fp32", "exact"),
+    "scale_y": ("fp16", "exact"),
+    "stat": ("fp32", "exact", "fp16"),
+    "softmax": ("fp16", "softmax32"),
 }  #: what each field of KllmArith takes, besides an order
 
 SEQUENTIAL = Sequential()  #: one MAC per entry, in order of the index (D-kllm-2)
@@ -54,6 +59,13 @@ class KllmArith:
 #: `paper`: the literal fp16 datapath; `exact`: wide accumulation, one final rounding, the same fp16 product codebook
 PRESETS = {
     "paper": KllmArith(),
-    "exact": KllmArith(normalize="none", distance="real", acc="exact", order=Exact(), scale_y="exact", stat="exact",
-                       softmax="softmax32"),
+    "exact": KllmArith(
+        normalize="none",
+        distance="real",
+        acc="exact",
+        order=Exact(),
+        scale_y="exact",
+        stat="exact",
+        softmax="softmax32",
+    ),
 }

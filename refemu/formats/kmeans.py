@@ -50,8 +50,10 @@ class KMeans:
 
     def __post_init__(self) -> None:
         if not isinstance(self.codebook, Codebook) or not isinstance(self.outliers, Outliers):
-            raise RefusedType("KMeans: codebook must be a Codebook and outliers a TopK, Thresholds or None, got "
-                              f"{self.codebook!r}, {self.outliers!r}")
+            raise RefusedType(
+                "KMeans: codebook must be a Codebook and outliers a TopK, Thresholds or None, got "
+                f"{self.codebook!r}, {self.outliers!r}"
+            )
         if not isinstance(self.zero_point, bool):
             raise RefusedType(f"KMeans: zero_point must be a bool, got {self.zero_point!r}")
         if (why := self.codebook.why_not()) is not None:
@@ -79,8 +81,7 @@ class KMeans:
         index = nearest(moved, frame.scale[..., None], self.codebook, self.arith, zero, offset)
         return self.tensor(np.where(mask, np.uint8(0), index), frame, mask, words_of(moved[mask]), axis)
 
-    def tensor(self, index: np.ndarray, frame: Frame, mask: np.ndarray, outlier: np.ndarray,
-               axis: int) -> KMeansTensor:
+    def tensor(self, index: np.ndarray, frame: Frame, mask: np.ndarray, outlier: np.ndarray, axis: int) -> KMeansTensor:
         """The encoded tensor from its parts, whose vectors lie along the last axis; `axis` is where they belong."""
         index, mask = (np.ascontiguousarray(np.moveaxis(array, -1, axis)) for array in (index, mask))
         zero = None if frame.zero is None else words_of(frame.zero)
@@ -103,8 +104,10 @@ class KMeans:
         if k := self.outlier_rank(x.shape[-1]):
             ordered = np.sort(x, axis=-1, kind="stable").astype(np.float64)
             return ordered[..., k - 1], ordered[..., -k]
-        return (np.where(mask, np.inf, x).min(axis=-1).astype(np.float64),
-                np.where(mask, -np.inf, x).max(axis=-1).astype(np.float64))
+        return (
+            np.where(mask, np.inf, x).min(axis=-1).astype(np.float64),
+            np.where(mask, -np.inf, x).max(axis=-1).astype(np.float64),
+        )
 
     def outlier_rank(self, n: int) -> int:
         """Rank from either end of the values that bound vectors of `n` values; 0: the inliers do."""
@@ -118,8 +121,9 @@ class KMeans:
         return normalized_inliers(x, self.outliers, axis, self.zero_point, self.scale)
 
 
-def normalized_inliers(x: Any, outliers: Outliers = None, axis: int = -1, zero_point: bool = False,
-                       scale: str = "inlier") -> np.ndarray:
+def normalized_inliers(
+    x: Any, outliers: Outliers = None, axis: int = -1, zero_point: bool = False, scale: str = "inlier"
+) -> np.ndarray:
     """`KMeans.samples` before there is a codebook: r16(x / s) of every inlier."""
     any_codebook = Codebook(1, np.zeros(2))
     fmt = KMeans(any_codebook, outliers, zero_point, scale=scale)

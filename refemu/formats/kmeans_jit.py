@@ -63,8 +63,7 @@ def _outliers(fmt: KMeans, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mask, np.where(scale == 0, 1.0, scale)
 
 
-def indices(words: np.ndarray, scale: np.ndarray, mask: np.ndarray, codebook: Codebook,
-            arith: KllmArith) -> np.ndarray:
+def indices(words: np.ndarray, scale: np.ndarray, mask: np.ndarray, codebook: Codebook, arith: KllmArith) -> np.ndarray:
     """Indices of vectors: uint8 (V, N), 0 where `mask`.
 
     words: uint16 (V, N), fp16 patterns, finite, |x / s| at most 1. scale: uint16 (V,), positive. mask: bool (V, N).
@@ -73,8 +72,9 @@ def indices(words: np.ndarray, scale: np.ndarray, mask: np.ndarray, codebook: Co
     return _indices(plain(words), mask, fp16.values(scale).astype(np.float64), codebook, arith)
 
 
-def _indices(words: np.ndarray, mask: np.ndarray, scale: np.ndarray, codebook: Codebook,
-             arith: KllmArith) -> np.ndarray:
+def _indices(
+    words: np.ndarray, mask: np.ndarray, scale: np.ndarray, codebook: Codebook, arith: KllmArith
+) -> np.ndarray:
     found = places(codebook, arith)
     index = np.empty(words.shape, np.uint8)
     if found.counts:
@@ -105,7 +105,7 @@ class Places:
         key = fp16.order_key(near)
         down, up = near.astype(np.float64) > border, near.astype(np.float64) < border
         keys = np.full((scale.size, self.steps.size), NEVER, np.int16)
-        keys[:, :self.borders.size] = np.where(self.closed, key + up - 1, key - down)
+        keys[:, : self.borders.size] = np.where(self.closed, key + up - 1, key - down)
         return keys
 
 
@@ -164,12 +164,12 @@ def _classify(words, mask, borders, steps, first, index):  # type: ignore[no-unt
     keys, sums = np.empty(BLOCK, np.int16), np.empty(BLOCK, np.int16)
     for v in range(words.shape[0]):
         for start in range(0, words.shape[1], BLOCK):
-            row, masked, out = words[v, start:start + BLOCK], mask[v, start:start + BLOCK], index[v, start:]
+            row, masked, out = words[v, start : start + BLOCK], mask[v, start : start + BLOCK], index[v, start:]
             _keys(row, keys)
             for n in range(row.size):
                 sums[n] = first
             for j in range(0, steps.size, 8):
-                _pass(keys[:row.size], borders[v, j:j + 8], steps[j:j + 8], sums)
+                _pass(keys[: row.size], borders[v, j : j + 8], steps[j : j + 8], sums)
             for n in range(row.size):
                 out[n] = sums[n] & (np.int16(masked[n]) - 1)
 
@@ -182,10 +182,26 @@ def _count(words, mask, borders, first, index):  # type: ignore[no-untyped-def]
     """
     for v in range(words.shape[0]):
         row, masked, out, border = words[v], mask[v], index[v], borders[v]
-        b0, b1, b2, b3, b4, b5, b6, b7 = (border[0], border[1], border[2], border[3],
-                                          border[4], border[5], border[6], border[7])
-        b8, b9, b10, b11, b12, b13, b14, b15 = (border[8], border[9], border[10], border[11],
-                                                border[12], border[13], border[14], border[15])
+        b0, b1, b2, b3, b4, b5, b6, b7 = (
+            border[0],
+            border[1],
+            border[2],
+            border[3],
+            border[4],
+            border[5],
+            border[6],
+            border[7],
+        )
+        b8, b9, b10, b11, b12, b13, b14, b15 = (
+            border[8],
+            border[9],
+            border[10],
+            border[11],
+            border[12],
+            border[13],
+            border[14],
+            border[15],
+        )
         for n in range(row.size):
             word = np.int16(row[n])
             sign = np.int16(word >> np.int16(15))
@@ -206,10 +222,17 @@ def _count(words, mask, borders, first, index):  # type: ignore[no-untyped-def]
 @kernel
 def _pass(row, borders, steps, sums):  # type: ignore[no-untyped-def]
     """Eight borders in one sweep."""
-    b0, b1, b2, b3, b4, b5, b6, b7 = (borders[0], borders[1], borders[2], borders[3],
-                                      borders[4], borders[5], borders[6], borders[7])
-    s0, s1, s2, s3, s4, s5, s6, s7 = (steps[0], steps[1], steps[2], steps[3],
-                                      steps[4], steps[5], steps[6], steps[7])
+    b0, b1, b2, b3, b4, b5, b6, b7 = (
+        borders[0],
+        borders[1],
+        borders[2],
+        borders[3],
+        borders[4],
+        borders[5],
+        borders[6],
+        borders[7],
+    )
+    s0, s1, s2, s3, s4, s5, s6, s7 = (steps[0], steps[1], steps[2], steps[3], steps[4], steps[5], steps[6], steps[7])
     for n in range(row.size):
         x = row[n]
         low = (s0 & -np.int16(x > b0)) + (s1 & -np.int16(x > b1)) + (s2 & -np.int16(x > b2)) + (s3 & -np.int16(x > b3))

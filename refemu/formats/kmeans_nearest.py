@@ -11,8 +11,14 @@ from refemu.formats.codebook import Codebook
 from refemu.formats.kllm_arith import KllmArith
 
 
-def nearest(x: np.ndarray, scale: np.ndarray, codebook: Codebook, arith: KllmArith, zero: np.ndarray | None = None,
-            offset: np.ndarray | None = None) -> np.ndarray:
+def nearest(
+    x: np.ndarray,
+    scale: np.ndarray,
+    codebook: Codebook,
+    arith: KllmArith,
+    zero: np.ndarray | None = None,
+    offset: np.ndarray | None = None,
+) -> np.ndarray:
     """Index of the centroid nearest to every x.
 
     x: fp16-valued float32 of any shape. scale: positive, fp16-valued float32, broadcasts with x. zero, offset: z and

@@ -55,8 +55,9 @@ def quotient32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _to_odd(quotient: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Quotients rounded to odd: an inexact one ends in 1, on the side of its error."""
     words = quotient.reshape(-1).view(np.int64).copy()
-    for i, (q, x, y) in enumerate(zip(quotient.reshape(-1).tolist(), a.reshape(-1).tolist(), b.reshape(-1).tolist(),
-                                      strict=True)):
+    for i, (q, x, y) in enumerate(
+        zip(quotient.reshape(-1).tolist(), a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
+    ):
         if np.isfinite(q) and np.isfinite(y):
             error = Fraction(x) - Fraction(q) * Fraction(y)
             if error and not words[i] & 1:
@@ -120,8 +121,9 @@ def folded_bias(beta: Any, weights: Any, bias: Any = None) -> np.ndarray:
     """
     terms = [fp16.bits(array) for array in (beta, weights)]
     if terms[0].ndim != 1 or terms[1].ndim != 2 or terms[0].shape != terms[1].shape[:1]:
-        raise RefusedType(f"folded_bias: beta (K,) and weights (K, N) are needed, got {terms[0].shape}, "
-                          f"{terms[1].shape}")
+        raise RefusedType(
+            f"folded_bias: beta (K,) and weights (K, N) are needed, got {terms[0].shape}, {terms[1].shape}"
+        )
     gains, rows = [fp16.to_f32(beta)], [fp16.to_f32(weights)]
     if bias is not None:
         gains, rows = [*gains, np.ones(1, np.float32)], [*rows, fp16.to_f32(bias)[None]]

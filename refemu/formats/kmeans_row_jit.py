@@ -38,14 +38,26 @@ class Encoder:
         found = kmeans_jit.places(fmt.codebook, fmt.arith)
         count = low = high = fixed = 0
         if isinstance(fmt.outliers, Thresholds):
-            low, high, fixed = (int(fp16.order_key(fp16.narrow(np.asarray(value))))
-                                for value in (fmt.outliers.lo, fmt.outliers.hi, fmt.outliers.scale))
+            low, high, fixed = (
+                int(fp16.order_key(fp16.narrow(np.asarray(value))))
+                for value in (fmt.outliers.lo, fmt.outliers.hi, fmt.outliers.scale)
+            )
         elif fmt.outliers is not None:
             count = fmt.outliers.require(size)
-        steps = found.steps[:found.borders.size]
+        steps = found.steps[: found.borders.size]
         self.centroids = fmt.codebook.centroids.copy()  #: float32, of a type that kernels take
-        self._parts: Parts = (count, fmt.outlier_rank(size) > 0, low, high, fixed, found.borders.copy(),
-                              found.closed.copy(), steps.copy(), found.first, self.centroids)
+        self._parts: Parts = (
+            count,
+            fmt.outlier_rank(size) > 0,
+            low,
+            high,
+            fixed,
+            found.borders.copy(),
+            found.closed.copy(),
+            steps.copy(),
+            found.first,
+            self.centroids,
+        )
 
     def encode(self, x: np.ndarray) -> Row | None:
         """x: float32 (1, N), fp16 values. None where one is not finite."""
@@ -61,8 +73,23 @@ def is_plain(fmt: KMeans) -> bool:
 
 
 @kernel
-def _encode(x, k, of_outliers, low, high, fixed, borders, closed, steps, first, centroids,  # type: ignore[no-untyped-def]
-            index, mask, word, value):
+def _encode(
+    x,
+    k,
+    of_outliers,
+    low,
+    high,
+    fixed,
+    borders,
+    closed,
+    steps,
+    first,
+    centroids,  # type: ignore[no-untyped-def]
+    index,
+    mask,
+    word,
+    value,
+):
     """Fills index, mask, word, value. Returns the word of the scale, and how many outliers, -1 for x not finite."""
     keys, sums = np.empty(x.shape, np.int16), np.empty(x.shape[1], np.int16)
     row, found = keys[0], np.empty(1, np.int16)

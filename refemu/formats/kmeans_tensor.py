@@ -17,8 +17,13 @@ from refemu.formats.field import Field
 from refemu.formats.html import Shown
 
 #: part of a tensor -> what it may be stored as; compared at every step of a decoder, hence made once
-DTYPES = {"index": (np.dtype(np.uint8),), "scale": (np.dtype(np.uint16), np.dtype(np.uint32)),
-          "mask": (np.dtype(np.bool_),), "outlier": (np.dtype(np.uint16),), "zero": (np.dtype(np.uint16),)}
+DTYPES = {
+    "index": (np.dtype(np.uint8),),
+    "scale": (np.dtype(np.uint16), np.dtype(np.uint32)),
+    "mask": (np.dtype(np.bool_),),
+    "outlier": (np.dtype(np.uint16),),
+    "zero": (np.dtype(np.uint16),),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,8 +69,10 @@ class KMeansTensor(Shown):
             if array is not None and array.shape != self.vectors:
                 raise Refused(f"KMeansTensor: {name} must have shape {self.vectors}, got {array.shape}")
         if self.codebook.values.shape[:-1] not in ((), self.vectors):
-            raise Refused(f"KMeansTensor: codebook must have one row, or {self.vectors} rows, got shape "
-                          f"{self.codebook.values.shape}")
+            raise Refused(
+                f"KMeansTensor: codebook must have one row, or {self.vectors} rows, got shape "
+                f"{self.codebook.values.shape}"
+            )
         marked = int(np.count_nonzero(self.mask))
         if self.outlier.shape != (marked,):
             raise Refused(f"KMeansTensor: mask marks {marked} outliers, got {self.outlier.shape}")
@@ -126,8 +133,10 @@ class KMeansTensor(Shown):
     def fields(self) -> Mapping[str, Field]:
         """Every part as unsigned patterns."""
         wide = 8 * self.scale.itemsize
-        fields = {"index": Field(self.index, self.bits, False, "entry of the codebook; 0 at outliers"),
-                  "scale": Field(self.scale, wide, False, "positive float pattern, one per vector")}
+        fields = {
+            "index": Field(self.index, self.bits, False, "entry of the codebook; 0 at outliers"),
+            "scale": Field(self.scale, wide, False, "positive float pattern, one per vector"),
+        }
         if self.zero is not None:
             fields["zero"] = Field(self.zero, 16, True, "fp16 pattern: value = scale x (centroid - zero)")
         fields["mask"] = Field(self.mask.view(np.uint8), 1, False, "1 = outlier, kept in fp16")
@@ -185,8 +194,9 @@ class KMeansTensor(Shown):
 
     def __repr__(self) -> str:
         zero = "" if self.zero is None else ", with zero points"
-        return (f"KMeansTensor({self.bits} bits, shape={self.shape}, axis={self.axis}, "
-                f"{self.outlier.size} outliers{zero})")
+        return (
+            f"KMeansTensor({self.bits} bits, shape={self.shape}, axis={self.axis}, {self.outlier.size} outliers{zero})"
+        )
 
 
 def unpack(data: bytes | np.ndarray, like: KMeansTensor) -> KMeansTensor:

@@ -197,8 +197,9 @@ def start(points: Sequence[int], weights: Sequence[int], bits: int, given: list[
     return [Fraction(points[min(j, len(points) - count + i)]) for i, j in enumerate(chosen)]
 
 
-def iterate(points: Sequence[int], weights: Sequence[int], first: Sequence[Fraction],
-            max_iter: int) -> "list[Clusters]":
+def iterate(
+    points: Sequence[int], weights: Sequence[int], first: Sequence[Fraction], max_iter: int
+) -> "list[Clusters]":
     """Every state of the training, from `first` until the borders repeat or `max_iter` updates are done."""
     weight = [0, *accumulate(weights)]
     moment = [0, *accumulate(w * u for u, w in zip(points, weights, strict=True))]
@@ -208,7 +209,8 @@ def iterate(points: Sequence[int], weights: Sequence[int], first: Sequence[Fract
         edges = (0, *before.borders, len(points))
         centroids = tuple(
             Fraction(moment[high] - moment[low], weight[high] - weight[low]) if high > low else old
-            for low, high, old in zip(edges, edges[1:], before.centroids, strict=False))
+            for low, high, old in zip(edges, edges[1:], before.centroids, strict=False)
+        )
         history.append(Clusters(centroids, assign(points, centroids)))
         if history[-1].borders == before.borders:
             break

@@ -24,8 +24,12 @@ def train(values: Any, weights: Any = None, *, bits: int, init: Any = "quantile"
     collected, given = readable.prepare(values, weights, bits, init, max_iter)
     points, heavy = collected.bins()
     most = peak(points)
-    if points.size <= 1 << bits or collected.total >= 1 << 61 or most >= 1 << 30 or (
-            (collected.total >> 32) * most >= 1 << 61):
+    if (
+        points.size <= 1 << bits
+        or collected.total >= 1 << 61
+        or most >= 1 << 30
+        or ((collected.total >> 32) * most >= 1 << 61)
+    ):
         return readable.train(collected, bits=bits, init=init, max_iter=max_iter)
     first = readable.start(points.tolist(), heavy.tolist(), bits, given)
     whole = np.array([int(centroid) for centroid in first], np.int64)

@@ -20,8 +20,9 @@ def up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def offsets(head_size: int, pair: HeteroKV, tokens: int, v_vec: int = 2,
-            align: tuple[int, int] = ALIGN) -> dict[str, int]:
+def offsets(
+    head_size: int, pair: HeteroKV, tokens: int, v_vec: int = 2, align: tuple[int, int] = ALIGN
+) -> dict[str, int]:
     """First byte of every segment of a page of `tokens` tokens, and `end`, the byte after the last position.
 
     Values take room for a multiple of `v_vec` tokens, keys never do; score and position are one block, whose second
@@ -33,8 +34,9 @@ def offsets(head_size: int, pair: HeteroKV, tokens: int, v_vec: int = 2,
     val_meta = val + up(up(tokens, v_vec) * head_size * pair.v_bits // 8, small)
     score = val_meta + up(4 * tokens * pair.v_groups, small)
     pos = score + SCORE_BYTES * tokens
-    return dict(zip((*SEGMENTS, "end"), (0, key_meta, val, val_meta, score, pos, pos + POSITION_BYTES * tokens),
-                    strict=True))
+    return dict(
+        zip((*SEGMENTS, "end"), (0, key_meta, val, val_meta, score, pos, pos + POSITION_BYTES * tokens), strict=True)
+    )
 
 
 def needed(head_size: int, pair: HeteroKV, tokens: int, v_vec: int = 2, align: tuple[int, int] = ALIGN) -> int:

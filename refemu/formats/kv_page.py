@@ -62,14 +62,25 @@ class UnifiedPage:
         if self.size % 2:
             raise Refused(f"UnifiedPage: page_bytes must be even, for words of 16 bits, got {self.size}")
         if not self.tokens:
-            raise Refused(f"UnifiedPage: a page of {self.size} bytes holds no token of {self._what}, which takes "
-                          f"{kv_layout.needed(self.head_size, self.config, 1, self.v_vec, self.align)} bytes")
+            raise Refused(
+                f"UnifiedPage: a page of {self.size} bytes holds no token of {self._what}, which takes "
+                f"{kv_layout.needed(self.head_size, self.config, 1, self.v_vec, self.align)} bytes"
+            )
 
     def _require_layout(self) -> None:
         """Refuse codes that do not divide into words, vectors and groups of the layouts."""
-        sides = (("key", self.config.k_bits, self.config.k_groups, self.k_vec * self.k_group, "Kvec * Kgroup",
-                  self.k_group, "Kgroup"),
-                 ("value", self.config.v_bits, self.config.v_groups, self.v_group, "Vgroup", self.v_group, "Vgroup"))
+        sides = (
+            (
+                "key",
+                self.config.k_bits,
+                self.config.k_groups,
+                self.k_vec * self.k_group,
+                "Kvec * Kgroup",
+                self.k_group,
+                "Kgroup",
+            ),
+            ("value", self.config.v_bits, self.config.v_groups, self.v_group, "Vgroup", self.v_group, "Vgroup"),
+        )
         for side, bits, groups, unit, units, members, name in sides:
             packs, rest = divmod(self.head_size * bits, WORD)
             if rest:
@@ -158,11 +169,20 @@ class UnifiedPage:
     def slot_words(self) -> np.ndarray:
         """(N, record_words) int64, read-only: index in an image of every word of every slot."""
         base = {name: byte // 2 for name, byte in self.offsets.items()}
-        table = np.array([[*(base["key"] + self.key_word(slot, i) for i in range(self.key_packs)),
-                           *self._plain("key_meta", slot), *(base["val"] + self.value_word(slot, i)
-                                                             for i in range(self.value_packs)),
-                           *self._plain("val_meta", slot), *self._plain("score", slot), *self._plain("pos", slot)]
-                          for slot in range(self.tokens)], np.int64)
+        table = np.array(
+            [
+                [
+                    *(base["key"] + self.key_word(slot, i) for i in range(self.key_packs)),
+                    *self._plain("key_meta", slot),
+                    *(base["val"] + self.value_word(slot, i) for i in range(self.value_packs)),
+                    *self._plain("val_meta", slot),
+                    *self._plain("score", slot),
+                    *self._plain("pos", slot),
+                ]
+                for slot in range(self.tokens)
+            ],
+            np.int64,
+        )
         table.flags.writeable = False
         return table
 
@@ -180,31 +200,47 @@ class UnifiedPage:
 
     def record(self, key: AffineTensor, value: AffineTensor, score: Any = 0.0, position: Any = 0) -> np.ndarray:
         """Records (..., record_words) of tokens: key, value (..., F); score float32 and position int32, (...)."""
-        for tensor, bits, groups in ((key, self.config.k_bits, self.config.k_groups),
-                                     (value, self.config.v_bits, self.config.v_groups)):
+        for tensor, bits, groups in (
+            (key, self.config.k_bits, self.config.k_groups),
+            (value, self.config.v_bits, self.config.v_groups),
+        ):
             if (tensor.format.bits, tensor.format.groups, tensor.shape[-1]) != (bits, groups, self.head_size):
                 raise Refused(f"{self._what}: a record takes {bits} bits in {groups} groups, got {tensor!r}")
         shape = key.shape[:-1]
-        words = (key.words(), key.metadata(), value.words(), value.metadata(),
-                 _halves(np.broadcast_to(np.asarray(score, np.float32), shape)),
-                 _halves(np.broadcast_to(require_range(position, -(1 << 31), 1 << 31, "UnifiedPage.record", "position")
-                                         .astype(np.int32), shape)))
+        words = (
+            key.words(),
+            key.metadata(),
+            value.words(),
+            value.metadata(),
+            _halves(np.broadcast_to(np.asarray(score, np.float32), shape)),
+            _halves(
+                np.broadcast_to(
+                    require_range(position, -(1 << 31), 1 << 31, "UnifiedPage.record", "position").astype(np.int32),
+                    shape,
+                )
+            ),
+        )
         return np.concatenate(words, axis=-1)
 
     def tokens_of(self, records: np.ndarray, preset: str = "paper") -> PageTokens:
         """What records (..., record_words) hold, codes read as `preset` defines them."""
         key, key_meta, value, value_meta, score, position = (records[..., part] for part in self.parts.values())
-        return PageTokens(self.config.key(preset).of_words(key, key_meta),
-                          self.config.value(preset).of_words(value, value_meta),
-                          _joined(score).view(np.float32), _joined(position).view(np.int32))
+        return PageTokens(
+            self.config.key(preset).of_words(key, key_meta),
+            self.config.value(preset).of_words(value, value_meta),
+            _joined(score).view(np.float32),
+            _joined(position).view(np.int32),
+        )
 
     def write(self, image: np.ndarray, slot: Any, record: np.ndarray) -> None:
         """Put records (..., record_words) into slots (...) of `image`; no other word changes. Refuses a bad slot."""
         place = self.slot_words[self.require_slots(slot)]
         words = np.asarray(record)
         if words.dtype != np.uint16 or words.shape != place.shape:
-            raise RefusedType(f"UnifiedPage.write: records must be uint16 of shape {place.shape}, got {words.dtype} "
-                              f"of shape {words.shape}")
+            raise RefusedType(
+                f"UnifiedPage.write: records must be uint16 of shape {place.shape}, got {words.dtype} "
+                f"of shape {words.shape}"
+            )
         self._require_image(image)[place] = words
 
     def read(self, image: np.ndarray, slot: Any) -> np.ndarray:
@@ -244,8 +280,10 @@ class UnifiedPage:
 
     def _require_image(self, image: np.ndarray) -> np.ndarray:
         if image.dtype != np.uint16 or image.shape != (self.size // 2,):
-            raise RefusedType(f"UnifiedPage: an image must be uint16 of shape ({self.size // 2},), got {image.dtype} "
-                              f"of shape {image.shape}")
+            raise RefusedType(
+                f"UnifiedPage: an image must be uint16 of shape ({self.size // 2},), got {image.dtype} "
+                f"of shape {image.shape}"
+            )
         return image
 
     def _repr_html_(self) -> str:
@@ -258,8 +296,9 @@ class UnifiedPage:
         slots = require_integers(slot, "UnifiedPage: slot")
         bad = (slots < 0) | (slots >= self.tokens)
         if bad.any():
-            raise Refused(f"UnifiedPage: slot {int(slots[first_index(bad)])}, page holds {self.tokens} "
-                          f"{self.config.name} tokens")
+            raise Refused(
+                f"UnifiedPage: slot {int(slots[first_index(bad)])}, page holds {self.tokens} {self.config.name} tokens"
+            )
         return slots
 
 

@@ -21,8 +21,10 @@ def write(page: UnifiedPage, images: np.ndarray, pages: Any, slots: Any, records
     """
     places = _places(page, images, pages, slots)
     if records.dtype != np.uint16 or records.shape != (len(places), page.record_words):
-        raise RefusedType(f"UnifiedPage.write: records must be uint16 of shape {(len(places), page.record_words)}, got "
-                          f"{records.dtype} of shape {records.shape}")
+        raise RefusedType(
+            f"UnifiedPage.write: records must be uint16 of shape {(len(places), page.record_words)}, got "
+            f"{records.dtype} of shape {records.shape}"
+        )
     _scatter(images, places, _table(page), np.ascontiguousarray(records))
 
 
@@ -48,12 +50,19 @@ def pack(page: UnifiedPage, records: np.ndarray) -> np.ndarray:
 
 def _places(page: UnifiedPage, images: np.ndarray, pages: Any, slots: Any) -> np.ndarray:
     """(count, 2) image and slot of every record, checked."""
-    if images.dtype != np.uint16 or images.ndim != 2 or images.shape[1] != page.size // 2 \
-            or not images.flags.c_contiguous:
-        raise RefusedType(f"UnifiedPage: images must be contiguous uint16 of shape (pages, {page.size // 2}), got "
-                          f"{images.dtype} of shape {images.shape}")
-    ids, slot = np.broadcast_arrays(require_range(pages, 0, len(images), "UnifiedPage", "page"),
-                                    page.require_slots(slots))
+    if (
+        images.dtype != np.uint16
+        or images.ndim != 2
+        or images.shape[1] != page.size // 2
+        or not images.flags.c_contiguous
+    ):
+        raise RefusedType(
+            f"UnifiedPage: images must be contiguous uint16 of shape (pages, {page.size // 2}), got "
+            f"{images.dtype} of shape {images.shape}"
+        )
+    ids, slot = np.broadcast_arrays(
+        require_range(pages, 0, len(images), "UnifiedPage", "page"), page.require_slots(slots)
+    )
     return np.stack([ids, slot], axis=-1).astype(np.int64)
 
 

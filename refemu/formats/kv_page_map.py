@@ -1,6 +1,5 @@
 """A page for people: which bytes hold what, segment by segment or byte by byte. [leankv §5.2, §6.2]"""
 
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +27,14 @@ class Segment:
 
 def byte_map(page: UnifiedPage) -> list[Segment]:
     """Every byte of the page once, in the order of the addresses."""
-    used = {"key": page.tokens * page.key_packs * 2, "key_meta": 4 * page.tokens * page.config.k_groups,
-            "val": -(-page.tokens // page.v_vec) * page.v_vec * page.value_packs * 2,
-            "val_meta": 4 * page.tokens * page.config.v_groups, "score": 4 * page.tokens, "pos": 4 * page.tokens}
+    used = {
+        "key": page.tokens * page.key_packs * 2,
+        "key_meta": 4 * page.tokens * page.config.k_groups,
+        "val": -(-page.tokens // page.v_vec) * page.v_vec * page.value_packs * 2,
+        "val_meta": 4 * page.tokens * page.config.v_groups,
+        "score": 4 * page.tokens,
+        "pos": 4 * page.tokens,
+    }
     rows, at = [], 0
     for name, first in page.offsets.items():
         if first > at:
@@ -45,9 +49,11 @@ def to_html(page: UnifiedPage) -> str:
     """The bytes of the page as a bar and a table."""
     rows = byte_map(page)
     title = f"UnifiedPage: {page.size} bytes, {page.tokens} {page.config.name} tokens of head size {page.head_size}"
-    return html.table(title, ("segment", "bytes", "first", "last", "meaning"),
-                      [(row.name, row.bytes, row.first, row.last, row.meaning) for row in rows]) + html.bar(
-        [(row.name, row.bytes) for row in rows])
+    return html.table(
+        title,
+        ("segment", "bytes", "first", "last", "meaning"),
+        [(row.name, row.bytes, row.first, row.last, row.meaning) for row in rows],
+    ) + html.bar([(row.name, row.bytes) for row in rows])
 
 
 def _meaning(page: UnifiedPage, name: str) -> str:
@@ -56,12 +62,14 @@ def _meaning(page: UnifiedPage, name: str) -> str:
     metadata = "fp16 scale and zero point of each token, groups: {}"
     return {
         "key": f"keys, {page.config.k_bits} bits: words [{vectors}, {page.tokens}, {page.k_group}, {page.k_vec}] = "
-               "[vector, token, group, lane]",
+        "[vector, token, group, lane]",
         "key_meta": metadata.format(page.config.k_groups),
         "val": f"values, {page.config.v_bits} bits: words [{rows}, {blocks}, {page.v_group}, {page.v_vec}] = "
-               "[row, token block, group, token]",
+        "[row, token block, group, token]",
         "val_meta": metadata.format(page.config.v_groups),
-        "score": "fp32 score of each token", "pos": "int32 position of each token"}[name]
+        "score": "fp32 score of each token",
+        "pos": "int32 position of each token",
+    }[name]
 
 
 def describe(page: UnifiedPage, byte: int) -> str:

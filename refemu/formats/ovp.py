@@ -53,8 +53,10 @@ class Ovp:
 
     def _require_types(self) -> None:
         if not isinstance(self.normal, IntFormat | Flint) or not isinstance(self.outlier, AbFloat | None):
-            raise RefusedType("Ovp: normal must be an IntFormat or a Flint and outlier an AbFloat or None, got "
-                              f"{self.normal!r}, {self.outlier!r}")
+            raise RefusedType(
+                "Ovp: normal must be an IntFormat or a Flint and outlier an AbFloat or None, got "
+                f"{self.normal!r}, {self.outlier!r}"
+            )
         if not isinstance(self.closed, bool):
             raise RefusedType(f"Ovp: closed must be a bool, got {self.closed!r}")
         # unsigned grids have no code to spare for the identifier, so there are none (D-olive-22)
@@ -67,8 +69,10 @@ class Ovp:
         if self.normal.width != self.outlier.width:
             raise Refused(f"Ovp: both types must have one width, got {self.normal.width} and {self.outlier.width}")
         if self.threshold is None and self.outlier.smallest <= self.normal.largest:
-            raise Refused(f"Ovp: smallest outlier {self.outlier.smallest} is not above the largest normal value "
-                          f"{self.normal.largest}; give threshold")
+            raise Refused(
+                f"Ovp: smallest outlier {self.outlier.smallest} is not above the largest normal value "
+                f"{self.normal.largest}; give threshold"
+            )
 
     @property
     def name(self) -> str:
@@ -218,8 +222,11 @@ class Ovp:
             return text + "illegal: an identifier " + self._why(codes)
         names = ("left", "right")
         if self.normal.identifier not in codes:
-            return text + "N-N, " + ", ".join(f"{name} {self.normal.describe(int(c))}"
-                                              for name, c in zip(names, codes, strict=True))
+            return (
+                text
+                + "N-N, "
+                + ", ".join(f"{name} {self.normal.describe(int(c))}" for name, c in zip(names, codes, strict=True))
+            )
         stored = int(codes[0] == self.normal.identifier)
         assert self.outlier is not None  # without outliers an identifier is illegal
         kind, victim = ("O-V", "V-O")[stored], names[1 - stored]

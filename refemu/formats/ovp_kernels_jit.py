@@ -57,10 +57,16 @@ def plan(fmt: Ovp) -> Plan | None:
     shift = 23 - man_bits
     return Plan(
         boundary=_below(fmt.boundary, strict=fmt.closed),
-        top=_pattern(fmt.normal.largest), low=_pattern(low), high=_pattern(high),
-        shift=np.int32(shift), offset=np.int32((127 + man_bits + bias) << man_bits),
-        carry=np.int32((1 << (shift - 1)) - 1), left_wins=np.int32(-(fmt.winner == "left")),
-        width=np.int32(fmt.width), left_at=np.int32(fmt.low_first[0] * fmt.width))
+        top=_pattern(fmt.normal.largest),
+        low=_pattern(low),
+        high=_pattern(high),
+        shift=np.int32(shift),
+        offset=np.int32((127 + man_bits + bias) << man_bits),
+        carry=np.int32((1 << (shift - 1)) - 1),
+        left_wins=np.int32(-(fmt.winner == "left")),
+        width=np.int32(fmt.width),
+        left_at=np.int32(fmt.low_first[0] * fmt.width),
+    )
 
 
 @functools.cache
@@ -70,9 +76,11 @@ def special(fmt: Ovp) -> Special | None:
     if even and fmt.far is None:
         return None
     return Special(
-        far=_below(float("inf") if fmt.far is None else fmt.far, strict=False), even=np.int32(even),
+        far=_below(float("inf") if fmt.far is None else fmt.far, strict=False),
+        even=np.int32(even),
         tie=_pattern({"half_even": 0.0, "half_down": -0.5}.get(fmt.rounding, 0.5)),
-        flip=SIGN if fmt.rounding in ("half_up", "half_down") else np.int32(0))
+        flip=SIGN if fmt.rounding in ("half_up", "half_down") else np.int32(0),
+    )
 
 
 def _pattern(value: float) -> np.int32:
@@ -194,8 +202,9 @@ def _flint4_code(bits: np.int32, plan: Plan, special: Special | None) -> np.int3
 
 
 @helper
-def _word(left: np.int32, right: np.int32, normal1: np.int32, normal2: np.int32, plan: Plan,
-          special: Special | None) -> np.int32:
+def _word(
+    left: np.int32, right: np.int32, normal1: np.int32, normal2: np.int32, plan: Plan, special: Special | None
+) -> np.int32:
     """The pair word: codes of two normal values, or of the stored outlier and the identifier."""
     stored1, stored2 = _stored(left, right, plan, special)
     chosen = np.int32(np.int32(left & stored1) | np.int32(right & np.int32(~stored1)))
@@ -279,8 +288,18 @@ def _grid(bits: np.int32, normal: np.int32, outlier: np.int32, stored: np.int32,
 
 
 @helper
-def _pair_error(error: np.float64, x1: np.float32, x2: np.float32, left: np.int32, right: np.int32, normal1: np.int32,
-                normal2: np.int32, scale: np.float32, plan: Plan, special: Special | None) -> np.float64:
+def _pair_error(
+    error: np.float64,
+    x1: np.float32,
+    x2: np.float32,
+    left: np.int32,
+    right: np.int32,
+    normal1: np.int32,
+    normal2: np.int32,
+    scale: np.float32,
+    plan: Plan,
+    special: Special | None,
+) -> np.float64:
     """`error` plus the squared errors of the left and then the right element."""
     stored1, stored2 = _stored(left, right, plan, special)
     chosen = np.int32(np.int32(left & stored1) | np.int32(right & np.int32(~stored1)))
@@ -291,8 +310,9 @@ def _pair_error(error: np.float64, x1: np.float32, x2: np.float32, left: np.int3
 
 
 @kernel
-def errors_integer(rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan,
-                   special: Special | None) -> None:
+def errors_integer(
+    rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan, special: Special | None
+) -> None:
     """errors (R, C) += (grid * scale - x)**2 over each row (R, even), k ascending, for each of its scales (R, C)."""
     for r in range(rows.shape[0]):
         scale, error = scales[r], errors[r]
@@ -305,8 +325,9 @@ def errors_integer(rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, pla
 
 
 @kernel
-def errors_flint4(rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan,
-                  special: Special | None) -> None:
+def errors_flint4(
+    rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan, special: Special | None
+) -> None:
     """The same with flint4 as the normal type."""
     for r in range(rows.shape[0]):
         scale, error = scales[r], errors[r]

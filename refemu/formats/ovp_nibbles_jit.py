@@ -44,8 +44,15 @@ def decode(words, magnitude, out):  # type: ignore[no-untyped-def]
 
     At most one code of a pair is an outlier's, so one magnitude is chosen of eight by its three bits.
     """
-    m1, m2, m3, m4, m5, m6, m7 = (magnitude[1], magnitude[2], magnitude[3], magnitude[4], magnitude[5], magnitude[6],
-                                  magnitude[7])
+    m1, m2, m3, m4, m5, m6, m7 = (
+        magnitude[1],
+        magnitude[2],
+        magnitude[3],
+        magnitude[4],
+        magnitude[5],
+        magnitude[6],
+        magnitude[7],
+    )
     least = B(255)  # magnitude beside an identifier: 0 is no outlier
     for k in range(len(words)):
         left, right = B(words[k] & B(15)), B(words[k] >> B(4))

@@ -33,7 +33,8 @@ class Search:
         """Equal in every bit."""
         return isinstance(other, Search) and all(
             a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-            for a, b in zip(self._arrays(), other._arrays(), strict=True))
+            for a, b in zip(self._arrays(), other._arrays(), strict=True)
+        )
 
     def _arrays(self) -> tuple[np.ndarray, ...]:
         return self.alpha, self.scale, self.ratio, self.mse
@@ -61,13 +62,18 @@ class Problem:
         first = np.argmin(np.where(self.usable | none[:, None], errors, np.inf), axis=1)
         row = np.arange(len(first))
         largest = np.float32(self.format.normal.largest)
-        found = (np.where(none, largest, self.alphas[row, first]), self.scales[row, first],
-                 np.where(none, 0, self.ratios[first]), errors[row, first] / self.count)
+        found = (
+            np.where(none, largest, self.alphas[row, first]),
+            self.scales[row, first],
+            np.where(none, 0, self.ratios[first]),
+            errors[row, first] / self.count,
+        )
         return Search(*(array.reshape(self.shape).copy() for array in found))
 
 
-def search(x: Any, fmt: Ovp, per: str = "row", base: str = "sigma", low: int = 75, high: int = 250,
-           step: int = 2) -> Search:
+def search(
+    x: Any, fmt: Ovp, per: str = "row", base: str = "sigma", low: int = 75, high: int = 250, step: int = 2
+) -> Search:
     """The scale that encodes `x` with the least squared error, for each row or for the tensor.
 
     x: finite, rounded to float32 first; a row is an index of the first axis, taken in C order, paired along the last
@@ -81,8 +87,9 @@ def search(x: Any, fmt: Ovp, per: str = "row", base: str = "sigma", low: int = 7
     return problem.best(np.stack([squared_errors(problem, c) for c in range(len(problem.ratios))], axis=1))
 
 
-def select(x: Any, formats: Sequence[Ovp], per: str = "row", base: str = "sigma", low: int = 75, high: int = 250,
-           step: int = 2) -> tuple[Ovp, Search]:
+def select(
+    x: Any, formats: Sequence[Ovp], per: str = "row", base: str = "sigma", low: int = 75, high: int = 250, step: int = 2
+) -> tuple[Ovp, Search]:
     """The format with the least sum of mse over the rows, and its search; a tie goes to int (D-olive-29).
 
     formats: at least one, such as (OVP_INT4, OVP_FLINT4). Other arguments as for `search`.
@@ -121,8 +128,16 @@ def prepare(x: Any, fmt: Ovp, per: str, base: str, ratios: range, total: Total) 
     odd = lines.shape[2] % 2
     rows = np.pad(lines, ((0, 0), (0, 0), (0, odd))).reshape(len(lines), -1) if odd else plain
     shape = (len(lines),) if per == "row" else ()
-    return Problem(fmt, rows, shape, plain.shape[1], np.array(ratios, np.int64), alphas,
-                   np.where(usable, scales, np.float32(1)), usable)
+    return Problem(
+        fmt,
+        rows,
+        shape,
+        plain.shape[1],
+        np.array(ratios, np.int64),
+        alphas,
+        np.where(usable, scales, np.float32(1)),
+        usable,
+    )
 
 
 def range_of(low: int, high: int, step: int) -> range:

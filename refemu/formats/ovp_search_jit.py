@@ -22,8 +22,18 @@ LANES = 16  # candidates side by side in one register; rows of fewer candidates 
 Progress = Callable[[int, int], None]  #: called with what is done and what there is, in element-candidates
 
 
-def search(x: Any, fmt: Ovp, per: str = "row", base: str = "sigma", low: int = 75, high: int = 250, step: int = 2, *,
-           threads: int = 1, progress: Progress | None = None) -> Search:
+def search(
+    x: Any,
+    fmt: Ovp,
+    per: str = "row",
+    base: str = "sigma",
+    low: int = 75,
+    high: int = 250,
+    step: int = 2,
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Search:
     """`ovp_search.search`; `threads` share out rows and candidates, and the result does not depend on them."""
     plan = kernels.plan(fmt)
     if plan is None:
@@ -32,11 +42,22 @@ def search(x: Any, fmt: Ovp, per: str = "row", base: str = "sigma", low: int = 7
     return problem.best(_errors(problem, plan, threads, progress))
 
 
-def select(x: Any, formats: Sequence[Ovp], per: str = "row", base: str = "sigma", low: int = 75, high: int = 250,
-           step: int = 2, *, threads: int = 1, progress: Progress | None = None) -> tuple[Ovp, Search]:
+def select(
+    x: Any,
+    formats: Sequence[Ovp],
+    per: str = "row",
+    base: str = "sigma",
+    low: int = 75,
+    high: int = 250,
+    step: int = 2,
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> tuple[Ovp, Search]:
     """`ovp_search.select`; `progress` starts again with each format."""
-    return choose([(fmt, search(x, fmt, per, base, low, high, step, threads=threads, progress=progress))
-                   for fmt in formats])
+    return choose(
+        [(fmt, search(x, fmt, per, base, low, high, step, threads=threads, progress=progress)) for fmt in formats]
+    )
 
 
 def _errors(problem: Problem, plan: kernels.Plan, threads: int, progress: Progress | None) -> np.ndarray:

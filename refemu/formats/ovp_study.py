@@ -143,8 +143,10 @@ def outlier_rounding_error(maxima_in_sigma: Any, outlier: Element, normal: int) 
     """
     maxima = exact(maxima_in_sigma, "outlier_rounding_error").astype(np.float64).reshape(-1)
     if maxima.size == 0 or normal < 1:
-        raise Refused("outlier_rounding_error: at least one maximum and normal >= 1 are needed, got "
-                      f"{maxima.size} maxima, normal={normal}")
+        raise Refused(
+            "outlier_rounding_error: at least one maximum and normal >= 1 are needed, got "
+            f"{maxima.size} maxima, normal={normal}"
+        )
     x = maxima * normal / 3
     errors = np.abs(outlier.round(x) - x) * 3 / normal
     return float(total64(errors, order=Sequential())) / errors.size

@@ -22,22 +22,33 @@ class Part(NamedTuple):
 def structure(fmt: Block) -> list[Part]:
     """The fields of a block format in the order in which it stores them."""
     if isinstance(fmt, Bfp):
-        return [Part("exponent", 5, f"group of {fmt.group}", "largest fp16 exponent field of the group, bias 15"),
-                Part("sign", 1, "element", "1 = negative"),
-                Part("mantissa", fmt.mantissa_bits, "element", "magnitude; top bit weighs 2^(max(exponent, 1) - 15)")]
+        return [
+            Part("exponent", 5, f"group of {fmt.group}", "largest fp16 exponent field of the group, bias 15"),
+            Part("sign", 1, "element", "1 = negative"),
+            Part("mantissa", fmt.mantissa_bits, "element", "magnitude; top bit weighs 2^(max(exponent, 1) - 15)"),
+        ]
     if isinstance(fmt, GroupInt):
         group = f"group of {fmt.group}" if fmt.group else "row"
         zero = [Part("zero", fmt.bits, group, "code of 0")] if fmt.zero_point else []
-        return [Part("code", fmt.bits, "element", "unsigned" if fmt.zero_point else "two's complement"),
-                Part("scale", 16, group, "fp16 factor"), *zero]
-    return [*_vector("key", fmt.key()), *_vector("value", fmt.value()),
-            Part("score", 32, "token", "fp32, accumulated significance"), Part("position", 32, "token", "int32")]
+        return [
+            Part("code", fmt.bits, "element", "unsigned" if fmt.zero_point else "two's complement"),
+            Part("scale", 16, group, "fp16 factor"),
+            *zero,
+        ]
+    return [
+        *_vector("key", fmt.key()),
+        *_vector("value", fmt.value()),
+        Part("score", 32, "token", "fp32, accumulated significance"),
+        Part("position", 32, "token", "int32"),
+    ]
 
 
 def _vector(name: str, fmt: Affine) -> list[Part]:
     if fmt.bits == 16:
         return [Part(name, 16, "feature", "fp16")]
     group = f"{name}" if fmt.groups == 1 else f"{fmt.groups}th part of a {name}"
-    return [Part(f"{name} code", fmt.bits, "feature", f"round((x - min) / scale), 0 to {(1 << fmt.bits) - 1}"),
-            Part(f"{name} scale", META_BITS[fmt.meta], group, f"{fmt.meta} of (max - min) / {(1 << fmt.bits) - 1}"),
-            Part(f"{name} zero", META_BITS[fmt.meta], group, f"{fmt.meta} of -min")]
+    return [
+        Part(f"{name} code", fmt.bits, "feature", f"round((x - min) / scale), 0 to {(1 << fmt.bits) - 1}"),
+        Part(f"{name} scale", META_BITS[fmt.meta], group, f"{fmt.meta} of (max - min) / {(1 << fmt.bits) - 1}"),
+        Part(f"{name} zero", META_BITS[fmt.meta], group, f"{fmt.meta} of -min"),
+    ]

@@ -59,12 +59,15 @@ class RandomRequest:
 
     def shards(self) -> list[RandomShard]:
         """Every shard, in the order of names. Refused: more than SHARDS."""
-        every = (shard for name in self.units for config in units.find(name).configs
-                 for shard in self._shards(name, config))
+        every = (
+            shard for name in self.units for config in units.find(name).configs for shard in self._shards(name, config)
+        )
         found = sorted(itertools.islice(every, SHARDS + 1))
         if len(found) > SHARDS:
-            raise Refused(f"campaign: {self.rows} rows are more than {SHARDS} shards; ask for fewer rows or units, or "
-                          "for parts in folders of their own, each from another seed on")
+            raise Refused(
+                f"campaign: {self.rows} rows are more than {SHARDS} shards; ask for fewer rows or units, or "
+                "for parts in folders of their own, each from another seed on"
+            )
         return found
 
     def _shards(self, name: str, config: str) -> Iterator[RandomShard]:
@@ -90,14 +93,24 @@ class ModelRequest:
     def stated(self) -> Mapping[str, Any]:
         """As the campaign's folder has it: not the tokens, which follow from model and text."""
         first = self.runs[0]
-        return {"model": first.model, "weights_sha256": first.weights_sha256, "text_sha256": first.text_sha256,
-                "schemes": {run.scheme: run.scheme_config for run in self.runs}, "tokens": first.tokens,
-                "window": self.window, "layers": self.layers, "units": self.units}
+        return {
+            "model": first.model,
+            "weights_sha256": first.weights_sha256,
+            "text_sha256": first.text_sha256,
+            "schemes": {run.scheme: run.scheme_config for run in self.runs},
+            "tokens": first.tokens,
+            "window": self.window,
+            "layers": self.layers,
+            "units": self.units,
+        }
 
     def shards(self) -> list[ModelShard]:
         """Every shard, scheme after scheme: a worker prepares the model when the scheme changes."""
-        return [ModelShard(self.weights, self._cut(run, first), self.layers, tuple(self.units))
-                for run in self.runs for first in range(0, run.tokens, self.window)]
+        return [
+            ModelShard(self.weights, self._cut(run, first), self.layers, tuple(self.units))
+            for run in self.runs
+            for first in range(0, run.tokens, self.window)
+        ]
 
     def _cut(self, run: model_cases.Source, first: int) -> model_cases.Source:
         ids = run.token_ids[first : first + self.window]
@@ -171,8 +184,10 @@ def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) ->
     known = sorted({unit for run in runs for unit in getattr(schemes.parse(run.scheme), "taps", ())})
     names = known if units_ is None else sorted({units.find(name).name for name in units_})
     if strange := [name for name in names if name not in known]:
-        raise Refused(f"campaign: {', '.join(run.scheme for run in runs)} taps no {', no '.join(strange)}; "
-                      f"it taps {', '.join(known) or 'no unit'}")
+        raise Refused(
+            f"campaign: {', '.join(run.scheme for run in runs)} taps no {', no '.join(strange)}; "
+            f"it taps {', '.join(known) or 'no unit'}"
+        )
     if not names:
         raise Refused(f"campaign: {', '.join(run.scheme for run in runs)} taps no unit")
     return names
@@ -254,8 +269,10 @@ class _Counter:
         self._failures[shard.name] = self._failures.get(shard.name, 0) + 1
         reason = str(error) or type(error).__name__
         if self._failures[shard.name] == ATTEMPTS:
-            raise Refused(f"campaign: shard {shard.name} failed twice: {reason}; {self.done} of {self.total} shards "
-                          "are finished and stay: the same command goes on from there")
+            raise Refused(
+                f"campaign: shard {shard.name} failed twice: {reason}; {self.done} of {self.total} shards "
+                "are finished and stay: the same command goes on from there"
+            )
         self._notice(f"shard {shard.name} failed: {reason}; it is tried once more")
 
     def _tell(self) -> None:
@@ -274,8 +291,10 @@ def _outcome(shards: Sequence[Shard], folder: Path, made: int, named: Sequence[s
             without.discard(manifest["unit"])
             size += (place / sets.MANIFEST).stat().st_size + (place / sets.VECTORS).stat().st_size
     if without:
-        raise Refused(f"campaign: units: each must have cases, got none for {', '.join(sorted(without))}: no ready "
-                      "configuration fits what the model brings to their ports; the sets of the others stay")
+        raise Refused(
+            f"campaign: units: each must have cases, got none for {', '.join(sorted(without))}: no ready "
+            "configuration fits what the model brings to their ports; the sets of the others stay"
+        )
     if not rows:
         raise Refused("campaign: none of the units has cases of this kind")
     return Outcome(len(shards), made, rows, size, digest.hexdigest())

@@ -75,10 +75,14 @@ def _require_same(path: Path, found: Any, stated: Mapping[str, Any]) -> None:
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise Refused(f"{path}: is no campaign of refemu that this version knows")
     if found.get("refemu_version") != __version__:
-        raise Refused(f"{path.parent}: was made by refemu {found.get('refemu_version')}, this is {__version__}; "
-                      "give the new campaign a folder of its own")
-    raise Refused(f"{path.parent}: holds another campaign: {_difference(found.get('request'), stated['request'])}; "
-                  "give this one a folder of its own")
+        raise Refused(
+            f"{path.parent}: was made by refemu {found.get('refemu_version')}, this is {__version__}; "
+            "give the new campaign a folder of its own"
+        )
+    raise Refused(
+        f"{path.parent}: holds another campaign: {_difference(found.get('request'), stated['request'])}; "
+        "give this one a folder of its own"
+    )
 
 
 def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:

@@ -101,6 +101,7 @@ def _unfinished(running: dict["Future[str]", Shard], done: Done) -> list[Shard]:
 
 def _end_with_parent() -> None:
     """In a worker: end when this campaign is killed. Without, workers wait for ever for shards that nobody sends."""
+
     def wait_and_end() -> None:
         if (parent := multiprocessing.parent_process()) is not None:
             parent.join()

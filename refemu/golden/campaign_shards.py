@@ -64,8 +64,9 @@ class RandomShard:
         unit = units.find(self.unit)
         blocks = generator.random_cases(unit, self.config, self.seed, self.seeds)
         entry = {"function": generator.function_of(unit), "seed": self.seed, "seeds": self.seeds}
-        manifest, arrays = build.build(unit, self.config, blocks, generator={"random": entry}, seed=self.seed,
-                                       twin_from=1)
+        manifest, arrays = build.build(
+            unit, self.config, blocks, generator={"random": entry}, seed=self.seed, twin_from=1
+        )
         yield self.name, sets.render(manifest, arrays)
 
     def listed(self, folder: Path) -> Mapping[str, str] | None:
@@ -96,8 +97,9 @@ class ModelShard:
         """The sets of each block; a unit that meets nothing in a block has none there."""
         loaded = _loaded(self.weights)
         if loaded.sha256 != self.run.weights_sha256:
-            raise Refused(f"{self.weights}: has sha256 {loaded.sha256}, the campaign began with "
-                          f"{self.run.weights_sha256}")
+            raise Refused(
+                f"{self.weights}: has sha256 {loaded.sha256}, the campaign began with {self.run.weights_sha256}"
+            )
         found, source = model_cases.crossed(self.run, self.units, max(self.layers)), model_cases.described(self.run)
         for layer in self.layers:
             for (name, config), cases in sorted(found.get(layer, {}).items()):

@@ -47,8 +47,9 @@ def _client(scheduler: str) -> Any:
     except ValueError as error:
         raise Refused(f"campaign: {scheduler} is no address of a Dask scheduler: {error}") from error
     except (OSError, TimeoutError) as error:
-        raise Refused(f"campaign: no Dask scheduler answers at {scheduler} within {TIMEOUT} s: "
-                      f"{str(error) or 'it says nothing'}") from error
+        raise Refused(
+            f"campaign: no Dask scheduler answers at {scheduler} within {TIMEOUT} s: {str(error) or 'it says nothing'}"
+        ) from error
     except Exception as error:  # whatever comes of reading the answer as Dask's: that of a web server asks for exabytes
         raise Refused(f"campaign: what answers at {scheduler} is no Dask scheduler: {error}") from error
     try:
@@ -63,8 +64,12 @@ def _client(scheduler: str) -> Any:
     if unlike or not versions:
         client.close(timeout=TIMEOUT)
         worker, version = next(iter(unlike.items()), ("", ""))
-        raise Refused(f"campaign: every worker at {scheduler} must have refemu {refemu.__version__}, "
-                      f"worker {worker} has {version}" if unlike else f"campaign: {scheduler} has no workers")
+        raise Refused(
+            f"campaign: every worker at {scheduler} must have refemu {refemu.__version__}, "
+            f"worker {worker} has {version}"
+            if unlike
+            else f"campaign: {scheduler} has no workers"
+        )
     return client
 
 

@@ -50,11 +50,11 @@ def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None, a
     """
     with reading(str(path), "a readable answer"):
         found = _read(Path(path), golden, [f"out.{port}" for port in _known(ports, golden)])
-    kept = {name: array for name, array in found.arrays.items()
-            if ports is None or name.removeprefix("out.") in ports}
+    kept = {name: array for name, array in found.arrays.items() if ports is None or name.removeprefix("out.") in ports}
     floats = {name for name in kept if fields.holds_floats(sets.port_of(golden.array(name)))} if any_nan else set()
-    return Answer(kept, {name: bits for name, bits in found.unknown.items() if name in kept},
-                  found.any_nan & kept.keys() | floats)
+    return Answer(
+        kept, {name: bits for name, bits in found.unknown.items() if name in kept}, found.any_nan & kept.keys() | floats
+    )
 
 
 def _known(ports: Sequence[str] | None, golden: Golden) -> Sequence[str]:
@@ -114,8 +114,11 @@ def _equal(a: np.ndarray | None, b: np.ndarray) -> bool:
 def _from_arrays(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str, needed: Sequence[str]) -> Answer:
     wanted = _wanted(golden)
     _require_names(arrays, golden, thing, needed)
-    return Answer({name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in arrays.items()}, {},
-                  frozenset(name for name, array in arrays.items() if array.dtype.kind == "f"))
+    return Answer(
+        {name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in arrays.items()},
+        {},
+        frozenset(name for name, array in arrays.items() if array.dtype.kind == "f"),
+    )
 
 
 def _require_names(arrays: Collection[str], golden: Golden, thing: str, needed: Sequence[str]) -> None:

@@ -128,8 +128,9 @@ def read(data: bytes, form: str, golden: Golden, thing: str) -> dict[str, np.nda
     found: dict[str, list[np.ndarray]] = {}
     for one in given:
         found.setdefault(one.array, []).append(_column(one, rows, thing))
-    return _checked({name: lanes[0] if len(lanes) == 1 else np.stack(lanes, axis=1)
-                     for name, lanes in found.items()}, golden, thing)
+    return _checked(
+        {name: lanes[0] if len(lanes) == 1 else np.stack(lanes, axis=1) for name, lanes in found.items()}, golden, thing
+    )
 
 
 def _column(one: Column, rows: Sequence[Mapping[str, int]], thing: str) -> np.ndarray:
@@ -137,8 +138,9 @@ def _column(one: Column, rows: Sequence[Mapping[str, int]], thing: str) -> np.nd
         if one.name not in row:
             raise Refused(f"{thing}: row {number} has no {one.name}")
         if not 0 <= row[one.name] <= fields.mask_of(one.bits):
-            raise Refused(f"{thing}: {one.name} in row {number} must be in [0, {fields.mask_of(one.bits)}], "
-                          f"got {row[one.name]}")
+            raise Refused(
+                f"{thing}: {one.name} in row {number} must be in [0, {fields.mask_of(one.bits)}], got {row[one.name]}"
+            )
     return np.array([row[one.name] for row in rows], fields.dtype_of(one.bits))
 
 
@@ -191,8 +193,7 @@ def _lanes(groups: Mapping[str, Mapping[str, Any]], number: int, thing: str) -> 
         for port, value in ports.items():
             for at, code in enumerate(value) if isinstance(value, list) else ((-1, value),):
                 if type(code) is not int:
-                    raise Refused(f"{thing}: {group}.{port} in row {number} must be an integer, "
-                                  f"got {code!r:.60}")
+                    raise Refused(f"{thing}: {group}.{port} in row {number} must be an integer, got {code!r:.60}")
                 yield (f"{group}.{port}" if at < 0 else f"{group}.{port}.{at}"), code
 
 

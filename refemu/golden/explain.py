@@ -36,8 +36,11 @@ def explanations(golden: Golden, answer: dut.Answer, wrong: np.ndarray, row: int
     if not matches:
         doubles = (one for one in _doubles(trial.unit, own.config) if trial.matches(one.config))
         matches = [one.text for one in doubles]
-    partly = [f"the device is right in row {row} if {one.text}"
-              for one in singles if not matches and trial.right(one.config, row)]
+    partly = [
+        f"the device is right in row {row} if {one.text}"
+        for one in singles
+        if not matches and trial.right(one.config, row)
+    ]
     # A device that is right under an alternative differs from the set just where the alternative does.
     tell = f"{np.count_nonzero(wrong)} of {golden.rows} rows can tell that from the set's answers"
     best = [f"the device is right in every row if {text}; {tell}" for text in matches]
@@ -132,8 +135,9 @@ def _singles(unit: Unit, name: str) -> list[_Changed]:
 
 def _doubles(unit: Unit, own: Config) -> list[_Changed]:
     """Configurations under two other decisions."""
-    pairs = [(first, second) for first, second in combinations(unit.alternatives, 2)
-             if first.decision != second.decision]
+    pairs = [
+        (first, second) for first, second in combinations(unit.alternatives, 2) if first.decision != second.decision
+    ]
     return _unlike(_applied(own, pairs), own)
 
 

@@ -65,8 +65,12 @@ def generate(
     model_cases.forget()
     chosen = [unit_names.find(name) for name in (unit_names.names() if units is None else units)]
     wanted = _kinds(kinds)
-    targets = [(unit, config, Path(out) / f"{unit.name}-{config}") for unit in chosen for config in unit.configs
-               if configs is None or config in configs]
+    targets = [
+        (unit, config, Path(out) / f"{unit.name}-{config}")
+        for unit in chosen
+        for config in unit.configs
+        if configs is None or config in configs
+    ]
     for _, _, folder in targets:
         store.require_replaceable(folder)
     store.sweep(Path(out))
@@ -95,8 +99,10 @@ def _tapped(
     for run in runs:
         for key, cases in model_cases.tapped(run, progress, names).items():
             if key in found:
-                raise Refused(f"generate: schemes {found[key][0].scheme} and {run.scheme} both tap {'-'.join(key)}; "
-                              "give each a folder of its own")
+                raise Refused(
+                    f"generate: schemes {found[key][0].scheme} and {run.scheme} both tap {'-'.join(key)}; "
+                    "give each a folder of its own"
+                )
             found[key] = run, cases
     return found
 
@@ -144,28 +150,40 @@ def function_of(unit: Unit) -> str:
 
 def random_cases(unit: Unit, config: str, seed: int, seeds: int) -> list[Cases]:
     """The random cases of consecutive seeds, cases of one reason in one block, integers in the dtypes of the ports."""
-    values = int(integers.total([array.size for block in unit.cases(unit.configs[config], "random", seed)
-                                 for array in block.inputs.values()]))
+    values = int(
+        integers.total(
+            [
+                array.size
+                for block in unit.cases(unit.configs[config], "random", seed)
+                for array in block.inputs.values()
+            ]
+        )
+    )
     step, last = max(1, PART // max(1, values)), seed + seeds
-    made = [_drawn(unit, unit.configs[config], range(first, min(first + step, last)))
-            for first in range(seed, last, step)]
+    made = [
+        _drawn(unit, unit.configs[config], range(first, min(first + step, last))) for first in range(seed, last, step)
+    ]
     return [_merged(blocks) for blocks in zip(*made, strict=True)]
 
 
 def _drawn(unit: Unit, config: Config, seeds: range) -> list[Cases]:
     """The random cases of a few seeds."""
     ports = {port.name: port for port in unit.ports(config).inputs}
-    return [dataclasses.replace(block, inputs={
-        name: fields.narrow(array, ports[name]) for name, array in block.inputs.items()})
-        for block in unit.cases(config, "random", seeds)]
+    return [
+        dataclasses.replace(
+            block, inputs={name: fields.narrow(array, ports[name]) for name, array in block.inputs.items()}
+        )
+        for block in unit.cases(config, "random", seeds)
+    ]
 
 
 def _merged(blocks: Sequence[Cases]) -> Cases:
     if len({block.why for block in blocks}) > 1:
         raise Refused(f"random cases: reasons must not depend on the seed, got {blocks[0].why!r}, {blocks[-1].why!r}")
     names = blocks[0].inputs
-    return dataclasses.replace(blocks[0], inputs={
-        name: np.concatenate([block.inputs[name] for block in blocks]) for name in names})
+    return dataclasses.replace(
+        blocks[0], inputs={name: np.concatenate([block.inputs[name] for block in blocks]) for name in names}
+    )
 
 
 def _write(

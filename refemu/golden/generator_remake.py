@@ -72,8 +72,9 @@ def _shard(unit: Unit, config: str, manifest: Mapping[str, Any]) -> dict[str, by
     _require_seeds(unit, config, entry, manifest["rows"])
     blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
     made = {"random": {**entry, "function": function_of(unit)}}
-    described, arrays = build.build(unit, config, blocks, generator=made, seed=entry["seed"],
-                                    version=manifest["refemu_version"], twin_from=1)
+    described, arrays = build.build(
+        unit, config, blocks, generator=made, seed=entry["seed"], version=manifest["refemu_version"], twin_from=1
+    )
     return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
 
 
@@ -84,20 +85,28 @@ def _require_seeds(unit: Unit, config: str, entry: Mapping[str, Any], rows: int)
         shape = next(iter(block.inputs.values())).shape
         each += shape[0] * (shape[1] if unit.timing == "event" else 1)
     if not 0 < each * entry["seeds"] <= rows:
-        raise manifests.Damaged(f"generator: {entry['seeds']} seeds give {each * entry['seeds']} rows, the set has "
-                                f"{rows}")
+        raise manifests.Damaged(
+            f"generator: {entry['seeds']} seeds give {each * entry['seeds']} rows, the set has {rows}"
+        )
 
 
-def block_set(unit: Unit, config: str, layer: int, cases: Sequence[Cases], source: Mapping[str, Any],
-              exports: Mapping[str, Any] | None = None) -> dict[str, bytes]:
+def block_set(
+    unit: Unit,
+    config: str,
+    layer: int,
+    cases: Sequence[Cases],
+    source: Mapping[str, Any],
+    exports: Mapping[str, Any] | None = None,
+) -> dict[str, bytes]:
     """Every file of a set of all cases of one block of a model's run, as a campaign makes it.
 
     exports: a manifest whose version and exports it shall have.
     """
     asked = exports or {"refemu_version": manifests.RELEASES[-1], "hex": {}, "bin": {}}
     made = {"model": {"function": model_cases.FUNCTION, "seed": 0, "layer": layer}}
-    described, arrays = build.build(unit, config, cases, generator=made, source=source,
-                                    version=asked["refemu_version"], twin_from=1)
+    described, arrays = build.build(
+        unit, config, cases, generator=made, source=source, version=asked["refemu_version"], twin_from=1
+    )
     return sets.render(described, arrays, bool(asked["hex"]), bool(asked["bin"]))
 
 

@@ -6,8 +6,13 @@ from typing import Any
 
 from refemu.golden import fields
 
-_NAMES = {"stimulus": r"in\.[a-z][a-z0-9_]*", "expected": r"out\.[a-z][a-z0-9_]*", "state": r"st\.[a-z][a-z0-9_]*",
-          "mask": r"(out|st)\.[a-z][a-z0-9_]*\.care", "flags": "flags"}  # by role
+_NAMES = {
+    "stimulus": r"in\.[a-z][a-z0-9_]*",
+    "expected": r"out\.[a-z][a-z0-9_]*",
+    "state": r"st\.[a-z][a-z0-9_]*",
+    "mask": r"(out|st)\.[a-z][a-z0-9_]*\.care",
+    "flags": "flags",
+}  # by role
 _FLAG_BITS = 32
 _FLOAT_BITS = {"f16": 16, "f32": 32}
 

@@ -13,9 +13,7 @@ from refemu.golden import fields
 from refemu.units.unit import Config, Port, Unit
 
 
-def of_result(
-    unit: Unit, config: Config, inputs: Mapping[str, np.ndarray], result: Any
-) -> dict[str, np.ndarray]:
+def of_result(unit: Unit, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Masks that `unit` states for a Result: array name -> bit patterns, of the shape of that array in the Result.
 
     Refused: masks of no output, of another shape, and partial ones without a reason.
@@ -23,8 +21,11 @@ def of_result(
     if unit.care is None:
         return {}
     ports = unit.ports(config)
-    known = {f"{prefix}.{port.name}": port for prefix, group in (("out", ports.outputs), ("st", ports.state))
-             for port in group}
+    known = {
+        f"{prefix}.{port.name}": port
+        for prefix, group in (("out", ports.outputs), ("st", ports.state))
+        for port in group
+    }
     found = {}
     for name, mask in unit.care(config, inputs, result).items():
         port, thing = lookup(f"array with a mask of {unit.name}", name, known), f"{unit.name}: mask of {name}"
@@ -55,8 +56,9 @@ def require_whole(mask: np.ndarray, bits: int, partial: str, thing: str) -> None
     some = (mask != 0) & (mask != mask.dtype.type(fields.mask_of(bits)))
     if some.any() and not partial:
         index = first_index(some)
-        raise Refused(f"{thing}: must be 0 or all {bits} ones unless a reason is stated, "
-                      f"got {int(mask[index]):#x}{at(index)}")
+        raise Refused(
+            f"{thing}: must be 0 or all {bits} ones unless a reason is stated, got {int(mask[index]):#x}{at(index)}"
+        )
 
 
 def differing(

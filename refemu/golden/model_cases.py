@@ -47,9 +47,7 @@ class Source:
     token_ids: tuple[int, ...]
 
 
-def source(
-    model: str | None, scheme: str | None, text: str | None, tokens: int | None, whole: bool = False
-) -> Source:
+def source(model: str | None, scheme: str | None, text: str | None, tokens: int | None, whole: bool = False) -> Source:
     """What to run: names with their defaults filled in, and the first tokens of `text` (the shipped one if None).
 
     whole: also more tokens than the context holds, for a run in windows.
@@ -182,8 +180,9 @@ def _ready(source_: Source) -> Any:
     return _prepared[key]
 
 
-def _run(source_: Source, wanted: frozenset[str], progress: Progress | None, last: int | None = None,
-         prepared: Any = None) -> "_Collector":
+def _run(
+    source_: Source, wanted: frozenset[str], progress: Progress | None, last: int | None = None, prepared: Any = None
+) -> "_Collector":
     from refemu import models
     from refemu.models import encoder
     from refemu.models.encoder_config import EncoderConfig

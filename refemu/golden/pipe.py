@@ -55,9 +55,7 @@ def stimulus(unit: Unit, config: str, kinds: Iterable[str], seed: int) -> Iterat
     yield end_line(rows, sent.hexdigest())
 
 
-def check(
-    unit: Unit, config: str, stream: BinaryIO, rows: int | None = None, any_nan: bool = False
-) -> Verdict:
+def check(unit: Unit, config: str, stream: BinaryIO, rows: int | None = None, any_nan: bool = False) -> Verdict:
     """Hold every line of `stream` against the unit in every bit that counts, and their number against the rows sent.
 
     rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. Refused:
@@ -115,8 +113,10 @@ def _chunks(unit: Unit, config: Config, stream: BinaryIO) -> Iterator[list[bytes
             yield kept
             kept = []
         if len(kept) >= LONGEST * enough:
-            raise Refused(f"check: a case has at most {LONGEST * enough} rows; bit `first`, the top one of the "
-                          "stimulus word, was 0 in all lines since one began")
+            raise Refused(
+                f"check: a case has at most {LONGEST * enough} rows; bit `first`, the top one of the "
+                "stimulus word, was 0 in all lines since one began"
+            )
         if comment:
             yield [line]
         else:
@@ -142,9 +142,7 @@ def _begins(line: bytes, digits: int, unit: Unit, config: Config) -> bool:
         return True  # refused when the chunk is read
 
 
-def _compared(
-    unit: Unit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]
-) -> Verdict:
+def _compared(unit: Unit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]) -> Verdict:
     with reading("check", "lines of a device"):
         asked, answers, unknown = _read(unit, config, lines, before)
     blocks = list(_expected(unit, config, asked))
@@ -152,8 +150,9 @@ def _compared(
     for port in unit.ports(config).outputs:
         expected[port.name] = stacked([block.arrays[f"out.{port.name}"] for block in blocks])
         mask = stacked([block.mask(f"out.{port.name}", port.bits) for block in blocks])
-        unlike[port.name] = masks.differing(expected[port.name], answers[port.name], port, mask,
-                                            unknown.get(port.name), port.name in any_nan)
+        unlike[port.name] = masks.differing(
+            expected[port.name], answers[port.name], port, mask, unknown.get(port.name), port.name in any_nan
+        )
     rows = np.any([(bits != 0).reshape(len(lines), -1).any(axis=1) for bits in unlike.values()], axis=0)
     if not rows.any():
         return Verdict(len(lines), 0, None)
@@ -161,8 +160,14 @@ def _compared(
     port = next(port for port in unit.ports(config).outputs if unlike[port.name][row].any())
     lane = int(np.argmax(unlike[port.name][row] != 0))
     got, want = (decode.value(int(array[port.name][row].reshape(-1)[lane]), port) for array in (answers, expected))
-    told = {"line": before + row + 1, "stimulus": lines[row].split()[0].decode(), "port": port.name, "lane": lane,
-            "got": f"{got.hex} = {got.decoded}", "want": f"{want.hex} = {want.decoded}"}
+    told = {
+        "line": before + row + 1,
+        "stimulus": lines[row].split()[0].decode(),
+        "port": port.name,
+        "lane": lane,
+        "got": f"{got.hex} = {got.decoded}",
+        "want": f"{want.hex} = {want.decoded}",
+    }
     return Verdict(len(lines), int(np.count_nonzero(rows)), told)
 
 
@@ -173,8 +178,10 @@ def _read(
     words = [line.split() for line in lines]
     for number, pair in enumerate(words):
         if len(pair) != 2:
-            raise Refused(f"check: line {before + number + 1} must be the stimulus word, a space and the answer, "
-                          f"got {lines[number].strip()[:60]!r}")
+            raise Refused(
+                f"check: line {before + number + 1} must be the stimulus word, a space and the answer, "
+                f"got {lines[number].strip()[:60]!r}"
+            )
     stimulus_, answer = _layouts(unit, config)
     asked, _ = hexfile.read(b"\n".join(pair[0] for pair in words) + b"\n", stimulus_, len(words), "check: stimulus")
     answers, unknown = hexfile.read(b"\n".join(pair[1] for pair in words) + b"\n", answer, len(words), "check: answer")
@@ -187,7 +194,7 @@ def _expected(unit: Unit, config: Config, asked: dict[str, np.ndarray]) -> Itera
     for start, cases, rows in _runs(unit, asked):
         inputs = {}
         for port in ports.inputs:
-            values = fields.decode(asked[port.name][start:start + cases * rows], port)
+            values = fields.decode(asked[port.name][start : start + cases * rows], port)
             inputs[port.name] = values.reshape(cases, rows, *values.shape[1:]) if unit.timing == "event" else values
         yield evaluate(unit, config, Cases("random", "read from a pipe", inputs), keep_nan=True)
 

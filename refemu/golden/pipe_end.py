@@ -42,14 +42,18 @@ class Ledger:
         """Hold the answers since the last end line against the end line `line`. Refused: a line of another form."""
         read = _LINE.fullmatch(line.strip())
         if not read:
-            raise Refused("check: a line that begins with // must be the end line as `generate --stdout` sent it, "
-                          f"`// end rows=N sha256=D`, got {line.strip()[:80]!r}")
+            raise Refused(
+                "check: a line that begins with // must be the end line as `generate --stdout` sent it, "
+                f"`// end rows=N sha256=D`, got {line.strip()[:80]!r}"
+            )
         sent, sha256 = int(read[1]), read[2].decode()
         if sent != self._open:
             self._keep(f"{sent} rows were sent, {self._open} answers came back")
         elif sha256 != self._words.hexdigest():
-            self._keep(f"{sent} rows were sent and as many answers came back, but their stimulus words are not those "
-                       "that were sent, or not in their order")
+            self._keep(
+                f"{sent} rows were sent and as many answers came back, but their stimulus words are not those "
+                "that were sent, or not in their order"
+            )
         self._begin()
 
     def lost(self) -> str:
@@ -57,9 +61,11 @@ class Ledger:
         if self._rows is not None and self._total != self._rows:
             self._keep(f"{self._rows} rows were sent (--rows), {self._total} answers came back")
         elif self._rows is None and self._open:
-            self._keep(f"no end line came back after {self._open} answers: the device stopped early, or drops lines "
-                       "that begin with //. It must pass the last line of `generate --stdout`, `// end rows=N "
-                       "sha256=D`, through unchanged; where it cannot, give the number of rows sent: --rows N")
+            self._keep(
+                f"no end line came back after {self._open} answers: the device stopped early, or drops lines "
+                "that begin with //. It must pass the last line of `generate --stdout`, `// end rows=N "
+                "sha256=D`, through unchanged; where it cannot, give the number of rows sent: --rows N"
+            )
         return self._lost
 
     def _keep(self, what: str) -> None:

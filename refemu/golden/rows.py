@@ -61,9 +61,7 @@ def columns(ports: Ports) -> list[Column]:
     return [Column(f"{prefix}.{port.name}", role, port) for prefix, role, group in groups for port in group]
 
 
-def evaluate(
-    unit: Unit, config: Config, cases: Cases, twin_from: int = TWIN_FROM, keep_nan: bool = False
-) -> Block:
+def evaluate(unit: Unit, config: Config, cases: Cases, twin_from: int = TWIN_FROM, keep_nan: bool = False) -> Block:
     """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns.
 
     twin_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
@@ -83,8 +81,9 @@ def evaluate(
     for column in columns(ports)[len(ports.inputs) :]:
         answer = fields.encode(getattr(result, column.port.name), column.port, f"{unit.name}: {column.name}")
         arrays[column.name] = _rows(unit, answer, column.port)
-    care = {name: mask.reshape(arrays[name].shape)
-            for name, mask in masks.of_result(unit, config, inputs, result).items()}
+    care = {
+        name: mask.reshape(arrays[name].shape) for name, mask in masks.of_result(unit, config, inputs, result).items()
+    }
     return Block(cases, arrays, _flags(unit, config, cases, inputs, result, shape), care)
 
 

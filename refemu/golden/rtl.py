@@ -35,19 +35,34 @@ def environment() -> dict[str, str]:
 def files(unit: Unit, config: str) -> dict[str, bytes]:
     """Names and contents: a stub of the device, both benches, a Makefile."""
     ports, event = unit.ports(unit.configs[config]), unit.timing == "event"
-    names = {"unit": unit.name, "set": f"{unit.name}-{config}", "paper": _ascii(unit.paper),
-             "meaning": _ascii(unit.meaning)}
-    parts = {"declared": _declared(ports, event), "wires": _wires(ports), "assigns": _assigns(ports),
-             "connected": _connected(ports, event), "ports": _differing(ports),
-             "clock": text.CLOCK if event else "", "reset": text.RESET if event else "",
-             "edge": text.EDGE if event else text.SETTLE}
-    cocotb = {"pulse": cocotb_text.COCOTB_PULSE if event else "", "start": cocotb_text.COCOTB_START if event else "",
-              "first": cocotb_text.COCOTB_FIRST if event else "",
-              "edge": cocotb_text.COCOTB_EDGE if event else cocotb_text.COCOTB_SETTLE}
-    made = {f"{unit.name}.v": Template(text.STUB).substitute(names, **parts),
-            f"tb_{unit.name}.v": Template(text.BENCH).substitute(names, **parts),
-            f"test_{unit.name}.py": Template(cocotb_text.COCOTB).substitute(names, **cocotb),
-            "Makefile": Template(MAKEFILE).substitute(names)}
+    names = {
+        "unit": unit.name,
+        "set": f"{unit.name}-{config}",
+        "paper": _ascii(unit.paper),
+        "meaning": _ascii(unit.meaning),
+    }
+    parts = {
+        "declared": _declared(ports, event),
+        "wires": _wires(ports),
+        "assigns": _assigns(ports),
+        "connected": _connected(ports, event),
+        "ports": _differing(ports),
+        "clock": text.CLOCK if event else "",
+        "reset": text.RESET if event else "",
+        "edge": text.EDGE if event else text.SETTLE,
+    }
+    cocotb = {
+        "pulse": cocotb_text.COCOTB_PULSE if event else "",
+        "start": cocotb_text.COCOTB_START if event else "",
+        "first": cocotb_text.COCOTB_FIRST if event else "",
+        "edge": cocotb_text.COCOTB_EDGE if event else cocotb_text.COCOTB_SETTLE,
+    }
+    made = {
+        f"{unit.name}.v": Template(text.STUB).substitute(names, **parts),
+        f"tb_{unit.name}.v": Template(text.BENCH).substitute(names, **parts),
+        f"test_{unit.name}.py": Template(cocotb_text.COCOTB).substitute(names, **cocotb),
+        "Makefile": Template(MAKEFILE).substitute(names),
+    }
     return {name: content.encode("ascii") for name, content in made.items()}
 
 
@@ -61,10 +76,14 @@ def beside(unit: Unit, config: str, folder: Path) -> tuple[dict[Path, bytes], li
     there = [path for path in made if path.exists() and path.name != f"{unit.name}.v"]
     for path in there:
         if not _names(name, path):
-            raise Refused(f"{path}: is not of the bench of {name}: nothing was changed. Choose another folder, or move "
-                          "the bench that is there away")
-    return ({path: data for path, data in made.items() if not path.exists()},
-            [path for path in there if path.read_bytes() != made[path]])
+            raise Refused(
+                f"{path}: is not of the bench of {name}: nothing was changed. Choose another folder, or move "
+                "the bench that is there away"
+            )
+    return (
+        {path: data for path, data in made.items() if not path.exists()},
+        [path for path in there if path.read_bytes() != made[path]],
+    )
 
 
 def _names(name: str, path: Path) -> bool:
@@ -81,8 +100,11 @@ def _range(port: Port) -> str:
 
 def _declared(ports: Ports, event: bool) -> str:
     lines = [f"  input  wire {name}" for name in CLOCKED if event]
-    lines += [f"  {direction} wire {_range(port)}{port.name}"
-              for direction, group in (("input ", ports.inputs), ("output", ports.outputs)) for port in group]
+    lines += [
+        f"  {direction} wire {_range(port)}{port.name}"
+        for direction, group in (("input ", ports.inputs), ("output", ports.outputs))
+        for port in group
+    ]
     meanings = ["clock", "synchronous reset"] if event else []
     meanings += [_about(port) for port in (*ports.inputs, *ports.outputs)]
     commas = [","] * (len(lines) - 1) + [""]
@@ -114,8 +136,10 @@ def _differing(ports: Ports) -> str:
     lines = []
     for port in ports.outputs:
         bits = f"[{port.name.upper()}_LSB +: {_width(port)}]"
-        lines += [f"          if (((got{bits} ^ want{bits}) & mask{bits}) !== 0)",
-                  f'            $display("  {port.name}: got %h want %h", got{bits}, want{bits});']
+        lines += [
+            f"          if (((got{bits} ^ want{bits}) & mask{bits}) !== 0)",
+            f'            $display("  {port.name}: got %h want %h", got{bits}, want{bits});',
+        ]
     return "\n".join(lines)
 
 

@@ -1,12 +1,12 @@
 """The transformer runtime: models, the schemes that compute them, sessions, and what is measured on them.
 
-    model = models.load("smollm2-135m")
-    run = models.run(model, ids, scheme="olive-4")          # run.logits: float32 (tokens, vocabulary)
-    prepared = models.prepare(model, "olive-4")             # once; then
-    session = models.session(prepared); session.append(ids) # token by token, the same bits
+model = models.load("smollm2-135m")
+run = models.run(model, ids, scheme="olive-4")          # run.logits: float32 (tokens, vocabulary)
+prepared = models.prepare(model, "olive-4")             # once; then
+session = models.session(prepared); session.append(ids) # token by token, the same bits
 
-    hidden = models.encode("all-minilm-l6-v2", ids)         # of an encoder: float32 (tokens, width)
-    vector = models.embedding("all-minilm-l6-v2", ids)      # of the whole text: float32 (width,)
+hidden = models.encode("all-minilm-l6-v2", ids)         # of an encoder: float32 (tokens, width)
+vector = models.embedding("all-minilm-l6-v2", ids)      # of the whole text: float32 (width,)
 """
 
 from collections.abc import Sequence

@@ -75,8 +75,10 @@ def split(rated: Sequence[Rated], sentences: int) -> tuple[list[Rated], list[Rat
     clear = [one for one in rated if abs(one.rating) >= CLEAR]
     need = sentences * (1 + TRAINING)
     if sentences < 1 or need > len(clear):
-        raise Refused(f"accuracy: sentences must be in [1, {len(clear) // (1 + TRAINING)}] for {len(clear)} sentences "
-                      f"rated at least {CLEAR} off 0, got {sentences}")
+        raise Refused(
+            f"accuracy: sentences must be in [1, {len(clear) // (1 + TRAINING)}] for {len(clear)} sentences "
+            f"rated at least {CLEAR} off 0, got {sentences}"
+        )
     chosen = [clear[i] for i in np.argsort(prng.words(ORDER, 0, len(clear)), kind="stable")[:need].tolist()]
     return chosen[:sentences], chosen[sentences:]
 
@@ -97,8 +99,9 @@ def study(
     test, train = split(rated, sentences)
     good = np.array([one.rating > 0 for one in test])
     plain = FloatEncoder(model)
-    weights = fit(embeddings(plain, model, train, "fp32, training", progress),
-                  np.array([one.rating > 0 for one in train]))
+    weights = fit(
+        embeddings(plain, model, train, "fp32, training", progress), np.array([one.rating > 0 for one in train])
+    )
     exact = embeddings(plain, model, test, "fp32", progress)
     rows = [_row("fp32", "", weights, exact, exact, good)]
     for name, scheme in SCHEMES.items():
@@ -148,9 +151,7 @@ def _with_one(vectors: np.ndarray) -> np.ndarray:
     return np.concatenate([vectors.astype(np.float64), np.ones((len(vectors), 1))], axis=1)
 
 
-def _row(
-    name: str, scheme: str, weights: np.ndarray, found: np.ndarray, exact: np.ndarray, good: np.ndarray
-) -> Row:
+def _row(name: str, scheme: str, weights: np.ndarray, found: np.ndarray, exact: np.ndarray, good: np.ndarray) -> Row:
     said, plain = predict(weights, found), predict(weights, exact)
     return Row(name, scheme, _share(said == good), _share(said == plain), error(found, exact))
 
@@ -161,6 +162,8 @@ def _share(hits: np.ndarray) -> float:
 
 def error(found: np.ndarray, exact: np.ndarray) -> float:
     """Mean of |found - exact| / |exact|, row by row."""
-    off, length = (np.sqrt(dot.total64(part * part, order=Sequential()))
-                   for part in (found.astype(np.float64) - exact, exact.astype(np.float64)))
+    off, length = (
+        np.sqrt(dot.total64(part * part, order=Sequential()))
+        for part in (found.astype(np.float64) - exact, exact.astype(np.float64))
+    )
     return float(dot.total64(off / length, order=Sequential())) / len(off)

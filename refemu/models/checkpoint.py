@@ -18,14 +18,32 @@ from refemu.models.encoder_config import EncoderConfig
 from refemu.models.weights import GgufFile, WeightFile
 
 GGUF_NAMES = {
-    "embed": "token_embd", "norm": "output_norm", "head": "output", "attn_norm": "attn_norm", "q": "attn_q",
-    "k": "attn_k", "v": "attn_v", "o": "attn_output", "ffn_norm": "ffn_norm", "gate": "ffn_gate",
-    "up": "ffn_up", "down": "ffn_down",
+    "embed": "token_embd",
+    "norm": "output_norm",
+    "head": "output",
+    "attn_norm": "attn_norm",
+    "q": "attn_q",
+    "k": "attn_k",
+    "v": "attn_v",
+    "o": "attn_output",
+    "ffn_norm": "ffn_norm",
+    "gate": "ffn_gate",
+    "up": "ffn_up",
+    "down": "ffn_down",
 }  #: llama.cpp's names
 HF_NAMES = {
-    "embed": "model.embed_tokens", "norm": "model.norm", "head": "lm_head", "attn_norm": "input_layernorm",
-    "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm", "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj",
+    "embed": "model.embed_tokens",
+    "norm": "model.norm",
+    "head": "lm_head",
+    "attn_norm": "input_layernorm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
 }  #: Hugging Face's names
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -44,11 +62,18 @@ def gguf_config(file: GgufFile) -> ModelConfig:
     read.expect("rope.scaling.type", "none", "rotary positions without scaling")
     read.expect("expert_count", 0, "no experts")
     return ModelConfig(
-        blocks=read.whole("block_count"), width=width, ffn=read.whole("feed_forward_length"), heads=heads,
-        kv_heads=read.whole("attention.head_count_kv", heads), head_dim=head_dim,
-        vocab=file.shape("token_embd.weight")[0], context=read.whole("context_length"),
-        rope_base=read.real("rope.freq_base", 10_000.0), rope_interleaved=True,
-        rms_eps=read.real("attention.layer_norm_rms_epsilon"), tied_head="output.weight" not in file.names,
+        blocks=read.whole("block_count"),
+        width=width,
+        ffn=read.whole("feed_forward_length"),
+        heads=heads,
+        kv_heads=read.whole("attention.head_count_kv", heads),
+        head_dim=head_dim,
+        vocab=file.shape("token_embd.weight")[0],
+        context=read.whole("context_length"),
+        rope_base=read.real("rope.freq_base", 10_000.0),
+        rope_interleaved=True,
+        rms_eps=read.real("attention.layer_norm_rms_epsilon"),
+        tied_head="output.weight" not in file.names,
     )
 
 
@@ -68,19 +93,31 @@ def hf_config(folder: Path) -> ModelConfig:
         raise Refused(f"{where}: rotary positions without scaling are needed, got {rope['rope_type']!r}")
     heads, width = read.whole("num_attention_heads"), read.whole("hidden_size")
     return ModelConfig(
-        blocks=read.whole("num_hidden_layers"), width=width, ffn=read.whole("intermediate_size"), heads=heads,
-        kv_heads=read.whole("num_key_value_heads", heads), head_dim=read.whole("head_dim", width // max(heads, 1)),
-        vocab=read.whole("vocab_size"), context=read.whole("max_position_embeddings"),
-        rope_base=rotary.real("rope_theta", read.real("rope_theta", 10_000.0)), rope_interleaved=False,
-        rms_eps=float32(read.real("rms_norm_eps")), tied_head=bool(read.value("tie_word_embeddings", False)),
+        blocks=read.whole("num_hidden_layers"),
+        width=width,
+        ffn=read.whole("intermediate_size"),
+        heads=heads,
+        kv_heads=read.whole("num_key_value_heads", heads),
+        head_dim=read.whole("head_dim", width // max(heads, 1)),
+        vocab=read.whole("vocab_size"),
+        context=read.whole("max_position_embeddings"),
+        rope_base=rotary.real("rope_theta", read.real("rope_theta", 10_000.0)),
+        rope_interleaved=False,
+        rms_eps=float32(read.real("rms_norm_eps")),
+        tied_head=bool(read.value("tie_word_embeddings", False)),
     )
 
 
 class Renamed:
     """The weights of a file under canonical names."""
 
-    def __init__(self, file: WeightFile, config: ModelConfig | EncoderConfig,
-                 raw: Callable[[str], str] | None = None, unused: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        file: WeightFile,
+        config: ModelConfig | EncoderConfig,
+        raw: Callable[[str], str] | None = None,
+        unused: Sequence[str] = (),
+    ) -> None:
         """raw: canonical name to the file's; by default that of a decoder. unused: tensors that may be there."""
         self.file = file
         require_blocks(file, config.blocks)
@@ -123,8 +160,9 @@ def require_blocks(file: WeightFile, blocks: int) -> None:
         raise Refused(f"{file.path}: {blocks} blocks need a tensor each at least, the file has {len(file.names)}")
 
 
-def require_same(file: WeightFile, wanted: Mapping[str, tuple[int, ...]], meaning: str,
-                 unused: Sequence[str] = ()) -> None:
+def require_same(
+    file: WeightFile, wanted: Mapping[str, tuple[int, ...]], meaning: str, unused: Sequence[str] = ()
+) -> None:
     """Every tensor of `wanted` is in the file in its shape, and there is nothing else but `unused`.
 
     meaning: what the tensors make up, for the message.

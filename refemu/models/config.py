@@ -4,14 +4,17 @@ Canonical names: `embed`, `position`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.o
 `norm`; `head`. A linear layer is (out, in), row-major. What has a bias has it under its own name: `blk.3.q.bias`.
 """
 
-
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.records import parameters
 from refemu.models.encoder_config import LINEARS, with_bias
 
 GATED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block; a group reads one input
-CHOICES = {"norm": ("rms", "layer"), "positions": ("rotary", "learned"),
-           "activation": ("silu", "gelu_tanh", "gelu_erf", "relu"), "bias": (False, True)}
+CHOICES = {
+    "norm": ("rms", "layer"),
+    "positions": ("rotary", "learned"),
+    "activation": ("silu", "gelu_tanh", "gelu_erf", "relu"),
+    "bias": (False, True),
+}
 
 
 @parameters
@@ -78,8 +81,12 @@ class ModelConfig:
     @property
     def unlike_llama(self) -> tuple[str, ...]:
         """The layers that a Llama-like decoder does not have, in words."""
-        found = {"LayerNorm": self.norm == "layer", "learned positions": self.positions == "learned",
-                 "biases": self.bias, f"{self.activation} without a gate": not self.gated}
+        found = {
+            "LayerNorm": self.norm == "layer",
+            "learned positions": self.positions == "learned",
+            "biases": self.bias,
+            f"{self.activation} without a gate": not self.gated,
+        }
         return tuple(word for word, there in found.items() if there)
 
     @property
@@ -96,9 +103,15 @@ class ModelConfig:
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         gate = {"gate": (self.ffn, self.width)} if self.gated else {}
         return {
-            "attn_norm": (self.width,), "q": (queries, self.width), "k": (keys, self.width), "v": (keys, self.width),
-            "o": (self.width, queries), "ffn_norm": (self.width,), **gate,
-            "up": (self.ffn, self.width), "down": (self.width, self.ffn),
+            "attn_norm": (self.width,),
+            "q": (queries, self.width),
+            "k": (keys, self.width),
+            "v": (keys, self.width),
+            "o": (self.width, queries),
+            "ffn_norm": (self.width,),
+            **gate,
+            "up": (self.ffn, self.width),
+            "down": (self.width, self.ffn),
         }
 
     def macs(self, tokens: int) -> int:

@@ -23,13 +23,30 @@ OFFSET = 2  #: rows of OPT's position embedding in front of position 0
 OPT_EPS = 1e-5  #: of LayerNorm, which OPT's configuration does not state
 
 GPT2_NAMES = {
-    "attn_norm": "ln_1", "q": "attn.c_attn", "k": "attn.c_attn", "v": "attn.c_attn", "o": "attn.c_proj",
-    "ffn_norm": "ln_2", "up": "mlp.c_fc", "down": "mlp.c_proj", "embed": "wte", "position": "wpe", "norm": "ln_f",
+    "attn_norm": "ln_1",
+    "q": "attn.c_attn",
+    "k": "attn.c_attn",
+    "v": "attn.c_attn",
+    "o": "attn.c_proj",
+    "ffn_norm": "ln_2",
+    "up": "mlp.c_fc",
+    "down": "mlp.c_proj",
+    "embed": "wte",
+    "position": "wpe",
+    "norm": "ln_f",
 }
 OPT_NAMES = {
-    "attn_norm": "self_attn_layer_norm", "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
-    "o": "self_attn.out_proj", "ffn_norm": "final_layer_norm", "up": "fc1", "down": "fc2", "embed": "embed_tokens",
-    "position": "embed_positions", "norm": "final_layer_norm",
+    "attn_norm": "self_attn_layer_norm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.out_proj",
+    "ffn_norm": "final_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+    "embed": "embed_tokens",
+    "position": "embed_positions",
+    "norm": "final_layer_norm",
 }
 
 
@@ -52,8 +69,9 @@ class Source:
 class Converted:
     """The weights of a file under canonical names and in canonical shapes."""
 
-    def __init__(self, file: WeightFile, config: ModelConfig, source: Callable[[str], Source],
-                 unused: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, file: WeightFile, config: ModelConfig, source: Callable[[str], Source], unused: tuple[str, ...] = ()
+    ) -> None:
         """source: where a weight stands. unused: tensors that may be there."""
         require_blocks(file, config.blocks)
         self.file, self._shapes = file, config.shapes
@@ -94,15 +112,27 @@ def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted
 def gpt2_config(folder: Path) -> ModelConfig:
     """Sizes from Hugging Face's `config.json` of a GPT-2-like decoder."""
     where, found, read = _settings(folder)
-    for key, wanted in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False),
-                        ("add_cross_attention", False)):
+    for key, wanted in (
+        ("scale_attn_weights", True),
+        ("scale_attn_by_inverse_layer_idx", False),
+        ("add_cross_attention", False),
+    ):
         read.expect(key, wanted, "a GPT-2-like decoder as modelled here")
     width, heads = read.whole("n_embd"), read.whole("n_head")
     return ModelConfig(
-        blocks=read.whole("n_layer"), width=width, heads=heads, kv_heads=heads, head_dim=_head_dim(where, width, heads),
-        ffn=4 * width if found.get("n_inner") is None else read.whole("n_inner"), vocab=read.whole("vocab_size"),
-        context=read.whole("n_positions"), rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)), norm="layer",
-        positions="learned", activation=_activation(where, found, "gelu_new"), bias=True,
+        blocks=read.whole("n_layer"),
+        width=width,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=_head_dim(where, width, heads),
+        ffn=4 * width if found.get("n_inner") is None else read.whole("n_inner"),
+        vocab=read.whole("vocab_size"),
+        context=read.whole("n_positions"),
+        rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)),
+        norm="layer",
+        positions="learned",
+        activation=_activation(where, found, "gelu_new"),
+        bias=True,
         tied_head=bool(read.value("tie_word_embeddings", True)),
     )
 
@@ -112,14 +142,26 @@ def opt_config(folder: Path) -> ModelConfig:
     where, found, read = _settings(folder)
     width, heads = read.whole("hidden_size"), read.whole("num_attention_heads")
     read.expect("do_layer_norm_before", True, "LayerNorm behind a block half is not modelled")
-    for key, wanted in (("_remove_final_layer_norm", False), ("layer_norm_elementwise_affine", True),
-                        ("word_embed_proj_dim", width)):
+    for key, wanted in (
+        ("_remove_final_layer_norm", False),
+        ("layer_norm_elementwise_affine", True),
+        ("word_embed_proj_dim", width),
+    ):
         read.expect(key, wanted, "an OPT-like decoder as modelled here")
     return ModelConfig(
-        blocks=read.whole("num_hidden_layers"), width=width, heads=heads, kv_heads=heads,
-        head_dim=_head_dim(where, width, heads), ffn=read.whole("ffn_dim"), vocab=read.whole("vocab_size"),
-        context=read.whole("max_position_embeddings"), rms_eps=float32(OPT_EPS), norm="layer", positions="learned",
-        activation=_activation(where, found, "relu"), bias=bool(read.value("enable_bias", True)),
+        blocks=read.whole("num_hidden_layers"),
+        width=width,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=_head_dim(where, width, heads),
+        ffn=read.whole("ffn_dim"),
+        vocab=read.whole("vocab_size"),
+        context=read.whole("max_position_embeddings"),
+        rms_eps=float32(OPT_EPS),
+        norm="layer",
+        positions="learned",
+        activation=_activation(where, found, "relu"),
+        bias=bool(read.value("enable_bias", True)),
         tied_head=bool(read.value("tie_word_embeddings", True)),
     )
 

@@ -31,13 +31,16 @@ def archive(package: Package, folder: Path, progress: Callable[[str, int, int], 
     the sha256 is another. An interrupt ends pip first.
     """
     if not sys.executable or importlib.util.find_spec("pip") is None:
-        raise Refused(f"this Python has no pip to fetch {package.name} with; run: python -m ensurepip, "
-                      f"{_by_hand(package)}")
+        raise Refused(
+            f"this Python has no pip to fetch {package.name} with; run: python -m ensurepip, {_by_hand(package)}"
+        )
     _run(package, folder, progress)
     found = sorted((folder / "archive").glob(f"*{package.suffix}"))
     if len(found) != 1:
-        raise Refused(f"pip left {len(found)} {package.form}s of {package.name} where one was asked for; see pip's "
-                      f"settings, {_by_hand(package)}")
+        raise Refused(
+            f"pip left {len(found)} {package.form}s of {package.name} where one was asked for; see pip's "
+            f"settings, {_by_hand(package)}"
+        )
     return found[0]
 
 
@@ -46,9 +49,23 @@ def _run(package: Package, folder: Path, progress: Callable[[str, int, int], Non
     requirements = folder / "requirements.txt"
     requirements.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", "ascii")
     command = [
-        sys.executable, "-m", "pip", "download", "--no-deps", _only(package), "--require-hashes",
-        "--no-build-isolation", "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off",
-        "--no-color", "-r", str(requirements), "-d", str(folder / "archive"),
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        _only(package),
+        "--require-hashes",
+        "--no-build-isolation",
+        "--no-cache-dir",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--progress-bar=off",
+        "--no-color",
+        "-r",
+        str(requirements),
+        "-d",
+        str(folder / "archive"),
     ]
     code, said = _wait(command, folder, package, progress)
     if code != 0:
@@ -67,11 +84,20 @@ def _wait(
 
     The output comes through a pipe: a log file would be cut short by the very disk whose fullness it reports.
     """
-    environment = {**os.environ, **_backend(package, folder / "backend"), "TMPDIR": str(folder / "tmp"),
-                   "PYTHONIOENCODING": "utf-8"}
+    environment = {
+        **os.environ,
+        **_backend(package, folder / "backend"),
+        "TMPDIR": str(folder / "tmp"),
+        "PYTHONIOENCODING": "utf-8",
+    }
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
-        encoding="utf-8", errors="replace",
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        encoding="utf-8",
+        errors="replace",
     ) as pip:
         try:
             while True:
@@ -111,15 +137,21 @@ def _why(package: Package, folder: Path, code: int, said: str) -> str:
     """What went wrong, and what to do."""
     hashes = _HASHES.search(said)
     if hashes:
-        return (f"{package.name}=={package.version}: the index gives a {package.form} with sha256 {hashes[2]}, "
-                f"{hashes[1]} is wanted; nothing was kept. Try another index, {_by_hand(package)}")
+        return (
+            f"{package.name}=={package.version}: the index gives a {package.form} with sha256 {hashes[2]}, "
+            f"{hashes[1]} is wanted; nothing was kept. Try another index, {_by_hand(package)}"
+        )
     if "No space left on device" in said:
-        return (f"no space left in {folder.parent} for the {package.form} of {package.name} "
-                f"({package.size // 1_000_000} MB); free some, or set REFEMU_HOME to a folder "
-                "elsewhere. Nothing was left behind")
+        return (
+            f"no space left in {folder.parent} for the {package.form} of {package.name} "
+            f"({package.size // 1_000_000} MB); free some, or set REFEMU_HOME to a folder "
+            "elsewhere. Nothing was left behind"
+        )
     last = "\n  ".join(line for line in said.strip().splitlines()[-_LAST_LINES:])
-    return (f"pip could not download {package.name}=={package.version} (exit code {code}); look at the network and "
-            f"pip's index settings, {_by_hand(package)}. pip's last lines:\n  {last}")
+    return (
+        f"pip could not download {package.name}=={package.version} (exit code {code}); look at the network and "
+        f"pip's index settings, {_by_hand(package)}. pip's last lines:\n  {last}"
+    )
 
 
 def _by_hand(package: Package) -> str:

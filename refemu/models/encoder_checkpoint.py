@@ -12,10 +12,17 @@ from refemu.models.encoder_config import BIAS, EncoderConfig
 from refemu.models.weights import WeightFile
 
 HF_NAMES = {
-    "embed": "embeddings.word_embeddings", "position": "embeddings.position_embeddings",
-    "token_type": "embeddings.token_type_embeddings", "embed_norm": "embeddings.LayerNorm",
-    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value", "o": "attention.output.dense",
-    "attn_norm": "attention.output.LayerNorm", "up": "intermediate.dense", "down": "output.dense",
+    "embed": "embeddings.word_embeddings",
+    "position": "embeddings.position_embeddings",
+    "token_type": "embeddings.token_type_embeddings",
+    "embed_norm": "embeddings.LayerNorm",
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "o": "attention.output.dense",
+    "attn_norm": "attention.output.LayerNorm",
+    "up": "intermediate.dense",
+    "down": "output.dense",
     "ffn_norm": "output.LayerNorm",
 }  #: Hugging Face's names
 UNUSED = ("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias")  #: 0, 1, 2, ...; and of another output
@@ -31,13 +38,22 @@ def hf_config(folder: Path) -> EncoderConfig:
     where = folder / "config.json"
     found = read_json(where)
     read = Settings(f"{where}: ", found.get)
-    for key, wanted in (("model_type", "bert"), ("hidden_act", "gelu"), ("position_embedding_type", "absolute"),
-                        ("is_decoder", False), ("add_cross_attention", False)):
+    for key, wanted in (
+        ("model_type", "bert"),
+        ("hidden_act", "gelu"),
+        ("position_embedding_type", "absolute"),
+        ("is_decoder", False),
+        ("add_cross_attention", False),
+    ):
         read.expect(key, wanted, "a BERT-like encoder as modelled here")
     return EncoderConfig(
-        blocks=read.whole("num_hidden_layers"), width=read.whole("hidden_size"), ffn=read.whole("intermediate_size"),
-        heads=read.whole("num_attention_heads"), vocab=read.whole("vocab_size"),
-        context=read.whole("max_position_embeddings"), token_types=read.whole("type_vocab_size", 2),
+        blocks=read.whole("num_hidden_layers"),
+        width=read.whole("hidden_size"),
+        ffn=read.whole("intermediate_size"),
+        heads=read.whole("num_attention_heads"),
+        vocab=read.whole("vocab_size"),
+        context=read.whole("max_position_embeddings"),
+        token_types=read.whole("type_vocab_size", 2),
         norm_eps=read.real("layer_norm_eps", 1e-12),
     )
 

@@ -48,7 +48,8 @@ class EncoderConfig:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order."""
         table: dict[str, tuple[int, ...]] = {
-            "embed": (self.vocab, self.width), "position": (self.context, self.width),
+            "embed": (self.vocab, self.width),
+            "position": (self.context, self.width),
             "token_type": (self.token_types, self.width),
         } | with_bias("embed_norm", (self.width,))
         for layer in range(self.blocks):
@@ -58,8 +59,16 @@ class EncoderConfig:
 
     def _block(self) -> dict[str, tuple[int, ...]]:
         square, norm = (self.width, self.width), (self.width,)
-        return {"q": square, "k": square, "v": square, "o": square, "attn_norm": norm, "up": (self.ffn, self.width),
-                "down": (self.width, self.ffn), "ffn_norm": norm}
+        return {
+            "q": square,
+            "k": square,
+            "v": square,
+            "o": square,
+            "attn_norm": norm,
+            "up": (self.ffn, self.width),
+            "down": (self.width, self.ffn),
+            "ffn_norm": norm,
+        }
 
     def macs(self, tokens: int) -> int:
         """Multiply-accumulates of a text of `tokens` tokens: linear layers, attention of every token to every token."""

@@ -41,8 +41,10 @@ def require(name: str) -> Path:
     """The weight file of model `name`, its sha256 checked. Refuses an absent one and a wrong one, with what to do."""
     entry, here = catalog.find(name), path(name)
     if here is None:
-        raise Refused(f"the {entry.content} of {name} {'is' if entry.kind == 'text' else 'are'} not here; "
-                      f"run: refemu models fetch {name}")
+        raise Refused(
+            f"the {entry.content} of {name} {'is' if entry.kind == 'text' else 'are'} not here; "
+            f"run: refemu models fetch {name}"
+        )
     if entry.package is not None:
         in_cache = here.parent == _folder(entry)
         verify(here, entry.weights, _again(entry) if in_cache else f"run: refemu models fetch {name}")
@@ -142,11 +144,14 @@ def _disk(entry: Entry) -> Iterator[None]:
     except OSError as error:
         where = cache_folder()
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Refused(f"no space left under {where} for {entry.name}, which needs {_need(entry) // 1_000_000} MB "
-                          "on the way; free some, or set REFEMU_HOME to a folder elsewhere. Nothing was left behind"
-                          ) from None
-        raise Refused(f"{error.filename or where}: {error.strerror or error}; if the cache cannot be written, set "
-                      "REFEMU_HOME to a folder of yours") from None
+            raise Refused(
+                f"no space left under {where} for {entry.name}, which needs {_need(entry) // 1_000_000} MB "
+                "on the way; free some, or set REFEMU_HOME to a folder elsewhere. Nothing was left behind"
+            ) from None
+        raise Refused(
+            f"{error.filename or where}: {error.strerror or error}; if the cache cannot be written, set "
+            "REFEMU_HOME to a folder of yours"
+        ) from None
 
 
 def _need(entry: Entry) -> int:
@@ -174,10 +179,21 @@ def _place(entry: Entry, model: Path) -> Path:
 
 def _row(entry: Entry) -> dict[str, Any]:
     where = path(entry.name) if entry.package else None
-    state = "built in" if not entry.package else "absent" if where is None else (
-        "fetched" if where.parent == _folder(entry) else "installed")
+    state = (
+        "built in"
+        if not entry.package
+        else "absent"
+        if where is None
+        else ("fetched" if where.parent == _folder(entry) else "installed")
+    )
     return {
-        "name": entry.name, "state": state, "kind": entry.kind, "source": entry.source, "licence": entry.licence,
-        "bytes": entry.weights.size if entry.files else 0, "sha256": entry.weights.sha256 if entry.files else None,
-        "path": None if where is None else str(where), "meaning": entry.meaning,
+        "name": entry.name,
+        "state": state,
+        "kind": entry.kind,
+        "source": entry.source,
+        "licence": entry.licence,
+        "bytes": entry.weights.size if entry.files else 0,
+        "sha256": entry.weights.sha256 if entry.files else None,
+        "path": None if where is None else str(where),
+        "meaning": entry.meaning,
     }

@@ -58,12 +58,15 @@ def _unpack(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
             for file in entry.files:
                 with _member(archive, file) as (stream, size):
                     if size != file.size:
-                        raise Refused(f"{origin}: {file.inner or file.member} must have {file.size} bytes, got {size}; "
-                                      "nothing was changed")
+                        raise Refused(
+                            f"{origin}: {file.inner or file.member} must have {file.size} bytes, got {size}; "
+                            "nothing was changed"
+                        )
                     _copy(stream, folder / file.name, file, report)
     except KeyError:
-        raise Refused(f"{origin}: no {_form(entry)} of {entry.source}, it holds no "
-                      f"{entry.weights.inner or entry.weights.member}") from None
+        raise Refused(
+            f"{origin}: no {_form(entry)} of {entry.source}, it holds no {entry.weights.inner or entry.weights.member}"
+        ) from None
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise Refused(f"{origin}: a damaged {_form(entry)} ({error}); fetch it again") from None
 

@@ -26,7 +26,8 @@ class FloatEncoder:
         self.backend: Any = None
         self._weights = {name: model.tensor(name).astype(np.float32) for name in model.config.shapes}
         self._linears: dict[tuple[int, tuple[str, ...]], Any] = {
-            (layer, names): self._group(layer, names) for layer in range(model.config.blocks) for names in LINEARS}
+            (layer, names): self._group(layer, names) for layer in range(model.config.blocks) for names in LINEARS
+        }
 
     def __repr__(self) -> str:
         return f"FloatEncoder({self.name!r})"
@@ -66,5 +67,7 @@ class FloatEncoder:
 
     def _group(self, layer: int, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         full = [f"blk.{layer}.{name}" for name in names]
-        return (np.concatenate([self._weights[name] for name in full]),
-                np.concatenate([self._weights[name + BIAS] for name in full]))
+        return (
+            np.concatenate([self._weights[name] for name in full]),
+            np.concatenate([self._weights[name + BIAS] for name in full]),
+        )

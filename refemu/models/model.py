@@ -95,8 +95,9 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
     file = weights.open_weights(path)
     if isinstance(file, weights.GgufFile):
         config = checkpoint.gguf_config(file)
-        return Model(name, config, checkpoint.Renamed(file, config), sha256 or digest(path),
-                     lambda: tokenizer.from_gguf(file))
+        return Model(
+            name, config, checkpoint.Renamed(file, config), sha256 or digest(path), lambda: tokenizer.from_gguf(file)
+        )
     return _of_folder(name, file, path.parent, sha256 or digest(path))
 
 

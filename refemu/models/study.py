@@ -148,8 +148,10 @@ def rounding_errors(found: Sequence[Measured]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for normal, (largest, outliers) in CONTENDERS.items():
         errors = [ovp_study.outlier_rounding_error(maxima, outlier, largest) for outlier in outliers]
-        rows += [{"normal": normal, "outlier": outlier.name, "error": error, "least": error == min(errors)}
-                 for outlier, error in zip(outliers, errors, strict=True)]
+        rows += [
+            {"normal": normal, "outlier": outlier.name, "error": error, "least": error == min(errors)}
+            for outlier, error in zip(outliers, errors, strict=True)
+        ]
     return rows
 
 
@@ -185,10 +187,16 @@ def _summary(kind: str, found: Sequence[Measured]) -> Summary:
     none, some, both = (_mean(one.pairs.shares[place] for one in found) for place in range(3))
     maxima = [one.tensor.max_sigma for one in found]
     return Summary(
-        kind, len(found), beyond_three=_mean(one.tensor.beyond_three for one in found),
-        beyond_six=_mean(one.tensor.beyond_six for one in found), normal_normal=none, outlier_normal=some,
-        outlier_outlier=both, independent=_mean(one.pairs.independent for one in found),
-        max_sigma_median=statistics.median(maxima), max_sigma_largest=max(maxima),
+        kind,
+        len(found),
+        beyond_three=_mean(one.tensor.beyond_three for one in found),
+        beyond_six=_mean(one.tensor.beyond_six for one in found),
+        normal_normal=none,
+        outlier_normal=some,
+        outlier_outlier=both,
+        independent=_mean(one.pairs.independent for one in found),
+        max_sigma_median=statistics.median(maxima),
+        max_sigma_largest=max(maxima),
     )
 
 

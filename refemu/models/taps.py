@@ -74,5 +74,6 @@ def model_case(
 
 def config_of(unit: str, parameters: Mapping[str, Any]) -> str | None:
     """The first ready configuration of a unit that has these parameters, None if there is none."""
-    return next((name for name, config in units.find(unit).configs.items() if parameters.items() <= config.items()),
-                None)
+    return next(
+        (name for name, config in units.find(unit).configs.items() if parameters.items() <= config.items()), None
+    )

@@ -22,11 +22,13 @@ class Text:
 
 TEXTS = {
     "persuasion": Text(
-        "persuasion.txt", "300b0a4367fc7fdf60fe09c0f10a5346f36ec5365aef7cc3c4c57bbdf347e2f5",
+        "persuasion.txt",
+        "300b0a4367fc7fdf60fe09c0f10a5346f36ec5365aef7cc3c4c57bbdf347e2f5",
         "Jane Austen, Persuasion, characters 8346 to 25577",
     ),
     "pride_and_prejudice": Text(
-        "pride_and_prejudice.txt", "33462de329b4a7ab451ab558e324e6b67e7dec601a6d76432351de563f2901ce",
+        "pride_and_prejudice.txt",
+        "33462de329b4a7ab451ab558e324e6b67e7dec601a6d76432351de563f2901ce",
         "Jane Austen, Pride and Prejudice, chapters 1 to 3",
     ),
 }

@@ -125,6 +125,11 @@ def _plant_output(name: str, w: np.ndarray) -> np.ndarray:
 
 
 _PLANT = {
-    "embed": _plant_embed, "k": _plant_key, "v": _plant_value, "o": _plant_output, "gate": _plant_detector,
-    "up": _plant_detector, "down": _plant_down,
+    "embed": _plant_embed,
+    "k": _plant_key,
+    "v": _plant_value,
+    "o": _plant_output,
+    "gate": _plant_detector,
+    "up": _plant_detector,
+    "down": _plant_down,
 }

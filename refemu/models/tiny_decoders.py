@@ -16,10 +16,34 @@ from refemu.arith.checks import lookup
 from refemu.models import seeded
 from refemu.models.config import ModelConfig
 
-GPT2 = ModelConfig(blocks=2, width=64, ffn=128, heads=4, kv_heads=4, head_dim=16, vocab=256, context=512, norm="layer",
-                   positions="learned", activation="gelu_tanh", bias=True)
-OPT = ModelConfig(blocks=2, width=64, ffn=160, heads=2, kv_heads=2, head_dim=32, vocab=256, context=512, norm="layer",
-                  positions="learned", activation="relu", bias=True)
+GPT2 = ModelConfig(
+    blocks=2,
+    width=64,
+    ffn=128,
+    heads=4,
+    kv_heads=4,
+    head_dim=16,
+    vocab=256,
+    context=512,
+    norm="layer",
+    positions="learned",
+    activation="gelu_tanh",
+    bias=True,
+)
+OPT = ModelConfig(
+    blocks=2,
+    width=64,
+    ffn=160,
+    heads=2,
+    kv_heads=2,
+    head_dim=32,
+    vocab=256,
+    context=512,
+    norm="layer",
+    positions="learned",
+    activation="relu",
+    bias=True,
+)
 CONFIGS = {"tiny-gpt2": GPT2, "tiny-opt": OPT}
 
 LOUD = (20, 21)  #: neighbouring channels of the norms inside a block

@@ -95,8 +95,10 @@ def from_gguf(file: GgufFile) -> LibraryTokenizer:
     """
     kind, splitting = file.metadata("tokenizer.ggml.model"), file.metadata("tokenizer.ggml.pre")
     if (kind, splitting) != ("gpt2", "smollm"):
-        raise Refused(f"{file.path}: tokenizer {kind!r} with splitting {splitting!r} is not known, only 'gpt2' with "
-                      "'smollm'; give token ids instead of text")
+        raise Refused(
+            f"{file.path}: tokenizer {kind!r} with splitting {splitting!r} is not known, only 'gpt2' with "
+            "'smollm'; give token ids instead of text"
+        )
     tokenizers = need("tokenizers", "the tokenizer of this model")
     with reading(str(file.path), "a file with a readable tokenizer", Exception):
         return LibraryTokenizer(_byte_level(file, tokenizers))

@@ -30,10 +30,12 @@ def _ascending(values: np.ndarray) -> np.ndarray:
 def _grid_values(draw: st.DrawFn, fmt: Ovp, count: int) -> np.ndarray:
     """float32 in grid units, on and beside the largest normal value, the threshold and the largest outlier."""
     outlier = fmt.outlier
-    ends = [0.0, float(fmt.normal.largest)] + ([fmt.boundary, float(outlier.smallest), float(outlier.largest)]
-                                               if outlier else [])
-    steps = draw(st.lists(st.tuples(st.sampled_from(ends), st.sampled_from(NEAR), st.booleans()),
-                          min_size=count, max_size=count))
+    ends = [0.0, float(fmt.normal.largest)] + (
+        [fmt.boundary, float(outlier.smallest), float(outlier.largest)] if outlier else []
+    )
+    steps = draw(
+        st.lists(st.tuples(st.sampled_from(ends), st.sampled_from(NEAR), st.booleans()), min_size=count, max_size=count)
+    )
     return np.array([(end + (near - 3) / 4) * (-1 if negative else 1) for end, near, negative in steps], np.float32)
 
 

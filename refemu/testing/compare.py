@@ -58,8 +58,9 @@ def _compare(got: np.ndarray, want: np.ndarray, thing: str, fmt: Any) -> None:
     port = Port("element", 8 * got.dtype.itemsize, encoding={"f2": "f16", "f4": "f32"}.get(got.dtype.str[1:], ""))
     told = [_told(int(array[index]), port, fmt) for array in (mine, theirs)]
     count = int(np.count_nonzero(wrong))
-    raise AssertionError(f"{thing}: {count} of {wrong.size} differ; [{', '.join(map(str, index))}] "
-                         f"got {told[0]}  want {told[1]}")
+    raise AssertionError(
+        f"{thing}: {count} of {wrong.size} differ; [{', '.join(map(str, index))}] got {told[0]}  want {told[1]}"
+    )
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
@@ -101,14 +102,18 @@ def hold(
     want = {port: fields.encode(getattr(result, port), ports[port], found.name) for port in answers}
     got = {port: _given(answers[port], ports[port], want[port], found.name) for port in answers}
     care = masks.of_result(found, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)
-    loose = [port for port in answers
-             if fields.holds_floats(ports[port]) and (any_nan or np.asarray(answers[port]).dtype.kind == "f")]
+    loose = [
+        port
+        for port in answers
+        if fields.holds_floats(ports[port]) and (any_nan or np.asarray(answers[port]).dtype.kind == "f")
+    ]
     for port, codes in want.items():
         unlike = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose) != 0
         if unlike.any():
             last = Failure(found, name, dict(inputs), got, any_nan)
-            raise AssertionError(_sentence(found, name, ports[port], inputs, got[port], codes, unlike)
-                                 + masks.remark(loose))
+            raise AssertionError(
+                _sentence(found, name, ports[port], inputs, got[port], codes, unlike) + masks.remark(loose)
+            )
 
 
 def _given(values: Any, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
@@ -117,13 +122,22 @@ def _given(values: Any, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
     return codes
 
 
-def _sentence(unit: Unit, config: str, port: Port, inputs: Mapping[str, Any], got: np.ndarray, want: np.ndarray,
-              unlike: np.ndarray) -> str:
+def _sentence(
+    unit: Unit,
+    config: str,
+    port: Port,
+    inputs: Mapping[str, Any],
+    got: np.ndarray,
+    want: np.ndarray,
+    unlike: np.ndarray,
+) -> str:
     index = tuple(int(i) for i in np.argwhere(unlike)[0])
     row = index[0] if index else 0
     told = [decode.value(int(array[index]), port) for array in (got, want)]
     lane = f"[{index[-1]}]" if port.lanes > 1 else ""
     stimulus = ", ".join(f"{name}={np.asarray(array)[row].tolist()}" for name, array in inputs.items())
-    return (f"{unit.name}-{config}: row {row}, {port.name}{lane}: "
-            f"got {told[0].hex} = {told[0].bits} ({told[0].decoded})  "
-            f"want {told[1].hex} = {told[1].bits} ({told[1].decoded})  for {stimulus}")
+    return (
+        f"{unit.name}-{config}: row {row}, {port.name}{lane}: "
+        f"got {told[0].hex} = {told[0].bits} ({told[0].decoded})  "
+        f"want {told[1].hex} = {told[1].bits} ({told[1].decoded})  for {stimulus}"
+    )

@@ -28,9 +28,18 @@ def shapes() -> st.SearchStrategy[Shape]:
     """Small managers of every policy: pools that run out, tables that overflow."""
     return st.builds(
         lambda low, high, **others: Shape(high_tokens=high, low_tokens=None if low is None else low + high, **others),
-        pages=st.integers(4, 40), layers=st.integers(1, 2), heads=st.integers(1, 3), high=st.integers(1, 3),
-        low=st.none() | st.integers(0, 3), max_len=st.integers(1, 12), slots=st.integers(1, 3),
-        reserve_low=st.integers(0, 1), table_extra=st.integers(0, 2), lazy_pages=st.booleans(), scrub=st.booleans())
+        pages=st.integers(4, 40),
+        layers=st.integers(1, 2),
+        heads=st.integers(1, 3),
+        high=st.integers(1, 3),
+        low=st.none() | st.integers(0, 3),
+        max_len=st.integers(1, 12),
+        slots=st.integers(1, 3),
+        reserve_low=st.integers(0, 1),
+        table_extra=st.integers(0, 2),
+        lazy_pages=st.booleans(),
+        scrub=st.booleans(),
+    )
 
 
 class PageManagerMachine(RuleBasedStateMachine):
@@ -66,13 +75,18 @@ class PageManagerMachine(RuleBasedStateMachine):
     def observed(self) -> Any:
         """What can be seen of the device."""
         names = list(self.golden.requests.table)
-        return ([int(page) for page in self.device.free_ids()], self.runs(self.device, names),
-                np.asarray(self.device.lengths(names)).tolist())
+        return (
+            [int(page) for page in self.device.free_ids()],
+            self.runs(self.device, names),
+            np.asarray(self.device.lengths(names)).tolist(),
+        )
 
     def runs(self, manager: Any, names: list[int]) -> list[list[int]]:
         """Pages of every head: the high run, then the low run, as the table shows them."""
-        cells, used = (np.asarray(values).reshape(-1, size) for values, size in (
-            (manager.cells(names), self.shape.length), (manager.used(names), 2)))
+        cells, used = (
+            np.asarray(values).reshape(-1, size)
+            for values, size in ((manager.cells(names), self.shape.length), (manager.used(names), 2))
+        )
         return [[*row[:high], *row[::-1][:low]] for row, (high, low) in zip(cells.tolist(), used.tolist(), strict=True)]
 
     @property
@@ -114,8 +128,12 @@ class PageManagerMachine(RuleBasedStateMachine):
         """Unknown names and the same one twice are among them."""
         self.call("finish", sequences)
 
-    @rule(data=st.data(), sequences=st.lists(NAMES, min_size=1, max_size=2), method=st.sampled_from(
-        ["prompt_release", "step_allocate"]), pair=st.sampled_from([(99, 0), (1, 1), (-1, 0), (0, -1)]))
+    @rule(
+        data=st.data(),
+        sequences=st.lists(NAMES, min_size=1, max_size=2),
+        method=st.sampled_from(["prompt_release", "step_allocate"]),
+        pair=st.sampled_from([(99, 0), (1, 1), (-1, 0), (0, -1)]),
+    )
     def impossible(self, data: st.DataObject, sequences: list[int], method: str, pair: tuple[int, int]) -> None:
         """Numbers that no head can have, or sequences in the wrong phase."""
         shape = len(sequences), self.shape.layers, self.shape.heads

@@ -14,7 +14,8 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The option `--refemu-save`."""
     parser.getgroup("refemu").addoption(
-        "--refemu-save", metavar="DIR", help="keep what a failing `hold` found as a golden set of one case")
+        "--refemu-save", metavar="DIR", help="keep what a failing `hold` found as a golden set of one case"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -27,9 +27,11 @@ def save(failure: Failure, folder: Path, test: str) -> str:
     first = next(entry["first"] for entry in manifest["cases"] if entry["why"] == case.why)
     answers = {f"out.{port}": arrays[f"out.{port}"].copy() for port in failure.answers}
     for port, codes in failure.answers.items():  # before them may stand a worked example, taken as answered right
-        answers[f"out.{port}"][first:first + len(codes)] = codes
+        answers[f"out.{port}"][first : first + len(codes)] = codes
     store.write_files({place / "dut.npz": npz.to_bytes(answers)})
     made = place / f"{unit.name}-{config}"
-    return (f"counterexample saved; replay it with:\n  refemu diff {made} {place / 'dut.npz'} --explain --ports "
-            f"{','.join(failure.answers)}{' --any-nan' * failure.any_nan}\n"
-            f"  refemu step {unit.name} --case {made}:{first}")
+    return (
+        f"counterexample saved; replay it with:\n  refemu diff {made} {place / 'dut.npz'} --explain --ports "
+        f"{','.join(failure.answers)}{' --any-nan' * failure.any_nan}\n"
+        f"  refemu step {unit.name} --case {made}:{first}"
+    )

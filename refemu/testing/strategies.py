@@ -21,8 +21,24 @@ from refemu.units.unit import Config, Port, Unit
 from refemu.units.unit_cases import admitted
 
 F16 = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x0401, 0x3BFF, 0x3C00, 0xBC00, 0x3C01, 0x4000, 0x7BFF, 0xFBFF)
-F32 = (0x00000000, 0x80000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x3F000000, 0x3F800000, 0xBF800000, 0x3FC00000,
-       0x40000000, 0x40600000, 0x47000000, 0x477FE000, 0x477FF000, 0x7F7FFFFF, 0xFF7FFFFF)
+F32 = (
+    0x00000000,
+    0x80000000,
+    0x00000001,
+    0x007FFFFF,
+    0x00800000,
+    0x3F000000,
+    0x3F800000,
+    0xBF800000,
+    0x3FC00000,
+    0x40000000,
+    0x40600000,
+    0x47000000,
+    0x477FE000,
+    0x477FF000,
+    0x7F7FFFFF,
+    0xFF7FFFFF,
+)
 NAN = {16: 0x7E00, 32: 0x7FC00000}
 INFINITY = {16: 0x7C00, 32: 0x7F800000}
 PATCHES = 4  #: special codes, and copies, in one array
@@ -33,7 +49,7 @@ def _patches(raw: bytes) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """What the first bytes say: positions with the number of a special code, positions with those they are equal to."""
     counts, *numbers = PATCH.unpack_from(raw)
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-    return pairs[:counts % 16 % (PATCHES + 1)], pairs[PATCHES:][:counts // 16 % (PATCHES + 1)]
+    return pairs[: counts % 16 % (PATCHES + 1)], pairs[PATCHES:][: counts // 16 % (PATCHES + 1)]
 
 
 def _words(count: int, bits: int, special: Sequence[int]) -> st.SearchStrategy[np.ndarray]:
@@ -142,8 +158,11 @@ class _Column:
         self.port = port
         self.size = port.dtype.itemsize
         low, high = port.limits
-        self.special = [*dict.fromkeys((low, high, 0, 1, high // 2, high // 2 + 1)),
-                        *(F16 if port.kind == "f16" else ()), *(F32 if port.kind == "f32" else ())]
+        self.special = [
+            *dict.fromkeys((low, high, 0, 1, high // 2, high // 2 + 1)),
+            *(F16 if port.kind == "f16" else ()),
+            *(F32 if port.kind == "f32" else ()),
+        ]
 
     def values(self, raw: np.ndarray) -> np.ndarray:
         """int64 (rows, lanes) within the port's limits, from its bytes (rows, lanes * size)."""
@@ -168,7 +187,7 @@ def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.n
     found, byte, first = {}, PATCH.size, 0
     for column in columns:
         lanes = column.port.lanes
-        values = column.values(raw[:, byte:byte + column.size * lanes]).copy()
+        values = column.values(raw[:, byte : byte + column.size * lanes]).copy()
         for row, (codes, copies) in zip(values, patches, strict=True):
             _patch(column, row, first, total_lanes, codes, copies)
         byte, first = byte + column.size * lanes, first + lanes

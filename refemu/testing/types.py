@@ -45,8 +45,9 @@ def codebooks(bits: int) -> st.SearchStrategy[Codebook]:
 
 def _ready(kind: type) -> Callable[[Any], st.SearchStrategy[Any]]:
     """The ready constants of a type."""
-    return lambda _: st.sampled_from([
-        one for one in (*formats.constants().values(), *formats.blocks().values()) if isinstance(one, kind)])
+    return lambda _: st.sampled_from(
+        [one for one in (*formats.constants().values(), *formats.blocks().values()) if isinstance(one, kind)]
+    )
 
 
 def _tensor(kind: type) -> Callable[[Any], st.SearchStrategy[Any]]:
@@ -78,9 +79,13 @@ def _page(_: Any) -> st.SearchStrategy[Any]:
 
 STRATEGIES: dict[type, Callable[[Any], st.SearchStrategy[Any]]] = {
     **{kind: _ready(kind) for kind in (IntFormat, Flint, AbFloat, Ovp, Bfp, GroupInt, HeteroKV)},
-    Affine: _affine, KMeans: _kmeans, Codebook: lambda _: st.integers(1, 4).flatmap(codebooks), UnifiedPage: _page,
+    Affine: _affine,
+    KMeans: _kmeans,
+    Codebook: lambda _: st.integers(1, 4).flatmap(codebooks),
+    UnifiedPage: _page,
     **{tensor: _tensor(kind) for tensor, kind in ((OvpTensor, Ovp), (BfpTensor, Bfp), (GroupIntTensor, GroupInt))},
-    AffineTensor: _affine_tensor, KMeansTensor: _kmeans_tensor,
+    AffineTensor: _affine_tensor,
+    KMeansTensor: _kmeans_tensor,
 }
 
 

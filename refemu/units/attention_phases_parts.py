@@ -4,7 +4,6 @@ Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-le
 (exponential), D-leankv-45 (division), D-leankv-46 (partitions). Arrays have the G query heads of a KV head first.
 """
 
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,8 +71,9 @@ def maximum(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return np.where(key < 0, key ^ np.int32(0x7FFF_FFFF), key).astype(np.int32).view(np.float32)
 
 
-def softmax(pages: Pages, arithmetic: Arithmetic, values: np.ndarray,
-            seen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def softmax(
+    pages: Pages, arithmetic: Arithmetic, values: np.ndarray, seen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """p (G, tokens), the subtracted maximum (G,), the sum of exponentials (G,).
 
     values: logits (G, tokens). seen: (tokens,) tokens that the maximum is taken over (D-leankv-43).
@@ -88,8 +88,9 @@ def softmax(pages: Pages, arithmetic: Arithmetic, values: np.ndarray,
         return fp16.canonical(e * (np.float32(1) / bottom)[:, None]), top, total
 
 
-def add_values(pages: Pages, arithmetic: Arithmetic, page: Page, p: np.ndarray, values: np.ndarray,
-               acc: np.ndarray) -> np.ndarray:
+def add_values(
+    pages: Pages, arithmetic: Arithmetic, page: Page, p: np.ndarray, values: np.ndarray, acc: np.ndarray
+) -> np.ndarray:
     """acc (G, accumulators, F) after the slots of a page in turn; p (G, slots), values (slots, F)."""
     result = acc.copy()
     with np.errstate(all="ignore"):
@@ -112,8 +113,9 @@ def tree(acc: np.ndarray) -> np.ndarray:
         return np.asarray(reduce(Halves(acc.shape[1]), terms, np.float32(0), np.add))
 
 
-def combine(arithmetic: Arithmetic, parts: np.ndarray, tops: np.ndarray,
-            totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def combine(
+    arithmetic: Arithmetic, parts: np.ndarray, tops: np.ndarray, totals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """out (G, F) before its rounding, and the weight (chunks, G) of every chunk's p.
 
     parts: (chunks, G, F) sums of the chunks. tops, totals: (chunks, G) maxima and sums. `softmax_eps` is added to the
@@ -150,8 +152,9 @@ def weigh(pages: Pages, arithmetic: Arithmetic, p: np.ndarray, starts: list[int]
         return fp16.canonical(p * weights[own].T)
 
 
-def add_score(score: np.ndarray, position: np.ndarray, p: np.ndarray, newest: int,
-              arithmetic: Arithmetic) -> np.ndarray:
+def add_score(
+    score: np.ndarray, position: np.ndarray, p: np.ndarray, newest: int, arithmetic: Arithmetic
+) -> np.ndarray:
     """Scores (tokens,) plus the heads' p (G, tokens), joined; the token at position `newest` may keep its own."""
     added = fp16.canonical(update(score, p, arithmetic.gqa))
     return added if arithmetic.include_self else np.where(position == newest, score, added)

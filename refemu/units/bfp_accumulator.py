@@ -88,9 +88,24 @@ class Accumulator(Stepped):
         value = self.scale(value, w_scale) if mode == M8W4 else value
         acc, invalid = add(0 if clear else before.acc, value)
         self.state = State(
-            "accumulate", before.index + 1, mode, clear, psum, low, a_exp, b_exp, w_scale, p, value, acc,
-            flags | invalid | (0 if clear else before.flags), before.fusions + (mode == M8M8), before.fp_converts + 1,
-            before.scale_mults + (mode == M8W4), before.fp32_adds + 1)
+            "accumulate",
+            before.index + 1,
+            mode,
+            clear,
+            psum,
+            low,
+            a_exp,
+            b_exp,
+            w_scale,
+            p,
+            value,
+            acc,
+            flags | invalid | (0 if clear else before.flags),
+            before.fusions + (mode == M8M8),
+            before.fp_converts + 1,
+            before.scale_mults + (mode == M8W4),
+            before.fp32_adds + 1,
+        )
         return self.state
 
     def convert(self, p: int, mode: int, a_exp: int, b_exp: int) -> tuple[int, int]:
@@ -109,8 +124,9 @@ class Accumulator(Stepped):
             exact = np.float64(number(value)) * np.float64(fp16.values(w_scale))  # 24 and 11 bits
         return word(fp16.round16_of_f64(exact) if self.product == "fp16" else exact)
 
-    def steps(self, mode: Any, clear: Any, psum: Any, low: Any, a_exp: Any, b_exp: Any,
-              w_scale: Any) -> Iterator[State]:
+    def steps(
+        self, mode: Any, clear: Any, psum: Any, low: Any, a_exp: Any, b_exp: Any, w_scale: Any
+    ) -> Iterator[State]:
         """Yield the State after every group of one device; the arguments, (groups,) or scalars, broadcast."""
         arrays = admit_events(self.name, self.ports.inputs, (mode, clear, psum, low, a_exp, b_exp, w_scale))
         if arrays[0].ndim != 1:
@@ -171,12 +187,22 @@ def _refuse(name: str, field: str, value: Any, modes: np.ndarray, where: np.ndar
     bad = np.broadcast_to(where.reshape(where.shape + axes), values.shape) & (values != 0)
     if bad.any():
         index = first_index(bad)
-        mode = MODES[int(modes[index[:modes.ndim]])]
+        mode = MODES[int(modes[index[: modes.ndim]])]
         raise Refused(f"{name}: {field} {int(values[index])}{at(index)} {rule} in mode {mode}")
 
 
-def run(mode: Any, clear: Any, psum: Any, low: Any, a_exp: Any, b_exp: Any, w_scale: Any, *, partial: str = "fp16",
-        product: str = "fp32") -> Result:
+def run(
+    mode: Any,
+    clear: Any,
+    psum: Any,
+    low: Any,
+    a_exp: Any,
+    b_exp: Any,
+    w_scale: Any,
+    *,
+    partial: str = "fp16",
+    product: str = "fp32",
+) -> Result:
     """Every group of one device or of many.
 
     mode: 0 (M8W4), 1 (M8M4) or 2 (M8M8). clear: 1 to start an output with this group. psum, low: sums of sub-PEs, of at
@@ -204,17 +230,22 @@ COUNTERS = ("fusions", "fp_converts", "scale_mults", "fp32_adds")
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
     return Ports(
-        inputs=(Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
-                Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
-                Port("psum", 18, signed=True, least=-MOST, most=MOST, meaning="sum of a sub-PE; M8M8: high nibbles"),
-                Port("low", 18, signed=True, least=-MOST, most=MOST, meaning="M8M8: sum of the low nibbles; else 0"),
-                Port("a_exp", 5, meaning="shared exponent of a"),
-                Port("b_exp", 5, meaning="shared exponent of b; 0 in M8W4"),
-                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4")),
-        outputs=(Port("p", 22, signed=True, meaning="exact sum of the group"),
-                 Port("value", 32, encoding="f32", meaning="what is added"),
-                 Port("acc", 32, encoding="f32", meaning="sum of the groups"),
-                 Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN")))
+        inputs=(
+            Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
+            Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
+            Port("psum", 18, signed=True, least=-MOST, most=MOST, meaning="sum of a sub-PE; M8M8: high nibbles"),
+            Port("low", 18, signed=True, least=-MOST, most=MOST, meaning="M8M8: sum of the low nibbles; else 0"),
+            Port("a_exp", 5, meaning="shared exponent of a"),
+            Port("b_exp", 5, meaning="shared exponent of b; 0 in M8W4"),
+            Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
+        ),
+        outputs=(
+            Port("p", 22, signed=True, meaning="exact sum of the group"),
+            Port("value", 32, encoding="f32", meaning="what is added"),
+            Port("acc", 32, encoding="f32", meaning="sum of the groups"),
+            Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -227,15 +258,28 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return bfp_accumulator_cases.legal(inputs)
 
 
-FLAGS = {"FP16_OVERFLOW": Flag(0, "a partial sum is beyond FP16: infinity (D-harmonia-7)"),
-         "FP16_UNDERFLOW": Flag(1, "a partial sum is subnormal or 0 in FP16, and not exact (D-harmonia-7)"),
-         "INVALID": Flag(2, "the accumulator is NaN: infinities of both signs, or one times a factor of 0")}
+FLAGS = {
+    "FP16_OVERFLOW": Flag(0, "a partial sum is beyond FP16: infinity (D-harmonia-7)"),
+    "FP16_UNDERFLOW": Flag(1, "a partial sum is subnormal or 0 in FP16, and not exact (D-harmonia-7)"),
+    "INVALID": Flag(2, "the accumulator is NaN: infinities of both signs, or one times a factor of 0"),
+}
 
 UNIT = Unit(
-    name="bfp_accumulator", paper="harmonia §IV-B, Fig. 13",
+    name="bfp_accumulator",
+    paper="harmonia §IV-B, Fig. 13",
     meaning="shared accumulator of a PE: integer to FP16, weight factor, FP32 sum over groups",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    ports=ports, run=run, twin="refemu.units.bfp_accumulator_jit:run", unit_class=Accumulator, cases=cases,
-    timing="event", mark=bfp_accumulator_cases.mark, flags=FLAGS, legal=legal,
-    alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
-                  *choices("D-harmonia-8", "product", "fp16", "fp32")))
+    ports=ports,
+    run=run,
+    twin="refemu.units.bfp_accumulator_jit:run",
+    unit_class=Accumulator,
+    cases=cases,
+    timing="event",
+    mark=bfp_accumulator_cases.mark,
+    flags=FLAGS,
+    legal=legal,
+    alternatives=(
+        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+        *choices("D-harmonia-8", "product", "fp16", "fp32"),
+    ),
+)

@@ -21,9 +21,18 @@ MOST, ONE, TOP, LEAST = 122_400, 0x3C00, 0x7BFF, 1  #: largest sum of a sub-PE; 
 def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
-        yield _case(kind, "[harmonia §IV-B] one group in each mode: 1825 by a factor, -3246 alone, and fused with 48",
-                    *[[event] for event in ((W4, 1, 1825, 0, 17, 0, 0x224C), (M4, 1, -3246, 0, 17, 16, 0),
-                                            (M8, 1, -3246, 48, 17, 16, 0))])
+        yield _case(
+            kind,
+            "[harmonia §IV-B] one group in each mode: 1825 by a factor, -3246 alone, and fused with 48",
+            *[
+                [event]
+                for event in (
+                    (W4, 1, 1825, 0, 17, 0, 0x224C),
+                    (M4, 1, -3246, 0, 17, 16, 0),
+                    (M8, 1, -3246, 48, 17, 16, 0),
+                )
+            ],
+        )
     if kind == "edge":
         yield from _edge()
     if kind == "random":
@@ -33,35 +42,67 @@ def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
 def _edge() -> Iterator[Cases]:
     w_top = [(W4, 1, sign * p, 0, 30, 0, ONE) for p in (255, 256, 65_280) for sign in (1, -1)]
     b_top = [(M4, 1, MOST, 0, 30, 30, 0), (M8, 1, MOST, MOST, 30, 30, 0), (M4, 1, -MOST, 0, 31, 31, 0)]
-    yield _case("edge", "partial sums at and over the end of FP16, in every mode", *[[e] for e in w_top + b_top],
-                decision="D-harmonia-7")
+    yield _case(
+        "edge",
+        "partial sums at and over the end of FP16, in every mode",
+        *[[e] for e in w_top + b_top],
+        decision="D-harmonia-7",
+    )
     low = [(mode, 1, sign, 0, a, b, 0) for mode in (M4, M8) for sign in (1, -1) for a, b in ((0, 0), (1, 8), (15, 1))]
-    yield _case("edge", "partial sums that become subnormal or 0 in FP16", *[[event] for event in low],
-                decision="D-harmonia-7")
+    yield _case(
+        "edge", "partial sums that become subnormal or 0 in FP16", *[[event] for event in low], decision="D-harmonia-7"
+    )
     ties = [(M4, 1, p, 0, 20, 20, 0) for p in (2049, 2051, 4098, -4102)]
-    yield _case("edge", "halfway between two FP16 values: to even", *[[event] for event in ties],
-                decision="D-harmonia-7")
+    yield _case(
+        "edge", "halfway between two FP16 values: to even", *[[event] for event in ties], decision="D-harmonia-7"
+    )
     factors = [(W4, 1, p, 0, 15, 0, w) for p in (1825, -7) for w in (0, LEAST, 0x03FF, TOP, 0xBC00)]
-    yield _case("edge", "weight factors 0, subnormal, largest, negative", *[[event] for event in factors],
-                decision="D-harmonia-8")
+    yield _case(
+        "edge",
+        "weight factors 0, subnormal, largest, negative",
+        *[[event] for event in factors],
+        decision="D-harmonia-8",
+    )
     top = [(W4, 0, 65_280, 0, 30, 0, ONE), (W4, 0, -65_280, 0, 30, 0, ONE), (W4, 0, 1, 0, 20, 0, ONE)]
-    yield _case("edge", "infinity minus infinity is NaN and stays until the next output",
-                [*top, (W4, 1, 1, 0, 20, 0, ONE)], [(W4, 0, 65_280, 0, 30, 0, 0), *top], decision="D-harmonia-10")
+    yield _case(
+        "edge",
+        "infinity minus infinity is NaN and stays until the next output",
+        [*top, (W4, 1, 1, 0, 20, 0, ONE)],
+        [(W4, 0, 65_280, 0, 30, 0, 0), *top],
+        decision="D-harmonia-10",
+    )
     ends = [(M8, 0, sign * MOST, sign * MOST, 22, 22, 0) for sign in (1, -1)]
-    yield _case("edge", "sums of 8 by 8 bits at both ends, and back to +0", [*ends, (M8, 0, 0, 0, 22, 22, 0)],
-                [ends[1], ends[0], (M8, 0, 1, -16, 22, 22, 0)], decision="D-harmonia-11")
+    yield _case(
+        "edge",
+        "sums of 8 by 8 bits at both ends, and back to +0",
+        [*ends, (M8, 0, 0, 0, 22, 22, 0)],
+        [ends[1], ends[0], (M8, 0, 1, -16, 22, 22, 0)],
+        decision="D-harmonia-11",
+    )
     big, small = (M4, 0, MOST, 0, 30, 20, 0), (M4, 0, 1, 0, 1, 30, 0)
-    yield _case("edge", "a small term is lost beside a large one, so the order of groups shows", [big, small, small],
-                [small, small, big], decision="D-harmonia-10")
+    yield _case(
+        "edge",
+        "a small term is lost beside a large one, so the order of groups shows",
+        [big, small, small],
+        [small, small, big],
+        decision="D-harmonia-10",
+    )
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_accumulator", ports, (32, 16), seed)
-    drawn |= {"mode": drawn["mode"] % 3, "clear": (drawn["clear"] & (drawn["low"] & 7 == 0)).astype(np.int64),
-              "psum": drawn["psum"] * 120_000 >> 17, "low": drawn["low"] * 120_000 >> 17}
+    drawn |= {
+        "mode": drawn["mode"] % 3,
+        "clear": (drawn["clear"] & (drawn["low"] & 7 == 0)).astype(np.int64),
+        "psum": drawn["psum"] * 120_000 >> 17,
+        "low": drawn["low"] * 120_000 >> 17,
+    }
     yield Cases("random", "uniform sums and exponents, modes mixed", legal(drawn))
-    near = {"a_exp": 12 + (drawn["a_exp"] & 7), "b_exp": 12 + (drawn["b_exp"] & 7),
-            "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF)}
+    near = {
+        "a_exp": 12 + (drawn["a_exp"] & 7),
+        "b_exp": 12 + (drawn["b_exp"] & 7),
+        "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
+    }
     yield Cases("random", "exponents and weight factors as real tensors have them", legal({**drawn, **near}))
 
 
@@ -69,8 +110,12 @@ def legal(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field and with finite weight factors."""
     mode, w_scale = inputs["mode"], np.asarray(inputs["w_scale"])
     finite = np.where((w_scale & 0x7C00) == 0x7C00, w_scale ^ 0x4000, w_scale)
-    return {**inputs, "low": np.where(mode == M8, inputs["low"], 0), "b_exp": np.where(mode == W4, 0, inputs["b_exp"]),
-            "w_scale": np.where(mode == W4, finite, 0).astype(w_scale.dtype)}
+    return {
+        **inputs,
+        "low": np.where(mode == M8, inputs["low"], 0),
+        "b_exp": np.where(mode == W4, 0, inputs["b_exp"]),
+        "w_scale": np.where(mode == W4, finite, 0).astype(w_scale.dtype),
+    }
 
 
 def _case(kind: str, why: str, *sequences: list[Event], decision: str = "") -> Cases:
@@ -80,5 +125,7 @@ def _case(kind: str, why: str, *sequences: list[Event], decision: str = "") -> C
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Which rows carry which flag."""
-    return {name: np.asarray(result.flags >> bit & 1, np.bool_)
-            for bit, name in enumerate(("FP16_OVERFLOW", "FP16_UNDERFLOW", "INVALID"))}
+    return {
+        name: np.asarray(result.flags >> bit & 1, np.bool_)
+        for bit, name in enumerate(("FP16_OVERFLOW", "FP16_UNDERFLOW", "INVALID"))
+    }

@@ -15,12 +15,23 @@ from refemu.units.bfp_accumulator import M8M8, M8W4, Accumulator, Result, expone
 from refemu.units.unit import admit_events
 
 
-def run(mode: Any, clear: Any, psum: Any, low: Any, a_exp: Any, b_exp: Any, w_scale: Any, *, partial: str = "fp16",
-        product: str = "fp32") -> Result:
+def run(
+    mode: Any,
+    clear: Any,
+    psum: Any,
+    low: Any,
+    a_exp: Any,
+    b_exp: Any,
+    w_scale: Any,
+    *,
+    partial: str = "fp16",
+    product: str = "fp32",
+) -> Result:
     """As `bfp_accumulator.run`."""
     device = Accumulator(partial, product)
     modes, clears, high, nibbles, a, b, factor = admit_events(
-        device.name, device.ports.inputs, (mode, clear, psum, low, a_exp, b_exp, w_scale))
+        device.name, device.ports.inputs, (mode, clear, psum, low, a_exp, b_exp, w_scale)
+    )
     require_legal(device.name, modes, factor, low=nibbles, b_exp=b)
     fused = modes == M8M8
     p = np.where(fused, 16 * high.astype(np.int32) + nibbles, high).astype(np.int32)
@@ -29,14 +40,27 @@ def run(mode: Any, clear: Any, psum: Any, low: Any, a_exp: Any, b_exp: Any, w_sc
     return Result(p, value, acc, flags, int(np.count_nonzero(fused)), p.size, scaled, p.size)
 
 
-def accumulate(device: Accumulator, mode: np.ndarray, clear: np.ndarray, p: np.ndarray, a_exp: np.ndarray,
-               b_exp: np.ndarray, w_scale: np.ndarray) -> tuple[np.ndarray, ...]:
+def accumulate(
+    device: Accumulator,
+    mode: np.ndarray,
+    clear: np.ndarray,
+    p: np.ndarray,
+    a_exp: np.ndarray,
+    b_exp: np.ndarray,
+    w_scale: np.ndarray,
+) -> tuple[np.ndarray, ...]:
     """Value, accumulator (words of float32) and flags after every group of every device, all (..., groups)."""
     rows = (prod(p.shape[:-1]), p.shape[-1])
     power = np.ldexp(1.0, exponent(mode, a_exp.astype(np.int32), b_exp.astype(np.int32)))
     value, acc, flags = (np.empty(rows, dtype) for dtype in (np.float32, np.float32, np.uint8))
     inputs = p, power, fp16_jit.to_f32(w_scale.view(np.float16)), mode == M8W4, clear
     with np.errstate(all="ignore"):  # overflow, and infinity times a factor of 0
-        accumulate_groups(*(plain(array).reshape(rows) for array in inputs), device.partial == "fp16",
-                          device.product == "fp16", value, acc, flags)
+        accumulate_groups(
+            *(plain(array).reshape(rows) for array in inputs),
+            device.partial == "fp16",
+            device.product == "fp16",
+            value,
+            acc,
+            flags,
+        )
     return tuple(array.reshape(p.shape) for array in (value.view(np.uint32), acc.view(np.uint32), flags))

@@ -59,8 +59,9 @@ class BfpAligner(Stepped):
 
     name = "bfp_aligner"
 
-    def __init__(self, rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
-                 zero_sign: str = "keep") -> None:
+    def __init__(
+        self, rounding: str = "truncate", special: str = "error", subnormals: str = "keep", zero_sign: str = "keep"
+    ) -> None:
         """rounding, special, subnormals, zero_sign: as for `Bfp`; special="error" flags field 31 as illegal."""
         self.options = Bfp(8, LANES, rounding, special, subnormals, zero_sign)
         self.ports = ports({})
@@ -75,8 +76,18 @@ class BfpAligner(Stepped):
         lanes = [self.align(word, exponent, m) for word, exponent in zip(x, emax, strict=True)]
         sign, mantissa, illegal = zip(*lanes, strict=True)
         illegals = illegal.count(1)
-        self.state = State("align", self.state.index + 1, x, emax, m, sign, mantissa, illegal,
-                           self.state.aligned + LANES - illegals, self.state.illegals + illegals)
+        self.state = State(
+            "align",
+            self.state.index + 1,
+            x,
+            emax,
+            m,
+            sign,
+            mantissa,
+            illegal,
+            self.state.aligned + LANES - illegals,
+            self.state.illegals + illegals,
+        )
         return self.state
 
     def align(self, word: int, emax: int, m: int) -> Element:
@@ -118,12 +129,22 @@ class BfpAligner(Stepped):
 
 def options_text(options: Bfp) -> str:
     """The options of a conversion as keyword arguments."""
-    return (f"rounding={options.rounding!r}, special={options.special!r}, subnormals={options.subnormals!r}, "
-            f"zero_sign={options.zero_sign!r}")
+    return (
+        f"rounding={options.rounding!r}, special={options.special!r}, subnormals={options.subnormals!r}, "
+        f"zero_sign={options.zero_sign!r}"
+    )
 
 
-def run(x: Any, emax: Any, m: Any, *, rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
-        zero_sign: str = "keep") -> Result:
+def run(
+    x: Any,
+    emax: Any,
+    m: Any,
+    *,
+    rounding: str = "truncate",
+    special: str = "error",
+    subnormals: str = "keep",
+    zero_sign: str = "keep",
+) -> Result:
     """Groups of eight lanes, any number.
 
     x: fp16 words, (..., 8). emax: shared exponents, (..., 8), below 32. m: mantissa bits 1 to 11, (...). They broadcast
@@ -140,12 +161,17 @@ def run(x: Any, emax: Any, m: Any, *, rounding: str = "truncate", special: str =
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in any configuration."""
     return Ports(
-        inputs=(Port("x", 16, LANES, meaning="fp16 words"),
-                Port("emax", 5, LANES, meaning="shared exponent of each lane's group"),
-                Port("m", 4, least=1, most=11, meaning="mantissa bits")),
-        outputs=(Port("sign", 1, LANES, meaning="1 = negative"),
-                 Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
-                 Port("illegal", 1, LANES, meaning="the word's exponent is above emax, or special and not admitted")))
+        inputs=(
+            Port("x", 16, LANES, meaning="fp16 words"),
+            Port("emax", 5, LANES, meaning="shared exponent of each lane's group"),
+            Port("m", 4, least=1, most=11, meaning="mantissa bits"),
+        ),
+        outputs=(
+            Port("sign", 1, LANES, meaning="1 = negative"),
+            Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
+            Port("illegal", 1, LANES, meaning="the word's exponent is above emax, or special and not admitted"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -156,15 +182,30 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 PAPER = {"rounding": "truncate", "special": "error", "subnormals": "keep", "zero_sign": "keep"}
 
 UNIT = Unit(
-    name="bfp_aligner", paper="harmonia §IV-C, Fig. 14c", meaning="shift eight fp16 words to a shared exponent",
-    configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"}),
-             "half_even": Config(**PAPER | {"rounding": "half_even"}), "hw": Config(**PAPER | {"special": "hw"})},
-    ports=ports, run=run, twin="refemu.units.bfp_aligner_jit:run", unit_class=BfpAligner, cases=cases,
-    mark=bfp_aligner_cases.mark, care=bfp_aligner_cases.care,
-    flags={"ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
-           "LOST": Flag(1, "a lane that is not zero became magnitude 0")},
-    alternatives=(*choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
-                  *choices("D-harmonia-4", "subnormals", "flush"),
-                  *choices("D-harmonia-5", "special", "error", "hw", "saturate"),
-                  *choices("D-harmonia-6", "zero_sign", "keep", "canonical")),
+    name="bfp_aligner",
+    paper="harmonia §IV-C, Fig. 14c",
+    meaning="shift eight fp16 words to a shared exponent",
+    configs={
+        "paper": Config(**PAPER),
+        "exact": Config(**PAPER | {"zero_sign": "canonical"}),
+        "half_even": Config(**PAPER | {"rounding": "half_even"}),
+        "hw": Config(**PAPER | {"special": "hw"}),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.bfp_aligner_jit:run",
+    unit_class=BfpAligner,
+    cases=cases,
+    mark=bfp_aligner_cases.mark,
+    care=bfp_aligner_cases.care,
+    flags={
+        "ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
+        "LOST": Flag(1, "a lane that is not zero became magnitude 0"),
+    },
+    alternatives=(
+        *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
+        *choices("D-harmonia-4", "subnormals", "flush"),
+        *choices("D-harmonia-5", "special", "error", "hw", "saturate"),
+        *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
+    ),
 )

@@ -17,8 +17,13 @@ LANES = 8
 def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
-        yield _cases(kind, "[harmonia Fig. 3] 6.28125, -1.5703125, 0.2001953125 under the exponent 17, 8 and 4 bits",
-                     [[0x4648, 0xBE48, 0x3268, 0, 0, 0, 0, 0]] * 2, [[17] * LANES] * 2, [8, 4])
+        yield _cases(
+            kind,
+            "[harmonia Fig. 3] 6.28125, -1.5703125, 0.2001953125 under the exponent 17, 8 and 4 bits",
+            [[0x4648, 0xBE48, 0x3268, 0, 0, 0, 0, 0]] * 2,
+            [[17] * LANES] * 2,
+            [8, 4],
+        )
     if kind == "edge":
         yield from _edge()
     if kind == "random":
@@ -27,38 +32,78 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 def _edge() -> Iterator[Cases]:
     words = [0x7BFF, 0xBC00, 0x3C01, 0x83FF, 0x0400, 0x8000, 0x0001, 0x0000]
-    yield _cases("edge", "one word of every kind under every exponent that is not below it", [words] * 16,
-                 [[max(exponent, 30) if word & 0x7C00 == 0x7800 else max(exponent, word >> 10 & 31) for word in words]
-                  for exponent in range(0, 32, 2)], [8] * 16)
-    yield _cases("edge", "every width, from a single leading one to the whole significand",
-                 [[0x3FFF, 0xBFFF, 0x3C00, 0x3BFF, 0xB800, 0x1400, 0x0001, 0x83FF]] * 11, [[15] * LANES] * 11,
-                 range(1, 12))
-    yield _cases("edge", "ties and their neighbours at 8 bits, and a magnitude that would round to 256",
-                 [[0x3C04, 0x3C0C, 0x3C05, 0x3C03, 0xBC04, 0xBC0C, 0x3FFC, 0xBFFF]], [[15] * LANES], [8],
-                 "D-harmonia-2")
-    yield _cases("edge", "only subnormals, a subnormal beside field 1, negative zeros and magnitudes that become 0",
-                 [[0x0001, 0x8003, 0x03FF, 0x8000, 0x0000, 0x8001, 0x0008, 0x83FF],
-                  [0x0400, 0x83FF, 0x0001, 0x8000, 0x8400, 0x8001, 0x07FF, 0x0200]], [[0] * LANES, [1] * LANES], [8, 8],
-                 "D-harmonia-3")
-    yield _cases("edge", "infinities and NaN beside finite words, under 31 and under 30",
-                 [[0x7C00, 0xFC00, 0x7E00, 0x7BFF, 0x3C00, 0x0001, 0xFFFF, 0x7C01]] * 2, [[31] * LANES, [30] * LANES],
-                 [8, 11], "D-harmonia-5")
-    yield _cases("edge", "an exponent above emax, by one and by much, beside lanes at emax",
-                 [[0x4000, 0x3C00, 0x7BFF, 0x0400, 0xC000, 0x3FFF, 0x8400, 0x0000]], [[15] * 3 + [0] + [15] * 4], [8])
+    yield _cases(
+        "edge",
+        "one word of every kind under every exponent that is not below it",
+        [words] * 16,
+        [
+            [max(exponent, 30) if word & 0x7C00 == 0x7800 else max(exponent, word >> 10 & 31) for word in words]
+            for exponent in range(0, 32, 2)
+        ],
+        [8] * 16,
+    )
+    yield _cases(
+        "edge",
+        "every width, from a single leading one to the whole significand",
+        [[0x3FFF, 0xBFFF, 0x3C00, 0x3BFF, 0xB800, 0x1400, 0x0001, 0x83FF]] * 11,
+        [[15] * LANES] * 11,
+        range(1, 12),
+    )
+    yield _cases(
+        "edge",
+        "ties and their neighbours at 8 bits, and a magnitude that would round to 256",
+        [[0x3C04, 0x3C0C, 0x3C05, 0x3C03, 0xBC04, 0xBC0C, 0x3FFC, 0xBFFF]],
+        [[15] * LANES],
+        [8],
+        "D-harmonia-2",
+    )
+    yield _cases(
+        "edge",
+        "only subnormals, a subnormal beside field 1, negative zeros and magnitudes that become 0",
+        [
+            [0x0001, 0x8003, 0x03FF, 0x8000, 0x0000, 0x8001, 0x0008, 0x83FF],
+            [0x0400, 0x83FF, 0x0001, 0x8000, 0x8400, 0x8001, 0x07FF, 0x0200],
+        ],
+        [[0] * LANES, [1] * LANES],
+        [8, 8],
+        "D-harmonia-3",
+    )
+    yield _cases(
+        "edge",
+        "infinities and NaN beside finite words, under 31 and under 30",
+        [[0x7C00, 0xFC00, 0x7E00, 0x7BFF, 0x3C00, 0x0001, 0xFFFF, 0x7C01]] * 2,
+        [[31] * LANES, [30] * LANES],
+        [8, 11],
+        "D-harmonia-5",
+    )
+    yield _cases(
+        "edge",
+        "an exponent above emax, by one and by much, beside lanes at emax",
+        [[0x4000, 0x3C00, 0x7BFF, 0x0400, 0xC000, 0x3FFF, 0x8400, 0x0000]],
+        [[15] * 3 + [0] + [15] * 4],
+        [8],
+    )
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_aligner", ports, (384,), seed)
     field = drawn["x"] >> 10 & 31
-    yield Cases("random", "words of any kind under an exponent that is not below them",
-                drawn | {"emax": np.maximum(drawn["emax"], field)})
+    yield Cases(
+        "random",
+        "words of any kind under an exponent that is not below them",
+        drawn | {"emax": np.maximum(drawn["emax"], field)},
+    )
     near = first_of_each(drawn, 384, 128)
-    yield Cases("random", "shifts up to 7: exponents near emax, as in activations",
-                near | {"emax": np.minimum((near["x"] >> 10 & 31) + (near["emax"] & 7), 31)})
+    yield Cases(
+        "random",
+        "shifts up to 7: exponents near emax, as in activations",
+        near | {"emax": np.minimum((near["x"] >> 10 & 31) + (near["emax"] & 7), 31)},
+    )
 
 
-def _cases(kind: str, why: str, x: Sequence[Sequence[int]], emax: Sequence[Sequence[int]], m: Sequence[int],
-           decision: str = "") -> Cases:
+def _cases(
+    kind: str, why: str, x: Sequence[Sequence[int]], emax: Sequence[Sequence[int]], m: Sequence[int], decision: str = ""
+) -> Cases:
     return Cases(kind, why, {"x": np.array(x), "emax": np.array(emax), "m": np.array(m)}, decision)
 
 

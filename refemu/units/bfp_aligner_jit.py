@@ -13,24 +13,50 @@ TRUNCATE, HALF_EVEN, HALF_AWAY, FLOOR = range(4)  # places in ROUNDINGS
 ERROR, HW, SATURATE = range(3)
 
 
-def run(x: Any, emax: Any, m: Any, *, rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
-        zero_sign: str = "keep") -> Result:
+def run(
+    x: Any,
+    emax: Any,
+    m: Any,
+    *,
+    rounding: str = "truncate",
+    special: str = "error",
+    subnormals: str = "keep",
+    zero_sign: str = "keep",
+) -> Result:
     """As `bfp_aligner.run`."""
     aligner = BfpAligner(rounding, special, subnormals, zero_sign)
     words, exponents, widths = admit(aligner.name, aligner.ports.inputs, (x, emax, m))
     outputs: dict[str, Any] = {port.name: np.empty(words.shape, port.result_dtype) for port in aligner.ports.outputs}
     widths = np.broadcast_to(widths[..., None], words.shape)
-    flags = (ROUNDINGS.index(rounding), ("error", "hw", "saturate").index(special), int(subnormals == "flush"),
-             int(zero_sign == "canonical"))
-    illegals = _align(words.astype(np.int64).reshape(-1), exponents.astype(np.int64).reshape(-1),
-                      widths.astype(np.int64).reshape(-1), *flags,
-                      *(output.reshape(-1) for output in outputs.values()))
+    flags = (
+        ROUNDINGS.index(rounding),
+        ("error", "hw", "saturate").index(special),
+        int(subnormals == "flush"),
+        int(zero_sign == "canonical"),
+    )
+    illegals = _align(
+        words.astype(np.int64).reshape(-1),
+        exponents.astype(np.int64).reshape(-1),
+        widths.astype(np.int64).reshape(-1),
+        *flags,
+        *(output.reshape(-1) for output in outputs.values()),
+    )
     return Result(**outputs, aligned=words.size - int(illegals), illegals=int(illegals))
 
 
 @kernel
-def _align(word, emax, width, rounding, special, flush, canonical,  # type: ignore[no-untyped-def]
-           sign, mantissa, illegal):
+def _align(
+    word,
+    emax,
+    width,
+    rounding,
+    special,
+    flush,
+    canonical,  # type: ignore[no-untyped-def]
+    sign,
+    mantissa,
+    illegal,
+):
     illegals = np.int64(0)
     for i in range(word.size):
         u = word[i]

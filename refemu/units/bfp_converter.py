@@ -43,14 +43,41 @@ class BfpConverter(Stepped):
 
     name = NAME
 
-    def __init__(self, rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
-                 zero_sign: str = "keep") -> None:
+    def __init__(
+        self, rounding: str = "truncate", special: str = "error", subnormals: str = "keep", zero_sign: str = "keep"
+    ) -> None:
         """rounding, special, subnormals, zero_sign: as for `Bfp`."""
         self.aligner = BfpAligner(rounding, special, subnormals, zero_sign)
         self.ports = ports({})
         zeros = (0,) * LANES
-        self.state = State("reset", -1, zeros, 0, 0, 1, 0, 0, zeros, zeros, zeros, 0, 0, 0, 0, 1, EMPTY.emax,
-                           EMPTY.emax, 0, 0, EMPTY, EMPTY, 0, 0, 0, 0)
+        self.state = State(
+            "reset",
+            -1,
+            zeros,
+            0,
+            0,
+            1,
+            0,
+            0,
+            zeros,
+            zeros,
+            zeros,
+            0,
+            0,
+            0,
+            0,
+            1,
+            EMPTY.emax,
+            EMPTY.emax,
+            0,
+            0,
+            EMPTY,
+            EMPTY,
+            0,
+            0,
+            0,
+            0,
+        )
 
     def step(self, x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None) -> State:
         """One clock.
@@ -68,8 +95,15 @@ class BfpConverter(Stepped):
         before = self.state
         if arrives:
             require_column(before, self.aligner, x, valid, kind, m, last)
-        inputs = {"x": x, "valid": valid, "kind": kind, "m": m, "last": last, "column_valid": arrives,
-                  "index": before.index + 1}
+        inputs = {
+            "x": x,
+            "valid": valid,
+            "kind": kind,
+            "m": m,
+            "last": last,
+            "column_valid": arrives,
+            "index": before.index + 1,
+        }
         running, events = before.aligning, list[str]()
         outputs, aligned = self._align(running)
         if running.words:
@@ -84,11 +118,22 @@ class BfpConverter(Stepped):
         if complete and not running.words:  # the maxima stand: alignment begins with the next clock
             running, filling, complete = filling, EMPTY, False
         self.state = replace(
-            before, **inputs, **outputs, event=" ".join(events) or "idle", ready=int(not complete), comparing=filling,
-            aligning=running, emax=filling.emax, align_emax=running.emax, filled=len(filling.words),
-            position=running.position, compare_cycles=before.compare_cycles + arrives,
+            before,
+            **inputs,
+            **outputs,
+            event=" ".join(events) or "idle",
+            ready=int(not complete),
+            comparing=filling,
+            aligning=running,
+            emax=filling.emax,
+            align_emax=running.emax,
+            filled=len(filling.words),
+            position=running.position,
+            compare_cycles=before.compare_cycles + arrives,
             align_cycles=before.align_cycles + int(bool(before.aligning.words)),
-            comparisons=before.comparisons + comparisons, aligned=before.aligned + aligned)
+            comparisons=before.comparisons + comparisons,
+            aligned=before.aligned + aligned,
+        )
         return self.state
 
     def compare(self, bank: Bank, x: tuple[int, ...], valid: int, kind: int, m: int) -> tuple[Bank, int]:
@@ -110,17 +155,33 @@ class BfpConverter(Stepped):
         """The output ports of one clock of alignment (zeros without a block), and how many elements are valid."""
         zeros = (0,) * LANES
         if not bank.words:
-            return {"sign": zeros, "mantissa": zeros, "exponent": zeros, "out_valid": 0, "out_kind": 0, "element": 0,
-                    "subgroup": 0}, 0
+            return {
+                "sign": zeros,
+                "mantissa": zeros,
+                "exponent": zeros,
+                "out_valid": 0,
+                "out_kind": 0,
+                "element": 0,
+                "subgroup": 0,
+            }, 0
         at, element, subgroup = bank.place()
         mask = bank.valid[at]
         lanes = [mask >> lane & 1 for lane in range(LANES)]
         emax = bank.emax[:LANES] if bank.kind == TOKEN else (bank.emax[element],) * LANES
         found = [self.aligner.align(word, top, bank.m) for word, top in zip(bank.words[at], emax, strict=True)]
-        sign, mantissa, exponent = (tuple(value * lane for value, lane in zip(values, lanes, strict=True))
-                                    for values in ([e.sign for e in found], [e.mantissa for e in found], emax))
-        return {"sign": sign, "mantissa": mantissa, "exponent": exponent, "out_valid": mask, "out_kind": bank.kind,
-                "element": element, "subgroup": subgroup}, mask.bit_count()
+        sign, mantissa, exponent = (
+            tuple(value * lane for value, lane in zip(values, lanes, strict=True))
+            for values in ([e.sign for e in found], [e.mantissa for e in found], emax)
+        )
+        return {
+            "sign": sign,
+            "mantissa": mantissa,
+            "exponent": exponent,
+            "out_valid": mask,
+            "out_kind": bank.kind,
+            "element": element,
+            "subgroup": subgroup,
+        }, mask.bit_count()
 
     def steps(self, x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None) -> Iterator[State]:
         """Yield the State after every clock of one device; arguments as for `step`, (clocks,) or scalars."""
@@ -135,11 +196,17 @@ class BfpConverter(Stepped):
         """The registers of both banks, and what left the aligner, as text."""
         lines = [f"compare  {drawn(state.comparing)}", f"align    {drawn(state.aligning)}, {state.position} aligned"]
         if state.out_valid:
-            lanes = [f"{'-' if sign else '+'}{mantissa}/E{exponent}" if state.out_valid >> lane & 1 else "."
-                     for lane, (sign, mantissa, exponent) in
-                     enumerate(zip(state.sign, state.mantissa, state.exponent, strict=True))]
-            at = f"column {state.element} tokens {LANES * state.subgroup}.." if state.out_kind else (
-                f"element {state.element}")
+            lanes = [
+                f"{'-' if sign else '+'}{mantissa}/E{exponent}" if state.out_valid >> lane & 1 else "."
+                for lane, (sign, mantissa, exponent) in enumerate(
+                    zip(state.sign, state.mantissa, state.exponent, strict=True)
+                )
+            ]
+            at = (
+                f"column {state.element} tokens {LANES * state.subgroup}.."
+                if state.out_kind
+                else (f"element {state.element}")
+            )
             lines.append(f"out      {KINDS[state.out_kind]} {at}  {'  '.join(lanes)}")
         return "\n".join(lines)
 
@@ -152,9 +219,19 @@ def column_there(valid: Any, column_valid: Any) -> Any:
     return (np.asarray(valid) != 0).astype(np.uint8) if column_valid is None else column_valid
 
 
-def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None, *,
-               rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
-               zero_sign: str = "keep") -> Result:
+def run_clocks(
+    x: Any,
+    valid: Any,
+    kind: Any,
+    m: Any,
+    last: Any,
+    column_valid: Any = None,
+    *,
+    rounding: str = "truncate",
+    special: str = "error",
+    subnormals: str = "keep",
+    zero_sign: str = "keep",
+) -> Result:
     """Every clock of one device or of many, on the ports.
 
     x: fp16 words, (..., clocks, 8). valid: masks of eight lanes. kind: 0 token, 1 V. m: 1 to 11. last: 0 or 1.
@@ -167,7 +244,7 @@ def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: A
     arrives = column_there(valid, column_valid)
     arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last, arrives))
     shape = arrays[1].shape
-    flat = [array.reshape(prod(shape[:-1]), shape[-1], *array.shape[len(shape):]).tolist() for array in arrays]
+    flat = [array.reshape(prod(shape[:-1]), shape[-1], *array.shape[len(shape) :]).tolist() for array in arrays]
     reset, states = converter.state, list[State]()
     counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
     for device in zip(*flat, strict=True):
@@ -178,8 +255,16 @@ def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: A
     return Result(**shown, **counts)
 
 
-def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", special: str = "error",
-        subnormals: str = "keep", zero_sign: str = "keep") -> Conversion:
+def run(
+    x: Any,
+    *,
+    kind: str = "token",
+    m: int = 8,
+    rounding: str = "truncate",
+    special: str = "error",
+    subnormals: str = "keep",
+    zero_sign: str = "keep",
+) -> Conversion:
     """A whole matrix as a stream of blocks, converted by the stepped unit.
 
     x: float16 (tokens, channels), at least one of each. kind: "token", groups of 32 channels, blocks of 8 tokens; or
@@ -203,8 +288,12 @@ def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", 
     axis = 1 - KINDS.index(kind)
     exponent = codes[2][:, ::GROUP] if axis else codes[2][::GROUP]
     state = converter.state
-    return Conversion(fmt.tensor(codes[0], codes[1], exponent, axis), len(blocks), state.index + 1,
-                      *(getattr(state, name) for name in COUNTERS))
+    return Conversion(
+        fmt.tensor(codes[0], codes[1], exponent, axis),
+        len(blocks),
+        state.index + 1,
+        *(getattr(state, name) for name in COUNTERS),
+    )
 
 
 def _stream(converter: BfpConverter, columns: list[Any], kind: int, m: int) -> Iterator[State]:
@@ -223,14 +312,26 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="bfp_converter", version=2, paper="harmonia §IV-C, Fig. 14",
+    name="bfp_converter",
+    version=2,
+    paper="harmonia §IV-C, Fig. 14",
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
-    ports=ports, run=run_clocks, twin="refemu.units.bfp_converter_jit:run_clocks", unit_class=BfpConverter,
-    timing="event", cases=cases, mark=bfp_converter_cases.mark, legal=bfp_converter_cases.legal,
-    flags={"OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
-           "STALL": Flag(1, "both banks are full: no column may come")},
-    alternatives=(*choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
-                  *choices("D-harmonia-4", "subnormals", "flush"),
-                  *choices("D-harmonia-6", "zero_sign", "keep", "canonical")),
+    ports=ports,
+    run=run_clocks,
+    twin="refemu.units.bfp_converter_jit:run_clocks",
+    unit_class=BfpConverter,
+    timing="event",
+    cases=cases,
+    mark=bfp_converter_cases.mark,
+    legal=bfp_converter_cases.legal,
+    flags={
+        "OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
+        "STALL": Flag(1, "both banks are full: no column may come"),
+    },
+    alternatives=(
+        *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
+        *choices("D-harmonia-4", "subnormals", "flush"),
+        *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
+    ),
 )

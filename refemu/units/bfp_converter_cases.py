@@ -33,7 +33,7 @@ def blocks(matrix: np.ndarray, kind: int) -> Iterator[Block]:
     height, width = (LANES, GROUP) if kind == TOKEN else (GROUP, COLUMNS)
     for row in range(0, matrix.shape[0], height):
         for column in range(0, matrix.shape[1], width):
-            part = matrix[row:row + height, column:column + width]
+            part = matrix[row : row + height, column : column + width]
             yield Block(row, column, token_columns(part) if kind == TOKEN else v_columns(part))
 
 
@@ -45,7 +45,7 @@ def token_columns(part: np.ndarray) -> list[Column]:
 
 def v_columns(part: np.ndarray) -> list[Column]:
     """Up to 32 rows in loops of 8, each of 16 columns; columns beyond the matrix have no valid lane."""
-    loops = [part[row:row + LANES] for row in range(0, part.shape[0], LANES)]
+    loops = [part[row : row + LANES] for row in range(0, part.shape[0], LANES)]
     found = []
     for number, loop in enumerate(loops):
         mask = (1 << loop.shape[0]) - 1
@@ -72,10 +72,16 @@ def cases(kind: str, seed: Seeds) -> Iterator[Cases]:
         figure = np.zeros((8, 32), np.uint16)
         figure[:, :3] = 0x4648, 0xBE48, 0x3268
         figure[:, 3:] = _words("figure", (8, 29), seed)
-        yield _case(kind, "a block of 8 tokens, every row beginning with the group of [harmonia Fig. 3]",
-                    [clocks(figure, TOKEN), 33])
-        yield _case(kind, "[harmonia §IV-C, Fig. 14] a V block: 8 rows in each of 4 loops, 16 columns",
-                    [clocks(_words("v", (32, 16), seed), V), 65])
+        yield _case(
+            kind,
+            "a block of 8 tokens, every row beginning with the group of [harmonia Fig. 3]",
+            [clocks(figure, TOKEN), 33],
+        )
+        yield _case(
+            kind,
+            "[harmonia §IV-C, Fig. 14] a V block: 8 rows in each of 4 loops, 16 columns",
+            [clocks(_words("v", (32, 16), seed), V), 65],
+        )
     if kind == "edge":
         yield from _edge(seed)
     if kind == "random":
@@ -87,29 +93,56 @@ def _stream(drawn: np.ndarray) -> Cases:
     columns = np.arange(2 * GROUP + GROUP + 1) < 2 * GROUP  # then clocks without one
     x = np.zeros((len(drawn), columns.size, LANES), np.uint16)
     x[:, columns] = _near(drawn).swapaxes(1, 2)
-    values = zip(NAMES[1:], (255 * columns, TOKEN * columns, np.where(columns, 8, 1), 0 * columns, 1 * columns),
-                 strict=True)
-    return Cases("random", "two token blocks of full groups, the second compared while the first is aligned",
-                 {"x": x, **{name: np.tile(value, (len(drawn), 1)) for name, value in values}})
+    values = zip(
+        NAMES[1:], (255 * columns, TOKEN * columns, np.where(columns, 8, 1), 0 * columns, 1 * columns), strict=True
+    )
+    return Cases(
+        "random",
+        "two token blocks of full groups, the second compared while the first is aligned",
+        {"x": x, **{name: np.tile(value, (len(drawn), 1)) for name, value in values}},
+    )
 
 
 def _edge(seed: Seeds) -> Iterator[Cases]:
     special = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0x3C00, 0xBC04], np.uint16)
-    yield _case("edge", "zeros, subnormals, field 1 and the largest value; short groups of 1, 2 and 5 columns",
-                *[[clocks(np.stack([np.roll(special, shift) for shift in range(columns)], axis=1), TOKEN, m), 14]
-                  for columns, m in ((1, 8), (2, 4), (5, 11))], decision="D-harmonia-3")
-    yield _case("edge", "one token in lane 0, then three of eight: masked lanes neither compare nor come out",
-                [clocks(_words("lane0", (1, 8), seed), TOKEN, 4) + clocks(_words("lanes", (3, 8), seed), TOKEN, 8), 9])
+    yield _case(
+        "edge",
+        "zeros, subnormals, field 1 and the largest value; short groups of 1, 2 and 5 columns",
+        *[
+            [clocks(np.stack([np.roll(special, shift) for shift in range(columns)], axis=1), TOKEN, m), 14]
+            for columns, m in ((1, 8), (2, 4), (5, 11))
+        ],
+        decision="D-harmonia-3",
+    )
+    yield _case(
+        "edge",
+        "one token in lane 0, then three of eight: masked lanes neither compare nor come out",
+        [clocks(_words("lane0", (1, 8), seed), TOKEN, 4) + clocks(_words("lanes", (3, 8), seed), TOKEN, 8), 9],
+    )
     short = clocks(_words("v short", (13, 5), seed), V)
-    yield _case("edge", "a V block of 13 tokens and 5 channels: two loops, the second partial, columns without lanes",
-                [short, 33])
+    yield _case(
+        "edge",
+        "a V block of 13 tokens and 5 channels: two loops, the second partial, columns without lanes",
+        [short, 33],
+    )
     gaps = [clock for one in clocks(_words("v gaps", (9, 16), seed), V) for clock in (one, (*one[:-1], 0))]
-    yield _case("edge", "a V block of two loops with a clock without a column behind each, its other inputs unchanged",
-                [gaps, 33])
+    yield _case(
+        "edge",
+        "a V block of two loops with a clock without a column behind each, its other inputs unchanged",
+        [gaps, 33],
+    )
     first = clocks(_words("v first", (8, 16), seed), V, 4)
-    yield _case("edge", "token blocks behind a V block: the first waits for the aligner, and the third for a bank",
-                [first + clocks(_words("wait", (8, 3), seed), TOKEN) + [IDLE] * 14
-                 + clocks(_words("third", (2, 4), seed), TOKEN, 4), 12])
+    yield _case(
+        "edge",
+        "token blocks behind a V block: the first waits for the aligner, and the third for a bank",
+        [
+            first
+            + clocks(_words("wait", (8, 3), seed), TOKEN)
+            + [IDLE] * 14
+            + clocks(_words("third", (2, 4), seed), TOKEN, 4),
+            12,
+        ],
+    )
 
 
 def _words(name: str, shape: tuple[int, ...], seed: Seeds) -> np.ndarray:
@@ -130,8 +163,9 @@ def _case(kind: str, why: str, *sequences: list[Any], decision: str = "") -> Cas
 
 def inputs(sequences: Sequence[Sequence[Clock]]) -> dict[str, np.ndarray]:
     """Port values of sequences of clocks of one length."""
-    return {name: np.array([[clock[at] for clock in sequence] for sequence in sequences])
-            for at, name in enumerate(NAMES)}
+    return {
+        name: np.array([[clock[at] for clock in sequence] for sequence in sequences]) for at, name in enumerate(NAMES)
+    }
 
 
 def legal(config: Config, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -24,26 +24,43 @@ ERROR, HW, SATURATE = range(3)
 KIND, WIDTH, HELD, ALIGNED = range(4)  #: of a bank: kind and m of its block, columns that it holds, and that left it
 
 
-def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None, *,
-               rounding: str = "truncate", special: str = "error", subnormals: str = "keep",
-               zero_sign: str = "keep") -> Result:
+def run_clocks(
+    x: Any,
+    valid: Any,
+    kind: Any,
+    m: Any,
+    last: Any,
+    column_valid: Any = None,
+    *,
+    rounding: str = "truncate",
+    special: str = "error",
+    subnormals: str = "keep",
+    zero_sign: str = "keep",
+) -> Result:
     """As `bfp_converter.run_clocks`."""
-    options: dict[str, Any] = {"rounding": rounding, "special": special, "subnormals": subnormals,
-                               "zero_sign": zero_sign}
+    options: dict[str, Any] = {
+        "rounding": rounding,
+        "special": special,
+        "subnormals": subnormals,
+        "zero_sign": zero_sign,
+    }
     converter = BfpConverter(**options)
     arrives = column_there(valid, column_valid)
     arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last, arrives))
     shape = arrays[1].shape
     devices, count = prod(shape[:-1]), shape[-1]
-    flat = [array.astype(np.int64).reshape(devices, count, *array.shape[len(shape):]) for array in arrays]
+    flat = [array.astype(np.int64).reshape(devices, count, *array.shape[len(shape) :]) for array in arrays]
     seen = [np.zeros((devices, count, LANES), np.int64) for _ in range(2)]
     width = np.ones((devices, count), np.int64)
     shown: dict[str, Any] = {
         port.name: np.zeros(shape + ((port.lanes,) if port.lanes > 1 else ()), port.result_dtype)
         for port in converter.ports.outputs + converter.ports.state
     }
-    registers = [array.reshape(devices, count, *array.shape[len(shape):])
-                 for name, array in shown.items() if name not in ("sign", "mantissa")]
+    registers = [
+        array.reshape(devices, count, *array.shape[len(shape) :])
+        for name, array in shown.items()
+        if name not in ("sign", "mantissa")
+    ]
     counts = np.zeros(len(COUNTERS), np.int64)
     if _clocks(*flat, ("error", "hw", "saturate").index(special), *seen, width, *registers, counts):
         refuse_as(bfp_converter.run_clocks, x, valid, kind, m, last, arrives, **options)
@@ -55,8 +72,16 @@ def run_clocks(x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: A
     return Result(**shown)
 
 
-def run(x: Any, *, kind: str = "token", m: int = 8, rounding: str = "truncate", special: str = "error",
-        subnormals: str = "keep", zero_sign: str = "keep") -> Conversion:
+def run(
+    x: Any,
+    *,
+    kind: str = "token",
+    m: int = 8,
+    rounding: str = "truncate",
+    special: str = "error",
+    subnormals: str = "keep",
+    zero_sign: str = "keep",
+) -> Conversion:
     """As `bfp_converter.run`."""
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
     try:
@@ -90,8 +115,29 @@ def _cycles(lengths):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _clocks(x, valid, kind, m, last, there, special, word, emax, width,  # type: ignore[no-untyped-def]
-            exponent, out_valid, out_kind, element, subgroup, ready, maximum, align_maximum, filled, position, counts):
+def _clocks(
+    x,
+    valid,
+    kind,
+    m,
+    last,
+    there,
+    special,
+    word,
+    emax,
+    width,  # type: ignore[no-untyped-def]
+    exponent,
+    out_valid,
+    out_kind,
+    element,
+    subgroup,
+    ready,
+    maximum,
+    align_maximum,
+    filled,
+    position,
+    counts,
+):
     """Returns 1 at the first clock that is to be refused. word, emax, width: what the aligner sees."""
     for d in range(x.shape[0]):
         words = np.zeros((2, FULL, LANES), np.int64)
@@ -102,12 +148,38 @@ def _clocks(x, valid, kind, m, last, there, special, word, emax, width,  # type:
         for t in range(x.shape[1]):
             other = 1 - filling
             if what[other, HELD] > 0:
-                _align(t, words[other], masks[other], top[other], what[other], word[d], emax[d], width[d], exponent[d],
-                       out_valid[d], out_kind[d], element[d], subgroup[d], counts)
+                _align(
+                    t,
+                    words[other],
+                    masks[other],
+                    top[other],
+                    what[other],
+                    word[d],
+                    emax[d],
+                    width[d],
+                    exponent[d],
+                    out_valid[d],
+                    out_kind[d],
+                    element[d],
+                    subgroup[d],
+                    counts,
+                )
             if there[d, t] == 1:
                 fits = _fits(valid[d, t], kind[d, t], m[d, t], last[d, t], masks[filling], what[filling])
-                if complete or not fits or not _compare(x[d, t], valid[d, t], kind[d, t], special, words[filling],
-                                                        top[filling], what[filling, HELD], counts):
+                if (
+                    complete
+                    or not fits
+                    or not _compare(
+                        x[d, t],
+                        valid[d, t],
+                        kind[d, t],
+                        special,
+                        words[filling],
+                        top[filling],
+                        what[filling, HELD],
+                        counts,
+                    )
+                ):
                     return 1
                 held = what[filling, HELD] + 1
                 masks[filling, held - 1] = valid[d, t]
@@ -125,8 +197,22 @@ def _clocks(x, valid, kind, m, last, there, special, word, emax, width,  # type:
 
 
 @helper
-def _align(t, words, masks, top, what, word, emax, width, exponent,  # type: ignore[no-untyped-def]
-           out_valid, out_kind, element, subgroup, counts):
+def _align(
+    t,
+    words,
+    masks,
+    top,
+    what,
+    word,
+    emax,
+    width,
+    exponent,  # type: ignore[no-untyped-def]
+    out_valid,
+    out_kind,
+    element,
+    subgroup,
+    counts,
+):
     """Clock t of a device: the next column of a full bank leaves it, the last one empties it."""
     at, group, loop = what[ALIGNED], what[ALIGNED], np.int64(0)
     if what[KIND] == 1:

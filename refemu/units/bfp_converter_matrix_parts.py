@@ -37,8 +37,9 @@ def require_matrix(x: Any, kind: str, m: int, *options: str) -> tuple[np.ndarray
     require_int(m, 1, 11, NAME, "m")
     values = np.asarray(x)
     if values.dtype != np.float16 or values.ndim != 2 or not values.size:
-        raise RefusedType(f"{NAME}: x must be float16 (tokens, channels), at least one of each, got "
-                          f"{values.dtype} {values.shape}")
+        raise RefusedType(
+            f"{NAME}: x must be float16 (tokens, channels), at least one of each, got {values.dtype} {values.shape}"
+        )
     return np.ascontiguousarray(values), Bfp(m, GROUP, *options)
 
 

@@ -103,8 +103,9 @@ class Result(unit.Result):
     aligned: int
 
 
-def require_column(state: State, aligner: BfpAligner, x: tuple[int, ...], valid: int, kind: int, m: int,
-                   last: int) -> None:
+def require_column(
+    state: State, aligner: BfpAligner, x: tuple[int, ...], valid: int, kind: int, m: int, last: int
+) -> None:
     """Refuse a column that cannot come after `state`."""
     bank, at = state.comparing, f"in clock {state.index + 1}"
     if kind == TOKEN and not valid:
@@ -119,17 +120,19 @@ def require_column(state: State, aligner: BfpAligner, x: tuple[int, ...], valid:
         _require_loop(bank, last, at)
     for lane, word in enumerate(x):
         if valid >> lane & 1 and aligner.align(word, SPECIAL, m).illegal:
-            raise Refused(f"{NAME}: x 0x{word:04x} in lane {lane} {at} has exponent field 31, "
-                          f"special={aligner.options.special!r}")
+            raise Refused(
+                f"{NAME}: x 0x{word:04x} in lane {lane} {at} has exponent field 31, special={aligner.options.special!r}"
+            )
 
 
 def _require_loop(bank: Bank, last: int, at: str) -> None:
     """A loop with some lanes missing is the last one, and `last` comes with its last column."""
     loop, column = divmod(len(bank.words), COLUMNS)
-    partial = [mask for mask in bank.valid[:loop * COLUMNS] if mask not in (0, 0xFF)]
+    partial = [mask for mask in bank.valid[: loop * COLUMNS] if mask not in (0, 0xFF)]
     if partial:
-        raise Refused(f"{NAME}: V loop {loop} {at} after one with valid 0x{partial[0]:02x}; a partial loop "
-                      "must be the last")
+        raise Refused(
+            f"{NAME}: V loop {loop} {at} after one with valid 0x{partial[0]:02x}; a partial loop must be the last"
+        )
     if last and column != COLUMNS - 1:
         raise Refused(f"{NAME}: last {at} at column {column} of a V loop, which has {COLUMNS}")
 
@@ -146,21 +149,28 @@ def drawn(bank: Bank) -> str:
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in any configuration."""
     return Ports(
-        inputs=(Port("x", 16, LANES, encoding="f16", meaning="a column of the array, a row per lane"),
-                Port("valid", LANES, meaning="mask of lanes that hold a row; 0: a channel that a V block lacks"),
-                Port("kind", 1, meaning="0 per token, 1 V"),
-                Port("m", 4, least=1, most=11, meaning="mantissa bits of the block"),
-                Port("last", 1, meaning="final column of a short block"),
-                Port("column_valid", 1, meaning="a column comes in this clock; else the other inputs say nothing")),
-        outputs=(Port("sign", 1, LANES, meaning="1 = negative"),
-                 Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
-                 Port("exponent", 5, LANES, meaning="shared exponent of the lane's group"),
-                 Port("out_valid", LANES, meaning="mask of lanes that were put out"),
-                 Port("out_kind", 1, meaning="kind of the block that is aligned"),
-                 Port("element", 5, meaning="token: element of the group; V: column"),
-                 Port("subgroup", 2, meaning="V: which eight tokens of the group"),
-                 Port("ready", 1, meaning="the next clock may bring a column")),
-        state=(Port("emax", 5, COLUMNS, meaning="maximum registers of the block that is compared"),
-               Port("align_emax", 5, COLUMNS, meaning="maximum registers of the block that is aligned"),
-               Port("filled", 7, meaning="columns of the block that is compared"),
-               Port("position", 7, meaning="columns aligned so far")))
+        inputs=(
+            Port("x", 16, LANES, encoding="f16", meaning="a column of the array, a row per lane"),
+            Port("valid", LANES, meaning="mask of lanes that hold a row; 0: a channel that a V block lacks"),
+            Port("kind", 1, meaning="0 per token, 1 V"),
+            Port("m", 4, least=1, most=11, meaning="mantissa bits of the block"),
+            Port("last", 1, meaning="final column of a short block"),
+            Port("column_valid", 1, meaning="a column comes in this clock; else the other inputs say nothing"),
+        ),
+        outputs=(
+            Port("sign", 1, LANES, meaning="1 = negative"),
+            Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
+            Port("exponent", 5, LANES, meaning="shared exponent of the lane's group"),
+            Port("out_valid", LANES, meaning="mask of lanes that were put out"),
+            Port("out_kind", 1, meaning="kind of the block that is aligned"),
+            Port("element", 5, meaning="token: element of the group; V: column"),
+            Port("subgroup", 2, meaning="V: which eight tokens of the group"),
+            Port("ready", 1, meaning="the next clock may bring a column"),
+        ),
+        state=(
+            Port("emax", 5, COLUMNS, meaning="maximum registers of the block that is compared"),
+            Port("align_emax", 5, COLUMNS, meaning="maximum registers of the block that is aligned"),
+            Port("filled", 7, meaning="columns of the block that is compared"),
+            Port("position", 7, meaning="columns aligned so far"),
+        ),
+    )

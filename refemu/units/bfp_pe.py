@@ -21,8 +21,24 @@ from refemu.units.sub_pe import LANES, SubPe
 from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, choices, collect
 from refemu.units.unit_cases import Seeds
 
-__all__ = ["LANES", "M8M4", "M8M8", "M8W4", "MODES", "NIBBLES", "SLOTS", "UNIT", "Accumulator", "BfpPe", "Result",
-           "State", "SubPe", "bfp_dot", "bfp_dot_int", "run"]
+__all__ = [
+    "LANES",
+    "M8M4",
+    "M8M8",
+    "M8W4",
+    "MODES",
+    "NIBBLES",
+    "SLOTS",
+    "UNIT",
+    "Accumulator",
+    "BfpPe",
+    "Result",
+    "State",
+    "SubPe",
+    "bfp_dot",
+    "bfp_dot_int",
+    "run",
+]
 
 EVENTS = (("psum", "scale", "accumulate"), ("psum", "accumulate"), ("psum", "psum", "fuse", "accumulate"))  #: by mode
 
@@ -102,8 +118,30 @@ class BfpPe(Stepped):
         self.accumulator = Accumulator(partial, product)
         self.ports = ports({})
         zeros = (0,) * LANES
-        self.state = State("reset", -1, 0, 0, zeros, zeros, 0, zeros, zeros, 0, 0, (), -1, SLOTS - 1, 0, 0, 0, 0,
-                           NOTHING, NOTHING, (0,) * SLOTS, *(0,) * 9)
+        self.state = State(
+            "reset",
+            -1,
+            0,
+            0,
+            zeros,
+            zeros,
+            0,
+            zeros,
+            zeros,
+            0,
+            0,
+            (),
+            -1,
+            SLOTS - 1,
+            0,
+            0,
+            0,
+            0,
+            NOTHING,
+            NOTHING,
+            (0,) * SLOTS,
+            *(0,) * 9,
+        )
 
     @property
     def busy(self) -> bool:
@@ -126,18 +164,35 @@ class BfpPe(Stepped):
         self.state = happen(before)
         return self.state
 
-    def _load(self, mode: int, clear: int, a_sign: Any, a_mag: Any, a_exp: int, b: Any, b_sign: Any, b_exp: int,
-              w_scale: int) -> State:
+    def _load(
+        self, mode: int, clear: int, a_sign: Any, a_mag: Any, a_exp: int, b: Any, b_sign: Any, b_exp: int, w_scale: int
+    ) -> State:
         """Fill the next register file, and say which slot comes: a pass ends with its slots, a mode, an output."""
         require_fields(self.name, mode, b, b_sign, b_exp, w_scale)
         before = self.state
         begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
         acc, flags, group = (0, 0, -1) if clear else (before.acc, before.flags, before.group)
         self.state = replace(
-            before, event="load", index=before.index + 1, mode=mode, clear=clear, a_sign=a_sign, a_mag=a_mag,
-            a_exp=a_exp, b=b, b_sign=b_sign, b_exp=b_exp, w_scale=w_scale, todo=EVENTS[mode], group=group + 1,
-            slot=0 if begins else before.slot + 1, acc=acc, flags=flags, next=(a_sign, a_mag, a_exp),
-            passes=before.passes + int(begins))
+            before,
+            event="load",
+            index=before.index + 1,
+            mode=mode,
+            clear=clear,
+            a_sign=a_sign,
+            a_mag=a_mag,
+            a_exp=a_exp,
+            b=b,
+            b_sign=b_sign,
+            b_exp=b_exp,
+            w_scale=w_scale,
+            todo=EVENTS[mode],
+            group=group + 1,
+            slot=0 if begins else before.slot + 1,
+            acc=acc,
+            flags=flags,
+            next=(a_sign, a_mag, a_exp),
+            passes=before.passes + int(begins),
+        )
         return self.state
 
     def _psum(self, before: State) -> State:
@@ -149,9 +204,16 @@ class BfpPe(Stepped):
         total = sub_pe.psum(current[0], current[1], signs, nibbles)
         place = seat(before.mode, slot)
         after = replace(
-            before, slot=slot, current=current, psum=total, cycles=before.cycles + 1,
-            latched=(*before.latched[:place], total, *before.latched[place + 1:]),
-            macs4x8=before.macs4x8 + LANES, macs=before.macs + LANES * (not low), psums=before.psums + 1)
+            before,
+            slot=slot,
+            current=current,
+            psum=total,
+            cycles=before.cycles + 1,
+            latched=(*before.latched[:place], total, *before.latched[place + 1 :]),
+            macs4x8=before.macs4x8 + LANES,
+            macs=before.macs + LANES * (not low),
+            psums=before.psums + 1,
+        )
         return after if before.mode == M8M8 else self._convert(after, total)
 
     def _fuse(self, before: State) -> State:
@@ -171,8 +233,18 @@ class BfpPe(Stepped):
         acc, invalid = add(before.acc, before.value)
         return replace(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
 
-    def steps(self, mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = None, b_exp: Any = 0,
-              w_scale: Any = 0, clear: Any = 0) -> Iterator[State]:
+    def steps(
+        self,
+        mode: Any,
+        a_sign: Any,
+        a_mag: Any,
+        a_exp: Any,
+        b: Any,
+        b_sign: Any = None,
+        b_exp: Any = 0,
+        w_scale: Any = 0,
+        clear: Any = 0,
+    ) -> Iterator[State]:
         """Yield the State after every event of one device; arguments as for `run`, (groups,) and lanes, or one."""
         arrays = admitted(self.name, self.ports, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
         if arrays[0].ndim != 1:
@@ -190,8 +262,20 @@ class BfpPe(Stepped):
         return f"BfpPe(partial={self.partial!r}, product={self.product!r})"
 
 
-def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = None, b_exp: Any = 0, w_scale: Any = 0,
-        clear: Any = 0, *, partial: str = "fp16", product: str = "fp32") -> Result:
+def run(
+    mode: Any,
+    a_sign: Any,
+    a_mag: Any,
+    a_exp: Any,
+    b: Any,
+    b_sign: Any = None,
+    b_exp: Any = 0,
+    w_scale: Any = 0,
+    clear: Any = 0,
+    *,
+    partial: str = "fp16",
+    product: str = "fp32",
+) -> Result:
     """Every group of one device or of many.
 
     mode: 0 or "M8W4", 1 or "M8M4", 2 or "M8M8". a_sign, b_sign: (..., groups, 32) of 0 and 1, 1 = negative.
@@ -206,7 +290,7 @@ def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = No
     arrays = admitted(pe.name, pe.ports, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
     shape, count = arrays[0].shape, prod(arrays[0].shape[:-1])
     names = ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale")
-    devices = zip(*(array.reshape(count, *array.shape[len(shape) - 1:]) for array in arrays), strict=True)
+    devices = zip(*(array.reshape(count, *array.shape[len(shape) - 1 :]) for array in arrays), strict=True)
     reset, states = pe.state, list[State]()
     counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
     for device in devices:
@@ -219,20 +303,27 @@ def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = No
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
     return Ports(
-        inputs=(Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
-                Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
-                Port("a_sign", 1, LANES, meaning="1 where an activation is negative"),
-                Port("a_mag", 8, LANES, meaning="8-bit mantissas of the activations"),
-                Port("a_exp", 5, meaning="shared exponent of the activations"),
-                Port("b", 8, LANES, meaning="INT4, 4-bit or 8-bit mantissas, by mode; upper bits 0"),
-                Port("b_sign", 1, LANES, meaning="signs of the mantissas; 0 in M8W4"),
-                Port("b_exp", 5, meaning="their shared exponent; 0 in M8W4"),
-                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4")),
-        outputs=(Port("acc", 32, encoding="f32", meaning="sum of the groups"),
-                 Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN")),
-        state=(Port("psum", 22, signed=True, meaning="exact sum of the group"),
-               Port("value", 32, encoding="f32", meaning="what was added"),
-               Port("slot", 2, meaning="slot of the pass in which it was added")))
+        inputs=(
+            Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
+            Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
+            Port("a_sign", 1, LANES, meaning="1 where an activation is negative"),
+            Port("a_mag", 8, LANES, meaning="8-bit mantissas of the activations"),
+            Port("a_exp", 5, meaning="shared exponent of the activations"),
+            Port("b", 8, LANES, meaning="INT4, 4-bit or 8-bit mantissas, by mode; upper bits 0"),
+            Port("b_sign", 1, LANES, meaning="signs of the mantissas; 0 in M8W4"),
+            Port("b_exp", 5, meaning="their shared exponent; 0 in M8W4"),
+            Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
+        ),
+        outputs=(
+            Port("acc", 32, encoding="f32", meaning="sum of the groups"),
+            Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
+        ),
+        state=(
+            Port("psum", 22, signed=True, meaning="exact sum of the group"),
+            Port("value", 32, encoding="f32", meaning="what was added"),
+            Port("slot", 2, meaning="slot of the pass in which it was added"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -246,10 +337,21 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 
 UNIT = Unit(
-    name="bfp_pe", paper="harmonia §IV-B, Fig. 13", meaning="reconfigurable PE for M8W4, M8M4 and M8M8",
+    name="bfp_pe",
+    paper="harmonia §IV-B, Fig. 13",
+    meaning="reconfigurable PE for M8W4, M8M4 and M8M8",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    ports=ports, run=run, twin="refemu.units.bfp_pe_jit:run", unit_class=BfpPe,
-    cases=cases, timing="event",
-    mark=bfp_pe_cases.mark, flags=FLAGS, legal=legal,
-    alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
-                  *choices("D-harmonia-8", "product", "fp16", "fp32")))
+    ports=ports,
+    run=run,
+    twin="refemu.units.bfp_pe_jit:run",
+    unit_class=BfpPe,
+    cases=cases,
+    timing="event",
+    mark=bfp_pe_cases.mark,
+    flags=FLAGS,
+    legal=legal,
+    alternatives=(
+        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+        *choices("D-harmonia-8", "product", "fp16", "fp32"),
+    ),
+)

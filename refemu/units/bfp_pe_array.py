@@ -121,8 +121,14 @@ class BfpPeArray(Stepped):
         self.accumulator = Accumulator(partial, product)
         self.ports = ports({"groups": groups})
         zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.all}
-        self.state = State(event="reset", index=-1, work=(IDLE,) * COLUMNS, weights=(BLANK,) * COLUMNS,
-                           pes=(CLEARED,) * (ROWS * COLUMNS), **zeros | dict.fromkeys(COUNTERS, 0))
+        self.state = State(
+            event="reset",
+            index=-1,
+            work=(IDLE,) * COLUMNS,
+            weights=(BLANK,) * COLUMNS,
+            pes=(CLEARED,) * (ROWS * COLUMNS),
+            **zeros | dict.fromkeys(COUNTERS, 0),
+        )
 
     def schedule(self, mode: Any) -> list[Work]:
         """What column 0 does, cycle by cycle; column c does it c cycles later."""
@@ -150,8 +156,15 @@ class BfpPeArray(Stepped):
         given = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
         require_tile(self.name, self.groups, given)
         zeros = (0,) * (ROWS * COLUMNS)
-        begun = replace(self.state, **given, acc=zeros, flags=zeros, valid=zeros, work=(IDLE,) * COLUMNS,
-                        pes=(CLEARED,) * (ROWS * COLUMNS))
+        begun = replace(
+            self.state,
+            **given,
+            acc=zeros,
+            flags=zeros,
+            valid=zeros,
+            work=(IDLE,) * COLUMNS,
+            pes=(CLEARED,) * (ROWS * COLUMNS),
+        )
         return self._cycle(begun, 0)
 
     def _cycle(self, before: State, t: int) -> State:
@@ -166,11 +179,19 @@ class BfpPeArray(Stepped):
         working = [c for c in range(COLUMNS) if before.col_valid[c] and work[c].group >= 0]
         compute = t < self.valid_at(COLUMNS - 1, before.mode)
         after = replace(
-            before, event="compute" if compute else "read", index=t, work=work, weights=weights, pes=pes,
-            cycles=before.cycles + compute, macs=before.macs + LANES * rows * len(begun),
-            fp32_adds=before.fp32_adds + rows * len(ended), weight_broadcasts=before.weight_broadcasts + len(begun),
+            before,
+            event="compute" if compute else "read",
+            index=t,
+            work=work,
+            weights=weights,
+            pes=pes,
+            cycles=before.cycles + compute,
+            macs=before.macs + LANES * rows * len(begun),
+            fp32_adds=before.fp32_adds + rows * len(ended),
+            weight_broadcasts=before.weight_broadcasts + len(begun),
             act_hops=before.act_hops + rows * len([c for c in begun if c > 0]),
-            busy_pe_cycles=before.busy_pe_cycles + rows * len(working))
+            busy_pe_cycles=before.busy_pe_cycles + rows * len(working),
+        )
         self.state = self._read(after, before.pes, t - len(plan))
         return self.state
 
@@ -220,16 +241,28 @@ class BfpPeArray(Stepped):
             pe, place = pes[r * COLUMNS + column], r * COLUMNS + column
             acc[place], flags[place], valid[place] = pe.acc, pe.flags, seen[r]
         leaving = tuple(pes[r * COLUMNS + column].acc for r in range(ROWS))
-        return replace(after, col=column, column=leaving, column_valid=seen, acc=tuple(acc), flags=tuple(flags),
-                       valid=tuple(valid))
+        return replace(
+            after, col=column, column=leaving, column_valid=seen, acc=tuple(acc), flags=tuple(flags), valid=tuple(valid)
+        )
 
-    def steps(self, mode: Any, row_valid: Any, col_valid: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any,
-              b_exp: Any, w_scale: Any) -> Iterator[State]:
+    def steps(
+        self,
+        mode: Any,
+        row_valid: Any,
+        col_valid: Any,
+        a_sign: Any,
+        a_mag: Any,
+        a_exp: Any,
+        b: Any,
+        b_sign: Any,
+        b_exp: Any,
+        w_scale: Any,
+    ) -> Iterator[State]:
         """Yield the State after every cycle of every tile, in C order; arguments as for `run`."""
         values = (mode, row_valid, col_valid, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
         arrays, shape = admitted(self, values)
         count = prod(shape)
-        columns = [array.reshape(count, *array.shape[len(shape):]).tolist() for array in arrays]
+        columns = [array.reshape(count, *array.shape[len(shape) :]).tolist() for array in arrays]
         for one in zip(*columns, strict=True):
             yield self.step(*(tuple(value) if isinstance(value, list) else value for value in one))
             while self.busy:
@@ -251,8 +284,22 @@ def admitted(array: BfpPeArray, values: tuple[Any, ...]) -> tuple[list[np.ndarra
     return arrays, arrays[1].shape[:-1]
 
 
-def run(mode: Any, row_valid: Any, col_valid: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any,
-        w_scale: Any, *, groups: int = 2, partial: str = "fp16", product: str = "fp32") -> Result:
+def run(
+    mode: Any,
+    row_valid: Any,
+    col_valid: Any,
+    a_sign: Any,
+    a_mag: Any,
+    a_exp: Any,
+    b: Any,
+    b_sign: Any,
+    b_exp: Any,
+    w_scale: Any,
+    *,
+    groups: int = 2,
+    partial: str = "fp16",
+    product: str = "fp32",
+) -> Result:
     """Tiles of any shape: up to 8 rows of a times up to 16 columns of b, with their whole reduction.
 
     mode: (..., groups), for one group (...). row_valid: (..., 8), col_valid: (..., 16): 1 where the tile has the row or
@@ -273,22 +320,29 @@ def ports(config: Mapping[str, Any]) -> Ports:
     groups = config["groups"]
     rows, columns, pes = ROWS * groups, COLUMNS * groups, ROWS * COLUMNS
     return Ports(
-        inputs=(Port("mode", 2, groups, most=2, meaning="of each group: 0 M8W4, 1 M8M4, 2 M8M8"),
-                Port("row_valid", 1, ROWS, meaning="rows that the tile has"),
-                Port("col_valid", 1, COLUMNS, meaning="columns that the tile has"),
-                Port("a_sign", 1, rows * LANES, meaning="signs of a, row after row"),
-                Port("a_mag", 8, rows * LANES, meaning="8-bit mantissas of a"),
-                Port("a_exp", 5, rows, meaning="shared exponents of a, one per row and group"),
-                Port("b", 8, columns * LANES, meaning="INT4, 4-bit or 8-bit mantissas of b, column after column"),
-                Port("b_sign", 1, columns * LANES, meaning="signs of b; 0 in M8W4"),
-                Port("b_exp", 5, columns, meaning="shared exponents of b; 0 in M8W4"),
-                Port("w_scale", 16, columns, encoding="f16", meaning="weight factors, finite; 0 but in M8W4")),
-        outputs=(Port("acc", 32, pes, encoding="f32", meaning="the tile, row-major"),
-                 Port("flags", 3, pes, meaning="1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
-                 Port("valid", 1, pes, meaning="rows and columns of the tile")),
-        state=(Port("col", 4, meaning="column that leaves in this cycle"),
-               Port("column", 32, ROWS, encoding="f32", meaning="its accumulators"),
-               Port("column_valid", 1, ROWS, meaning="which of them belong to the tile")))
+        inputs=(
+            Port("mode", 2, groups, most=2, meaning="of each group: 0 M8W4, 1 M8M4, 2 M8M8"),
+            Port("row_valid", 1, ROWS, meaning="rows that the tile has"),
+            Port("col_valid", 1, COLUMNS, meaning="columns that the tile has"),
+            Port("a_sign", 1, rows * LANES, meaning="signs of a, row after row"),
+            Port("a_mag", 8, rows * LANES, meaning="8-bit mantissas of a"),
+            Port("a_exp", 5, rows, meaning="shared exponents of a, one per row and group"),
+            Port("b", 8, columns * LANES, meaning="INT4, 4-bit or 8-bit mantissas of b, column after column"),
+            Port("b_sign", 1, columns * LANES, meaning="signs of b; 0 in M8W4"),
+            Port("b_exp", 5, columns, meaning="shared exponents of b; 0 in M8W4"),
+            Port("w_scale", 16, columns, encoding="f16", meaning="weight factors, finite; 0 but in M8W4"),
+        ),
+        outputs=(
+            Port("acc", 32, pes, encoding="f32", meaning="the tile, row-major"),
+            Port("flags", 3, pes, meaning="1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
+            Port("valid", 1, pes, meaning="rows and columns of the tile"),
+        ),
+        state=(
+            Port("col", 4, meaning="column that leaves in this cycle"),
+            Port("column", 32, ROWS, encoding="f32", meaning="its accumulators"),
+            Port("column_valid", 1, ROWS, meaning="which of them belong to the tile"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -302,11 +356,23 @@ def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 
 UNIT = Unit(
-    name="bfp_pe_array", paper="harmonia §IV-A, §IV-C, Fig. 12, Fig. 14a",
+    name="bfp_pe_array",
+    paper="harmonia §IV-A, §IV-C, Fig. 12, Fig. 14a",
     meaning="8 x 16 output-stationary array of reconfigurable PEs",
-    configs={"paper": Config(groups=2, partial="fp16", product="fp32"),
-             "exact": Config(groups=2, partial="fp32", product="fp32")},
-    ports=ports, run=run, twin="refemu.units.bfp_pe_array_jit:run", unit_class=BfpPeArray, cases=cases,
-    mark=bfp_pe_array_cases.mark, flags=FLAGS, legal=legal,
-    alternatives=(*choices("D-harmonia-7", "partial", "fp16", "fp32"),
-                  *choices("D-harmonia-8", "product", "fp16", "fp32")))
+    configs={
+        "paper": Config(groups=2, partial="fp16", product="fp32"),
+        "exact": Config(groups=2, partial="fp32", product="fp32"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.bfp_pe_array_jit:run",
+    unit_class=BfpPeArray,
+    cases=cases,
+    mark=bfp_pe_array_cases.mark,
+    flags=FLAGS,
+    legal=legal,
+    alternatives=(
+        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+        *choices("D-harmonia-8", "product", "fp16", "fp32"),
+    ),
+)

@@ -22,21 +22,37 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     drawn = legal(groups, _near(random_inputs("bfp_pe_array", ports, (9,), seed)))
     if kind == "paper":
         inputs = {port: array[:3] for port, array in drawn.items()}
-        yield Cases(kind, "[harmonia §IV-C] one full tile in each mode: columns valid one after the other",
-                    legal(groups, inputs | _shape(3, groups, range(3))))
+        yield Cases(
+            kind,
+            "[harmonia §IV-C] one full tile in each mode: columns valid one after the other",
+            legal(groups, inputs | _shape(3, groups, range(3))),
+        )
     if kind == "edge":
         inputs = {port: array[3:6] for port, array in drawn.items()}
-        yield Cases(kind, "a tile of 1 row, of 1 column, of 5 rows by 11 columns",
-                    legal(groups, inputs | _shape(3, groups, (W4, M8, M4), ((1, 16), (8, 1), (5, 11)))))
+        yield Cases(
+            kind,
+            "a tile of 1 row, of 1 column, of 5 rows by 11 columns",
+            legal(groups, inputs | _shape(3, groups, (W4, M8, M4), ((1, 16), (8, 1), (5, 11)))),
+        )
         mixed = np.where(np.arange(groups) % 2 == np.arange(2)[:, None], M8, M4)
         inputs = {port: array[6:8] for port, array in drawn.items()} | _shape(2, groups, (M4, M8))
-        yield Cases(kind, "modes mixed in a reduction, as for values of both precisions",
-                    legal(groups, inputs | {"mode": mixed if groups > 1 else mixed[:, 0]}), "D-harmonia-36")
+        yield Cases(
+            kind,
+            "modes mixed in a reduction, as for values of both precisions",
+            legal(groups, inputs | {"mode": mixed if groups > 1 else mixed[:, 0]}),
+            "D-harmonia-36",
+        )
         top = {port: array[:2] * 0 + 255 for port, array in drawn.items() if port in ("a_mag", "b")}
-        ends = {port: drawn[port][:2] * 0 + value for port, value in
-                (("a_sign", 0), ("a_exp", 30), ("b_sign", 0), ("b_exp", 30), ("w_scale", 0x3C00))}
-        yield Cases(kind, "the largest sums at the largest exponents: beyond FP16",
-                    legal(groups, drawn | top | ends | _shape(2, groups, (W4, M8))), "D-harmonia-7")
+        ends = {
+            port: drawn[port][:2] * 0 + value
+            for port, value in (("a_sign", 0), ("a_exp", 30), ("b_sign", 0), ("b_exp", 30), ("w_scale", 0x3C00))
+        }
+        yield Cases(
+            kind,
+            "the largest sums at the largest exponents: beyond FP16",
+            legal(groups, drawn | top | ends | _shape(2, groups, (W4, M8))),
+            "D-harmonia-7",
+        )
     if kind == "random":
         yield Cases(kind, "exponents and factors as real tensors have them", drawn)
 
@@ -45,22 +61,32 @@ def _shape(tiles: int, groups: int, modes: Any, sizes: Any = None) -> dict[str, 
     """Modes and masks of `tiles` tiles, full ones without `sizes`."""
     height, width = np.array(sizes if sizes else [(ROWS, COLUMNS)] * tiles).T[..., None]
     mode = np.array(modes)[:, None] + np.zeros((tiles, groups), np.int64)
-    return {"mode": mode if groups > 1 else mode[:, 0], "row_valid": (np.arange(ROWS) < height).astype(np.int64),
-            "col_valid": (np.arange(COLUMNS) < width).astype(np.int64)}
+    return {
+        "mode": mode if groups > 1 else mode[:, 0],
+        "row_valid": (np.arange(ROWS) < height).astype(np.int64),
+        "col_valid": (np.arange(COLUMNS) < width).astype(np.int64),
+    }
 
 
 def _near(drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws with modes, exponents and factors that are common."""
-    return {**drawn, "mode": drawn["mode"] % 3, "a_exp": 12 + (drawn["a_exp"] & 7), "b_exp": 10 + (drawn["b_exp"] & 7),
-            "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF)}
+    return {
+        **drawn,
+        "mode": drawn["mode"] % 3,
+        "a_exp": 12 + (drawn["a_exp"] & 7),
+        "b_exp": 10 + (drawn["b_exp"] & 7),
+        "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
+    }
 
 
 def legal(groups: int, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field and with finite weight factors."""
     tiles = np.shape(inputs["row_valid"])[:-1]
     mode = np.broadcast_to(np.reshape(inputs["mode"], (*tiles, 1, groups)), (*tiles, COLUMNS, groups))
-    split = {port: np.reshape(inputs[port], mode.shape + ((LANES,) if port in ("b", "b_sign") else ()))
-             for port in ("b", "b_sign", "b_exp", "w_scale")}
+    split = {
+        port: np.reshape(inputs[port], mode.shape + ((LANES,) if port in ("b", "b_sign") else ()))
+        for port in ("b", "b_sign", "b_exp", "w_scale")
+    }
     fitted = bfp_pe_cases.legal({"mode": mode, **split})
     return {**inputs, **{port: fitted[port].reshape(np.shape(inputs[port])) for port in split}}
 

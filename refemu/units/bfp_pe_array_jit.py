@@ -20,8 +20,22 @@ PART = 1 << 15  #: partial sums that are accumulated at once, about: a second-le
 I16 = np.int16
 
 
-def run(mode: Any, row_valid: Any, col_valid: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any,
-        w_scale: Any, *, groups: int = 2, partial: str = "fp16", product: str = "fp32") -> Result:
+def run(
+    mode: Any,
+    row_valid: Any,
+    col_valid: Any,
+    a_sign: Any,
+    a_mag: Any,
+    a_exp: Any,
+    b: Any,
+    b_sign: Any,
+    b_exp: Any,
+    w_scale: Any,
+    *,
+    groups: int = 2,
+    partial: str = "fp16",
+    product: str = "fp32",
+) -> Result:
     """As `bfp_pe_array.run`."""
     array = BfpPeArray(groups, partial, product)
     inputs, shape = admitted(array, (mode, row_valid, col_valid, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
@@ -40,13 +54,28 @@ def run(mode: Any, row_valid: Any, col_valid: Any, a_sign: Any, a_mag: Any, a_ex
     adds = groups * high * wide
     per_tile = (slots + COLUMNS - 1, LANES * adds, adds, groups * high * hops, groups * wide, slots * high * wide)
     counts: Any = dict(zip(COUNTERS, (int(integers.total(count)) for count in per_tile), strict=True))
-    return Result(acc=tiles[0], flags=tiles[1], valid=tiles[2], col=np.full(shape, COLUMNS - 1, np.uint8),
-                  column=last[0], column_valid=last[1], **counts)
+    return Result(
+        acc=tiles[0],
+        flags=tiles[1],
+        valid=tiles[2],
+        col=np.full(shape, COLUMNS - 1, np.uint8),
+        column=last[0],
+        column_valid=last[1],
+        **counts,
+    )
 
 
-def tile_sums(device: Accumulator, mode: np.ndarray, a_sign: np.ndarray, a_mag: np.ndarray, a_exp: np.ndarray,
-              b: np.ndarray, b_sign: np.ndarray, b_exp: np.ndarray, w_scale: np.ndarray
-              ) -> tuple[np.ndarray, np.ndarray]:
+def tile_sums(
+    device: Accumulator,
+    mode: np.ndarray,
+    a_sign: np.ndarray,
+    a_mag: np.ndarray,
+    a_exp: np.ndarray,
+    b: np.ndarray,
+    b_sign: np.ndarray,
+    b_exp: np.ndarray,
+    w_scale: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Accumulators, words of float32, and flags after the last group of every element of tiles of one size, (T, M, N).
 
     mode: uint8 (T, G). a_sign, a_mag: uint8 (T, M, K); a_exp: uint8 (T, M, G). b, b_sign: uint8 (T, N, K); b_exp: uint8
@@ -62,8 +91,9 @@ def tile_sums(device: Accumulator, mode: np.ndarray, a_sign: np.ndarray, a_mag: 
         sum_groups(*(plain(field[some]) for field in (mode, a_sign, a_mag, b, b_sign)), psum)
         modes = np.broadcast_to(mode[some, None, None], psum.shape)
         factors = np.broadcast_to(w_scale[some, None], psum.shape)
-        _, sums, seen = accumulate(device, modes, np.zeros_like(modes), psum, a_exp[some, :, None], b_exp[some, None],
-                                   factors)
+        _, sums, seen = accumulate(
+            device, modes, np.zeros_like(modes), psum, a_exp[some, :, None], b_exp[some, None], factors
+        )
         acc[some], flags[some] = sums[..., -1], seen[..., -1]
     return acc, flags
 

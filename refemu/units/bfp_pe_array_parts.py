@@ -28,19 +28,27 @@ def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
         if len(side.values) > most:
             raise Refused(f"bfp_pe_array: at most {most} {thing} are needed, got {len(side.values)}")
     if (left.length, left.group) != (right.length, LANES) or a.format.mantissa_bits != 8 or bits not in (0, 4, 8):
-        raise Refused(f"bfp_pe_array: 8-bit mantissas by INT4, 4 or 8 bits in groups of {LANES} and one length are "
-                      f"needed, got {a} and {b}")
+        raise Refused(
+            f"bfp_pe_array: 8-bit mantissas by INT4, 4 or 8 bits in groups of {LANES} and one length are "
+            f"needed, got {a} and {b}"
+        )
     groups, mode = left.power.shape[1], {0: M8W4, 4: M8M4, 8: M8M8}[bits]
     codes = right.values & 15 if mode == M8W4 else abs(right.values)
     signs = 0 * codes if mode == M8W4 else right.values < 0
     exponents = 0 * right.power if mode == M8W4 else _stored(right.power, bits)
     scale = 0 * right.power if right.scale is None else right.scale.view(np.uint16)
-    return {"mode": np.full(groups, mode) if groups > 1 else np.array(mode),
-            "row_valid": (np.arange(ROWS) < len(left.values)).astype(np.int64),
-            "col_valid": (np.arange(COLUMNS) < len(right.values)).astype(np.int64),
-            "a_sign": _padded(left.values < 0, ROWS), "a_mag": _padded(abs(left.values), ROWS),
-            "a_exp": _padded(_stored(left.power, 8), ROWS), "b": _padded(codes, COLUMNS),
-            "b_sign": _padded(signs, COLUMNS), "b_exp": _padded(exponents, COLUMNS), "w_scale": _padded(scale, COLUMNS)}
+    return {
+        "mode": np.full(groups, mode) if groups > 1 else np.array(mode),
+        "row_valid": (np.arange(ROWS) < len(left.values)).astype(np.int64),
+        "col_valid": (np.arange(COLUMNS) < len(right.values)).astype(np.int64),
+        "a_sign": _padded(left.values < 0, ROWS),
+        "a_mag": _padded(abs(left.values), ROWS),
+        "a_exp": _padded(_stored(left.power, 8), ROWS),
+        "b": _padded(codes, COLUMNS),
+        "b_sign": _padded(signs, COLUMNS),
+        "b_exp": _padded(exponents, COLUMNS),
+        "w_scale": _padded(scale, COLUMNS),
+    }
 
 
 def _stored(power: np.ndarray, bits: int) -> np.ndarray:
@@ -51,7 +59,7 @@ def _stored(power: np.ndarray, bits: int) -> np.ndarray:
 def _padded(values: np.ndarray, count: int) -> np.ndarray:
     """`count` rows, the missing ones 0, laid end to end."""
     whole = np.zeros((count, values.shape[1]), np.int64)
-    whole[:len(values)] = values
+    whole[: len(values)] = values
     return whole.reshape(-1)
 
 
@@ -67,8 +75,16 @@ def require_tile(name: str, groups: int, given: Mapping[str, Any]) -> None:
 def draw(state: Any) -> str:
     """Group (and slot) of every column in this cycle, then a line of accumulators per row of the tile."""
     work = [f"{work.group}.{work.slot}" if work.group >= 0 else "-" for work in state.work]
-    words = [[float(number(pe.acc)) for pe in state.pes[row * COLUMNS:(row + 1) * COLUMNS]] for row in range(ROWS)]
+    words = [[float(number(pe.acc)) for pe in state.pes[row * COLUMNS : (row + 1) * COLUMNS]] for row in range(ROWS)]
     leaving = f", column {state.col} leaves" if any(state.column_valid) else ""
-    return "\n".join([f"cycle {state.index}{leaving}", "group.slot " + "".join(f"{text:>10}" for text in work),
-                      *(f"row {row}      " + "".join(f"{value:>10.4g}" for value in values)
-                        for row, values in enumerate(words) if state.row_valid[row])])
+    return "\n".join(
+        [
+            f"cycle {state.index}{leaving}",
+            "group.slot " + "".join(f"{text:>10}" for text in work),
+            *(
+                f"row {row}      " + "".join(f"{value:>10.4g}" for value in values)
+                for row, values in enumerate(words)
+                if state.row_valid[row]
+            ),
+        ]
+    )

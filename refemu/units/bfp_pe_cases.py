@@ -34,14 +34,23 @@ class Group:
         (a_sign, a_mag), (b_sign, b_mag) = fields(self.a), fields(self.b)
         if self.mode == W4:
             b_sign, b_mag = np.zeros(LANES, np.int64), lanes(self.b) & 15
-        return {"mode": self.mode, "clear": self.clear, "a_sign": a_sign, "a_mag": a_mag, "a_exp": self.a_exp,
-                "b": b_mag, "b_sign": b_sign, "b_exp": self.b_exp, "w_scale": self.w_scale}
+        return {
+            "mode": self.mode,
+            "clear": self.clear,
+            "a_sign": a_sign,
+            "a_mag": a_mag,
+            "a_exp": self.a_exp,
+            "b": b_mag,
+            "b_sign": b_sign,
+            "b_exp": self.b_exp,
+            "w_scale": self.w_scale,
+        }
 
 
 def lanes(values: Sequence[int]) -> np.ndarray:
     """32 lanes that begin with `values`."""
     row = np.zeros(LANES, np.int64)
-    row[:len(values)] = values
+    row[: len(values)] = values
     return row
 
 
@@ -64,8 +73,11 @@ def worked(mode: int, clear: int = 0) -> Group:
 def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
-        yield _case(kind, "[harmonia §IV-B] one group in each mode: M8W4 1825, M8M4 -3246, M8M8 -51888",
-                    *[[worked(mode)] for mode in (W4, M4, M8)])
+        yield _case(
+            kind,
+            "[harmonia §IV-B] one group in each mode: M8W4 1825, M8M4 -3246, M8M8 -51888",
+            *[[worked(mode)] for mode in (W4, M4, M8)],
+        )
     if kind == "edge":
         yield from _edge()
     if kind == "random":
@@ -73,43 +85,87 @@ def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 def _edge() -> Iterator[Cases]:
-    yield _case("edge", "five groups in each mode: a pass holds four, in M8M8 two; then a new output",
-                *[[worked(mode) for _ in range(5)] + [worked(mode, 1)] for mode in (W4, M4, M8)],
-                decision="D-harmonia-21")
-    yield _case("edge", "the mode changes inside a reduction: each change starts a pass",
-                [worked(mode) for mode in (M4, M8, M4, M4, M8, M8, M8, M4)], decision="D-harmonia-21")
+    yield _case(
+        "edge",
+        "five groups in each mode: a pass holds four, in M8M8 two; then a new output",
+        *[[worked(mode) for _ in range(5)] + [worked(mode, 1)] for mode in (W4, M4, M8)],
+        decision="D-harmonia-21",
+    )
+    yield _case(
+        "edge",
+        "the mode changes inside a reduction: each change starts a pass",
+        [worked(mode) for mode in (M4, M8, M4, M4, M8, M8, M8, M4)],
+        decision="D-harmonia-21",
+    )
     full, down = [255] * LANES, [-255] * LANES
-    tops = [Group(W4, full, [-8] * LANES, 1, w_scale=ONE), Group(M4, full, [15] * LANES, 8, 8),
-            Group(M8, full, full, 8, 8), Group(M8, full, down, 8, 8)]
+    tops = [
+        Group(W4, full, [-8] * LANES, 1, w_scale=ONE),
+        Group(M4, full, [15] * LANES, 8, 8),
+        Group(M8, full, full, 8, 8),
+        Group(M8, full, down, 8, 8),
+    ]
     yield _case("edge", "the largest sums: 65,280, 122,400 and 2,080,800", *[[group] for group in tops])
     same = [Group(M8, A, [16 * x for x in (-14, 9, 3)], 17, 16), Group(M4, A, (-14, 9, 3), 17, 16)]
-    yield _case("edge", "8-bit mantissas whose low nibbles are 0, and the same at 4 bits: equal accumulators",
-                *[[group, group] for group in same], decision="D-harmonia-12")
-    over = [Group(W4, full, [7] * LANES, 30, w_scale=ONE), Group(M4, full, [15] * LANES, 30, 30),
-            Group(M8, full, full, 30, 30), Group(M8, full, down, 30, 30)]
-    yield _case("edge", "sums beyond FP16, and infinities of both signs", [over[0], over[1]], [over[2], over[3]],
-                [over[1], over[3]], decision="D-harmonia-7")
+    yield _case(
+        "edge",
+        "8-bit mantissas whose low nibbles are 0, and the same at 4 bits: equal accumulators",
+        *[[group, group] for group in same],
+        decision="D-harmonia-12",
+    )
+    over = [
+        Group(W4, full, [7] * LANES, 30, w_scale=ONE),
+        Group(M4, full, [15] * LANES, 30, 30),
+        Group(M8, full, full, 30, 30),
+        Group(M8, full, down, 30, 30),
+    ]
+    yield _case(
+        "edge",
+        "sums beyond FP16, and infinities of both signs",
+        [over[0], over[1]],
+        [over[2], over[3]],
+        [over[1], over[3]],
+        decision="D-harmonia-7",
+    )
     small = [Group(mode, (1,), (sign,), a, b) for mode in (M4, M8) for sign in (1, -1) for a, b in ((1, 8), (0, 0))]
-    yield _case("edge", "sums that become subnormal or 0 in FP16", *[[group] for group in small],
-                decision="D-harmonia-7")
+    yield _case(
+        "edge", "sums that become subnormal or 0 in FP16", *[[group] for group in small], decision="D-harmonia-7"
+    )
     factors = [Group(W4, A, (7, -8, 3), 17, w_scale=w) for w in (0, 1, 0x7BFF)]
-    yield _case("edge", "weight factors 0, subnormal, largest", *[[group] for group in factors],
-                decision="D-harmonia-8")
+    yield _case(
+        "edge", "weight factors 0, subnormal, largest", *[[group] for group in factors], decision="D-harmonia-8"
+    )
     tie = [Group(M4, (255, 1), (8, 9), 20, 20), Group(M8, (255, 6), (8, 2), 22, 22)]
     yield _case("edge", "sums halfway between two FP16 values", *[[group] for group in tie], decision="D-harmonia-7")
     exact = [Group(W4, (1,), (1,), 0, w_scale=ONE), Group(M4, (1,), (1,), 8, 8), Group(M8, (1,), (1,), 10, 10)]
-    yield _case("edge", "sums that are subnormal in FP16 and exact: no flag", *[[group] for group in exact],
-                decision="D-harmonia-7")
-    least = [Group(W4, A, (7, -8, 3), 0, w_scale=0x224C),
-             *[Group(mode, A, b, *e) for mode, b in ((M4, (-14, 9, 3)), (M8, B)) for e in ((0, 30), (30, 0))]]
+    yield _case(
+        "edge",
+        "sums that are subnormal in FP16 and exact: no flag",
+        *[[group] for group in exact],
+        decision="D-harmonia-7",
+    )
+    least = [
+        Group(W4, A, (7, -8, 3), 0, w_scale=0x224C),
+        *[Group(mode, A, b, *e) for mode, b in ((M4, (-14, 9, 3)), (M8, B)) for e in ((0, 30), (30, 0))],
+    ]
     yield _case("edge", "shared exponents of 0 weigh as 1", *[[group] for group in least])
-    yield _case("edge", "the flags of an output end with it", *[[group, worked(M4, 1)] for group in (*over, small[0])],
-                decision="D-harmonia-7")
-    (big, half, above), minus = ([Group(M4, (sign * a,), (b,), e, e) for a, b, e in (
-        (128, 8, 22), (128, 8, 10), (205, 5, 10))] for sign in (1, -1))
-    yield _case("edge", "2^14, then half a unit of its FP32 word and 1025/1024 of that: ties, and what lies far below",
-                [big, half, above, half, half], [big, above, above, half, minus[1]],
-                [*minus, minus[1], above], decision="D-harmonia-10")
+    yield _case(
+        "edge",
+        "the flags of an output end with it",
+        *[[group, worked(M4, 1)] for group in (*over, small[0])],
+        decision="D-harmonia-7",
+    )
+    (big, half, above), minus = (
+        [Group(M4, (sign * a,), (b,), e, e) for a, b, e in ((128, 8, 22), (128, 8, 10), (205, 5, 10))]
+        for sign in (1, -1)
+    )
+    yield _case(
+        "edge",
+        "2^14, then half a unit of its FP32 word and 1025/1024 of that: ties, and what lies far below",
+        [big, half, above, half, half],
+        [big, above, above, half, minus[1]],
+        [*minus, minus[1], above],
+        decision="D-harmonia-10",
+    )
     zero = [Group(mode, (0,), (0,), 0, 0) for mode in (W4, M4, M8)]
     yield _case("edge", "groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
 
@@ -118,8 +174,12 @@ def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_pe", ports, (12, 8), seed)
     drawn |= {"mode": (drawn["mode"] % 3)[:, :1] + np.zeros((1, 8), np.int64), "clear": drawn["clear"] & 0}
     yield Cases("random", "uniform groups, eight to an output", legal(drawn))
-    near = {"a_exp": 12 + (drawn["a_exp"] & 7), "b_exp": 10 + (drawn["b_exp"] & 7),
-            "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF), "clear": (drawn["w_scale"] >> 13 == 0).astype(np.int64)}
+    near = {
+        "a_exp": 12 + (drawn["a_exp"] & 7),
+        "b_exp": 10 + (drawn["b_exp"] & 7),
+        "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
+        "clear": (drawn["w_scale"] >> 13 == 0).astype(np.int64),
+    }
     mixed = {"mode": 1 + (drawn["a_exp"] & 1)}  # as scores by values of both precisions
     yield Cases("random", "exponents and factors as real tensors have them", legal({**drawn, **near}))
     yield Cases("random", "the same, 4 and 8 bits mixed in a reduction", legal({**drawn, **near, **mixed}))
@@ -138,8 +198,9 @@ def _case(kind: str, why: str, *sequences: Sequence[Group], decision: str = "") 
     """One block: each sequence of groups is a case; all are equally long."""
     table = [[group.ports() for group in sequence] for sequence in sequences]
     names = tuple(table[0][0])
-    return Cases(kind, why, {name: np.array([[row[name] for row in case] for case in table]) for name in names},
-                 decision)
+    return Cases(
+        kind, why, {name: np.array([[row[name] for row in case] for case in table]) for name in names}, decision
+    )
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

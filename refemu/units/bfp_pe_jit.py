@@ -19,8 +19,20 @@ __all__ = ["bfp_dot", "bfp_dot_int", "run"]
 NIBBLES = (1, 1, 2)  # slots of a group, by mode
 
 
-def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = None, b_exp: Any = 0, w_scale: Any = 0,
-        clear: Any = 0, *, partial: str = "fp16", product: str = "fp32") -> Result:
+def run(
+    mode: Any,
+    a_sign: Any,
+    a_mag: Any,
+    a_exp: Any,
+    b: Any,
+    b_sign: Any = None,
+    b_exp: Any = 0,
+    w_scale: Any = 0,
+    clear: Any = 0,
+    *,
+    partial: str = "fp16",
+    product: str = "fp32",
+) -> Result:
     """As `bfp_pe.run`."""
     pe = BfpPe(partial, product)
     arrays = admitted(pe.name, pe.ports, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
@@ -34,8 +46,22 @@ def run(mode: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any = No
     value, acc, flags = accumulate(pe.accumulator, modes, clears, psum, exponents, b_exps, factors)
     groups, fused = psum.size, int(np.count_nonzero(modes == M8M8))
     sums, scaled = groups + fused, int(np.count_nonzero(modes == M8W4))
-    return Result(acc, flags, psum, value, slot, int(passes), sums, LANES * groups, LANES * sums, sums, fused, groups,
-                  scaled, groups)
+    return Result(
+        acc,
+        flags,
+        psum,
+        value,
+        slot,
+        int(passes),
+        sums,
+        LANES * groups,
+        LANES * sums,
+        sums,
+        fused,
+        groups,
+        scaled,
+        groups,
+    )
 
 
 @kernel

@@ -48,8 +48,19 @@ def require_fields(name: str, mode: Any, b: Any, b_sign: Any, b_exp: Any, w_scal
     require_legal(name, mode, w_scale, b_sign=b_sign, b_exp=b_exp)
 
 
-def admitted(name: str, device_ports: Ports, mode: Any, clear: Any, a_sign: Any, a_mag: Any, a_exp: Any, b: Any,
-             b_sign: Any, b_exp: Any, w_scale: Any) -> list[np.ndarray]:
+def admitted(
+    name: str,
+    device_ports: Ports,
+    mode: Any,
+    clear: Any,
+    a_sign: Any,
+    a_mag: Any,
+    a_exp: Any,
+    b: Any,
+    b_sign: Any,
+    b_exp: Any,
+    w_scale: Any,
+) -> list[np.ndarray]:
     """The arguments of `run` as arrays of the ports, in their order."""
     number = MODES.index(require_choice(mode, MODES, name, "mode")) if isinstance(mode, str) else mode
     signs = np.zeros(LANES, np.uint8) if b_sign is None else b_sign
@@ -64,17 +75,30 @@ def draw(state: Any) -> str:
     """Register files, the operand, sums of the sub-PEs (the last one marked) and the accumulator, a line each."""
     b = [code - 16 * (code >> 3) for code in state.b] if state.mode == M8W4 else _signed(state.b_sign, state.b)
     place = seat(state.mode, state.slot) if state.event == "psum" else -1
-    wrappers = [f"wrapper {w}  " + "  ".join(
-        f"{'*' if place == WRAPPERS * w + n else ' '}sub-PE {n}: {state.latched[WRAPPERS * w + n]:>8}"
-        for n in range(WRAPPERS)) for w in range(WRAPPERS)]
-    flags = [name for bit, name in ((FP16_OVERFLOW, "FP16 overflow"), (FP16_UNDERFLOW, "FP16 underflow"),
-                                    (INVALID, "NaN")) if state.flags & bit]
+    wrappers = [
+        f"wrapper {w}  "
+        + "  ".join(
+            f"{'*' if place == WRAPPERS * w + n else ' '}sub-PE {n}: {state.latched[WRAPPERS * w + n]:>8}"
+            for n in range(WRAPPERS)
+        )
+        for w in range(WRAPPERS)
+    ]
+    flags = [
+        name
+        for bit, name in ((FP16_OVERFLOW, "FP16 overflow"), (FP16_UNDERFLOW, "FP16 underflow"), (INVALID, "NaN"))
+        if state.flags & bit
+    ]
     factor = f", factor {np.uint16(state.w_scale).view(np.float16)!s}" if state.mode == M8W4 else f", E {state.b_exp}"
-    return "\n".join([
-        f"{MODES[state.mode]}, group {state.group}, slot {state.slot}, cycle {state.cycles}",
-        f"next       {_file(state.next)}", f"current    {_file(state.current)}",
-        f"b          {_values(b)}{factor}", *wrappers,
-        f"sum {state.psum}, value {_float(state.value)}, acc {_float(state.acc)}, flags {', '.join(flags) or 'none'}"])
+    return "\n".join(
+        [
+            f"{MODES[state.mode]}, group {state.group}, slot {state.slot}, cycle {state.cycles}",
+            f"next       {_file(state.next)}",
+            f"current    {_file(state.current)}",
+            f"b          {_values(b)}{factor}",
+            *wrappers,
+            f"sum {state.psum}, value {_float(state.value)}, acc {_float(state.acc)}, flags {', '.join(flags) or 'none'}",
+        ]
+    )
 
 
 def _signed(signs: Any, magnitudes: Any) -> list[int]:

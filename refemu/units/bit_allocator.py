@@ -92,7 +92,7 @@ class Allocation:
         k = np.full(tokens, self.high, np.uint8)
         v = np.full(-(-tokens // self.group), self.high, np.uint8)
         for bits, low in ((k, self.low_tokens(tokens)), (v, self.low_groups(tokens))):
-            bits[low.start:low.stop] = self.low
+            bits[low.start : low.stop] = self.low
         return k, v
 
 
@@ -137,8 +137,19 @@ class BitAllocator(Stepped):
         group, open_tokens = divmod(token + 1, self.rule.group)
         v = int(k and open_tokens == 0 and (group - 1) * self.rule.group >= self.rule.n_initial)
         self.state = State(
-            "demote" if k else "append", before.index + 1, prefill, tokens, k, token * k, v, (group - 1) * v,
-            before.low_tokens + k, before.low_groups + v, before.demoted_tokens + k, before.demoted_groups + v)
+            "demote" if k else "append",
+            before.index + 1,
+            prefill,
+            tokens,
+            k,
+            token * k,
+            v,
+            (group - 1) * v,
+            before.low_tokens + k,
+            before.low_groups + v,
+            before.demoted_tokens + k,
+            before.demoted_groups + v,
+        )
         return self.state
 
     def bits(self, tokens: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -159,12 +170,15 @@ class BitAllocator(Stepped):
 
     def __repr__(self) -> str:
         rule = self.rule
-        return (f"BitAllocator(n_initial={rule.n_initial}, n_local={rule.n_local}, high={rule.high}, low={rule.low}, "
-                f"group={rule.group})")
+        return (
+            f"BitAllocator(n_initial={rule.n_initial}, n_local={rule.n_local}, high={rule.high}, low={rule.low}, "
+            f"group={rule.group})"
+        )
 
 
-def run(prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, low: int = 4,
-        group: int = GROUP) -> Result:
+def run(
+    prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, low: int = 4, group: int = GROUP
+) -> Result:
     """Every event of one device or of many.
 
     prefill: (..., events): tokens of a prompt, first event only, or 0 for an appended token; below 2**20. n_initial,
@@ -179,21 +193,25 @@ def run(prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, 
         allocator.state = reset
         states += [allocator._event(event) for event in device]
         demoted = [demoted[0] + allocator.state.demoted_tokens, demoted[1] + allocator.state.demoted_groups]
-    return Result(**collect(states, allocator.ports.outputs, events.shape), demoted_tokens=demoted[0],
-                  demoted_groups=demoted[1])
+    return Result(
+        **collect(states, allocator.ports.outputs, events.shape), demoted_tokens=demoted[0], demoted_groups=demoted[1]
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in any configuration."""
     return Ports(
         inputs=(Port("prefill", 20, meaning="tokens of a prompt; 0 = one token is appended"),),
-        outputs=(Port("tokens", 32, meaning="stored tokens"),
-                 Port("demote_k", 1, meaning="the K of a token falls"),
-                 Port("k_token", 32, meaning="which token; else 0"),
-                 Port("demote_v", 1, meaning="the V of a group falls"),
-                 Port("v_group", 32, meaning="which group; else 0"),
-                 Port("low_tokens", 32, meaning="tokens whose K is low"),
-                 Port("low_groups", 32, meaning="groups whose V is low")))
+        outputs=(
+            Port("tokens", 32, meaning="stored tokens"),
+            Port("demote_k", 1, meaning="the K of a token falls"),
+            Port("k_token", 32, meaning="which token; else 0"),
+            Port("demote_v", 1, meaning="the V of a group falls"),
+            Port("v_group", 32, meaning="which group; else 0"),
+            Port("low_tokens", 32, meaning="tokens whose K is low"),
+            Port("low_groups", 32, meaning="groups whose V is low"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -204,11 +222,18 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 PAPER = {"n_initial": 32, "n_local": 64, "high": 8, "low": 4}
 
 UNIT = Unit(
-    name="bit_allocator", paper="harmonia §III-B, Fig. 8",
+    name="bit_allocator",
+    paper="harmonia §III-B, Fig. 8",
     meaning="which tokens of a cache fall to fewer bits, and when",
     configs={"paper": Config(**PAPER), "local16": Config(**PAPER | {"n_initial": 40, "n_local": 16})},
-    ports=ports, run=run, twin="refemu.units.bit_allocator_jit:run", unit_class=BitAllocator, timing="event",
-    cases=cases, mark=bit_allocator_cases.mark, legal=bit_allocator_cases.legal,
+    ports=ports,
+    run=run,
+    twin="refemu.units.bit_allocator_jit:run",
+    unit_class=BitAllocator,
+    timing="event",
+    cases=cases,
+    mark=bit_allocator_cases.mark,
+    legal=bit_allocator_cases.legal,
     flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
     alternatives=choices("D-harmonia-18", "n_local", 32, 95),
 )

@@ -16,11 +16,17 @@ def cases(kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind."""
     if kind == "paper":
         yield _cases(kind, "[harmonia §III-B] a prompt of 4096 tokens, then appended ones", [4096], 36)
-        yield _cases(kind, "from nothing: token 32 falls at 97 tokens, the first group of V at 128", [0], 200,
-                     "D-harmonia-17")
+        yield _cases(
+            kind, "from nothing: token 32 falls at 97 tokens, the first group of V at 128", [0], 200, "D-harmonia-17"
+        )
     if kind == "edge":
-        yield _cases(kind, "prompts that end beside a boundary of windows and groups, then appended tokens",
-                     [1, 31, 32, 33, 63, 64, 95, 96, 97, 127, 128, 129, 159, 160], 36, "D-harmonia-18")
+        yield _cases(
+            kind,
+            "prompts that end beside a boundary of windows and groups, then appended tokens",
+            [1, 31, 32, 33, 63, 64, 95, 96, 97, 127, 128, 129, 159, 160],
+            36,
+            "D-harmonia-18",
+        )
     if kind == "random":
         lengths = words("bit_allocator/random/prefill", seed, 12).reshape(-1) >> np.uint64(52)
         yield _cases(kind, "prompts of any length, then appended tokens", 1 + lengths.astype(np.int64), 40)

@@ -15,8 +15,9 @@ from refemu.units.bit_allocator import GROUP, BitAllocator, Result
 from refemu.units.unit import admit_events
 
 
-def run(prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, low: int = 4,
-        group: int = GROUP) -> Result:
+def run(
+    prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, low: int = 4, group: int = GROUP
+) -> Result:
     """As `bit_allocator.run`."""
     allocator = BitAllocator(n_initial, n_local, high, low, group)
     (events,) = admit_events(allocator.name, allocator.ports.inputs, (prefill,))
@@ -25,14 +26,34 @@ def run(prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, 
     outputs: dict[str, Any] = {port.name: np.zeros(events.shape, port.result_dtype) for port in allocator.ports.outputs}
     flat = prod(events.shape[:-1]), events.shape[-1]
     demoted = np.zeros(2, np.int64)
-    _run(events.reshape(flat).astype(np.int64), n_initial, n_local, group, int(high > low),
-         *(output.reshape(flat) for output in outputs.values()), demoted)
+    _run(
+        events.reshape(flat).astype(np.int64),
+        n_initial,
+        n_local,
+        group,
+        int(high > low),
+        *(output.reshape(flat) for output in outputs.values()),
+        demoted,
+    )
     return Result(**outputs, demoted_tokens=int(demoted[0]), demoted_groups=int(demoted[1]))
 
 
 @kernel
-def _run(prefill, n_initial, n_local, group, differs, tokens, demote_k, k_token,  # type: ignore[no-untyped-def]
-         demote_v, v_group, low_tokens, low_groups, demoted):
+def _run(
+    prefill,
+    n_initial,
+    n_local,
+    group,
+    differs,
+    tokens,
+    demote_k,
+    k_token,  # type: ignore[no-untyped-def]
+    demote_v,
+    v_group,
+    low_tokens,
+    low_groups,
+    demoted,
+):
     first = (n_initial + group - 1) // group
     for device in range(prefill.shape[0]):
         count = np.int64(0)

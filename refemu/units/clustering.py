@@ -76,8 +76,19 @@ class Clustering(Stepped):
         while found and centroids[found - 1] == centroids[found]:
             found -= 1  # of equal centroids the first is the answer
         element = before.element + 1
-        self.state = State("cluster", element, x, scale, codebook, found, overflow, x_hat, compared,
-                           before.distances + len(compared), element // self.lanes + 1)
+        self.state = State(
+            "cluster",
+            element,
+            x,
+            scale,
+            codebook,
+            found,
+            overflow,
+            x_hat,
+            compared,
+            before.distances + len(compared),
+            element // self.lanes + 1,
+        )
         return self.state
 
     def normalize(self, x: int, scale: int) -> tuple[int, int]:
@@ -119,8 +130,9 @@ class Clustering(Stepped):
     def steps(self, x: Any, scale: Any, codebook: Any) -> Iterator[State]:
         """Yield the State after every element, in C order; the arguments broadcast."""
         words, scales, books = self.admitted(x, scale, codebook)
-        for one in zip(words.ravel().tolist(), scales.ravel().tolist(), books.reshape(-1, books.shape[-1]).tolist(),
-                       strict=True):
+        for one in zip(
+            words.ravel().tolist(), scales.ravel().tolist(), books.reshape(-1, books.shape[-1]).tolist(), strict=True
+        ):
             yield self._event(one[0], one[1], tuple(one[2]))
 
     def admitted(self, x: Any, scale: Any, codebook: Any) -> list[np.ndarray]:
@@ -135,16 +147,18 @@ class Clustering(Stepped):
         down = keys[..., 1:] < keys[..., :-1]
         if down.any():
             place = first_index(down)
-            raise Refused(f"{self.name}: codebook must ascend, got a smaller centroid after lane {place[-1]}"
-                          f"{at(place[:-1])}")
+            raise Refused(
+                f"{self.name}: codebook must ascend, got a smaller centroid after lane {place[-1]}{at(place[:-1])}"
+            )
         return arrays
 
     def __repr__(self) -> str:
         return f"Clustering(bits={self.bits}, preset={self.preset!r}, lanes={self.lanes})"
 
 
-def run(x: Any, scale: Any, codebook: Any, *, bits: int = 4, preset: str | KllmArith = "paper",
-        lanes: int = 16) -> Result:
+def run(
+    x: Any, scale: Any, codebook: Any, *, bits: int = 4, preset: str | KllmArith = "paper", lanes: int = 16
+) -> Result:
     """Cluster elements of any shape.
 
     x, scale: fp16 patterns; scale positive. codebook: fp16 patterns (..., 2**bits), ascending. They broadcast without
@@ -161,11 +175,16 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     bits = config.get("bits", 4)
     return Ports(
-        inputs=(Port("x", 16, encoding="f16", meaning="value to cluster, finite"),
-                Port("scale", 16, encoding="f16", least=1, most=LARGEST, meaning="scale of its vector, positive"),
-                Port("codebook", 16, 1 << bits, encoding="f16", meaning="centroids, ascending")),
-        outputs=(Port("index", bits, meaning="index of the nearest centroid"),
-                 Port("overflow", 1, meaning="an fp16 result on the way became infinite")))
+        inputs=(
+            Port("x", 16, encoding="f16", meaning="value to cluster, finite"),
+            Port("scale", 16, encoding="f16", least=1, most=LARGEST, meaning="scale of its vector, positive"),
+            Port("codebook", 16, 1 << bits, encoding="f16", meaning="centroids, ascending"),
+        ),
+        outputs=(
+            Port("index", bits, meaning="index of the nearest centroid"),
+            Port("overflow", 1, meaning="an fp16 result on the way became infinite"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -174,11 +193,23 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="clustering", paper="kllm §IV-A, Fig. 6, Table I", meaning="index of the centroid nearest to a scaled value",
-    configs={"paper": Config(bits=4, preset="paper"), "exact": Config(bits=4, preset="exact"),
-             "paper_3": Config(bits=3, preset="paper")},
-    ports=ports, run=run, twin="refemu.units.clustering_jit:run", unit_class=Clustering, cases=cases,
-    mark=clustering_cases.mark, legal=clustering_cases.legal,
-    flags={"TIE": Flag(0, "two centroids are equally near; the lower one is the answer (D-kllm-7)"),
-           "OVERFLOW": Flag(1, "x^ became infinite, so every distance did: index 0")},
+    name="clustering",
+    paper="kllm §IV-A, Fig. 6, Table I",
+    meaning="index of the centroid nearest to a scaled value",
+    configs={
+        "paper": Config(bits=4, preset="paper"),
+        "exact": Config(bits=4, preset="exact"),
+        "paper_3": Config(bits=3, preset="paper"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.clustering_jit:run",
+    unit_class=Clustering,
+    cases=cases,
+    mark=clustering_cases.mark,
+    legal=clustering_cases.legal,
+    flags={
+        "TIE": Flag(0, "two centroids are equally near; the lower one is the answer (D-kllm-7)"),
+        "OVERFLOW": Flag(1, "x^ became infinite, so every distance did: index 0"),
+    },
 )

@@ -14,8 +14,24 @@ from refemu.units.unit import Cases, Config, Port
 from refemu.units.unit_cases import Seeds, columns, random_inputs
 
 #: of normal samples, trained; 7 values in [-1, 1] have another index in `paper` than in `exact` (D-kllm-8)
-TRAINED = (0xB89B, 0xB6EA, 0xB55D, 0xB425, 0xB237, 0xB053, 0xAD18, 0xA67B,
-           0x2733, 0x2D44, 0x306D, 0x3254, 0x3438, 0x3575, 0x3701, 0x38A1)
+TRAINED = (
+    0xB89B,
+    0xB6EA,
+    0xB55D,
+    0xB425,
+    0xB237,
+    0xB053,
+    0xAD18,
+    0xA67B,
+    0x2733,
+    0x2D44,
+    0x306D,
+    0x3254,
+    0x3438,
+    0x3575,
+    0x3701,
+    0x38A1,
+)
 ONE, LARGEST, SUBNORMAL = 0x3C00, 0x7BFF, 0x0001
 
 
@@ -23,8 +39,12 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     book = trained(config["bits"])
     if kind == "paper":
-        yield _case(kind, "[kllm §IV-A] values between the centroids of a trained codebook, scale 1, then 0.1",
-                    columns(x=_between(book)[::-1] * 2, scale=np.repeat([ONE, 0x2E66], 2 * len(book) - 1)), book)
+        yield _case(
+            kind,
+            "[kllm §IV-A] values between the centroids of a trained codebook, scale 1, then 0.1",
+            columns(x=_between(book)[::-1] * 2, scale=np.repeat([ONE, 0x2E66], 2 * len(book) - 1)),
+            book,
+        )
     if kind == "edge":
         yield from _edge(book)
     if kind == "random":
@@ -33,22 +53,45 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
     near = np.unique(np.concatenate([fp16.order_key(np.array(_between(book))) + step for step in (-1, 0, 1)]))
-    yield _case("edge", "centroids, midpoints and the fp16 values beside them, where roundings decide",
-                columns(x=_words(near), scale=ONE), book, "D-kllm-8")
-    yield _case("edge", "0x15C1 to 0x15C7, whose index of the trained codebook depends on rounding, and beside them",
-                columns(x=range(0x15BF, 0x15CA), scale=ONE), book, "D-kllm-8")
+    yield _case(
+        "edge",
+        "centroids, midpoints and the fp16 values beside them, where roundings decide",
+        columns(x=_words(near), scale=ONE),
+        book,
+        "D-kllm-8",
+    )
+    yield _case(
+        "edge",
+        "0x15C1 to 0x15C7, whose index of the trained codebook depends on rounding, and beside them",
+        columns(x=range(0x15BF, 0x15CA), scale=ONE),
+        book,
+        "D-kllm-8",
+    )
     ends = [0, 0x8000, SUBNORMAL, 0x8001, 0x03FF, 0x0400, ONE, ONE | 0x8000, LARGEST, LARGEST | 0x8000]
     scales = [ONE, SUBNORMAL, 0x03FF, 0x0400, 0x2E66, 0x3555, LARGEST]
     pairs = [(x, scale) for scale in scales for x in ends]
-    yield _case("edge", "zeros, subnormals and the largest values under scales of all sizes: x^ overflows, underflows",
-                columns(x=[x for x, _ in pairs], scale=[scale for _, scale in pairs]), book)
+    yield _case(
+        "edge",
+        "zeros, subnormals and the largest values under scales of all sizes: x^ overflows, underflows",
+        columns(x=[x for x, _ in pairs], scale=[scale for _, scale in pairs]),
+        book,
+    )
     size = len(book)
-    ties = [[0xBC00] * (size // 2) + [ONE] * (size // 2), [0] * size, [0x8000] * (size - 1) + [ONE],
-            [ONE] * (size - 1) + [0x3C01], [LARGEST | 0x8000] + [0] * (size - 2) + [LARGEST]]
+    ties = [
+        [0xBC00] * (size // 2) + [ONE] * (size // 2),
+        [0] * size,
+        [0x8000] * (size - 1) + [ONE],
+        [ONE] * (size - 1) + [0x3C01],
+        [LARGEST | 0x8000] + [0] * (size - 2) + [LARGEST],
+    ]
     for repeated in ties:
-        yield _case("edge", "centroids that repeat: only the first of equal ones is the answer; ties at 0 go down",
-                    columns(x=[0, 0x8000, ONE, 0xBC00, 0x3800, 0xB800, SUBNORMAL, 0x8001], scale=ONE),
-                    tuple(repeated), "D-kllm-7")
+        yield _case(
+            "edge",
+            "centroids that repeat: only the first of equal ones is the answer; ties at 0 go down",
+            columns(x=[0, 0x8000, ONE, 0xBC00, 0x3800, 0xB800, SUBNORMAL, 0x8001], scale=ONE),
+            tuple(repeated),
+            "D-kllm-7",
+        )
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iterator[Cases]:
@@ -57,15 +100,18 @@ def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iter
     drawn["codebook"] = np.broadcast_to(np.array(book), (rows, len(book)))
     small = {"x": (drawn["x"] & 0x83FF) | (0x2000 + (drawn["x"] & 0x1C00) % 0x1C00), "scale": np.full(rows, ONE)}
     yield Cases("random", "values of normalized vectors", drawn | small)
-    yield Cases("random", "the same values under scales around 1", drawn | {
-        "x": small["x"], "scale": 0x3A00 + (drawn["scale"] & 0x7FF)})
+    yield Cases(
+        "random",
+        "the same values under scales around 1",
+        drawn | {"x": small["x"], "scale": 0x3A00 + (drawn["scale"] & 0x7FF)},
+    )
     yield Cases("random", "any codebook, value and scale", legal(None, random_inputs("clustering", ports, (64,), seed)))
 
 
 def trained(bits: int) -> tuple[int, ...]:
     """2**bits centroids of `TRAINED`, spread over all of it."""
     step = len(TRAINED) >> bits
-    return TRAINED[step // 2::step]
+    return TRAINED[step // 2 :: step]
 
 
 def _between(book: tuple[int, ...]) -> list[int]:

@@ -13,8 +13,9 @@ from refemu.formats.kllm_arith import KllmArith
 from refemu.units.clustering import Clustering, Result
 
 
-def run(x: Any, scale: Any, codebook: Any, *, bits: int = 4, preset: str | KllmArith = "paper",
-        lanes: int = 16) -> Result:
+def run(
+    x: Any, scale: Any, codebook: Any, *, bits: int = 4, preset: str | KllmArith = "paper", lanes: int = 16
+) -> Result:
     """As `clustering.run`."""
     device = Clustering(bits, preset, lanes)
     words, scales, books = device.admitted(x, scale, codebook)
@@ -30,8 +31,9 @@ def run(x: Any, scale: Any, codebook: Any, *, bits: int = 4, preset: str | KllmA
     else:
         _rank(2 * hats.astype(np.float64), _borders(centroids, divisors, device.arith), centroids, high, index)
     compared = (1 << bits) - (device.arith.distance != "fp16")
-    return Result(index.reshape(words.shape), overflow.reshape(words.shape), words.size * compared,
-                  -(-words.size // lanes))
+    return Result(
+        index.reshape(words.shape), overflow.reshape(words.shape), words.size * compared, -(-words.size // lanes)
+    )
 
 
 def _wide(words: np.ndarray) -> np.ndarray:

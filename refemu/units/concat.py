@@ -94,8 +94,10 @@ def run(a: Any, b: Any, *, a_bits: int = 4, b_bits: int = 4) -> Result:
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Four wires per input whatever the widths; an index leaves the upper ones at 0."""
-    inputs = (Port(name, INPUT_BITS, most=(1 << config.get(f"{name}_bits", 4)) - 1, meaning=f"index of operand {name}")
-              for name in ("a", "b"))
+    inputs = (
+        Port(name, INPUT_BITS, most=(1 << config.get(f"{name}_bits", 4)) - 1, meaning=f"index of operand {name}")
+        for name in ("a", "b")
+    )
     return Ports(inputs=tuple(inputs), outputs=(Port("q", REGISTER_BITS, meaning="register after the clock edge"),))
 
 
@@ -105,8 +107,12 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield _case(kind, "[kllm §III-B] not commutative: the operands exchanged", [[1, 0], [0, 1]], "D-kllm-6")
     if kind == "edge":
-        yield _case(kind, "both ends of both operands, and the register holds the last edge only",
-                    [[top[0], top[1]], [0, top[1]], [top[0], 0], [0, 0]], decision="D-kllm-6")
+        yield _case(
+            kind,
+            "both ends of both operands, and the register holds the last edge only",
+            [[top[0], top[1]], [0, top[1]], [top[0], 0], [0, 0]],
+            decision="D-kllm-6",
+        )
     if kind == "random":
         drawn = unit_cases.random_inputs("concat", ports(config).inputs, (8, 16), seed)
         yield Cases(kind, "sequences of uniform indices", drawn)
@@ -120,7 +126,14 @@ def _case(kind: str, why: str, events: list[list[int]], decision: str = "") -> C
 
 
 UNIT = Unit(
-    name="concat", paper="kllm §III-B, §IV-A", meaning="two indices side by side in a register of 8 bits",
+    name="concat",
+    paper="kllm §III-B, §IV-A",
+    meaning="two indices side by side in a register of 8 bits",
     configs={"a4": Config(a_bits=4, b_bits=4), "a3": Config(a_bits=3, b_bits=4), "a3_qk": Config(a_bits=3, b_bits=3)},
-    ports=ports, run=run, twin="refemu.units.concat_jit:run", unit_class=Concat, timing="event", cases=cases,
+    ports=ports,
+    run=run,
+    twin="refemu.units.concat_jit:run",
+    unit_class=Concat,
+    timing="event",
+    cases=cases,
 )

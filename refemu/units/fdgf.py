@@ -149,8 +149,19 @@ class FdgfController(Stepped):
 
     def _start(self, before: State) -> State:
         sizes = before.rows, before.inner, before.columns
-        return replace(before, event="start", code=START, dataflow=before.forced or self.choose(*sizes), mt=0, kt=0,
-                       fetched=0, sizes=sizes, blocks_v=before.v, place=0, group=0)
+        return replace(
+            before,
+            event="start",
+            code=START,
+            dataflow=before.forced or self.choose(*sizes),
+            mt=0,
+            kt=0,
+            fetched=0,
+            sizes=sizes,
+            blocks_v=before.v,
+            place=0,
+            group=0,
+        )
 
     def _next(self, before: State) -> State:
         """The event that follows the last one: fetch what stays, fetch what passes, compute, read, store."""
@@ -187,9 +198,16 @@ class FdgfController(Stepped):
         groups = -(-before.sizes[1] // LANES)
         row8, col16 = order[before.place]
         last = before.group == groups - 1
-        return self._event(before, READ, count=1, a_address=row8 * groups + before.group,
-                           b_address=col16 * groups + before.group, place=before.place + last,
-                           group=0 if last else before.group + 1, reads=before.reads + 1)
+        return self._event(
+            before,
+            READ,
+            count=1,
+            a_address=row8 * groups + before.group,
+            b_address=col16 * groups + before.group,
+            place=before.place + last,
+            group=0 if last else before.group + 1,
+            reads=before.reads + 1,
+        )
 
     def _stored(self, before: State) -> State:
         """The next tile: of what passes, else of what stays."""
@@ -220,10 +238,13 @@ class FdgfController(Stepped):
         """
         require_sizes(self.name, rows, inner, columns)
         way = dataflow or self.choose(rows, inner, columns)
-        a, b = ([(tile, min(size, length - tile * size)) for tile in range(-(-length // size))]
-                for length, size in ((rows, self.m), (columns, self.k)))
-        (outer, stays), (passing, passes_by) = ((b, FETCH_B), (a, FETCH_A)) if way == COLUMN_MAJOR else (
-            (a, FETCH_A), (b, FETCH_B))
+        a, b = (
+            [(tile, min(size, length - tile * size)) for tile in range(-(-length // size))]
+            for length, size in ((rows, self.m), (columns, self.k))
+        )
+        (outer, stays), (passing, passes_by) = (
+            ((b, FETCH_B), (a, FETCH_A)) if way == COLUMN_MAJOR else ((a, FETCH_A), (b, FETCH_B))
+        )
         for kept, long in outer:
             for tile, short in passing:
                 mt, kt = (tile, kept) if way == COLUMN_MAJOR else (kept, tile)
@@ -255,8 +276,12 @@ def passes(high: int, wide: int, dataflow: int, v: int) -> tuple[tuple[int, int]
     corners = [(row, column) for row in range(0, high, tall) for column in range(0, wide, broad)]
     if dataflow == COLUMN_MAJOR:
         corners = sorted(corners, key=lambda corner: (corner[1], corner[0]))
-    return tuple((row, column) for top, left in corners for row in range(top, min(top + tall, high))
-                 for column in range(left, min(left + broad, wide)))
+    return tuple(
+        (row, column)
+        for top, left in corners
+        for row in range(top, min(top + tall, high))
+        for column in range(left, min(left + broad, wide))
+    )
 
 
 def require_sizes(name: str, rows: Any, inner: Any, columns: Any) -> None:
@@ -266,8 +291,19 @@ def require_sizes(name: str, rows: Any, inner: Any, columns: Any) -> None:
             raise Refused(f"{name}: {letter} must be at least 1, got {size}")
 
 
-def run(start: Any, rows: Any, inner: Any, columns: Any, force: Any = 0, v: Any = 0, *, m: int = 64, k: int = 64,
-        ema_unit: str = "elements", b_type: str = "int4") -> Result:
+def run(
+    start: Any,
+    rows: Any,
+    inner: Any,
+    columns: Any,
+    force: Any = 0,
+    v: Any = 0,
+    *,
+    m: int = 64,
+    k: int = 64,
+    ema_unit: str = "elements",
+    b_type: str = "int4",
+) -> Result:
     """Every event of one controller or of many.
 
     start: 1 where a product begins. rows, inner, columns: M, N, K, below 2**17, read at a start. force: 0, or the
@@ -289,18 +325,25 @@ def run(start: Any, rows: Any, inner: Any, columns: Any, force: Any = 0, v: Any 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
     return Ports(
-        inputs=(Port("start", 1, meaning="begin a product of these sizes"),
-                Port("rows", SIZE_BITS, meaning="M, rows of A"), Port("inner", SIZE_BITS, meaning="N, the reduction"),
-                Port("columns", SIZE_BITS, meaning="K, columns of B"),
-                Port("forced", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
-                Port("v", 1, meaning="blocks of 32 x 16, for V, not of 8 x 32")),
-        outputs=(Port("code", 3, meaning="0 idle, 1 start, 2 fetch A, 3 fetch B, 4 compute, 5 read, 6 store, 7 done"),
-                 Port("dataflow", 2, meaning="1 column-major, 2 row-major"),
-                 Port("mt", 12, meaning="tile of rows"), Port("kt", 12, meaning="tile of columns"),
-                 Port("count", 30, meaning="elements fetched, computed or stored"),
-                 Port("a_address", 24, meaning="read: group of A, row8 * G + g"),
-                 Port("b_address", 24, meaning="read: group of B, col16 * G + g")),
-        state=(Port("fetched", 48, meaning="elements fetched since the start"),))
+        inputs=(
+            Port("start", 1, meaning="begin a product of these sizes"),
+            Port("rows", SIZE_BITS, meaning="M, rows of A"),
+            Port("inner", SIZE_BITS, meaning="N, the reduction"),
+            Port("columns", SIZE_BITS, meaning="K, columns of B"),
+            Port("forced", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
+            Port("v", 1, meaning="blocks of 32 x 16, for V, not of 8 x 32"),
+        ),
+        outputs=(
+            Port("code", 3, meaning="0 idle, 1 start, 2 fetch A, 3 fetch B, 4 compute, 5 read, 6 store, 7 done"),
+            Port("dataflow", 2, meaning="1 column-major, 2 row-major"),
+            Port("mt", 12, meaning="tile of rows"),
+            Port("kt", 12, meaning="tile of columns"),
+            Port("count", 30, meaning="elements fetched, computed or stored"),
+            Port("a_address", 24, meaning="read: group of A, row8 * G + g"),
+            Port("b_address", 24, meaning="read: group of B, col16 * G + g"),
+        ),
+        state=(Port("fetched", 48, meaning="elements fetched since the start"),),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -315,9 +358,19 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 
 UNIT = Unit(
-    name="fdgf", paper="harmonia §IV-D, Fig. 15", meaning="dataflow controller: tiles, their order, read addresses",
-    configs={"paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
-             "small": Config(m=32, k=32, ema_unit="elements", b_type="int4")},
-    ports=ports, run=run, twin="refemu.units.fdgf_jit:run", unit_class=FdgfController,
-    cases=cases, timing="event",
-    arguments={"forced": "force"}, legal=legal)
+    name="fdgf",
+    paper="harmonia §IV-D, Fig. 15",
+    meaning="dataflow controller: tiles, their order, read addresses",
+    configs={
+        "paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
+        "small": Config(m=32, k=32, ema_unit="elements", b_type="int4"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.fdgf_jit:run",
+    unit_class=FdgfController,
+    cases=cases,
+    timing="event",
+    arguments={"forced": "force"},
+    legal=legal,
+)

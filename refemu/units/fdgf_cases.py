@@ -19,21 +19,42 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     m, k = config["m"], config["k"]
     if kind == "paper":
-        yield _case(kind, "[harmonia §IV-D] two by two tiles in each dataflow, blocks of tokens and of V",
-                    [(2 * m, 32, 2 * k, flow, v) for v in (0, 1) for flow in (COLUMN_MAJOR, ROW_MAJOR)], events=150)
+        yield _case(
+            kind,
+            "[harmonia §IV-D] two by two tiles in each dataflow, blocks of tokens and of V",
+            [(2 * m, 32, 2 * k, flow, v) for v in (0, 1) for flow in (COLUMN_MAJOR, ROW_MAJOR)],
+            events=150,
+        )
     if kind == "edge":
-        edges = [(rows, 33, columns, flow, v) for rows, columns, flow, v in
-                 ((m + 1, k - 1, 1, 0), (m - 1, k + 1, 2, 0), (m + 9, k + 17, 1, 1), (m + 25, k + 1, 2, 1))]
+        edges = [
+            (rows, 33, columns, flow, v)
+            for rows, columns, flow, v in (
+                (m + 1, k - 1, 1, 0),
+                (m - 1, k + 1, 2, 0),
+                (m + 9, k + 17, 1, 1),
+                (m + 25, k + 1, 2, 1),
+            )
+        ]
         yield _case(kind, "one element beside a multiple of a tile; a short last group", edges, "D-harmonia-30")
-        yield _case(kind, "one element, one row of A (a decode step), one column of B",
-                    [(1, 1, 1, 0, 0), (1, 96, 2 * k, 0, 0), (2 * m, 96, 1, 0, 0), (1, 96, 40, 0, 1)], "D-harmonia-31")
-        yield _case(kind, "where the formula changes its mind: M below, at and above K",
-                    [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)], "D-harmonia-31")
+        yield _case(
+            kind,
+            "one element, one row of A (a decode step), one column of B",
+            [(1, 1, 1, 0, 0), (1, 96, 2 * k, 0, 0), (2 * m, 96, 1, 0, 0), (1, 96, 40, 0, 1)],
+            "D-harmonia-31",
+        )
+        yield _case(
+            kind,
+            "where the formula changes its mind: M below, at and above K",
+            [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)],
+            "D-harmonia-31",
+        )
         yield _restart(m, k)
     if kind == "random":
         sizes = words("fdgf/random/sizes", seed, 30).reshape(-1, 5)
-        rows = [(1 + int(a) % (3 * m), 1 + int(b) % 160, 1 + int(c) % (3 * k), int(d) % 3, int(e) % 2)
-                for a, b, c, d, e in sizes]
+        rows = [
+            (1 + int(a) % (3 * m), 1 + int(b) % 160, 1 + int(c) % (3 * k), int(d) % 3, int(e) % 2)
+            for a, b, c, d, e in sizes
+        ]
         yield _case(kind, "products of up to three by three tiles", rows, events=128)
 
 
@@ -50,5 +71,8 @@ def _restart(m: int, k: int) -> Cases:
     table = np.zeros((1, 64, len(NAMES)), np.int64)
     table[0, :, 1:] = 3, 3, 3, 1, 1
     table[0, 0], table[0, 20] = (1, m, 64, k, ROW_MAJOR, 0), (1, 8, 64, 16, COLUMN_MAJOR, 0)
-    return Cases("edge", "a start while a product is under way; sizes without a start say nothing",
-                 {name: table[:, :, column] for column, name in enumerate(NAMES)})
+    return Cases(
+        "edge",
+        "a start while a product is under way; sizes without a start say nothing",
+        {name: table[:, :, column] for column, name in enumerate(NAMES)},
+    )

@@ -16,8 +16,19 @@ START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(1, 8)
 FIELDS = ("code", "dataflow", "mt", "kt", "count", "a_address", "b_address", "fetched")
 
 
-def run(start: Any, rows: Any, inner: Any, columns: Any, force: Any = 0, v: Any = 0, *, m: int = 64, k: int = 64,
-        ema_unit: str = "elements", b_type: str = "int4") -> Result:
+def run(
+    start: Any,
+    rows: Any,
+    inner: Any,
+    columns: Any,
+    force: Any = 0,
+    v: Any = 0,
+    *,
+    m: int = 64,
+    k: int = 64,
+    ema_unit: str = "elements",
+    b_type: str = "int4",
+) -> Result:
     """As `fdgf.run`."""
     device = FdgfController(m, k, ema_unit, b_type)
     inputs = admit_events(device.name, device.ports.inputs, (start, rows, inner, columns, force, v))
@@ -31,8 +42,9 @@ def run(start: Any, rows: Any, inner: Any, columns: Any, force: Any = 0, v: Any 
     out, counts = np.zeros((len(FIELDS), *flat[0].shape), np.int64), np.zeros(4, np.int64)
     _events(*flat[:4], flow, flat[5], np.int64(m), np.int64(k), out, counts)
     ports = {port.name: port for port in device.ports.outputs + device.ports.state}
-    results: Any = {name: array.reshape(shape).astype(ports[name].result_dtype)
-                    for name, array in zip(FIELDS, out, strict=True)}
+    results: Any = {
+        name: array.reshape(shape).astype(ports[name].result_dtype) for name, array in zip(FIELDS, out, strict=True)
+    }
     counters: Any = dict(zip(("fetches", "computes", "reads", "stores"), counts.tolist(), strict=True))
     return Result(**results, **counters)
 

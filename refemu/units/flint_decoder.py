@@ -59,8 +59,10 @@ class FlintDecoder(Stepped):
             raise Refused(f"{self.name}: pairs must hold 8 pairs, got {len(self.pairs)}")
         for code, ((exponent, integer), (shift, value)) in enumerate(zip(self.pairs, FLINT4_PAIRS, strict=True)):
             if not (0 <= exponent < 16 and 0 <= integer < 8) or integer << exponent != value << shift:
-                raise Refused(f"{self.name}: pairs[{code}] must have value {value << shift}, an exponent in [0, 16) "
-                              f"and an integer in [0, 8), got {(exponent, integer)}")
+                raise Refused(
+                    f"{self.name}: pairs[{code}] must have value {value << shift}, an exponent in [0, 16) "
+                    f"and an integer in [0, 8), got {(exponent, integer)}"
+                )
         self.ports = ports({})
         self.state = State("reset", -1, 0, 0, 0, 0)
 
@@ -97,9 +99,13 @@ def run(code: Any, *, pairs: Pairs = FLINT4_PAIRS) -> Result:
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
-    return Ports(inputs=(Port("code", 4, encoding="flint4", meaning="flint code: sign, unsigned flint"),),
-                 outputs=(Port("exponent", 4, meaning="shift of the integer"),
-                          Port("base_int", 4, signed=True, meaning="integer with its sign")))
+    return Ports(
+        inputs=(Port("code", 4, encoding="flint4", meaning="flint code: sign, unsigned flint"),),
+        outputs=(
+            Port("exponent", 4, meaning="shift of the integer"),
+            Port("base_int", 4, signed=True, meaning="integer with its sign"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -107,8 +113,9 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield Cases(kind, "[olive Tbl. 3] the flint4 values 1 2 3 4 6 8 16", {"code": np.array([1, 2, 3, 6, 7, 5, 4])})
     if kind == "edge":
-        yield Cases(kind, "the largest magnitudes, and the identifier 1000 which is <0,0>",
-                    {"code": np.array([12, 4, 15, 8])})
+        yield Cases(
+            kind, "the largest magnitudes, and the identifier 1000 which is <0,0>", {"code": np.array([12, 4, 15, 8])}
+        )
     if kind == "random":
         yield Cases(kind, "uniform codes", random_inputs("flint_decoder", ports(config).inputs, (32,), seed))
     if kind == "exhaustive":
@@ -116,7 +123,13 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="flint_decoder", paper="olive §4.2, Tbl. 3", meaning="flint4 code to an exponent-integer pair",
+    name="flint_decoder",
+    paper="olive §4.2, Tbl. 3",
+    meaning="flint4 code to an exponent-integer pair",
     configs={"flint4": Config(pairs=FLINT4_PAIRS)},
-    ports=ports, run=run, twin="refemu.units.flint_decoder_jit:run", unit_class=FlintDecoder, cases=cases,
+    ports=ports,
+    run=run,
+    twin="refemu.units.flint_decoder_jit:run",
+    unit_class=FlintDecoder,
+    cases=cases,
 )

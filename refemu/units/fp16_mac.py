@@ -64,8 +64,18 @@ class Fp16Mac(Stepped):
         product = fp16.mul16(x, y)
         total = fp16.add16(s, product) if self.rounding == "fp16" else fp16.fma16(x, y, s)
         overflow = int(bool(np.isfinite([x, y, s]).all()) and not np.isfinite(total))
-        self.state = State("mac", before.index + 1, a, b, acc, _word(product), _word(total), overflow,
-                           before.macs + 1, before.overflows + overflow)
+        self.state = State(
+            "mac",
+            before.index + 1,
+            a,
+            b,
+            acc,
+            _word(product),
+            _word(total),
+            overflow,
+            before.macs + 1,
+            before.overflows + overflow,
+        )
         return self.state
 
     def steps(self, a: Any, b: Any, acc: Any) -> Iterator[State]:
@@ -91,16 +101,25 @@ def run(a: Any, b: Any, acc: Any, *, rounding: str = "fp16") -> Result:
     mac = Fp16Mac(rounding)
     arrays = admit(mac.name, mac.ports.inputs, (a, b, acc))
     states = list(mac.steps(*arrays))
-    return Result(**collect(states, mac.ports.outputs, arrays[0].shape), macs=mac.state.macs,
-                  overflows=mac.state.overflows)
+    return Result(
+        **collect(states, mac.ports.outputs, arrays[0].shape), macs=mac.state.macs, overflows=mac.state.overflows
+    )
 
 
 PORTS = Ports(
-    inputs=tuple(Port(name, 16, encoding="f16", meaning=meaning) for name, meaning in (
-        ("a", "a factor, in the reduction the count"), ("b", "a factor, in the reduction the codebook's entry"),
-        ("acc", "what the product is added to"))),
-    outputs=(Port("y", 16, encoding="f16", meaning="acc + a * b"),
-             Port("overflow", 1, meaning="finite operands, but y is not")))
+    inputs=tuple(
+        Port(name, 16, encoding="f16", meaning=meaning)
+        for name, meaning in (
+            ("a", "a factor, in the reduction the count"),
+            ("b", "a factor, in the reduction the codebook's entry"),
+            ("acc", "what the product is added to"),
+        )
+    ),
+    outputs=(
+        Port("y", 16, encoding="f16", meaning="acc + a * b"),
+        Port("overflow", 1, meaning="finite operands, but y is not"),
+    ),
+)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -114,9 +133,16 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="fp16_mac", paper="kllm §IV-A, Table I", meaning="multiply-accumulate in fp16, y = acc + a * b",
+    name="fp16_mac",
+    paper="kllm §IV-A, Table I",
+    meaning="multiply-accumulate in fp16, y = acc + a * b",
     configs={"paper": Config(rounding="fp16"), "fma": Config(rounding="fp16_fma")},
-    ports=ports, run=run, twin="refemu.units.fp16_mac_jit:run", unit_class=Fp16Mac, cases=cases,
-    mark=fp16_mac_cases.mark, alternatives=choices("D-kllm-3", "rounding", *STEPS),
+    ports=ports,
+    run=run,
+    twin="refemu.units.fp16_mac_jit:run",
+    unit_class=Fp16Mac,
+    cases=cases,
+    mark=fp16_mac_cases.mark,
+    alternatives=choices("D-kllm-3", "rounding", *STEPS),
     flags={"OVERFLOW": Flag(0, "finite operands whose product or sum leaves fp16")},
 )

@@ -17,14 +17,24 @@ SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC01, 0x7BFF, 0xFBF
 def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
-        yield Cases(kind, "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125",
-                    columns(a=[0x4000, 0x3C00, 0x4000], b=[0xB600, 0x3A00, 0x3000], acc=[0x3800, 0xB400, 0xB800]))
+        yield Cases(
+            kind,
+            "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125",
+            columns(a=[0x4000, 0x3C00, 0x4000], b=[0xB600, 0x3A00, 0x3000], acc=[0x3800, 0xB400, 0xB800]),
+        )
     if kind == "edge":
-        yield Cases(kind, "one rounding leaves what two lose; a sum that float32 alone rounds wrongly",
-                    columns(a=[0x3C01, 0x39C0], b=[0x3C01, 0xC3FE], acc=[0xBC02, 0x07FE]), "D-kllm-3")
+        yield Cases(
+            kind,
+            "one rounding leaves what two lose; a sum that float32 alone rounds wrongly",
+            columns(a=[0x3C01, 0x39C0], b=[0x3C01, 0xC3FE], acc=[0xBC02, 0x07FE]),
+            "D-kllm-3",
+        )
         a, b, acc = (x.ravel() for x in np.meshgrid(SPECIAL, SPECIAL, SPECIAL, indexing="ij"))
-        yield Cases(kind, "zeros, subnormals, ends of the range, infinities and NaN, all combinations",
-                    columns(a=a, b=b, acc=acc))
+        yield Cases(
+            kind,
+            "zeros, subnormals, ends of the range, infinities and NaN, all combinations",
+            columns(a=a, b=b, acc=acc),
+        )
     if kind == "random":
         drawn = random_inputs("fp16_mac", ports, (2048,), seed)
         yield Cases(kind, "uniform words", drawn)

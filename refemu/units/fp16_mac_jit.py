@@ -17,5 +17,4 @@ def run(a: Any, b: Any, acc: Any, *, rounding: str = "fp16") -> Result:
     with np.errstate(all="ignore"):
         total = fp16_jit.round16(s + fp16_jit.round16(x * y)) if rounding == "fp16" else fp16_jit.fma16(x, y, s)
         overflow = np.isfinite(x) & np.isfinite(y) & np.isfinite(s) & ~np.isfinite(total)
-    return Result(fp16.to_f16(total).view(np.uint16), np.asarray(overflow), total.size,
-                  int(np.count_nonzero(overflow)))
+    return Result(fp16.to_f16(total).view(np.uint16), np.asarray(overflow), total.size, int(np.count_nonzero(overflow)))

@@ -64,10 +64,19 @@ class Fp2Half(Stepped):
     def _convert(self, words: tuple[int, ...]) -> State:
         column = np.array(words, np.uint32).view(np.float32)
         y = fp16.bits(fp16.to_f16(column, self.mode))
-        overflow = tuple(int(word & 0x7FFFFFFF < 0x7F800000 and abs(value) >= fp16.OVERFLOW)
-                         for word, value in zip(words, column.tolist(), strict=True))
-        self.state = State("convert", self.state.index + 1, words, tuple(y.tolist()), overflow, self.state.columns + 1,
-                           self.state.overflows + overflow.count(1))
+        overflow = tuple(
+            int(word & 0x7FFFFFFF < 0x7F800000 and abs(value) >= fp16.OVERFLOW)
+            for word, value in zip(words, column.tolist(), strict=True)
+        )
+        self.state = State(
+            "convert",
+            self.state.index + 1,
+            words,
+            tuple(y.tolist()),
+            overflow,
+            self.state.columns + 1,
+            self.state.overflows + overflow.count(1),
+        )
         return self.state
 
     def steps(self, x: Any) -> Iterator[State]:
@@ -97,8 +106,11 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in any configuration."""
     return Ports(
         inputs=(Port("x", 32, LANES, encoding="f32", meaning="a column of results"),),
-        outputs=(Port("y", 16, LANES, encoding="f16", meaning="the nearest fp16 values"),
-                 Port("overflow", 1, LANES, meaning="a finite value whose magnitude is 65520 or more")))
+        outputs=(
+            Port("y", 16, LANES, encoding="f16", meaning="the nearest fp16 values"),
+            Port("overflow", 1, LANES, meaning="a finite value whose magnitude is 65520 or more"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -107,11 +119,19 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="fp2half", paper="harmonia §IV-A (4), Fig. 12", meaning="a column of eight FP32 values to FP16",
+    name="fp2half",
+    paper="harmonia §IV-A (4), Fig. 12",
+    meaning="a column of eight FP32 values to FP16",
     configs={"paper": Config(saturate=False), "saturate": Config(saturate=True)},
-    ports=ports, run=run, twin="refemu.units.fp2half_jit:run", unit_class=Fp2Half, cases=cases,
+    ports=ports,
+    run=run,
+    twin="refemu.units.fp2half_jit:run",
+    unit_class=Fp2Half,
+    cases=cases,
     mark=fp2half_cases.mark,
-    flags={"OVERFLOW": Flag(0, "a lane left fp16: infinite or saturated by configuration (D-harmonia-13)"),
-           "SUBNORMAL": Flag(1, "a lane's result is subnormal")},
+    flags={
+        "OVERFLOW": Flag(0, "a lane left fp16: infinite or saturated by configuration (D-harmonia-13)"),
+        "SUBNORMAL": Flag(1, "a lane's result is subnormal"),
+    },
     alternatives=choices("D-harmonia-13", "saturate", False, True),
 )

@@ -114,8 +114,8 @@ class FreePageList(Stepped):
         if amount < 0:
             raise Refused(f"FreePageList: count must not be negative, got {amount}")
         self.require_free(amount)
-        taken = self._ring[self.start:self.start + amount]
-        taken += self._ring[:amount - len(taken)]  # past the end of the ring
+        taken = self._ring[self.start : self.start + amount]
+        taken += self._ring[: amount - len(taken)]  # past the end of the ring
         for page in taken:
             self._owned[page] = 1
         self._happened("allocate", ALLOCATE, amount, (), tuple(taken))
@@ -180,9 +180,23 @@ class FreePageList(Stepped):
     def state(self) -> State:
         """All registers and the last event: made on demand, since a list of many pages is used, not looked at."""
         event, op, count, ids, taken = self._last
-        return State(event, self._index, op, count, lanes(self._padded(ids, 0)), lanes(self._padded(taken, -1)),
-                     self.start, self.end, self.free, lanes(tuple(self._ring)), self.head, self.tail, self.allocated,
-                     self.recycled, self.wraps)
+        return State(
+            event,
+            self._index,
+            op,
+            count,
+            lanes(self._padded(ids, 0)),
+            lanes(self._padded(taken, -1)),
+            self.start,
+            self.end,
+            self.free,
+            lanes(tuple(self._ring)),
+            self.head,
+            self.tail,
+            self.allocated,
+            self.recycled,
+            self.wraps,
+        )
 
     @state.setter
     def state(self, state: State) -> None:
@@ -222,30 +236,42 @@ def run(op: Any, count: Any, ids: Any, *, pages: int = 32) -> Result:
     shape = arrays[0].shape
     flat = prod(shape[:-1]), shape[-1]
     states, counters = list[State](), [0] * len(COUNTERS)
-    columns = [array.reshape(*flat, *array.shape[len(shape):]) for array in arrays]
+    columns = [array.reshape(*flat, *array.shape[len(shape) :]) for array in arrays]
     for device in range(flat[0]):
         one = FreePageList(pages)
         states += [one.step(*event) for event in zip(*(column[device].tolist() for column in columns), strict=True)]
         last = one.snapshot()
         counters = [count + getattr(last, name) for name, count in zip(COUNTERS, counters, strict=True)]
     allocated, recycled, wraps = counters
-    return Result(**collect(states, model.ports.outputs + model.ports.state, shape), allocated=allocated,
-                  recycled=recycled, wraps=wraps)
+    return Result(
+        **collect(states, model.ports.outputs + model.ports.state, shape),
+        allocated=allocated,
+        recycled=recycled,
+        wraps=wraps,
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     pages = config["pages"]
     return Ports(
-        inputs=(Port("op", 1, meaning="0 allocate, 1 recycle"),
-                Port("count", 32, most=pages, meaning="pages that leave or come"),
-                Port("ids", 32, pages, most=pages - 1, meaning="ids that come, the first `count` lanes")),
-        outputs=(Port("taken", 32, pages, signed=True, least=-1, most=pages - 1, meaning="ids that leave, then -1"),
-                 Port("list_start", 32, meaning="place of the next id"),
-                 Port("list_end", 32, meaning="place of the last id"),
-                 Port("free", 32, meaning="free pages: tells an empty list from a full one")),
-        state=(Port("ring", 32, pages, meaning="ids"), Port("head", 48, meaning="ids that left, ever"),
-               Port("tail", 48, meaning="ids that came, ever")))
+        inputs=(
+            Port("op", 1, meaning="0 allocate, 1 recycle"),
+            Port("count", 32, most=pages, meaning="pages that leave or come"),
+            Port("ids", 32, pages, most=pages - 1, meaning="ids that come, the first `count` lanes"),
+        ),
+        outputs=(
+            Port("taken", 32, pages, signed=True, least=-1, most=pages - 1, meaning="ids that leave, then -1"),
+            Port("list_start", 32, meaning="place of the next id"),
+            Port("list_end", 32, meaning="place of the last id"),
+            Port("free", 32, meaning="free pages: tells an empty list from a full one"),
+        ),
+        state=(
+            Port("ring", 32, pages, meaning="ids"),
+            Port("head", 48, meaning="ids that left, ever"),
+            Port("tail", 48, meaning="ids that came, ever"),
+        ),
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -259,8 +285,15 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="free_page_list", paper="leankv §5.2, Fig. 5", meaning="circular list of the ids of free pages",
+    name="free_page_list",
+    paper="leankv §5.2, Fig. 5",
+    meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
-    ports=ports, run=run, twin="refemu.units.free_page_list_jit:run", unit_class=FreePageList, timing="event",
-    cases=cases, legal=legal,
+    ports=ports,
+    run=run,
+    twin="refemu.units.free_page_list_jit:run",
+    unit_class=FreePageList,
+    timing="event",
+    cases=cases,
+    legal=legal,
 )

@@ -42,8 +42,12 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     if kind == "paper":
         share = pages // 4
         owner = Owner(pages)
-        yield _block(kind, "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back", pages,
-                     [[owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]])
+        yield _block(
+            kind,
+            "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back",
+            pages,
+            [[owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]],
+        )
     if kind == "edge":
         yield from _edge(pages)
     if kind == "random":
@@ -53,26 +57,52 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 def _edge(pages: int) -> Iterator[Cases]:
     owner, all_pages = Owner(pages), list(range(pages))
-    yield _block("edge", "all pages leave, none is left, all come back in another order, and leave again", pages,
-                 [[owner.allocate(pages), owner.allocate(0), owner.recycle(all_pages[::-1]), owner.recycle([]),
-                   owner.allocate(pages)]], "D-leankv-37")
+    yield _block(
+        "edge",
+        "all pages leave, none is left, all come back in another order, and leave again",
+        pages,
+        [
+            [
+                owner.allocate(pages),
+                owner.allocate(0),
+                owner.recycle(all_pages[::-1]),
+                owner.recycle([]),
+                owner.allocate(pages),
+            ]
+        ],
+        "D-leankv-37",
+    )
     owner = Owner(pages)
     single = [event for page in range(pages) for event in (owner.allocate(1), owner.recycle([page]))]
     yield _block("edge", "one page at a time: head and tail wrap at every place of the ring", pages, [single])
     rows = []
     for start in range(min(pages, 5)):
         owner = Owner(pages)
-        rows.append([owner.allocate(start), owner.recycle(all_pages[:start]), owner.allocate(pages - 1),
-                     owner.recycle(list(owner.owned[::2])), owner.allocate(1)])
+        rows.append(
+            [
+                owner.allocate(start),
+                owner.recycle(all_pages[:start]),
+                owner.allocate(pages - 1),
+                owner.recycle(list(owner.owned[::2])),
+                owner.allocate(1),
+            ]
+        )
     yield _block("edge", "the same from other starting places: the same ids relative to them", pages, rows)
 
 
 def _block(kind: str, why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
     ids = [[[*event[2], *[0] * (pages - len(event[2]))] for event in history] for history in histories]
-    return Cases(kind, why, {"op": np.array([[event[0] for event in history] for history in histories], np.int64),
-                             "count": np.array([[event[1] for event in history] for history in histories], np.int64),
-                             "ids": np.array(ids, np.int64)}, decision)
+    return Cases(
+        kind,
+        why,
+        {
+            "op": np.array([[event[0] for event in history] for history in histories], np.int64),
+            "count": np.array([[event[1] for event in history] for history in histories], np.int64),
+            "ids": np.array(ids, np.int64),
+        },
+        decision,
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

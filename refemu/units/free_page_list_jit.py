@@ -22,20 +22,39 @@ def run(op: Any, count: Any, ids: Any, *, pages: int = 32) -> Result:
     flat = [np.ascontiguousarray(array).astype(np.int64) for array in arrays]
     outputs: dict[str, Any] = {
         port.name: np.empty(shape + ((pages,) if port.lanes > 1 else ()), port.result_dtype)
-        for port in declared.outputs + declared.state}
-    views = [output.reshape(devices, shape[-1], *((pages,) if name in ("taken", "ring") else ()))
-             for name, output in outputs.items()]
+        for port in declared.outputs + declared.state
+    }
+    views = [
+        output.reshape(devices, shape[-1], *((pages,) if name in ("taken", "ring") else ()))
+        for name, output in outputs.items()
+    ]
     counters = np.zeros(3, np.int64)
-    if not _run(flat[0].reshape(devices, shape[-1]), flat[1].reshape(devices, shape[-1]),
-                flat[2].reshape(devices, shape[-1], pages), *views, counters):
+    if not _run(
+        flat[0].reshape(devices, shape[-1]),
+        flat[1].reshape(devices, shape[-1]),
+        flat[2].reshape(devices, shape[-1], pages),
+        *views,
+        counters,
+    ):
         refuse_as(free_page_list.run, op, count, ids, pages=pages)
     allocated, recycled, wraps = counters.tolist()
     return Result(**outputs, allocated=allocated, recycled=recycled, wraps=wraps)
 
 
 @kernel
-def _run(op, count, ids, taken, list_start, list_end, free,  # type: ignore[no-untyped-def]
-         ring, head, tail, counters):
+def _run(
+    op,
+    count,
+    ids,
+    taken,
+    list_start,
+    list_end,
+    free,  # type: ignore[no-untyped-def]
+    ring,
+    head,
+    tail,
+    counters,
+):
     """Whether every event is admitted."""
     pages = ids.shape[2]
     places, owned = np.empty(pages, np.int64), np.empty(pages, np.int64)

@@ -128,8 +128,9 @@ class Functional(Stepped):
         total = np.float32(before.total)
         for term in terms:
             total = total + term
-        return replace(before, terms=before.terms + tuple(terms.tolist()), total=float(total),
-                       exps=before.exps + len(terms))
+        return replace(
+            before, terms=before.terms + tuple(terms.tolist()), total=float(total), exps=before.exps + len(terms)
+        )
 
     def _divide(self, before: State, here: slice) -> State:
         """One float32 division and one rounding to fp16 each."""
@@ -167,8 +168,10 @@ def require_rows(x: Any, op: str) -> np.ndarray:
     """`x` as float16, of rows for softmax; its values may still be refused."""
     array = np.asarray(x)
     if array.dtype != np.float16 or (op == "softmax" and array.ndim < 1):
-        raise RefusedType(f"functional: x must be float16{' (..., t)' if op == 'softmax' else ''}, got {array.dtype} "
-                          f"of shape {array.shape}")
+        raise RefusedType(
+            f"functional: x must be float16{' (..., t)' if op == 'softmax' else ''}, got {array.dtype} "
+            f"of shape {array.shape}"
+        )
     if op == "softmax" and not array.shape[-1]:
         raise Refused(f"functional: softmax needs rows of at least one value, got shape {array.shape}")
     return array
@@ -187,8 +190,9 @@ def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
     t = array.shape[-1] if array.ndim else 1
     if not t:
         return Result(array.copy(), 0, 0, 0, 0)
-    answer = run_ports(fp16.bits(array).reshape(array.shape if t > 1 else array.shape[:-1]), op=op, t=t,
-                       softmax=softmax)
+    answer = run_ports(
+        fp16.bits(array).reshape(array.shape if t > 1 else array.shape[:-1]), op=op, t=t, softmax=softmax
+    )
     return replace(answer, y=fp16.values(answer.y).reshape(array.shape))
 
 
@@ -200,14 +204,21 @@ def run_ports(x: Any, *, op: str = "exp", t: int = 1, softmax: str = "fp16") -> 
     require_values(fp16.values(words if t > 1 else words[..., None]), op)
     states = [state for state in device.steps(words) if state.index == device.last]
     last = device.state
-    return Result(**collect(states, device.ports.outputs, shape), exps=last.exps, roots=last.roots,
-                  divides=last.divides, cycles=last.cycles)
+    return Result(
+        **collect(states, device.ports.outputs, shape),
+        exps=last.exps,
+        roots=last.roots,
+        divides=last.divides,
+        cycles=last.cycles,
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
-    return Ports(inputs=(Port("x", 16, config["t"], encoding="f16", meaning="arguments, or the logits of a row"),),
-                 outputs=(Port("y", 16, config["t"], encoding="f16", meaning="results"),))
+    return Ports(
+        inputs=(Port("x", 16, config["t"], encoding="f16", meaning="arguments, or the logits of a row"),),
+        outputs=(Port("y", 16, config["t"], encoding="f16", meaning="results"),),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -216,9 +227,19 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="functional", paper="kllm §IV-A, Fig. 6", meaning="exponential, root, reciprocal; softmax of a row of logits",
-    configs={"exp": Config(op="exp", t=1, softmax="fp16"), "sqrt": Config(op="sqrt", t=1, softmax="fp16"),
-             "recip": Config(op="recip", t=1, softmax="fp16"),
-             "softmax": Config(op="softmax", t=20, softmax="fp16"),
-             "softmax32": Config(op="softmax", t=20, softmax="softmax32")},
-    ports=ports, run=run_ports, twin="refemu.units.functional_jit:run_ports", unit_class=Functional, cases=cases)
+    name="functional",
+    paper="kllm §IV-A, Fig. 6",
+    meaning="exponential, root, reciprocal; softmax of a row of logits",
+    configs={
+        "exp": Config(op="exp", t=1, softmax="fp16"),
+        "sqrt": Config(op="sqrt", t=1, softmax="fp16"),
+        "recip": Config(op="recip", t=1, softmax="fp16"),
+        "softmax": Config(op="softmax", t=20, softmax="fp16"),
+        "softmax32": Config(op="softmax", t=20, softmax="softmax32"),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.functional_jit:run_ports",
+    unit_class=Functional,
+    cases=cases,
+)

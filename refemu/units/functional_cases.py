@@ -24,12 +24,27 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         yield Cases(kind, "[kllm §IV-A] 1, 2, 1/2, 4, 1/3", {"x": np.array([0x4000, ONE, 0x3800, 0x4400, 0x3555])})
     if kind == "edge":
         magnitudes = np.array([0, 1, 2, 0x3FE, 0x3FF, 0x400, 0x401, ONE - 1, ONE, ONE + 1, 0x7BFE, 0x7BFF])
-        yield Cases(kind, "zeros, subnormals, one and the largest values, of either sign",
-                    {"x": np.concatenate([magnitudes, magnitudes + MINUS])})
+        yield Cases(
+            kind,
+            "zeros, subnormals, one and the largest values, of either sign",
+            {"x": np.concatenate([magnitudes, magnitudes + MINUS])},
+        )
         if config["op"] == "exp":
-            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1 and fp16", {"x": np.concatenate(
-                [np.arange(0xC8D0, 0xC8E0), np.arange(0xCC20, 0xCC70), np.arange(0x0FF0, 0x1010),
-                 np.arange(0x4988, 0x4990), [MINUS | INF]])})
+            yield Cases(
+                kind,
+                "where exp reaches the subnormals and 0, leaves 1 and fp16",
+                {
+                    "x": np.concatenate(
+                        [
+                            np.arange(0xC8D0, 0xC8E0),
+                            np.arange(0xCC20, 0xCC70),
+                            np.arange(0x0FF0, 0x1010),
+                            np.arange(0x4988, 0x4990),
+                            [MINUS | INF],
+                        ]
+                    )
+                },
+            )
     if kind == "random":
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 
@@ -38,10 +53,18 @@ def _rows(t: int, port: Port, kind: str, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield _block(kind, "[kllm §IV-A] logits 3, 2, 1, 0 and masked keys", t, [[0x4200, 0x4000, ONE, 0, MINUS | INF]])
     if kind == "edge":
-        yield _block(kind, "one finite value, at either end or beside zeros of both signs", t,
-                     [[ONE] + [MINUS | INF] * (t - 1), [MINUS | INF] * (t - 1) + [ONE], [0, MINUS], [MINUS, 0]])
-        yield _block(kind, "equal logits; the whole range of fp16; distances that overflow", t,
-                     [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]])
+        yield _block(
+            kind,
+            "one finite value, at either end or beside zeros of both signs",
+            t,
+            [[ONE] + [MINUS | INF] * (t - 1), [MINUS | INF] * (t - 1) + [ONE], [0, MINUS], [MINUS, 0]],
+        )
+        yield _block(
+            kind,
+            "equal logits; the whole range of fp16; distances that overflow",
+            t,
+            [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]],
+        )
         yield _block(kind, "distances whose exponential is subnormal or 0", t, [[0, 0xCC00 + 16 * i] for i in range(8)])
     if kind == "random":
         words = random("functional", port, (96,), seed)

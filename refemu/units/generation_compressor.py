@@ -41,9 +41,17 @@ class GenerationCompressor(Stepped):
 
     name = NAME
 
-    def __init__(self, slots: int = 16, policy: str = "algorithm1", score_rule: str = "share", low: bool = True,
-                 keep_percent: int = 100, score_queries: int | None = None, include_self: bool = False,
-                 epoch: bool = False) -> None:
+    def __init__(
+        self,
+        slots: int = 16,
+        policy: str = "algorithm1",
+        score_rule: str = "share",
+        low: bool = True,
+        keep_percent: int = 100,
+        score_queries: int | None = None,
+        include_self: bool = False,
+        epoch: bool = False,
+    ) -> None:
         """slots: most tokens that a head stores.
 
         policy: one of POLICIES. score_rule, of algorithm1: "share", or "cumulative" = the running sum of the shares up
@@ -84,8 +92,17 @@ class GenerationCompressor(Stepped):
             given[:2] = (value if isinstance(value, tuple) else (value,) for value in given[:2])
             require(self.slots, self.policy, self.low, self.epoch, *(np.array(value)[None] for value in given))
             names = [port.name for port in self.ports.inputs]
-            self.state = replace(self.state, event="mean", index=self.state.index + 1, means=(), total=0.0, shares=(),
-                                 slots=(-1, -1), **dict.fromkeys(OUTPUTS, 0), **dict(zip(names, given, strict=True)))
+            self.state = replace(
+                self.state,
+                event="mean",
+                index=self.state.index + 1,
+                means=(),
+                total=0.0,
+                shares=(),
+                slots=(-1, -1),
+                **dict.fromkeys(OUTPUTS, 0),
+                **dict(zip(names, given, strict=True)),
+            )
         if self.state.event == "argmin":
             self._case()
         elif len(self.state.means) < self.state.n_high + self.state.n_low:
@@ -110,8 +127,13 @@ class GenerationCompressor(Stepped):
         slot = len(before.means)
         c = self.count(before.position[slot])
         mean = f32(value32(before.score[slot]) / f32(c)) if c else 0.0
-        self.state = replace(before, event="mean", means=(*before.means, mean), total=f32(before.total + mean),
-                             divisions=before.divisions + (c > 0))
+        self.state = replace(
+            before,
+            event="mean",
+            means=(*before.means, mean),
+            total=f32(before.total + mean),
+            divisions=before.divisions + (c > 0),
+        )
 
     def _argmin(self) -> None:
         """Shares, and the least significant candidate of every section that the case will look at."""
@@ -119,8 +141,12 @@ class GenerationCompressor(Stepped):
         shares, divisions = self._shares()
         self.state = replace(before, event="argmin", shares=shares)
         sections = [self._least(candidates) for candidates in self._candidates()]
-        self.state = replace(self.state, slots=(sections[0][0], sections[1][0]), divisions=before.divisions + divisions,
-                             comparisons=before.comparisons + sections[0][1] + sections[1][1])
+        self.state = replace(
+            self.state,
+            slots=(sections[0][0], sections[1][0]),
+            divisions=before.divisions + divisions,
+            comparisons=before.comparisons + sections[0][1] + sections[1][1],
+        )
 
     def _shares(self) -> tuple[tuple[float, ...], int]:
         """What thresholds are compared with, slot by slot (D-leankv-27), and the divisions it took."""
@@ -132,8 +158,9 @@ class GenerationCompressor(Stepped):
             return tuple(shares), len(shares)
         running, sums = 0.0, [0.0] * len(shares)
         border = state.n - state.window
-        for slot in sorted((s for s in range(len(shares)) if state.position[s] <= border),
-                           key=lambda s: (shares[s], state.position[s])):
+        for slot in sorted(
+            (s for s in range(len(shares)) if state.position[s] <= border), key=lambda s: (shares[s], state.position[s])
+        ):
             running = sums[slot] = f32(running + shares[slot])
         return tuple(sums), len(shares)
 
@@ -181,8 +208,15 @@ class GenerationCompressor(Stepped):
     def _case(self) -> None:
         decide = {"algorithm1": self._algorithm1, "diffkv": self._diffkv, "static": self._static}[self.policy]
         decision = decide()
-        self.state = replace(self.state, event="case", choice=decision.choice, victim=decision.victim,
-                             low_slot=decision.low_slot, delta_high=decision.delta_high, delta_low=decision.delta_low)
+        self.state = replace(
+            self.state,
+            event="case",
+            choice=decision.choice,
+            victim=decision.victim,
+            low_slot=decision.low_slot,
+            delta_high=decision.delta_high,
+            delta_low=decision.delta_low,
+        )
 
     def _algorithm1(self) -> Decision:
         """[leankv Algorithm 1]."""
@@ -230,30 +264,48 @@ class GenerationCompressor(Stepped):
     def admitted(self, *inputs: Any) -> list[np.ndarray]:
         """The inputs as arrays of one shape, checked."""
         arrays = admit(self.name, self.ports.inputs, inputs)
-        rows = [array.reshape(-1, port.lanes) if port.lanes > 1 or port.name in ("score", "position") else array.ravel()
-                for array, port in zip(arrays, self.ports.inputs, strict=True)]
+        rows = [
+            array.reshape(-1, port.lanes) if port.lanes > 1 or port.name in ("score", "position") else array.ravel()
+            for array, port in zip(arrays, self.ports.inputs, strict=True)
+        ]
         require(self.slots, self.policy, self.low, self.epoch, *rows)
         return arrays
 
-    def steps(self, score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any,
-              thresholds: Any) -> Iterator[State]:
+    def steps(
+        self, score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any, thresholds: Any
+    ) -> Iterator[State]:
         """Yield the State after every event of every decision, in C order; arguments broadcast beside their lanes."""
         arrays = self.admitted(score, position, n_high, n_low, n, prompt, window, thresholds)
-        columns = [array.reshape(-1, port.lanes).tolist() if port.lanes > 1 else array.ravel().tolist()
-                   for array, port in zip(arrays, self.ports.inputs, strict=True)]
+        columns = [
+            array.reshape(-1, port.lanes).tolist() if port.lanes > 1 else array.ravel().tolist()
+            for array, port in zip(arrays, self.ports.inputs, strict=True)
+        ]
         for row in zip(*columns, strict=True):
             yield self.step(*row)
             while self.busy:
                 yield self.step()
 
     def __repr__(self) -> str:
-        return (f"GenerationCompressor(slots={self.slots}, policy={self.policy!r}, score_rule={self.score_rule!r}, "
-                f"low={self.low}, keep_percent={self.keep_percent}, score_queries={self.score_queries}, "
-                f"include_self={self.include_self}, epoch={self.epoch})")
+        return (
+            f"GenerationCompressor(slots={self.slots}, policy={self.policy!r}, score_rule={self.score_rule!r}, "
+            f"low={self.low}, keep_percent={self.keep_percent}, score_queries={self.score_queries}, "
+            f"include_self={self.include_self}, epoch={self.epoch})"
+        )
 
 
-def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any, thresholds: Any, *,
-        slots: int = 16, **parameters: Any) -> Result:
+def run(
+    score: Any,
+    position: Any,
+    n_high: Any,
+    n_low: Any,
+    n: Any,
+    prompt: Any,
+    window: Any,
+    thresholds: Any,
+    *,
+    slots: int = 16,
+    **parameters: Any,
+) -> Result:
     """Decisions for any number of heads.
 
     score: float32 patterns (..., slots), accumulated up to step n - 1: high slots first, low ones right after them.
@@ -266,8 +318,10 @@ def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any,
     device = GenerationCompressor(slots, **parameters)
     arrays = device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds)
     states = [state for state in device.steps(*arrays) if state.event == "case"]
-    return Result(**collect(states, device.ports.outputs, arrays[2].shape),
-                  **{name: getattr(device.state, name) for name in COUNTERS})
+    return Result(
+        **collect(states, device.ports.outputs, arrays[2].shape),
+        **{name: getattr(device.state, name) for name in COUNTERS},
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -281,15 +335,25 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="generation_compressor", paper="leankv §4, Algorithm 1", meaning="where a new token goes, and who makes room",
-    configs={"paper": Config(slots=16, policy="algorithm1", score_rule="share"),
-             "cumulative": Config(slots=16, policy="algorithm1", score_rule="cumulative"),
-             "diffkv": Config(slots=144, policy="diffkv", score_queries=64, include_self=True),
-             "static": Config(slots=16, policy="static", keep_percent=50),
-             "wide": Config(slots=256, policy="algorithm1", score_rule="share"),
-             "wide_cumulative": Config(slots=256, policy="algorithm1", score_rule="cumulative")},
-    ports=ports, run=run, twin="refemu.units.generation_compressor_jit:run", unit_class=GenerationCompressor,
-    cases=cases, legal=legal,
-    alternatives=(*choices("D-leankv-26", "policy", *POLICIES[:2]),
-                  *choices("D-leankv-27", "score_rule", "share", "cumulative")),
+    name="generation_compressor",
+    paper="leankv §4, Algorithm 1",
+    meaning="where a new token goes, and who makes room",
+    configs={
+        "paper": Config(slots=16, policy="algorithm1", score_rule="share"),
+        "cumulative": Config(slots=16, policy="algorithm1", score_rule="cumulative"),
+        "diffkv": Config(slots=144, policy="diffkv", score_queries=64, include_self=True),
+        "static": Config(slots=16, policy="static", keep_percent=50),
+        "wide": Config(slots=256, policy="algorithm1", score_rule="share"),
+        "wide_cumulative": Config(slots=256, policy="algorithm1", score_rule="cumulative"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.generation_compressor_jit:run",
+    unit_class=GenerationCompressor,
+    cases=cases,
+    legal=legal,
+    alternatives=(
+        *choices("D-leankv-26", "policy", *POLICIES[:2]),
+        *choices("D-leankv-27", "score_rule", "share", "cumulative"),
+    ),
 )

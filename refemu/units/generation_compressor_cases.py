@@ -19,9 +19,15 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
         # the last high token is the oldest of the window; shares of 64
-        heads: list[Head] = [([24, 8, 4, 20], [8], (3, 4)), ([24, 8, 4, 20], [8], (3, 16)),
-                             ([24, 8, 1, 23], [8], (3, 16)), ([24, 20, 4, 8], [8], (3, 16)),
-                             ([24, 27, 4, 8], [1], (3, 16)), ([24, 23, 8, 1], [8], (3, 16)), ([], [], (3, 16))]
+        heads: list[Head] = [
+            ([24, 8, 4, 20], [8], (3, 4)),
+            ([24, 8, 4, 20], [8], (3, 16)),
+            ([24, 8, 1, 23], [8], (3, 16)),
+            ([24, 20, 4, 8], [8], (3, 16)),
+            ([24, 27, 4, 8], [1], (3, 16)),
+            ([24, 23, 8, 1], [8], (3, 16)),
+            ([], [], (3, 16)),
+        ]
         why = "one head for each of A1 A2 A3 B1 B2 C W"
         if config.get("score_rule") != "share":
             why = "the heads that have A1 A2 A3 B1 B2 C W by their shares, under another rule"
@@ -38,28 +44,40 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         yield Cases(kind, "scores of eight values in sections of any length", legal(config, drawn))
         wide = (drawn["position"] & 0xFFFF).astype(np.float32) / np.float32(1 << 16)
         wide = wide * wide * wide
-        yield Cases(kind, "scores of very different size",
-                    legal(config, drawn | {"score": wide.view(np.uint32).astype(np.int64)}))
+        yield Cases(
+            kind,
+            "scores of very different size",
+            legal(config, drawn | {"score": wide.view(np.uint32).astype(np.int64)}),
+        )
 
 
 def _edge(config: Config) -> Iterator[Cases]:
     one = config["policy"] == "static"
-    equal: list[Head] = [([8] * 5, [] if one else [8] * 2, (3, 16)), ([8] * 6, [], (8, 8)), ([0] * 5, [], (0, 0)),
-                         ([0] * 5, [] if one else [0] * 3, (3, 16))]
-    yield _case(config, "edge", "equal scores: the lowest position, or the lowest bit-reversed lane", equal,
-                "D-leankv-28")
+    equal: list[Head] = [
+        ([8] * 5, [] if one else [8] * 2, (3, 16)),
+        ([8] * 6, [], (8, 8)),
+        ([0] * 5, [], (0, 0)),
+        ([0] * 5, [] if one else [0] * 3, (3, 16)),
+    ]
+    yield _case(
+        config, "edge", "equal scores: the lowest position, or the lowest bit-reversed lane", equal, "D-leankv-28"
+    )
     empty: list[Head] = [([], [], (3, 16)), ([8], [], (3, 16)), ([8, 8], [], (3, 16)), ([24, 1, 1, 4], [], (3, 16))]
     yield _case(config, "edge", "nothing stored, less than the window, exactly the window; no low token", empty)
     full = config["slots"] - 6
-    lows: list[Head] = [([1, 24, 8, 8, 4, 4], [] if one else [9] * full, (3, 16)),
-                        ([8, 24, 8, 8, 4, 4], [] if one else [9] * (full - 1) + [1], (3, 16))]
+    lows: list[Head] = [
+        ([1, 24, 8, 8, 4, 4], [] if one else [9] * full, (3, 16)),
+        ([8, 24, 8, 8, 4, 4], [] if one else [9] * (full - 1) + [1], (3, 16)),
+    ]
     yield _case(config, "edge", "the low section fills all slots; its last token is the least", lows)
     exact: list[Head] = [([16, 16, 16, 16], [], (0, 16)), ([16, 16, 16, 16], [], (16, 17)), ([16] * 4, [], (16, 64))]
     yield _case(config, "edge", "shares that equal a threshold belong above it", exact, "D-leankv-27")
     if config["policy"] == "diffkv":
-        lanes: list[Head] = [([9.0] * 127 + [1, 9, 9], [], (3, 16)),
-                             ([9 - 8 * (s in (1, 64, 127, 129)) for s in range(132)], [], (3, 16)),
-                             ([9 - 8 * (s in (0, 128)) for s in range(132)], [9] * 10, (3, 16))]
+        lanes: list[Head] = [
+            ([9.0] * 127 + [1, 9, 9], [], (3, 16)),
+            ([9 - 8 * (s in (1, 64, 127, 129)) for s in range(132)], [], (3, 16)),
+            ([9 - 8 * (s in (0, 128)) for s in range(132)], [9] * 10, (3, 16)),
+        ]
         yield _case(config, "edge", "the least score in lane 127; ties over lanes and within one", lanes, "D-leankv-28")
 
 
@@ -77,10 +95,21 @@ def _case(config: Config, kind: str, why: str, heads: list[Head], decision: str 
         free = [0] * (slots - stored)
         rows.append(([*scores, *free], [*position, *free], len(high), len(low), stored + 1))
     score, at, n_high, n_low, n = (np.array(column) for column in zip(*rows, strict=True))
-    return Cases(kind, why, {
-        "score": score.astype(np.float32).view(np.uint32).astype(np.int64), "position": at, "n_high": n_high,
-        "n_low": n_low, "n": n, "prompt": np.zeros_like(n), "window": np.full_like(n, WINDOW),
-        "thresholds": _limits(config, [limits for _, _, limits in heads])}, decision)
+    return Cases(
+        kind,
+        why,
+        {
+            "score": score.astype(np.float32).view(np.uint32).astype(np.int64),
+            "position": at,
+            "n_high": n_high,
+            "n_low": n_low,
+            "n": n,
+            "prompt": np.zeros_like(n),
+            "window": np.full_like(n, WINDOW),
+            "thresholds": _limits(config, [limits for _, _, limits in heads]),
+        },
+        decision,
+    )
 
 
 def _limits(config: Config, pairs: Sequence[tuple[float, float]]) -> np.ndarray:
@@ -102,7 +131,14 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     rank = np.argsort(np.argsort(key, axis=1, kind="stable"), axis=1, kind="stable")  # of the high slots
     position = np.where(high, (n - n_high)[:, None] + rank, np.maximum(slot - n_high[:, None], 0))
     pair = np.sort(arrays["thresholds"] & 0x7FFF_FFFF, axis=-1, kind="stable")
-    legal = {"score": arrays["score"] & 0x7FFF_FFFF, "position": position.reshape(arrays["position"].shape),
-             "n_high": n_high, "n_low": n_low, "n": n, "prompt": arrays["prompt"] % (n + 1), "window": window,
-             "thresholds": np.minimum(pair, 0x3F80_0000) if config["policy"] == "algorithm1" else pair}
+    legal = {
+        "score": arrays["score"] & 0x7FFF_FFFF,
+        "position": position.reshape(arrays["position"].shape),
+        "n_high": n_high,
+        "n_low": n_low,
+        "n": n,
+        "prompt": arrays["prompt"] % (n + 1),
+        "window": window,
+        "thresholds": np.minimum(pair, 0x3F80_0000) if config["policy"] == "algorithm1" else pair,
+    }
     return {name: array.astype(np.asarray(inputs[name]).dtype) for name, array in legal.items()}

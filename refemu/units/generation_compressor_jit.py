@@ -42,8 +42,9 @@ class Heads:
         """arrays: as `device.admitted` returns them."""
         self.device, slots = device, device.slots
         score, position = (array.reshape(-1, slots) for array in arrays[:2])
-        self.n_high, self.n_low, self.n, self.prompt, self.window = (a.reshape(-1).astype(np.int64)
-                                                                     for a in arrays[2:7])
+        self.n_high, self.n_low, self.n, self.prompt, self.window = (
+            a.reshape(-1).astype(np.int64) for a in arrays[2:7]
+        )
         self.thresholds = np.ascontiguousarray(arrays[7].reshape(-1, 2)).view(np.float32)
         self.slot, self.position = np.arange(slots), position.astype(np.int64)
         self.high = self.slot < self.n_high[:, None]
@@ -88,8 +89,19 @@ class Heads:
         return np.where(some, slot, -1), np.where(some, best, NONE)
 
 
-def run(score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any, thresholds: Any, *,
-        slots: int = 16, **parameters: Any) -> Result:
+def run(
+    score: Any,
+    position: Any,
+    n_high: Any,
+    n_low: Any,
+    n: Any,
+    prompt: Any,
+    window: Any,
+    thresholds: Any,
+    *,
+    slots: int = 16,
+    **parameters: Any,
+) -> Result:
     """As `generation_compressor.run`."""
     device = GenerationCompressor(slots, **parameters)
     return decide(device, device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds))
@@ -102,8 +114,10 @@ def decide(device: GenerationCompressor, arrays: list[np.ndarray]) -> Result:
             columns, divisions, comparisons = _decided(device, arrays)
         else:
             columns, divisions, comparisons = _selected(device, arrays)
-    outputs: dict[str, Any] = {port.name: column.astype(port.result_dtype).reshape(arrays[2].shape)
-                               for port, column in zip(device.ports.outputs, columns, strict=True)}
+    outputs: dict[str, Any] = {
+        port.name: column.astype(port.result_dtype).reshape(arrays[2].shape)
+        for port, column in zip(device.ports.outputs, columns, strict=True)
+    }
     return Result(**outputs, divisions=divisions, comparisons=comparisons)
 
 
@@ -115,8 +129,9 @@ def _decided(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[li
     limits = plain(arrays[7].reshape(-1, 2)).view(np.float32)
     share, columns = np.empty(score.shape, np.float32), np.empty((5, len(score)), np.int64)
     counting = np.array([device.score_queries or EVERY, device.include_self, device.epoch], np.int64)
-    divisions = float_jit.mean_shares(score.view(np.float32), position.astype(np.uint32, copy=False), n_high + n_low, n,
-                                      prompt, counting, share)
+    divisions = float_jit.mean_shares(
+        score.view(np.float32), position.astype(np.uint32, copy=False), n_high + n_low, n, prompt, counting, share
+    )
     comparisons = _cases(share, position.astype(np.uint32, copy=False), numbers, limits, int(device.low), columns)
     return list(columns), int(divisions), int(comparisons)
 
@@ -151,8 +166,11 @@ def _cases(share, position, numbers, limits, low, out):  # type: ignore[no-untyp
             both = n_high + n_low
             best, count = _least(share[u, :both], position[u, :both], np.int64(FAR), n_high)
             best, looked, victim, more = best, looked + count + 1, t_c, np.int64(0)
-            if best < 0 or share[u, t_c] < share[u, best] or (share[u, t_c] == share[u, best]
-                                                               and position[u, t_c] < position[u, best]):
+            if (
+                best < 0
+                or share[u, t_c] < share[u, best]
+                or (share[u, t_c] == share[u, best] and position[u, t_c] < position[u, best])
+            ):
                 best = t_c
             choice, target = np.int64(CASE_B2), best - n_high
             if share[u, best] >= t_low:
@@ -200,9 +218,15 @@ def _algorithm1(heads: Heads) -> list[Rule]:
     with_own = (heads.used & ~heads.high) | (heads.slot == t_c[:, None])
     v_low, s_low = heads.least(share, with_own & between[:, None], heads.position)
     append, grown = (heads.n_high, -1, 1, 0), (heads.n_low, 0, 1)
-    return [(~full, (W, *append)), (own < low, (C, t_c, -1, 0, 0)), (above & (s_high >= high), (A1, *append)),
-            (above & (s_high >= low), (A2, v_high, *grown)), (above, (A3, v_high, -1, 0, 0)),
-            (s_low >= low, (B1, t_c, *grown)), (between, (B2, t_c, v_low - heads.n_high, 0, 0))]
+    return [
+        (~full, (W, *append)),
+        (own < low, (C, t_c, -1, 0, 0)),
+        (above & (s_high >= high), (A1, *append)),
+        (above & (s_high >= low), (A2, v_high, *grown)),
+        (above, (A3, v_high, -1, 0, 0)),
+        (s_low >= low, (B1, t_c, *grown)),
+        (between, (B2, t_c, v_low - heads.n_high, 0, 0)),
+    ]
 
 
 def _diffkv(heads: Heads) -> list[Rule]:
@@ -214,9 +238,13 @@ def _diffkv(heads: Heads) -> list[Rule]:
     v_low, s_low = heads.least(heads.mean, heads.old & ~heads.high, rank)
     few = heads.n_high + heads.n_low + 1 <= heads.window
     append, everywhere = (APPEND, heads.n_high, -1, 1, 0), np.ones_like(few)
-    return [(few, append), ((s_high < prune) & (s_high < s_low), (PRUNE, v_high, -1, 0, 0)),
-            ((s_high < quant) & (s_low < prune), (SWAP, v_high, v_low - heads.n_high, 0, 0)),
-            (s_high < quant, (DOWNGRADE, v_high, heads.n_low, 0, 1)), (everywhere, append)]
+    return [
+        (few, append),
+        ((s_high < prune) & (s_high < s_low), (PRUNE, v_high, -1, 0, 0)),
+        ((s_high < quant) & (s_low < prune), (SWAP, v_high, v_low - heads.n_high, 0, 0)),
+        (s_high < quant, (DOWNGRADE, v_high, heads.n_low, 0, 1)),
+        (everywhere, append),
+    ]
 
 
 def _reversed(lane: np.ndarray) -> np.ndarray:

@@ -77,9 +77,20 @@ def lane_rank(index: int) -> tuple[int, int]:
     return int(f"{index % LANES:0{LANE_BITS}b}"[::-1], 2), index
 
 
-def require(slots: int, policy: str, low: bool, epoch: bool, score: np.ndarray, position: np.ndarray,
-            n_high: np.ndarray, n_low: np.ndarray, n: np.ndarray, prompt: np.ndarray, window: np.ndarray,
-            thresholds: np.ndarray) -> None:
+def require(
+    slots: int,
+    policy: str,
+    low: bool,
+    epoch: bool,
+    score: np.ndarray,
+    position: np.ndarray,
+    n_high: np.ndarray,
+    n_low: np.ndarray,
+    n: np.ndarray,
+    prompt: np.ndarray,
+    window: np.ndarray,
+    thresholds: np.ndarray,
+) -> None:
     """Refuse, for (rows, ...): too many tokens, positions not below n or twice, low tokens of the window, limits.
 
     With `epoch` tokens share what is stored for their positions (D-leankv-47).
@@ -104,8 +115,10 @@ def require(slots: int, policy: str, low: bool, epoch: bool, score: np.ndarray, 
         bad = (limits[:, 0] > limits[:, 1]) | (limits[:, 1] > 1)
         _refuse(bad, lambda i: f"thresholds must be 0 <= T_l <= T_h <= 1, got {limits[i, 0]}, {limits[i, 1]}")
     if policy == "diffkv" and not low:
-        _refuse(limits[:, 0] != limits[:, 1], lambda i: "without a low precision alpha_quant must be alpha_prune, "
-                f"got {limits[i, 1]} and {limits[i, 0]}")
+        _refuse(
+            limits[:, 0] != limits[:, 1],
+            lambda i: f"without a low precision alpha_quant must be alpha_prune, got {limits[i, 1]} and {limits[i, 0]}",
+        )
 
 
 def _require_distinct(position: np.ndarray, used: np.ndarray) -> None:
@@ -116,8 +129,10 @@ def _require_distinct(position: np.ndarray, used: np.ndarray) -> None:
     np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
     if again.any():
         _, slot = index = first_index(again)
-        raise Refused(f"{NAME}: positions of stored tokens must differ, got {position[index]} twice"
-                      f"{at(index if len(again) > 1 else (slot,))}")
+        raise Refused(
+            f"{NAME}: positions of stored tokens must differ, got {position[index]} twice"
+            f"{at(index if len(again) > 1 else (slot,))}"
+        )
 
 
 def _refuse(bad: np.ndarray, message: Any) -> None:
@@ -131,16 +146,21 @@ def ports(config: Mapping[str, Any]) -> Ports:
     slots = config["slots"]
     most = LARGEST if config.get("policy") != "algorithm1" else 0x3F80_0000
     return Ports(
-        inputs=(Port("score", 32, slots, encoding="f32", least=0, most=LARGEST, meaning="score of every slot"),
-                Port("position", 32, slots, most=(1 << 31) - 1, meaning="position of the token in every slot"),
-                Port("n_high", 32, most=slots, meaning="tokens of the high section: slots 0 onwards"),
-                Port("n_low", 32, most=slots, meaning="tokens of the low section: the slots after them"),
-                Port("n", 32, most=(1 << 31) - 1, meaning="position of the new token"),
-                Port("prompt", 32, most=(1 << 31) - 1, meaning="tokens of the prompt"),
-                Port("window", 32, least=1, most=(1 << 31) - 1, meaning="W"),
-                Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas")),
-        outputs=(Port("choice", 4, meaning="W A1 A2 A3 B1 B2 C; 8 append prune swap downgrade; 12 append drop"),
-                 Port("victim", 32, meaning="high slot that the new token takes; its length on an append"),
-                 Port("low_slot", 32, signed=True, meaning="low slot that the victim moves to, or -1"),
-                 Port("delta_high", 1, meaning="the high section grows"),
-                 Port("delta_low", 1, meaning="the low section grows")))
+        inputs=(
+            Port("score", 32, slots, encoding="f32", least=0, most=LARGEST, meaning="score of every slot"),
+            Port("position", 32, slots, most=(1 << 31) - 1, meaning="position of the token in every slot"),
+            Port("n_high", 32, most=slots, meaning="tokens of the high section: slots 0 onwards"),
+            Port("n_low", 32, most=slots, meaning="tokens of the low section: the slots after them"),
+            Port("n", 32, most=(1 << 31) - 1, meaning="position of the new token"),
+            Port("prompt", 32, most=(1 << 31) - 1, meaning="tokens of the prompt"),
+            Port("window", 32, least=1, most=(1 << 31) - 1, meaning="W"),
+            Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
+        ),
+        outputs=(
+            Port("choice", 4, meaning="W A1 A2 A3 B1 B2 C; 8 append prune swap downgrade; 12 append drop"),
+            Port("victim", 32, meaning="high slot that the new token takes; its length on an append"),
+            Port("low_slot", 32, signed=True, meaning="low slot that the victim moves to, or -1"),
+            Port("delta_high", 1, meaning="the high section grows"),
+            Port("delta_low", 1, meaning="the low section grows"),
+        ),
+    )

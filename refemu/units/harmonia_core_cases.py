@@ -25,8 +25,11 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     if kind == "edge":
         some = {p: a[1:] for p, a in drawn.items()}
         yield Cases(kind, "activations of 0, of either sign", {**some, "a_mag": 0 * some["a_mag"]})
-        yield Cases(kind, "results that are subnormal in FP16, or 0",
-                    {**some, "a_exp": 0 * some["a_exp"] + 1, "w_scale": some["w_scale"] & 0x03FF})
+        yield Cases(
+            kind,
+            "results that are subnormal in FP16, or 0",
+            {**some, "a_exp": 0 * some["a_exp"] + 1, "w_scale": some["w_scale"] & 0x03FF},
+        )
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

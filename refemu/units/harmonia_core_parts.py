@@ -50,8 +50,9 @@ def plan(shape: Shape) -> tuple[Action, ...]:
     controller, actions, planner = FdgfController(shape.tile_m, shape.tile_k), list[Action](), Planner(shape)
     for tile in controller.tiles(shape.rows, shape.inner, shape.columns, shape.force):
         if tile.code in (FETCH_A, FETCH_B):
-            actions.append(Action("load", tile.mt, tile.kt, int(tile.code == FETCH_A), int(tile.code == FETCH_B),
-                                  tile.elements))
+            actions.append(
+                Action("load", tile.mt, tile.kt, int(tile.code == FETCH_A), int(tile.code == FETCH_B), tile.elements)
+            )
         if tile.code == COMPUTE:
             for block in _blocks(shape, tile.mt, tile.kt, tile.dataflow):
                 actions += planner.computed(block)
@@ -65,10 +66,13 @@ def _blocks(shape: Shape, mt: int, kt: int, dataflow: int) -> list[Block]:
     v = shape.kind == "v"
     tall, broad = (4, 1) if v else (1, 2)
     order = passes(-(-height // PASS_ROWS), -(-width // PASS_COLUMNS), dataflow, int(v))
-    corners = dict.fromkeys((row // tall * tall * PASS_ROWS, column // broad * broad * PASS_COLUMNS)
-                            for row, column in order)
-    return [(top + row, left + column, min(tall * PASS_ROWS, height - row), min(broad * PASS_COLUMNS, width - column))
-            for row, column in corners]
+    corners = dict.fromkeys(
+        (row // tall * tall * PASS_ROWS, column // broad * broad * PASS_COLUMNS) for row, column in order
+    )
+    return [
+        (top + row, left + column, min(tall * PASS_ROWS, height - row), min(broad * PASS_COLUMNS, width - column))
+        for row, column in corners
+    ]
 
 
 class Parts:
@@ -87,7 +91,7 @@ class Parts:
             high = min(self.height, self.rows - top)
             tall = min(top + high, row + rows) - max(top, row)
             for place in range(bisect_right(edges, column) - 1, bisect_left(edges, column + columns)):
-                left, right = edges[place:place + 2]
+                left, right = edges[place : place + 2]
                 broad = min(right, column + columns) - max(left, column)
                 missing = self._missing.pop((top, left), high * (right - left)) - tall * broad
                 if missing:
@@ -115,8 +119,11 @@ class Planner:
         _, _, rows, columns = block
         count = -(-rows // PASS_ROWS) * -(-columns // PASS_COLUMNS)
         groups = -(-self.shape.inner // LANES)
-        for event, number in (("dispatch", count * groups), ("compute", count),
-                              ("fp2half", -(-rows // PASS_ROWS) * columns)):
+        for event, number in (
+            ("dispatch", count * groups),
+            ("compute", count),
+            ("fp2half", -(-rows // PASS_ROWS) * columns),
+        ):
             yield Action(event, *block, number)
         ready = self.vectors.fill(block) if self.vectors else [block]
         for part in ready if self.vectors else ():
@@ -176,16 +183,21 @@ def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
     def part(values: Any, width: int, full: int, first: int, count: int, places: int) -> tuple[int, ...]:
         """`count` of `places` rows of `width`, each filled up to `full`."""
         found = np.zeros((places, full), np.int64)
-        found[:count, :width] = np.reshape(fields(values)[first * width:(first + count) * width], (count, width))
+        found[:count, :width] = np.reshape(fields(values)[first * width : (first + count) * width], (count, width))
         return tuple(found.ravel().tolist())
 
     wide, narrow = (shape.inner, groups * LANES), (groups, groups)
-    a = [part(values, *widths, row, rows, PASS_ROWS) for values, widths in
-         ((state.a_sign, wide), (state.a_mag, wide), (state.a_exp, narrow))]
-    b = [part(values, *widths, column, columns, PASS_COLUMNS) for values, widths in
-         ((state.b, wide), (state.b_sign, wide), (state.b_exp, narrow), (state.w_scale, narrow))]
-    masks = [tuple(int(i < count) for i in range(places))
-             for count, places in ((rows, PASS_ROWS), (columns, PASS_COLUMNS))]
+    a = [
+        part(values, *widths, row, rows, PASS_ROWS)
+        for values, widths in ((state.a_sign, wide), (state.a_mag, wide), (state.a_exp, narrow))
+    ]
+    b = [
+        part(values, *widths, column, columns, PASS_COLUMNS)
+        for values, widths in ((state.b, wide), (state.b_sign, wide), (state.b_exp, narrow), (state.w_scale, narrow))
+    ]
+    masks = [
+        tuple(int(i < count) for i in range(places)) for count, places in ((rows, PASS_ROWS), (columns, PASS_COLUMNS))
+    ]
     return [*masks, *a, *b]
 
 

@@ -86,19 +86,24 @@ def ports(config: Mapping[str, Any]) -> Ports:
     offset = Port("offset", 16, columns, encoding="f16", meaning="what every key lost")
     shifted = kind == "k" and config["window"] > 0
     return Ports(
-        inputs=(Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),
-                Port("a_mag", 8, rows * inner, meaning="8-bit mantissas of A"),
-                Port("a_exp", 5, rows * groups, meaning="shared exponents of A"),
-                Port("b", 8, columns * inner, meaning="INT4, 4-bit or 8-bit mantissas of B, by columns"),
-                Port("b_sign", 1, columns * inner, meaning="signs of B; 0 for INT4"),
-                Port("b_exp", 5, columns * groups, meaning="shared exponents of B; 0 for INT4"),
-                Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 but for INT4"),
-                *[frozen] * (shifted and config["start"] >= config["window"])),
-        outputs=(Port("sign", 1, rows * columns, meaning="signs of C, by rows"),
-                 Port("mantissa", config["m"], rows * columns, meaning="mantissas of C"),
-                 Port("exponent", 5, codes, meaning="shared exponents of C, by rows"),
-                 Port("y", 16, rows * columns, encoding="f16", meaning="C before its conversion"),
-                 *[offset] * shifted))
+        inputs=(
+            Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),
+            Port("a_mag", 8, rows * inner, meaning="8-bit mantissas of A"),
+            Port("a_exp", 5, rows * groups, meaning="shared exponents of A"),
+            Port("b", 8, columns * inner, meaning="INT4, 4-bit or 8-bit mantissas of B, by columns"),
+            Port("b_sign", 1, columns * inner, meaning="signs of B; 0 for INT4"),
+            Port("b_exp", 5, columns * groups, meaning="shared exponents of B; 0 for INT4"),
+            Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 but for INT4"),
+            *[frozen] * (shifted and config["start"] >= config["window"]),
+        ),
+        outputs=(
+            Port("sign", 1, rows * columns, meaning="signs of C, by rows"),
+            Port("mantissa", config["m"], rows * columns, meaning="mantissas of C"),
+            Port("exponent", 5, codes, meaning="shared exponents of C, by rows"),
+            Port("y", 16, rows * columns, encoding="f16", meaning="C before its conversion"),
+            *[offset] * shifted,
+        ),
+    )
 
 
 def admitted(core: Any, values: Sequence[Any]) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
@@ -108,8 +113,10 @@ def admitted(core: Any, values: Sequence[Any]) -> tuple[dict[str, np.ndarray], t
     if len(given) != len(ports):
         wanted = "needs the offsets of the prompt" if "frozen" in [port.name for port in ports] else "takes no offsets"
         raise Refused(f"{core.name}: frozen: kind {core.kind!r} from position {core.start} on {wanted}")
-    arrays = {port.name: array if port.lanes > 1 else array[..., None]
-              for port, array in zip(ports, admit(core.name, ports, given), strict=True)}
+    arrays = {
+        port.name: array if port.lanes > 1 else array[..., None]
+        for port, array in zip(ports, admit(core.name, ports, given), strict=True)
+    }
     require_operands(core, arrays)
     return arrays, arrays["a_exp"].shape[:-1]
 

@@ -17,16 +17,19 @@ def vector(shape: Shape, base: int, words: np.ndarray, position: int) -> np.ndar
     if shape.activation != "none":
         return tables.table16(shape.activation)[words]
     x = fp16.to_f32(fp16.values(words))
-    return fp16.bits(fp16.to_f16(_softmax(shape.inner, x, position) if shape.kind == "score" else
-                                 _turned(shape, base, x, position)))
+    return fp16.bits(
+        fp16.to_f16(_softmax(shape.inner, x, position) if shape.kind == "score" else _turned(shape, base, x, position))
+    )
 
 
 def _turned(shape: Shape, base: int, x: np.ndarray, position: int) -> np.ndarray:
     """The rotary embedding of every head."""
     rows, head_dim = x.shape[-2], shape.head_dim
     heads = x.reshape(-1, x.shape[-1] // head_dim, head_dim)
-    cos, sin = (np.tile(table.astype(np.float32), (len(heads) // rows, 1))
-                for table in rotary.rotary(position + np.arange(rows), head_dim, base))
+    cos, sin = (
+        np.tile(table.astype(np.float32), (len(heads) // rows, 1))
+        for table in rotary.rotary(position + np.arange(rows), head_dim, base)
+    )
     return fp32.rotate(heads, cos, sin, shape.rotation == "interleaved").reshape(x.shape)
 
 

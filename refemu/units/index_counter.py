@@ -91,23 +91,48 @@ class IndexCounter(Stepped):
         largest = max(count)
         if largest >> self.counter_bits:
             self._require_fits(count)
-        self.state = State("count", before.index + 1, clear, q, valid, amount if self.amount_bits else lanes(amounts),
-                           tuple(rows), tuple(sums), count, before.indices + used.count(1), before.cycles + 1,
-                           max(before.count_bits, largest.bit_length()))
+        self.state = State(
+            "count",
+            before.index + 1,
+            clear,
+            q,
+            valid,
+            amount if self.amount_bits else lanes(amounts),
+            tuple(rows),
+            tuple(sums),
+            count,
+            before.indices + used.count(1),
+            before.cycles + 1,
+            max(before.count_bits, largest.bit_length()),
+        )
         return self.state
 
     def _require_fits(self, count: tuple[int, ...]) -> None:
         largest = max(count)
         if largest >> self.counter_bits:
-            raise Refused(f"{self.name}: count {largest} of index {count.index(largest)} does not fit counter_bits="
-                          f"{self.counter_bits}")
+            raise Refused(
+                f"{self.name}: count {largest} of index {count.index(largest)} does not fit counter_bits="
+                f"{self.counter_bits}"
+            )
 
     def clear(self) -> State:
         """Zero the registers, without a cycle of counting; returns the State."""
         none = (0,) * (1 << self.bits)
         before = self.state
-        self.state = State("clear", before.index, 1, before.q, before.valid, before.amount, (0,) * self.lanes, none,
-                           none, before.indices, before.cycles, before.count_bits)
+        self.state = State(
+            "clear",
+            before.index,
+            1,
+            before.q,
+            before.valid,
+            before.amount,
+            (0,) * self.lanes,
+            none,
+            none,
+            before.indices,
+            before.cycles,
+            before.count_bits,
+        )
         return self.state
 
     def steps(self, clear: Any, q: Any, valid: Any, amount: Any = None) -> Iterator[State]:
@@ -120,16 +145,19 @@ class IndexCounter(Stepped):
             yield self.cycle(event[0], *(tuple(x) if isinstance(x, list) else x for x in event[1:]))
 
     def __repr__(self) -> str:
-        return (f"IndexCounter(bits={self.bits}, amount_bits={self.amount_bits}, counter_bits={self.counter_bits}, "
-                f"lanes={self.lanes})")
+        return (
+            f"IndexCounter(bits={self.bits}, amount_bits={self.amount_bits}, counter_bits={self.counter_bits}, "
+            f"lanes={self.lanes})"
+        )
 
 
 def _lanes(values: Any) -> Any:
     return lanes(list(values))
 
 
-def run(index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter_bits: int = 62,
-        amount_bits: int = 8) -> Result:
+def run(
+    index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter_bits: int = 62, amount_bits: int = 8
+) -> Result:
     """How often each index occurs along the last axis, or with `amount` the sum of the amounts at each index.
 
     index: integers (..., K), below 2**bits where valid. amount: integers of that shape, in [0, 2**amount_bits).
@@ -144,7 +172,7 @@ def run(index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter
     for row, *vectors in zip(range(prod(shape)), *(x.reshape(prod(shape), k) for x in (q, used, amounts)), strict=True):
         counter.clear()
         for low in range(0, k, INPUTS):
-            chunks = [tuple(x[low:low + INPUTS].tolist()) for x in vectors[:2 + (amount is not None)]]
+            chunks = [tuple(x[low : low + INPUTS].tolist()) for x in vectors[: 2 + (amount is not None)]]
             counter.cycle(0, *(chunk + (0,) * (INPUTS - len(chunk)) for chunk in chunks))
         count[row] = counter.state.count
     last = counter.state
@@ -173,8 +201,17 @@ def admitted(index: Any, bits: int, amount: Any, valid: Any, amount_bits: int) -
     return np.where(used, q, 0).astype(np.int64), used.astype(np.int64), np.where(used, amounts, 0).astype(np.int64)
 
 
-def run_ports(clear: Any, q: Any, valid: Any, amount: Any = None, *, bits: int = 8, amount_bits: int = 0,
-              counter_bits: int = 16, lanes: int = INPUTS) -> Result:
+def run_ports(
+    clear: Any,
+    q: Any,
+    valid: Any,
+    amount: Any = None,
+    *,
+    bits: int = 8,
+    amount_bits: int = 0,
+    counter_bits: int = 16,
+    lanes: int = INPUTS,
+) -> Result:
     """Every cycle of one device or of many: arguments (..., cycles) and (..., cycles, lanes), as for `IndexCounter`.
 
     clear: 0 or 1. q, valid, amount: one value per lane. bits, amount_bits, counter_bits, lanes: as for IndexCounter.
@@ -191,8 +228,9 @@ def run_ports(clear: Any, q: Any, valid: Any, amount: Any = None, *, bits: int =
         columns = [array.reshape(devices, cycles, -1)[device].tolist() for array in arrays]
         states += [counter.cycle(event[0][0], *map(_lanes, event[1:])) for event in zip(*columns, strict=True)]
         counted, count_bits = counted + counter.state.indices, max(count_bits, counter.state.count_bits)
-    return Result(**collect(states, counter.ports.outputs, shape), indices=counted, cycles=len(states),
-                  count_bits=count_bits)
+    return Result(
+        **collect(states, counter.ports.outputs, shape), indices=counted, cycles=len(states), count_bits=count_bits
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -200,10 +238,14 @@ def ports(config: Mapping[str, Any]) -> Ports:
     bits, amount_bits, n = config["bits"], config["amount_bits"], config.get("lanes", INPUTS)
     amount = [Port("amount", amount_bits, n, meaning='what an index counts, "+n"')] if amount_bits else []
     return Ports(
-        inputs=(Port("clear", 1, meaning="registers start from 0 in this cycle"),
-                Port("q", bits, n, meaning="concatenated indices"),
-                Port("valid", 1, n, meaning="the lane holds a position that counts"), *amount),
-        outputs=(Port("count", config["counter_bits"], 1 << bits, meaning="registers after the cycle"),))
+        inputs=(
+            Port("clear", 1, meaning="registers start from 0 in this cycle"),
+            Port("q", bits, n, meaning="concatenated indices"),
+            Port("valid", 1, n, meaning="the lane holds a position that counts"),
+            *amount,
+        ),
+        outputs=(Port("count", config["counter_bits"], 1 << bits, meaning="registers after the cycle"),),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -212,10 +254,18 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="index_counter", paper="kllm §IV-B, Table I", meaning="counts of each index, sixteen positions a cycle",
-    configs={"example": Config(bits=3, amount_bits=0, counter_bits=13),
-             "w4a4": Config(bits=8, amount_bits=0, counter_bits=13),
-             "integer": Config(bits=4, amount_bits=4, counter_bits=16)},
-    ports=ports, run=run_ports, twin="refemu.units.index_counter_jit:run_ports", unit_class=IndexCounter,
-    timing="event", cases=cases,
+    name="index_counter",
+    paper="kllm §IV-B, Table I",
+    meaning="counts of each index, sixteen positions a cycle",
+    configs={
+        "example": Config(bits=3, amount_bits=0, counter_bits=13),
+        "w4a4": Config(bits=8, amount_bits=0, counter_bits=13),
+        "integer": Config(bits=4, amount_bits=4, counter_bits=16),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.index_counter_jit:run_ports",
+    unit_class=IndexCounter,
+    timing="event",
+    cases=cases,
 )

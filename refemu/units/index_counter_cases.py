@@ -18,17 +18,27 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     bits, amounts = config["bits"], config["amount_bits"]
     if kind == "paper":
         if amounts:
-            yield _column(kind, "[kllm §III-B2] +n: 3 0 1 2 1 3 0 2 at indices 3 0 2 2 1 3 0 1 make 0 3 3 6", config,
-                          [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3, 0, 2])
+            yield _column(
+                kind,
+                "[kllm §III-B2] +n: 3 0 1 2 1 3 0 2 at indices 3 0 2 2 1 3 0 1 make 0 3 3 6",
+                config,
+                [3, 0, 2, 2, 1, 3, 0, 1],
+                [3, 0, 1, 2, 1, 3, 0, 2],
+            )
         else:
-            yield _column(kind, "[kllm §III-B1] a column of K = 8 and three-bit indices, as in Fig. 3", config,
-                          [3, 4, 6, 2, 5, 3, 0, 5])
+            yield _column(
+                kind,
+                "[kllm §III-B1] a column of K = 8 and three-bit indices, as in Fig. 3",
+                config,
+                [3, 4, 6, 2, 5, 3, 0, 5],
+            )
     if kind == "edge":
         top = (1 << bits) - 1
         for length in (1, 15, 16, 17):
             yield _column(kind, f"K = {length}: the lanes past the end are not valid", config, [top] * length)
-        yield _column(kind, "every lane at one index, and at the highest amount", config, [1] * 48,
-                      [(1 << amounts) - 1] * 48)
+        yield _column(
+            kind, "every lane at one index, and at the highest amount", config, [1] * 48, [(1 << amounts) - 1] * 48
+        )
         yield _two_columns(config)
         yield _left_out(config)
     if kind == "random":
@@ -59,13 +69,14 @@ def _left_out(config: Config) -> Cases:
     return Cases("edge", "outlier positions are invalid: the counts sum to K less their number", inputs, "D-kllm-13")
 
 
-def _inputs(config: Config, index: list[list[int]], amount: list[list[int]], valid: list[list[int]],
-            lanes: int = 16) -> dict[str, np.ndarray]:
+def _inputs(
+    config: Config, index: list[list[int]], amount: list[list[int]], valid: list[list[int]], lanes: int = 16
+) -> dict[str, np.ndarray]:
     cases, cycles = len(index), -(-len(index[0]) // lanes)
 
     def lay(rows: list[list[int]]) -> np.ndarray:
         table = np.zeros((cases, cycles * lanes), np.int64)
-        table[:, :len(rows[0])] = rows
+        table[:, : len(rows[0])] = rows
         return table.reshape(cases, cycles, lanes)
 
     clear = np.zeros((cases, cycles), np.int64)

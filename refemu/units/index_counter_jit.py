@@ -15,8 +15,9 @@ from refemu.units.index_counter import INPUTS, IndexCounter, Result, admitted
 from refemu.units.unit import admit_events
 
 
-def run(index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter_bits: int = 62,
-        amount_bits: int = 8) -> Result:
+def run(
+    index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter_bits: int = 62, amount_bits: int = 8
+) -> Result:
     """As `index_counter.run`."""
     counter = IndexCounter(bits, amount_bits if amount is not None else 0, counter_bits)
     q = np.asarray(index)
@@ -41,8 +42,17 @@ def _fits(index: np.ndarray, bits: int) -> bool:
     return bool(int(index.min(initial=0)) >= 0 and int(index.max(initial=0)) < 1 << bits)
 
 
-def run_ports(clear: Any, q: Any, valid: Any, amount: Any = None, *, bits: int = 8, amount_bits: int = 0,
-              counter_bits: int = 16, lanes: int = INPUTS) -> Result:
+def run_ports(
+    clear: Any,
+    q: Any,
+    valid: Any,
+    amount: Any = None,
+    *,
+    bits: int = 8,
+    amount_bits: int = 0,
+    counter_bits: int = 16,
+    lanes: int = INPUTS,
+) -> Result:
     """As `index_counter.run_ports`."""
     counter = IndexCounter(bits, amount_bits, counter_bits, lanes)
     given = (clear, q, valid) if amount is None else (clear, q, valid, amount)
@@ -52,8 +62,11 @@ def run_ports(clear: Any, q: Any, valid: Any, amount: Any = None, *, bits: int =
         rest.append(np.ones(rest[0].shape, np.int64))
     count = np.zeros((*shape, 1 << bits), np.int64)
     wide = [np.ascontiguousarray(x, np.int64).reshape(devices, shape[-1], lanes) for x in rest]
-    indices = _cycles(np.ascontiguousarray(clears, np.int64).reshape(devices, shape[-1]), *wide,
-                      count.reshape(devices, shape[-1], 1 << bits))
+    indices = _cycles(
+        np.ascontiguousarray(clears, np.int64).reshape(devices, shape[-1]),
+        *wide,
+        count.reshape(devices, shape[-1], 1 << bits),
+    )
     largest = int(count.max(initial=0))
     if largest >> counter_bits:
         _refuse(counter, count.reshape(-1, 1 << bits))

@@ -62,8 +62,9 @@ def function_words(function: Any) -> tuple[str, np.ndarray]:
         return known, relu() if known == "relu" else table16(known)
     words = np.asarray(function)
     if words.shape != (1 << 16,) or words.dtype != np.uint16:
-        raise RefusedType(f"index_function: function must be a name or uint16 (65536,), got {words.dtype} "
-                          f"of shape {words.shape}")
+        raise RefusedType(
+            f"index_function: function must be a name or uint16 (65536,), got {words.dtype} of shape {words.shape}"
+        )
     return "table", words
 
 
@@ -116,7 +117,7 @@ class IndexFunction(Stepped):
         word = self.at_centroid(centroid, scale)
         if word & 0x7C00 == 0x7C00:
             raise Refused(f"{self.name}: {self._told} is {fp16.values(word)!s} at centroid {i}")
-        return replace(before, event="centroid", entries=(*before.entries[:i], word, *before.entries[i + 1:]))
+        return replace(before, event="centroid", entries=(*before.entries[:i], word, *before.entries[i + 1 :]))
 
     def at_centroid(self, centroid: np.ndarray, scale: np.ndarray) -> int:
         """The entry of one centroid, a zero always +0 (D-kllm-17)."""
@@ -146,8 +147,9 @@ class IndexFunction(Stepped):
         yield from self.operations(admit(self.name, self.ports.inputs, given))
 
     def __repr__(self) -> str:
-        return (f"IndexFunction(function={self.function!r}, bits={self.bits}, outliers={self.outliers}, "
-                f"mode={self.mode!r})")
+        return (
+            f"IndexFunction(function={self.function!r}, bits={self.bits}, outliers={self.outliers}, mode={self.mode!r})"
+        )
 
 
 def require_input(tensor: Any, mode: str, scale: Any) -> np.ndarray | None:
@@ -179,9 +181,14 @@ def run(tensor: KMeansTensor, function: Any, *, mode: str = "token", scale: Any 
     codebooks = tensor.codebook.values.reshape(-1, 1 << tensor.bits)
     rows = max(codebooks.shape[0], 1 if scales is None else scales.size)
     device = IndexFunction(function, tensor.bits, 0, mode)
-    states = [state for state in device.steps(np.broadcast_to(codebooks, (rows, codebooks.shape[-1])),
-                                              np.broadcast_to(np.asarray(scales).reshape(-1), (rows,)))
-              if state.index == device.last]
+    states = [
+        state
+        for state in device.steps(
+            np.broadcast_to(codebooks, (rows, codebooks.shape[-1])),
+            np.broadcast_to(np.asarray(scales).reshape(-1), (rows,)),
+        )
+        if state.index == device.last
+    ]
     tables = np.array([state.entries for state in states], np.uint16)
     values = _of_outliers(device, tensor.outlier)
     return result(tensor, tables, values, evaluations(device.state.evaluations, mode, tensor))
@@ -210,15 +217,25 @@ def result(tensor: KMeansTensor, tables: np.ndarray, values: np.ndarray, counted
     return Result(codebook.values, values, counted, answer)
 
 
-def run_ports(codebook: Any, scale: Any, outlier: Any = None, *, function: Any = "silu", bits: int = 4,
-              outliers: int = 2, mode: str = "token") -> Result:
+def run_ports(
+    codebook: Any,
+    scale: Any,
+    outlier: Any = None,
+    *,
+    function: Any = "silu",
+    bits: int = 4,
+    outliers: int = 2,
+    mode: str = "token",
+) -> Result:
     """Tables and outliers of vectors between the ports: codebook (..., 2**bits), scale (...), outlier words."""
     device = IndexFunction(function, bits, outliers, mode)
     given = (codebook, scale, outlier)[: len(device.ports.inputs)]
     arrays = admit(device.name, device.ports.inputs, given)
     states = [state for state in device.steps(*arrays) if state.index == device.last]
-    outputs = {"value": np.zeros((*arrays[1].shape, 0), np.uint16),
-               **collect(states, device.ports.outputs, arrays[1].shape)}
+    outputs = {
+        "value": np.zeros((*arrays[1].shape, 0), np.uint16),
+        **collect(states, device.ports.outputs, arrays[1].shape),
+    }
     return Result(outputs["entries"], outputs["value"], device.state.evaluations)
 
 
@@ -227,9 +244,14 @@ def ports(config: Mapping[str, Any]) -> Ports:
     n, m = 1 << config["bits"], config["outliers"]
     apart = [Port("outlier", 16, m, encoding="f16", meaning="values kept in fp16")] if m else []
     values = [Port("value", 16, m, encoding="f16", meaning="the function of the outliers")] if m else []
-    return Ports(inputs=(Port("codebook", 16, n, encoding="f16", meaning="normalized centroids"),
-                         Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST), *apart),
-                 outputs=(Port("entries", 16, n, encoding="f16", meaning="the function of the centroids"), *values))
+    return Ports(
+        inputs=(
+            Port("codebook", 16, n, encoding="f16", meaning="normalized centroids"),
+            Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
+            *apart,
+        ),
+        outputs=(Port("entries", 16, n, encoding="f16", meaning="the function of the centroids"), *values),
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -245,10 +267,19 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="index_function", paper="kllm §III-C1, Eq. (2)", meaning="a function of the centroids replaces the codebook",
-    configs={"silu": Config(function="silu", bits=4, outliers=2, mode="token"),
-             "silu_literal": Config(function="silu", bits=4, outliers=2, mode="literal"),
-             "gelu_tanh3": Config(function="gelu_tanh", bits=3, outliers=2, mode="token"),
-             "relu": Config(function="relu", bits=4, outliers=2, mode="token")},
-    ports=ports, run=run_ports, twin="refemu.units.index_function_jit:run_ports", unit_class=IndexFunction,
-    cases=cases, legal=legal)
+    name="index_function",
+    paper="kllm §III-C1, Eq. (2)",
+    meaning="a function of the centroids replaces the codebook",
+    configs={
+        "silu": Config(function="silu", bits=4, outliers=2, mode="token"),
+        "silu_literal": Config(function="silu", bits=4, outliers=2, mode="literal"),
+        "gelu_tanh3": Config(function="gelu_tanh", bits=3, outliers=2, mode="token"),
+        "relu": Config(function="relu", bits=4, outliers=2, mode="token"),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.index_function_jit:run_ports",
+    unit_class=IndexFunction,
+    cases=cases,
+    legal=legal,
+)

@@ -50,8 +50,16 @@ def _require_finite(device: IndexFunction, words: np.ndarray, where: str) -> Non
         raise Refused(f"{device.name}: {device._told} is {fp16.values(words)[place]!s} at {where} {place[-1]}")
 
 
-def run_ports(codebook: Any, scale: Any, outlier: Any = None, *, function: Any = "silu", bits: int = 4,
-              outliers: int = 2, mode: str = "token") -> Result:
+def run_ports(
+    codebook: Any,
+    scale: Any,
+    outlier: Any = None,
+    *,
+    function: Any = "silu",
+    bits: int = 4,
+    outliers: int = 2,
+    mode: str = "token",
+) -> Result:
     """As `index_function.run_ports`."""
     device = IndexFunction(function, bits, outliers, mode)
     arrays = admit(device.name, device.ports.inputs, (codebook, scale, outlier)[: len(device.ports.inputs)])

@@ -34,8 +34,18 @@ from refemu.units.weighted_sum import exact_sum, sums
 
 __all__ = ["UNIT", "IndexMatmul", "Norm", "Result", "Scores", "State", "run"]
 
-COUNTERS = ("concats", "indices", "lookups", "macs_reduce", "macs_sparse", "weight_dequants", "mults_scale",
-            "adds_merge", "macs_dense", "overflows")
+COUNTERS = (
+    "concats",
+    "indices",
+    "lookups",
+    "macs_reduce",
+    "macs_sparse",
+    "weight_dequants",
+    "mults_scale",
+    "adds_merge",
+    "macs_dense",
+    "overflows",
+)
 
 
 @dataclass(frozen=True)
@@ -97,8 +107,9 @@ class IndexMatmul(Stepped):
 
     name = "index_matmul"
 
-    def __init__(self, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False,
-                 preset: str | KllmArith = "paper") -> None:
+    def __init__(
+        self, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False, preset: str | KllmArith = "paper"
+    ) -> None:
         """k: positions of a column. a_bits, b_bits: of the indices, 1 to 4; with `integer` a_bits is that of the
         amounts, 1 to 8. preset: of KLLM's arithmetic.
         """
@@ -113,8 +124,9 @@ class IndexMatmul(Stepped):
         self.column: Column | None = None
         empty: tuple[int, ...] = ()
         lowest: dict[str, Any] = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
-        blank = State("reset", -1, *(empty,) * 3, 0x3C00, *(empty,) * 4, 0x3C00, *(empty,) * 3, 0, empty, 0, 0, 0, 0,
-                      *(0,) * 10)
+        blank = State(
+            "reset", -1, *(empty,) * 3, 0x3C00, *(empty,) * 4, 0x3C00, *(empty,) * 3, 0, empty, 0, 0, 0, 0, *(0,) * 10
+        )
         self.state = replace(blank, **lowest)
 
     @property
@@ -145,8 +157,13 @@ class IndexMatmul(Stepped):
 
     def _column(self, state: State) -> Column:
         """The column that the ports show."""
-        words = {port.name: np.array(getattr(state, port.name) if port.name.endswith("_scale") else
-                                     fields(getattr(state, port.name)), port.dtype) for port in self.ports.inputs}
+        words = {
+            port.name: np.array(
+                getattr(state, port.name) if port.name.endswith("_scale") else fields(getattr(state, port.name)),
+                port.dtype,
+            )
+            for port in self.ports.inputs
+        }
         return column_at_ports(words, self.integer, self.arith)
 
     def outputs(self, column: Column) -> State:
@@ -161,8 +178,18 @@ class IndexMatmul(Stepped):
         self.column = column
         cleared = (0,) * (1 << self.bits)
         b = tuple(column.b.tolist())
-        begun = replace(before, index=before.index + 1, q=b, counted=0, count=cleared, inside=0, outside=0, y=0,
-                        overflow=0, macs_dense=before.macs_dense + len(b))
+        begun = replace(
+            before,
+            index=before.index + 1,
+            q=b,
+            counted=0,
+            count=cleared,
+            inside=0,
+            outside=0,
+            y=0,
+            overflow=0,
+            macs_dense=before.macs_dense + len(b),
+        )
         if self.integer:
             return self._next(begun, column)
         q = tuple((i << self.b_bits) | j for i, j in zip(column.a.tolist(), b, strict=True))
@@ -185,8 +212,13 @@ class IndexMatmul(Stepped):
             q[lane], valid[lane], amount[lane] = before.q[k], int(not column.left_out[k]), int(column.a[k])
         self.counter.state = replace(self.counter.state, count=before.count)
         after = self.counter.cycle(0, tuple(q), tuple(valid), *([tuple(amount)] if self.integer else []))
-        return replace(before, event="count", counted=min(low + INPUTS, column.a.size), count=after.count,
-                       indices=before.indices + valid.count(1))
+        return replace(
+            before,
+            event="count",
+            counted=min(low + INPUTS, column.a.size),
+            count=after.count,
+            indices=before.indices + valid.count(1),
+        )
 
     def _reduce(self, before: State, column: Column) -> State:
         """One lookup and one MAC for every counter, and the terms of zero points."""
@@ -195,8 +227,9 @@ class IndexMatmul(Stepped):
             inside = exact_sum(np.array(before.count), column.table, UNIT_BITS) + self._exact_zero_terms(before, column)
         else:
             inside = _word32(self._weighted(before, column))
-        return replace(before, event="reduce", inside=inside, lookups=before.lookups + size,
-                       macs_reduce=before.macs_reduce + size)
+        return replace(
+            before, event="reduce", inside=inside, lookups=before.lookups + size, macs_reduce=before.macs_reduce + size
+        )
 
     def _weighted(self, before: State, column: Column) -> np.ndarray:
         count = np.array(before.count)
@@ -204,8 +237,11 @@ class IndexMatmul(Stepped):
         if not column.centroids:
             return dense
         by_a, by_b = marginals(count, self.b_bits)
-        parts = [sums(by_a, column.centroids[0], self.arith), sums(by_b, column.centroids[1], self.arith),
-                 np.array(_total(before.count))]
+        parts = [
+            sums(by_a, column.centroids[0], self.arith),
+            sums(by_b, column.centroids[1], self.arith),
+            np.array(_total(before.count)),
+        ]
         za, zb = (np.asarray(z) for z in column.zeros)
         wide = tuple(np.asarray(part, np.float64) for part in parts)
         return zero_terms(np.asarray(dense, np.float64), wide, za, zb, self.arith.acc).astype(np.float32)
@@ -215,8 +251,10 @@ class IndexMatmul(Stepped):
         if not column.centroids:
             return 0
         za, zb = (int(z * (1 << 24)) for z in column.zeros)
-        sum_a, sum_b = (exact_sum(by, centroids, 24) for by, centroids in
-                        zip(marginals(np.array(before.count), self.b_bits), column.centroids, strict=True))
+        sum_a, sum_b = (
+            exact_sum(by, centroids, 24)
+            for by, centroids in zip(marginals(np.array(before.count), self.b_bits), column.centroids, strict=True)
+        )
         return _total(before.count) * za * zb - zb * sum_a - za * sum_b
 
     def _sparse(self, before: State, column: Column) -> State:
@@ -224,8 +262,13 @@ class IndexMatmul(Stepped):
         total = self.sparse_sum(column)
         outside = int(Fraction(total) * (1 << UNIT_BITS)) if isinstance(total, Fraction) else _word32(total)
         done = int(np.count_nonzero(column.left_out))
-        return replace(before, event="sparse", outside=outside, macs_sparse=before.macs_sparse + done,
-                       weight_dequants=before.weight_dequants + done)
+        return replace(
+            before,
+            event="sparse",
+            outside=outside,
+            macs_sparse=before.macs_sparse + done,
+            weight_dequants=before.weight_dequants + done,
+        )
 
     def sparse_sum(self, column: Column) -> Any:
         """The sum over what is left out of the counts: float32, or a Fraction where the accumulator is exact."""
@@ -243,21 +286,32 @@ class IndexMatmul(Stepped):
             y = np.asarray(finish_exact(v, column.bias, column.norm))
         else:
             bias, shift = (None if x is None else np.asarray(x) for x in (column.bias, column.shift))
-            y = merge(_float32(before.inside), np.asarray(column.scale), _float32(before.outside), self.arith, bias,
-                      shift)
+            y = merge(
+                _float32(before.inside), np.asarray(column.scale), _float32(before.outside), self.arith, bias, shift
+            )
         word = int(fp16.bits(fp16.to_f16(y)))
         overflow = int(word & 0x7C00 == 0x7C00)
-        return replace(before, event="merge", y=word, overflow=overflow, mults_scale=before.mults_scale + 1,
-                       adds_merge=before.adds_merge + 1, overflows=before.overflows + overflow)
+        return replace(
+            before,
+            event="merge",
+            y=word,
+            overflow=overflow,
+            mults_scale=before.mults_scale + 1,
+            adds_merge=before.adds_merge + 1,
+            overflows=before.overflows + overflow,
+        )
 
     def steps(self, **inputs: Any) -> Iterator[State]:
         """Yield the State after every event of every column, in C order; arguments by port, broadcast."""
         yield from self.operations(
-            admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs]))
+            admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs])
+        )
 
     def __repr__(self) -> str:
-        return (f"IndexMatmul(k={self.k}, a_bits={self.a_bits}, b_bits={self.b_bits}, integer={self.integer}, "
-                f"preset={self.preset!r})")
+        return (
+            f"IndexMatmul(k={self.k}, a_bits={self.a_bits}, b_bits={self.b_bits}, integer={self.integer}, "
+            f"preset={self.preset!r})"
+        )
 
 
 def _total(values: Any) -> int:
@@ -275,8 +329,16 @@ def _float32(word: int) -> np.ndarray:
     return np.asarray(np.array(word, np.uint32).view(np.float32), np.float64)
 
 
-def run(a: KMeansTensor | Scores, b: KMeansTensor, *, preset: str | KllmArith = "paper",
-        products: Codebook | None = None, bias: Any = None, norm: Norm | None = None, seen: Any = None) -> Result:
+def run(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor,
+    *,
+    preset: str | KllmArith = "paper",
+    products: Codebook | None = None,
+    bias: Any = None,
+    norm: Norm | None = None,
+    seen: Any = None,
+) -> Result:
     """y = A x B, a row of A and a column of B at a time.
 
     a: vectors of length K (tokens). b: a matrix whose N vectors, of length K, are the columns (output channels of a
@@ -304,13 +366,21 @@ def counters(state: State) -> dict[str, int]:
     return {name: getattr(state, name) for name in COUNTERS}
 
 
-def run_ports(*, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False,
-              preset: str | KllmArith = "paper", **inputs: Any) -> Result:
+def run_ports(
+    *,
+    k: int = 16,
+    a_bits: int = 4,
+    b_bits: int = 4,
+    integer: bool = False,
+    preset: str | KllmArith = "paper",
+    **inputs: Any,
+) -> Result:
     """Columns of any shape between the ports: words (..., lanes), by port name; `k` to `preset` as for IndexMatmul."""
     device = IndexMatmul(k, a_bits, b_bits, integer, preset)
     arrays = admit(device.name, device.ports.inputs, [inputs[port.name] for port in device.ports.inputs])
-    states = [state for state in device.steps(**dict(zip(inputs_of(device), arrays, strict=True)))
-              if state.event == "merge"]
+    states = [
+        state for state in device.steps(**dict(zip(inputs_of(device), arrays, strict=True))) if state.event == "merge"
+    ]
     shape = arrays[[port.lanes for port in device.ports.inputs].index(1)].shape
     outputs: dict[str, Any] = collect(states, device.ports.outputs, shape) | counters(device.state)
     return Result(**outputs)
@@ -332,19 +402,33 @@ def ports(config: Mapping[str, Any]) -> Ports:
     def scale(name: str) -> Port:
         return Port(name, 16, encoding="f16", meaning=f"scale of {name[0].upper()}", least=1, most=0x7BFF)
 
-    b = [Port("b_index", b_bits, k, meaning="indices of B"), Port("b_mask", 1, k, meaning="1 = an outlier of B"),
-         words("b_outlier", k, "values of B's outliers")]
+    b = [
+        Port("b_index", b_bits, k, meaning="indices of B"),
+        Port("b_mask", 1, k, meaning="1 = an outlier of B"),
+        words("b_outlier", k, "values of B's outliers"),
+    ]
     if integer:
         a = [Port("a_index", a_bits, k, meaning="integers"), words("a_outlier", k, "unquantized scores")]
-        return Ports(inputs=(*a, scale("a_scale"), *b, words("b_codebook", 1 << b_bits, "centroids of B")),
-                     outputs=OUTPUTS)
-    a = [Port("a_index", a_bits, k, meaning="indices of A"), Port("a_mask", 1, k, meaning="1 = an outlier of A"),
-         words("a_outlier", k, "values of A's outliers"), scale("a_scale"),
-         words("a_codebook", 1 << a_bits, "centroids of A")]
-    table = Port("products", 32 if wide else 16, 1 << a_bits + b_bits, encoding="f32" if wide else "f16",
-                 meaning="product codebook")
-    return Ports(inputs=(*a, *b, scale("b_scale"), words("b_codebook", 1 << b_bits, "centroids of B"), table),
-                 outputs=OUTPUTS)
+        return Ports(
+            inputs=(*a, scale("a_scale"), *b, words("b_codebook", 1 << b_bits, "centroids of B")), outputs=OUTPUTS
+        )
+    a = [
+        Port("a_index", a_bits, k, meaning="indices of A"),
+        Port("a_mask", 1, k, meaning="1 = an outlier of A"),
+        words("a_outlier", k, "values of A's outliers"),
+        scale("a_scale"),
+        words("a_codebook", 1 << a_bits, "centroids of A"),
+    ]
+    table = Port(
+        "products",
+        32 if wide else 16,
+        1 << a_bits + b_bits,
+        encoding="f32" if wide else "f16",
+        meaning="product codebook",
+    )
+    return Ports(
+        inputs=(*a, *b, scale("b_scale"), words("b_codebook", 1 << b_bits, "centroids of B"), table), outputs=OUTPUTS
+    )
 
 
 OUTPUTS = (Port("y", 16, encoding="f16", meaning="the output"), Port("overflow", 1, meaning="y is not finite"))
@@ -356,15 +440,26 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="index_matmul", paper="kllm §III-B, §III-D, Fig. 3, Fig. 5", meaning="index MatMul, one output column",
-    configs={"w4a4": Config(k=20, a_bits=4, b_bits=4, integer=False, preset="paper"),
-             "example": Config(k=8, a_bits=1, b_bits=2, integer=False, preset="paper"),
-             "exact": Config(k=20, a_bits=3, b_bits=3, integer=False, preset="exact"),
-             "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper")},
-    ports=ports, run=run_ports, twin="refemu.units.index_matmul_ports_jit:run_ports", unit_class=IndexMatmul,
-    cases=cases, mark=index_matmul_cases.mark, legal=index_matmul_cases.legal,
+    name="index_matmul",
+    paper="kllm §III-B, §III-D, Fig. 3, Fig. 5",
+    meaning="index MatMul, one output column",
+    configs={
+        "w4a4": Config(k=20, a_bits=4, b_bits=4, integer=False, preset="paper"),
+        "example": Config(k=8, a_bits=1, b_bits=2, integer=False, preset="paper"),
+        "exact": Config(k=20, a_bits=3, b_bits=3, integer=False, preset="exact"),
+        "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper"),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.index_matmul_ports_jit:run_ports",
+    unit_class=IndexMatmul,
+    cases=cases,
+    mark=index_matmul_cases.mark,
+    legal=index_matmul_cases.legal,
     alternatives=choices("D-kllm-1", "preset", "exact"),
-    flags={"OVERFLOW": Flag(0, "the output, or something on the way to it, left fp16"),
-           "OUTLIER": Flag(1, "some position is in the sparse path (D-kllm-13)"),
-           "BOTH": Flag(2, "some position is an outlier of both operands (D-kllm-12)")},
+    flags={
+        "OVERFLOW": Flag(0, "the output, or something on the way to it, left fp16"),
+        "OUTLIER": Flag(1, "some position is in the sparse path (D-kllm-13)"),
+        "BOTH": Flag(2, "some position is an outlier of both operands (D-kllm-12)"),
+    },
 )

@@ -67,8 +67,14 @@ def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return r16(q.astype(np.float32).astype(np.float64)).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
 
 
-def merge(inside: np.ndarray, scale: np.ndarray, outside: np.ndarray, arith: KllmArith, bias: np.ndarray | None = None,
-          shift: np.ndarray | None = None) -> np.ndarray:
+def merge(
+    inside: np.ndarray,
+    scale: np.ndarray,
+    outside: np.ndarray,
+    arith: KllmArith,
+    bias: np.ndarray | None = None,
+    shift: np.ndarray | None = None,
+) -> np.ndarray:
     """Y of rounding accumulators: scale the dense part, add the sparse one, subtract `shift`, add the bias.
 
     Each operation rounds, the last one to fp16 [kllm §III-D, Fig. 5]. All float64 that broadcast; returns float32.
@@ -87,8 +93,9 @@ def mean_terms(mean: np.ndarray, divisor: np.ndarray, row_sum: np.ndarray) -> np
     return r16(quotient(means, divisors) * r16(np.asarray(row_sum, np.float64)))
 
 
-def zero_terms(dense: np.ndarray, parts: tuple[np.ndarray, ...], za: np.ndarray, zb: np.ndarray,
-               acc: str) -> np.ndarray:
+def zero_terms(
+    dense: np.ndarray, parts: tuple[np.ndarray, ...], za: np.ndarray, zb: np.ndarray, acc: str
+) -> np.ndarray:
     """A weighted sum corrected by zero points: - zB*SA - zA*SB + K'*zA*zB, each product and sum rounded (D-kllm-10).
 
     parts: SA, SB and K', the weighted sums over the marginal counts and the number of positions. All float64.

@@ -24,11 +24,13 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         where = "[kllm §III-B2, Fig. 3b]" if config["integer"] else "[kllm §III-B1, Fig. 3a]"
         yield Cases(kind, f"{where} eight positions, four centroids of B, no outliers", _rows(config, ports, 1))
     if kind == "edge":
-        yield Cases(kind, "one outlier of A, of B, of both at one position, everywhere", _outliers(config, ports),
-                    "D-kllm-12")
+        yield Cases(
+            kind, "one outlier of A, of B, of both at one position, everywhere", _outliers(config, ports), "D-kllm-12"
+        )
         yield Cases(kind, "sparse and dense part cancel", _cancelling(config, ports), "D-kllm-33")
-        yield Cases(kind, "scales at the ends of fp16: the product of scales underflows or overflows",
-                    _scales(config, ports))
+        yield Cases(
+            kind, "scales at the ends of fp16: the product of scales underflows or overflows", _scales(config, ports)
+        )
     if kind == "random":
         rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
         real, wild = drawn("index_matmul", config, ports, rows, 12, seed)
@@ -55,7 +57,7 @@ def _rows(config: Config, ports: tuple[Port, ...], count: int) -> dict[str, np.n
 def spread(words: list[int], size: int) -> np.ndarray:
     """A codebook that begins with the given entries; the others are 1."""
     table = np.full(size, ONE)
-    table[:len(words)] = words
+    table[: len(words)] = words
     return table
 
 
@@ -72,7 +74,7 @@ def _outliers(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     inputs = _rows(config, ports, 4)
     masks = [name for name in ("b_mask", "a_mask") if name in inputs]
     for row, positions in enumerate(([2], [5], [5], range(config["k"]))):
-        chosen = masks[row % len(masks):][:1] if row < 2 else masks
+        chosen = masks[row % len(masks) :][:1] if row < 2 else masks
         for mask in chosen:
             inputs[mask][row, list(positions)] = 1
     for side, start in (("a", 0x4900), ("b", 0xC480)):
@@ -98,8 +100,9 @@ def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     return inputs
 
 
-def drawn(unit: str, config: Mapping[str, Any], ports: Sequence[Port], rows: int, wild: int,
-          seed: Seeds) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def drawn(
+    unit: str, config: Mapping[str, Any], ports: Sequence[Port], rows: int, wild: int, seed: Seeds
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Random inputs of `rows` rows, as real tensors have them, and the words of the first `wild` rows as they are.
 
     Product codebooks are drawn for the latter only, since they are the most words, and the others have real ones.
@@ -133,5 +136,8 @@ def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: An
     """Which rows carry which flag."""
     masks = [np.asarray(inputs[name], np.int64) for name in ("a_mask", "b_mask") if name in inputs]
     either, both = np.max(masks[0] | masks[-1], axis=-1), np.max(masks[0] & masks[-1], axis=-1)
-    return {"OVERFLOW": np.asarray(result.overflow, np.bool_), "OUTLIER": np.asarray(either > 0),
-            "BOTH": np.asarray(both * (len(masks) - 1) > 0)}
+    return {
+        "OVERFLOW": np.asarray(result.overflow, np.bool_),
+        "OUTLIER": np.asarray(either > 0),
+        "BOTH": np.asarray(both * (len(masks) - 1) > 0),
+    }

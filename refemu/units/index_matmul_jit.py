@@ -79,25 +79,49 @@ def _outliers(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> tuple[np
     return rows[order], places[order], values[order]
 
 
-def run(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str | KllmArith = "paper",
-        products: Codebook | None = None, bias: Any = None, norm: Norm | None = None, seen: Any = None) -> Result:
+def run(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor | Prepared,
+    *,
+    preset: str | KllmArith = "paper",
+    products: Codebook | None = None,
+    bias: Any = None,
+    norm: Norm | None = None,
+    seen: Any = None,
+) -> Result:
     """As `index_matmul.run`; `b` may be prepared."""
     return multiply(*_problem(a, b, preset, products, bias, norm, seen))
 
 
-def outputs(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, *, preset: str | KllmArith = "paper",
-            bias: Any = None, norm: Norm | None = None, seen: Any = None) -> np.ndarray:
+def outputs(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor | Prepared,
+    *,
+    preset: str | KllmArith = "paper",
+    bias: Any = None,
+    norm: Norm | None = None,
+    seen: Any = None,
+) -> np.ndarray:
     """The field y of what `run` returns, alone: nothing is counted."""
     task, right = _problem(a, b, preset, None, bias, norm, seen)
     return fp16_jit.to_f16(_values(task, right, _limits(task))).reshape(task.shape)
 
 
-def _problem(a: KMeansTensor | Scores, b: KMeansTensor | Prepared, preset: str | KllmArith, products: Codebook | None,
-             bias: Any, norm: Norm | None, seen: Any) -> tuple[Problem, Prepared]:
+def _problem(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor | Prepared,
+    preset: str | KllmArith,
+    products: Codebook | None,
+    bias: Any,
+    norm: Norm | None,
+    seen: Any,
+) -> tuple[Problem, Prepared]:
     right = b if isinstance(b, Prepared) else prepare(b, integer=isinstance(a, Scores))
     if right.integer != isinstance(a, Scores):
-        raise RefusedType(f"{IndexMatmul.name}: B is prepared for {'Scores' if right.integer else 'a KMeansTensor'} "
-                          f"as A, got {type(a).__name__}")
+        raise RefusedType(
+            f"{IndexMatmul.name}: B is prepared for {'Scores' if right.integer else 'a KMeansTensor'} "
+            f"as A, got {type(a).__name__}"
+        )
     return problem(a, right.tensor, preset, products, bias, norm, seen, right.vectors, dequantized_fast), right
 
 
@@ -140,8 +164,18 @@ def _rounded(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
         part = slice(first, last)
         inside = _fused(task, b, limits[part], first) if plainly else _general(task, b, limits)
         outside = _sparse(task, operands, limits[part], part, out.shape[1])
-        float_jit.kmeans_merge(inside, scale[part], b_scale, outside, shift[part], bias, task.arith.acc != "fp32",
-                               task.arith.scale_y == "fp16" and not task.integer, limits[part], out[part])
+        float_jit.kmeans_merge(
+            inside,
+            scale[part],
+            b_scale,
+            outside,
+            shift[part],
+            bias,
+            task.arith.acc != "fp32",
+            task.arith.scale_y == "fp16" and not task.integer,
+            limits[part],
+            out[part],
+        )
 
     with np.errstate(all="ignore"):
         share_out(rows, limits.shape[0], threads=None if plainly else 1, least=LEAST)
@@ -191,15 +225,28 @@ def _counters(task: Problem, b: Prepared, limits: np.ndarray, overflows: int) ->
 
 def totals(integer: bool, outputs: int, positions: int, left_out: int, entries: int, overflows: int) -> dict[str, int]:
     """The unit's counters after so many outputs, over so many positions, of which some were left out of the counts."""
-    values = (0 if integer else positions, positions - left_out, entries * outputs, entries * outputs, left_out,
-              left_out, outputs, outputs, positions, overflows)
+    values = (
+        0 if integer else positions,
+        positions - left_out,
+        entries * outputs,
+        entries * outputs,
+        left_out,
+        left_out,
+        outputs,
+        outputs,
+        positions,
+        overflows,
+    )
     return dict(zip(COUNTERS, values, strict=True))
 
 
 def _is_plain(task: Problem) -> bool:
     """Whether the weighted sums are sequential, over entries that the accumulator's MAC takes, and final."""
-    return (isinstance(task.arith.order, Sequential) and not task.zeros
-            and (task.arith.acc == "fp32" or fp16_jit.holds_fp16(task.table)))
+    return (
+        isinstance(task.arith.order, Sequential)
+        and not task.zeros
+        and (task.arith.acc == "fp32" or fp16_jit.holds_fp16(task.table))
+    )
 
 
 def _most(task: Problem) -> int:
@@ -207,22 +254,48 @@ def _most(task: Problem) -> int:
     return task.a.index.shape[1] * (integers.peak(task.a.index) if task.integer else 1)
 
 
-def _dense(task: Problem, b: Prepared, limits: np.ndarray, *, sums: np.ndarray | None = None,
-           counts: np.ndarray | None = None, totals: np.ndarray | None = None, units: np.ndarray | None = None,
-           first: int = 0) -> None:
+def _dense(
+    task: Problem,
+    b: Prepared,
+    limits: np.ndarray,
+    *,
+    sums: np.ndarray | None = None,
+    counts: np.ndarray | None = None,
+    totals: np.ndarray | None = None,
+    units: np.ndarray | None = None,
+    first: int = 0,
+) -> None:
     """The kernel on the rows of A from `first` on that `limits` are given for; fills what it gets."""
-    index, mask = (plain(side[first:first + len(limits)]) for side in (task.a.index, task.a.mask))
+    index, mask = (plain(side[first : first + len(limits)]) for side in (task.a.index, task.a.mask))
     acc, most = task.arith.acc, _most(task)
     bounded = acc == "fp16" and peak(task.table) * most < fp16.OVERFLOW
     skip = acc != "fp16_fma" and bool(np.isfinite(task.table).all())  # a fused step may see the sign of a zero
-    nothing = (np.zeros((0, 0), np.float32), np.zeros((0, 0, 0), np.int32), np.zeros(0, np.int64),
-               np.zeros((0, 0), np.int64))
-    wanted = (empty if array is None else array for array, empty in zip((sums, counts, units, totals), nothing,
-                                                                        strict=True))
+    nothing = (
+        np.zeros((0, 0), np.float32),
+        np.zeros((0, 0, 0), np.int32),
+        np.zeros(0, np.int64),
+        np.zeros((0, 0), np.int64),
+    )
+    wanted = (
+        empty if array is None else array for array, empty in zip((sums, counts, units, totals), nothing, strict=True)
+    )
     with np.errstate(all="ignore"):
-        float_jit.kmeans_dense(index, mask.view(np.uint8), int(task.integer), b.index, b.starts, b.places,
-                               plain(limits), plain(task.table), 1 << task.b_bits,
-                               float_jit.ACCUMULATORS.get(acc, 0), bounded, most <= 2048, skip, *wanted)
+        float_jit.kmeans_dense(
+            index,
+            mask.view(np.uint8),
+            int(task.integer),
+            b.index,
+            b.starts,
+            b.places,
+            plain(limits),
+            plain(task.table),
+            1 << task.b_bits,
+            float_jit.ACCUMULATORS.get(acc, 0),
+            bounded,
+            most <= 2048,
+            skip,
+            *wanted,
+        )
 
 
 def _fused(task: Problem, b: Prepared, limits: np.ndarray, first: int) -> np.ndarray:
@@ -237,7 +310,7 @@ def _batches(task: Problem, b: Prepared, limits: np.ndarray) -> Iterator[tuple[s
     rows, columns = limits.shape[0], b.index.shape[1]
     step = max(1, BATCH // max(columns, 1))
     for low in range(0, rows, step):
-        part = limits[low:low + step]
+        part = limits[low : low + step]
         counts = np.zeros((part.shape[0], task.table.size, columns), np.int32)
         _dense(task, b, part, counts=counts, first=low)
         yield slice(low, low + part.shape[0]), counts.astype(np.int64)
@@ -256,14 +329,19 @@ def _general(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
 def _weighted(counts: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarray:
     """Weighted sums, float64 (rows, columns), of counts (rows, columns, entries)."""
     flat = counts.reshape(-1, table.size)
-    return weighted_sum_jit.sums(flat, np.broadcast_to(table, flat.shape), arith).reshape(counts.shape[:-1]).astype(
-        np.float64)
+    return (
+        weighted_sum_jit.sums(flat, np.broadcast_to(table, flat.shape), arith)
+        .reshape(counts.shape[:-1])
+        .astype(np.float64)
+    )
 
 
 def _corrected(task: Problem, part: np.ndarray, counts: np.ndarray, rows: slice) -> np.ndarray:
     """With the terms of zero points."""
-    sum_a, sum_b = (_weighted(by, table, task.arith)
-                    for by, table in zip(marginals(counts, task.b_bits), task.centroids, strict=True))
+    sum_a, sum_b = (
+        _weighted(by, table, task.arith)
+        for by, table in zip(marginals(counts, task.b_bits), task.centroids, strict=True)
+    )
     counted = integers.total(counts, axis=-1).astype(np.float64)
     za = np.zeros((part.shape[0], 1)) if task.a.zero is None else task.a.zero[rows, None]
     zb = np.zeros(part.shape[1]) if task.b.zero is None else task.b.zero
@@ -277,8 +355,9 @@ def _operands(task: Problem, b: Prepared, centroids: np.ndarray) -> tuple[np.nda
     return (mask, plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
 
 
-def _sparse(task: Problem, operands: tuple[np.ndarray, ...], limits: np.ndarray, rows: slice,
-            columns: int) -> np.ndarray:
+def _sparse(
+    task: Problem, operands: tuple[np.ndarray, ...], limits: np.ndarray, rows: slice, columns: int
+) -> np.ndarray:
     """Sums over what is left out of the counts, float32 (M, N), of some rows, all of them where B has zero points."""
     out = np.zeros((limits.shape[0], columns), np.float32)
     if task.b.zero is not None:
@@ -291,8 +370,9 @@ def _sparse(task: Problem, operands: tuple[np.ndarray, ...], limits: np.ndarray,
     if not (operands[-1].size or mask[rows].any()):
         return out  # nor is a kernel compiled
     own = centroids[rows] if centroids.shape[0] > 1 else centroids
-    float_jit.kmeans_sparse(mask[rows], value[rows], index, scale, own, *outliers, limits,
-                            float_jit.ACCUMULATORS[task.arith.acc], out)
+    float_jit.kmeans_sparse(
+        mask[rows], value[rows], index, scale, own, *outliers, limits, float_jit.ACCUMULATORS[task.arith.acc], out
+    )
     return out
 
 
@@ -319,8 +399,9 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     return _by_unit(task, limits, doubtful, y)
 
 
-def between(dense: np.ndarray, sparse: np.ndarray, size: np.ndarray,
-            finished: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def between(
+    dense: np.ndarray, sparse: np.ndarray, size: np.ndarray, finished: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """Y, fp16 values as float32, and where it is in doubt, of sums in float64, of which the dense ones are rounded.
 
     size: sums of magnitudes of the sparse terms, times their number. finished: what is left to do but the last
@@ -342,8 +423,9 @@ def _wide_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
 def _finished(task: Problem, v: np.ndarray) -> np.ndarray:
     """`finish_exact` up to the last rounding, on float64: never falls as v rises."""
     if task.norm is not None:
-        mean, divisor = (0.0 if x is None else np.asarray(x, np.float64).reshape(-1, 1)
-                         for x in (task.norm.mean, task.norm.divisor))
+        mean, divisor = (
+            0.0 if x is None else np.asarray(x, np.float64).reshape(-1, 1) for x in (task.norm.mean, task.norm.divisor)
+        )
         row_sum = 0.0 if task.norm.row_sum is None else np.asarray(task.norm.row_sum, np.float64)
         v = (v - mean * row_sum) / divisor
     return v if task.bias is None else v + task.bias

@@ -33,11 +33,15 @@ class Scores:
 
     def __post_init__(self) -> None:
         if self.q.dtype != np.uint8 or self.p.dtype != np.float16 or self.scale.dtype not in (np.float16, np.float32):
-            raise RefusedType(f"{NAME}: scores need q uint8, p float16, scale float16 or float32, got {self.q.dtype}, "
-                              f"{self.p.dtype}, {self.scale.dtype}")
+            raise RefusedType(
+                f"{NAME}: scores need q uint8, p float16, scale float16 or float32, got {self.q.dtype}, "
+                f"{self.p.dtype}, {self.scale.dtype}"
+            )
         if self.q.ndim == 0 or self.q.shape != self.p.shape or self.scale.shape != self.q.shape[:-1]:
-            raise Refused(f"{NAME}: scores need q and p of one shape and a scale per row, got {self.q.shape}, "
-                          f"{self.p.shape}, {self.scale.shape}")
+            raise Refused(
+                f"{NAME}: scores need q and p of one shape and a scale per row, got {self.q.shape}, "
+                f"{self.p.shape}, {self.scale.shape}"
+            )
 
     def __repr__(self) -> str:
         return f"<Scores {self.q.shape}>"
@@ -86,8 +90,13 @@ def vectors_of(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequa
     if tensor.codebook.values.ndim != 1 or tensor.scale.dtype != np.uint16:
         raise Refused(f"{NAME}: an operand has one row of centroids and fp16 scales, got {tensor!r}")
     zero = None if tensor.zeros is None else tensor.zeros.reshape(-1).astype(np.float64)
-    return Vectors(_along(tensor, tensor.index), _along(tensor, tensor.mask), tensor.scales.reshape(-1).astype(
-        np.float64), zero, lambda: fp16.to_f32(_along(tensor, dequantize(tensor))))
+    return Vectors(
+        _along(tensor, tensor.index),
+        _along(tensor, tensor.mask),
+        tensor.scales.reshape(-1).astype(np.float64),
+        zero,
+        lambda: fp16.to_f32(_along(tensor, dequantize(tensor))),
+    )
 
 
 def _along(tensor: KMeansTensor, array: np.ndarray) -> np.ndarray:
@@ -136,8 +145,9 @@ def require_operands(a: Vectors, b: Vectors, norm: Norm | None, bias: Any, integ
         return None
     values = np.asarray(bias)
     if values.dtype != np.float16 or values.shape != (b.index.shape[0],):
-        raise RefusedType(f"{NAME}: bias must be float16 of shape ({b.index.shape[0]},), got {values.dtype} of shape "
-                          f"{values.shape}")
+        raise RefusedType(
+            f"{NAME}: bias must be float16 of shape ({b.index.shape[0]},), got {values.dtype} of shape {values.shape}"
+        )
     return values.astype(np.float64)
 
 
@@ -158,15 +168,17 @@ def require_finite(a: Vectors, b: Vectors, arith: KllmArith, centroids: tuple[np
         if arith.acc == "exact" and (side.zero is not None or largest >= fp16.OVERFLOW):
             bad = ~np.isfinite(side.value)
             if bad.any():
-                raise Refused(f"{NAME}: the exact accumulator needs finite operands; {name} overflows fp16"
-                              f"{at(first_index(bad))}")
+                raise Refused(
+                    f"{NAME}: the exact accumulator needs finite operands; {name} overflows fp16{at(first_index(bad))}"
+                )
 
 
 def require_products(products: Codebook, a: Codebook, b: Codebook) -> Codebook:
     """`products` if it has an entry for each pair of centroids."""
     if products.bits != a.bits + b.bits or products.values.ndim != 1:
-        raise Refused(f"{NAME}: the product codebook needs {1 << a.bits + b.bits} entries, got shape "
-                      f"{products.values.shape}")
+        raise Refused(
+            f"{NAME}: the product codebook needs {1 << a.bits + b.bits} entries, got shape {products.values.shape}"
+        )
     return products
 
 

@@ -25,16 +25,25 @@ from refemu.units.weighted_sum_jit import BATCH
 FRACTION = 24  #: fp16 values are multiples of 2**-24
 
 
-def run_ports(*, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False,
-              preset: str | KllmArith = "paper", **inputs: Any) -> Result:
+def run_ports(
+    *,
+    k: int = 16,
+    a_bits: int = 4,
+    b_bits: int = 4,
+    integer: bool = False,
+    preset: str | KllmArith = "paper",
+    **inputs: Any,
+) -> Result:
     """As `index_matmul.run_ports`."""
     device = IndexMatmul(k, a_bits, b_bits, integer, preset)
     names = inputs_of(device)
     arrays = admit(device.name, device.ports.inputs, [inputs[name] for name in names])
     shape = arrays[names.index("a_scale")].shape
     outputs, left_out = prod(shape), 0
-    lanes = {name: () if name.endswith("_scale") else (port.lanes,)
-             for name, port in zip(names, device.ports.inputs, strict=True)}
+    lanes = {
+        name: () if name.endswith("_scale") else (port.lanes,)
+        for name, port in zip(names, device.ports.inputs, strict=True)
+    }
     flat = {name: array.reshape(outputs, *lanes[name]) for name, array in zip(names, arrays, strict=True)}
     y = np.empty(outputs, np.uint16)
     for low in range(0, outputs, BATCH):
@@ -68,8 +77,10 @@ def _counts(device: IndexMatmul, columns: Column) -> np.ndarray:
 
 def _left_out(columns: Column) -> tuple[np.ndarray, np.ndarray]:
     """Both operands where they are not counted, elsewhere -0 and +0."""
-    return (np.where(columns.left_out, columns.a_value, np.float32(-0.0)),
-            np.where(columns.left_out, columns.b_value, np.float32(0)))
+    return (
+        np.where(columns.left_out, columns.a_value, np.float32(-0.0)),
+        np.where(columns.left_out, columns.b_value, np.float32(0)),
+    )
 
 
 def _exact(device: IndexMatmul, columns: Column, counts: np.ndarray) -> np.ndarray:

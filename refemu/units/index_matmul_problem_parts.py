@@ -105,9 +105,17 @@ def _products(a: Codebook, b: Codebook, table: str) -> Codebook:
     return cartesian(a, b, table)
 
 
-def problem(a: KMeansTensor | Scores, b: KMeansTensor, preset: str | KllmArith, products: Codebook | None, bias: Any,
-            norm: Norm | None, seen: Any, right: Vectors | None = None,
-            dequantize: Dequantize = KMeansTensor.dequantized) -> Problem:
+def problem(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor,
+    preset: str | KllmArith,
+    products: Codebook | None,
+    bias: Any,
+    norm: Norm | None,
+    seen: Any,
+    right: Vectors | None = None,
+    dequantize: Dequantize = KMeansTensor.dequantized,
+) -> Problem:
     """The arguments of `run`, checked. right: the columns of `b`, where they have been laid out before."""
     arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
     if isinstance(a, Scores):
@@ -128,8 +136,20 @@ def problem(a: KMeansTensor | Scores, b: KMeansTensor, preset: str | KllmArith, 
         shift = mean_terms(norm.mean, norm.divisor, norm.row_sum)
     most = left.index.shape[1] if integer else right.index.shape[0]
     rows = require_seen(seen, left.index.shape[0], most)
-    return Problem(left, right, table, arith, integer, b.codebook.bits, rows, (*lead, right.index.shape[0]), norm,
-                   values, codebooks, shift)
+    return Problem(
+        left,
+        right,
+        table,
+        arith,
+        integer,
+        b.codebook.bits,
+        rows,
+        (*lead, right.index.shape[0]),
+        norm,
+        values,
+        codebooks,
+        shift,
+    )
 
 
 def column(task: Problem, m: int, n: int) -> Column:
@@ -140,10 +160,20 @@ def column(task: Problem, m: int, n: int) -> Column:
     if not task.integer:
         scale = float(joint_scale(np.asarray(scale), b.scale[n], task.arith))
     za, zb = (0.0 if side.zero is None else float(side.zero[i]) for side, i in ((a, m), (b, n)))
-    return Column(a.index[m, :k], b.index[n, :k], (a.mask[m] | b.mask[n])[:k], a.value[m, :k], task.values(m, n)[:k],
-                  task.table, scale, (za, zb), task.centroids if task.zeros else (),
-                  None if task.bias is None else float(task.bias[n]),
-                  None if task.shift is None else float(task.shift[m, n]), task.finish(m, n))
+    return Column(
+        a.index[m, :k],
+        b.index[n, :k],
+        (a.mask[m] | b.mask[n])[:k],
+        a.value[m, :k],
+        task.values(m, n)[:k],
+        task.table,
+        scale,
+        (za, zb),
+        task.centroids if task.zeros else (),
+        None if task.bias is None else float(task.bias[n]),
+        None if task.shift is None else float(task.shift[m, n]),
+        task.finish(m, n),
+    )
 
 
 def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmArith) -> Column:
@@ -152,6 +182,7 @@ def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmA
     words: by port name in the ports' dtypes, (..., lanes), and scales (...). Operands of the sparse path, codebooks and
     scales are decoded.
     """
+
     def side(name: str, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         index, mask, codes = (words[f"{name}_{part}"] for part in ("index", "mask", "codebook"))
         return index, mask > 0, dequantized(index, mask, words[f"{name}_outlier"], floats(codes), scale)
@@ -159,8 +190,9 @@ def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmA
     a_scale = floats(words["a_scale"]).astype(np.float64)
     if integer:
         b, left_out, b_value = side("b", np.ones(a_scale.shape))
-        return Column(words["a_index"], b, left_out, floats(words["a_outlier"]), b_value, floats(words["b_codebook"]),
-                      a_scale)
+        return Column(
+            words["a_index"], b, left_out, floats(words["a_outlier"]), b_value, floats(words["b_codebook"]), a_scale
+        )
     b_scale, products = floats(words["b_scale"]).astype(np.float64), words["products"]
     (a, a_mask, a_value), (b, b_mask, b_value) = side("a", a_scale), side("b", b_scale)
     table = products.view(np.float32) if products.dtype == np.uint32 else floats(products)

@@ -79,8 +79,15 @@ class IndexNorm(Stepped):
 
     name = "index_norm"
 
-    def __init__(self, n: int, bits: int = 4, weight_bits: int = 4, norm: str = "rms", eps: float = 0.0,
-                 preset: str | KllmArith = "paper") -> None:
+    def __init__(
+        self,
+        n: int,
+        bits: int = 4,
+        weight_bits: int = 4,
+        norm: str = "rms",
+        eps: float = 0.0,
+        preset: str | KllmArith = "paper",
+    ) -> None:
         """n: values of a vector. bits, weight_bits: of an index, of one of the weights. norm: "rms" or "layer"."""
         require_int(n, 1, 1 << 24, self.name, "n")
         require_int(bits, 1, 8, self.name, "bits")
@@ -92,8 +99,9 @@ class IndexNorm(Stepped):
         sums = [*(["mean", "mean_sparse"] if norm == "layer" else []), "square", "square_sparse"]
         self.events = ["count"] * -(-n // INPUTS) + sums + ["root"] + ["fold"] * folds(self.arith)
         zeros, table, divided = lanes((0,) * n), (0,) * (1 << bits), (0,) * (1 << weight_bits)
-        self.state = State("reset", -1, zeros, zeros, zeros, 1, table, table, divided, 0, 0, 0, divided, 0, 0, table,
-                           0.0, (), 0, 0, 0)
+        self.state = State(
+            "reset", -1, zeros, zeros, zeros, 1, table, table, divided, 0, 0, 0, divided, 0, 0, table, 0.0, (), 0, 0, 0
+        )
 
     @property
     def busy(self) -> bool:
@@ -111,8 +119,20 @@ class IndexNorm(Stepped):
         before = self.state
         if inputs:
             words = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-            before = replace(before, index=-1, rms=0, mean=0, folded=0, divided=(0,) * len(before.divided), shift=0,
-                             overflow=0, count=(0,) * len(before.count), dense=0.0, moments=(), **words)
+            before = replace(
+                before,
+                index=-1,
+                rms=0,
+                mean=0,
+                folded=0,
+                divided=(0,) * len(before.divided),
+                shift=0,
+                overflow=0,
+                count=(0,) * len(before.count),
+                dense=0.0,
+                moments=(),
+                **words,
+            )
         index = before.index + 1
         event = self.events[index]
         work = {"count": self._count, "root": self._root, "fold": self._fold}
@@ -125,7 +145,9 @@ class IndexNorm(Stepped):
         """Masked positions are invalid, they are not index 0."""
         low = (before.index + 1) * INPUTS
         count, counted = list(before.count), 0
-        for q, outlier in zip(fields(before.q)[low:low + INPUTS], fields(before.mask)[low:low + INPUTS], strict=True):
+        for q, outlier in zip(
+            fields(before.q)[low : low + INPUTS], fields(before.mask)[low : low + INPUTS], strict=True
+        ):
             count[q] += 1 - outlier
             counted += 1 - outlier
         return replace(before, count=tuple(count), indices=before.indices + counted)
@@ -182,8 +204,14 @@ class IndexNorm(Stepped):
             mean = np.array(_value(before.mean, self.arith))
             shift = int(fp16.bits(fp16.narrow(quotient32(mean, divisor))))
         overflow = int(any(word & 0x7FFF == 0x7C00 for word in (*words, shift)))
-        return replace(before, folded=words[0], divided=tuple(words[1:]), shift=shift, overflow=overflow,
-                       divides=before.divides + len(words) + (self.norm == "layer"))
+        return replace(
+            before,
+            folded=words[0],
+            divided=tuple(words[1:]),
+            shift=shift,
+            overflow=overflow,
+            divides=before.divides + len(words) + (self.norm == "layer"),
+        )
 
     def steps(self, **words: Any) -> Iterator[State]:
         """Yield the State after every event of every vector, in C order; one array of words per input port.
@@ -201,8 +229,10 @@ class IndexNorm(Stepped):
             raise NoDivisor(refusal.value, tuple(map(int, np.unravel_index(done, vectors)))) from None
 
     def __repr__(self) -> str:
-        return (f"IndexNorm(n={self.n}, bits={self.bits}, weight_bits={self.weight_bits}, norm={self.norm!r}, "
-                f"eps={self.eps!r}, preset={self.preset!r})")
+        return (
+            f"IndexNorm(n={self.n}, bits={self.bits}, weight_bits={self.weight_bits}, norm={self.norm!r}, "
+            f"eps={self.eps!r}, preset={self.preset!r})"
+        )
 
 
 def require_eps(eps: Any) -> float:
@@ -227,8 +257,14 @@ def _value(word: int, arith: KllmArith) -> float:
     return float(bits.view(np.float64 if width(arith) == 64 else np.float32))
 
 
-def run(a: KMeansTensor, *, norm: str = "rms", eps: float = 0.0, preset: str | KllmArith = "paper",
-        weights: Codebook | None = None) -> Result:
+def run(
+    a: KMeansTensor,
+    *,
+    norm: str = "rms",
+    eps: float = 0.0,
+    preset: str | KllmArith = "paper",
+    weights: Codebook | None = None,
+) -> Result:
     """What divides the outputs of the matmul of every vector of `a`, from its counts.
 
     a: fp16 scales, one codebook of fp16 centroids, no zero points; its values are those before the norm. norm: "rms" or
@@ -244,9 +280,15 @@ def run(a: KMeansTensor, *, norm: str = "rms", eps: float = 0.0, preset: str | K
     x = np.zeros(marked.shape, np.uint16)
     x[marked] = a.outlier
     shape = (*a.vectors, a.length) if a.length > 1 else a.vectors  # of ports of that many lanes
-    given = {"q": a.rows().reshape(shape), "mask": marked.astype(np.uint8).reshape(shape), "x": x.reshape(shape),
-             "scale": a.scale, "centroids": a.codebook.values, "weights": table.values,
-             "squares": squares(a.codebook, device.arith.table).values}
+    given = {
+        "q": a.rows().reshape(shape),
+        "mask": marked.astype(np.uint8).reshape(shape),
+        "x": x.reshape(shape),
+        "scale": a.scale,
+        "centroids": a.codebook.values,
+        "weights": table.values,
+        "squares": squares(a.codebook, device.arith.table).values,
+    }
     words = {port.name: given[port.name] for port in device.ports.inputs}
     return as_floats(_collected(device, words, a.vectors), device.arith, a.vectors, weights)
 
@@ -274,8 +316,16 @@ def _collected(device: IndexNorm, words: Mapping[str, Any], shape: tuple[int, ..
     return Result(**outputs, overflow=overflow, indices=last.indices, macs=last.macs, divides=last.divides)
 
 
-def run_ports(*, n: int, bits: int = 4, weight_bits: int = 4, norm: str = "rms", eps: float = 0.0,
-              preset: str = "paper", **words: Any) -> Result:
+def run_ports(
+    *,
+    n: int,
+    bits: int = 4,
+    weight_bits: int = 4,
+    norm: str = "rms",
+    eps: float = 0.0,
+    preset: str = "paper",
+    **words: Any,
+) -> Result:
     """Vectors between the ports: one array of words per input port, broadcast beside their lanes."""
     device = IndexNorm(n, bits, weight_bits, norm, eps, preset)
     arrays = admit(device.name, device.ports.inputs, [words[port.name] for port in device.ports.inputs])
@@ -287,14 +337,25 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     n, bits, arith = config["n"], config["bits"], KllmArith.preset(config["preset"])
     layer, fold, wide = config["norm"] == "layer", folds(arith), width(arith)
-    inputs = [Port("q", bits, n, meaning="indices"), Port("mask", 1, n, meaning="1 = outlier"),
-              Port("x", 16, n, encoding="f16", meaning="the outliers, read where mask is 1"),
-              Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST)]
+    inputs = [
+        Port("q", bits, n, meaning="indices"),
+        Port("mask", 1, n, meaning="1 = outlier"),
+        Port("x", 16, n, encoding="f16", meaning="the outliers, read where mask is 1"),
+        Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
+    ]
     if layer:
         inputs.append(Port("centroids", 16, 1 << bits, encoding="f16", meaning="normalized"))
     entry = 16 if arith.table == "fp16" else 32
-    inputs.append(Port("squares", entry, 1 << bits, encoding=f"f{entry}", meaning="of the centroids",
-                       most=LARGEST if entry == 16 else 0x7F7F_FFFF))
+    inputs.append(
+        Port(
+            "squares",
+            entry,
+            1 << bits,
+            encoding=f"f{entry}",
+            meaning="of the centroids",
+            most=LARGEST if entry == 16 else 0x7F7F_FFFF,
+        )
+    )
     encoding = "f32" if wide == 32 else ""
     outputs = [Port("rms", wide, encoding=encoding, meaning=f"divisor, float{wide}")]
     if layer:
@@ -302,8 +363,10 @@ def ports(config: Mapping[str, Any]) -> Ports:
     if fold:
         entries = 1 << config["weight_bits"]
         inputs.append(Port("weights", 16, entries, encoding="f16", meaning="centroids of a weight matrix"))
-        outputs += [Port("folded", 16, encoding="f16", meaning="divided scale of the dense path"),
-                    Port("divided", 16, entries, encoding="f16", meaning="divided centroids of the sparse path")]
+        outputs += [
+            Port("folded", 16, encoding="f16", meaning="divided scale of the dense path"),
+            Port("divided", 16, entries, encoding="f16", meaning="divided centroids of the sparse path"),
+        ]
         outputs += [Port("shift", 16, encoding="f16", meaning="mean over deviation")] if layer else []
         outputs.append(Port("overflow", 1, meaning="a divided word is infinite"))
     return Ports(inputs=tuple(inputs), outputs=tuple(outputs))
@@ -317,9 +380,19 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 SIZE = {"n": 40, "bits": 4, "eps": 1e-5}  #: of the ready configurations: two cycles of the counter and a half
 
 UNIT = Unit(
-    name="index_norm", paper="kllm §III-C2, Eq. (3), Fig. 4", meaning="RMSNorm and LayerNorm from counts of indices",
-    configs={"rms": Config(**SIZE, weight_bits=4, norm="rms", preset="paper"),
-             "layer": Config(**SIZE, weight_bits=3, norm="layer", preset="paper"),
-             "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact")},
-    ports=ports, run=run_ports, twin="refemu.units.index_norm_jit:run_ports", unit_class=IndexNorm, cases=cases,
-    mark=index_norm_cases.mark, flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")})
+    name="index_norm",
+    paper="kllm §III-C2, Eq. (3), Fig. 4",
+    meaning="RMSNorm and LayerNorm from counts of indices",
+    configs={
+        "rms": Config(**SIZE, weight_bits=4, norm="rms", preset="paper"),
+        "layer": Config(**SIZE, weight_bits=3, norm="layer", preset="paper"),
+        "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact"),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.index_norm_jit:run_ports",
+    unit_class=IndexNorm,
+    cases=cases,
+    mark=index_norm_cases.mark,
+    flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")},
+)

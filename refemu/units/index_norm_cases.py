@@ -20,24 +20,51 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     n, entries = config["n"], 1 << config["bits"]
     rising, none, some = np.arange(n) % entries, np.zeros(n, np.int64), (np.arange(n) % 7 == 3).astype(np.int64)
     if kind == "paper":
-        yield _cases(kind, "[kllm §III-C2, Fig. 4] every index once or more, no outlier; one outlier of 100", config,
-                     ports, [(rising, none, 0, ONE), (rising, none + (np.arange(n) == 5), 0x5640, 0x4200)])
+        yield _cases(
+            kind,
+            "[kllm §III-C2, Fig. 4] every index once or more, no outlier; one outlier of 100",
+            config,
+            ports,
+            [(rising, none, 0, ONE), (rising, none + (np.arange(n) == 5), 0x5640, 0x4200)],
+        )
     if kind == "edge":
-        yield _cases(kind, "all values equal: the deviation is 0 but for eps; no inlier at all", config, ports,
-                     [(none + entries - 1, none, 0, ONE), (none, none, 0, 0x4900), (none, none + 1, 0xC500, ONE)],
-                     "D-kllm-39")
-        yield _cases(kind, "outliers beyond fp16 squared, as residual streams have them", config, ports,
-                     [(rising, some, 0x75C8, 0x4000), (rising, some, LARGEST, LARGEST), (rising, some, MINUS | 1, 1)],
-                     "D-kllm-20")
-        yield _cases(kind, "scales at both ends; no inlier beside a large scale: its quotient overflows", config, ports,
-                     [(rising, some, 0, scale) for scale in (1, 0x3FF, 0x400, 0x7800, LARGEST)]
-                     + [(none, none + 1, 1, LARGEST), (none, none + 1, MINUS | 1, 0x5000)])
+        yield _cases(
+            kind,
+            "all values equal: the deviation is 0 but for eps; no inlier at all",
+            config,
+            ports,
+            [(none + entries - 1, none, 0, ONE), (none, none, 0, 0x4900), (none, none + 1, 0xC500, ONE)],
+            "D-kllm-39",
+        )
+        yield _cases(
+            kind,
+            "outliers beyond fp16 squared, as residual streams have them",
+            config,
+            ports,
+            [(rising, some, 0x75C8, 0x4000), (rising, some, LARGEST, LARGEST), (rising, some, MINUS | 1, 1)],
+            "D-kllm-20",
+        )
+        yield _cases(
+            kind,
+            "scales at both ends; no inlier beside a large scale: its quotient overflows",
+            config,
+            ports,
+            [(rising, some, 0, scale) for scale in (1, 0x3FF, 0x400, 0x7800, LARGEST)]
+            + [(none, none + 1, 1, LARGEST), (none, none + 1, MINUS | 1, 0x5000)],
+        )
     if kind == "random":
         drawn = {port.name: random("index_norm", port, (64,), seed) for port in ports}
         marks = random("index_norm", ports[0], (64,), seed, "random/mask")
-        yield Cases(kind, "random indices and outliers of any size, one position in eight marked", {
-            **drawn, **tables(config, ports, (len(marks),)), "mask": (marks % 8 == 0).astype(np.int64),
-            "scale": 0x3000 + drawn["scale"] % 0x2000})
+        yield Cases(
+            kind,
+            "random indices and outliers of any size, one position in eight marked",
+            {
+                **drawn,
+                **tables(config, ports, (len(marks),)),
+                "mask": (marks % 8 == 0).astype(np.int64),
+                "scale": 0x3000 + drawn["scale"] % 0x2000,
+            },
+        )
 
 
 def tables(config: Mapping[str, Any], ports: tuple[Port, ...], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -46,19 +73,35 @@ def tables(config: Mapping[str, Any], ports: tuple[Port, ...], shape: tuple[int,
     line = np.arange(1 - entries, entries, 2) / entries
     centroids = fp16.to_f16(line * np.abs(line))
     weights = fp16.to_f16(np.arange(1, 2 << config["weight_bits"], 2) / (1 << config["weight_bits"]) - 1)
-    words = {"centroids": fp16.bits(centroids), "squares": fp16.bits(fp16.narrow(fp16.mul16(centroids, centroids))),
-             "weights": fp16.bits(weights)}
+    words = {
+        "centroids": fp16.bits(centroids),
+        "squares": fp16.bits(fp16.narrow(fp16.mul16(centroids, centroids))),
+        "weights": fp16.bits(weights),
+    }
     names = {port.name for port in ports}
-    return {name: np.broadcast_to(array.astype(np.int64), (*shape, array.size))
-            for name, array in words.items() if name in names}
+    return {
+        name: np.broadcast_to(array.astype(np.int64), (*shape, array.size))
+        for name, array in words.items()
+        if name in names
+    }
 
 
 def _cases(kind: str, why: str, config: Config, ports: tuple[Port, ...], rows: Any, decision: str = "") -> Cases:
     """Vectors as (indices, mask, word of all outliers, scale)."""
     q, mask, words, scale = zip(*rows, strict=True)
     x = np.stack(mask) * np.array(words)[:, None]
-    return Cases(kind, why, {"q": np.stack(q) * (1 - np.stack(mask)), "mask": np.stack(mask), "x": x,
-                             "scale": np.array(scale), **tables(config, ports, (len(rows),))}, decision)
+    return Cases(
+        kind,
+        why,
+        {
+            "q": np.stack(q) * (1 - np.stack(mask)),
+            "mask": np.stack(mask),
+            "x": x,
+            "scale": np.array(scale),
+            **tables(config, ports, (len(rows),)),
+        },
+        decision,
+    )
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

@@ -22,8 +22,14 @@ from refemu.units.index_norm import IndexNorm, Result, as_floats
 from refemu.units.unit import admit
 
 
-def run(a: KMeansTensor, *, norm: str = "rms", eps: float = 0.0, preset: str | KllmArith = "paper",
-        weights: Codebook | None = None) -> Result:
+def run(
+    a: KMeansTensor,
+    *,
+    norm: str = "rms",
+    eps: float = 0.0,
+    preset: str | KllmArith = "paper",
+    weights: Codebook | None = None,
+) -> Result:
     """As `index_norm.run`."""
     require_normed(a)
     device = IndexNorm(a.length, a.bits, weights.bits if weights is not None else 1, norm, eps, preset)
@@ -31,25 +37,41 @@ def run(a: KMeansTensor, *, norm: str = "rms", eps: float = 0.0, preset: str | K
     marked = a.rows(a.mask)
     x = np.zeros(marked.shape, np.uint16)
     x[marked] = a.outlier
-    words = {"q": a.rows(), "mask": marked, "x": x, "scale": a.scale.reshape(-1), "centroids": a.codebook.values,
-             "squares": squares(a.codebook, device.arith.table).values, "weights": table.values}
+    words = {
+        "q": a.rows(),
+        "mask": marked,
+        "x": x,
+        "scale": a.scale.reshape(-1),
+        "centroids": a.codebook.values,
+        "squares": squares(a.codebook, device.arith.table).values,
+        "weights": table.values,
+    }
     return as_floats(_norms(device, words, a.vectors), device.arith, a.vectors, weights)
 
 
-def run_ports(*, n: int, bits: int = 4, weight_bits: int = 4, norm: str = "rms", eps: float = 0.0,
-              preset: str = "paper", **words: Any) -> Result:
+def run_ports(
+    *,
+    n: int,
+    bits: int = 4,
+    weight_bits: int = 4,
+    norm: str = "rms",
+    eps: float = 0.0,
+    preset: str = "paper",
+    **words: Any,
+) -> Result:
     """As `index_norm.run_ports`."""
     device = IndexNorm(n, bits, weight_bits, norm, eps, preset)
     names = [port.name for port in device.ports.inputs]
     arrays = dict(zip(names, admit(device.name, device.ports.inputs, [words[name] for name in names]), strict=True))
     shape = arrays["scale"].shape
-    flat = {name: array.reshape(arrays["scale"].size, *array.shape[len(shape):]) for name, array in arrays.items()}
+    flat = {name: array.reshape(arrays["scale"].size, *array.shape[len(shape) :]) for name, array in arrays.items()}
     if n == 1:
         flat.update({name: flat[name][:, None] for name in ("q", "mask", "x")})
     answer = _norms(device, flat, shape)
     fields = {name: getattr(answer, name) for name in ("rms", "mean", "folded", "divided", "shift", "overflow")}
-    shaped: dict[str, Any] = {name: None if array is None else array.reshape(*shape, *array.shape[1:])
-                              for name, array in fields.items()}
+    shaped: dict[str, Any] = {
+        name: None if array is None else array.reshape(*shape, *array.shape[1:]) for name, array in fields.items()
+    }
     return Result(**shaped, indices=answer.indices, macs=answer.macs, divides=answer.divides)
 
 
@@ -89,8 +111,9 @@ def _packed(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return packed
 
 
-def _moment(device: IndexNorm, count: np.ndarray, words: np.ndarray, outliers: np.ndarray, scale: np.ndarray,
-            power: int) -> np.ndarray:
+def _moment(
+    device: IndexNorm, count: np.ndarray, words: np.ndarray, outliers: np.ndarray, scale: np.ndarray, power: int
+) -> np.ndarray:
     """Mean, or mean square, of every vector as float64; rounded as `stat` says."""
     table = np.broadcast_to(words.view(np.float16 if words.dtype == np.uint16 else np.float32), count.shape)
     factor, stat = fp16.values(scale).astype(np.float64), device.arith.stat
@@ -114,8 +137,9 @@ def _total(terms: np.ndarray, stat: str) -> np.ndarray:
     return np.asarray(total)
 
 
-def _exact_moment(count: np.ndarray, table: np.ndarray, outliers: np.ndarray, scale: np.ndarray, power: int,
-                  n: int) -> np.ndarray:
+def _exact_moment(
+    count: np.ndarray, table: np.ndarray, outliers: np.ndarray, scale: np.ndarray, power: int, n: int
+) -> np.ndarray:
     """Everything as integers: entries in units of 2^-48, scales and outliers of 2^-24; one division at the end."""
     steps = exact.steps(outliers.astype(np.float32)).tolist()
     factors = exact.steps(scale.astype(np.float32)).tolist()

@@ -72,8 +72,9 @@ class Product(unit.Result):
         scales: np.ndarray = self.scale.view(wide)
         outliers = fp16.values(self.bits.outlier)
         for name, values, bad, rule in (
-                ("outlier", outliers, ~np.isfinite(outliers), "finite"),
-                ("scale", scales, ~(np.isfinite(scales) & (scales > 0)), "positive and finite")):
+            ("outlier", outliers, ~np.isfinite(outliers), "finite"),
+            ("scale", scales, ~(np.isfinite(scales) & (scales > 0)), "positive and finite"),
+        ):
             if bad.any():
                 place = first_index(bad)
                 return f"{name} {values[place]!s}{at(place)} is not {rule}"
@@ -95,14 +96,21 @@ class Product(unit.Result):
 
     def equals(self, other: object) -> bool:
         """Equal type, and every field equal in dtype, shape and content."""
-        return (isinstance(other, Product) and self.bits.equals(other.bits) and self.codebook == other.codebook
-                and self.axis == other.axis and self.scale.dtype == other.scale.dtype
-                and self.scale.tobytes() == other.scale.tobytes())
+        return (
+            isinstance(other, Product)
+            and self.bits.equals(other.bits)
+            and self.codebook == other.codebook
+            and self.axis == other.axis
+            and self.scale.dtype == other.scale.dtype
+            and self.scale.tobytes() == other.scale.tobytes()
+        )
 
     def __repr__(self) -> str:
         why = self.why_not()
-        return (f"Product({self.codebook.bits} bits, shape={self.bits.q.shape}, axis={self.axis}, "
-                f"{self.products_sparse} outliers{'' if why is None else f', no tensor: {why}'})")
+        return (
+            f"Product({self.codebook.bits} bits, shape={self.bits.q.shape}, axis={self.axis}, "
+            f"{self.products_sparse} outliers{'' if why is None else f', no tensor: {why}'})"
+        )
 
 
 class IndexProduct(Stepped):
@@ -129,11 +137,31 @@ class IndexProduct(Stepped):
             x, y = fp16.to_f32(fp16.values([a_value, b_value]))
             word = int(fp16.bits(fp16.to_f16(fp16.mul16(x, y))))
             overflow = int(bool(np.isfinite([x, y]).all()) and word & 0x7C00 == 0x7C00)
-            self.state = State("multiply", before.index + 1, *inputs, 0, 1, word, overflow, before.concats + 1,
-                               before.products_sparse + 1, before.overflows + overflow)
+            self.state = State(
+                "multiply",
+                before.index + 1,
+                *inputs,
+                0,
+                1,
+                word,
+                overflow,
+                before.concats + 1,
+                before.products_sparse + 1,
+                before.overflows + overflow,
+            )
         else:
-            self.state = State("concat", before.index + 1, *inputs, (a << self.b_bits) | b, 0, 0, 0,
-                               before.concats + 1, before.products_sparse, before.overflows)
+            self.state = State(
+                "concat",
+                before.index + 1,
+                *inputs,
+                (a << self.b_bits) | b,
+                0,
+                0,
+                0,
+                before.concats + 1,
+                before.products_sparse,
+                before.overflows,
+            )
         return self.state
 
     def steps(self, a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any) -> Iterator[State]:
@@ -163,8 +191,16 @@ def product(a: KMeansTensor, b: KMeansTensor, preset: str | KllmArith, elements:
     _require(a, b)
     scale = a.scales.astype(np.float64) * b.scales.astype(np.float64)
     narrow = fp16.bits(fp16.to_f16(scale)) if arith.scale_y == "fp16" else scale.astype(np.float32).view(np.uint32)
-    bits = elements(a.index, b.index, a.mask.view(np.uint8), b.mask.view(np.uint8), fp16.bits(a.dequantized()),
-                    fp16.bits(b.dequantized()), a_bits=a.bits, b_bits=b.bits)
+    bits = elements(
+        a.index,
+        b.index,
+        a.mask.view(np.uint8),
+        b.mask.view(np.uint8),
+        fp16.bits(a.dequantized()),
+        fp16.bits(b.dequantized()),
+        a_bits=a.bits,
+        b_bits=b.bits,
+    )
     codebook = cartesian(a.codebook, b.codebook, arith.table)
     return Product(bits, narrow, codebook, a.axis, bits.concats, bits.products_sparse)
 
@@ -180,8 +216,9 @@ def _require(a: KMeansTensor, b: KMeansTensor) -> None:
         raise Refused(f"{name}: both operands need one shape and axis, got {a!r} and {b!r}")
 
 
-def run_ports(a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any, *, a_bits: int = 4,
-              b_bits: int = 4) -> Result:
+def run_ports(
+    a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any, *, a_bits: int = 4, b_bits: int = 4
+) -> Result:
     """Elements of any shape.
 
     a, b: indices. a_mask, b_mask: 1 at outliers. a_value, b_value: fp16 words, what each operand stands for: read
@@ -190,22 +227,33 @@ def run_ports(a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: A
     device = IndexProduct(a_bits, b_bits)
     arrays = admit(device.name, device.ports.inputs, (a, b, a_mask, b_mask, a_value, b_value))
     states, last = list(device.steps(*arrays)), device.state
-    return Result(**collect(states, device.ports.outputs, arrays[0].shape), concats=last.concats,
-                  products_sparse=last.products_sparse, overflows=last.overflows)
+    return Result(
+        **collect(states, device.ports.outputs, arrays[0].shape),
+        concats=last.concats,
+        products_sparse=last.products_sparse,
+        overflows=last.overflows,
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     a, b = config["a_bits"], config["b_bits"]
     return Ports(
-        inputs=(Port("a", a, meaning="index of A"), Port("b", b, meaning="index of B"),
-                Port("a_mask", 1, meaning="A is an outlier"), Port("b_mask", 1, meaning="B is an outlier"),
-                Port("a_value", 16, encoding="f16", meaning="value of A: its outlier, or r16(s * c)"),
-                Port("b_value", 16, encoding="f16", meaning="value of B")),
-        outputs=(Port("q", a + b, meaning="index of the product; 0 at outliers"),
-                 Port("mask", 1, meaning="the product is kept in fp16"),
-                 Port("outlier", 16, encoding="f16", meaning="that product; 0 elsewhere"),
-                 Port("overflow", 1, meaning="it left fp16")))
+        inputs=(
+            Port("a", a, meaning="index of A"),
+            Port("b", b, meaning="index of B"),
+            Port("a_mask", 1, meaning="A is an outlier"),
+            Port("b_mask", 1, meaning="B is an outlier"),
+            Port("a_value", 16, encoding="f16", meaning="value of A: its outlier, or r16(s * c)"),
+            Port("b_value", 16, encoding="f16", meaning="value of B"),
+        ),
+        outputs=(
+            Port("q", a + b, meaning="index of the product; 0 at outliers"),
+            Port("mask", 1, meaning="the product is kept in fp16"),
+            Port("outlier", 16, encoding="f16", meaning="that product; 0 elsewhere"),
+            Port("overflow", 1, meaning="it left fp16"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -214,10 +262,18 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="index_product", paper="kllm §III-B1", meaning="element-wise product: indices concatenated",
+    name="index_product",
+    paper="kllm §III-B1",
+    meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
-    ports=ports, run=run_ports, twin="refemu.units.index_product_jit:run_ports", unit_class=IndexProduct, cases=cases,
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.index_product_jit:run_ports",
+    unit_class=IndexProduct,
+    cases=cases,
     mark=index_product_cases.mark,
-    flags={"OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
-           "OVERFLOW": Flag(1, "the product of finite values left fp16")},
+    flags={
+        "OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
+        "OVERFLOW": Flag(1, "the product of finite values left fp16"),
+    },
 )

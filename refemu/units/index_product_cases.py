@@ -15,16 +15,41 @@ from refemu.units.unit_cases import Seeds, columns, random_inputs
 def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     if kind == "paper":
-        a, b = (side.ravel() for side in np.meshgrid(*(np.arange(1 << config[name]) for name in ("a_bits", "b_bits")),
-                                                     indexing="ij"))
-        yield Cases(kind, "[kllm §III-B1] every pair of indices, A high, from (0, 1) on: the step that is not skipped",
-                    columns(a=np.roll(a, -1), b=np.roll(b, -1), a_mask=0, b_mask=0, a_value=0x3C00, b_value=0x4000))
+        a, b = (
+            side.ravel()
+            for side in np.meshgrid(*(np.arange(1 << config[name]) for name in ("a_bits", "b_bits")), indexing="ij")
+        )
+        yield Cases(
+            kind,
+            "[kllm §III-B1] every pair of indices, A high, from (0, 1) on: the step that is not skipped",
+            columns(a=np.roll(a, -1), b=np.roll(b, -1), a_mask=0, b_mask=0, a_value=0x3C00, b_value=0x4000),
+        )
     if kind == "edge":
-        yield Cases(kind, "an outlier of A, of B, of both: the product of the values, and index 0",
-                    columns(a=[3, 3, 3], b=[5, 5, 5], a_mask=[1, 0, 1], b_mask=[0, 1, 1], a_value=[0x4900, 0x3555, 1],
-                            b_value=[0xB266, 0xC900, 0x3800]), "D-kllm-16")
-        yield Cases(kind, "products at the ends of fp16", columns(a=[1] * 4, b=[1] * 4, a_mask=[1] * 4, b_mask=[0] * 4,
-                    a_value=[0x7BFF, 0x7BFF, 0x0001, 0x8001], b_value=[0x3C00, 0x3C01, 0x3800, 0x3801]))
+        yield Cases(
+            kind,
+            "an outlier of A, of B, of both: the product of the values, and index 0",
+            columns(
+                a=[3, 3, 3],
+                b=[5, 5, 5],
+                a_mask=[1, 0, 1],
+                b_mask=[0, 1, 1],
+                a_value=[0x4900, 0x3555, 1],
+                b_value=[0xB266, 0xC900, 0x3800],
+            ),
+            "D-kllm-16",
+        )
+        yield Cases(
+            kind,
+            "products at the ends of fp16",
+            columns(
+                a=[1] * 4,
+                b=[1] * 4,
+                a_mask=[1] * 4,
+                b_mask=[0] * 4,
+                a_value=[0x7BFF, 0x7BFF, 0x0001, 0x8001],
+                b_value=[0x3C00, 0x3C01, 0x3800, 0x3801],
+            ),
+        )
     if kind == "random":
         drawn = random_inputs("index_product", ports, (512,), seed)
         yield Cases(kind, "uniform indices and words, three of four products kept in fp16", drawn)

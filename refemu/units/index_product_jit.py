@@ -16,8 +16,9 @@ def run(a: KMeansTensor, b: KMeansTensor, *, preset: str | KllmArith = "paper") 
     return product(a, b, preset, run_ports)
 
 
-def run_ports(a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any, *, a_bits: int = 4,
-              b_bits: int = 4) -> Result:
+def run_ports(
+    a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any, *, a_bits: int = 4, b_bits: int = 4
+) -> Result:
     """As `index_product.run_ports`; only outliers, one element in a hundred, are multiplied."""
     device = IndexProduct(a_bits, b_bits)
     i, j, *masks, x, y = admit(device.name, device.ports.inputs, (a, b, a_mask, b_mask, a_value, b_value))

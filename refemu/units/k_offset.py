@@ -122,8 +122,15 @@ class KOffsetGenerator(Stepped):
 
     name = "k_offset"
 
-    def __init__(self, channels: int = 64, window: int = WINDOW, offset_k: int | None = None,
-                 offset_scope: str = "layer", heads: int = 1, offset_sign: str = "signed") -> None:
+    def __init__(
+        self,
+        channels: int = 64,
+        window: int = WINDOW,
+        offset_k: int | None = None,
+        offset_scope: str = "layer",
+        heads: int = 1,
+        offset_sign: str = "signed",
+    ) -> None:
         """channels, window, offset_k, offset_scope, heads, offset_sign: as for Offsets."""
         self.rule = Offsets(channels, window, offset_k, offset_scope, heads, offset_sign)
         self.ports = ports({"channels": channels})
@@ -216,9 +223,17 @@ class KOffsetGenerator(Stepped):
             if word & 0x7FFF > peak[channel]:
                 peak[channel], value[channel] = word & 0x7FFF, word
         rows = (*state.rows, row)
-        return replace(state, event="track", peak=lanes(peak), value=tuple(value), rows=rows, out_valid=0,
-                       k_out=lanes([0] * len(row)), frozen=bool(last) or len(rows) == self.rule.window,
-                       comparisons=state.comparisons + len(row))
+        return replace(
+            state,
+            event="track",
+            peak=lanes(peak),
+            value=tuple(value),
+            rows=rows,
+            out_valid=0,
+            k_out=lanes([0] * len(row)),
+            frozen=bool(last) or len(rows) == self.rule.window,
+            comparisons=state.comparisons + len(row),
+        )
 
     def _select(self) -> State:
         """The largest peak among the channels of the scope that are not chosen yet; the lower channel of equal ones."""
@@ -230,9 +245,16 @@ class KOffsetGenerator(Stepped):
         best = max(left, key=lambda channel: (peak[channel], -channel))
         selected[best] = 1
         offset[best] = self.half(state.value[best])
-        return replace(state, event="select", selected=lanes(selected), offset=lanes(offset), out_valid=0,
-                       k_out=lanes([0] * rule.channels), chosen=state.chosen + 1,
-                       select_comparisons=state.select_comparisons + rule.scope - 1)
+        return replace(
+            state,
+            event="select",
+            selected=lanes(selected),
+            offset=lanes(offset),
+            out_valid=0,
+            k_out=lanes([0] * rule.channels),
+            chosen=state.chosen + 1,
+            select_comparisons=state.select_comparisons + rule.scope - 1,
+        )
 
     def half(self, word: int) -> int:
         """Half of a value, to even where a subnormal's last bit is lost; its magnitude's for "unsigned"."""
@@ -245,8 +267,15 @@ class KOffsetGenerator(Stepped):
         keys, shifts = (fp16.values(np.array(words)) for words in (row, offset))
         less = fp16.bits(fp16.to_f16(fp16.sub16(keys, shifts))).tolist()
         out = [new if shift & 0x7FFF else word for word, new, shift in zip(row, less, offset, strict=True)]
-        return replace(state, event="apply", k_out=lanes(out), out_valid=1, applied=state.applied + 1,
-                       subtractions=state.subtractions + self.rule.chosen, gated_tokens=state.gated_tokens + gated)
+        return replace(
+            state,
+            event="apply",
+            k_out=lanes(out),
+            out_valid=1,
+            applied=state.applied + 1,
+            subtractions=state.subtractions + self.rule.chosen,
+            gated_tokens=state.gated_tokens + gated,
+        )
 
     def steps(self, k: Any, valid: Any, last: Any) -> Iterator[State]:
         """Yield the State after every event of one device; arguments as for `step`, (events,) or scalars."""
@@ -276,8 +305,10 @@ class KOffsetGenerator(Stepped):
 
     def __repr__(self) -> str:
         rule = self.rule
-        return (f"KOffsetGenerator(channels={rule.channels}, window={rule.window}, offset_k={rule.offset_k}, "
-                f"offset_scope={rule.offset_scope!r}, heads={rule.heads}, offset_sign={rule.offset_sign!r})")
+        return (
+            f"KOffsetGenerator(channels={rule.channels}, window={rule.window}, offset_k={rule.offset_k}, "
+            f"offset_scope={rule.offset_scope!r}, heads={rule.heads}, offset_sign={rule.offset_sign!r})"
+        )
 
 
 def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
@@ -289,12 +320,24 @@ def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
     count = np.count_nonzero(words & 0x7FFF, axis=-1)
     if (count > most).any():
         index = first_index(np.atleast_1d(count > most))
-        raise Refused(f"{unit}: {name} must have at most {most} channels that are not 0, "
-                      f"got {int(np.atleast_1d(count)[index])}{at(index)}")
+        raise Refused(
+            f"{unit}: {name} must have at most {most} channels that are not 0, "
+            f"got {int(np.atleast_1d(count)[index])}{at(index)}"
+        )
 
 
-def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WINDOW, offset_k: int | None = None,
-        offset_scope: str = "layer", heads: int = 1, offset_sign: str = "signed") -> Result:
+def run(
+    k: Any,
+    valid: Any,
+    last: Any,
+    *,
+    channels: int = 64,
+    window: int = WINDOW,
+    offset_k: int | None = None,
+    offset_scope: str = "layer",
+    heads: int = 1,
+    offset_sign: str = "signed",
+) -> Result:
     """Every event of one device or of many.
 
     k: fp16 words, (..., events, channels) ((..., events) for one channel). valid, last: 0 or 1, (..., events). They
@@ -308,8 +351,9 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
     flat = prod(shape[:-1]), shape[-1]
     reset, states = device.state, list[State]()
     counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-    for events in zip(rows.reshape(*flat, channels).tolist(), *(flag.reshape(flat).tolist() for flag in flags),
-                      strict=True):
+    for events in zip(
+        rows.reshape(*flat, channels).tolist(), *(flag.reshape(flat).tolist() for flag in flags), strict=True
+    ):
         device.state = reset
         states += [device._event(lanes(row), *given) for row, *given in zip(*events, strict=True)]
         counts = {name: count + getattr(device.state, name) for name, count in counts.items()}
@@ -321,15 +365,20 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     channels = config["channels"]
     return Ports(
-        inputs=(Port("k", 16, channels, encoding="f16", meaning="a token's keys, after the rotary embedding"),
-                Port("valid", 1, meaning="a token comes; else the unit goes on by itself"),
-                Port("last", 1, meaning="the window ends with this token")),
-        outputs=(Port("offset", 16, channels, encoding="f16", meaning="half of the peak; 0 where none is chosen"),
-                 Port("selected", 1, channels, meaning="chosen channels"),
-                 Port("k_out", 16, channels, encoding="f16", meaning="k - offset; 0 unless out_valid"),
-                 Port("out_valid", 1, meaning="a token is put out"),
-                 Port("ready", 1, meaning="the next event may bring a token"),
-                 Port("peak", 16, channels, encoding="f16", meaning="largest magnitude of the window so far")))
+        inputs=(
+            Port("k", 16, channels, encoding="f16", meaning="a token's keys, after the rotary embedding"),
+            Port("valid", 1, meaning="a token comes; else the unit goes on by itself"),
+            Port("last", 1, meaning="the window ends with this token"),
+        ),
+        outputs=(
+            Port("offset", 16, channels, encoding="f16", meaning="half of the peak; 0 where none is chosen"),
+            Port("selected", 1, channels, meaning="chosen channels"),
+            Port("k_out", 16, channels, encoding="f16", meaning="k - offset; 0 unless out_valid"),
+            Port("out_valid", 1, meaning="a token is put out"),
+            Port("ready", 1, meaning="the next event may bring a token"),
+            Port("peak", 16, channels, encoding="f16", meaning="largest magnitude of the window so far"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -340,12 +389,22 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 PAPER = {"channels": 8, "window": 4, "offset_k": 2, "offset_scope": "layer", "heads": 1, "offset_sign": "signed"}
 
 UNIT = Unit(
-    name="k_offset", paper="harmonia §III-C, §IV-A (5), Fig. 10", meaning="offsets of the widest key channels",
-    configs={"paper": Config(**PAPER | {"channels": 32, "window": 32, "offset_k": None}), "small": Config(**PAPER),
-             "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2})},
-    ports=ports, run=run, twin="refemu.units.k_offset_jit:run", unit_class=KOffsetGenerator, timing="event",
-    cases=cases, mark=k_offset_cases.mark, legal=k_offset_cases.legal,
+    name="k_offset",
+    paper="harmonia §III-C, §IV-A (5), Fig. 10",
+    meaning="offsets of the widest key channels",
+    configs={
+        "paper": Config(**PAPER | {"channels": 32, "window": 32, "offset_k": None}),
+        "small": Config(**PAPER),
+        "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2}),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.k_offset_jit:run",
+    unit_class=KOffsetGenerator,
+    timing="event",
+    cases=cases,
+    mark=k_offset_cases.mark,
+    legal=k_offset_cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
-    alternatives=(*choices("D-harmonia-23", "offset_sign", "unsigned"),
-                  *choices("D-harmonia-24", "offset_k", 1)),
+    alternatives=(*choices("D-harmonia-23", "offset_sign", "unsigned"), *choices("D-harmonia-24", "offset_k", 1)),
 )

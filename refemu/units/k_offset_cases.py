@@ -22,8 +22,9 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
-        yield _case(kind, "words of any kind, a full window", config,
-                    _words((window + 1, channels), seed, 0xFFFF, after=1))
+        yield _case(
+            kind, "words of any kind, a full window", config, _words((window + 1, channels), seed, 0xFFFF, after=1)
+        )
 
 
 def _edge(config: Config) -> Iterator[Cases]:
@@ -32,16 +33,26 @@ def _edge(config: Config) -> Iterator[Cases]:
     tie[1] = 0xC500
     negative = np.full((2, channels), 0x3C00)
     negative[0] = 0xC800
-    yield _case("edge", "peaks tie between channels, and between tokens: the lower channel, the first token", config,
-                np.stack([tie, tie[::-1], negative]), "D-harmonia-23")
+    yield _case(
+        "edge",
+        "peaks tie between channels, and between tokens: the lower channel, the first token",
+        config,
+        np.stack([tie, tie[::-1], negative]),
+        "D-harmonia-23",
+    )
     zero = np.zeros((2, channels), np.int64)
     zero[1] = 0x8000
     odd = np.zeros((2, channels), np.int64)
     odd[0, -1], odd[0, 0], odd[1, 1] = 0x0401, 0x8001, 0x83FF
     one = np.zeros((2, channels), np.int64)
     one[0, 0] = 0x8001
-    yield _case("edge", "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0", config,
-                np.stack([zero, odd, one]), "D-harmonia-24")
+    yield _case(
+        "edge",
+        "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0",
+        config,
+        np.stack([zero, odd, one]),
+        "D-harmonia-24",
+    )
     large = np.full((2, channels), 0x7BFF)
     large[1] = 0xFBFF
     yield _case("edge", "the largest values: the difference leaves fp16", config, large[None], "D-harmonia-13")

@@ -17,8 +17,18 @@ from refemu.units import k_offset
 from refemu.units.k_offset import WINDOW, KOffsetGenerator, Offsets, Result
 
 
-def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WINDOW, offset_k: int | None = None,
-        offset_scope: str = "layer", heads: int = 1, offset_sign: str = "signed") -> Result:
+def run(
+    k: Any,
+    valid: Any,
+    last: Any,
+    *,
+    channels: int = 64,
+    window: int = WINDOW,
+    offset_k: int | None = None,
+    offset_scope: str = "layer",
+    heads: int = 1,
+    offset_sign: str = "signed",
+) -> Result:
     """As `k_offset.run`."""
     options = (channels, window, offset_k, offset_scope, heads, offset_sign)
     device = KOffsetGenerator(*options)
@@ -31,8 +41,18 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
     tracked, gated = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
     ready = np.zeros((devices, events), np.bool_)
     if _schedule(*flat, window, device.rule.chosen, source, chosen, tracked, gated, ready):
-        refuse_as(k_offset.run, k, valid, last, channels=channels, window=window, offset_k=offset_k,
-                  offset_scope=offset_scope, heads=heads, offset_sign=offset_sign)
+        refuse_as(
+            k_offset.run,
+            k,
+            valid,
+            last,
+            channels=channels,
+            window=window,
+            offset_k=offset_k,
+            offset_scope=offset_scope,
+            heads=heads,
+            offset_sign=offset_sign,
+        )
     offset, selected = (np.zeros((devices, events, channels), dtype) for dtype in (np.uint16, np.bool_))
     taken, k_out, peak = (np.zeros((devices, events, channels), np.uint16) for _ in range(3))
     _peaks(words, tracked, flat[0], peak)
@@ -42,10 +62,18 @@ def run(k: Any, valid: Any, last: Any, *, channels: int = 64, window: int = WIND
     k_out[out] = shift(taken[out], offset[out])
     lanes = (channels,) if channels > 1 else ()
     selections, tokens, rest = (int(total(counts)) for counts in (chosen.max(axis=1, initial=0), tracked, gated))
-    return Result(offset.reshape(*shape, *lanes), selected.reshape(*shape, *lanes), k_out.reshape(*shape, *lanes),
-                  out.reshape(shape), ready.reshape(shape), peak.reshape(*shape, *lanes), comparisons=channels * tokens,
-                  select_comparisons=selections * (device.rule.scope - 1),
-                  subtractions=device.rule.chosen * int(total(out)), gated_tokens=rest)
+    return Result(
+        offset.reshape(*shape, *lanes),
+        selected.reshape(*shape, *lanes),
+        k_out.reshape(*shape, *lanes),
+        out.reshape(shape),
+        ready.reshape(shape),
+        peak.reshape(*shape, *lanes),
+        comparisons=channels * tokens,
+        select_comparisons=selections * (device.rule.scope - 1),
+        subtractions=device.rule.chosen * int(total(out)),
+        gated_tokens=rest,
+    )
 
 
 def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -89,8 +89,16 @@ class ChipUnit(Stepped):
 
     name = "kllm_chip"
 
-    def __init__(self, k: int = 8, n: int = 6, a_bits: int = 4, b_bits: int = 4, sizes: tuple[int, ...] = TABLE_1,
-                 lane_mapping: str = "column", preset: str | KllmArith = "paper") -> None:
+    def __init__(
+        self,
+        k: int = 8,
+        n: int = 6,
+        a_bits: int = 4,
+        b_bits: int = 4,
+        sizes: tuple[int, ...] = TABLE_1,
+        lane_mapping: str = "column",
+        preset: str | KllmArith = "paper",
+    ) -> None:
         """k, n: of the MatMul. a_bits, b_bits: of the indices. sizes: lanes, counters, counter_inputs, macs."""
         require_int(n, 1, 1 << 12, self.name, "n")
         lane_count, counters, inputs, macs = sizes
@@ -132,9 +140,16 @@ class ChipUnit(Stepped):
         count = self.chip.count_cycles(self.k) * counts
         mac = self.chip.mac_cycles(entries, fields(before.a_mask).count(1)) * reduces
         event = "fill" if not reduces else "overlap" if counts else "drain"
-        after = replace(before, event=event, counted=self._columns(before.slot), tiles=before.tiles + counts,
-                        reduced=self._columns(before.slot - 1), count_cycles=before.count_cycles + count,
-                        mac_cycles=before.mac_cycles + mac, cycles=before.cycles + max(count, mac))
+        after = replace(
+            before,
+            event=event,
+            counted=self._columns(before.slot),
+            tiles=before.tiles + counts,
+            reduced=self._columns(before.slot - 1),
+            count_cycles=before.count_cycles + count,
+            mac_cycles=before.mac_cycles + mac,
+            cycles=before.cycles + max(count, mac),
+        )
         for n in after.reduced:
             after = self._column(after, n)
         return after
@@ -146,10 +161,21 @@ class ChipUnit(Stepped):
     def _column(self, before: State, n: int) -> State:
         """Output n, by the lane that has its column."""
         none = lanes([0] * self.k)
-        column = lanes(list(fields(before.b_index)[n * self.k:(n + 1) * self.k]))
+        column = lanes(list(fields(before.b_index)[n * self.k : (n + 1) * self.k]))
         self.matmul.state = self._reset
-        done = self.matmul.step(before.a_index, before.a_mask, before.a_outlier, before.a_scale, before.a_codebook,
-                                column, none, none, fields(before.b_scale)[n], before.b_codebook, before.products)
+        done = self.matmul.step(
+            before.a_index,
+            before.a_mask,
+            before.a_outlier,
+            before.a_scale,
+            before.a_codebook,
+            column,
+            none,
+            none,
+            fields(before.b_scale)[n],
+            before.b_codebook,
+            before.products,
+        )
         while self.matmul.busy:
             done = self.matmul.step()
         y, overflow = list(fields(before.y)), list(fields(before.overflow))
@@ -160,16 +186,28 @@ class ChipUnit(Stepped):
     def steps(self, **inputs: Any) -> Iterator[State]:
         """Yield the State after every slot of every row, in C order; arguments by port, broadcast."""
         yield from self.operations(
-            admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs]))
+            admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs])
+        )
 
     def __repr__(self) -> str:
-        return (f"ChipUnit(k={self.k}, n={self.n}, a_bits={self.matmul.a_bits}, b_bits={self.matmul.b_bits}, "
-                f"sizes={self.sizes}, lane_mapping={self.chip.lane_mapping!r}, preset={self.preset!r})")
+        return (
+            f"ChipUnit(k={self.k}, n={self.n}, a_bits={self.matmul.a_bits}, b_bits={self.matmul.b_bits}, "
+            f"sizes={self.sizes}, lane_mapping={self.chip.lane_mapping!r}, preset={self.preset!r})"
+        )
 
 
-def run(a: KMeansTensor | Scores, b: KMeansTensor, *, chip: KllmChip | None = None, check_capacity: bool = False,
-        preset: str | KllmArith = "paper", products: Codebook | None = None, bias: Any = None,
-        norm: Norm | None = None, seen: Any = None) -> Result:
+def run(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor,
+    *,
+    chip: KllmChip | None = None,
+    check_capacity: bool = False,
+    preset: str | KllmArith = "paper",
+    products: Codebook | None = None,
+    bias: Any = None,
+    norm: Norm | None = None,
+    seen: Any = None,
+) -> Result:
     """y = A x B as `index_matmul.run`, bit for bit, with the cycles of a chip, row after row.
 
     chip: by default that of [kllm Table I]. check_capacity: refuse what its buffers cannot hold at once. The other
@@ -187,23 +225,42 @@ def on_chip(answer: index_matmul.Result, task: Problem, chip: KllmChip, check_ca
     if check_capacity:
         joint = entries.bit_length() - 1
         a_bits = max(1, int(task.a.index.max(initial=0)).bit_length()) if task.integer else joint - task.b_bits
-        chip.require_capacity(task.a.index.shape[0], k, columns, a_bits, task.b_bits,
-                              32 if task.arith.table == "fp32" else 16, task.integer)
-    totals = dict.fromkeys(TOTALS[len(COUNTERS):], 0)
+        chip.require_capacity(
+            task.a.index.shape[0],
+            k,
+            columns,
+            a_bits,
+            task.b_bits,
+            32 if task.arith.table == "fp32" else 16,
+            task.integer,
+        )
+    totals = dict.fromkeys(TOTALS[len(COUNTERS) :], 0)
     for m, seen in enumerate(task.seen.tolist()):
         length, width = (seen, columns) if task.integer else (k, seen)
         masks = task.b.mask[:width, :length] | task.a.mask[m, :length]
         left_out = int(np.count_nonzero(masks, axis=1).max(initial=0))
         tiles = chip.tiles(width)
-        row = {"tiles": tiles, "count_cycles": tiles * chip.count_cycles(length),
-               "mac_cycles": tiles * chip.mac_cycles(entries, left_out),
-               "cycles": chip.cycles(length, width, entries, left_out)}
+        row = {
+            "tiles": tiles,
+            "count_cycles": tiles * chip.count_cycles(length),
+            "mac_cycles": tiles * chip.mac_cycles(entries, left_out),
+            "cycles": chip.cycles(length, width, entries, left_out),
+        }
         totals = {name: totals[name] + value for name, value in row.items()}
     return Result(answer.y, answer.overflow, **{name: getattr(answer, name) for name in COUNTERS}, **totals)
 
 
-def run_ports(*, k: int = 8, n: int = 6, a_bits: int = 4, b_bits: int = 4, sizes: tuple[int, ...] = TABLE_1,
-              lane_mapping: str = "column", preset: str | KllmArith = "paper", **inputs: Any) -> Result:
+def run_ports(
+    *,
+    k: int = 8,
+    n: int = 6,
+    a_bits: int = 4,
+    b_bits: int = 4,
+    sizes: tuple[int, ...] = TABLE_1,
+    lane_mapping: str = "column",
+    preset: str | KllmArith = "paper",
+    **inputs: Any,
+) -> Result:
     """Rows of any shape between the ports: words (..., lanes), by port name; `k` to `preset` as for ChipUnit."""
     device = ChipUnit(k, n, a_bits, b_bits, sizes, lane_mapping, preset)
     names = [port.name for port in device.ports.inputs]
@@ -236,9 +293,16 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 SMALL = {"k": 20, "n": 10, "a_bits": 2, "b_bits": 3, "sizes": (2, 2, 4, 2), "preset": "paper"}  #: three tiles
 
 UNIT = Unit(
-    name="kllm_chip", paper="kllm §IV-A, Fig. 6, Table I", meaning="lanes over output columns, with cycles",
+    name="kllm_chip",
+    paper="kllm §IV-A, Fig. 6, Table I",
+    meaning="lanes over output columns, with cycles",
     configs={"column": Config(**SMALL, lane_mapping="column"), "counter": Config(**SMALL, lane_mapping="counter")},
-    ports=ports, run=run_ports, twin="refemu.units.kllm_chip_jit:run_ports", unit_class=ChipUnit, cases=cases,
-    mark=kllm_chip_cases.mark, legal=kllm_chip_cases.legal,
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.kllm_chip_jit:run_ports",
+    unit_class=ChipUnit,
+    cases=cases,
+    mark=kllm_chip_cases.mark,
+    legal=kllm_chip_cases.legal,
     flags={"OVERFLOW": Flag(0, "some output left fp16"), "OUTLIER": Flag(1, "some position is in the sparse path")},
 )

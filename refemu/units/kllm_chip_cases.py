@@ -18,8 +18,12 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     if kind == "paper":
         yield Cases(kind, "[kllm §III-B1, Fig. 3] one row by ten columns, no outliers", _rows(config, ports, [0]))
     if kind == "edge":
-        yield Cases(kind, "no, one, all positions outliers of A: a MAC needs that many more cycles",
-                    _rows(config, ports, [0, 1, config["k"]]), "D-kllm-31")
+        yield Cases(
+            kind,
+            "no, one, all positions outliers of A: a MAC needs that many more cycles",
+            _rows(config, ports, [0, 1, config["k"]]),
+            "D-kllm-31",
+        )
     if kind == "random":
         real, wild = index_matmul_cases.drawn("kllm_chip", config, ports, 16, 4, seed)
         yield Cases(kind, "normalized codebooks, one outlier in eight", real)
@@ -29,8 +33,10 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 def _rows(config: Config, ports: tuple[Port, ...], outliers: list[int]) -> dict[str, np.ndarray]:
     """Rows that differ in the number of outliers; indices in turn."""
     count, k = len(outliers), config["k"]
-    drawn = {port.name: np.ones((count, port.lanes), np.int64) if port.lanes > 1 else np.ones(count, np.int64)
-             for port in ports}
+    drawn = {
+        port.name: np.ones((count, port.lanes), np.int64) if port.lanes > 1 else np.ones(count, np.int64)
+        for port in ports
+    }
     drawn["a_index"] = np.arange(count * k).reshape(count, k) % (1 << config["a_bits"])
     drawn["b_index"] = np.arange(drawn["b_index"].size).reshape(count, -1) * 3 // 2 % (1 << config["b_bits"])
     drawn["a_mask"] = (np.arange(k) < np.array(outliers)[:, None]).astype(np.int64)
@@ -38,8 +44,9 @@ def _rows(config: Config, ports: tuple[Port, ...], outliers: list[int]) -> dict[
     drawn["a_scale"], drawn["b_scale"] = np.full(count, 0x3C00), np.full((count, config["n"]), 0x3800)
     for side in "ab":
         size = 1 << config[f"{side}_bits"]
-        drawn[f"{side}_codebook"] = np.tile(index_matmul_cases.spread([0xBB00, 0xB400, 0x3400, 0x3900][:size], size),
-                                            (count, 1))
+        drawn[f"{side}_codebook"] = np.tile(
+            index_matmul_cases.spread([0xBB00, 0xB400, 0x3400, 0x3900][:size], size), (count, 1)
+        )
     return index_matmul_cases.with_products(drawn)
 
 
@@ -50,5 +57,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Which rows carry which flag."""
-    return {"OVERFLOW": np.asarray(np.max(result.overflow, axis=-1)),
-            "OUTLIER": np.asarray(np.max(inputs["a_mask"], axis=-1) > 0)}
+    return {
+        "OVERFLOW": np.asarray(np.max(result.overflow, axis=-1)),
+        "OUTLIER": np.asarray(np.max(inputs["a_mask"], axis=-1) > 0),
+    }

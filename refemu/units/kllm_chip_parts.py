@@ -82,12 +82,17 @@ class KllmChip:
             total += max(softmax[head], matmul[head - 1])
         return total
 
-    def require_capacity(self, rows: int, k: int, n: int, a_bits: int, b_bits: int, entry_bits: int = 16,
-                         integer: bool = False) -> None:
+    def require_capacity(
+        self, rows: int, k: int, n: int, a_bits: int, b_bits: int, entry_bits: int = 16, integer: bool = False
+    ) -> None:
         """Refuse a MatMul, rows x K by K x n, that some buffer of the chip cannot hold at once."""
         entries = 1 << (b_bits if integer else a_bits + b_bits)
-        needed = {"weight": k * b_bits, "index": rows * k * a_bits, "codebook": entries * entry_bits,
-                  "out": rows * n * 17}
+        needed = {
+            "weight": k * b_bits,
+            "index": rows * k * a_bits,
+            "codebook": entries * entry_bits,
+            "out": rows * n * 17,
+        }
         if k > self.concat:
             raise Refused(f"KllmChip: a column of {k} needs as many Concat units, a lane has {self.concat}")
         for name, bits in needed.items():

@@ -26,8 +26,17 @@ QUIRKS = ("score_by_rank", "position_epoch")  #: defects of the published code t
 EPOCH = 64  #: queries after a token that the published code looks at
 
 
-def write(page: UnifiedPage, preset: str, images: np.ndarray, pages: Any, slots: Any,
-          key: np.ndarray, value: np.ndarray, score: Any, position: Any) -> None:
+def write(
+    page: UnifiedPage,
+    preset: str,
+    images: np.ndarray,
+    pages: Any,
+    slots: Any,
+    key: np.ndarray,
+    value: np.ndarray,
+    score: Any,
+    position: Any,
+) -> None:
     """Quantize tokens and put them into slots.
 
     images: (pages, page_bytes / 2) uint16, written in place. pages, slots: of every token, (count,). key, value:
@@ -38,16 +47,26 @@ def write(page: UnifiedPage, preset: str, images: np.ndarray, pages: Any, slots:
         page.write(images[image], slot, record)
 
 
-def requantize(high: UnifiedPage, low: UnifiedPage, preset: str, images: np.ndarray, source: Sequence[tuple[int, int]],
-               target: Sequence[tuple[int, int]]) -> None:
+def requantize(
+    high: UnifiedPage,
+    low: UnifiedPage,
+    preset: str,
+    images: np.ndarray,
+    source: Sequence[tuple[int, int]],
+    target: Sequence[tuple[int, int]],
+) -> None:
     """Move tokens, each from (page, slot) of the high section to (page, slot) of the low one.
 
     The stored codes are decoded and encoded afresh; score and position go along unchanged (D-leankv-30).
     """
     for (image, slot), (to_image, to_slot) in zip(source, target, strict=True):
         token = high.tokens_of(high.read(images[image], slot), preset)
-        record = low.record(low.config.key(preset).encode(token.key.decode()),
-                            low.config.value(preset).encode(token.value.decode()), token.score, token.position)
+        record = low.record(
+            low.config.key(preset).encode(token.key.decode()),
+            low.config.value(preset).encode(token.value.decode()),
+            token.score,
+            token.position,
+        )
         low.write(images[to_image], to_slot, record)
 
 
@@ -86,14 +105,31 @@ def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: Any) -> tu
     return np.asarray(ids)[r // page.tokens], r % page.tokens
 
 
-def write_prompt(high: UnifiedPage, low: UnifiedPage | None, preset: str, images: np.ndarray, ids: Sequence[Any],
-                 plan: PromptPlan, key: np.ndarray, value: np.ndarray) -> None:
+def write_prompt(
+    high: UnifiedPage,
+    low: UnifiedPage | None,
+    preset: str,
+    images: np.ndarray,
+    ids: Sequence[Any],
+    plan: PromptPlan,
+    key: np.ndarray,
+    value: np.ndarray,
+) -> None:
     """Write the kept tokens of one head's prompt. ids: page ids of the high and the low section; key, value: (N, F)."""
     for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
         if page is not None and len(tokens):
             pages, slots = places(page, section, np.arange(len(tokens)))
-            write(page, preset, images, pages, slots, key[tokens], value[tokens], plan.score[tokens],
-                  plan.position[tokens])
+            write(
+                page,
+                preset,
+                images,
+                pages,
+                slots,
+                key[tokens],
+                value[tokens],
+                plan.score[tokens],
+                plan.position[tokens],
+            )
 
 
 @dataclass(frozen=True)
@@ -143,8 +179,9 @@ class KvCompressor(Stepped):
 
     name = "kv_compressor"
 
-    def __init__(self, head_size: int = 64, high: str = "K8V4", low: str = "K4V2", page_bytes: int = 384,
-                 preset: str = "paper") -> None:
+    def __init__(
+        self, head_size: int = 64, high: str = "K8V4", low: str = "K4V2", page_bytes: int = 384, preset: str = "paper"
+    ) -> None:
         """head_size, page_bytes: of the pages. high, low: ready pairs. preset: of the codes, one of affine.PRESETS."""
         require_choice(preset, PRESETS, self.name, "preset")
         self.pages = tuple(UnifiedPage(head_size, hetero_kv.find(pair), page_bytes) for pair in (high, low))
@@ -174,9 +211,19 @@ class KvCompressor(Stepped):
         require_finite(np.array([key, value]))
         self._require_slots(op, victim, low_slot)
         before = self.state
-        self.state = replace(before, index=before.index + 1, op=op, victim=victim, low_slot=low_slot, key=key,
-                             value=value, score=score, position=position, written=(0,) * len(before.written),
-                             moved=(0,) * len(before.moved))
+        self.state = replace(
+            before,
+            index=before.index + 1,
+            op=op,
+            victim=victim,
+            low_slot=low_slot,
+            key=key,
+            value=value,
+            score=score,
+            position=position,
+            written=(0,) * len(before.written),
+            moved=(0,) * len(before.moved),
+        )
         (self._requantize if op == REPLACE else self._write)()
         return self.state
 
@@ -198,9 +245,15 @@ class KvCompressor(Stepped):
         images = np.array([before.high, before.low], np.uint16)
         requantize(high, low, self.preset, images, [(0, before.victim)], [(1, before.low_slot)])
         grows = before.low_slot == before.n_low
-        self.state = replace(before, event="requantize", low=tuple(images[1].tolist()), n_low=before.n_low + grows,
-                             moved=tuple(low.read(images[1], before.low_slot).tolist()),
-                             requantized=before.requantized + 1, pruned=before.pruned + (not grows))
+        self.state = replace(
+            before,
+            event="requantize",
+            low=tuple(images[1].tolist()),
+            n_low=before.n_low + grows,
+            moved=tuple(low.read(images[1], before.low_slot).tolist()),
+            requantized=before.requantized + 1,
+            pruned=before.pruned + (not grows),
+        )
 
     def _write(self) -> None:
         """Quantize the new token into its slot; that of a victim is taken at once (D-leankv-31)."""
@@ -209,16 +262,40 @@ class KvCompressor(Stepped):
         slot = (before.n_low if low else before.n_high) if appends else before.victim
         images = np.array([before.high, before.low], np.uint16)
         key, value = (fp16.values(np.array([pattern])) for pattern in (before.key, before.value))
-        write(page, self.preset, images, [low], [slot], key, value,
-              np.array([before.score], np.uint32).view(np.float32), [before.position])
+        write(
+            page,
+            self.preset,
+            images,
+            [low],
+            [slot],
+            key,
+            value,
+            np.array([before.score], np.uint32).view(np.float32),
+            [before.position],
+        )
         record = page.read(images[low], slot).tolist()
-        self.state = replace(before, event="write", written=(*record, *(0,) * (len(before.written) - len(record))),
-                             high=tuple(images[0].tolist()), low=tuple(images[1].tolist()),
-                             n_high=before.n_high + (before.op == APPEND_HIGH), n_low=before.n_low + low,
-                             tokens_written=before.tokens_written + 1, pruned=before.pruned + (before.op == DROP))
+        self.state = replace(
+            before,
+            event="write",
+            written=(*record, *(0,) * (len(before.written) - len(record))),
+            high=tuple(images[0].tolist()),
+            low=tuple(images[1].tolist()),
+            n_high=before.n_high + (before.op == APPEND_HIGH),
+            n_low=before.n_low + low,
+            tokens_written=before.tokens_written + 1,
+            pruned=before.pruned + (before.op == DROP),
+        )
 
-    def steps(self, op: Any, victim: Any, low_slot: Any, key: Any, value: Any, score: Any, position: Any,
-              ) -> Iterator[State]:
+    def steps(
+        self,
+        op: Any,
+        victim: Any,
+        low_slot: Any,
+        key: Any,
+        value: Any,
+        score: Any,
+        position: Any,
+    ) -> Iterator[State]:
         """Yield the State after every event of one device; arguments (events,), and they broadcast beside lanes."""
         arrays = admit_events(self.name, self.ports.inputs, (op, victim, low_slot, key, value, score, position))
         if arrays[0].ndim != 1:
@@ -229,8 +306,10 @@ class KvCompressor(Stepped):
                 yield self.step()
 
     def __repr__(self) -> str:
-        return (f"KvCompressor(head_size={self.head_size}, high={self.high!r}, low={self.low!r}, "
-                f"page_bytes={self.page_bytes}, preset={self.preset!r})")
+        return (
+            f"KvCompressor(head_size={self.head_size}, high={self.high!r}, low={self.low!r}, "
+            f"page_bytes={self.page_bytes}, preset={self.preset!r})"
+        )
 
 
 def require_finite(patterns: np.ndarray) -> None:
@@ -268,18 +347,23 @@ def ports(config: Mapping[str, Any]) -> Ports:
     pages = [UnifiedPage(size, hetero_kv.find(config[name]), config["page_bytes"]) for name in ("high", "low")]
     words = config["page_bytes"] // 2
     return Ports(
-        inputs=(Port("op", 2, meaning="0 append high, 1 append low, 2 move the victim to low_slot, 3 drop the victim"),
-                Port("victim", 16, meaning="high slot that the new token takes, of 2 and 3"),
-                Port("low_slot", 16, meaning="low slot that the victim moves to, of 2"),
-                Port("key", 16, size, encoding="f16", meaning="key of the new token"),
-                Port("value", 16, size, encoding="f16", meaning="its value"),
-                Port("score", 32, encoding="f32", meaning="what its score segment starts with"),
-                Port("position", 32, signed=True, meaning="its position")),
-        outputs=(Port("written", 16, pages[0].record_words, meaning="record of the new token"),
-                 Port("moved", 16, pages[1].record_words, meaning="record of the requantized token"),
-                 Port("n_high", 16, meaning="tokens of the high section"),
-                 Port("n_low", 16, meaning="tokens of the low section")),
-        state=(Port("high", 16, words, meaning="the high page"), Port("low", 16, words, meaning="the low page")))
+        inputs=(
+            Port("op", 2, meaning="0 append high, 1 append low, 2 move the victim to low_slot, 3 drop the victim"),
+            Port("victim", 16, meaning="high slot that the new token takes, of 2 and 3"),
+            Port("low_slot", 16, meaning="low slot that the victim moves to, of 2"),
+            Port("key", 16, size, encoding="f16", meaning="key of the new token"),
+            Port("value", 16, size, encoding="f16", meaning="its value"),
+            Port("score", 32, encoding="f32", meaning="what its score segment starts with"),
+            Port("position", 32, signed=True, meaning="its position"),
+        ),
+        outputs=(
+            Port("written", 16, pages[0].record_words, meaning="record of the new token"),
+            Port("moved", 16, pages[1].record_words, meaning="record of the requantized token"),
+            Port("n_high", 16, meaning="tokens of the high section"),
+            Port("n_low", 16, meaning="tokens of the low section"),
+        ),
+        state=(Port("high", 16, words, meaning="the high page"), Port("low", 16, words, meaning="the low page")),
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -295,8 +379,16 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="kv_compressor", paper="leankv §4, §6.1", meaning="tokens into pages, and from the high to the low precision",
+    name="kv_compressor",
+    paper="leankv §4, §6.1",
+    meaning="tokens into pages, and from the high to the low precision",
     configs={name: Config(head_size=64, high="K8V4", low="K4V2", page_bytes=384, preset=name) for name in PRESETS},
-    ports=ports, run=run, twin="refemu.units.kv_compressor_jit:run", unit_class=KvCompressor, timing="event",
-    cases=cases, legal=legal, alternatives=choices("D-leankv-1", "preset", *PRESETS),
+    ports=ports,
+    run=run,
+    twin="refemu.units.kv_compressor_jit:run",
+    unit_class=KvCompressor,
+    timing="event",
+    cases=cases,
+    legal=legal,
+    alternatives=choices("D-leankv-1", "preset", *PRESETS),
 )

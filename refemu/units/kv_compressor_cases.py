@@ -20,30 +20,54 @@ def cases(config: Config, tokens: Sequence[int], ports: tuple[Port, ...], kind: 
     features = config["head_size"]
     if kind == "paper":
         yield _case(kind, "[leankv §4] a high and a low token", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
-        yield _case(kind, "[leankv §4] two high tokens and a low one, then a move to the end of the low section, a "
-                    "move onto a pruned token, a drop", features,
-                    [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0), (APPEND_HIGH, 0, 0), (REPLACE, 0, 1), (REPLACE, 1, 0),
-                     (DROP, 0, 0)], "D-leankv-31")
+        yield _case(
+            kind,
+            "[leankv §4] two high tokens and a low one, then a move to the end of the low section, a "
+            "move onto a pruned token, a drop",
+            features,
+            [
+                (APPEND_HIGH, 0, 0),
+                (APPEND_LOW, 0, 0),
+                (APPEND_HIGH, 0, 0),
+                (REPLACE, 0, 1),
+                (REPLACE, 1, 0),
+                (DROP, 0, 0),
+            ],
+            "D-leankv-31",
+        )
     if kind == "edge":
         yield _case(kind, "the high page filled", features, [(APPEND_HIGH, 0, 0)] * tokens[0])
-        yield _case(kind, "the low page filled from the first high slot, then its last token overwritten", features,
-                    [(APPEND_HIGH, 0, 0), *((REPLACE, 0, slot) for slot in range(tokens[1])),
-                     (REPLACE, 0, tokens[1] - 1)], "D-leankv-30")
-        yield _case(kind, "constant vectors: scales of 0 in both precisions", features,
-                    [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True)
+        yield _case(
+            kind,
+            "the low page filled from the first high slot, then its last token overwritten",
+            features,
+            [(APPEND_HIGH, 0, 0), *((REPLACE, 0, slot) for slot in range(tokens[1])), (REPLACE, 0, tokens[1] - 1)],
+            "D-leankv-30",
+        )
+        yield _case(
+            kind,
+            "constant vectors: scales of 0 in both precisions",
+            features,
+            [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)],
+            "D-leankv-6",
+            constant=True,
+        )
     if kind == "random":
         drawn = random_inputs("kv_compressor", ports, (3, 8), seed)
         yield Cases(kind, "uniform words and operations", legal(tokens, drawn))
 
 
-def _case(kind: str, why: str, features: int, events: Sequence[Event], decision: str = "",
-          constant: bool = False) -> Cases:
+def _case(
+    kind: str, why: str, features: int, events: Sequence[Event], decision: str = "", constant: bool = False
+) -> Cases:
     """One case: event i has a key and a value of its own, score i / 8 and position 3 * i + 1."""
     i, f = np.arange(len(events))[:, None], np.arange(features)
     key = np.full((len(events), features), 1.5) * (i + 1) if constant else (f * (2 * i + 3) % 64 - 20) / 8
     value = -key if constant else (f * f + 7 * i) % 61 / 16 - 1
-    columns = {name: np.array(column) for name, column in
-               zip(("op", "victim", "low_slot"), zip(*events, strict=True), strict=True)}
+    columns = {
+        name: np.array(column)
+        for name, column in zip(("op", "victim", "low_slot"), zip(*events, strict=True), strict=True)
+    }
     vectors = (("key", key), ("value", value))
     columns |= {name: fp16.bits(fp16.to_f16(array)).astype(np.int64) for name, array in vectors}
     columns["score"] = (i[:, 0] / 8).astype(np.float32).view(np.uint32).astype(np.int64)

@@ -26,15 +26,32 @@ from refemu.units.kv_compressor import (
 from refemu.units.unit import admit_events
 
 
-def write(page: UnifiedPage, preset: str, images: np.ndarray, pages: Any, slots: Any, key: np.ndarray,
-          value: np.ndarray, score: Any, position: Any) -> None:
+def write(
+    page: UnifiedPage,
+    preset: str,
+    images: np.ndarray,
+    pages: Any,
+    slots: Any,
+    key: np.ndarray,
+    value: np.ndarray,
+    score: Any,
+    position: Any,
+) -> None:
     """As `kv_compressor.write`."""
     if not _stored(page, preset, images, pages, slots, (key, value), score, position):
         kv_page_jit.write(page, images, pages, slots, _records(page, preset, key, value, score, position))
 
 
-def _stored(page: UnifiedPage, preset: str, images: np.ndarray, pages: Any, slots: Any,
-            vectors: tuple[np.ndarray, np.ndarray], score: Any, position: Any) -> bool:
+def _stored(
+    page: UnifiedPage,
+    preset: str,
+    images: np.ndarray,
+    pages: Any,
+    slots: Any,
+    vectors: tuple[np.ndarray, np.ndarray],
+    score: Any,
+    position: Any,
+) -> bool:
     """`write` by one kernel. False, and nothing is written, for 16 bits and where something has to be refused."""
     sides, table = _plan(page, preset)
     shape = len(vectors[0]), page.head_size
@@ -58,9 +75,17 @@ def _plan(page: UnifiedPage, preset: str) -> tuple[np.ndarray, np.ndarray]:
     formats = page.config.key(preset), page.config.value(preset)
     if not all(affine_jit.fused(fmt) for fmt in formats):
         return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
-    sides = [(fmt.bits, fmt.groups, fmt.zero == "min", fmt.quant_div == "recip_mul", page.parts[codes].start,
-              page.parts[meta].start) for fmt, codes, meta in zip(formats, ("key", "val"), ("key_meta", "val_meta"),
-                                                                  strict=True)]
+    sides = [
+        (
+            fmt.bits,
+            fmt.groups,
+            fmt.zero == "min",
+            fmt.quant_div == "recip_mul",
+            page.parts[codes].start,
+            page.parts[meta].start,
+        )
+        for fmt, codes, meta in zip(formats, ("key", "val"), ("key_meta", "val_meta"), strict=True)
+    ]
     return np.array(sides, np.int64), page.slot_words.copy()
 
 
@@ -105,15 +130,20 @@ def _encoded(x, side, records):  # type: ignore[no-untyped-def]
     return True
 
 
-def _records(page: UnifiedPage, preset: str, key: np.ndarray, value: np.ndarray, score: Any,
-             position: Any) -> np.ndarray:
+def _records(
+    page: UnifiedPage, preset: str, key: np.ndarray, value: np.ndarray, score: Any, position: Any
+) -> np.ndarray:
     """`page.record` of what the formats of `preset` make of key and value (count, F)."""
     records = np.empty((len(key), page.record_words), np.uint16)
-    for fmt, vectors, codes, metadata in ((page.config.key(preset), key, "key", "key_meta"),
-                                          (page.config.value(preset), value, "val", "val_meta")):
+    for fmt, vectors, codes, metadata in (
+        (page.config.key(preset), key, "key", "key_meta"),
+        (page.config.value(preset), value, "val", "val_meta"),
+    ):
         records[:, page.parts[codes]], records[:, page.parts[metadata]] = affine_jit.encode_words(fmt, vectors)
-    for part, words in (("score", np.asarray(score, np.float32).view(np.uint32)),
-                        ("pos", np.asarray(position, np.int32).view(np.uint32))):
+    for part, words in (
+        ("score", np.asarray(score, np.float32).view(np.uint32)),
+        ("pos", np.asarray(position, np.int32).view(np.uint32)),
+    ):
         records[:, page.parts[part]] = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=-1)
     return records
 
@@ -127,14 +157,31 @@ def requantize(high: UnifiedPage, low: UnifiedPage, preset: str, images: np.ndar
     write(low, preset, images, to_pages, to_slots, key, value, token.score, token.position)
 
 
-def write_prompt(high: UnifiedPage, low: UnifiedPage | None, preset: str, images: np.ndarray, ids: Any,
-                 plan: PromptPlan, key: np.ndarray, value: np.ndarray) -> None:
+def write_prompt(
+    high: UnifiedPage,
+    low: UnifiedPage | None,
+    preset: str,
+    images: np.ndarray,
+    ids: Any,
+    plan: PromptPlan,
+    key: np.ndarray,
+    value: np.ndarray,
+) -> None:
     """As `kv_compressor.write_prompt`."""
     for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
         if page is not None and len(tokens):
             pages, slots = places(page, section, np.arange(len(tokens)))
-            write(page, preset, images, pages, slots, key[tokens], value[tokens], plan.score[tokens],
-                  plan.position[tokens])
+            write(
+                page,
+                preset,
+                images,
+                pages,
+                slots,
+                key[tokens],
+                value[tokens],
+                plan.score[tokens],
+                plan.position[tokens],
+            )
 
 
 def run(op: Any, victim: Any, low_slot: Any, key: Any, value: Any, score: Any, position: Any, **config: Any) -> Result:
@@ -146,8 +193,10 @@ def run(op: Any, victim: Any, low_slot: Any, key: Any, value: Any, score: Any, p
     flat = [array.reshape(count, events, *array.shape[len(shape) :]) for array in arrays]
     require_finite(np.stack(flat[3:5]))
     shown = (*device.ports.outputs, *device.ports.state)
-    outputs: dict[str, Any] = {port.name: np.zeros((count, events, *([port.lanes] if port.lanes > 1 else [])),
-                                                   port.result_dtype) for port in shown}
+    outputs: dict[str, Any] = {
+        port.name: np.zeros((count, events, *([port.lanes] if port.lanes > 1 else [])), port.result_dtype)
+        for port in shown
+    }
     heads = _Heads(device, count)
     for event in range(events):
         heads.step([array[:, event] for array in flat], {name: array[:, event] for name, array in outputs.items()})
@@ -186,8 +235,17 @@ class _Heads:
         for page, rows in ((self.high, np.flatnonzero(op != APPEND_LOW)), (self.low, np.flatnonzero(op == APPEND_LOW))):
             if rows.size:
                 pages = high_page[rows] + (page is self.low)
-                write(page, preset, self.images, pages, slot[rows], vectors[0][rows], vectors[1][rows],
-                      score[rows].view(np.float32), position[rows])
+                write(
+                    page,
+                    preset,
+                    self.images,
+                    pages,
+                    slot[rows],
+                    vectors[0][rows],
+                    vectors[1][rows],
+                    score[rows].view(np.float32),
+                    position[rows],
+                )
                 out["written"][rows, : page.record_words] = kv_page_jit.read(page, self.images, pages, slot[rows])
         self.n_high += op == APPEND_HIGH
         self.n_low += (op == APPEND_LOW) | grown
@@ -206,6 +264,7 @@ class _Heads:
         """Raise what the readable unit raises for the first device that may not."""
         for row in range(len(op)):
             state = self.device.state
-            self.device.state = type(state)(**{**vars(state), "n_high": int(self.n_high[row]),
-                                               "n_low": int(self.n_low[row])})
+            self.device.state = type(state)(
+                **{**vars(state), "n_high": int(self.n_high[row]), "n_low": int(self.n_low[row])}
+            )
             self.device._require_slots(int(op[row]), int(victim[row]), int(low_slot[row]))

@@ -101,14 +101,27 @@ class KvQuantizer(Stepped):
         Refused: inputs while an operation is on its way, none while there is none, NaN, infinity, a width not in BITS.
         """
         if bool(inputs) == self.busy:
-            raise Refused(f"{self.name}: step takes "
-                          f"{'no inputs' if self.busy else 'the inputs of an operation'} now")
+            raise Refused(f"{self.name}: step takes {'no inputs' if self.busy else 'the inputs of an operation'} now")
         if inputs:
             x, bits = self.accept(*inputs)
             self.require(np.array(x), np.array(bits))
-            self.state = replace(self.state, event="minmax", index=self.state.index + 1, x=x, bits=bits, mn=0, mx=0,
-                                 s32=0, inv32=0, scale=0, zero=0, words=(0,) * (self.features // 2), status=0,
-                                 element=0, packed=0)
+            self.state = replace(
+                self.state,
+                event="minmax",
+                index=self.state.index + 1,
+                x=x,
+                bits=bits,
+                mn=0,
+                mx=0,
+                s32=0,
+                inv32=0,
+                scale=0,
+                zero=0,
+                words=(0,) * (self.features // 2),
+                status=0,
+                element=0,
+                packed=0,
+            )
             self._minmax()
         elif self.state.element < self.features:
             self._minmax()
@@ -126,8 +139,14 @@ class KvQuantizer(Stepped):
         first = before.element == 0
         low = value if first or value <= value32(before.mn) else value32(before.mn)
         high = value if first or value >= value32(before.mx) else value32(before.mx)
-        self.state = replace(before, event="minmax", mn=pattern32(low), mx=pattern32(high), element=before.element + 1,
-                             comparisons=before.comparisons + (0 if first else 2))
+        self.state = replace(
+            before,
+            event="minmax",
+            mn=pattern32(low),
+            mx=pattern32(high),
+            element=before.element + 1,
+            comparisons=before.comparisons + (0 if first else 2),
+        )
 
     @property
     def _format(self) -> Affine:
@@ -141,11 +160,22 @@ class KvQuantizer(Stepped):
         scale, zero = pattern16(s), pattern16(0.0 - low if fmt.zero == "neg_min" else low)
         multiplies = fmt.quant_div == "recip_mul"
         inv = pattern32(div32(1.0, value16(scale) if self.quantize_with == "stored" else s)) if multiplies else 0
-        flags = ((low != high and scale == 0, SCALE_UNDERFLOW), (scale == 0x7C00, SCALE_OVERFLOW),
-                 (zero & 0x7FFF == 0x7C00, ZERO_OVERFLOW), (low == high, CONSTANT))
-        self.state = replace(before, event="scale", s32=pattern32(s), inv32=inv, scale=scale, zero=zero,
-                             status=sum_of(flag for condition, flag in flags if condition),
-                             divisions=before.divisions + 1 + multiplies)
+        flags = (
+            (low != high and scale == 0, SCALE_UNDERFLOW),
+            (scale == 0x7C00, SCALE_OVERFLOW),
+            (zero & 0x7FFF == 0x7C00, ZERO_OVERFLOW),
+            (low == high, CONSTANT),
+        )
+        self.state = replace(
+            before,
+            event="scale",
+            s32=pattern32(s),
+            inv32=inv,
+            scale=scale,
+            zero=zero,
+            status=sum_of(flag for condition, flag in flags if condition),
+            divisions=before.divisions + 1 + multiplies,
+        )
 
     def _word(self) -> None:
         """The codes of one pack, its first feature in the lowest bits (D-leankv-11)."""
@@ -155,10 +185,15 @@ class KvQuantizer(Stepped):
         word = sum_of(code << lane * before.bits for lane, code in enumerate(codes))
         words = (*before.words[: before.packed], word, *before.words[before.packed + 1 :])
         multiplies = self._format.quant_div == "recip_mul"
-        self.state = replace(before, event="word", words=words, packed=before.packed + 1,
-                             divisions=before.divisions + (0 if multiplies else per_word),
-                             multiplications=before.multiplications + (per_word if multiplies else 0),
-                             roundings=before.roundings + per_word)
+        self.state = replace(
+            before,
+            event="word",
+            words=words,
+            packed=before.packed + 1,
+            divisions=before.divisions + (0 if multiplies else per_word),
+            multiplications=before.multiplications + (per_word if multiplies else 0),
+            roundings=before.roundings + per_word,
+        )
 
     def code(self, value: float) -> int:
         """The code of one element: half to even, into [0, R], NaN (a constant group) to 0 (D-leankv-5, D-leankv-6)."""
@@ -194,8 +229,7 @@ class KvQuantizer(Stepped):
         yield from self.operations(self.admitted(x, bits))
 
     def __repr__(self) -> str:
-        return (f"KvQuantizer(features={self.features}, preset={self.preset!r}, "
-                f"quantize_with={self.quantize_with!r})")
+        return f"KvQuantizer(features={self.features}, preset={self.preset!r}, quantize_with={self.quantize_with!r})"
 
 
 def times(a: float, b: float) -> float:
@@ -224,24 +258,30 @@ def run(x: Any, bits: Any, *, features: int = 32, preset: str = "paper", quantiz
     for state in device.steps(*arrays):
         if not device.busy:
             states.append(state)
-    return Result(**collect(states, device.ports.outputs, shape),
-                  **{name: getattr(device.state, name) for name in COUNTERS})
+    return Result(
+        **collect(states, device.ports.outputs, shape), **{name: getattr(device.state, name) for name in COUNTERS}
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     features = config.get("features", 32)
     return Ports(
-        inputs=(Port("x", 16, features, encoding="f16", meaning="features of one group"),
-                Port("bits", 4, least=1, most=8, meaning="width of a code: 1, 2, 4 or 8")),
-        outputs=(Port("mn", 32, encoding="f32", meaning="smallest feature"),
-                 Port("mx", 32, encoding="f32", meaning="largest feature"),
-                 Port("s32", 32, encoding="f32", meaning="step before it is rounded to fp16"),
-                 Port("inv32", 32, encoding="f32", meaning="its reciprocal; 0 where the block divides"),
-                 Port("scale", 16, encoding="f16", meaning="stored step"),
-                 Port("zero", 16, encoding="f16", meaning="stored zero point"),
-                 Port("words", 16, features // 2, meaning="packed codes, feature 0 in the lowest bits of word 0"),
-                 Port("status", 4, meaning="1 scale underflow, 2 scale overflow, 4 zero overflow, 8 constant group")))
+        inputs=(
+            Port("x", 16, features, encoding="f16", meaning="features of one group"),
+            Port("bits", 4, least=1, most=8, meaning="width of a code: 1, 2, 4 or 8"),
+        ),
+        outputs=(
+            Port("mn", 32, encoding="f32", meaning="smallest feature"),
+            Port("mx", 32, encoding="f32", meaning="largest feature"),
+            Port("s32", 32, encoding="f32", meaning="step before it is rounded to fp16"),
+            Port("inv32", 32, encoding="f32", meaning="its reciprocal; 0 where the block divides"),
+            Port("scale", 16, encoding="f16", meaning="stored step"),
+            Port("zero", 16, encoding="f16", meaning="stored zero point"),
+            Port("words", 16, features // 2, meaning="packed codes, feature 0 in the lowest bits of word 0"),
+            Port("status", 4, meaning="1 scale underflow, 2 scale overflow, 4 zero overflow, 8 constant group"),
+        ),
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -257,16 +297,28 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="kv_quantizer", paper="leankv §2.2 Eq. (2), §6.2", meaning="one group of a KV vector to packed affine codes",
-    configs={"paper": Config(features=32, preset="paper", quantize_with="unrounded"),
-             "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
-             "stored": Config(features=32, preset="paper", quantize_with="stored")},
-    ports=ports, run=run, twin="refemu.units.kv_quantizer_jit:run", unit_class=KvQuantizer,
-    cases=cases, legal=legal,
+    name="kv_quantizer",
+    paper="leankv §2.2 Eq. (2), §6.2",
+    meaning="one group of a KV vector to packed affine codes",
+    configs={
+        "paper": Config(features=32, preset="paper", quantize_with="unrounded"),
+        "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
+        "stored": Config(features=32, preset="paper", quantize_with="stored"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.kv_quantizer_jit:run",
+    unit_class=KvQuantizer,
+    cases=cases,
+    legal=legal,
     mark=kv_quantizer_cases.mark,
-    flags={"CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
-           "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),
-           "OVERFLOW": Flag(2, "the step is stored as infinity (D-leankv-7)")},
-    alternatives=(*choices("D-leankv-1", "preset", "paper", "diffkv"),
-                  *choices("D-leankv-3", "quantize_with", "unrounded", "stored")),
+    flags={
+        "CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
+        "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),
+        "OVERFLOW": Flag(2, "the step is stored as infinity (D-leankv-7)"),
+    },
+    alternatives=(
+        *choices("D-leankv-1", "preset", "paper", "diffkv"),
+        *choices("D-leankv-3", "quantize_with", "unrounded", "stored"),
+    ),
 )

@@ -21,8 +21,11 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     features = config["features"]
     if kind == "paper":
-        yield _case(kind, "[leankv Eq. (2)] -1.5, 0, 0.5, 1 at every width: at 2 bits step 5/6, codes 0 2 2 3",
-                    [np.tile([-1.5, 0, 0.5, 1], features // 4)])
+        yield _case(
+            kind,
+            "[leankv Eq. (2)] -1.5, 0, 0.5, 1 at every width: at 2 bits step 5/6, codes 0 2 2 3",
+            [np.tile([-1.5, 0, 0.5, 1], features // 4)],
+        )
     if kind == "edge":
         yield from _edge(features)
     if kind == "random":
@@ -39,21 +42,37 @@ def _edge(features: int) -> Iterator[Cases]:
     yield _case("edge", "constant groups, zeros of either sign: codes and step 0", constants, "D-leankv-6")
     zeros = [np.where(ramp % 2, -0.0, 0.0), np.where(ramp % 2, 0.0, -0.0), np.where(ramp == 3, -0.0, ramp % 3)]
     yield _case("edge", "the minimum is +0 and -0 at once", zeros, "D-leankv-8")
-    ends = [np.where(ramp == 5, TINY, 0.0), np.where(ramp == 5, 2 * TINY, TINY), np.where(ramp % 2, 65504.0, 0),
-            np.where(ramp % 2, 65504.0, -65504.0)]
-    yield _case("edge", "one subnormal, whose step underflows; the widest range, whose step overflows at 1 bit", ends,
-                "D-leankv-7")
+    ends = [
+        np.where(ramp == 5, TINY, 0.0),
+        np.where(ramp == 5, 2 * TINY, TINY),
+        np.where(ramp % 2, 65504.0, 0),
+        np.where(ramp % 2, 65504.0, -65504.0),
+    ]
+    yield _case(
+        "edge",
+        "one subnormal, whose step underflows; the widest range, whose step overflows at 1 bit",
+        ends,
+        "D-leankv-7",
+    )
     ties = [np.where(ramp == 0, 0.0, np.where(ramp == 1, top, (ramp - 2) % top + 0.5)) for top in (1, 3, 15, 255)]
     yield _case("edge", "step 1 at one of the widths, features half-way between codes", ties, "D-leankv-5")
-    yield _case("edge", "ramps: every code in order, and of eighths, where a reciprocal moves codes",
-                [ramp - 7.0, ramp / 8, -ramp / 8 * 3], "D-leankv-2")
+    yield _case(
+        "edge",
+        "ramps: every code in order, and of eighths, where a reciprocal moves codes",
+        [ramp - 7.0, ramp / 8, -ramp / 8 * 3],
+        "D-leankv-2",
+    )
 
 
 def _case(kind: str, why: str, groups: list[np.ndarray], decision: str = "") -> Cases:
     """Every group at every width."""
     words = fp16.bits(fp16.to_f16(np.array(groups, np.float64)))
-    return Cases(kind, why, {"x": np.repeat(words, len(WIDTHS), axis=0).astype(np.int64),
-                             "bits": np.tile(WIDTHS, len(groups))}, decision)
+    return Cases(
+        kind,
+        why,
+        {"x": np.repeat(words, len(WIDTHS), axis=0).astype(np.int64), "bits": np.tile(WIDTHS, len(groups))},
+        decision,
+    )
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

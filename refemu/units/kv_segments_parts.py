@@ -46,8 +46,9 @@ def set_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
         first = 0
         for section, count in enumerate(lengths[index].tolist()):
             page, slots = pages.sections[section], np.arange(count)
-            ids, places = page_table.locate(np.broadcast_to(cells[index], (count, cells.shape[-1])), section, slots,
-                                            page.tokens)
+            ids, places = page_table.locate(
+                np.broadcast_to(cells[index], (count, cells.shape[-1])), section, slots, page.tokens
+            )
             words = page.slot_words[places][:, page.parts["score"]]
             values = score[index][first : first + count]
             images[ids[:, None], words] = np.stack([values & np.uint32(0xFFFF), values >> np.uint32(16)], axis=-1)

@@ -24,15 +24,18 @@ def set_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
 
 
 def _heads(cells: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return (plain(cells.astype(np.int32, copy=False)).reshape(-1, cells.shape[-1]),
-            plain(lengths.astype(np.int64, copy=False)).reshape(-1, 2))
+    return (
+        plain(cells.astype(np.int32, copy=False)).reshape(-1, cells.shape[-1]),
+        plain(lengths.astype(np.int64, copy=False)).reshape(-1, 2),
+    )
 
 
 @lru_cache(maxsize=32)
 def _sections(pages: Pages) -> np.ndarray:
     """(2, 3): tokens of a page, first words of scores and of positions."""
-    return np.array([(page.tokens, page.offsets["score"] // 2, page.offsets["pos"] // 2) for page in pages.sections],
-                    np.int64)
+    return np.array(
+        [(page.tokens, page.offsets["score"] // 2, page.offsets["pos"] // 2) for page in pages.sections], np.int64
+    )
 
 
 @kernel

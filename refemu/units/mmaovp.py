@@ -106,8 +106,18 @@ class MmaOvp(Stepped):
         if not inputs:
             return self._operate(self.state, self.state.index + 1)
         a_pairs, b_pairs, bias_a, bias_b, c = self.accept(*inputs)
-        begun = replace(self.state, event="edp", a_pairs=a_pairs, b_pairs=b_pairs, bias_a=bias_a, bias_b=bias_b,
-                        c=c, d=c, overflow=(0,) * len(c), illegal=0)
+        begun = replace(
+            self.state,
+            event="edp",
+            a_pairs=a_pairs,
+            b_pairs=b_pairs,
+            bias_a=bias_a,
+            bias_b=bias_b,
+            c=c,
+            d=c,
+            overflow=(0,) * len(c),
+            illegal=0,
+        )
         return self._operate(begun, 0)
 
     def _operate(self, before: State, index: int) -> State:
@@ -115,18 +125,29 @@ class MmaOvp(Stepped):
         tile, chunk = divmod(index, CHUNKS)
         i, j = divmod(tile, COLUMNS)
         left, right = ((side * CHUNKS + chunk) * self.chunk for side in (i, j))
-        edp = self._edp.step(before.a_pairs[left:left + self.chunk], before.b_pairs[right:right + self.chunk],
-                             before.bias_a, before.bias_b, before.d[tile])
+        edp = self._edp.step(
+            before.a_pairs[left : left + self.chunk],
+            before.b_pairs[right : right + self.chunk],
+            before.bias_a,
+            before.bias_b,
+            before.d[tile],
+        )
         while self._edp.busy:
             edp = self._edp.step()
         cycle_ends = int(index % EDPS == EDPS - 1)
         self.state = replace(
-            before, index=index, d=_put(before.d, tile, edp.d),
+            before,
+            index=index,
+            d=_put(before.d, tile, edp.d),
             overflow=_put(before.overflow, tile, before.overflow[tile] | edp.overflow),
             illegal=before.illegal | edp.illegal,
-            operations=before.operations + 1, macs=before.macs + self._edp.n, decodes=before.decodes + self._edp.n,
-            overflows=before.overflows + edp.overflow, illegal_operations=before.illegal_operations + edp.illegal,
-            cycles=before.cycles + cycle_ends)
+            operations=before.operations + 1,
+            macs=before.macs + self._edp.n,
+            decodes=before.decodes + self._edp.n,
+            overflows=before.overflows + edp.overflow,
+            illegal_operations=before.illegal_operations + edp.illegal,
+            cycles=before.cycles + cycle_ends,
+        )
         return self.state
 
     def steps(self, a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any) -> Iterator[State]:
@@ -138,7 +159,7 @@ class MmaOvp(Stepped):
 
 
 def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
-    return (*values[:place], value, *values[place + 1:])
+    return (*values[:place], value, *values[place + 1 :])
 
 
 @parameters
@@ -198,14 +219,25 @@ def fragments(a_pairs: Any, b_pairs: Any, c: Any) -> dict[str, np.ndarray]:
         if port.bits == 16 and np.asarray(values).dtype.itemsize == 1:
             raise RefusedType(f"mmaovp.fragments.{port.name}: 64 lanes are words of 16 bits, got bytes")
     left, right, tile = arrays
-    words = {name: np.ascontiguousarray(pairs, pairs.dtype.newbyteorder("<")).view("<u4").astype(np.uint32)
-             for name, pairs in (("a", left), ("b", right))}
+    words = {
+        name: np.ascontiguousarray(pairs, pairs.dtype.newbyteorder("<")).view("<u4").astype(np.uint32)
+        for name, pairs in (("a", left), ("b", right))
+    }
     registers = np.ascontiguousarray(tile).view(np.uint32)
     return {**words, "c": registers.reshape(*registers.shape[:-1], 4 * ROWS, 2)}
 
 
-def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
-        a_type: str = "ovpi4", b_type: str = "ovpi4", overflow: str = "wrap") -> Result:
+def run(
+    a_pairs: Any,
+    b_pairs: Any,
+    bias_a: Any,
+    bias_b: Any,
+    c: Any,
+    *,
+    a_type: str = "ovpi4",
+    b_type: str = "ovpi4",
+    overflow: str = "wrap",
+) -> Result:
     """D = A x B + C for tiles of any shape.
 
     a_pairs: (..., 128) bytes, row i of A in bytes 16 i to 16 i + 15, or (..., 64) words of 16 bits for ovpi8.
@@ -223,15 +255,20 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     bits, lanes = (16, 64) if config["a_type"] == "ovpi8" else (8, 128)
-    operands = [Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{TYPES[config[f'{name}_type']]}", meaning=meaning)
-                for name, meaning in (("a", "pairs of A, row by row"), ("b", "pairs of B, column by column"))]
+    operands = [
+        Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{TYPES[config[f'{name}_type']]}", meaning=meaning)
+        for name, meaning in (("a", "pairs of A, row by row"), ("b", "pairs of B, column by column"))
+    ]
     biases = [Port(f"bias_{name}", 4, meaning=f"outlier bias of {name.upper()}") for name in ("a", "b")]
     tile = ROWS * COLUMNS
     return Ports(
         inputs=(*operands, *biases, Port("c", ACC_BITS, tile, signed=True, meaning="C, row-major")),
-        outputs=(Port("d", ACC_BITS, tile, signed=True, meaning="D, row-major"),
-                 Port("overflow", 1, tile, meaning="some operation of the element left 32 signed bits"),
-                 Port("illegal", 1, meaning="some pair is illegal; it contributes 0")))
+        outputs=(
+            Port("d", ACC_BITS, tile, signed=True, meaning="D, row-major"),
+            Port("overflow", 1, tile, meaning="some operation of the element left 32 signed bits"),
+            Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -240,15 +277,32 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="mmaovp", paper="olive §4.6", meaning="D = A x B + C on a tile of outlier-victim pairs",
-    configs={**{f"{a[3:]}_{b[3:]}": Config(a_type=a, b_type=b, overflow="wrap")
-                for a, b in (("ovpi4", "ovpi4"), ("ovpi4", "ovpf4"), ("ovpf4", "ovpi4"), ("ovpf4", "ovpf4"),
-                             ("ovpi8", "ovpi8"))},
-             "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate")},
-    ports=ports, run=run, twin="refemu.units.mmaovp_jit:run", unit_class=MmaOvp,
-    cases=cases, mark=mmaovp_cases.mark,
-    flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
-           "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
-           "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)")},
+    name="mmaovp",
+    paper="olive §4.6",
+    meaning="D = A x B + C on a tile of outlier-victim pairs",
+    configs={
+        **{
+            f"{a[3:]}_{b[3:]}": Config(a_type=a, b_type=b, overflow="wrap")
+            for a, b in (
+                ("ovpi4", "ovpi4"),
+                ("ovpi4", "ovpf4"),
+                ("ovpf4", "ovpi4"),
+                ("ovpf4", "ovpf4"),
+                ("ovpi8", "ovpi8"),
+            )
+        },
+        "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.mmaovp_jit:run",
+    unit_class=MmaOvp,
+    cases=cases,
+    mark=mmaovp_cases.mark,
+    flags={
+        "OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
+        "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
+        "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)"),
+    },
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

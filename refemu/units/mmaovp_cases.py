@@ -22,9 +22,12 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     outlier, ones = (0x8040, 0x0101) if wide else (0x85, 0x11)
     if kind == "paper":
         a = np.zeros((1, lanes), np.int64)
-        a[:, ::lanes // 8] = outlier
-        yield Cases(kind, "[olive §4.2] an outlier at the head of every row of A, B all ones, C its index",
-                    _inputs(a, np.full((1, lanes), ones), *biases, np.arange(64)[None]))
+        a[:, :: lanes // 8] = outlier
+        yield Cases(
+            kind,
+            "[olive §4.2] an outlier at the head of every row of A, B all ones, C its index",
+            _inputs(a, np.full((1, lanes), ones), *biases, np.arange(64)[None]),
+        )
     if kind == "edge":
         one = np.zeros((4, lanes), np.int64)
         one[:, 0] = ones & 0x0F
@@ -32,22 +35,39 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         yield Cases(kind, "C at the ends of 32 bits, and 1 added", _inputs(one, one, *biases, c), "D-olive-33")
         top = np.full((2, lanes), 0x8040 if wide else 0x87)
         signs = np.stack([top[0], top[0] + (0x80 if wide else 8)])
-        yield Cases(kind, "the largest outliers everywhere, added and taken away",
-                    _inputs(top, signs, *biases, np.ones((2, 64), np.int64)))
+        yield Cases(
+            kind,
+            "the largest outliers everywhere, added and taken away",
+            _inputs(top, signs, *biases, np.ones((2, 64), np.int64)),
+        )
         mark = np.where(np.arange(lanes) == lanes - 1, 0x0080 if wide else 0x08, ones)[None]
-        yield Cases(kind, "one illegal pair, the last of A",
-                    _inputs(mark, mark * 0 + ones, *biases, np.zeros((1, 64), np.int64)), "D-olive-18")
-        yield Cases(kind, "biases beyond 7, which a signed reading would take as negative",
-                    _inputs(top, top, [8, 15], [15, 8], np.zeros((2, 64), np.int64)), "D-olive-21")
+        yield Cases(
+            kind,
+            "one illegal pair, the last of A",
+            _inputs(mark, mark * 0 + ones, *biases, np.zeros((1, 64), np.int64)),
+            "D-olive-18",
+        )
+        yield Cases(
+            kind,
+            "biases beyond 7, which a signed reading would take as negative",
+            _inputs(top, top, [8, 15], [15, 8], np.zeros((2, 64), np.int64)),
+            "D-olive-21",
+        )
         zero = np.zeros((1, lanes), np.int64)
         yield Cases(kind, "tiles of zeros: C comes out", _inputs(zero, zero, *biases, c[:1]))
         border = np.where(np.arange(lanes) % 2 == 0, 0x4080 if wide else 0x58, outlier)[None]  # V-O, O-V, V-O, ...
-        yield Cases(kind, "outliers on both sides of every pair border",
-                    _inputs(border, border, *biases, np.zeros((1, 64), np.int64)))
+        yield Cases(
+            kind,
+            "outliers on both sides of every pair border",
+            _inputs(border, border, *biases, np.zeros((1, 64), np.int64)),
+        )
     if kind == "random":
         drawn = random_inputs("mmaovp", ports, (8,), seed)
-        yield Cases(kind, "uniform pairs at the formats' biases, C of 20 bits",
-                    _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12))
+        yield Cases(
+            kind,
+            "uniform pairs at the formats' biases, C of 20 bits",
+            _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12),
+        )
         yield Cases(kind, "uniform pairs, biases and C", drawn)
 
 
@@ -58,5 +78,8 @@ def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: Any, bias_b: Any, 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Which rows carry which flag."""
-    return {"OVERFLOW": result.overflow.any(axis=-1), "ILLEGAL": result.illegal,
-            "UNSPECIFIED": (np.asarray(inputs["bias_a"]) > 7) | (np.asarray(inputs["bias_b"]) > 7)}
+    return {
+        "OVERFLOW": result.overflow.any(axis=-1),
+        "ILLEGAL": result.illegal,
+        "UNSPECIFIED": (np.asarray(inputs["bias_a"]) > 7) | (np.asarray(inputs["bias_b"]) > 7),
+    }

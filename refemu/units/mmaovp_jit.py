@@ -21,8 +21,17 @@ from refemu.units.unit import admit
 MASK = 0xFFFFFFFF
 
 
-def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
-        a_type: str = "ovpi4", b_type: str = "ovpi4", overflow: str = "wrap") -> Result:
+def run(
+    a_pairs: Any,
+    b_pairs: Any,
+    bias_a: Any,
+    bias_b: Any,
+    c: Any,
+    *,
+    a_type: str = "ovpi4",
+    b_type: str = "ovpi4",
+    overflow: str = "wrap",
+) -> Result:
     """As `mmaovp.run`."""
     core = MmaOvp(a_type, b_type, overflow)
     arrays = admit(core.name, core.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
@@ -36,21 +45,43 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
         tables = [table(kind) for kind in kinds]
         overflows = _multiply_by_tables(*words, *biases, *tables, start, saturate, d, over, some)
     else:
-        decoded = [ovp_decoder_jit.run(pairs, bias[:, None, None], normal=kind, outlier=OUTLIER[kind])
-                   for pairs, bias, kind in zip(words, biases, kinds, strict=True)]
+        decoded = [
+            ovp_decoder_jit.run(pairs, bias[:, None, None], normal=kind, outlier=OUTLIER[kind])
+            for pairs, bias, kind in zip(words, biases, kinds, strict=True)
+        ]
         elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in decoded for array in (side.exponent, side.base_int)]
         overflows = _multiply(*elements, start, saturate, d, over)
         bad = [np.any(side.illegal.reshape(tiles, ROWS, CHUNKS, n // 2), axis=-1) for side in decoded]
         illegal = bad[0][:, :, None] | bad[1][:, None]  # of every operation: tile, i, j, chunk
         some[:] = np.count_nonzero(illegal.reshape(tiles, outputs * CHUNKS), axis=1)
     operations = tiles * outputs * CHUNKS
-    return Result(d.reshape(*shape, outputs), over.reshape(*shape, outputs), (some > 0).reshape(shape), operations,
-                  n * operations, n * operations, int(overflows), int(total(some)), operations // EDPS)
+    return Result(
+        d.reshape(*shape, outputs),
+        over.reshape(*shape, outputs),
+        (some > 0).reshape(shape),
+        operations,
+        n * operations,
+        n * operations,
+        int(overflows),
+        int(total(some)),
+        operations // EDPS,
+    )
 
 
 @kernel
-def _multiply_by_tables(a, b, a_bias, b_bias, a_entries, b_entries, c, saturate,  # type: ignore[no-untyped-def]
-                        d, overflow, some):
+def _multiply_by_tables(
+    a,
+    b,
+    a_bias,
+    b_bias,
+    a_entries,
+    b_entries,
+    c,
+    saturate,  # type: ignore[no-untyped-def]
+    d,
+    overflow,
+    some,
+):
     """some: by tile, operations with an illegal pair."""
     n = 2 * a.shape[2]
     x, y = np.empty((ROWS * CHUNKS, n), np.int32), np.empty((COLUMNS * CHUNKS, n), np.int32)

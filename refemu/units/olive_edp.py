@@ -116,9 +116,20 @@ class DotProductUnit(Stepped):
     def _decode(self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: int) -> State:
         before = self.state
         (a, bad_a), (b, bad_b) = self.decoded(0, a_pairs, bias_a), self.decoded(1, b_pairs, bias_b)
-        self.state = replace(before, event="decode", index=before.index + 1, a_pairs=a_pairs, b_pairs=b_pairs,
-                             bias_a=bias_a, bias_b=bias_b, c=c, a=a, b=b, illegal=bad_a | bad_b,
-                             decodes=before.decodes + self.n)
+        self.state = replace(
+            before,
+            event="decode",
+            index=before.index + 1,
+            a_pairs=a_pairs,
+            b_pairs=b_pairs,
+            bias_a=bias_a,
+            bias_b=bias_b,
+            c=c,
+            a=a,
+            b=b,
+            illegal=bad_a | bad_b,
+            decodes=before.decodes + self.n,
+        )
         return self.state
 
     def decoded(self, operand: int, pairs: tuple[int, ...], bias: int) -> tuple[Pairs, int]:
@@ -130,8 +141,13 @@ class DotProductUnit(Stepped):
 
     def _multiplied(self) -> State:
         elements = tuple(zip(self.state.a, self.state.b, strict=True))
-        return replace(self.state, event="multiply", shifts=tuple(x[0] + y[0] for x, y in elements),
-                       products=tuple(x[1] * y[1] for x, y in elements), macs=self.state.macs + self.n)
+        return replace(
+            self.state,
+            event="multiply",
+            shifts=tuple(x[0] + y[0] for x, y in elements),
+            products=tuple(x[1] * y[1] for x, y in elements),
+            macs=self.state.macs + self.n,
+        )
 
     def _shifted(self) -> State:
         """A shifter for every product, because there are as many exponents (D-olive-35)."""
@@ -144,16 +160,24 @@ class DotProductUnit(Stepped):
         for product in before.shifted:
             total += product
         d, overflow = reduce(total, self.overflow)
-        return replace(before, event="reduce", d=d, overflow=overflow, operations=before.operations + 1,
-                       overflows=before.overflows + overflow,
-                       illegal_operations=before.illegal_operations + before.illegal)
+        return replace(
+            before,
+            event="reduce",
+            d=d,
+            overflow=overflow,
+            operations=before.operations + 1,
+            overflows=before.overflows + overflow,
+            illegal_operations=before.illegal_operations + before.illegal,
+        )
 
     def steps(self, a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any) -> Iterator[State]:
         """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
         arrays = admit(self.name, self.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
         lanes = [port.lanes for port in self.ports.inputs]
-        columns = [array.reshape(-1, n).tolist() if n > 1 else array.ravel().tolist()
-                   for array, n in zip(arrays, lanes, strict=True)]
+        columns = [
+            array.reshape(-1, n).tolist() if n > 1 else array.ravel().tolist()
+            for array, n in zip(arrays, lanes, strict=True)
+        ]
         for a, b, *others in zip(*columns, strict=True):
             yield self.step(a, b, *others)
             while self.busy:
@@ -163,8 +187,17 @@ class DotProductUnit(Stepped):
         return f"DotProductUnit(a={self.a!r}, b={self.b!r}, overflow={self.overflow.value!r})"
 
 
-def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
-        a: str = "int4", b: str = "int4", overflow: str = "wrap") -> Result:
+def run(
+    a_pairs: Any,
+    b_pairs: Any,
+    bias_a: Any,
+    bias_b: Any,
+    c: Any,
+    *,
+    a: str = "int4",
+    b: str = "int4",
+    overflow: str = "wrap",
+) -> Result:
     """d = c + the dot product of two rows of pairs, for operations of any shape.
 
     a_pairs, b_pairs: (..., 8) bytes, or (..., 4) words of 16 bits for int8. bias_a, bias_b: unsigned, below 16.
@@ -176,21 +209,32 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
     arrays = admit(device.name, device.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
     states = [state for state in device.steps(*arrays) if state.event == "reduce"]
     last = device.state
-    return Result(**collect(states, device.ports.outputs, arrays[-1].shape), operations=last.operations, macs=last.macs,
-                  decodes=last.decodes, overflows=last.overflows, illegal_operations=last.illegal_operations)
+    return Result(
+        **collect(states, device.ports.outputs, arrays[-1].shape),
+        operations=last.operations,
+        macs=last.macs,
+        decodes=last.decodes,
+        overflows=last.overflows,
+        illegal_operations=last.illegal_operations,
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     bits, lanes = (16, 4) if config["a"] == "int8" else (8, 8)
-    operands = [Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{config[name]}", meaning=f"pairs of operand {name}")
-                for name in ("a", "b")]
+    operands = [
+        Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{config[name]}", meaning=f"pairs of operand {name}")
+        for name in ("a", "b")
+    ]
     biases = [Port(f"bias_{name}", 4, meaning=f"outlier bias of operand {name}") for name in ("a", "b")]
     return Ports(
         inputs=(*operands, *biases, Port("c", ACC_BITS, signed=True, meaning="added to the dot product")),
-        outputs=(Port("d", ACC_BITS, signed=True, meaning="c + the dot product"),
-                 Port("overflow", 1, meaning="the exact sum left 32 signed bits"),
-                 Port("illegal", 1, meaning="some pair is illegal; it contributes 0")))
+        outputs=(
+            Port("d", ACC_BITS, signed=True, meaning="c + the dot product"),
+            Port("overflow", 1, meaning="the exact sum left 32 signed bits"),
+            Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -198,16 +242,31 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     return olive_edp_cases.cases(config, ports(config).inputs, kind, seed)
 
 
-TYPES = {"int4_int4": ("int4", "int4"), "int4_flint4": ("int4", "flint4"), "flint4_int4": ("flint4", "int4"),
-         "flint4_flint4": ("flint4", "flint4"), "int8_int8": ("int8", "int8")}
+TYPES = {
+    "int4_int4": ("int4", "int4"),
+    "int4_flint4": ("int4", "flint4"),
+    "flint4_int4": ("flint4", "int4"),
+    "flint4_flint4": ("flint4", "flint4"),
+    "int8_int8": ("int8", "int8"),
+}
 
 UNIT = Unit(
-    name="olive_edp", paper="olive §4.1, Fig. 6a", meaning="dot product of 16 (8-bit: 8) elements in pairs, plus c",
-    configs={**{name: Config(a=a, b=b, overflow="wrap") for name, (a, b) in TYPES.items()},
-             "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate")},
-    ports=ports, run=run, twin="refemu.units.olive_edp_jit:run", unit_class=DotProductUnit, cases=cases,
+    name="olive_edp",
+    paper="olive §4.1, Fig. 6a",
+    meaning="dot product of 16 (8-bit: 8) elements in pairs, plus c",
+    configs={
+        **{name: Config(a=a, b=b, overflow="wrap") for name, (a, b) in TYPES.items()},
+        "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.olive_edp_jit:run",
+    unit_class=DotProductUnit,
+    cases=cases,
     mark=olive_edp_cases.mark,
-    flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
-           "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},
+    flags={
+        "OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
+        "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
+    },
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

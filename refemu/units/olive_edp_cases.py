@@ -20,8 +20,13 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     biases = BIAS[config["a"]], BIAS[config["b"]]
     if kind == "paper":
         first = 0x8040 if config["a"] == "int8" else 0x85
-        yield _cases(kind, "[olive §4.2] an outlier beside its victim, by two normal values, 5 and -3 in int4", ports,
-                     [(first, 0xFD05 if config["a"] == "int8" else 0xD5, 0)], biases)
+        yield _cases(
+            kind,
+            "[olive §4.2] an outlier beside its victim, by two normal values, 5 and -3 in int4",
+            ports,
+            [(first, 0xFD05 if config["a"] == "int8" else 0xD5, 0)],
+            biases,
+        )
     if kind == "edge":
         yield from _edge(config, ports, biases)
     if kind == "random":
@@ -38,15 +43,23 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     top, bottom = (0x8040, 0x80C0) if wide else (0x87, 0x8F)
     signs = [(left, right) for left in (top, bottom) for right in (top, bottom)]
     rows = np.array(signs)[:, :, None].repeat(ports[0].lanes, axis=2)
-    yield Cases("edge", "the largest outliers in every pair, of either sign",
-                _inputs(rows[:, 0], rows[:, 1], *biases, 7))
+    yield Cases(
+        "edge", "the largest outliers in every pair, of either sign", _inputs(rows[:, 0], rows[:, 1], *biases, 7)
+    )
     mark = 0x80 if wide else 0x8
     illegal = [mark, mark << (8 if wide else 4), mark | mark << (8 if wide else 4)]
-    yield _cases("edge", "an illegal pair contributes 0 and is flagged", ports,
-                 [(pair, one, 3) for pair in illegal], biases, "D-olive-18")
+    yield _cases(
+        "edge",
+        "an illegal pair contributes 0 and is flagged",
+        ports,
+        [(pair, one, 3) for pair in illegal],
+        biases,
+        "D-olive-18",
+    )
     tops = np.full((3, ports[0].lanes), top)
-    yield Cases("edge", "biases at the end of their range", _inputs(tops, tops, [15, 0, 15], [15, 15, 0], 1),
-                "D-olive-20")
+    yield Cases(
+        "edge", "biases at the end of their range", _inputs(tops, tops, [15, 0, 15], [15, 15, 0], 1), "D-olive-20"
+    )
 
 
 def _random(ports: tuple[Port, ...], biases: tuple[int, int], seed: Seeds) -> Iterator[Cases]:
@@ -60,12 +73,21 @@ def _sweep(biases: tuple[int, int]) -> Cases:
     """All 2**16 pairs of pairs, from 0x05 by 0x85 on so that row 0 is not 0; lane l has those of A from 32 l on."""
     row = np.roll(np.arange(1 << 13), -0x0585)[:, None]
     a_pairs, b_pairs = np.broadcast_arrays((row >> 8) + 32 * np.arange(8), row & 255)
-    return Cases("exhaustive", "every pair of A by every pair of B, eight of these in an operation",
-                 _inputs(a_pairs, b_pairs, *biases, 0))
+    return Cases(
+        "exhaustive",
+        "every pair of A by every pair of B, eight of these in an operation",
+        _inputs(a_pairs, b_pairs, *biases, 0),
+    )
 
 
-def _cases(kind: str, why: str, ports: tuple[Port, ...], rows: list[tuple[int, int, int]], biases: tuple[int, int],
-           decision: str = "") -> Cases:
+def _cases(
+    kind: str,
+    why: str,
+    ports: tuple[Port, ...],
+    rows: list[tuple[int, int, int]],
+    biases: tuple[int, int],
+    decision: str = "",
+) -> Cases:
     """Operations whose first pairs and c are given; the other pairs are 0."""
     pairs = np.zeros((2, len(rows), ports[0].lanes), np.int64)
     pairs[0, :, 0], pairs[1, :, 0] = [row[0] for row in rows], [row[1] for row in rows]

@@ -19,8 +19,17 @@ from refemu.units.unit import admit
 MASK = 0xFFFFFFFF
 
 
-def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
-        a: str = "int4", b: str = "int4", overflow: str = "wrap") -> Result:
+def run(
+    a_pairs: Any,
+    b_pairs: Any,
+    bias_a: Any,
+    bias_b: Any,
+    c: Any,
+    *,
+    a: str = "int4",
+    b: str = "int4",
+    overflow: str = "wrap",
+) -> Result:
     """As `olive_edp.run`."""
     device = DotProductUnit(a, b, overflow)
     arrays = admit(device.name, device.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
@@ -31,19 +40,40 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any, *,
     if fits(a, biases[0], b, biases[1], n):
         overflows = _dot_by_tables(left, right, *biases, table(a), table(b), accumulated, saturate, d, over, bad)
     else:
-        decoded = [ovp_decoder_jit.run(words, bias[:, None], normal=kind, outlier=OUTLIER[kind])
-                   for words, bias, kind in zip((left, right), biases, (a, b), strict=True)]
+        decoded = [
+            ovp_decoder_jit.run(words, bias[:, None], normal=kind, outlier=OUTLIER[kind])
+            for words, bias, kind in zip((left, right), biases, (a, b), strict=True)
+        ]
         fields = [array.reshape(-1, n) for side in decoded for array in (side.exponent, side.base_int)]
         overflows = _dot(*fields, accumulated, saturate, d, over)
         bad[:] = np.any(decoded[0].illegal | decoded[1].illegal, axis=-1)
     shape, macs = start.shape, n * start.size
-    return Result(d.reshape(shape), over.reshape(shape), bad.reshape(shape), start.size, macs, macs, int(overflows),
-                  int(np.count_nonzero(bad)))
+    return Result(
+        d.reshape(shape),
+        over.reshape(shape),
+        bad.reshape(shape),
+        start.size,
+        macs,
+        macs,
+        int(overflows),
+        int(np.count_nonzero(bad)),
+    )
 
 
 @kernel
-def _dot_by_tables(a, b, a_bias, b_bias, a_entries, b_entries, c, saturate,  # type: ignore[no-untyped-def]
-                   d, overflow, illegal):
+def _dot_by_tables(
+    a,
+    b,
+    a_bias,
+    b_bias,
+    a_entries,
+    b_entries,
+    c,
+    saturate,  # type: ignore[no-untyped-def]
+    d,
+    overflow,
+    illegal,
+):
     overflows = np.int64(0)
     for i in range(a.shape[0]):
         total, marks = np.int64(c[i]), np.int64(0)

@@ -101,12 +101,23 @@ class OliveMac(Stepped):
             yield self._event(*event)
 
     def __repr__(self) -> str:
-        return (f"OliveMac(exponent_bits={self.exponent_bits}, int_bits={self.int_bits}, "
-                f"overflow={self.overflow.value!r})")
+        return (
+            f"OliveMac(exponent_bits={self.exponent_bits}, int_bits={self.int_bits}, overflow={self.overflow.value!r})"
+        )
 
 
-def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, *,
-        exponent_bits: int = 4, int_bits: int = 4, overflow: str = "wrap") -> Result:
+def run(
+    load: Any,
+    acc_in: Any,
+    a_exp: Any,
+    a_int: Any,
+    b_exp: Any,
+    b_int: Any,
+    *,
+    exponent_bits: int = 4,
+    int_bits: int = 4,
+    overflow: str = "wrap",
+) -> Result:
     """Every event of one device or of many.
 
     load: 0 or 1. acc_in: int32, what a load puts into the accumulator. a_exp, b_exp: unsigned, exponent_bits wide.
@@ -131,16 +142,27 @@ def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     exponent_bits, int_bits = config.get("exponent_bits", 4), config.get("int_bits", 4)
-    operands = [port for name in ("a", "b") for port in (
-        Port(f"{name}_exp", exponent_bits, meaning=f"exponent of operand {name}"),
-        Port(f"{name}_int", int_bits, signed=True, meaning=f"integer of operand {name}"))]
+    operands = [
+        port
+        for name in ("a", "b")
+        for port in (
+            Port(f"{name}_exp", exponent_bits, meaning=f"exponent of operand {name}"),
+            Port(f"{name}_int", int_bits, signed=True, meaning=f"integer of operand {name}"),
+        )
+    ]
     return Ports(
-        inputs=(Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
-                Port("acc_in", ACC_BITS, signed=True, meaning="what a load puts there"), *operands),
-        outputs=(Port("shift", exponent_bits + 1, meaning="sum of the exponents; 0 at a load"),
-                 Port("product", 2 * int_bits, signed=True, meaning="product of the integers; 0 at a load"),
-                 Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
-                 Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits")))
+        inputs=(
+            Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
+            Port("acc_in", ACC_BITS, signed=True, meaning="what a load puts there"),
+            *operands,
+        ),
+        outputs=(
+            Port("shift", exponent_bits + 1, meaning="sum of the exponents; 0 at a load"),
+            Port("product", 2 * int_bits, signed=True, meaning="product of the integers; 0 at a load"),
+            Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
+            Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -149,10 +171,17 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="olive_mac", paper="olive §4.4", meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
+    name="olive_mac",
+    paper="olive §4.4",
+    meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
-    ports=ports, run=run, twin="refemu.units.olive_mac_jit:run", unit_class=OliveMac, timing="event",
-    cases=cases, mark=olive_mac_cases.mark,
+    ports=ports,
+    run=run,
+    twin="refemu.units.olive_mac_jit:run",
+    unit_class=OliveMac,
+    timing="event",
+    cases=cases,
+    mark=olive_mac_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

@@ -21,10 +21,14 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     top, most = (1 << config["exponent_bits"]) - 1, (1 << (config["int_bits"] - 1)) - 1
     if kind == "paper":
-        yield _case(kind, "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator",
-                    [_mac(4, 3, 0, 5)])
-        yield _case(kind, "[olive §4.4] two outliers, 96 * 96, then an outlier and a normal value, 12 * -7",
-                    [_mac(5, 3, 5, 3), _mac(2, 3, 0, -7)])
+        yield _case(
+            kind, "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator", [_mac(4, 3, 0, 5)]
+        )
+        yield _case(
+            kind,
+            "[olive §4.4] two outliers, 96 * 96, then an outlier and a normal value, 12 * -7",
+            [_mac(5, 3, 5, 3), _mac(2, 3, 0, -7)],
+        )
     if kind == "edge":
         yield from _edge(top, most)
     if kind == "random":
@@ -40,15 +44,29 @@ def _edge(top: int, most: int) -> Iterator[Cases]:
     yield _case("edge", "one step below, to and over either end of 32 bits", *ends, decision="D-olive-33")
     halves = [[_load(start), *[_mac(15, 1, 15, sign)] * 3] for start, sign in ((0, 1), (-1, 1), (0, -1), (-1, -1))]
     if top >= 15:
-        yield _case("edge", "2**15 * 2**15 again and again: over the end at the second product", *halves,
-                    decision="D-olive-33")
-    yield _case("edge", "largest operands of either sign at the largest exponents, and back",
-                *[[_load(0), _mac(top, a, top, b), _mac(top, a, top, -b - (b == least))]
-                  for a in (most, least) for b in (most, least)], decision="D-olive-33")
-    yield _case("edge", "products of 0 at any exponent leave the accumulator alone",
-                [_load(-5), _mac(top, 0, top, most), _mac(top, least, 0, 0), _mac(0, 0, 0, 0)])
-    yield _case("edge", "a load in the middle of a sum drops the sum, and no product is made",
-                [_mac(1, 3, 0, 5), (1, -7, top, most, top, most), _mac(0, 1, 0, 1), _load(0), _mac(0, -1, 0, 1)])
+        yield _case(
+            "edge", "2**15 * 2**15 again and again: over the end at the second product", *halves, decision="D-olive-33"
+        )
+    yield _case(
+        "edge",
+        "largest operands of either sign at the largest exponents, and back",
+        *[
+            [_load(0), _mac(top, a, top, b), _mac(top, a, top, -b - (b == least))]
+            for a in (most, least)
+            for b in (most, least)
+        ],
+        decision="D-olive-33",
+    )
+    yield _case(
+        "edge",
+        "products of 0 at any exponent leave the accumulator alone",
+        [_load(-5), _mac(top, 0, top, most), _mac(top, least, 0, 0), _mac(0, 0, 0, 0)],
+    )
+    yield _case(
+        "edge",
+        "a load in the middle of a sum drops the sum, and no product is made",
+        [_mac(1, 3, 0, 5), (1, -7, top, most, top, most), _mac(0, 1, 0, 1), _load(0), _mac(0, -1, 0, 1)],
+    )
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
@@ -65,8 +83,11 @@ def _sweep() -> Cases:
     codes = np.roll(np.arange(256), -17)[:, None]
     signed = [(integer ^ 8) - 8 for integer in (codes >> 4, codes & 15)]
     columns = np.zeros(1, np.int64), np.zeros(1, np.int64), exponent & 15, signed[0], exponent >> 4, signed[1]
-    return Cases("exhaustive", "every pair of operands; a case sums over all exponents of two integers",
-                 {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)})
+    return Cases(
+        "exhaustive",
+        "every pair of operands; a case sums over all exponents of two integers",
+        {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)},
+    )
 
 
 def _load(acc: int) -> Event:

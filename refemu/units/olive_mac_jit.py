@@ -14,8 +14,18 @@ HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, *,
-        exponent_bits: int = 4, int_bits: int = 4, overflow: str = "wrap") -> Result:
+def run(
+    load: Any,
+    acc_in: Any,
+    a_exp: Any,
+    a_int: Any,
+    b_exp: Any,
+    b_int: Any,
+    *,
+    exponent_bits: int = 4,
+    int_bits: int = 4,
+    overflow: str = "wrap",
+) -> Result:
     """As `olive_mac.run`."""
     mac = OliveMac(exponent_bits, int_bits, overflow)
     arrays = admit_events(mac.name, mac.ports.inputs, (load, acc_in, a_exp, a_int, b_exp, b_int))
@@ -23,14 +33,28 @@ def run(load: Any, acc_in: Any, a_exp: Any, a_int: Any, b_exp: Any, b_int: Any, 
     devices = prod(shape[:-1])
     inputs = [array.reshape(devices, shape[-1]) for array in arrays]
     outputs: dict[str, Any] = {port.name: np.empty(shape, port.result_dtype) for port in mac.ports.outputs}
-    macs, overflows = _run(*inputs, int(mac.overflow is Overflow.SATURATE),
-                           *(output.reshape(devices, shape[-1]) for output in outputs.values()))
+    macs, overflows = _run(
+        *inputs,
+        int(mac.overflow is Overflow.SATURATE),
+        *(output.reshape(devices, shape[-1]) for output in outputs.values()),
+    )
     return Result(**outputs, macs=int(macs), overflows=int(overflows))
 
 
 @kernel
-def _run(load, acc_in, a_exp, a_int, b_exp, b_int, saturate,  # type: ignore[no-untyped-def]
-         shift, product, acc, overflow):
+def _run(
+    load,
+    acc_in,
+    a_exp,
+    a_int,
+    b_exp,
+    b_int,
+    saturate,  # type: ignore[no-untyped-def]
+    shift,
+    product,
+    acc,
+    overflow,
+):
     macs = np.int64(0)
     overflows = np.int64(0)
     for device in range(load.shape[0]):

@@ -113,8 +113,17 @@ class OlivePe8(Stepped):
         return f"OlivePe8(split={self.split!r}, overflow={self.overflow.value!r})"
 
 
-def run(load: Any, acc_in: Any, x_exp: Any, x_int: Any, y_exp: Any, y_int: Any, *,
-        split: str = "twos_complement", overflow: str = "wrap") -> Result:
+def run(
+    load: Any,
+    acc_in: Any,
+    x_exp: Any,
+    x_int: Any,
+    y_exp: Any,
+    y_int: Any,
+    *,
+    split: str = "twos_complement",
+    overflow: str = "wrap",
+) -> Result:
     """Every event of one device or of many.
 
     load: 0 or 1. acc_in: int32, what a load puts into the accumulator. x_exp, y_exp: unsigned, below 32. x_int, y_int:
@@ -133,22 +142,34 @@ def run(load: Any, acc_in: Any, x_exp: Any, x_int: Any, y_exp: Any, y_int: Any, 
         states += [pe._event(*event) for event in zip(*device, strict=True)]
         counts += [pe.state.macs, pe.state.pe_multiplications, pe.state.overflows]
     macs, multiplications, overflows = counts.tolist()
-    return Result(**collect(states, pe.ports.outputs, shape), macs=macs, pe_multiplications=multiplications,
-                  overflows=overflows)
+    return Result(
+        **collect(states, pe.ports.outputs, shape), macs=macs, pe_multiplications=multiplications, overflows=overflows
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
-    operands = [port for name in ("x", "y") for port in (
-        Port(f"{name}_exp", 5, meaning=f"exponent of operand {name}"),
-        Port(f"{name}_int", 8, signed=True, meaning=f"integer of operand {name}"))]
+    operands = [
+        port
+        for name in ("x", "y")
+        for port in (
+            Port(f"{name}_exp", 5, meaning=f"exponent of operand {name}"),
+            Port(f"{name}_int", 8, signed=True, meaning=f"integer of operand {name}"),
+        )
+    ]
     return Ports(
-        inputs=(Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
-                Port("acc_in", ACC_BITS, signed=True, meaning="what a load puts there"), *operands),
-        outputs=(Port("partial", 10, PES, signed=True, meaning="products of the four elements; 0 at a load"),
-                 Port("shift", 7, PES, meaning="shift of each product; 0 at a load"),
-                 Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
-                 Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits")))
+        inputs=(
+            Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
+            Port("acc_in", ACC_BITS, signed=True, meaning="what a load puts there"),
+            *operands,
+        ),
+        outputs=(
+            Port("partial", 10, PES, signed=True, meaning="products of the four elements; 0 at a load"),
+            Port("shift", 7, PES, meaning="shift of each product; 0 at a load"),
+            Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
+            Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -157,13 +178,24 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="olive_pe8", paper="olive §4.5", meaning="8-bit multiply-accumulate from four 4-bit elements",
-    configs={"wrap": Config(split="twos_complement", overflow="wrap"),
-             "saturate": Config(split="twos_complement", overflow="saturate"),
-             "sign_magnitude": Config(split="sign_magnitude", overflow="wrap")},
-    ports=ports, run=run, twin="refemu.units.olive_pe8_jit:run", unit_class=OlivePe8, timing="event", cases=cases,
+    name="olive_pe8",
+    paper="olive §4.5",
+    meaning="8-bit multiply-accumulate from four 4-bit elements",
+    configs={
+        "wrap": Config(split="twos_complement", overflow="wrap"),
+        "saturate": Config(split="twos_complement", overflow="saturate"),
+        "sign_magnitude": Config(split="sign_magnitude", overflow="wrap"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.olive_pe8_jit:run",
+    unit_class=OlivePe8,
+    timing="event",
+    cases=cases,
     mark=olive_pe8_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
-    alternatives=(*choices("D-olive-33", "overflow", "wrap", "saturate"),
-                  *choices("D-olive-36", "split", "twos_complement", "sign_magnitude")),
+    alternatives=(
+        *choices("D-olive-33", "overflow", "wrap", "saturate"),
+        *choices("D-olive-36", "split", "twos_complement", "sign_magnitude"),
+    ),
 )

@@ -21,8 +21,11 @@ def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
         yield _case(kind, "[olive §4.5] an int8 product from four 4-bit products: 93 * -77", [_mac(0, 93, 0, -77)])
-        yield _case(kind, "[olive §4.5] 2**15, the largest outlier after the clip, by a normal value and by itself",
-                    [_mac(12, 8, 0, 127), _mac(12, 8, 12, 8)])
+        yield _case(
+            kind,
+            "[olive §4.5] 2**15, the largest outlier after the clip, by a normal value and by itself",
+            [_mac(12, 8, 0, 127), _mac(12, 8, 12, 8)],
+        )
     if kind == "edge":
         yield from _edge()
     if kind == "random":
@@ -36,21 +39,40 @@ def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
         signed = (codes ^ 128) - 128
         zero = np.zeros(1, np.int64)
         columns = zero, zero, zero, signed[:, None], zero, signed
-        yield Cases(kind, "every pair of int8 operands; a case sums over all y",
-                    {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)})
+        yield Cases(
+            kind,
+            "every pair of int8 operands; a case sums over all y",
+            {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)},
+        )
 
 
 def _edge() -> Iterator[Cases]:
     ends = [[_load(acc), _mac(0, one, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for one in (1, -1)]
     yield _case("edge", "one step below, to and over either end of 32 bits", *ends, decision="D-olive-33")
-    yield _case("edge", "two products of the largest clipped outliers, 2**15 * 2**15, of either sign",
-                [_mac(12, 8, 12, 8)] * 3, [_mac(12, 8, 12, -8)] * 3, decision="D-olive-33")
+    yield _case(
+        "edge",
+        "two products of the largest clipped outliers, 2**15 * 2**15, of either sign",
+        [_mac(12, 8, 12, 8)] * 3,
+        [_mac(12, 8, 12, -8)] * 3,
+        decision="D-olive-33",
+    )
     corners = (-128, -127, -16, -15, -1, 1, 15, 16, 127)
-    yield _case("edge", "both nibbles at their ends: -128, -127, -16, -15 (an E4M3 integer), -1, 1, 15, 16, 127",
-                *[[_mac(0, x, 0, y)] for x in corners for y in corners], decision="D-olive-36")
-    yield _case("edge", "largest exponents: shifts beyond 32 bits leave 0 there, and the exact sum flags or saturates",
-                *[[_load(5), _mac(30, x, 30, y), _mac(31, y, 31, -128), _mac(31, 0, 31, x)]
-                  for x in (-15, 15, -128) for y in (-15, 127)], decision="D-olive-33")
+    yield _case(
+        "edge",
+        "both nibbles at their ends: -128, -127, -16, -15 (an E4M3 integer), -1, 1, 15, 16, 127",
+        *[[_mac(0, x, 0, y)] for x in corners for y in corners],
+        decision="D-olive-36",
+    )
+    yield _case(
+        "edge",
+        "largest exponents: shifts beyond 32 bits leave 0 there, and the exact sum flags or saturates",
+        *[
+            [_load(5), _mac(30, x, 30, y), _mac(31, y, 31, -128), _mac(31, 0, 31, x)]
+            for x in (-15, 15, -128)
+            for y in (-15, 127)
+        ],
+        decision="D-olive-33",
+    )
 
 
 def _load(acc: int) -> Event:

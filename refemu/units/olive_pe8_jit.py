@@ -14,8 +14,17 @@ HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-def run(load: Any, acc_in: Any, x_exp: Any, x_int: Any, y_exp: Any, y_int: Any, *,
-        split: str = "twos_complement", overflow: str = "wrap") -> Result:
+def run(
+    load: Any,
+    acc_in: Any,
+    x_exp: Any,
+    x_int: Any,
+    y_exp: Any,
+    y_int: Any,
+    *,
+    split: str = "twos_complement",
+    overflow: str = "wrap",
+) -> Result:
     """As `olive_pe8.run`."""
     pe = OlivePe8(split, overflow)
     arrays = admit_events(pe.name, pe.ports.inputs, (load, acc_in, x_exp, x_int, y_exp, y_int))
@@ -23,14 +32,32 @@ def run(load: Any, acc_in: Any, x_exp: Any, x_int: Any, y_exp: Any, y_int: Any, 
     partial, shift = np.empty((*shape, PES), np.int16), np.empty((*shape, PES), np.uint8)
     acc, over = np.empty(shape, np.int32), np.empty(shape, np.bool_)
     choices = int(split == "sign_magnitude"), int(pe.overflow is Overflow.SATURATE)
-    macs, overflows = _run(*(array.reshape(flat) for array in arrays), *choices, partial.reshape(*flat, PES),
-                           shift.reshape(*flat, PES), acc.reshape(flat), over.reshape(flat))
+    macs, overflows = _run(
+        *(array.reshape(flat) for array in arrays),
+        *choices,
+        partial.reshape(*flat, PES),
+        shift.reshape(*flat, PES),
+        acc.reshape(flat),
+        over.reshape(flat),
+    )
     return Result(partial, shift, acc, over, int(macs), PES * int(macs), int(overflows))
 
 
 @kernel
-def _run(load, acc_in, x_exp, x_int, y_exp, y_int, sign_magnitude, saturate,  # type: ignore[no-untyped-def]
-         partial, shift, acc, overflow):
+def _run(
+    load,
+    acc_in,
+    x_exp,
+    x_int,
+    y_exp,
+    y_int,
+    sign_magnitude,
+    saturate,  # type: ignore[no-untyped-def]
+    partial,
+    shift,
+    acc,
+    overflow,
+):
     macs = np.int64(0)
     overflows = np.int64(0)
     for device in range(load.shape[0]):

@@ -93,8 +93,17 @@ class OliveSystolic(Stepped):
 
     name = "olive_systolic"
 
-    def __init__(self, rows: int = 64, cols: int = 64, m: int = 64, n: int = 64, k: int = 64, a: str = "int4",
-                 b: str = "int4", overflow: str = "wrap") -> None:
+    def __init__(
+        self,
+        rows: int = 64,
+        cols: int = 64,
+        m: int = 64,
+        n: int = 64,
+        k: int = 64,
+        a: str = "int4",
+        b: str = "int4",
+        overflow: str = "wrap",
+    ) -> None:
         """rows, cols: 4-bit elements; 8-bit types use quads of them, half as many either way. m, n, k: A is m x k, B is
         k x n. a, b: "int4", "flint4" or "int8", of one width. overflow: "wrap" or "saturate".
         """
@@ -150,8 +159,16 @@ class OliveSystolic(Stepped):
             return self._cycle(self.state, self.state.index + 1)
         a_pairs, b_pairs, bias_a, bias_b = self.accept(*inputs)
         zeros = lanes([0] * (self.m * self.n))
-        begun = replace(self.state, a_pairs=a_pairs, b_pairs=b_pairs, bias_a=bias_a, bias_b=bias_b, d=zeros,
-                        overflow=zeros, illegal=0)
+        begun = replace(
+            self.state,
+            a_pairs=a_pairs,
+            b_pairs=b_pairs,
+            bias_a=bias_a,
+            bias_b=bias_b,
+            d=zeros,
+            overflow=zeros,
+            illegal=0,
+        )
         return self._cycle(begun, 0)
 
     def _cycle(self, before: State, index: int) -> State:
@@ -178,11 +195,18 @@ class OliveSystolic(Stepped):
                 pes.append(Pe(a, b, acc, sticky))
         decoded = [border for border in (*west, *north) if border.decodes]
         return replace(
-            before, event="compute", pes=tuple(pes), west=tuple(border.holds for border in west),
-            north=tuple(border.holds for border in north), decodes=before.decodes + len(decoded),
+            before,
+            event="compute",
+            pes=tuple(pes),
+            west=tuple(border.holds for border in west),
+            north=tuple(border.holds for border in north),
+            decodes=before.decodes + len(decoded),
             illegal=before.illegal | int(any(border.illegal for border in decoded)),
-            compute_cycles=before.compute_cycles + 1, macs=before.macs + macs, idle=before.idle + len(pes) - macs,
-            overflows=before.overflows + overflows)
+            compute_cycles=before.compute_cycles + 1,
+            macs=before.macs + macs,
+            idle=before.idle + len(pes) - macs,
+            overflows=before.overflows + overflows,
+        )
 
     def _border(self, side: int, before: State, k: int, line: int, held: Operand) -> "Border":
         """The decoder of an array row (side 0) or column (1) at element k of its line; works at even k (D-olive-38)."""
@@ -199,16 +223,22 @@ class OliveSystolic(Stepped):
         """The bottom row leaves, every row moves down by one, zeros enter at the top."""
         row = top + self.rows - 1 - (t - self.compute)
         d, overflow = list(fields(before.d)), list(fields(before.overflow))
-        for j, pe in enumerate(before.pes[-self.cols:]):
+        for j, pe in enumerate(before.pes[-self.cols :]):
             if row < self.m and left + j < self.n:
                 d[row * self.n + left + j], overflow[row * self.n + left + j] = pe.acc, pe.overflow
-        return replace(before, event="drain", pes=(IDLE,) * self.cols + before.pes[:-self.cols], d=lanes(d),
-                       overflow=lanes(overflow), drain_cycles=before.drain_cycles + 1)
+        return replace(
+            before,
+            event="drain",
+            pes=(IDLE,) * self.cols + before.pes[: -self.cols],
+            d=lanes(d),
+            overflow=lanes(overflow),
+            drain_cycles=before.drain_cycles + 1,
+        )
 
     def steps(self, a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any) -> Iterator[State]:
         """Yield the State after every cycle of every operation, in C order; arguments broadcast beside their lanes."""
         arrays = admit(self.name, self.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b))
-        flat = [array.reshape(arrays[2].size, *array.shape[arrays[2].ndim:]).tolist() for array in arrays]
+        flat = [array.reshape(arrays[2].size, *array.shape[arrays[2].ndim :]).tolist() for array in arrays]
         for operation in zip(*flat, strict=True):
             yield self.step(*operation)
             while self.busy:
@@ -216,8 +246,10 @@ class OliveSystolic(Stepped):
 
     def __repr__(self) -> str:
         quad = 2 if self.a == "int8" else 1
-        return (f"OliveSystolic(rows={self.rows * quad}, cols={self.cols * quad}, m={self.m}, n={self.n}, k={self.k}, "
-                f"a={self.a!r}, b={self.b!r}, overflow={self.overflow.value!r})")
+        return (
+            f"OliveSystolic(rows={self.rows * quad}, cols={self.cols * quad}, m={self.m}, n={self.n}, k={self.k}, "
+            f"a={self.a!r}, b={self.b!r}, overflow={self.overflow.value!r})"
+        )
 
 
 class Border(NamedTuple):
@@ -229,8 +261,21 @@ class Border(NamedTuple):
     illegal: int
 
 
-def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, *, rows: int = 64, cols: int = 64, m: int = 64,
-        n: int = 64, k: int = 64, a: str = "int4", b: str = "int4", overflow: str = "wrap") -> Result:
+def run(
+    a_pairs: Any,
+    b_pairs: Any,
+    bias_a: Any,
+    bias_b: Any,
+    *,
+    rows: int = 64,
+    cols: int = 64,
+    m: int = 64,
+    n: int = 64,
+    k: int = 64,
+    a: str = "int4",
+    b: str = "int4",
+    overflow: str = "wrap",
+) -> Result:
     """D = A x B for operations of any shape.
 
     a_pairs: (..., m * k / 2) pairs of A row by row, bytes or (int8) words of 16 bits. b_pairs: (..., n * k / 2) pairs
@@ -248,12 +293,18 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     bits, (m, n, k) = 16 if config["a"] == "int8" else 8, (config[name] for name in "mnk")
     return Ports(
-        inputs=(Port("a_pairs", bits, m * k // 2, encoding=f"ovp_{config['a']}", meaning="pairs of A, by rows"),
-                Port("b_pairs", bits, n * k // 2, encoding=f"ovp_{config['b']}", meaning="pairs of B, by columns"),
-                Port("bias_a", 4, meaning="outlier bias of A"), Port("bias_b", 4, meaning="outlier bias of B")),
-        outputs=(Port("d", ACC_BITS, m * n, signed=True, meaning="D, row-major"),
-                 Port("overflow", 1, m * n, meaning="some step of the element left 32 signed bits"),
-                 Port("illegal", 1, meaning="some pair is illegal; it contributes 0")))
+        inputs=(
+            Port("a_pairs", bits, m * k // 2, encoding=f"ovp_{config['a']}", meaning="pairs of A, by rows"),
+            Port("b_pairs", bits, n * k // 2, encoding=f"ovp_{config['b']}", meaning="pairs of B, by columns"),
+            Port("bias_a", 4, meaning="outlier bias of A"),
+            Port("bias_b", 4, meaning="outlier bias of B"),
+        ),
+        outputs=(
+            Port("d", ACC_BITS, m * n, signed=True, meaning="D, row-major"),
+            Port("overflow", 1, m * n, meaning="some step of the element left 32 signed bits"),
+            Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -264,17 +315,26 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 SIZE = {"rows": 4, "cols": 4, "m": 5, "n": 6, "k": 6}  #: of the ready configurations: four tiles, three of them partial
 
 UNIT = Unit(
-    name="olive_systolic", paper="olive §4.3, Fig. 8, Tbl. 11",
+    name="olive_systolic",
+    paper="olive §4.3, Fig. 8, Tbl. 11",
     meaning="output-stationary array, decoders on two borders",
-    configs={"int4": Config(**SIZE, a="int4", b="int4", overflow="wrap"),
-             "flint4": Config(**SIZE, a="flint4", b="flint4", overflow="wrap"),
-             "int4_flint4": Config(**SIZE, a="int4", b="flint4", overflow="wrap"),
-             "flint4_int4": Config(**SIZE, a="flint4", b="int4", overflow="wrap"),
-             "int8": Config(**SIZE, a="int8", b="int8", overflow="wrap"),
-             "int8_saturate": Config(**SIZE, a="int8", b="int8", overflow="saturate")},
-    ports=ports, run=run, twin="refemu.units.olive_systolic_jit:run", unit_class=OliveSystolic, cases=cases,
+    configs={
+        "int4": Config(**SIZE, a="int4", b="int4", overflow="wrap"),
+        "flint4": Config(**SIZE, a="flint4", b="flint4", overflow="wrap"),
+        "int4_flint4": Config(**SIZE, a="int4", b="flint4", overflow="wrap"),
+        "flint4_int4": Config(**SIZE, a="flint4", b="int4", overflow="wrap"),
+        "int8": Config(**SIZE, a="int8", b="int8", overflow="wrap"),
+        "int8_saturate": Config(**SIZE, a="int8", b="int8", overflow="saturate"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.olive_systolic_jit:run",
+    unit_class=OliveSystolic,
+    cases=cases,
     mark=olive_systolic_cases.mark,
-    flags={"OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
-           "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)")},
+    flags={
+        "OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
+        "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
+    },
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )

@@ -21,19 +21,28 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     lanes = ports[0].lanes, ports[1].lanes
     if kind == "paper":
         a = np.where(np.arange(lanes[0]) % (config["k"] // 2) == 0, outlier, 0)[None]
-        yield Cases(kind, "[olive §4.2] an outlier at the head of every row of A, B counts",
-                    _inputs(a, (np.arange(lanes[1]) % 7 + 1)[None], *biases))
+        yield Cases(
+            kind,
+            "[olive §4.2] an outlier at the head of every row of A, B counts",
+            _inputs(a, (np.arange(lanes[1]) % 7 + 1)[None], *biases),
+        )
     if kind == "edge":
         a, b = (np.full((2, count), top) for count in lanes)
         b[1] += 0x80 if wide else 8
-        yield Cases(kind, "the largest outliers everywhere, of either sign: in 8 bits over the end of 32 bits",
-                    _inputs(a, b, *biases), "D-olive-33")
+        yield Cases(
+            kind,
+            "the largest outliers everywhere, of either sign: in 8 bits over the end of 32 bits",
+            _inputs(a, b, *biases),
+            "D-olive-33",
+        )
         far = 15 if wide else 12
-        yield Cases(kind, "the same at the largest bias whose exponents fit their port", _inputs(a, b, far, far),
-                    "D-olive-33")
+        yield Cases(
+            kind, "the same at the largest bias whose exponents fit their port", _inputs(a, b, far, far), "D-olive-33"
+        )
         bad = np.where(np.arange(lanes[0]) == lanes[0] - 1, 0x8000 if wide else 0x80, ones)[None]
-        yield Cases(kind, "one illegal pair, the last of A", _inputs(bad, np.full((1, lanes[1]), ones), *biases),
-                    "D-olive-18")
+        yield Cases(
+            kind, "one illegal pair, the last of A", _inputs(bad, np.full((1, lanes[1]), ones), *biases), "D-olive-18"
+        )
         zeros = [np.zeros((1, count), np.int64) for count in lanes]
         yield Cases(kind, "matrices of zeros", _inputs(zeros[0], zeros[1], *biases))
         pair = (0x8040, 0x4080) if wide else (0x85, 0x58)  # O-V, then V-O and O-V meet at a border

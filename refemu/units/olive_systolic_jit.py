@@ -18,8 +18,21 @@ HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, *, rows: int = 64, cols: int = 64, m: int = 64,
-        n: int = 64, k: int = 64, a: str = "int4", b: str = "int4", overflow: str = "wrap") -> Result:
+def run(
+    a_pairs: Any,
+    b_pairs: Any,
+    bias_a: Any,
+    bias_b: Any,
+    *,
+    rows: int = 64,
+    cols: int = 64,
+    m: int = 64,
+    n: int = 64,
+    k: int = 64,
+    a: str = "int4",
+    b: str = "int4",
+    overflow: str = "wrap",
+) -> Result:
     """As `olive_systolic.run`."""
     array = OliveSystolic(rows, cols, m, n, k, a, b, overflow)
     left, right, *biases = admit(array.name, array.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b))
@@ -27,19 +40,31 @@ def run(a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, *, rows: int = 64,
     elements: list[np.ndarray] = []
     bad = np.zeros(count, np.bool_)
     for pairs, bias, kind, lines in ((left, biases[0], a, m), (right, biases[1], b, n)):
-        decoded = ovp_decoder_jit.run(pairs.reshape(count, lines * k // 2), bias.reshape(count, 1), normal=kind,
-                                      outlier=OUTLIER[kind])
+        decoded = ovp_decoder_jit.run(
+            pairs.reshape(count, lines * k // 2), bias.reshape(count, 1), normal=kind, outlier=OUTLIER[kind]
+        )
         elements += [field.reshape(count, lines, k) for field in (decoded.exponent, decoded.base_int)]
         bad |= np.any(decoded.illegal, axis=1)
     lanes = (m * n,) if m * n > 1 else ()
     d, over = np.empty((*shape, *lanes), np.int32), np.empty((*shape, *lanes), np.bool_)
-    overflows = _multiply(*elements, int(array.overflow is Overflow.SATURATE), d.reshape(count, m * n),
-                          over.reshape(count, m * n))
+    overflows = _multiply(
+        *elements, int(array.overflow is Overflow.SATURATE), d.reshape(count, m * n), over.reshape(count, m * n)
+    )
     tiles, macs = count * array.tiles[0] * array.tiles[1], count * m * n * k
     compute, drain = tiles * array.compute, tiles * array.rows
     decodes = count * (k // 2) * (m * array.tiles[1] + n * array.tiles[0])
-    return Result(d, over, bad.reshape(shape), compute + drain, compute, drain, decodes, macs,
-                  compute * array.rows * array.cols - macs, int(overflows))
+    return Result(
+        d,
+        over,
+        bad.reshape(shape),
+        compute + drain,
+        compute,
+        drain,
+        decodes,
+        macs,
+        compute * array.rows * array.cols - macs,
+        int(overflows),
+    )
 
 
 @kernel

@@ -118,15 +118,39 @@ class Orizuru(Stepped):
         words = fields(self.accept(values)[0])
         require_ordered(np.array(words, np.uint16), self.total_order)
         before = self.state
-        self._enter(replace(self._fresh(words, k), event="load", index=0, comparisons=before.comparisons,
-                            comparisons_live=before.comparisons_live, cycles=before.cycles))
+        self._enter(
+            replace(
+                self._fresh(words, k),
+                event="load",
+                index=0,
+                comparisons=before.comparisons,
+                comparisons_live=before.comparisons_live,
+                cycles=before.cycles,
+            )
+        )
         return self.state
 
     def _fresh(self, words: tuple[int, ...], k: int) -> State:
         tree = Tree(bytes(self.size), bytes(int(i < self.n) for i in range(self.size)))
         none = lanes((0,) * k) if k else ()
-        return State("reset", -1, 0, k, lanes(words), none, none, lanes((0,) * self.n), words[0], words[0], 1, 1,
-                     (tree, tree), 0, 0, 0)
+        return State(
+            "reset",
+            -1,
+            0,
+            k,
+            lanes(words),
+            none,
+            none,
+            lanes((0,) * self.n),
+            words[0],
+            words[0],
+            1,
+            1,
+            (tree, tree),
+            0,
+            0,
+            0,
+        )
 
     def _enter(self, state: State) -> None:
         keys = fp16.order_key(np.array(fields(state.x), np.uint16), self.total_order)
@@ -195,14 +219,25 @@ class Orizuru(Stepped):
 
     def _changed(self, before: State, what: str, tree: int, node: int, now: Tree, used: int, live: int) -> State:
         trees = (now, before.trees[MIN]) if tree == MAX else (before.trees[MAX], now)
-        return replace(before, event=f"{what}_{TREES[tree]}", node=node, trees=trees,
-                       comparisons=before.comparisons + used, comparisons_live=before.comparisons_live + live)
+        return replace(
+            before,
+            event=f"{what}_{TREES[tree]}",
+            node=node,
+            trees=trees,
+            comparisons=before.comparisons + used,
+            comparisons_live=before.comparisons_live + live,
+        )
 
     def _with_roots(self, state: State) -> State:
         leaves = [self._leaf(tree.bits, 1) for tree in state.trees]
         words, valid = fields(state.x), [tree.alive[leaf] for tree, leaf in zip(state.trees, leaves, strict=True)]
-        return replace(state, root_max=words[leaves[MAX]], root_min=words[leaves[MIN]], root_max_valid=valid[MAX],
-                       root_min_valid=valid[MIN])
+        return replace(
+            state,
+            root_max=words[leaves[MAX]],
+            root_min=words[leaves[MIN]],
+            root_max_valid=valid[MAX],
+            root_min_valid=valid[MIN],
+        )
 
     def _leaf(self, bits: bytes | bytearray, node: int) -> int:
         """The multiplexers of [kllm Eq. (4)]: the element that `node` passes on."""
@@ -267,8 +302,10 @@ def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max")
     roots = [_column(ends, name, np.uint16, words.shape[:-1]) for name in ("root_max", "root_min")]
     valid = [_column(ends, f"{name}_valid", np.bool_, words.shape[:-1]) for name in ("root_max", "root_min")]
     last = device.state
-    return result((indices[0], indices[1], mask, roots[0], roots[1], valid[0], valid[1]),
-                  (last.comparisons, last.comparisons_live, last.cycles))
+    return result(
+        (indices[0], indices[1], mask, roots[0], roots[1], valid[0], valid[1]),
+        (last.comparisons, last.comparisons_live, last.cycles),
+    )
 
 
 def _column(states: list[State], name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
@@ -278,8 +315,16 @@ def _column(states: list[State], name: str, dtype: type[np.generic], shape: tupl
 def result(outputs: tuple[np.ndarray, ...], counters: tuple[int, int, int]) -> Result:
     """The Result from its fields in order; roots are given as words, and become scalars for a single row."""
     top, low, mask, root_max, root_min, max_valid, min_valid = outputs
-    return Result(top, low, mask, root_max.view(np.float16)[()], root_min.view(np.float16)[()], max_valid[()],
-                  min_valid[()], *counters)
+    return Result(
+        top,
+        low,
+        mask,
+        root_max.view(np.float16)[()],
+        root_min.view(np.float16)[()],
+        max_valid[()],
+        min_valid[()],
+        *counters,
+    )
 
 
 def run_ports(x: Any, *, n: int, k: int, total_order: bool = False, min_leaf: str = "not_max") -> Result:
@@ -308,15 +353,25 @@ def on_ports(answer: Result, device: Orizuru) -> Result:
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     n, k = config["n"], config["k"]
-    popped = [Port(f"{tree}_index", max(1, (n - 1).bit_length()), k, meaning=f"elements popped by the {tree} tree")
-              for tree in TREES] if k else []
+    popped = (
+        [
+            Port(f"{tree}_index", max(1, (n - 1).bit_length()), k, meaning=f"elements popped by the {tree} tree")
+            for tree in TREES
+        ]
+        if k
+        else []
+    )
     return Ports(
         inputs=(Port("x", 16, n, encoding="f16", meaning="values of the shared leaves"),),
-        outputs=(*popped, Port("outlier_mask", 1, n, meaning="popped by either tree"),
-                 Port("root_max", 16, encoding="f16", meaning="the largest value left"),
-                 Port("root_min", 16, encoding="f16", meaning="the smallest value left"),
-                 Port("root_max_valid", 1, meaning="the max tree is not empty"),
-                 Port("root_min_valid", 1, meaning="the min tree is not empty")))
+        outputs=(
+            *popped,
+            Port("outlier_mask", 1, n, meaning="popped by either tree"),
+            Port("root_max", 16, encoding="f16", meaning="the largest value left"),
+            Port("root_min", 16, encoding="f16", meaning="the smallest value left"),
+            Port("root_max_valid", 1, meaning="the max tree is not empty"),
+            Port("root_min_valid", 1, meaning="the min tree is not empty"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -325,9 +380,18 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="orizuru", paper="kllm §IV-C, Fig. 7", meaning="the k largest and the k smallest of n values, by two trees",
-    configs={"n8": Config(n=8, k=2, total_order=False, min_leaf="not_max"),
-             "n11_drained": Config(n=11, k=11, total_order=False, min_leaf="not_max"),
-             "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
-             "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max")},
-    ports=ports, run=run_ports, twin="refemu.units.orizuru_jit:run_ports", unit_class=Orizuru, cases=cases)
+    name="orizuru",
+    paper="kllm §IV-C, Fig. 7",
+    meaning="the k largest and the k smallest of n values, by two trees",
+    configs={
+        "n8": Config(n=8, k=2, total_order=False, min_leaf="not_max"),
+        "n11_drained": Config(n=11, k=11, total_order=False, min_leaf="not_max"),
+        "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
+        "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max"),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.orizuru_jit:run_ports",
+    unit_class=Orizuru,
+    cases=cases,
+)

@@ -33,12 +33,19 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:
     one, ends = 0x3C00, [INF, MINUS | INF, HIGH, MINUS | HIGH]
     yield _cases("edge", "all values equal: which neighbour goes first", n, [[one], [0], [MINUS | HIGH]], "D-kllm-21")
-    yield _cases("edge", "zeros of both signs", n, [[0, MINUS], [MINUS, 0], [0, 0, MINUS], [MINUS, MINUS, 0]],
-                 "D-kllm-27")
-    yield _cases("edge", "infinities and the ends of fp16: a popped leaf ranks below -inf", n,
-                 [ends, ends[::-1], [INF], [MINUS | INF], [one, MINUS | INF, MINUS | INF]], "D-kllm-22")
-    yield _cases("edge", "subnormals and their neighbours", n,
-                 [[TINY, MINUS | TINY, 0], [0x03FF, 0x0400, 0x8400, 0x83FF]])
+    yield _cases(
+        "edge", "zeros of both signs", n, [[0, MINUS], [MINUS, 0], [0, 0, MINUS], [MINUS, MINUS, 0]], "D-kllm-27"
+    )
+    yield _cases(
+        "edge",
+        "infinities and the ends of fp16: a popped leaf ranks below -inf",
+        n,
+        [ends, ends[::-1], [INF], [MINUS | INF], [one, MINUS | INF, MINUS | INF]],
+        "D-kllm-22",
+    )
+    yield _cases(
+        "edge", "subnormals and their neighbours", n, [[TINY, MINUS | TINY, 0], [0x03FF, 0x0400, 0x8400, 0x83FF]]
+    )
     rising = np.arange(n)
     yield _block("edge", "rising and falling rows", np.stack([one + rising, one + rising[::-1]]), n)
     if config["total_order"]:

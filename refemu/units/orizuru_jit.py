@@ -33,8 +33,20 @@ def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max")
 
     def rows(first: int, last: int) -> None:
         heap, part = np.empty(2 << depth, np.int32 if depth <= NARROW else np.int64), slice(first, last)
-        found.append(_run(flat[part], heap, gone, int(total_order), int(reuse), top[part], low[part], mask[part],
-                          roots[part], valid[part]))
+        found.append(
+            _run(
+                flat[part],
+                heap,
+                gone,
+                int(total_order),
+                int(reuse),
+                top[part],
+                low[part],
+                mask[part],
+                roots[part],
+                valid[part],
+            )
+        )
 
     share_out(rows, count, least=LEAST)
     size, half = 1 << depth, (n + 1) // 2
@@ -43,8 +55,12 @@ def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max")
         if nan:
             orizuru.require_ordered(words, total_order)
         live += int(repairs)  # of NumPy where kernels are interpreted
-    outputs = (top.reshape(*shape, k), low.reshape(*shape, k), mask.reshape(words.shape),
-               *(side[:, tree].reshape(shape) for side in (roots, valid) for tree in (0, 1)))
+    outputs = (
+        top.reshape(*shape, k),
+        low.reshape(*shape, k),
+        mask.reshape(words.shape),
+        *(side[:, tree].reshape(shape) for side in (roots, valid) for tree in (0, 1)),
+    )
     comparisons = 2 * size - 2 - (size // 2 if reuse else 0) + 2 * k * depth
     return orizuru.result(outputs, (count * comparisons, live, count * (depth + k * (1 + depth))))
 

@@ -180,8 +180,14 @@ def draw(size: int, n: int, state: Any) -> str:
     texts = [f"{float(word):g}" for word in words] + ["--"] * (size - n)
     upper, lower = ([_row(size, state, tree, level, texts) for level in range(1, size.bit_length())] for tree in (0, 1))
     leaves = [_row(size, state, tree, size.bit_length(), texts) for tree in (0, 1)]
-    return "\n".join([*(f"max {row}" for row in upper), f" P  {leaves[0]}", f" Q  {leaves[1]}",
-                      *(f"min {row}" for row in reversed(lower))])
+    return "\n".join(
+        [
+            *(f"max {row}" for row in upper),
+            f" P  {leaves[0]}",
+            f" Q  {leaves[1]}",
+            *(f"min {row}" for row in reversed(lower)),
+        ]
+    )
 
 
 def _row(size: int, state: Any, tree: int, level: int, texts: list[str]) -> str:

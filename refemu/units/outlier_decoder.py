@@ -117,10 +117,15 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     width = 1 + config["exp_bits"] + config["man_bits"]
     return Ports(
-        inputs=(Port("code", width, encoding="code", meaning="abfloat code: sign, exponent field, mantissa"),
-                Port("bias", 4, meaning="added to the exponent field")),
-        outputs=(Port("exponent", width_of_exponent(config), meaning="shift of the integer"),
-                 Port("base_int", width, signed=True, meaning="integer with its hidden one and sign")))
+        inputs=(
+            Port("code", width, encoding="code", meaning="abfloat code: sign, exponent field, mantissa"),
+            Port("bias", 4, meaning="added to the exponent field"),
+        ),
+        outputs=(
+            Port("exponent", width_of_exponent(config), meaning="shift of the integer"),
+            Port("base_int", width, signed=True, meaning="integer with its hidden one and sign"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -130,12 +135,15 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
         yield from _paper_cases(config["man_bits"])
     if kind == "edge":
         codes, biases = np.array([0, 1 << (width - 1)]).repeat(15), np.tile(np.arange(1, 16), 2)
-        yield Cases(kind, "magnitude code 0 with either sign: integer 0, exponent as its equation has it",
-                    {"code": codes, "bias": biases}, "D-olive-19")
+        yield Cases(
+            kind,
+            "magnitude code 0 with either sign: integer 0, exponent as its equation has it",
+            {"code": codes, "bias": biases},
+            "D-olive-19",
+        )
         if 15 + (1 << config["exp_bits"]) - 1 >= 1 << width_of_exponent(config):
             largest = [(1 << width) - 1, (1 << (width - 1)) - 1]
-            yield Cases(kind, "bias + e leaves the exponent port",
-                        columns(code=largest, bias=15), "D-olive-20")
+            yield Cases(kind, "bias + e leaves the exponent port", columns(code=largest, bias=15), "D-olive-20")
     if kind == "random":
         inputs = random_inputs("outlier_decoder", ports(config).inputs, (64,), seed)
         yield Cases(kind, "uniform codes and biases", inputs)
@@ -146,15 +154,15 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 def _paper_cases(man_bits: int) -> Iterator[Cases]:
     if man_bits == 1:
-        yield Cases("paper", "[olive §4.2] bias 2, 0101: <4,3> = 48",
-                    columns(code=[0b0101], bias=2))
-        yield Cases("paper", "[olive §3.3] bias 2 beside int4: 12 to 96",
-                    columns(code=range(1, 8), bias=2))
-        yield Cases("paper", "[olive §3.3] bias 3 beside flint4: 24 to 192",
-                    columns(code=range(1, 8), bias=3))
+        yield Cases("paper", "[olive §4.2] bias 2, 0101: <4,3> = 48", columns(code=[0b0101], bias=2))
+        yield Cases("paper", "[olive §3.3] bias 2 beside int4: 12 to 96", columns(code=range(1, 8), bias=2))
+        yield Cases("paper", "[olive §3.3] bias 3 beside flint4: 24 to 192", columns(code=range(1, 8), bias=3))
     elif man_bits == 3:
-        yield Cases("paper", "[olive §4.5] the largest outlier after the clip, <12,8> = 2**15, and its negative",
-                    columns(code=[0x40, 0xC0], bias=4))
+        yield Cases(
+            "paper",
+            "[olive §4.5] the largest outlier after the clip, <12,8> = 2**15, and its negative",
+            columns(code=[0x40, 0xC0], bias=4),
+        )
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Result) -> dict[str, np.ndarray]:
@@ -166,12 +174,22 @@ def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Result) -> di
 
 
 UNIT = Unit(
-    name="outlier_decoder", paper="olive §4.2, Fig. 7", meaning="abfloat code and bias to an exponent-integer pair",
-    configs={name: Config(exp_bits=e, man_bits=m, exponent_bits=bits)
-             for name, e, m, bits in (("e2m1", 2, 1, 4), ("e4m3", 4, 3, 5), ("e2m5", 2, 5, 5))},
-    ports=ports, run=run, twin="refemu.units.outlier_decoder_jit:run", unit_class=OutlierDecoder,
-    cases=cases, mark=mark,
-    flags={"RESERVED": Flag(0, "magnitude code 0: the encoder never makes it; integer 0, exponent = bias (D-olive-19)"),
-           "WRAPPED": Flag(1, "bias + exponent field leaves the exponent port: modulo 2**exponent_bits (D-olive-20)"),
-           "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags")},
+    name="outlier_decoder",
+    paper="olive §4.2, Fig. 7",
+    meaning="abfloat code and bias to an exponent-integer pair",
+    configs={
+        name: Config(exp_bits=e, man_bits=m, exponent_bits=bits)
+        for name, e, m, bits in (("e2m1", 2, 1, 4), ("e4m3", 4, 3, 5), ("e2m5", 2, 5, 5))
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.outlier_decoder_jit:run",
+    unit_class=OutlierDecoder,
+    cases=cases,
+    mark=mark,
+    flags={
+        "RESERVED": Flag(0, "magnitude code 0: the encoder never makes it; integer 0, exponent = bias (D-olive-19)"),
+        "WRAPPED": Flag(1, "bias + exponent field leaves the exponent port: modulo 2**exponent_bits (D-olive-20)"),
+        "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags"),
+    },
 )

@@ -72,8 +72,18 @@ class OvpDecoder(Stepped):
         left, right = self.lane(codes[0], codes[1], bias), self.lane(codes[1], codes[0], bias)
         before, illegal = self.state, self.is_illegal(*codes)
         outliers = self.holds_outlier(codes[0], codes[1]) + self.holds_outlier(codes[1], codes[0])
-        self.state = State("decode", before.index + 1, pair, bias, (left[0], right[0]), (left[1], right[1]), illegal,
-                           before.pairs + 1, before.outliers + outliers, before.illegal_pairs + illegal)
+        self.state = State(
+            "decode",
+            before.index + 1,
+            pair,
+            bias,
+            (left[0], right[0]),
+            (left[1], right[1]),
+            illegal,
+            before.pairs + 1,
+            before.outliers + outliers,
+            before.illegal_pairs + illegal,
+        )
         return self.state
 
     def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
@@ -103,8 +113,9 @@ class OvpDecoder(Stepped):
     def admitted(self, pairs: Any, bias: Any) -> list[np.ndarray]:
         """The inputs as arrays of one shape. Refuses also bytes where words of 16 bits are due."""
         if self.width == 8 and getattr(pairs, "dtype", None) == np.uint8:
-            raise RefusedType(f"{self.name}.pair: 16-bit words are needed for {self.normal}, got dtype uint8; "
-                              "view bytes as '<u2'")
+            raise RefusedType(
+                f"{self.name}.pair: 16-bit words are needed for {self.normal}, got dtype uint8; view bytes as '<u2'"
+            )
         return admit(self.name, self.ports.inputs, (pairs, bias))
 
     def __repr__(self) -> str:
@@ -133,11 +144,16 @@ def ports(config: Mapping[str, Any]) -> Ports:
     encoding = f"ovp_{config['normal']}" + ("_repo" if (exp_bits, man_bits) == (2, 5) else "")
     exponent_bits = outlier_decoder.width_of_exponent({"exp_bits": exp_bits, "man_bits": man_bits})
     return Ports(
-        inputs=(Port("pair", 2 * width, encoding=encoding, meaning="two codes, the left element in the low half"),
-                Port("bias", 4, meaning="added to an outlier's exponent field")),
-        outputs=(Port("exponent", exponent_bits, 2, meaning="shift of each integer"),
-                 Port("base_int", width, 2, signed=True, meaning="integer of each element"),
-                 Port("illegal", 1, meaning="an identifier beside magnitude 0: no pair that an encoder makes")))
+        inputs=(
+            Port("pair", 2 * width, encoding=encoding, meaning="two codes, the left element in the low half"),
+            Port("bias", 4, meaning="added to an outlier's exponent field"),
+        ),
+        outputs=(
+            Port("exponent", exponent_bits, 2, meaning="shift of each integer"),
+            Port("base_int", width, 2, signed=True, meaning="integer of each element"),
+            Port("illegal", 1, meaning="an identifier beside magnitude 0: no pair that an encoder makes"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -146,14 +162,26 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="ovp_decoder", paper="olive §4.2, Fig. 6b, Fig. 7",
+    name="ovp_decoder",
+    paper="olive §4.2, Fig. 6b, Fig. 7",
     meaning="outlier-victim pair to two exponent-integer pairs",
-    configs={"int4": Config(normal="int4", outlier=(2, 1)), "flint4": Config(normal="flint4", outlier=(2, 1)),
-             "int8": Config(normal="int8", outlier=(4, 3)), "int8_repo": Config(normal="int8", outlier=(2, 5))},
-    ports=ports, run=run, twin="refemu.units.ovp_decoder_jit:run", unit_class=OvpDecoder,
-    cases=cases, mark=ovp_decoder_cases.mark, arguments={"pair": "pairs"},
-    flags={"ILLEGAL": Flag(0, "an identifier beside a code of magnitude 0, made by no encoder (D-olive-18)"),
-           "VICTIM": Flag(1, "one lane is a victim: value 0 is the paper's, exponent 0 a decision (D-olive-19)"),
-           "WRAPPED": Flag(2, "bias + exponent field of an outlier leaves its port: modulo 2**bits (D-olive-20)"),
-           "UNSPECIFIED": Flag(3, "the paper leaves an output of this row open; see the other flags")},
+    configs={
+        "int4": Config(normal="int4", outlier=(2, 1)),
+        "flint4": Config(normal="flint4", outlier=(2, 1)),
+        "int8": Config(normal="int8", outlier=(4, 3)),
+        "int8_repo": Config(normal="int8", outlier=(2, 5)),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.ovp_decoder_jit:run",
+    unit_class=OvpDecoder,
+    cases=cases,
+    mark=ovp_decoder_cases.mark,
+    arguments={"pair": "pairs"},
+    flags={
+        "ILLEGAL": Flag(0, "an identifier beside a code of magnitude 0, made by no encoder (D-olive-18)"),
+        "VICTIM": Flag(1, "one lane is a victim: value 0 is the paper's, exponent 0 a decision (D-olive-19)"),
+        "WRAPPED": Flag(2, "bias + exponent field of an outlier leaves its port: modulo 2**bits (D-olive-20)"),
+        "UNSPECIFIED": Flag(3, "the paper leaves an output of this row open; see the other flags"),
+    },
 )

@@ -13,17 +13,23 @@ from refemu.units.unit_cases import Seeds, columns, random_inputs
 
 #: normal type -> (pairs, bias, why)
 PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
-    "int4": (((0x85,), 2, "[olive §4.2] bias 2, 0101: <4,3> = 48, beside its victim"),
-             ((0xD5,), 2, "(5, -3): two normal values, exponent 0000 appended [olive §4.2]"),
-             ((0x82, 0xF8, 0x84), 2, "[olive Fig. 1b] 17.6, -98 and 30.7 as outliers 16, -96 and 32"),
-             ((0x58,), 2, "(0, 48): the outlier at the right"),
-             ((0x18, 0x89), 2, "(0, 12) and (-12, 0): the smallest outlier, either side")),
-    "flint4": (((0x81,), 3, "[olive §3.3] (24, 0): the smallest outlier beside flint4"),
-               ((0x40,), 3, "(0, 16): the largest normal value"),
-               ((0x21, 0x63, 0x57, 0x84, 0x86), 3, "[olive Tbl. 3] flint4 1 2 3 4 6 8, then outliers 64 and 128")),
-    "int8": (((0x8040, 0xC080), 4, "[olive §4.5] 2**15 and its negative, the largest after the clip, at bias 4"),
-             ((0x8001, 0x0180), 4, "(144, 0) and (0, 144): the smallest outlier, either side"),
-             ((0x817F,), 4, "(127, -127): the largest normal values")),
+    "int4": (
+        ((0x85,), 2, "[olive §4.2] bias 2, 0101: <4,3> = 48, beside its victim"),
+        ((0xD5,), 2, "(5, -3): two normal values, exponent 0000 appended [olive §4.2]"),
+        ((0x82, 0xF8, 0x84), 2, "[olive Fig. 1b] 17.6, -98 and 30.7 as outliers 16, -96 and 32"),
+        ((0x58,), 2, "(0, 48): the outlier at the right"),
+        ((0x18, 0x89), 2, "(0, 12) and (-12, 0): the smallest outlier, either side"),
+    ),
+    "flint4": (
+        ((0x81,), 3, "[olive §3.3] (24, 0): the smallest outlier beside flint4"),
+        ((0x40,), 3, "(0, 16): the largest normal value"),
+        ((0x21, 0x63, 0x57, 0x84, 0x86), 3, "[olive Tbl. 3] flint4 1 2 3 4 6 8, then outliers 64 and 128"),
+    ),
+    "int8": (
+        ((0x8040, 0xC080), 4, "[olive §4.5] 2**15 and its negative, the largest after the clip, at bias 4"),
+        ((0x8001, 0x0180), 4, "(144, 0) and (0, 144): the smallest outlier, either side"),
+        ((0x817F,), 4, "(127, -127): the largest normal values"),
+    ),
 }
 
 
@@ -46,18 +52,32 @@ def _edge(width: int) -> Iterator[Cases]:
     code = np.delete(np.arange(1 << width), [0, identifier])
     outliers = np.concatenate([code | identifier << width, code << width | identifier])
     if width == 8:
-        yield Cases("edge", "every outlier code on either side, at every bias",
-                    columns(pair=outliers.repeat(16), bias=np.tile(bias, outliers.size)))
+        yield Cases(
+            "edge",
+            "every outlier code on either side, at every bias",
+            columns(pair=outliers.repeat(16), bias=np.tile(bias, outliers.size)),
+        )
     else:
         raised = outliers[outliers & 0x66 != 0]  # some bit of the exponent field is set
-        yield Cases("edge", "bias + exponent field reaches or leaves the end of the 4-bit exponent port",
-                    columns(pair=np.tile(raised, 3), bias=np.repeat([15, 14, 13], raised.size)), "D-olive-20")
+        yield Cases(
+            "edge",
+            "bias + exponent field reaches or leaves the end of the 4-bit exponent port",
+            columns(pair=np.tile(raised, 3), bias=np.repeat([15, 14, 13], raised.size)),
+            "D-olive-20",
+        )
     corners = _corners(width)
-    yield Cases("edge", "identifier, its neighbours and the ends of the range on either side",
-                columns(pair=np.tile(corners, 6), bias=np.repeat([2, 3, 12, 13, 15, 0], corners.size)))
+    yield Cases(
+        "edge",
+        "identifier, its neighbours and the ends of the range on either side",
+        columns(pair=np.tile(corners, 6), bias=np.repeat([2, 3, 12, 13, 15, 0], corners.size)),
+    )
     illegal = np.array([identifier, identifier << width, identifier << width | identifier])
-    yield Cases("edge", "an identifier beside a code of magnitude 0, at every bias",
-                columns(pair=np.tile(illegal, 16), bias=np.repeat(np.roll(bias, -1), 3)), "D-olive-18")
+    yield Cases(
+        "edge",
+        "an identifier beside a code of magnitude 0, at every bias",
+        columns(pair=np.tile(illegal, 16), bias=np.repeat(np.roll(bias, -1), 3)),
+        "D-olive-18",
+    )
 
 
 def _corners(width: int) -> np.ndarray:

@@ -14,16 +14,40 @@ def run(pairs: Any, bias: Any, *, normal: str = "int4", outlier: tuple[int, int]
     words, biases = decoder.admitted(pairs, bias)
     exponent, base_int = np.empty((words.size, 2), np.uint8), np.empty((words.size, 2), np.int8)
     illegal = np.empty(words.size, np.bool_)
-    outliers, illegal_pairs = _decode(words.reshape(-1), biases.reshape(-1), decoder.width, decoder.outlier[1],
-                                      decoder.exponent_bits, int(normal == "flint4"), exponent, base_int, illegal)
+    outliers, illegal_pairs = _decode(
+        words.reshape(-1),
+        biases.reshape(-1),
+        decoder.width,
+        decoder.outlier[1],
+        decoder.exponent_bits,
+        int(normal == "flint4"),
+        exponent,
+        base_int,
+        illegal,
+    )
     lanes = (*words.shape, 2)
-    return Result(exponent.reshape(lanes), base_int.reshape(lanes), illegal.reshape(words.shape),
-                  words.size, int(outliers), int(illegal_pairs))
+    return Result(
+        exponent.reshape(lanes),
+        base_int.reshape(lanes),
+        illegal.reshape(words.shape),
+        words.size,
+        int(outliers),
+        int(illegal_pairs),
+    )
 
 
 @kernel
-def _decode(words, biases, width, man_bits, exponent_bits, is_flint,  # type: ignore[no-untyped-def]
-            exponent, base_int, illegal):
+def _decode(
+    words,
+    biases,
+    width,
+    man_bits,
+    exponent_bits,
+    is_flint,  # type: ignore[no-untyped-def]
+    exponent,
+    base_int,
+    illegal,
+):
     identifier, modulus, hidden = 1 << (width - 1), (1 << exponent_bits) - 1, 1 << man_bits
     outliers = np.int64(0)
     illegal_pairs = np.int64(0)

@@ -81,8 +81,9 @@ class OvpEncoder(Stepped):
         """fmt: a ready pair format by name, or any pair format of 4- or 8-bit codes whose outliers have a mantissa."""
         found = formats.find(fmt) if isinstance(fmt, str) else fmt
         if not isinstance(found, Ovp) or found.width not in (4, 8) or (found.outlier and not found.outlier.man_bits):
-            raise Refused(f"{self.name}: fmt must be a pair format of 4 or 8 bits whose outliers have a mantissa, "
-                          f"got {fmt!r}")
+            raise Refused(
+                f"{self.name}: fmt must be a pair format of 4 or 8 bits whose outliers have a mantissa, got {fmt!r}"
+            )
         self.fmt, self._given = found, fmt
         self.ports = ports({"fmt": found})
         self.state = State("reset", -1, (0, 0), *(0,) * 12)
@@ -105,8 +106,15 @@ class OvpEncoder(Stepped):
             codes = (code, identifier) if kind == LEFT else (identifier, code)
             flags = int(abs(stored) > self._outlier.largest), int(abs(stored) < self._outlier.smallest)
         clamped = [kind == NORMAL and self.is_clamped(v) for v in (first, second)]
-        events = (1, kind == LEFT, kind == RIGHT, all(outliers), kind != NORMAL and not all(outliers), *flags,
-                  clamped.count(True))
+        events = (
+            1,
+            kind == LEFT,
+            kind == RIGHT,
+            all(outliers),
+            kind != NORMAL and not all(outliers),
+            *flags,
+            clamped.count(True),
+        )
         counts = (getattr(self.state, name) + int(event) for name, event in zip(COUNTERS, events, strict=True))
         shown = value, self.join(codes), kind, *flags
         self.state = State("encode", self.state.index + 1, *shown, *counts)
@@ -218,10 +226,13 @@ def ports(config: Mapping[str, Any]) -> Ports:
     width = (formats.find(fmt) if isinstance(fmt, str) else fmt).width
     return Ports(
         inputs=(Port("value", 32, 2, encoding="f32", meaning="two values in grid units, the left element first"),),
-        outputs=(Port("pair", 2 * width, encoding=fmt.lower() if isinstance(fmt, str) else "", meaning="two codes"),
-                 Port("kind", 2, meaning="0 two normal values, 1 outlier at the left, 2 outlier at the right"),
-                 Port("saturated", 1, meaning="the outlier was above the largest that is encoded"),
-                 Port("raised", 1, meaning="the outlier was below the smallest that has a code")))
+        outputs=(
+            Port("pair", 2 * width, encoding=fmt.lower() if isinstance(fmt, str) else "", meaning="two codes"),
+            Port("kind", 2, meaning="0 two normal values, 1 outlier at the left, 2 outlier at the right"),
+            Port("saturated", 1, meaning="the outlier was above the largest that is encoded"),
+            Port("raised", 1, meaning="the outlier was below the smallest that has a code"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -253,21 +264,35 @@ ALTERNATIVES = (
     _format("D-olive-5", "of two outliers the larger wins", "winner", lambda fmt: "larger"),
     *(_format("D-olive-7", f"ties round {rule}", "rounding", partial(_always, rule)) for rule in TIES),
     _format("D-olive-12", "no clip at 2**15", "outlier", lambda fmt: dataclasses.replace(fmt.outlier, limit=None)),
-    _format("D-olive-13", "the bias is one more", "outlier",
-            lambda fmt: dataclasses.replace(fmt.outlier, bias=fmt.outlier.bias + 1)),
+    _format(
+        "D-olive-13",
+        "the bias is one more",
+        "outlier",
+        lambda fmt: dataclasses.replace(fmt.outlier, bias=fmt.outlier.bias + 1),
+    ),
     _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
     _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
 )
 
 
 UNIT = Unit(
-    name="ovp_encoder", paper="olive §3.1, Alg. 1, Alg. 2", meaning="two values to an outlier-victim pair",
-    configs={name: Config(fmt=f"OVP_{name.upper()}")
-             for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")},
-    ports=ports, run=run, twin="refemu.units.ovp_encoder_jit:run", unit_class=OvpEncoder, cases=cases,
+    name="ovp_encoder",
+    paper="olive §3.1, Alg. 1, Alg. 2",
+    meaning="two values to an outlier-victim pair",
+    configs={
+        name: Config(fmt=f"OVP_{name.upper()}")
+        for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.ovp_encoder_jit:run",
+    unit_class=OvpEncoder,
+    cases=cases,
     mark=ovp_encoder_cases.mark,
-    flags={"OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
-           "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
-           "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)")},
+    flags={
+        "OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
+        "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
+        "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)"),
+    },
     alternatives=ALTERNATIVES,
 )

@@ -15,13 +15,19 @@ from refemu.units.unit_cases import Seeds, words
 
 #: normal type -> (values, why)
 PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
-    "int4": (([(48, 0), (0, 48)], "[olive §4.2] 48 is 0101 at bias 2, at either side of its victim"),
-             ([(17.6, 1), (2, -98), (30.7, 3)], "[olive Fig. 1b] 17.6, -98 and 30.7 and the neighbours they prune"),
-             ([(5, -3)], "two normal values")),
-    "flint4": (([(24, 3)], "[olive §3.3] the smallest outlier beside flint4"),
-               ([(-0.3, 16)], "[olive Tbl. 3] the largest normal value, beside one that rounds to 0 without a sign")),
-    "int8": (([(1 << 15, 1), (1, -(1 << 15))], "[olive §4.5] 2**15, the clip, at either side"),
-             ([(127, -127)], "[olive Tbl. 3] the largest normal values")),
+    "int4": (
+        ([(48, 0), (0, 48)], "[olive §4.2] 48 is 0101 at bias 2, at either side of its victim"),
+        ([(17.6, 1), (2, -98), (30.7, 3)], "[olive Fig. 1b] 17.6, -98 and 30.7 and the neighbours they prune"),
+        ([(5, -3)], "two normal values"),
+    ),
+    "flint4": (
+        ([(24, 3)], "[olive §3.3] the smallest outlier beside flint4"),
+        ([(-0.3, 16)], "[olive Tbl. 3] the largest normal value, beside one that rounds to 0 without a sign"),
+    ),
+    "int8": (
+        ([(1 << 15, 1), (1, -(1 << 15))], "[olive §4.5] 2**15, the clip, at either side"),
+        ([(127, -127)], "[olive Tbl. 3] the largest normal values"),
+    ),
 }
 
 
@@ -36,23 +42,50 @@ def cases(fmt: Ovp, kind: str, seed: Seeds) -> Iterator[Cases]:
         yield from _random(fmt, seed)
     if kind == "exhaustive" and fmt.width == 4:
         points = np.concatenate([-exact_points(fmt)[:0:-1], exact_points(fmt)])
-        yield _cases(kind, "every value, midpoint, threshold and end beside every other, of either sign",
-                     np.stack([points.repeat(len(points)), np.tile(points, len(points))], axis=-1))
+        yield _cases(
+            kind,
+            "every value, midpoint, threshold and end beside every other, of either sign",
+            np.stack([points.repeat(len(points)), np.tile(points, len(points))], axis=-1),
+        )
 
 
 def _edge(fmt: Ovp) -> Iterator[Cases]:
     values = boundaries(fmt)
-    yield _cases("edge", "every value, midpoint, threshold and end, and its float32 neighbours, beside a normal value",
-                 [(value, 1) for value in values])
+    yield _cases(
+        "edge",
+        "every value, midpoint, threshold and end, and its float32 neighbours, beside a normal value",
+        [(value, 1) for value in values],
+    )
     yield _cases("edge", "the same at the right", [(-1, value) for value in values])
     big, bigger = np.float32(fmt.boundary) * 2, np.float32(fmt.boundary) * 3
-    yield _cases("edge", "two outliers: left larger, right larger, equal, opposite, equal after rounding only",
-                 [(bigger, big), (big, bigger), (big, big), (big, -big), (-big, big), (-bigger, -big),
-                  (big, np.nextafter(big, bigger)), (np.nextafter(big, bigger), big)], "D-olive-5")
+    yield _cases(
+        "edge",
+        "two outliers: left larger, right larger, equal, opposite, equal after rounding only",
+        [
+            (bigger, big),
+            (big, bigger),
+            (big, big),
+            (big, -big),
+            (-big, big),
+            (-bigger, -big),
+            (big, np.nextafter(big, bigger)),
+            (np.nextafter(big, bigger), big),
+        ],
+        "D-olive-5",
+    )
     float32 = np.finfo(np.float32)
-    yield _cases("edge", "zeros, negatives that round to 0, subnormals, the largest float32",
-                 [(1, -0.0), (-0.3, -0.49), (float32.smallest_subnormal, -float32.smallest_subnormal),
-                  (float32.max, -float32.max), (0, 0)], "D-olive-17")
+    yield _cases(
+        "edge",
+        "zeros, negatives that round to 0, subnormals, the largest float32",
+        [
+            (1, -0.0),
+            (-0.3, -0.49),
+            (float32.smallest_subnormal, -float32.smallest_subnormal),
+            (float32.max, -float32.max),
+            (0, 0),
+        ],
+        "D-olive-17",
+    )
 
 
 def boundaries(fmt: Ovp) -> list[np.float32]:
@@ -81,8 +114,11 @@ def _points(fmt: Element, largest: int) -> list[float]:
 def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
     drawn = words("ovp_encoder/random/value", seed, 2 * 512).reshape(-1, 2)
     grid = prng.bell(drawn).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
-    yield _cases("random", "bell-shaped, a standard deviation of a third of the largest normal value",
-                 grid * np.float32(fmt.normal.largest))
+    yield _cases(
+        "random",
+        "bell-shaped, a standard deviation of a third of the largest normal value",
+        grid * np.float32(fmt.normal.largest),
+    )
     yield _cases("random", "bell-shaped, most pairs hold outliers", grid * np.float32(4 * fmt.boundary))
 
 

@@ -22,10 +22,26 @@ def run(value: Any, *, fmt: str | Ovp = "OVP_INT4") -> Result:
     counts = np.zeros(len(COUNTERS), np.int64)
     pairs = np.ascontiguousarray(values).view(np.float32).reshape(-1, 2).astype(np.float64)
     normal, outlier = _tables(found.normal), _tables(found.outlier or found.normal)
-    ends = np.array([found.normal.largest, found.outlier.smallest if found.outlier else 0,
-                     found.outlier.largest if found.outlier else 0, found.boundary, found.far or np.inf])
-    choices = np.array([found.closed, found.winner == "left", TIES.index(found.rounding), found.left == "high",
-                        found.width, found.normal.identifier], np.int64)
+    ends = np.array(
+        [
+            found.normal.largest,
+            found.outlier.smallest if found.outlier else 0,
+            found.outlier.largest if found.outlier else 0,
+            found.boundary,
+            found.far or np.inf,
+        ]
+    )
+    choices = np.array(
+        [
+            found.closed,
+            found.winner == "left",
+            TIES.index(found.rounding),
+            found.left == "high",
+            found.width,
+            found.normal.identifier,
+        ],
+        np.int64,
+    )
     _encode(pairs, *normal, *outlier, ends, choices, *(output.reshape(-1) for output in outputs.values()), counts)
     outputs.update(zip(COUNTERS, counts.tolist(), strict=True))
     return Result(**outputs)
@@ -56,11 +72,29 @@ def _code(value, middles, codes, first_rank, rule):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _encode(pairs, normal_middles, normal_codes, outlier_middles, outlier_codes,  # type: ignore[no-untyped-def]
-            ends, choices, pair, kind, saturated, raised, counts):
+def _encode(
+    pairs,
+    normal_middles,
+    normal_codes,
+    outlier_middles,
+    outlier_codes,  # type: ignore[no-untyped-def]
+    ends,
+    choices,
+    pair,
+    kind,
+    saturated,
+    raised,
+    counts,
+):
     largest, smallest, top, boundary, far = ends[0], ends[1], ends[2], ends[3], ends[4]
     closed, left_wins, rule, high_left, width, identifier = (
-        choices[0], choices[1], choices[2], choices[3], choices[4], choices[5])
+        choices[0],
+        choices[1],
+        choices[2],
+        choices[3],
+        choices[4],
+        choices[5],
+    )
     for i in range(pairs.shape[0]):
         first, second = pairs[i, 0], pairs[i, 1]
         out1 = (abs(first) > boundary or (closed == 1 and abs(first) == boundary)) and abs(first) <= far

@@ -45,13 +45,38 @@ class PageManager(Pool):
 
     name = "page_manager"
 
-    def __init__(self, pages: int = 32, layers: int = 1, heads: int = 2, high_tokens: int = 2,
-                 low_tokens: int | None = 4, max_len: int = 12, slots: int = 2, reserve_low: int = 0,
-                 table_extra: int = 1, table_tokens: int | None = None, lazy_pages: bool = True,
-                 scrub: bool = False) -> None:
+    def __init__(
+        self,
+        pages: int = 32,
+        layers: int = 1,
+        heads: int = 2,
+        high_tokens: int = 2,
+        low_tokens: int | None = 4,
+        max_len: int = 12,
+        slots: int = 2,
+        reserve_low: int = 0,
+        table_extra: int = 1,
+        table_tokens: int | None = None,
+        lazy_pages: bool = True,
+        scrub: bool = False,
+    ) -> None:
         """Parameters: see `Shape`."""
-        super().__init__(Shape(pages, layers, heads, high_tokens, low_tokens, max_len, slots, reserve_low, table_extra,
-                               table_tokens, lazy_pages, scrub))
+        super().__init__(
+            Shape(
+                pages,
+                layers,
+                heads,
+                high_tokens,
+                low_tokens,
+                max_len,
+                slots,
+                reserve_low,
+                table_extra,
+                table_tokens,
+                lazy_pages,
+                scrub,
+            )
+        )
 
     # The four events.
 
@@ -92,8 +117,12 @@ class PageManager(Pool):
         for (_, entry), count, page in _regions(heads, came):
             self.table.append(entry, HIGH, came.ids[page : page + count])
         self.counters.shortfall += len(came.ids)
-        went = self._recycled([self.table.split(entry, *kept) for (_, entry), kept
-                               in zip(heads, pages.reshape(-1, 2).tolist(), strict=True)])
+        went = self._recycled(
+            [
+                self.table.split(entry, *kept)
+                for (_, entry), kept in zip(heads, pages.reshape(-1, 2).tolist(), strict=True)
+            ]
+        )
         tokens = np.stack([n_high, n_low], axis=-1).reshape(-1, 2).tolist()
         for (sequence, entry), (stays_high, stays_low) in zip(heads, tokens, strict=True):
             self.table.set_tokens(entry, stays_high, stays_low)
@@ -174,8 +203,14 @@ class PageManager(Pool):
         return found.inclusive
 
     def _done(self, op: int, moved: Moved, came: Moved, **inputs: Any) -> Moved:
-        self._event = {"event": EVENTS[op], "index": self._event["index"] + 1, "op": op, "moved": moved, "came": came,
-                       **inputs}
+        self._event = {
+            "event": EVENTS[op],
+            "index": self._event["index"] + 1,
+            "op": op,
+            "moved": moved,
+            "came": came,
+            **inputs,
+        }
         return moved
 
     # The same by ports.
@@ -188,8 +223,10 @@ class PageManager(Pool):
         values = self.accept(op, members, sequences, prompts, high, low)
         named, lengths = list(fields(values[2]))[: values[1]], fields(values[3])[: values[1]]
         heads = values[1] * self.shape.layers * self.shape.heads
-        kept = [np.array(fields(value)[:heads], np.int64).reshape(values[1], self.shape.layers, self.shape.heads)
-                for value in values[4:]]
+        kept = [
+            np.array(fields(value)[:heads], np.int64).reshape(values[1], self.shape.layers, self.shape.heads)
+            for value in values[4:]
+        ]
         if op == PROMPT:
             if len(set(named)) < len(named):
                 raise Refused(f"{self.name}: sequences must differ, got {named}")
@@ -200,8 +237,14 @@ class PageManager(Pool):
             self.step_allocate(named, *kept)
         else:
             self.finish(named)
-        self._event |= {"op": values[0], "members": values[1], "sequences": fields(values[2]),
-                        "prompts": fields(values[3]), "high": fields(values[4]), "low": fields(values[5])}
+        self._event |= {
+            "op": values[0],
+            "members": values[1],
+            "sequences": fields(values[2]),
+            "prompts": fields(values[3]),
+            "high": fields(values[4]),
+            "low": fields(values[5]),
+        }
         return self.snapshot()
 
     def steps(self, op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any) -> Iterator[State]:
@@ -242,7 +285,7 @@ def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any
     arrays = admit_events(model.name, declared.inputs, (op, members, sequences, prompts, high, low))
     shape = arrays[0].shape
     flat = prod(shape[:-1]), shape[-1]
-    columns = [array.reshape(*flat, *array.shape[len(shape):]) for array in arrays]
+    columns = [array.reshape(*flat, *array.shape[len(shape) :]) for array in arrays]
     states, last = list[State](), list[State]()
     for device in range(flat[0]):
         one = PageManager(**parameters)
@@ -263,14 +306,32 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     return page_manager_cases.cases(config, ports(config).inputs, kind, seed)
 
 
-FIG5 = {"pages": 32, "layers": 1, "heads": 2, "high_tokens": 2, "low_tokens": 4, "max_len": 12, "slots": 2,
-        "table_extra": 1, "scrub": False}  #: sizes of [leankv Fig. 5]
+FIG5 = {
+    "pages": 32,
+    "layers": 1,
+    "heads": 2,
+    "high_tokens": 2,
+    "low_tokens": 4,
+    "max_len": 12,
+    "slots": 2,
+    "table_extra": 1,
+    "scrub": False,
+}  #: sizes of [leankv Fig. 5]
 
 UNIT = Unit(
-    name="page_manager", paper="leankv §5.3, Fig. 5", meaning="pages for all heads of all requests, call by call",
-    configs={"paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
-             "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False)},
-    ports=ports, run=run, twin="refemu.units.page_manager_jit:run", unit_class=PageManager, timing="event",
-    cases=cases, legal=legal,
+    name="page_manager",
+    paper="leankv §5.3, Fig. 5",
+    meaning="pages for all heads of all requests, call by call",
+    configs={
+        "paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
+        "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.page_manager_jit:run",
+    unit_class=PageManager,
+    timing="event",
+    cases=cases,
+    legal=legal,
     alternatives=(*choices("D-leankv-34", "lazy_pages", True, False), *choices("D-leankv-35", "reserve_low", 0, 1)),
 )

@@ -22,9 +22,19 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     shape = Shape(**config)
     if kind == "paper":
-        yield _block(kind, "[leankv Fig. 5] eight tokens, two heads: 2 high and 4 low, 4 high and 3 low; a step", shape,
-                     [[(PROMPT, [7], [8], [], []), (RELEASE, [7], [], [2, 4], [4, 3]),
-                       (STEP, [7], [], [1, 0], [0, 1]), (FINISH, [7], [], [], [])]])
+        yield _block(
+            kind,
+            "[leankv Fig. 5] eight tokens, two heads: 2 high and 4 low, 4 high and 3 low; a step",
+            shape,
+            [
+                [
+                    (PROMPT, [7], [8], [], []),
+                    (RELEASE, [7], [], [2, 4], [4, 3]),
+                    (STEP, [7], [], [1, 0], [0, 1]),
+                    (FINISH, [7], [], [], []),
+                ]
+            ],
+        )
     if kind == "edge":
         yield from _edge(shape)
     if kind == "random":
@@ -34,34 +44,87 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 def _edge(shape: Shape) -> Iterator[Cases]:
     top = shape.max_len
-    yield _block("edge", "two high tokens, of which one becomes low: a page more than the prompt had", shape,
-                 [[(PROMPT, [1, 2], [2, 2], [], []), (RELEASE, [2], [], [1, 2], [1, 0]),
-                   (RELEASE, [1], [], [0, 1], [2, 1]), (FINISH, [2, 1], [], [], [])]], "D-leankv-35")
-    yield _block("edge", "sections that fill up: a page where the next token needs it, or as soon as they are full",
-                 shape, [[(PROMPT, [1], [4], [], []), (RELEASE, [1], [], [4, 2], [0, 2]),
-                          *[(STEP, [1], [], [1, 0], [0, 1])] * 3, (STEP, [1], [], [0, 0], [0, 0])]], "D-leankv-34")
-    yield _block("edge", "the longest prompts fill the pool; all is kept, or all but one token is pruned; both finish",
-                 shape, [[(PROMPT, [1, 2], [top, top], [], []),
-                          (RELEASE, [2, 1], [], [top, top - 1, 1, 0], [0, 1, 0, 1]), (FINISH, [1, 2], [], [], []),
-                          (PROMPT, [3], [1], [], []), (FINISH, [3], [], [], [])]])
-    yield _block("edge", "slots are used again first in, first out; a prompt may finish uncompressed", shape,
-                 [[(PROMPT, [5], [3], [], []), (PROMPT, [6], [5], [], []), (FINISH, [6], [], [], []),
-                   (PROMPT, [7], [1], [], []), (FINISH, [5], [], [], []), (PROMPT, [8], [2], [], []),
-                   (RELEASE, [8, 7], [], [1, 2, 0, 1], [1, 0, 1, 0])]])
+    yield _block(
+        "edge",
+        "two high tokens, of which one becomes low: a page more than the prompt had",
+        shape,
+        [
+            [
+                (PROMPT, [1, 2], [2, 2], [], []),
+                (RELEASE, [2], [], [1, 2], [1, 0]),
+                (RELEASE, [1], [], [0, 1], [2, 1]),
+                (FINISH, [2, 1], [], [], []),
+            ]
+        ],
+        "D-leankv-35",
+    )
+    yield _block(
+        "edge",
+        "sections that fill up: a page where the next token needs it, or as soon as they are full",
+        shape,
+        [
+            [
+                (PROMPT, [1], [4], [], []),
+                (RELEASE, [1], [], [4, 2], [0, 2]),
+                *[(STEP, [1], [], [1, 0], [0, 1])] * 3,
+                (STEP, [1], [], [0, 0], [0, 0]),
+            ]
+        ],
+        "D-leankv-34",
+    )
+    yield _block(
+        "edge",
+        "the longest prompts fill the pool; all is kept, or all but one token is pruned; both finish",
+        shape,
+        [
+            [
+                (PROMPT, [1, 2], [top, top], [], []),
+                (RELEASE, [2, 1], [], [top, top - 1, 1, 0], [0, 1, 0, 1]),
+                (FINISH, [1, 2], [], [], []),
+                (PROMPT, [3], [1], [], []),
+                (FINISH, [3], [], [], []),
+            ]
+        ],
+    )
+    yield _block(
+        "edge",
+        "slots are used again first in, first out; a prompt may finish uncompressed",
+        shape,
+        [
+            [
+                (PROMPT, [5], [3], [], []),
+                (PROMPT, [6], [5], [], []),
+                (FINISH, [6], [], [], []),
+                (PROMPT, [7], [1], [], []),
+                (FINISH, [5], [], [], []),
+                (PROMPT, [8], [2], [], []),
+                (RELEASE, [8, 7], [], [1, 2, 0, 1], [1, 0, 1, 0]),
+            ]
+        ],
+    )
 
 
 def _block(kind: str, why: str, shape: Shape, histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
-    def column(pick: Any, lanes: int) -> np.ndarray:
-        return np.array([[[*pick(call), *[0] * (lanes - len(pick(call)))] for call in history]
-                         for history in histories], np.int64)
 
-    return Cases(kind, why, {
-        "op": np.array([[call[0] for call in history] for history in histories], np.int64),
-        "members": np.array([[len(call[1]) for call in history] for history in histories], np.int64),
-        "sequences": column(lambda call: call[1], shape.slots), "prompts": column(lambda call: call[2], shape.slots),
-        "high": column(lambda call: call[3], shape.entries), "low": column(lambda call: call[4], shape.entries)},
-        decision)
+    def column(pick: Any, lanes: int) -> np.ndarray:
+        return np.array(
+            [[[*pick(call), *[0] * (lanes - len(pick(call)))] for call in history] for history in histories], np.int64
+        )
+
+    return Cases(
+        kind,
+        why,
+        {
+            "op": np.array([[call[0] for call in history] for history in histories], np.int64),
+            "members": np.array([[len(call[1]) for call in history] for history in histories], np.int64),
+            "sequences": column(lambda call: call[1], shape.slots),
+            "prompts": column(lambda call: call[2], shape.slots),
+            "high": column(lambda call: call[3], shape.entries),
+            "low": column(lambda call: call[4], shape.entries),
+        },
+        decision,
+    )
 
 
 class Head:
@@ -80,15 +143,22 @@ class Books:
         self.running = set[int]()
         self.heads = shape.layers * shape.heads
 
-    def call(self, op: int, members: int, sequences: list[int], prompts: list[int], high: list[int],
-             low: list[int]) -> Call:
+    def call(
+        self, op: int, members: int, sequences: list[int], prompts: list[int], high: list[int], low: list[int]
+    ) -> Call:
         """The first operation from `op` on that is possible, with these values as entropy; else one of no sequence."""
         wanted = list(dict.fromkeys(sequences))[: max(1, members)]
         for turn in range(4):
             kind = (op + turn) % 4
-            found = (self.prompt(wanted, prompts) if kind == PROMPT else
-                     self.release(members, high, low) if kind == RELEASE else
-                     self.step(members, high, low) if kind == STEP else self.finish(sequences))
+            found = (
+                self.prompt(wanted, prompts)
+                if kind == PROMPT
+                else self.release(members, high, low)
+                if kind == RELEASE
+                else self.step(members, high, low)
+                if kind == STEP
+                else self.finish(sequences)
+            )
             if found:
                 return found
         return op, [], [], [], []
@@ -113,8 +183,10 @@ class Books:
         if not heads:
             return None
         kept = [(a % (h.tokens[0] + 1), b) for h, a, b in zip(heads, high, low, strict=False)]
-        pairs = [(a, b % (h.tokens[0] - a + 1) if self.shape.low_tokens else 0)
-                 for h, (a, b) in zip(heads, kept, strict=True)]
+        pairs = [
+            (a, b % (h.tokens[0] - a + 1) if self.shape.low_tokens else 0)
+            for h, (a, b) in zip(heads, kept, strict=True)
+        ]
         if self._more(heads, pairs) > self.free:
             pairs = [(a, 0) for a, _ in pairs]
         for head, pair in zip(heads, pairs, strict=True):
@@ -137,8 +209,10 @@ class Books:
         """The first running sequences; a head that cannot grow does not."""
         names = [name for name in self.live if name in self.running][: max(1, members)]
         heads = [head for name in names for head in self.live[name]]
-        grown = [(int(a % 3 == 0), int(a % 3 == 1 and b % 2 == 1 and self.shape.low_tokens is not None))
-                 for a, b in zip(high, low, strict=False)][: len(heads)]
+        grown = [
+            (int(a % 3 == 0), int(a % 3 == 1 and b % 2 == 1 and self.shape.low_tokens is not None))
+            for a, b in zip(high, low, strict=False)
+        ][: len(heads)]
         needs = [self._needs(head, pair) for head, pair in zip(heads, grown, strict=True)]
         if not self._fit(heads, needs):
             grown = [(0, 0)] * len(heads)
@@ -153,8 +227,14 @@ class Books:
 
     def _needs(self, head: Head, pair: tuple[int, int]) -> tuple[int, int]:
         sizes = self.shape.high_tokens, self.shape.low_tokens
-        high, low = (int(size is not None and head.tokens[s] == head.pages[s] * size
-                         and (pair[s] > 0 or not self.shape.lazy_pages)) for s, size in enumerate(sizes))
+        high, low = (
+            int(
+                size is not None
+                and head.tokens[s] == head.pages[s] * size
+                and (pair[s] > 0 or not self.shape.lazy_pages)
+            )
+            for s, size in enumerate(sizes)
+        )
         return high, low
 
     def _fit(self, heads: list[Head], needs: list[tuple[int, int]]) -> bool:
@@ -185,8 +265,18 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     histories = []
     for device in range(flat[0].shape[0]):
         books = Books(shape)
-        histories.append([books.call(int(flat[0][device, row, 0]), int(flat[1][device, row, 0]),
-                                     *(column[device, row].tolist() for column in flat[2:])) for row in range(events)])
+        histories.append(
+            [
+                books.call(
+                    int(flat[0][device, row, 0]),
+                    int(flat[1][device, row, 0]),
+                    *(column[device, row].tolist() for column in flat[2:]),
+                )
+                for row in range(events)
+            ]
+        )
     made = _block("", "", shape, histories).inputs if op.size else inputs
-    return {name: np.asarray(made[name]).reshape(np.shape(inputs[name])).astype(np.asarray(inputs[name]).dtype)
-            for name in NAMES}
+    return {
+        name: np.asarray(made[name]).reshape(np.shape(inputs[name])).astype(np.asarray(inputs[name]).dtype)
+        for name in NAMES
+    }

@@ -40,8 +40,19 @@ def prompt_allocate(pool, sizes, entries, lengths, counts, prefix, ids):  # type
 
 
 @kernel
-def prompt_release(pool, sizes, entries, lengths, high, low, counts, prefix, lacking, after,  # type: ignore[no-untyped-def]
-                   ids):
+def prompt_release(
+    pool,
+    sizes,
+    entries,
+    lengths,
+    high,
+    low,
+    counts,
+    prefix,
+    lacking,
+    after,  # type: ignore[no-untyped-def]
+    ids,
+):
     """Prompts of `lengths` (K,) tokens keep `high` and `low`; lacking, after <- counts and prefix of pages that came.
 
     Returns how many pages went, which stand in `ids` first, how many came, and tokens pruned; -1 pages where the call

@@ -81,11 +81,23 @@ class PageManager(page_manager.PageManager):
         known = self.requests.require_known(sequences, running=False)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         entries = self.requests.entries(known).ravel()
-        lengths = np.repeat(np.array([self.requests.table[s].prompt for s in known], np.int64),
-                            self.shape.layers * self.shape.heads)
+        lengths = np.repeat(
+            np.array([self.requests.table[s].prompt for s in known], np.int64), self.shape.layers * self.shape.heads
+        )
         (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room()
-        old, new, pruned = events.prompt_release(self._pool, self._sizes, entries, lengths, n_high.ravel(),
-                                                 n_low.ravel(), counts, prefix, lacking, after, ids)
+        old, new, pruned = events.prompt_release(
+            self._pool,
+            self._sizes,
+            entries,
+            lengths,
+            n_high.ravel(),
+            n_low.ravel(),
+            counts,
+            prefix,
+            lacking,
+            after,
+            ids,
+        )
         if old < 0:
             self._refuse("prompt_release", sequences, high, low)
         came = self._moved(lacking, after, ids[old : old + new]) if new else Moved()
@@ -101,8 +113,16 @@ class PageManager(page_manager.PageManager):
         known = self.requests.require_known(sequences, running=True)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room()
-        came, most, pruned = events.step_allocate(self._pool, self._sizes, self.requests.entries(known).reshape(-1),
-                                                  n_high.reshape(-1), n_low.reshape(-1), counts, prefix, ids)
+        came, most, pruned = events.step_allocate(
+            self._pool,
+            self._sizes,
+            self.requests.entries(known).reshape(-1),
+            n_high.reshape(-1),
+            n_low.reshape(-1),
+            counts,
+            prefix,
+            ids,
+        )
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
         moved = self._moved(counts, prefix, ids[:came])
@@ -146,11 +166,19 @@ class PageManager(page_manager.PageManager):
 
     def _registers(self) -> dict[str, Any]:
         pages, (first, last) = self.shape.pages, self._ends.tolist()
-        return {"list_start": first % pages, "list_end": (last - 1) % pages, "free": self.free,
-                "ring": lanes(tuple(self._ring.tolist())), "head": first, "tail": last,
-                "used": tuple(self._used.ravel().tolist()), "tokens": tuple(self._tokens.ravel().tolist()),
-                "cells": lanes(tuple(self._cells.ravel().tolist())), "allocated": self._allocated_pages,
-                "recycled": self._recycled_pages}
+        return {
+            "list_start": first % pages,
+            "list_end": (last - 1) % pages,
+            "free": self.free,
+            "ring": lanes(tuple(self._ring.tolist())),
+            "head": first,
+            "tail": last,
+            "used": tuple(self._used.ravel().tolist()),
+            "tokens": tuple(self._tokens.ravel().tolist()),
+            "cells": lanes(tuple(self._cells.ravel().tolist())),
+            "allocated": self._allocated_pages,
+            "recycled": self._recycled_pages,
+        }
 
     def _load(self, state: State) -> None:
         self._ring, self._ends = np.array(fields(state.ring), np.int64), np.array([state.head, state.tail], np.int64)
@@ -171,11 +199,17 @@ def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any
     arrays = admit_events(page_manager.PageManager.name, declared.inputs, (op, members, sequences, prompts, high, low))
     events_shape = arrays[0].shape
     flat = prod(events_shape[:-1]), events_shape[-1]
-    inputs = [np.ascontiguousarray(array).astype(np.int64).reshape(*flat, *((port.lanes,) if port.name not in
-              ("op", "members") else ())) for array, port in zip(arrays, declared.inputs, strict=True)]
+    inputs = [
+        np.ascontiguousarray(array)
+        .astype(np.int64)
+        .reshape(*flat, *((port.lanes,) if port.name not in ("op", "members") else ()))
+        for array, port in zip(arrays, declared.inputs, strict=True)
+    ]
     sums, totals = np.array([network(n) for n in range(2 * shape.entries + 1)]), np.zeros(len(TOTALS), np.int64)
-    moved = [np.full((*flat, lanes), start) for lanes, start in ((2 * shape.entries, 0), (2 * shape.entries, 0),
-                                                                 (shape.pages, -1), (shape.entries, 0))]
+    moved = [
+        np.full((*flat, lanes), start)
+        for lanes, start in ((2 * shape.entries, 0), (2 * shape.entries, 0), (shape.pages, -1), (shape.entries, 0))
+    ]
     pools = _pools(shape, flat[0], 1 + flat[1])
     if not walk(*inputs, _sizes(shape), sums, tuple(moved), pools, _requests(shape), totals):
         refuse_as(page_manager.run, op, members, sequences, prompts, high, low, **parameters)
@@ -184,7 +218,8 @@ def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any
     found = (*moved, left % shape.pages, (came - 1) % shape.pages, came - left, ring, left, came, used, tokens, cells)
     columns: dict[str, Any] = {
         port.name: array.astype(port.result_dtype).reshape(events_shape + ((port.lanes,) if port.lanes > 1 else ()))
-        for port, array in zip(declared.outputs + declared.state, found, strict=True)}
+        for port, array in zip(declared.outputs + declared.state, found, strict=True)
+    }
     counted: dict[str, Any] = dict(zip(TOTALS, totals.tolist(), strict=True))
     return Result(**columns, **counted)
 
@@ -192,12 +227,20 @@ def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any
 def _pools(shape: Shape, devices: int, times: int) -> tuple[np.ndarray, ...]:
     """Registers of managers at so many times, (devices, times) beside their shapes, as after a reset."""
     entries, lead = shape.entries, (devices, times)
-    return (np.full((*lead, entries, shape.length), -1, np.int32), np.zeros((*lead, entries, 2), np.int64),
-            np.zeros((*lead, entries, 2), np.int64), np.tile(np.arange(shape.pages), (*lead, 1)),
-            np.tile(np.array([0, shape.pages]), (*lead, 1)))
+    return (
+        np.full((*lead, entries, shape.length), -1, np.int32),
+        np.zeros((*lead, entries, 2), np.int64),
+        np.zeros((*lead, entries, 2), np.int64),
+        np.tile(np.arange(shape.pages), (*lead, 1)),
+        np.tile(np.array([0, shape.pages]), (*lead, 1)),
+    )
 
 
 def _requests(shape: Shape) -> tuple[np.ndarray, ...]:
     """`requests` of the kernel."""
-    return (np.empty((shape.slots, 3), np.int64), np.empty(shape.slots, np.int64), np.empty(2, np.int64),
-            *np.empty((3, shape.entries), np.int64))
+    return (
+        np.empty((shape.slots, 3), np.int64),
+        np.empty(shape.slots, np.int64),
+        np.empty(2, np.int64),
+        *np.empty((3, shape.entries), np.int64),
+    )

@@ -48,8 +48,10 @@ class Shape:
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), 1, 1 << 24, NAME, name)
         if self.low_tokens is not None and self.low_tokens < self.high_tokens:
-            raise Refused(f"{NAME}: a low page must hold at least as many tokens as a high one, got {self.low_tokens} "
-                          f"and {self.high_tokens}")
+            raise Refused(
+                f"{NAME}: a low page must hold at least as many tokens as a high one, got {self.low_tokens} "
+                f"and {self.high_tokens}"
+            )
         require_int(self.reserve_low, 0, 1, NAME, "reserve_low")
         require_int(self.table_extra, 0, 1 << 10, NAME, "table_extra")
         for name in ("lazy_pages", "scrub"):
@@ -157,8 +159,10 @@ class Requests:
             if sequence in self.table:
                 raise Refused(f"{NAME}: sequence {sequence} is admitted already")
             if not 1 <= tokens <= self.shape.max_len:
-                raise Refused(f"{NAME}: the prompt of sequence {sequence} must have 1 to {self.shape.max_len} tokens, "
-                              f"got {tokens}")
+                raise Refused(
+                    f"{NAME}: the prompt of sequence {sequence} must have 1 to {self.shape.max_len} tokens, "
+                    f"got {tokens}"
+                )
             clean[sequence] = tokens
         if len(clean) > len(self.free_slots):
             raise Refused(f"{NAME}: {len(clean)} slots needed, {len(self.free_slots)} free")
@@ -182,22 +186,29 @@ class Requests:
         array = np.asarray(values)
         shape = (len(sequences), self.shape.layers, self.shape.heads)
         if (array.dtype.kind not in "iu" and array.size) or array.shape != shape:
-            raise RefusedType(f"{NAME}: {name} must be integers of shape {shape}, got {array.dtype} of shape "
-                              f"{array.shape}")
+            raise RefusedType(
+                f"{NAME}: {name} must be integers of shape {shape}, got {array.dtype} of shape {array.shape}"
+            )
         return array.astype(np.int64)
 
     def require_kept(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> None:
         """Refuse more tokens than a prompt has, negative numbers, low tokens where there is no low precision."""
         prompt = np.array([self.table[s].prompt for s in sequences], np.int64).reshape(-1, 1, 1)
         self._require_low(sequences, low)
-        self._refuse(sequences, (high < 0) | (low < 0) | (high + low > prompt),
-                     lambda s, i: f"keeps {high[i]} and {low[i]} of {self.table[s].prompt} tokens")
+        self._refuse(
+            sequences,
+            (high < 0) | (low < 0) | (high + low > prompt),
+            lambda s, i: f"keeps {high[i]} and {low[i]} of {self.table[s].prompt} tokens",
+        )
 
     def require_deltas(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> None:
         """Refuse what is no step of one token."""
         self._require_low(sequences, low)
-        self._refuse(sequences, (high < 0) | (low < 0) | (high + low > 1),
-                     lambda s, i: f"grows by {high[i]} and {low[i]} tokens in one step")
+        self._refuse(
+            sequences,
+            (high < 0) | (low < 0) | (high + low > 1),
+            lambda s, i: f"grows by {high[i]} and {low[i]} tokens in one step",
+        )
 
     def _require_low(self, sequences: Sequence[int], low: np.ndarray) -> None:
         if self.shape.low_tokens is None:
@@ -207,16 +218,19 @@ class Requests:
         if bad.any():
             index = tuple(int(i) for i in np.argwhere(bad)[0])
             sequence = sequences[index[0]]
-            raise Refused(f"{NAME}: head {index[2]} of layer {index[1]} of sequence {sequence} "
-                          f"{message(sequence, index)}")
+            raise Refused(
+                f"{NAME}: head {index[2]} of layer {index[1]} of sequence {sequence} {message(sequence, index)}"
+            )
 
     def require_cells(self, used: np.ndarray, more: np.ndarray) -> None:
         """Raise TableOverflow where an entry with `used` pages (S, layers, heads) cannot take `more`."""
         bad = used + more > self.shape.length
         if bad.any():
             index = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise TableOverflow(f"{NAME}: head {index[2]} of layer {index[1]} needs {int((used + more)[index])} cells "
-                                f"of {self.shape.length}")
+            raise TableOverflow(
+                f"{NAME}: head {index[2]} of layer {index[1]} needs {int((used + more)[index])} cells "
+                f"of {self.shape.length}"
+            )
 
 
 def require_pages(needed: int, free: int) -> None:
@@ -260,12 +274,23 @@ class Memory:
         return self.page_bytes, self.fp16_bytes
 
 
-def memory(shape: Shape, seen: int, tokens: tuple[int, int], pages: int, high: UnifiedPage,
-           low: UnifiedPage | None) -> Memory:
+def memory(
+    shape: Shape, seen: int, tokens: tuple[int, int], pages: int, high: UnifiedPage, low: UnifiedPage | None
+) -> Memory:
     """Memory of `tokens` high and low, `seen` of all heads, on `pages` pages."""
     second = low or high
     features = high.head_size
     payload = tokens[0] * high.config.payload_bytes(features) + tokens[1] * second.config.payload_bytes(features)
     raw = tokens[0] * high.config.token_bytes(features) + tokens[1] * second.config.token_bytes(features)
-    return Memory(seen, *tokens, pages, 8 * payload, raw, pages * high.size, seen * 4 * features,
-                  4 * shape.entries * shape.length, 8 * shape.entries, 8 * shape.entries)
+    return Memory(
+        seen,
+        *tokens,
+        pages,
+        8 * payload,
+        raw,
+        pages * high.size,
+        seen * 4 * features,
+        4 * shape.entries * shape.length,
+        8 * shape.entries,
+        8 * shape.entries,
+    )

@@ -69,25 +69,29 @@ class Pool(Stepped):
     def cells(self, sequences: Sequence[int]) -> np.ndarray:
         """Table entries (S, layers, heads, L) int32; only the runs hold pages of these sequences."""
         return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, self.shape.length)
+            len(sequences), self.shape.layers, self.shape.heads, self.shape.length
+        )
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
         """Stored tokens, high and low: (S, layers, heads, 2) int64."""
         return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2)
+            len(sequences), self.shape.layers, self.shape.heads, 2
+        )
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
         """Pages, high and low: (S, layers, heads, 2) int64."""
         return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2)
+            len(sequences), self.shape.layers, self.shape.heads, 2
+        )
 
     def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
         """What all sequences take on pages of these layouts."""
         known = list(self.requests.table)
         tokens = self.lengths(known).reshape(-1, 2).tolist()
         seen = self.shape.layers * self.shape.heads * total([self.requests.table[s].seen for s in known])
-        return memory(self.shape, seen, (total([t[0] for t in tokens]), total([t[1] for t in tokens])), self.held,
-                      high, low)
+        return memory(
+            self.shape, seen, (total([t[0] for t in tokens]), total([t[1] for t in tokens])), self.held, high, low
+        )
 
     def _entries(self, sequences: Sequence[int]) -> list[int]:
         numbers: list[int] = self.requests.entries(self.requests.require_known(sequences)).ravel().tolist()
@@ -104,18 +108,27 @@ class Pool(Stepped):
         shown |= {name: last.get(name, ()) for name in ("sequences", "prompts", "high", "low")}
         values = {name: np.array(value, np.int64).ravel().tolist() for name, value in shown.items()}
         wide = {port.name: port.lanes for port in self.ports.all}
-        padded = {name: lanes((*given, *(-1 if name == "ids" else 0,) * (wide[name] - len(given))))
-                  for name, given in values.items()}
+        padded = {
+            name: lanes((*given, *(-1 if name == "ids" else 0,) * (wide[name] - len(given))))
+            for name, given in values.items()
+        }
         requests = tuple((s, *request.fields()) for s, request in self.requests.table.items())
-        return State(last["event"], last["index"], last.get("op", 0), last.get("members", len(values["sequences"])),
-                     **padded, requests=requests, slots=tuple(self.requests.free_slots), **self._registers(),
-                     **asdict(self.counters))
+        return State(
+            last["event"],
+            last["index"],
+            last.get("op", 0),
+            last.get("members", len(values["sequences"])),
+            **padded,
+            requests=requests,
+            slots=tuple(self.requests.free_slots),
+            **self._registers(),
+            **asdict(self.counters),
+        )
 
     @state.setter
     def state(self, state: State) -> None:
         self._load(state)
-        self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests},
-                                 deque(state.slots))
+        self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests}, deque(state.slots))
         self.counters = Counters(**{name: getattr(state, name) for name in COUNTERS})
         names = ("event", "index", "op", "members", "sequences", "prompts", "high", "low")
         self._event = {name: getattr(state, name) for name in names}
@@ -125,9 +138,10 @@ class Pool(Stepped):
     def _registers(self) -> dict[str, Any]:
         """What the list and the table hold, by the names of a State."""
         listed, tabled = self.list.snapshot(), self.table.snapshot()
-        return {name: getattr(listed, name) for name in ("list_start", "list_end", "free", "ring", "head", "tail",
-                                                         "allocated", "recycled")} | \
-               {name: getattr(tabled, name) for name in ("used", "tokens", "cells")}
+        return {
+            name: getattr(listed, name)
+            for name in ("list_start", "list_end", "free", "ring", "head", "tail", "allocated", "recycled")
+        } | {name: getattr(tabled, name) for name in ("used", "tokens", "cells")}
 
     def _load(self, state: State) -> None:
         """The inverse of `_registers`."""

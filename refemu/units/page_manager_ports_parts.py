@@ -83,21 +83,29 @@ def ports(config: Mapping[str, Any]) -> Ports:
     shape = Shape(**config)
     entries = heads = shape.entries
     return Ports(
-        inputs=(Port("op", 2, meaning="0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish"),
-                Port("members", 16, most=shape.slots, meaning="sequences of the call"),
-                Port("sequences", 32, shape.slots, most=HELD, meaning="their names"),
-                Port("prompts", 32, shape.slots, most=shape.max_len, meaning="tokens of their prompts"),
-                Port("high", 32, heads, most=HELD, meaning="high tokens kept, or 1 where the section grows"),
-                Port("low", 32, heads, most=HELD, meaning="low tokens kept, or 1 where the section grows")),
-        outputs=(Port("counts", 32, 2 * heads, meaning="pages of every head; of high and low in a step or a finish"),
-                 Port("prefix", 32, 2 * heads, meaning="where the regions of the ring end"),
-                 Port("ids", 32, shape.pages, signed=True, meaning="pages that moved; those a prompt lacked last"),
-                 Port("lacking", 32, heads, meaning="pages that a prompt lacked at its release"),
-                 Port("list_start", 32, meaning="place of the next free page"),
-                 Port("list_end", 32, meaning="place of the last free page"),
-                 Port("free", 32, meaning="free pages")),
-        state=(Port("ring", 32, shape.pages, meaning="ids"), Port("head", 48, meaning="pages that left, ever"),
-               Port("tail", 48, meaning="pages that came, ever"),
-               Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
-               Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
-               Port("cells", 32, entries * shape.length, signed=True, meaning="table of page ids")))
+        inputs=(
+            Port("op", 2, meaning="0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish"),
+            Port("members", 16, most=shape.slots, meaning="sequences of the call"),
+            Port("sequences", 32, shape.slots, most=HELD, meaning="their names"),
+            Port("prompts", 32, shape.slots, most=shape.max_len, meaning="tokens of their prompts"),
+            Port("high", 32, heads, most=HELD, meaning="high tokens kept, or 1 where the section grows"),
+            Port("low", 32, heads, most=HELD, meaning="low tokens kept, or 1 where the section grows"),
+        ),
+        outputs=(
+            Port("counts", 32, 2 * heads, meaning="pages of every head; of high and low in a step or a finish"),
+            Port("prefix", 32, 2 * heads, meaning="where the regions of the ring end"),
+            Port("ids", 32, shape.pages, signed=True, meaning="pages that moved; those a prompt lacked last"),
+            Port("lacking", 32, heads, meaning="pages that a prompt lacked at its release"),
+            Port("list_start", 32, meaning="place of the next free page"),
+            Port("list_end", 32, meaning="place of the last free page"),
+            Port("free", 32, meaning="free pages"),
+        ),
+        state=(
+            Port("ring", 32, shape.pages, meaning="ids"),
+            Port("head", 48, meaning="pages that left, ever"),
+            Port("tail", 48, meaning="pages that came, ever"),
+            Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
+            Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
+            Port("cells", 32, entries * shape.length, signed=True, meaning="table of page ids"),
+        ),
+    )

@@ -14,8 +14,20 @@ ALLOCATED, RECYCLED, LEVELS, ADDS, SHORTFALL, STEP_PAGES, PRUNED = range(7)  # o
 
 
 @kernel
-def walk(op, members, names, prompts, high, low, sizes, sums, moved, registers,  # type: ignore[no-untyped-def]
-         requests, totals):
+def walk(
+    op,
+    members,
+    names,
+    prompts,
+    high,
+    low,
+    sizes,
+    sums,
+    moved,
+    registers,  # type: ignore[no-untyped-def]
+    requests,
+    totals,
+):
     """Whether every event is admitted; inputs as the ports have them, (devices, events) beside the lanes.
 
     sizes: as in page_manager_events_jit. sums: (elements, 2) levels and additions of a prefix sum. moved: counts,
@@ -33,8 +45,18 @@ def walk(op, members, names, prompts, high, low, sizes, sums, moved, registers, 
         queue[0], queue[1] = 0, free.size
         for event in range(op.shape[1]):
             kind, size = op[device, event], members[device, event] * heads
-            if not _named(kind, names[device, event], prompts[device, event], members[device, event], held, free, queue,
-                          entries, lengths, heads):
+            if not _named(
+                kind,
+                names[device, event],
+                prompts[device, event],
+                members[device, event],
+                held,
+                free,
+                queue,
+                entries,
+                lengths,
+                heads,
+            ):
                 return False
             for entry in range(entries.size):
                 _carry(cells[device, event, entry], cells[device, event + 1, entry])
@@ -42,8 +64,13 @@ def walk(op, members, names, prompts, high, low, sizes, sums, moved, registers, 
                 _carry(tokens[device, event, entry], tokens[device, event + 1, entry])
             _carry(ring[device, event], ring[device, event + 1])
             _carry(ends[device, event], ends[device, event + 1])
-            pool = (cells[device, event + 1], used[device, event + 1], tokens[device, event + 1],
-                    ring[device, event + 1], ends[device, event + 1])
+            pool = (
+                cells[device, event + 1],
+                used[device, event + 1],
+                tokens[device, event + 1],
+                ring[device, event + 1],
+                ends[device, event + 1],
+            )
             elements = size * (1 + kind // 2)  # high and low pages apart in a step and a finish
             own, long, out = entries[:size], lengths[:size], ids[device, event]
             pages, places = counts[device, event, :elements], prefix[device, event, :elements]
@@ -52,8 +79,19 @@ def walk(op, members, names, prompts, high, low, sizes, sums, moved, registers, 
             if kind == PROMPT:
                 came = prompt_allocate(pool, sizes, own, long, pages, places, out)
             elif kind == RELEASE:
-                went, came, pruned = prompt_release(pool, sizes, own, long, more_high, more_low, pages, places,
-                                                    lacking[device, event, :size], room[:size], out)
+                went, came, pruned = prompt_release(
+                    pool,
+                    sizes,
+                    own,
+                    long,
+                    more_high,
+                    more_low,
+                    pages,
+                    places,
+                    lacking[device, event, :size],
+                    room[:size],
+                    out,
+                )
                 totals[SHORTFALL] += came
             elif kind == STEP:
                 came, most, pruned = step_allocate(pool, sizes, own, more_high, more_low, pages, places, out)

@@ -149,8 +149,9 @@ class PageTable(Stepped):
         """
         held, there = self._used[entry]
         if there or high < 0 or low < 0 or high + low > held:
-            raise Refused(f"{self.name}: {self._where(entry)} holds {held} and {there} pages, cannot keep {high} and "
-                          f"{low}")
+            raise Refused(
+                f"{self.name}: {self._where(entry)} holds {held} and {there} pages, cannot keep {high} and {low}"
+            )
         ids = self._cells[entry][:held]
         if self.scrub:
             self._cells[entry][high:held] = [-1] * (held - high)
@@ -190,9 +191,21 @@ class PageTable(Stepped):
             self.set_tokens(entry, value, other)
         else:
             page = self.page(entry, section, value)
-        self._event = replace(self._event, event=EVENTS[op], index=self._event.index + 1, op=op, entry=entry,
-                              section=section, value=value, other=other, page=page, ids=ids, count=len(ids),
-                              high_pages=self._used[entry][HIGH], low_pages=self._used[entry][LOW])
+        self._event = replace(
+            self._event,
+            event=EVENTS[op],
+            index=self._event.index + 1,
+            op=op,
+            entry=entry,
+            section=section,
+            value=value,
+            other=other,
+            page=page,
+            ids=ids,
+            count=len(ids),
+            high_pages=self._used[entry][HIGH],
+            low_pages=self._used[entry][LOW],
+        )
         return self.snapshot()
 
     def steps(self, op: Any, entry: Any, section: Any, value: Any, other: Any) -> Iterator[State]:
@@ -207,10 +220,15 @@ class PageTable(Stepped):
     def state(self) -> State:
         """All registers and the last event: made on demand, as for the list of free pages."""
         ids = (*self._event.ids, *(-1,) * (self.length - len(self._event.ids)))
-        return replace(self._event, ids=lanes(ids), used=tuple(n for pair in self._used for n in pair),
-                       tokens=tuple(n for pair in self._tokens for n in pair),
-                       cells=lanes(tuple(page for row in self._cells for page in row)), written=self.written,
-                       given_back=self.given_back)
+        return replace(
+            self._event,
+            ids=lanes(ids),
+            used=tuple(n for pair in self._used for n in pair),
+            tokens=tuple(n for pair in self._tokens for n in pair),
+            cells=lanes(tuple(page for row in self._cells for page in row)),
+            written=self.written,
+            given_back=self.given_back,
+        )
 
     @state.setter
     def state(self, state: State) -> None:
@@ -228,8 +246,10 @@ class PageTable(Stepped):
         self._tokens = [list(tokens[2 * row : 2 * row + 2]) for row in rows]
 
     def __repr__(self) -> str:
-        return (f"PageTable(slots={self.slots}, layers={self.layers}, heads={self.heads}, cells={self.length}, "
-                f"scrub={self.scrub})")
+        return (
+            f"PageTable(slots={self.slots}, layers={self.layers}, heads={self.heads}, cells={self.length}, "
+            f"scrub={self.scrub})"
+        )
 
 
 def locate(cells: np.ndarray, section: int, index: Any, tokens: int) -> tuple[np.ndarray, np.ndarray]:
@@ -247,8 +267,19 @@ def locate(cells: np.ndarray, section: int, index: Any, tokens: int) -> tuple[np
     return np.take_along_axis(cells, cell[..., None], -1)[..., 0].astype(np.int64), slot
 
 
-def run(op: Any, entry: Any, section: Any, value: Any, other: Any, *, slots: int = 1, layers: int = 1, heads: int = 2,
-        cells: int = 7, scrub: bool = False) -> Result:
+def run(
+    op: Any,
+    entry: Any,
+    section: Any,
+    value: Any,
+    other: Any,
+    *,
+    slots: int = 1,
+    layers: int = 1,
+    heads: int = 2,
+    cells: int = 7,
+    scrub: bool = False,
+) -> Result:
     """Every event of one table or of many.
 
     op: 0 clear, 1 append, 2 split, 3 tokens, 4 lookup. entry: (slot * layers + layer) * heads + head. section: 0 high,
@@ -266,27 +297,35 @@ def run(op: Any, entry: Any, section: Any, value: Any, other: Any, *, slots: int
         one = PageTable(slots, layers, heads, cells, scrub)
         states += [one.step(*event) for event in zip(*device, strict=True)]
         written, given_back = written + one.written, given_back + one.given_back
-    return Result(**collect(states, model.ports.outputs + model.ports.state, shape), written=written,
-                  given_back=given_back)
+    return Result(
+        **collect(states, model.ports.outputs + model.ports.state, shape), written=written, given_back=given_back
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     entries, cells = config["slots"] * config["layers"] * config["heads"], config["cells"]
     return Ports(
-        inputs=(Port("op", 3, most=LOOKUP, meaning="0 clear, 1 append, 2 split, 3 tokens, 4 lookup"),
-                Port("entry", 32, most=entries - 1, meaning="slot, layer, head"),
-                Port("section", 1, meaning="0 high, 1 low"),
-                Port("value", 32, most=(1 << 31) - 1, meaning="page id; high pages or tokens; number of a page"),
-                Port("other", 32, most=(1 << 31) - 1, meaning="low pages or tokens")),
-        outputs=(Port("page", 32, signed=True, meaning="page looked up, else -1"),
-                 Port("ids", 32, cells, signed=True, meaning="pages that the entry gives back, then -1"),
-                 Port("count", 16, meaning="how many"),
-                 Port("high_pages", 16, meaning="high pages of the entry after the event"),
-                 Port("low_pages", 16, meaning="low pages of the entry after the event")),
-        state=(Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
-               Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
-               Port("cells", 32, entries * cells, signed=True, meaning="page ids")))
+        inputs=(
+            Port("op", 3, most=LOOKUP, meaning="0 clear, 1 append, 2 split, 3 tokens, 4 lookup"),
+            Port("entry", 32, most=entries - 1, meaning="slot, layer, head"),
+            Port("section", 1, meaning="0 high, 1 low"),
+            Port("value", 32, most=(1 << 31) - 1, meaning="page id; high pages or tokens; number of a page"),
+            Port("other", 32, most=(1 << 31) - 1, meaning="low pages or tokens"),
+        ),
+        outputs=(
+            Port("page", 32, signed=True, meaning="page looked up, else -1"),
+            Port("ids", 32, cells, signed=True, meaning="pages that the entry gives back, then -1"),
+            Port("count", 16, meaning="how many"),
+            Port("high_pages", 16, meaning="high pages of the entry after the event"),
+            Port("low_pages", 16, meaning="low pages of the entry after the event"),
+        ),
+        state=(
+            Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
+            Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
+            Port("cells", 32, entries * cells, signed=True, meaning="page ids"),
+        ),
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -300,9 +339,18 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="page_table", paper="leankv §5.2, Fig. 5", meaning="page ids of every head: high from left, low from right",
-    configs={"paper": Config(slots=1, layers=1, heads=2, cells=7, scrub=False),
-             "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True)},
-    ports=ports, run=run, twin="refemu.units.page_table_jit:run", unit_class=PageTable, timing="event",
-    cases=cases, legal=legal,
+    name="page_table",
+    paper="leankv §5.2, Fig. 5",
+    meaning="page ids of every head: high from left, low from right",
+    configs={
+        "paper": Config(slots=1, layers=1, heads=2, cells=7, scrub=False),
+        "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.page_table_jit:run",
+    unit_class=PageTable,
+    timing="event",
+    cases=cases,
+    legal=legal,
 )

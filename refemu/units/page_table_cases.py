@@ -23,8 +23,9 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         given = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]
         kept = [(SPLIT, 0, 0, 1, 1), (SPLIT, 1, 0, 2, 1), (TOKENS, 0, 0, 2, 4), (TOKENS, 1, 0, 4, 3)]
         found = [(LOOKUP, 0, 1, 0, 0), (LOOKUP, 1, 0, 1, 0), (CLEAR, 1, 0, 0, 0)]
-        yield _block(kind, "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 are kept",
-                     [given + kept + found])
+        yield _block(
+            kind, "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 are kept", [given + kept + found]
+        )
     if kind == "edge":
         yield from _edge(config["cells"])
     if kind == "random":
@@ -34,15 +35,26 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 def _edge(cells: int) -> Iterator[Cases]:
     fill = [(APPEND, 0, 0, 10 + page, 0) for page in range(cells)]
-    yield _block("edge", "a full entry keeps all of its pages, or turns as many as it can into low ones",
-                 [[*fill, (SPLIT, 0, 0, high, cells - high), (LOOKUP, 0, int(high < cells), 0, 0), (CLEAR, 0, 0, 0, 0)]
-                  for high in (cells, cells // 2, 1, 0)])
+    yield _block(
+        "edge",
+        "a full entry keeps all of its pages, or turns as many as it can into low ones",
+        [
+            [*fill, (SPLIT, 0, 0, high, cells - high), (LOOKUP, 0, int(high < cells), 0, 0), (CLEAR, 0, 0, 0, 0)]
+            for high in (cells, cells // 2, 1, 0)
+        ],
+    )
     turns = [(APPEND, 0, page % 2, 20 + page, 0) for page in range(cells)]
-    yield _block("edge", "pages from either side until the runs touch", [[*turns, (LOOKUP, 0, 0, cells // 2, 0),
-                                                                         (CLEAR, 0, 0, 0, 0)]])
-    yield _block("edge", "cells keep their ids when nothing uses them any more",
-                 [[*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), (CLEAR, 0, 0, 0, 0), (APPEND, 0, 1, 31, 0)]],
-                 "D-leankv-40")
+    yield _block(
+        "edge",
+        "pages from either side until the runs touch",
+        [[*turns, (LOOKUP, 0, 0, cells // 2, 0), (CLEAR, 0, 0, 0, 0)]],
+    )
+    yield _block(
+        "edge",
+        "cells keep their ids when nothing uses them any more",
+        [[*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), (CLEAR, 0, 0, 0, 0), (APPEND, 0, 1, 31, 0)]],
+        "D-leankv-40",
+    )
 
 
 def _block(kind: str, why: str, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:

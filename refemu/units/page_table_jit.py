@@ -15,8 +15,19 @@ from refemu.units.page_table import PageTable, Result
 from refemu.units.unit import admit_events
 
 
-def run(op: Any, entry: Any, section: Any, value: Any, other: Any, *, slots: int = 1, layers: int = 1, heads: int = 2,
-        cells: int = 7, scrub: bool = False) -> Result:
+def run(
+    op: Any,
+    entry: Any,
+    section: Any,
+    value: Any,
+    other: Any,
+    *,
+    slots: int = 1,
+    layers: int = 1,
+    heads: int = 2,
+    cells: int = 7,
+    scrub: bool = False,
+) -> Result:
     """As `page_table.run`."""
     model = PageTable(slots, layers, heads, cells, scrub)
     declared = model.ports
@@ -25,23 +36,54 @@ def run(op: Any, entry: Any, section: Any, value: Any, other: Any, *, slots: int
     flat = prod(shape[:-1]), shape[-1]
     outputs: dict[str, Any] = {
         port.name: np.empty(shape + ((port.lanes,) if port.lanes > 1 else ()), port.result_dtype)
-        for port in declared.outputs + declared.state}
+        for port in declared.outputs + declared.state
+    }
     lanes = {port.name: port.lanes for port in declared.outputs + declared.state}
     views = [outputs[name].reshape(*flat, lanes[name]) for name in ("ids", "used", "tokens", "cells")]
     counters = np.zeros(2, np.int64)
-    fine = _run(*(np.ascontiguousarray(array).astype(np.int64).reshape(flat) for array in arrays), model.scrub,
-                *(outputs[name].reshape(flat) for name in ("page", "count", "high_pages", "low_pages")), *views,
-                counters)
+    fine = _run(
+        *(np.ascontiguousarray(array).astype(np.int64).reshape(flat) for array in arrays),
+        model.scrub,
+        *(outputs[name].reshape(flat) for name in ("page", "count", "high_pages", "low_pages")),
+        *views,
+        counters,
+    )
     if not fine:
-        refuse_as(page_table.run, op, entry, section, value, other, slots=slots, layers=layers, heads=heads,
-                  cells=cells, scrub=scrub)
+        refuse_as(
+            page_table.run,
+            op,
+            entry,
+            section,
+            value,
+            other,
+            slots=slots,
+            layers=layers,
+            heads=heads,
+            cells=cells,
+            scrub=scrub,
+        )
     written, given_back = counters.tolist()
     return Result(**outputs, written=written, given_back=given_back)
 
 
 @kernel
-def _run(op, entry, section, value, other, scrub, page, count, high_pages,  # type: ignore[no-untyped-def]
-         low_pages, ids, used, tokens, cells, counters):
+def _run(
+    op,
+    entry,
+    section,
+    value,
+    other,
+    scrub,
+    page,
+    count,
+    high_pages,  # type: ignore[no-untyped-def]
+    low_pages,
+    ids,
+    used,
+    tokens,
+    cells,
+    counters,
+):
     """Whether every event is admitted."""
     entries, length = used.shape[2] // 2, ids.shape[2]
     for device in range(op.shape[0]):

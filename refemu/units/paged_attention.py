@@ -35,8 +35,19 @@ from refemu.units.paged_attention_ports_parts import COUNTERS, Result, State, po
 from refemu.units.unit import Cases, Config, Ports, Stepped, Unit, admit, choices, collect, fields
 from refemu.units.unit_cases import Seeds
 
-__all__ = ["DIFFKV", "EPSILON", "PAPER", "PRESETS", "Arithmetic", "Attended", "PagedAttention", "Pages", "add_scores",
-           "attend", "step"]
+__all__ = [
+    "DIFFKV",
+    "EPSILON",
+    "PAPER",
+    "PRESETS",
+    "Arithmetic",
+    "Attended",
+    "PagedAttention",
+    "Pages",
+    "add_scores",
+    "attend",
+    "step",
+]
 
 EVENTS = ("key_page", "softmax", "value_page", "tree", "combine", "score")
 ARRAYS = ("logits", "chances", "tops", "totals", "acc", "parts")  #: registers kept as bytes
@@ -51,8 +62,17 @@ class PagedAttention(Stepped):
 
     name = "paged_attention"
 
-    def __init__(self, head_size: int = 64, heads: int = 2, high: str = "K8V4", low: str | None = "K4V2",
-                 page_bytes: int | None = 640, cells: int = 4, preset: str = "paper", **arithmetic: Any) -> None:
+    def __init__(
+        self,
+        head_size: int = 64,
+        heads: int = 2,
+        high: str = "K8V4",
+        low: str | None = "K4V2",
+        page_bytes: int | None = 640,
+        cells: int = 4,
+        preset: str = "paper",
+        **arithmetic: Any,
+    ) -> None:
         """head_size: F. heads: G. high, low: precisions, low None for one. page_bytes: of a page.
 
         cells: of the table entry, and pages on the port. preset: of the formats. arithmetic: fields of `Arithmetic`.
@@ -60,13 +80,17 @@ class PagedAttention(Stepped):
         require_int(heads, 1, 1 << 10, self.name, "heads")
         require_int(cells, 1, 1 << 16, self.name, "cells")
         self.arithmetic = Arithmetic(**arithmetic)
-        self.layouts = Pages(UnifiedPage(head_size, hetero_kv.find(high), page_bytes),
-                             None if low is None else UnifiedPage(head_size, hetero_kv.find(low), page_bytes), preset)
+        self.layouts = Pages(
+            UnifiedPage(head_size, hetero_kv.find(high), page_bytes),
+            None if low is None else UnifiedPage(head_size, hetero_kv.find(low), page_bytes),
+            preset,
+        )
         self.heads, self.cells, self.given = heads, cells, (head_size, high, low, page_bytes)
         self.features = head_size
         self.ports = ports_of(self.layouts, heads, cells)
-        registers: dict[str, Any] = {port.name: (0,) * port.lanes if port.lanes > 1 else port.limits[0]
-                                     for port in self.ports.all}
+        registers: dict[str, Any] = {
+            port.name: (0,) * port.lanes if port.lanes > 1 else port.limits[0] for port in self.ports.all
+        }
         registers |= dict.fromkeys(ARRAYS, b"") | dict.fromkeys(COUNTERS, 0)
         self.state = State(event="reset", index=-1, chunk=0, page=0, **registers)
 
@@ -85,11 +109,18 @@ class PagedAttention(Stepped):
             names = [port.name for port in self.ports.inputs]
             zeros: dict[str, Any] = {port.name: (0,) * port.lanes for port in self.ports.outputs}
             zeros |= dict.fromkeys(ARRAYS, b"")
-            self.state = replace(self.state, index=self.state.index + 1, chunk=0, page=0, **zeros,
-                                 **dict(zip(names, given, strict=True)))
+            self.state = replace(
+                self.state, index=self.state.index + 1, chunk=0, page=0, **zeros, **dict(zip(names, given, strict=True))
+            )
         event = "key_page" if inputs else self._next()
-        self.state = {"key_page": self._key_page, "softmax": self._softmax, "value_page": self._value_page,
-                      "tree": self._tree, "combine": self._combine, "score": self._score}[event]()
+        self.state = {
+            "key_page": self._key_page,
+            "softmax": self._softmax,
+            "value_page": self._value_page,
+            "tree": self._tree,
+            "combine": self._combine,
+            "score": self._score,
+        }[event]()
         return self.state
 
     def _next(self) -> str:
@@ -123,12 +154,18 @@ class PagedAttention(Stepped):
         keys = phases.read(self.layouts, page, self._image(page)).key
         made = phases.logits(self.layouts, self.arithmetic, self._q(), keys.decode())
         parts = self.layouts.sections[page.section].parts
-        return replace(before, event="key_page", page=before.page + 1, pages=before.pages + 1,
-                       logits=np.concatenate([self._array("logits", self.heads, -1) if before.logits else made[:, :0],
-                                              made], axis=1).tobytes(),
-                       key_words=before.key_words + page.tokens * _words(parts["key"]),
-                       key_meta_words=before.key_meta_words + page.tokens * _words(parts["key_meta"]),
-                       macs=before.macs + page.tokens * self.heads * self.features)
+        return replace(
+            before,
+            event="key_page",
+            page=before.page + 1,
+            pages=before.pages + 1,
+            logits=np.concatenate(
+                [self._array("logits", self.heads, -1) if before.logits else made[:, :0], made], axis=1
+            ).tobytes(),
+            key_words=before.key_words + page.tokens * _words(parts["key"]),
+            key_meta_words=before.key_meta_words + page.tokens * _words(parts["key_meta"]),
+            macs=before.macs + page.tokens * self.heads * self.features,
+        )
 
     def _softmax(self) -> State:
         """Probabilities of the tokens of the chunk (D-leankv-43, D-leankv-44, D-leankv-45)."""
@@ -139,28 +176,43 @@ class PagedAttention(Stepped):
         earlier = self._array("chances", self.heads, -1) if before.chances else p[:, :0]
         divided = p.size if self.arithmetic.softmax_div == "div" else self.heads
         acc = np.zeros((self.heads, self.layouts.accumulators(self.arithmetic), self.features), np.float32)
-        return replace(before, event="softmax", page=0, chances=np.concatenate([earlier, p], axis=1).tobytes(),
-                       tops=before.tops + top.tobytes(), totals=before.totals + total.tobytes(), acc=acc.tobytes(),
-                       exps=before.exps + p.size, divisions=before.divisions + divided)
+        return replace(
+            before,
+            event="softmax",
+            page=0,
+            chances=np.concatenate([earlier, p], axis=1).tobytes(),
+            tops=before.tops + top.tobytes(),
+            totals=before.totals + total.tobytes(),
+            acc=acc.tobytes(),
+            exps=before.exps + p.size,
+            divisions=before.divisions + divided,
+        )
 
     def _value_page(self) -> State:
         """The values of the next page, each added to the accumulator of its slot (D-leankv-41)."""
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         values = phases.read(self.layouts, page, self._image(page)).value
         p = self._array("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
-        acc = phases.add_values(self.layouts, self.arithmetic, page, p, values.decode(),
-                                self._array("acc", self.heads, -1, self.features))
+        acc = phases.add_values(
+            self.layouts, self.arithmetic, page, p, values.decode(), self._array("acc", self.heads, -1, self.features)
+        )
         parts = self.layouts.sections[page.section].parts
-        return replace(before, event="value_page", page=before.page + 1, acc=acc.tobytes(),
-                       val_words=before.val_words + page.tokens * _words(parts["val"]),
-                       val_meta_words=before.val_meta_words + page.tokens * _words(parts["val_meta"]),
-                       macs=before.macs + page.tokens * self.heads * self.features)
+        return replace(
+            before,
+            event="value_page",
+            page=before.page + 1,
+            acc=acc.tobytes(),
+            val_words=before.val_words + page.tokens * _words(parts["val"]),
+            val_meta_words=before.val_meta_words + page.tokens * _words(parts["val_meta"]),
+            macs=before.macs + page.tokens * self.heads * self.features,
+        )
 
     def _tree(self) -> State:
         """The sum of the accumulators; the result, if there is one chunk."""
         before, made = self.state, phases.tree(self._array("acc", self.heads, -1, self.features))
-        state = replace(before, event="tree", chunk=before.chunk + 1, page=0, logits=b"",
-                        parts=before.parts + made.tobytes())
+        state = replace(
+            before, event="tree", chunk=before.chunk + 1, page=0, logits=b"", parts=before.parts + made.tobytes()
+        )
         if len(self._chunks()) > 1:
             return state
         return replace(state, out=_out(made), p=self._padded(self._array("chances", self.heads, -1)))
@@ -168,13 +220,27 @@ class PagedAttention(Stepped):
     def _combine(self) -> State:
         """The result and the probabilities from those of the chunks (D-leankv-46)."""
         before, chunks = self.state, self._chunks()
-        made, weights = phases.combine(self.arithmetic, self._array("parts", len(chunks), self.heads, self.features),
-                                       self._array("tops", len(chunks), self.heads),
-                                       self._array("totals", len(chunks), self.heads))
-        p = phases.weigh(self.layouts, self.arithmetic, self._array("chances", self.heads, -1),
-                         [chunk[0].start for chunk in chunks], weights)
-        return replace(before, event="combine", out=_out(made), p=self._padded(p), exps=before.exps + weights.size,
-                       divisions=before.divisions + self.heads)
+        made, weights = phases.combine(
+            self.arithmetic,
+            self._array("parts", len(chunks), self.heads, self.features),
+            self._array("tops", len(chunks), self.heads),
+            self._array("totals", len(chunks), self.heads),
+        )
+        p = phases.weigh(
+            self.layouts,
+            self.arithmetic,
+            self._array("chances", self.heads, -1),
+            [chunk[0].start for chunk in chunks],
+            weights,
+        )
+        return replace(
+            before,
+            event="combine",
+            out=_out(made),
+            p=self._padded(p),
+            exps=before.exps + weights.size,
+            divisions=before.divisions + self.heads,
+        )
 
     def _score(self) -> State:
         """Scores of all tokens, after all query heads."""
@@ -185,9 +251,13 @@ class PagedAttention(Stepped):
         made = phases.add_score(score, position, p, before.newest, self.arithmetic)
         padded = np.zeros(len(before.score), np.uint32)
         padded[: len(made)] = made.view(np.uint32)
-        return replace(before, event="score", score=tuple(padded.tolist()),
-                       score_words=before.score_words + 2 * len(score),
-                       pos_words=before.pos_words + 2 * len(score) * (not self.arithmetic.include_self))
+        return replace(
+            before,
+            event="score",
+            score=tuple(padded.tolist()),
+            score_words=before.score_words + 2 * len(score),
+            pos_words=before.pos_words + 2 * len(score) * (not self.arithmetic.include_self),
+        )
 
     def _padded(self, p: np.ndarray) -> tuple[int, ...]:
         full = np.zeros((self.heads, len(self.state.score)), np.float32)
@@ -198,8 +268,9 @@ class PagedAttention(Stepped):
         q, images, entry, n_high, n_low = (np.array(fields(value)) for value in given[:5])
         require(self.layouts, *self.operands(q[None], images[None], entry[None], n_high, n_low))
 
-    def operands(self, q: np.ndarray, images: np.ndarray, cells: np.ndarray, n_high: np.ndarray,
-                 n_low: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def operands(
+        self, q: np.ndarray, images: np.ndarray, cells: np.ndarray, n_high: np.ndarray, n_low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Port values of rows as `attend` takes them: one pool of the pages of all rows, distinct ones in each."""
         rows = n_high.size
         entries = cells.reshape(rows, self.cells).astype(np.int64)
@@ -212,8 +283,10 @@ class PagedAttention(Stepped):
     def steps(self, q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any) -> Iterator[State]:
         """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
         arrays = admit(self.name, self.ports.inputs, (q, images, entry, n_high, n_low, newest))
-        columns = [array.reshape(arrays[-1].size, *((port.lanes,) if port.lanes > 1 else ())).tolist()
-                   for array, port in zip(arrays, self.ports.inputs, strict=True)]
+        columns = [
+            array.reshape(arrays[-1].size, *((port.lanes,) if port.lanes > 1 else ())).tolist()
+            for array, port in zip(arrays, self.ports.inputs, strict=True)
+        ]
         for row in zip(*columns, strict=True):
             yield self.step(*row)
             while self.busy:
@@ -222,8 +295,10 @@ class PagedAttention(Stepped):
     def __repr__(self) -> str:
         head_size, high, low, page_bytes = self.given
         arithmetic = "".join(f", {name}={value!r}" for name, value in asdict(self.arithmetic).items())
-        return (f"PagedAttention(head_size={head_size}, heads={self.heads}, high={high!r}, low={low!r}, "
-                f"page_bytes={page_bytes}, cells={self.cells}, preset={self.layouts.preset!r}{arithmetic})")
+        return (
+            f"PagedAttention(head_size={head_size}, heads={self.heads}, high={high!r}, low={low!r}, "
+            f"page_bytes={page_bytes}, cells={self.cells}, preset={self.layouts.preset!r}{arithmetic})"
+        )
 
 
 def _words(part: slice) -> int:
@@ -247,8 +322,10 @@ def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, *
     arrays = admit(device.name, device.ports.inputs, (q, images, entry, n_high, n_low, newest))
     require(device.layouts, *device.operands(*arrays[:5]))
     states = [state for state in device.steps(*arrays) if state.event == "score"]
-    return Result(**collect(states, device.ports.outputs, arrays[-1].shape),
-                  **{name: getattr(device.state, name) for name in COUNTERS})
+    return Result(
+        **collect(states, device.ports.outputs, arrays[-1].shape),
+        **{name: getattr(device.state, name) for name in COUNTERS},
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -270,16 +347,32 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 SMALL = {"head_size": 64, "heads": 2, "high": "K8V4", "low": "K4V2", "page_bytes": 384, "cells": 6}
 
 UNIT = Unit(
-    name="paged_attention", version=2, paper="leankv §6.2", meaning="attention of one step over the pages of a KV head",
-    configs={"paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
-             "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
-             "one_precision": Config(**{**SMALL, "low": None, "high": "K4V4"}, preset="paper",
-                                     **{**asdict(PAPER), "order": "sequential", "fma": False})},
-    ports=ports, run=run, twin="refemu.units.paged_attention_jit:run", unit_class=PagedAttention, cases=cases,
+    name="paged_attention",
+    version=2,
+    paper="leankv §6.2",
+    meaning="attention of one step over the pages of a KV head",
+    configs={
+        "paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
+        "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
+        "one_precision": Config(
+            **{**SMALL, "low": None, "high": "K4V4"},
+            preset="paper",
+            **{**asdict(PAPER), "order": "sequential", "fma": False},
+        ),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.paged_attention_jit:run",
+    unit_class=PagedAttention,
+    cases=cases,
     legal=legal,
-    alternatives=(*choices("D-leankv-17", "include_self", True, False), *choices("D-leankv-19", "gqa", "mean"),
-                  *choices("D-leankv-41", "order", "kernel", "sequential"), *choices("D-leankv-42", "fma", True, False),
-                  *choices("D-leankv-43", "lane_max", True),
-                  *choices("D-leankv-45", "softmax_div", "div", "recip_mul"),
-                  *choices("D-leankv-46", "partition_tokens", 0, 1)),
+    alternatives=(
+        *choices("D-leankv-17", "include_self", True, False),
+        *choices("D-leankv-19", "gqa", "mean"),
+        *choices("D-leankv-41", "order", "kernel", "sequential"),
+        *choices("D-leankv-42", "fma", True, False),
+        *choices("D-leankv-43", "lane_max", True),
+        *choices("D-leankv-45", "softmax_div", "div", "recip_mul"),
+        *choices("D-leankv-46", "partition_tokens", 0, 1),
+    ),
 )

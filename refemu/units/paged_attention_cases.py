@@ -23,30 +23,72 @@ def cases(pages: Pages, config: Config, ports: tuple[Port, ...], kind: str, seed
     high, low = pages.sections
     two = pages.low is not None
     if kind == "paper":
-        yield _rows(kind, "[leankv §6.2] high pages, then low pages of a head, in cells of any order", pages, config,
-                    [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
+        yield _rows(
+            kind,
+            "[leankv §6.2] high pages, then low pages of a head, in cells of any order",
+            pages,
+            config,
+            [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)],
+        )
     if kind == "edge":
         full = config["cells"] - two
-        rows = [(1, 0, 2), (high.tokens, 0, 3), (high.tokens + 1, two, 4),
-                (full * high.tokens, low.tokens * two, 5), (1, (full - 1) * low.tokens * two, 6)]
+        rows = [
+            (1, 0, 2),
+            (high.tokens, 0, 3),
+            (high.tokens + 1, two, 4),
+            (full * high.tokens, low.tokens * two, 5),
+            (1, (full - 1) * low.tokens * two, 6),
+        ]
         yield _rows("edge", "one token; a full page; one token in the last page; full tables", pages, config, rows)
-        yield _rows("edge", "products that cancel: fused or not, the order of the sums", pages, config,
-                    [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)], 4.0, "D-leankv-42")
-        yield _rows("edge", "large logits: one token takes nearly all", pages, config,
-                    [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)], 16.0, "D-leankv-43")
-        yield _rows("edge", "queries of zeros: all tokens are equal", pages, config,
-                    [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
+        yield _rows(
+            "edge",
+            "products that cancel: fused or not, the order of the sums",
+            pages,
+            config,
+            [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)],
+            4.0,
+            "D-leankv-42",
+        )
+        yield _rows(
+            "edge",
+            "large logits: one token takes nearly all",
+            pages,
+            config,
+            [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)],
+            16.0,
+            "D-leankv-43",
+        )
+        yield _rows(
+            "edge",
+            "queries of zeros: all tokens are equal",
+            pages,
+            config,
+            [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)],
+            0.0,
+        )
     if kind == "random":
-        yield Cases(kind, "any words in the pages", legal(pages, config, random_inputs("paged_attention", ports, (2,),
-                                                                                        seed)))
+        yield Cases(
+            kind, "any words in the pages", legal(pages, config, random_inputs("paged_attention", ports, (2,), seed))
+        )
 
 
-def _rows(kind: str, why: str, pages: Pages, config: Config, rows: list[tuple[int, int, int]], size: float = 1.0,
-          decision: str = "") -> Cases:
+def _rows(
+    kind: str,
+    why: str,
+    pages: Pages,
+    config: Config,
+    rows: list[tuple[int, int, int]],
+    size: float = 1.0,
+    decision: str = "",
+) -> Cases:
     """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`."""
     made = [_row(pages, config, *row, size) for row in rows]
-    return Cases(kind, why, {name: np.array(column, np.int64)
-                             for name, column in zip(NAMES, zip(*made, strict=True), strict=True)}, decision)
+    return Cases(
+        kind,
+        why,
+        {name: np.array(column, np.int64) for name, column in zip(NAMES, zip(*made, strict=True), strict=True)},
+        decision,
+    )
 
 
 def _row(pages: Pages, config: Config, n_high: int, n_low: int, seed: int, size: float) -> tuple[Any, ...]:
@@ -59,8 +101,12 @@ def _row(pages: Pages, config: Config, n_high: int, n_low: int, seed: int, size:
     for section, (layout, count, first) in enumerate(zip(pages.sections, (n_high, n_low), (0, n_high), strict=True)):
         part = slice(first, first + count)
         key, value = (fp16.to_f16(draw[begin : begin + total][part]) for begin in (0, total))
-        records = layout.record(layout.config.key(pages.preset).encode(key),
-                                layout.config.value(pages.preset).encode(value), scores[part], positions[part])
+        records = layout.record(
+            layout.config.key(pages.preset).encode(key),
+            layout.config.value(pages.preset).encode(value),
+            scores[part],
+            positions[part],
+        )
         for index in range(count):
             cell = index // layout.tokens if section == 0 else cells - 1 - index // layout.tokens
             layout.write(images[order[cell]], index % layout.tokens, records[index])
@@ -80,8 +126,12 @@ def _moderate(pages: Pages) -> np.ndarray:
     """The bits of every word of an image, (words,), that keep scales, zero points, scores and positions moderate."""
     mask = np.full(pages.high.size // 2, 0xFFFF)
     for layout in pages.sections:  # an image may hold tokens of either
-        for part, upper, bits in (("key_meta", 0, 0xBFFF), ("val_meta", 0, 0xBFFF), ("score", 1, 0x3F7F),
-                                  ("pos", 1, 0x3F7F)):
+        for part, upper, bits in (
+            ("key_meta", 0, 0xBFFF),
+            ("val_meta", 0, 0xBFFF),
+            ("score", 1, 0x3F7F),
+            ("pos", 1, 0x3F7F),
+        ):
             mask[layout.slot_words[:, layout.parts[part]][:, upper:].ravel()] &= bits
     return mask
 
@@ -97,6 +147,11 @@ def legal(pages: Pages, config: Mapping[str, Any], inputs: Mapping[str, np.ndarr
     n_high, n_low = made["n_high"].ravel().astype(np.int64), made["n_low"].ravel().astype(np.int64)
     n_high = (n_high - 1) % (cells * high.tokens) + 1
     left = cells - -(-n_high // high.tokens)
-    made["n_high"], made["n_low"] = (array.reshape(made["newest"].shape).astype(made[name].dtype) for name, array in (
-        ("n_high", n_high), ("n_low", np.minimum(n_low, left * low.tokens) * (pages.low is not None))))
+    made["n_high"], made["n_low"] = (
+        array.reshape(made["newest"].shape).astype(made[name].dtype)
+        for name, array in (
+            ("n_high", n_high),
+            ("n_low", np.minimum(n_low, left * low.tokens) * (pages.low is not None)),
+        )
+    )
     return made | {"entry": entry.reshape(made["entry"].shape).astype(made["entry"].dtype)}

@@ -13,8 +13,14 @@ from refemu.units import attention_phases_parts as phases
 from refemu.units.paged_attention_parts import PAPER, Arithmetic, Attended, Pages, empty, require
 
 
-def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
-           arithmetic: Arithmetic = PAPER) -> Attended:
+def attend(
+    pages: Pages,
+    q: np.ndarray,
+    images: np.ndarray,
+    cells: np.ndarray,
+    lengths: np.ndarray,
+    arithmetic: Arithmetic = PAPER,
+) -> Attended:
     """Attention of any number of KV heads over their pages.
 
     pages: layouts. q: (..., G, F) float16, finite. images: (pool, page_bytes / 2) uint16. cells: (..., L) table
@@ -25,16 +31,22 @@ def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, l
     require(pages, q, images, cells, lengths)
     out, p = empty(q, lengths)
     heads, features = q.shape[-2:]
-    rows = zip(fp16.to_f32(q).reshape(-1, heads, features), cells.reshape(-1, cells.shape[-1]),
-               lengths.reshape(-1, 2).tolist(), out.reshape(-1, heads, features), p.reshape(-1, heads, p.shape[-1]),
-               strict=True)
+    rows = zip(
+        fp16.to_f32(q).reshape(-1, heads, features),
+        cells.reshape(-1, cells.shape[-1]),
+        lengths.reshape(-1, 2).tolist(),
+        out.reshape(-1, heads, features),
+        p.reshape(-1, heads, p.shape[-1]),
+        strict=True,
+    )
     for query, entry, (high, low), result, chances in rows:
         result[:], chances[:, : high + low] = _head(pages, arithmetic, query, images[entry], len(entry), high, low)
     return Attended(fp16.narrow(out), p)
 
 
-def _head(pages: Pages, arithmetic: Arithmetic, q: np.ndarray, images: np.ndarray, cells: int, high: int,
-          low: int) -> tuple[np.ndarray, np.ndarray]:
+def _head(
+    pages: Pages, arithmetic: Arithmetic, q: np.ndarray, images: np.ndarray, cells: int, high: int, low: int
+) -> tuple[np.ndarray, np.ndarray]:
     """out (G, F) and p (G, tokens) of one KV head; images: of its table entry, cell by cell."""
     cut, done = phases.chunks(pages, arithmetic, cells, high, low), []
     for chunk in cut:
@@ -56,8 +68,16 @@ def _head(pages: Pages, arithmetic: Arithmetic, q: np.ndarray, images: np.ndarra
     return fp16.canonical(made), phases.weigh(pages, arithmetic, p, [chunk[0].start for chunk in cut], weights)
 
 
-def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, p: np.ndarray, newest: Any,
-               include_self: bool = False, gqa: str = "max") -> None:
+def add_scores(
+    pages: Pages,
+    images: np.ndarray,
+    cells: np.ndarray,
+    lengths: np.ndarray,
+    p: np.ndarray,
+    newest: Any,
+    include_self: bool = False,
+    gqa: str = "max",
+) -> None:
     """Add to the scores in `images` what `attend` returned as p: for every stored token the largest of its heads.
 
     newest: (...) position of the newest token of each head, whose score stays unless `include_self` (D-leankv-17).
@@ -65,19 +85,32 @@ def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
     """
     arithmetic = Arithmetic(include_self=include_self, gqa=gqa)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1)
-    for row, (entry, (high, low)) in enumerate(zip(cells.reshape(-1, cells.shape[-1]),
-                                                   lengths.reshape(-1, 2).tolist(), strict=True)):
+    for row, (entry, (high, low)) in enumerate(
+        zip(cells.reshape(-1, cells.shape[-1]), lengths.reshape(-1, 2).tolist(), strict=True)
+    ):
         chances = p.reshape(-1, *p.shape[-2:])[row]
         for page in phases.chunks(pages, arithmetic, len(entry), high, low)[0]:
             layout, image = pages.sections[page.section], images[entry[page.cell]]
             slots = np.arange(page.tokens)
-            made = phases.add_score(layout.score(image)[slots], layout.position(image)[slots],
-                                    chances[:, page.start : page.start + page.tokens], int(position[row]), arithmetic)
+            made = phases.add_score(
+                layout.score(image)[slots],
+                layout.position(image)[slots],
+                chances[:, page.start : page.start + page.tokens],
+                int(position[row]),
+                arithmetic,
+            )
             layout.set_score(image, slots, made)
 
 
-def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, newest: Any,
-         arithmetic: Arithmetic = PAPER) -> np.ndarray:
+def step(
+    pages: Pages,
+    q: np.ndarray,
+    images: np.ndarray,
+    cells: np.ndarray,
+    lengths: np.ndarray,
+    newest: Any,
+    arithmetic: Arithmetic = PAPER,
+) -> np.ndarray:
     """`attend`, then `add_scores`: what a model needs of one step. q: fp16 values in float32, as what it returns."""
     found = attend(pages, fp16.to_f16(q), images, cells, lengths, arithmetic)
     add_scores(pages, images, cells, lengths, found.p, newest, arithmetic.include_self, arithmetic.gqa)

@@ -26,15 +26,29 @@ GRAIN = 2048  #: tokens and query heads that a thread has at least to attend to
 def _layout(pages: Pages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`layout`, and the words of a page's packs of token 0, keys and values, for both sections."""
     layout, sections = np.empty((2, COLUMNS), np.int64), pages.sections
-    words = [np.zeros((2, max(counts)), np.int64) for counts in zip(*((page.key_packs, page.value_packs)
-                                                                       for page in sections), strict=True)]
+    words = [
+        np.zeros((2, max(counts)), np.int64)
+        for counts in zip(*((page.key_packs, page.value_packs) for page in sections), strict=True)
+    ]
     for s, page in enumerate(sections):
         base = {name: byte // 2 for name, byte in page.offsets.items()}
         pair = page.config
         sign = -1 if pair.key(pages.preset).zero == "neg_min" else 1
-        layout[s] = (page.tokens, pair.k_bits, pair.v_bits, base["key_meta"], base["val_meta"], pair.k_groups,
-                     pair.v_groups, page.k_group * page.k_vec, page.v_group * page.v_vec, page.v_vec, sign,
-                     base["score"], base["pos"])
+        layout[s] = (
+            page.tokens,
+            pair.k_bits,
+            pair.v_bits,
+            base["key_meta"],
+            base["val_meta"],
+            pair.k_groups,
+            pair.v_groups,
+            page.k_group * page.k_vec,
+            page.v_group * page.v_vec,
+            page.v_vec,
+            sign,
+            base["score"],
+            base["pos"],
+        )
         for table, part in zip(words, ("key", "val"), strict=True):
             own = page.slot_words[0, page.parts[part]]
             table[s, : len(own)] = own
@@ -45,8 +59,16 @@ def _layout(pages: Pages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
     """`settings` of the kernels."""
     kernel = arithmetic.order == "kernel"
-    return np.array([float_jit.FP32_FMA if arithmetic.fma else float_jit.FP32, arithmetic.softmax_div == "recip_mul",
-                     arithmetic.lane_max, pages.high.k_group if kernel else 1, pages.rows if kernel else 0], np.int64)
+    return np.array(
+        [
+            float_jit.FP32_FMA if arithmetic.fma else float_jit.FP32,
+            arithmetic.softmax_div == "recip_mul",
+            arithmetic.lane_max,
+            pages.high.k_group if kernel else 1,
+            pages.rows if kernel else 0,
+        ],
+        np.int64,
+    )
 
 
 def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndarray:
@@ -77,16 +99,29 @@ def _runs(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def attend(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
-           arithmetic: Arithmetic = PAPER) -> Attended:
+def attend(
+    pages: Pages,
+    q: np.ndarray,
+    images: np.ndarray,
+    cells: np.ndarray,
+    lengths: np.ndarray,
+    arithmetic: Arithmetic = PAPER,
+) -> Attended:
     """As `paged_attention.attend`."""
     require(pages, q, images, cells, lengths)
     out, p = attend_unchecked(pages, to_f32(q), images, cells, lengths, arithmetic)
     return Attended(fp16.narrow(out), p)
 
 
-def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, newest: Any,
-         arithmetic: Arithmetic = PAPER) -> np.ndarray:
+def step(
+    pages: Pages,
+    q: np.ndarray,
+    images: np.ndarray,
+    cells: np.ndarray,
+    lengths: np.ndarray,
+    newest: Any,
+    arithmetic: Arithmetic = PAPER,
+) -> np.ndarray:
     """As `paged_attention.step`; what the memory manager says about the pages is not looked at again."""
     finite(q)
     out, p = attend_unchecked(pages, q, images, cells, lengths, arithmetic)
@@ -94,8 +129,9 @@ def step(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, len
     return out
 
 
-def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray,
-                     arithmetic: Arithmetic) -> tuple[np.ndarray, np.ndarray]:
+def attend_unchecked(
+    pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, arithmetic: Arithmetic
+) -> tuple[np.ndarray, np.ndarray]:
     """out (..., G, F) float32 of fp16 values, and p, of what `require` admits, with the queries as float32.
 
     The process's threads share out the heads.
@@ -112,8 +148,9 @@ def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.
     numbers = np.array([1 / np.sqrt(np.float64(features)), arithmetic.softmax_eps], np.float32)
 
     def run(first: int, last: int) -> None:
-        float_jit.paged_heads(flat, images, entries, stored, *tables, numbers, settings, tasks, chances, tops, totals,
-                              sums, first, last)
+        float_jit.paged_heads(
+            flat, images, entries, stored, *tables, numbers, settings, tasks, chances, tops, totals, sums, first, last
+        )
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(tasks), least=1 + GRAIN // max(1, p.shape[-1] * heads))
@@ -122,8 +159,15 @@ def attend_unchecked(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.
     return round16(sums).reshape(out.shape), p
 
 
-def _combined(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, sums: np.ndarray, tops: np.ndarray,
-              totals: np.ndarray, p: np.ndarray) -> np.ndarray:
+def _combined(
+    pages: Pages,
+    arithmetic: Arithmetic,
+    tasks: np.ndarray,
+    sums: np.ndarray,
+    tops: np.ndarray,
+    totals: np.ndarray,
+    p: np.ndarray,
+) -> np.ndarray:
     """Sums (units, G, F) of heads with one chunk or several; p is weighted in place."""
     units, heads, features = len(p), *sums.shape[1:]
     made, weights = np.empty((units, heads, features), np.float32), np.empty_like(totals)
@@ -133,15 +177,26 @@ def _combined(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, sums: np.
     made[count == 1] = sums[first[count == 1]]
     for chunks in sorted(set(count.tolist()) - {1}):
         own = first[count == chunks] + np.arange(chunks)[:, None]
-        out, weight = phases.combine(arithmetic, sums[own].reshape(chunks, -1, features),
-                                     maxima[own].reshape(chunks, -1), totals[own].reshape(chunks, -1))
+        out, weight = phases.combine(
+            arithmetic,
+            sums[own].reshape(chunks, -1, features),
+            maxima[own].reshape(chunks, -1),
+            totals[own].reshape(chunks, -1),
+        )
         made[count == chunks], weights[own] = out.reshape(-1, heads, features), weight.reshape(*own.shape, heads)
     _weigh(pages, arithmetic, tasks, np.flatnonzero(count[tasks[:, 0]] > 1), first, weights, p)
     return made
 
 
-def _weigh(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, some: np.ndarray, first: np.ndarray,
-           weights: np.ndarray, p: np.ndarray) -> None:
+def _weigh(
+    pages: Pages,
+    arithmetic: Arithmetic,
+    tasks: np.ndarray,
+    some: np.ndarray,
+    first: np.ndarray,
+    weights: np.ndarray,
+    p: np.ndarray,
+) -> None:
     """`attention_phases_parts.weigh` for the chunks `some`; first (units,) chunks of all heads, weights (chunks, G)."""
     own, number = _runs(tasks[some, 6] - tasks[some, 5])
     own = some[own]
@@ -152,8 +207,16 @@ def _weigh(pages: Pages, arithmetic: Arithmetic, tasks: np.ndarray, some: np.nda
         p[unit, :, token] = fp16.canonical(p[unit, :, token] * weights[own])
 
 
-def add_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, p: np.ndarray,
-               newest: Any, include_self: bool = False, gqa: str = "max") -> None:
+def add_scores(
+    pages: Pages,
+    images: np.ndarray,
+    cells: np.ndarray,
+    lengths: np.ndarray,
+    p: np.ndarray,
+    newest: Any,
+    include_self: bool = False,
+    gqa: str = "max",
+) -> None:
     """As `paged_attention.add_scores`."""
     rows = _rows(lengths, np.int64)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1).copy()
@@ -179,10 +242,12 @@ def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, *
     lanes = {port.name: port.lanes for port in device.ports.outputs}
     chances = np.zeros((len(lengths), device.heads, lanes["score"]), np.float32)
     chances[..., : p.shape[-1]] = p
-    return Result(fp16.bits(fp16.narrow(out)).reshape(*shape, lanes["out"]),
-                  chances.view(np.uint32).reshape(*shape, lanes["p"]),
-                  _scores(pages, pool, entries, lengths, lanes["score"]).reshape(*shape, lanes["score"]),
-                  **_counters(device, lengths))
+    return Result(
+        fp16.bits(fp16.narrow(out)).reshape(*shape, lanes["out"]),
+        chances.view(np.uint32).reshape(*shape, lanes["p"]),
+        _scores(pages, pool, entries, lengths, lanes["score"]).reshape(*shape, lanes["score"]),
+        **_counters(device, lengths),
+    )
 
 
 def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarray, lanes: int) -> np.ndarray:
@@ -209,9 +274,13 @@ def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
     several = chunks > 1
     combined = int(integers.total(chunks[several])), int(integers.total(several))
     divided = tokens if arithmetic.softmax_div == "div" else int(integers.total(chunks))
-    return counted | {"score_words": 2 * tokens, "pos_words": 2 * tokens * (not arithmetic.include_self),
-                      "macs": 2 * tokens * heads * device.features, "exps": heads * (tokens + combined[0]),
-                      "divisions": heads * (divided + combined[1])}
+    return counted | {
+        "score_words": 2 * tokens,
+        "pos_words": 2 * tokens * (not arithmetic.include_self),
+        "macs": 2 * tokens * heads * device.features,
+        "exps": heads * (tokens + combined[0]),
+        "divisions": heads * (divided + combined[1]),
+    }
 
 
 def _rows(array: np.ndarray, dtype: Any) -> np.ndarray:

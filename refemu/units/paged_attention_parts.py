@@ -109,16 +109,21 @@ def require(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, 
     """
     thing = "paged_attention"
     if q.dtype != np.float16 or q.ndim < 2 or q.shape[-1] != pages.high.head_size:
-        raise RefusedType(f"{thing}: q must be float16 of shape (..., heads, {pages.high.head_size}), got {q.dtype} of "
-                          f"shape {q.shape}")
+        raise RefusedType(
+            f"{thing}: q must be float16 of shape (..., heads, {pages.high.head_size}), got {q.dtype} of "
+            f"shape {q.shape}"
+        )
     if images.dtype != np.uint16 or images.ndim != 2 or images.shape[1] != pages.high.size // 2:
-        raise RefusedType(f"{thing}: images must be uint16 of shape (pages, {pages.high.size // 2}), got "
-                          f"{images.dtype} of shape {images.shape}")
+        raise RefusedType(
+            f"{thing}: images must be uint16 of shape (pages, {pages.high.size // 2}), got "
+            f"{images.dtype} of shape {images.shape}"
+        )
     lead = q.shape[:-2]
     for name, array, shape in (("cells", cells, (*lead, cells.shape[-1])), ("lengths", lengths, (*lead, 2))):
         if array.dtype.kind not in "iu" or array.shape != shape:
-            raise RefusedType(f"{thing}: {name} must be integers of shape {shape}, got {array.dtype} of shape "
-                              f"{array.shape}")
+            raise RefusedType(
+                f"{thing}: {name} must be integers of shape {shape}, got {array.dtype} of shape {array.shape}"
+            )
     finite(q)
     _require_runs(pages, len(images), cells, lengths.astype(np.int64))
 
@@ -136,9 +141,11 @@ def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarr
     used = np.stack([-(-lengths[..., 0] // high.tokens), -(-lengths[..., 1] // low.tokens)], axis=-1)
     total = lengths[..., 0] + lengths[..., 1]
     needed = used[..., 0] + used[..., 1]
-    for bad, message in (((lengths < 0).any(axis=-1), lambda i: f"a negative length, {lengths[i].tolist()}"),
-                         (total == 0, lambda i: "no stored token"),
-                         (needed > cells.shape[-1], lambda i: f"needs {needed[i]} cells of {cells.shape[-1]}")):
+    for bad, message in (
+        ((lengths < 0).any(axis=-1), lambda i: f"a negative length, {lengths[i].tolist()}"),
+        (total == 0, lambda i: "no stored token"),
+        (needed > cells.shape[-1], lambda i: f"needs {needed[i]} cells of {cells.shape[-1]}"),
+    ):
         if bad.any():
             index = first_index(np.asarray(bad))
             raise Refused(f"{thing}: head{at(index)}: {message(index)}")
@@ -180,4 +187,3 @@ def empty(q: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Zeros for the out (..., G, F) and p (..., G, most tokens of a head) of a call, float32."""
     tokens = int((lengths[..., 0].astype(np.int64) + lengths[..., 1]).max(initial=0))
     return np.zeros(q.shape, np.float32), np.zeros((*q.shape[:-1], tokens), np.float32)
-

@@ -73,12 +73,17 @@ def ports_of(layouts: Pages, heads: int, cells: int) -> Ports:
     most = [cells * high.tokens, cells * low.tokens if layouts.low else 0]
     tokens = cells * max(high.tokens, low.tokens)
     return Ports(
-        inputs=(Port("q", 16, heads * high.head_size, encoding="f16", meaning="queries, head by head"),
-                Port("images", 16, cells * high.size // 2, meaning="pages, word by word"),
-                Port("entry", 32, cells, most=cells - 1, meaning="of the table: high pages from left, low from right"),
-                Port("n_high", 32, least=1, most=most[0], meaning="tokens in high pages"),
-                Port("n_low", 32, most=most[1], meaning="tokens in low pages"),
-                Port("newest", 32, most=(1 << 31) - 1, meaning="position of the newest token")),
-        outputs=(Port("out", 16, heads * high.head_size, encoding="f16", meaning="attention, head by head"),
-                 Port("p", 32, heads * tokens, encoding="f32", meaning="probabilities, head by head: high, low slots"),
-                 Port("score", 32, tokens, encoding="f32", meaning="scores after the step: high slots, low slots")))
+        inputs=(
+            Port("q", 16, heads * high.head_size, encoding="f16", meaning="queries, head by head"),
+            Port("images", 16, cells * high.size // 2, meaning="pages, word by word"),
+            Port("entry", 32, cells, most=cells - 1, meaning="of the table: high pages from left, low from right"),
+            Port("n_high", 32, least=1, most=most[0], meaning="tokens in high pages"),
+            Port("n_low", 32, most=most[1], meaning="tokens in low pages"),
+            Port("newest", 32, most=(1 << 31) - 1, meaning="position of the newest token"),
+        ),
+        outputs=(
+            Port("out", 16, heads * high.head_size, encoding="f16", meaning="attention, head by head"),
+            Port("p", 32, heads * tokens, encoding="f32", meaning="probabilities, head by head: high, low slots"),
+            Port("score", 32, tokens, encoding="f32", meaning="scores after the step: high slots, low slots"),
+        ),
+    )

@@ -100,12 +100,19 @@ class PrefixSum(Stepped):
             counts, base = self.accept(*inputs)
             first, *others = fields(counts)
             loaded = lanes(((first + base) % (1 << BITS), *others))
-            self.state = replace(before, event="load", index=before.index + 1, counts=counts, base=base,
-                                 inclusive=loaded, level=0)
+            self.state = replace(
+                before, event="load", index=before.index + 1, counts=counts, base=base, inclusive=loaded, level=0
+            )
             return self.state
         values, adds = add_level(fields(before.inclusive), before.level)
-        self.state = replace(before, event="level", inclusive=lanes(tuple(values)), level=before.level + 1,
-                             levels=before.levels + 1, adds=before.adds + adds)
+        self.state = replace(
+            before,
+            event="level",
+            inclusive=lanes(tuple(values)),
+            level=before.level + 1,
+            levels=before.levels + 1,
+            adds=before.adds + adds,
+        )
         return self.state
 
     def steps(self, counts: Any, base: Any) -> Iterator[State]:
@@ -129,16 +136,22 @@ def run(counts: Any, base: Any, *, elements: int = 8) -> Result:
     for state in device.steps(*arrays):
         if not device.busy:
             states.append(state)
-    return Result(**collect(states, device.ports.outputs, arrays[1].shape),
-                  **{name: getattr(device.state, name) for name in COUNTERS})
+    return Result(
+        **collect(states, device.ports.outputs, arrays[1].shape),
+        **{name: getattr(device.state, name) for name in COUNTERS},
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     elements = config["elements"]
-    return Ports(inputs=(Port("counts", BITS, elements, meaning="pages of every head"),
-                         Port("base", BITS, meaning="place in the ring where the first region begins")),
-                 outputs=(Port("inclusive", BITS, elements, meaning="where the region of every head ends"),))
+    return Ports(
+        inputs=(
+            Port("counts", BITS, elements, meaning="pages of every head"),
+            Port("base", BITS, meaning="place in the ring where the first region begins"),
+        ),
+        outputs=(Port("inclusive", BITS, elements, meaning="where the region of every head ends"),),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -147,7 +160,13 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="prefix_sum", paper="leankv §5.2", meaning="running sums of page counts, level by level",
+    name="prefix_sum",
+    paper="leankv §5.2",
+    meaning="running sums of page counts, level by level",
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
-    ports=ports, run=run, twin="refemu.units.prefix_sum_jit:run", unit_class=PrefixSum, cases=cases,
+    ports=ports,
+    run=run,
+    twin="refemu.units.prefix_sum_jit:run",
+    unit_class=PrefixSum,
+    cases=cases,
 )

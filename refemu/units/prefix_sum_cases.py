@@ -17,20 +17,28 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     """Golden cases of one kind for one configuration, whose input ports are `ports`."""
     m = config["elements"]
     if kind == "paper":
-        yield _rows(kind, "[leankv §5.2] two heads that need 16 and 32: regions 0 to 15 and 16 to 47", m,
-                    [([16, 32], 0)])
+        yield _rows(
+            kind, "[leankv §5.2] two heads that need 16 and 32: regions 0 to 15 and 16 to 47", m, [([16, 32], 0)]
+        )
         yield _rows(kind, "[leankv Fig. 5] surplus pages of two heads; regions 0, 1 and 2", m, [([2, 1], 0)])
     if kind == "edge":
         ones = [([1] * m, base) for base in (0, 5, TOP)]
         yield _rows(kind, "one page for every head: element k is the base + k + 1; over the end of 32 bits", m, ones)
-        yield _rows(kind, "no pages at all, from a base; a single head at either end", m,
-                    [([0] * m, 7), ([9], 0), ([0] * (m - 1) + [9], 0)])
+        yield _rows(
+            kind,
+            "no pages at all, from a base; a single head at either end",
+            m,
+            [([0] * m, 7), ([9], 0), ([0] * (m - 1) + [9], 0)],
+        )
         yield _rows(kind, "largest counts: every adder wraps", m, [([TOP] * m, TOP), ([1 << 31] * m, 0)])
     if kind == "random":
         drawn = random_inputs("prefix_sum", ports, (24,), seed)
         yield Cases(kind, "any words", drawn)
-        yield Cases(kind, "at most one page for every head, as in a step",
-                    {"counts": drawn["counts"] & 1, "base": drawn["base"] & 1023})
+        yield Cases(
+            kind,
+            "at most one page for every head, as in a step",
+            {"counts": drawn["counts"] & 1, "base": drawn["base"] & 1023},
+        )
 
 
 def _rows(kind: str, why: str, elements: int, rows: list[tuple[list[int], int]]) -> Cases:

@@ -21,8 +21,10 @@ from refemu.units.unit_cases import Seeds
 PRUNED, LOW, HIGH, WINDOW = range(4)  #: classes of a token
 RULES = ("cumulative", "per_token", "static")
 #: parameters by preset
-PRESETS: dict[str, dict[str, Any]] = {"paper": {"rule": "cumulative", "order": "stable"},
-                                      "diffkv": {"rule": "per_token", "order": "bitonic"}}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"rule": "cumulative", "order": "stable"},
+    "diffkv": {"rule": "per_token", "order": "bitonic"},
+}
 #: thresholds by preset: the paper's T_l and T_h, the code's alpha_prune and alpha_quant (D-leankv-51)
 THRESHOLDS = {"paper": (0.0, 0.01), "diffkv": (0.02, 1.0)}
 LARGEST = 0x7F7F_FFFF  #: pattern of the largest finite float32: pads of the sorting network, above every share
@@ -79,8 +81,14 @@ class PromptCompressor(Stepped):
 
     name = "prompt_compressor"
 
-    def __init__(self, tokens: int = 16, rule: str = "cumulative", order: str = "stable", low_cumsum: str = "total",
-                 keep_percent: int = 100) -> None:
+    def __init__(
+        self,
+        tokens: int = 16,
+        rule: str = "cumulative",
+        order: str = "stable",
+        low_cumsum: str = "total",
+        keep_percent: int = 100,
+    ) -> None:
         """tokens: N of a prompt.
 
         rule: "cumulative" = sums of shares below T_l, T_h; "per_token" = shares below alpha / N; "static" = the same
@@ -128,9 +136,22 @@ class PromptCompressor(Stepped):
         short = n <= window  # all high, by position (D-leankv-24)
         keys = [1.0 if t >= n - window else value32(pattern) for t, pattern in enumerate(share)]
         outside = range(max(n - window, 0))
-        self.state = replace(self.state, event="sort", index=self.state.index + 1, share=share, window=window,
-                             thresholds=thresholds, cls=zeros, order=zeros, n_pruned=0, n_low=0, n_high=0, rank=0,
-                             running=0.0, size=0)
+        self.state = replace(
+            self.state,
+            event="sort",
+            index=self.state.index + 1,
+            share=share,
+            window=window,
+            thresholds=thresholds,
+            cls=zeros,
+            order=zeros,
+            n_pruned=0,
+            n_low=0,
+            n_high=0,
+            rank=0,
+            running=0.0,
+            size=0,
+        )
         if short or self.order == "stable":
             ranked = sorted(outside, key=lambda t: (keys[t], t))
             self.state = replace(self.state, keys=tuple(keys), sorted=(*ranked, *range(len(outside), n)))
@@ -148,9 +169,14 @@ class PromptCompressor(Stepped):
         exchanged = left > right if i & before.size == 0 else left < right
         if exchanged:
             ranked[i], ranked[j] = ranked[j], ranked[i]
-        self.state = replace(before, event="compare_exchange", sorted=tuple(ranked),
-                             comparisons=before.comparisons + 1, exchanges=before.exchanges + exchanged,
-                             **self._next_pair(before))
+        self.state = replace(
+            before,
+            event="compare_exchange",
+            sorted=tuple(ranked),
+            comparisons=before.comparisons + 1,
+            exchanges=before.exchanges + exchanged,
+            **self._next_pair(before),
+        )
 
     def _next_pair(self, state: State) -> dict[str, int]:
         """Registers of the network for the pair after this one; size 0 after the last."""
@@ -171,12 +197,21 @@ class PromptCompressor(Stepped):
         t = ranked[before.rank]
         own = self._next_of_equals(t, ranked[: before.rank])
         cls, running = self._class_of(own, before)
-        counts = {"n_pruned": before.n_pruned + (cls == PRUNED), "n_low": before.n_low + (cls == LOW),
-                  "n_high": before.n_high + (cls == HIGH)}
-        self.state = replace(before, event="classify", rank=before.rank + 1, running=running,
-                             cls=(*before.cls[:own], cls, *before.cls[own + 1 :]),
-                             order=(*before.order[: before.rank], t, *before.order[before.rank + 1 :]),
-                             classified=before.classified + 1, **counts)
+        counts = {
+            "n_pruned": before.n_pruned + (cls == PRUNED),
+            "n_low": before.n_low + (cls == LOW),
+            "n_high": before.n_high + (cls == HIGH),
+        }
+        self.state = replace(
+            before,
+            event="classify",
+            rank=before.rank + 1,
+            running=running,
+            cls=(*before.cls[:own], cls, *before.cls[own + 1 :]),
+            order=(*before.order[: before.rank], t, *before.order[before.rank + 1 :]),
+            classified=before.classified + 1,
+            **counts,
+        )
 
     def _next_of_equals(self, t: int, done: Sequence[int]) -> int:
         """The token that takes the class of t's rank: of equal shares the lowest position first, whatever `order` is.
@@ -235,8 +270,10 @@ class PromptCompressor(Stepped):
         yield from self.operations(self.admitted(share, window, thresholds))
 
     def __repr__(self) -> str:
-        return (f"PromptCompressor(tokens={self.tokens}, rule={self.rule!r}, order={self.order!r}, "
-                f"low_cumsum={self.low_cumsum!r}, keep_percent={self.keep_percent})")
+        return (
+            f"PromptCompressor(tokens={self.tokens}, rule={self.rule!r}, order={self.order!r}, "
+            f"low_cumsum={self.low_cumsum!r}, keep_percent={self.keep_percent})"
+        )
 
 
 def run(share: Any, window: Any, thresholds: Any, *, tokens: int = 16, **parameters: Any) -> Result:
@@ -253,8 +290,9 @@ def run(share: Any, window: Any, thresholds: Any, *, tokens: int = 16, **paramet
     for state in device.steps(*arrays):
         if not device.busy:
             states.append(state)
-    return Result(**collect(states, device.ports.outputs, shape),
-                  **{name: getattr(device.state, name) for name in COUNTERS})
+    return Result(
+        **collect(states, device.ports.outputs, shape), **{name: getattr(device.state, name) for name in COUNTERS}
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -262,12 +300,17 @@ def ports(config: Mapping[str, Any]) -> Ports:
     tokens = config["tokens"]
     most = 0x3F80_0000 if config.get("rule", "cumulative") == "cumulative" else LARGEST
     return Ports(
-        inputs=(Port("share", 32, tokens, encoding="f32", least=0, most=LARGEST, meaning="significance of each token"),
-                Port("window", 32, least=1, meaning="W: tokens at the end that stay as they are"),
-                Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas")),
-        outputs=(Port("cls", 2, tokens, meaning="0 pruned, 1 low, 2 high, 3 window"),
-                 Port("order", 32, tokens, meaning="positions: pruned, low, high ascending, then the window"),
-                 *(Port(f"n_{name}", 32, meaning=f"tokens of class {name}") for name in ("pruned", "low", "high"))))
+        inputs=(
+            Port("share", 32, tokens, encoding="f32", least=0, most=LARGEST, meaning="significance of each token"),
+            Port("window", 32, least=1, meaning="W: tokens at the end that stay as they are"),
+            Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
+        ),
+        outputs=(
+            Port("cls", 2, tokens, meaning="0 pruned, 1 low, 2 high, 3 window"),
+            Port("order", 32, tokens, meaning="positions: pruned, low, high ascending, then the window"),
+            *(Port(f"n_{name}", 32, meaning=f"tokens of class {name}") for name in ("pruned", "low", "high")),
+        ),
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -275,9 +318,11 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     share, window, thresholds = (np.asarray(inputs[name]) for name in ("share", "window", "thresholds"))
     pair = np.sort(thresholds & thresholds.dtype.type(0x7FFF_FFFF), axis=-1, kind="stable")
     top = int(np.float32(config["tokens"]).view(np.uint32)) if config.get("rule") == "per_token" else 0x3F80_0000
-    return {"share": share & share.dtype.type(0x7FFF_FFFF),
-            "window": (window % (config["tokens"] + 2) + 1).astype(window.dtype),
-            "thresholds": np.minimum(pair, top).astype(pair.dtype)}
+    return {
+        "share": share & share.dtype.type(0x7FFF_FFFF),
+        "window": (window % (config["tokens"] + 2) + 1).astype(window.dtype),
+        "thresholds": np.minimum(pair, top).astype(pair.dtype),
+    }
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -286,14 +331,24 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="prompt_compressor", version=2, paper="leankv §4",
+    name="prompt_compressor",
+    version=2,
+    paper="leankv §4",
     meaning="which tokens of a prompt are pruned, low, high, in order",
-    configs={"paper": Config(tokens=16, low_cumsum="total", **PRESETS["paper"]),
-             "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
-             "static": Config(tokens=16, rule="static", order="stable", keep_percent=50)},
-    ports=ports, run=run, twin="refemu.units.prompt_compressor_jit:run", unit_class=PromptCompressor, cases=cases,
+    configs={
+        "paper": Config(tokens=16, low_cumsum="total", **PRESETS["paper"]),
+        "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
+        "static": Config(tokens=16, rule="static", order="stable", keep_percent=50),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.prompt_compressor_jit:run",
+    unit_class=PromptCompressor,
+    cases=cases,
     legal=legal,
-    alternatives=(*choices("D-leankv-20", "rule", *RULES[:2]),
-                  *choices("D-leankv-21", "low_cumsum", "restart"),
-                  *choices("D-leankv-23", "order", "stable", "bitonic")),
+    alternatives=(
+        *choices("D-leankv-20", "rule", *RULES[:2]),
+        *choices("D-leankv-21", "low_cumsum", "restart"),
+        *choices("D-leankv-23", "order", "stable", "bitonic"),
+    ),
 )

@@ -19,8 +19,13 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     pair = (0.5, 2.0) if alphas else (3 / 64, 16 / 64)
     worked = np.array([WORKED[t % 8] / (1 if t < 8 else 2) for t in range(n)], np.float32) / np.float32(64)
     if kind == "paper":
-        yield _case(kind, "[leankv §4] shares whose sums are exact; the window grows from two tokens",
-                    [worked] * 4, [2, 3, n // 2, n - 1], [pair] * 4)
+        yield _case(
+            kind,
+            "[leankv §4] shares whose sums are exact; the window grows from two tokens",
+            [worked] * 4,
+            [2, 3, n // 2, n - 1],
+            [pair] * 4,
+        )
     if kind == "edge":
         yield from _edge(n, worked, pair, alphas)
     if kind == "random":
@@ -34,25 +39,64 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 
 def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -> Iterator[Cases]:
-    yield _case("edge", "windows of 1, N - 1, N, N + 1 tokens: from N on all stay, by position", [worked] * 4,
-                [1, n - 1, n, n + 1], [pair] * 4, "D-leankv-24")
+    yield _case(
+        "edge",
+        "windows of 1, N - 1, N, N + 1 tokens: from N on all stay, by position",
+        [worked] * 4,
+        [1, n - 1, n, n + 1],
+        [pair] * 4,
+        "D-leankv-24",
+    )
     equal = np.full(n, 1 / n, np.float32)
-    yield _case("edge", "equal shares; shares of exactly 1 beside the window", [equal, np.ones(n), worked[::-1]],
-                [2, 3, 5], [pair] * 3, "D-leankv-23")
-    yield _case("edge", "thresholds of 0 prune nothing; equal ones leave no low precision",
-                [worked, worked * 0, worked, worked], [2] * 4,
-                [(0.0, 0.0), (0.0, 0.0), (pair[0], pair[0]), (pair[1], pair[1])], "D-leankv-22")
+    yield _case(
+        "edge",
+        "equal shares; shares of exactly 1 beside the window",
+        [equal, np.ones(n), worked[::-1]],
+        [2, 3, 5],
+        [pair] * 3,
+        "D-leankv-23",
+    )
+    yield _case(
+        "edge",
+        "thresholds of 0 prune nothing; equal ones leave no low precision",
+        [worked, worked * 0, worked, worked],
+        [2] * 4,
+        [(0.0, 0.0), (0.0, 0.0), (pair[0], pair[0]), (pair[1], pair[1])],
+        "D-leankv-22",
+    )
     top = float(n) if alphas else 1.0
-    yield _case("edge", "everything outside the window pruned, everything low", [worked / 4] * 2, [4] * 2,
-                [(top, top), (0.0, top)])
+    yield _case(
+        "edge",
+        "everything outside the window pruned, everything low",
+        [worked / 4] * 2,
+        [4] * 2,
+        [(top, top), (0.0, top)],
+    )
     steps = np.arange(n, dtype=np.float32) / np.float32(64)
-    yield _case("edge", "a sum, or a share, that meets its threshold exactly: the token is kept", [steps] * 3, [1] * 3,
-                [(1 / 64 * (n if alphas else 1), 2 / 64 * (n if alphas else 1)),
-                 (3 / 64 * (n if alphas else 1), 6 / 64 * (n if alphas else 1)), (0.0, 1 / 64)], "D-leankv-22")
+    yield _case(
+        "edge",
+        "a sum, or a share, that meets its threshold exactly: the token is kept",
+        [steps] * 3,
+        [1] * 3,
+        [
+            (1 / 64 * (n if alphas else 1), 2 / 64 * (n if alphas else 1)),
+            (3 / 64 * (n if alphas else 1), 6 / 64 * (n if alphas else 1)),
+            (0.0, 1 / 64),
+        ],
+        "D-leankv-22",
+    )
 
 
-def _case(kind: str, why: str, share: Sequence[np.ndarray] | np.ndarray, window: Sequence[int] | np.ndarray,
-          thresholds: Sequence[tuple[float, float]], decision: str = "") -> Cases:
-    words = {name: np.array(values, np.float32).view(np.uint32).astype(np.int64)
-             for name, values in (("share", share), ("thresholds", thresholds))}
+def _case(
+    kind: str,
+    why: str,
+    share: Sequence[np.ndarray] | np.ndarray,
+    window: Sequence[int] | np.ndarray,
+    thresholds: Sequence[tuple[float, float]],
+    decision: str = "",
+) -> Cases:
+    words = {
+        name: np.array(values, np.float32).view(np.uint32).astype(np.int64)
+        for name, values in (("share", share), ("thresholds", thresholds))
+    }
     return Cases(kind, why, {**words, "window": np.array(window, np.int64)}, decision)

@@ -29,10 +29,16 @@ def run(share: Any, window: Any, thresholds: Any, *, tokens: int = 16, **paramet
     np.put_along_axis(by_position, ranked, cls, 1)
     counts = [integers.total(cls == wanted, axis=1).astype(np.uint32).reshape(shape) for wanted in (PRUNED, LOW, HIGH)]
     pairs_compared = comparisons(tokens) * int(np.count_nonzero(network))
-    return Result(by_position.reshape(*shape, tokens) if tokens > 1 else by_position.reshape(shape),
-                  order.astype(np.uint32).reshape(*shape, tokens) if tokens > 1
-                  else order.astype(np.uint32).reshape(shape),
-                  counts[0], counts[1], counts[2], pairs_compared, exchanges, keys.size)
+    return Result(
+        by_position.reshape(*shape, tokens) if tokens > 1 else by_position.reshape(shape),
+        order.astype(np.uint32).reshape(*shape, tokens) if tokens > 1 else order.astype(np.uint32).reshape(shape),
+        counts[0],
+        counts[1],
+        counts[2],
+        pairs_compared,
+        exchanges,
+        keys.size,
+    )
 
 
 def _stable(keys: np.ndarray, inside: np.ndarray) -> np.ndarray:
@@ -71,8 +77,9 @@ def bitonic(keys: np.ndarray) -> tuple[np.ndarray, int]:
     return order[order < tokens].reshape(rows, tokens), exchanges
 
 
-def _classes(device: PromptCompressor, share: np.ndarray, inside: np.ndarray, window: np.ndarray,
-             limits: np.ndarray) -> np.ndarray:
+def _classes(
+    device: PromptCompressor, share: np.ndarray, inside: np.ndarray, window: np.ndarray, limits: np.ndarray
+) -> np.ndarray:
     """Classes (rows, N) of tokens in order: share and whether in the window."""
     tokens = share.shape[1]
     low, high = limits[:, :1], limits[:, 1:]

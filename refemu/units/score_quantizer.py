@@ -165,8 +165,7 @@ def require_input(p: Any, v_scale: Any, mode: str) -> tuple[np.ndarray, ...]:
         raise Refused(f"score_quantizer: shapes do not fit each other: {told}") from None
 
 
-def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold",
-        preset: str | KllmArith = "paper") -> Result:
+def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold", preset: str | KllmArith = "paper") -> Result:
     """Unsigned integers for rows of scores, and a scale per row.
 
     p: (..., t) float16, finite, not negative, for "fixed" at most 1. v_scale: float16 that broadcasts against p, above
@@ -188,13 +187,17 @@ def as_floats(words: np.ndarray) -> np.ndarray:
 
 
 def _on_words(device: ScoreQuantizer, arrays: list[np.ndarray]) -> Result:
-    states = [state for state in device.steps(*(array if device.t > 1 else array[..., 0] for array in arrays))
-              if state.event == EVENTS[-1]]
+    states = [
+        state
+        for state in device.steps(*(array if device.t > 1 else array[..., 0] for array in arrays))
+        if state.event == EVENTS[-1]
+    ]
     return Result(**collect(states, device.ports.outputs, arrays[0].shape[:-1]), divides=device.state.divides)
 
 
-def run_ports(p: Any, v_scale: Any = None, *, t: int, bits: int = 4, mode: str = "fold",
-              preset: str = "paper") -> Result:
+def run_ports(
+    p: Any, v_scale: Any = None, *, t: int, bits: int = 4, mode: str = "fold", preset: str = "paper"
+) -> Result:
     """`run` between the ports: p, v_scale (..., t) words, no axis of lanes for t = 1; the scale as words."""
     device = ScoreQuantizer(t, bits, mode, preset)
     return _on_words(device, on_lanes(device, p, v_scale))
@@ -211,10 +214,18 @@ def ports(config: Mapping[str, Any]) -> Ports:
     t, wide = config["t"], is_wide(config["preset"])
     p = Port("p", 16, t, encoding="f16", meaning="scores of a row", most=ONE if config["mode"] == "fixed" else LARGEST)
     fold = [Port("v_scale", 16, t, encoding="f16", meaning="scale of V at every token", least=1, most=LARGEST)]
-    return Ports(inputs=(p, *(fold if config["mode"] == "fold" else [])),
-                 outputs=(Port("q", config["bits"], t, meaning="integers"),
-                          Port("scale", 32 if wide else 16, encoding="f32" if wide else "f16",
-                               meaning="what an integer is a multiple of")))
+    return Ports(
+        inputs=(p, *(fold if config["mode"] == "fold" else [])),
+        outputs=(
+            Port("q", config["bits"], t, meaning="integers"),
+            Port(
+                "scale",
+                32 if wide else 16,
+                encoding="f32" if wide else "f16",
+                meaning="what an integer is a multiple of",
+            ),
+        ),
+    )
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -228,10 +239,19 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="score_quantizer", paper="kllm §III-A, §III-B", meaning="attention scores to integers, V's scales folded in",
-    configs={"fold4": Config(t=16, bits=4, mode="fold", preset="paper"),
-             "fold4_exact": Config(t=16, bits=4, mode="fold", preset="exact"),
-             "max8": Config(t=16, bits=8, mode="max", preset="paper"),
-             "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper")},
-    ports=ports, run=run_ports, twin="refemu.units.score_quantizer_jit:run_ports", unit_class=ScoreQuantizer,
-    cases=cases, legal=legal)
+    name="score_quantizer",
+    paper="kllm §III-A, §III-B",
+    meaning="attention scores to integers, V's scales folded in",
+    configs={
+        "fold4": Config(t=16, bits=4, mode="fold", preset="paper"),
+        "fold4_exact": Config(t=16, bits=4, mode="fold", preset="exact"),
+        "max8": Config(t=16, bits=8, mode="max", preset="paper"),
+        "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper"),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.score_quantizer_jit:run_ports",
+    unit_class=ScoreQuantizer,
+    cases=cases,
+    legal=legal,
+)

@@ -15,8 +15,7 @@ from refemu.units import score_quantizer
 from refemu.units.score_quantizer import Result, ScoreQuantizer, as_floats, scale_word
 
 
-def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold",
-        preset: str | KllmArith = "paper") -> Result:
+def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold", preset: str | KllmArith = "paper") -> Result:
     """As `score_quantizer.run`."""
     arrays = score_quantizer.require_input(p, v_scale, mode)
     device = ScoreQuantizer(arrays[0].shape[-1], bits, mode, preset)  # type: ignore[arg-type]
@@ -24,8 +23,9 @@ def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold",
     return replace(answer, scale=as_floats(answer.scale))
 
 
-def run_ports(p: Any, v_scale: Any = None, *, t: int, bits: int = 4, mode: str = "fold",
-              preset: str = "paper") -> Result:
+def run_ports(
+    p: Any, v_scale: Any = None, *, t: int, bits: int = 4, mode: str = "fold", preset: str = "paper"
+) -> Result:
     """As `score_quantizer.run_ports`."""
     device = ScoreQuantizer(t, bits, mode, preset)
     arrays = tuple(fp16.values(array) for array in score_quantizer.on_lanes(device, p, v_scale))

@@ -22,7 +22,8 @@ from refemu.units.unit_cases import Seeds
 #: parameters by preset
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"score_queries": None, "include_self": False, "normalize": True},
-    "diffkv": {"score_queries": 64, "include_self": True, "normalize": False}}
+    "diffkv": {"score_queries": 64, "include_self": True, "normalize": False},
+}
 LARGEST = 0x3F80_0001  #: pattern of the largest p on a port: a reciprocal may make 1 one place too large
 
 
@@ -67,8 +68,16 @@ class Significance(Stepped):
 
     name = "significance"
 
-    def __init__(self, tokens: int = 8, heads: int = 2, score_queries: int | None = None, include_self: bool = False,
-                 normalize: bool = True, gqa: str = "max", gqa_order: str = "sums") -> None:
+    def __init__(
+        self,
+        tokens: int = 8,
+        heads: int = 2,
+        score_queries: int | None = None,
+        include_self: bool = False,
+        normalize: bool = True,
+        gqa: str = "max",
+        gqa_order: str = "sums",
+    ) -> None:
         """tokens: N of a prompt. heads: query heads G of the KV head.
 
         score_queries: only the last so many queries count; None = all. include_self: whether a token's own query does.
@@ -95,8 +104,22 @@ class Significance(Stepped):
     def state(self) -> State:  # made on demand: p of a model's prompt has 10^7 lanes
         """Ports and registers."""
         zeros = (0,) * self.tokens
-        return State("reset", -1, (0,) * (self.tokens * self.heads * self.tokens), zeros, zeros, zeros, zeros,
-                     (0,) * (self.sums * self.tokens), 0, 0, 0, 0, 0, 0)
+        return State(
+            "reset",
+            -1,
+            (0,) * (self.tokens * self.heads * self.tokens),
+            zeros,
+            zeros,
+            zeros,
+            zeros,
+            (0,) * (self.sums * self.tokens),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
 
     @property
     def busy(self) -> bool:
@@ -111,8 +134,19 @@ class Significance(Stepped):
         if inputs:
             (p,) = self.accept(*inputs)
             p = p if isinstance(p, tuple) else (p,)
-            self.state = replace(before, index=before.index + 1, p=p, sum=zeros, mean=zeros, share=zeros, total=0,
-                                 count=zeros, of_heads=(0,) * (self.sums * self.tokens), row=0, token=0)
+            self.state = replace(
+                before,
+                index=before.index + 1,
+                p=p,
+                sum=zeros,
+                mean=zeros,
+                share=zeros,
+                total=0,
+                count=zeros,
+                of_heads=(0,) * (self.sums * self.tokens),
+                row=0,
+                token=0,
+            )
         if self.state.row < self.tokens:
             self._query()
         elif before.event == "query" or (before.event == "mean" and before.token < self.tokens):
@@ -157,8 +191,15 @@ class Significance(Stepped):
         counters["divisions"] += c > 0
         counters["adds"] += self.normalize
         total = f32(value32(before.total) + mean) if self.normalize else 0.0
-        self._next("mean", counters, sum=put(before.sum, t, pattern32(s)), mean=put(before.mean, t, pattern32(mean)),
-                   count=put(before.count, t, c), total=pattern32(total), token=t + 1)
+        self._next(
+            "mean",
+            counters,
+            sum=put(before.sum, t, pattern32(s)),
+            mean=put(before.mean, t, pattern32(mean)),
+            count=put(before.count, t, c),
+            total=pattern32(total),
+            token=t + 1,
+        )
 
     def _share(self, t: int) -> None:
         """The share of token t: its mean, of the total where shares are normalized (D-leankv-18)."""
@@ -176,9 +217,11 @@ class Significance(Stepped):
         yield from self.operations(admit(self.name, self.ports.inputs, (p,)))
 
     def __repr__(self) -> str:
-        return (f"Significance(tokens={self.tokens}, heads={self.heads}, score_queries={self.score_queries}, "
-                f"include_self={self.include_self}, normalize={self.normalize}, gqa={self.gqa!r}, "
-                f"gqa_order={self.gqa_order!r})")
+        return (
+            f"Significance(tokens={self.tokens}, heads={self.heads}, score_queries={self.score_queries}, "
+            f"include_self={self.include_self}, normalize={self.normalize}, gqa={self.gqa!r}, "
+            f"gqa_order={self.gqa_order!r})"
+        )
 
 
 def put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
@@ -193,8 +236,9 @@ def counts(tokens: int, score_queries: int | None = None, include_self: bool = F
     return tokens - first
 
 
-def counts_at(n: int, position: Any, prompt: int, score_queries: int | None = None,
-              include_self: bool = False) -> np.ndarray:
+def counts_at(
+    n: int, position: Any, prompt: int, score_queries: int | None = None, include_self: bool = False
+) -> np.ndarray:
     """Queries that counted for stored tokens when token `n` arrives, int64 in the shape of `position`.
 
     position: of the tokens, each below n. prompt: tokens of the prompt, N.
@@ -247,13 +291,17 @@ def require_p(p: Any, name: str = "p") -> np.ndarray:
     """`p` (..., queries, G, tokens) as float32; refuses other shapes and what is negative, NaN or infinite."""
     array = np.asarray(p)
     if array.dtype != np.float32 or array.ndim < 3:
-        raise RefusedType(f"significance: {name} must be float32 of shape (queries, heads, tokens), got {array.dtype} "
-                          f"of shape {array.shape}")
+        raise RefusedType(
+            f"significance: {name} must be float32 of shape (queries, heads, tokens), got {array.dtype} "
+            f"of shape {array.shape}"
+        )
     bad = ~(array >= 0) | (array == np.inf)
     if bad.any():
         *_, query, head, token = index = first_index(bad)
-        raise Refused(f"significance: {name} must be finite and not negative, got {array[index]} at query {query}, "
-                      f"head {head}, token {token}")
+        raise Refused(
+            f"significance: {name} must be finite and not negative, got {array[index]} at query {query}, "
+            f"head {head}, token {token}"
+        )
     return array
 
 
@@ -275,15 +323,26 @@ def run(p: Any, **parameters: Any) -> Result:
     array = require_prompt(p)
     device = Significance(array.shape[-1], array.shape[-2], **parameters)
     last = [s for one in array.reshape(-1, *array.shape[-3:]) for s in _drained(device, one)]
-    fields: dict[str, Any] = {port.name: np.array([getattr(state, port.name) for state in last], port.result_dtype)
-                              .reshape(*array.shape[:-3], array.shape[-1]) for port in device.ports.outputs}
+    fields: dict[str, Any] = {
+        port.name: np.array([getattr(state, port.name) for state in last], port.result_dtype).reshape(
+            *array.shape[:-3], array.shape[-1]
+        )
+        for port in device.ports.outputs
+    }
     return Result(**fields, **{name: getattr(device.state, name) for name in COUNTERS})
 
 
 def _drained(device: Significance, p: np.ndarray) -> list[State]:
     """The last State of one operation, without the limit of the port."""
-    device.state = replace(device.state, index=device.state.index + 1, row=0, token=0, total=0,
-                           p=tuple(p.view(np.uint32).ravel().tolist()), of_heads=(0,) * (device.sums * device.tokens))
+    device.state = replace(
+        device.state,
+        index=device.state.index + 1,
+        row=0,
+        token=0,
+        total=0,
+        p=tuple(p.view(np.uint32).ravel().tolist()),
+        of_heads=(0,) * (device.sums * device.tokens),
+    )
     device._query()
     while device.busy:
         device.step()
@@ -298,20 +357,36 @@ def run_ports(p: Any, *, tokens: int = 8, heads: int = 2, **parameters: Any) -> 
     for state in device.steps(patterns):
         if not device.busy:
             states.append(state)
-    return Result(**collect(states, device.ports.outputs, shape),
-                  **{name: getattr(device.state, name) for name in COUNTERS})
+    return Result(
+        **collect(states, device.ports.outputs, shape), **{name: getattr(device.state, name) for name in COUNTERS}
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     tokens, heads = config["tokens"], config["heads"]
-    values = [Port(name, 32, tokens, encoding="f32", meaning=meaning) for name, meaning in (
-        ("sum", "attention that counted queries pay to each token"), ("mean", "sum / count"),
-        ("share", "mean / sum of the means; or the mean"))]
+    values = [
+        Port(name, 32, tokens, encoding="f32", meaning=meaning)
+        for name, meaning in (
+            ("sum", "attention that counted queries pay to each token"),
+            ("mean", "sum / count"),
+            ("share", "mean / sum of the means; or the mean"),
+        )
+    ]
     return Ports(
-        inputs=(Port("p", 32, tokens * heads * tokens, encoding="f32", least=0, most=LARGEST,
-                     meaning="probabilities by query, head and token"),),
-        outputs=(*values, Port("count", 32, tokens, meaning="queries that count for each token")))
+        inputs=(
+            Port(
+                "p",
+                32,
+                tokens * heads * tokens,
+                encoding="f32",
+                least=0,
+                most=LARGEST,
+                meaning="probabilities by query, head and token",
+            ),
+        ),
+        outputs=(*values, Port("count", 32, tokens, meaning="queries that count for each token")),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -320,11 +395,22 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="significance", paper="leankv §4, §3.2", meaning="attention paid to each token: sums, means, shares",
-    configs={"paper": Config(tokens=8, heads=2, **PRESETS["paper"]),
-             "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4})},
-    ports=ports, run=run_ports, twin="refemu.units.significance_jit:run_ports", unit_class=Significance, cases=cases,
-    alternatives=(*choices("D-leankv-16", "score_queries", None, 64),
-                  *choices("D-leankv-17", "include_self", True, False),
-                  *choices("D-leankv-18", "normalize", True, False), *choices("D-leankv-19", "gqa", "mean")),
+    name="significance",
+    paper="leankv §4, §3.2",
+    meaning="attention paid to each token: sums, means, shares",
+    configs={
+        "paper": Config(tokens=8, heads=2, **PRESETS["paper"]),
+        "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4}),
+    },
+    ports=ports,
+    run=run_ports,
+    twin="refemu.units.significance_jit:run_ports",
+    unit_class=Significance,
+    cases=cases,
+    alternatives=(
+        *choices("D-leankv-16", "score_queries", None, 64),
+        *choices("D-leankv-17", "include_self", True, False),
+        *choices("D-leankv-18", "normalize", True, False),
+        *choices("D-leankv-19", "gqa", "mean"),
+    ),
 )

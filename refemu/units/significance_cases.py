@@ -22,15 +22,26 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     if kind == "edge":
         single = (t == 0).astype(np.float32)
         own = (t == q).astype(np.float32)
-        yield _case(kind, "attention to the first token only; to the own token only", [single, own], heads,
-                    "D-leankv-17")
-        yield _case(kind, "all zero: no total to divide by", [causal * 0, np.where(q == 0, causal, 0)], heads,
-                    "D-leankv-18")
-        yield _case(kind, "ones beyond the causal triangle are not read; only the last query attends",
-                    [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)], heads, "D-leankv-16")
+        yield _case(
+            kind, "attention to the first token only; to the own token only", [single, own], heads, "D-leankv-17"
+        )
+        yield _case(
+            kind, "all zero: no total to divide by", [causal * 0, np.where(q == 0, causal, 0)], heads, "D-leankv-18"
+        )
+        yield _case(
+            kind,
+            "ones beyond the causal triangle are not read; only the last query attends",
+            [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)],
+            heads,
+            "D-leankv-16",
+        )
         apart = np.stack([np.where(q % heads == h, causal * 3 / 4, causal / 64) for h in range(heads)], axis=1)
-        yield Cases(kind, "heads that attend in turn: the maximum of the sums, not the sum of maxima",
-                    {"p": _patterns(apart[None])}, "D-leankv-19")
+        yield Cases(
+            kind,
+            "heads that attend in turn: the maximum of the sums, not the sum of maxima",
+            {"p": _patterns(apart[None])},
+            "D-leankv-19",
+        )
     if kind == "random":
         drawn = random_inputs("significance", ports, (16,), seed)["p"]
         yield Cases(kind, "uniform patterns up to 1: sums of values of very different size", {"p": drawn})

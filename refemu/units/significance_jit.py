@@ -48,8 +48,9 @@ def add_rows(device: Significance, sums: np.ndarray, p: np.ndarray, first: int) 
         sums[..., :seen] += values
 
 
-def attended(device: Significance, q: np.ndarray, k: np.ndarray, v: np.ndarray,
-             scale: np.float32) -> tuple[np.ndarray, np.ndarray] | None:
+def attended(
+    device: Significance, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32
+) -> tuple[np.ndarray, np.ndarray] | None:
     """A prompt's attention as `dot.attention` computes it, and the sums (H, G, N) of what its tokens got, in one pass.
 
     q: (N, H * G, F), k, v: (N, H, F), fp16 values in float32. The process's threads share out the H KV heads. None for
@@ -82,8 +83,15 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
     prompts = total_sum.size // device.tokens
     adds, comparisons, divisions = _counters(device, prompts, int(np.count_nonzero(total)))
     patterns = [value.view(np.uint32) for value in values]
-    return Result(patterns[0], patterns[1], patterns[2], np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
-                  adds, comparisons, divisions)
+    return Result(
+        patterns[0],
+        patterns[1],
+        patterns[2],
+        np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
+        adds,
+        comparisons,
+        divisions,
+    )
 
 
 def _counters(device: Significance, prompts: int, divided: int) -> tuple[int, int, int]:
@@ -93,5 +101,8 @@ def _counters(device: Significance, prompts: int, divided: int) -> tuple[int, in
     joins = device.tokens if device.gqa_order == "sums" else terms
     adds = terms * device.sums + (device.tokens if device.normalize else 0)
     means = device.gqa == "mean"
-    return (prompts * (adds + means * joins * device.heads), prompts * (not means) * joins * device.heads,
-            prompts * (used + means * joins) + divided * device.tokens)
+    return (
+        prompts * (adds + means * joins * device.heads),
+        prompts * (not means) * joins * device.heads,
+        prompts * (used + means * joins) + divided * device.tokens,
+    )

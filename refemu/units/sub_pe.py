@@ -56,8 +56,17 @@ class SubPe(Stepped):
         """One dot product; each argument holds 32 lanes."""
         a_sign, a_mag, b_sign, b_mag = self.accept(a_sign, a_mag, b_sign, b_mag)
         before = self.state
-        self.state = State("psum", before.index + 1, a_sign, a_mag, b_sign, b_mag, psum(a_sign, a_mag, b_sign, b_mag),
-                           before.psums + 1, before.macs4x8 + LANES)
+        self.state = State(
+            "psum",
+            before.index + 1,
+            a_sign,
+            a_mag,
+            b_sign,
+            b_mag,
+            psum(a_sign, a_mag, b_sign, b_mag),
+            before.psums + 1,
+            before.macs4x8 + LANES,
+        )
         return self.state
 
     def steps(self, a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> Iterator[State]:
@@ -88,18 +97,24 @@ def run(a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> Result:
     device = SubPe()
     arrays = admit(device.name, device.ports.inputs, (a_sign, a_mag, b_sign, b_mag))
     states = list(device.steps(*arrays))
-    return Result(**collect(states, device.ports.outputs, arrays[0].shape[:-1]), psums=device.state.psums,
-                  macs4x8=device.state.macs4x8)
+    return Result(
+        **collect(states, device.ports.outputs, arrays[0].shape[:-1]),
+        psums=device.state.psums,
+        macs4x8=device.state.macs4x8,
+    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; there is one configuration."""
     return Ports(
-        inputs=(Port("a_sign", 1, LANES, meaning="1 where an element of a is negative"),
-                Port("a_mag", 8, LANES, meaning="magnitudes of a"),
-                Port("b_sign", 1, LANES, meaning="1 where an element of b is negative"),
-                Port("b_mag", 4, LANES, meaning="magnitudes of b: INT4, 4-bit mantissa, or a nibble of 8 bits")),
-        outputs=(Port("psum", PSUM_BITS, signed=True, meaning="sum of the 32 products"),))
+        inputs=(
+            Port("a_sign", 1, LANES, meaning="1 where an element of a is negative"),
+            Port("a_mag", 8, LANES, meaning="magnitudes of a"),
+            Port("b_sign", 1, LANES, meaning="1 where an element of b is negative"),
+            Port("b_mag", 4, LANES, meaning="magnitudes of b: INT4, 4-bit mantissa, or a nibble of 8 bits"),
+        ),
+        outputs=(Port("psum", PSUM_BITS, signed=True, meaning="sum of the 32 products"),),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -108,6 +123,13 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 
 UNIT = Unit(
-    name="sub_pe", paper="harmonia §IV-B, Fig. 13", meaning="dot product of 32 pairs of 8-bit and 4-bit magnitudes",
-    configs={"paper": Config()}, ports=ports, run=run, twin="refemu.units.sub_pe_jit:run", unit_class=SubPe,
-    cases=cases)
+    name="sub_pe",
+    paper="harmonia §IV-B, Fig. 13",
+    meaning="dot product of 32 pairs of 8-bit and 4-bit magnitudes",
+    configs={"paper": Config()},
+    ports=ports,
+    run=run,
+    twin="refemu.units.sub_pe_jit:run",
+    unit_class=SubPe,
+    cases=cases,
+)

@@ -17,16 +17,21 @@ def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind; `ports` are the input ports."""
     if kind == "paper":
         a = row(201, -50, 6)
-        yield _cases(kind, "[harmonia §IV-B] 201 -50 6 by the high and the low nibbles of -224 144 56: -3246 and 48",
-                     [(a, row(-14, 9, 3)), (a, (row(1)[0], row(0, 0, 8)[1]))])
+        yield _cases(
+            kind,
+            "[harmonia §IV-B] 201 -50 6 by the high and the low nibbles of -224 144 56: -3246 and 48",
+            [(a, row(-14, 9, 3)), (a, (row(1)[0], row(0, 0, 8)[1]))],
+        )
     if kind == "edge":
         top, least = row(*[255] * LANES), row(*[-255] * LANES)
-        yield _cases(kind, "the largest sum of either sign: 32 * 255 * 15 = 122,400",
-                     [(left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)])
+        yield _cases(
+            kind,
+            "the largest sum of either sign: 32 * 255 * 15 = 122,400",
+            [(left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)],
+        )
         yield _cases(kind, "the INT4 code -8 in every lane: 32 * 255 * -8 = -65,280", [(top, row(*[-8] * LANES))])
         minus_zero = np.ones(LANES, np.int64), np.zeros(LANES, np.int64)
-        yield _cases(kind, "negative zeros contribute nothing",
-                     [(minus_zero, row(*[15] * LANES)), (top, minus_zero)])
+        yield _cases(kind, "negative zeros contribute nothing", [(minus_zero, row(*[15] * LANES)), (top, minus_zero)])
         yield Cases(kind, "one lane alone, each in turn", _lanes())
     if kind == "random":
         yield Cases(kind, "uniform magnitudes and signs", random_inputs("sub_pe", ports, (128,), seed))
@@ -40,7 +45,7 @@ Row = tuple[np.ndarray, np.ndarray]  #: signs, magnitudes
 def row(*values: int) -> Row:
     """Signs and magnitudes of the first lanes; the others are +0."""
     lanes = np.zeros(LANES, np.int64)
-    lanes[:len(values)] = values
+    lanes[: len(values)] = values
     return (lanes < 0).astype(np.int64), np.abs(lanes)
 
 
@@ -54,9 +59,16 @@ def _sweep() -> Cases:
     mag = np.arange(1, 257) & 255
     lane = np.arange(LANES)
     a_mag, b_mag = np.broadcast_arrays(mag[:, None], lane & 15)
-    return Cases("exhaustive", "every product of 8 by 4 bits, in lanes of alternating weight of sign",
-                 {"a_sign": np.broadcast_to((lane >> 4) & (lane & 1), a_mag.shape), "a_mag": a_mag,
-                  "b_sign": np.broadcast_to((lane >> 4) & (lane >> 1) & 1, a_mag.shape), "b_mag": b_mag})
+    return Cases(
+        "exhaustive",
+        "every product of 8 by 4 bits, in lanes of alternating weight of sign",
+        {
+            "a_sign": np.broadcast_to((lane >> 4) & (lane & 1), a_mag.shape),
+            "a_mag": a_mag,
+            "b_sign": np.broadcast_to((lane >> 4) & (lane >> 1) & 1, a_mag.shape),
+            "b_mag": b_mag,
+        },
+    )
 
 
 def _cases(kind: str, why: str, rows: list[tuple[Row, Row]]) -> Cases:

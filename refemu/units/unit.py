@@ -36,8 +36,9 @@ class Port:
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 64 or self.lanes < 1:
-            raise Refused(f"Port {self.name}: bits must be in [1, 64] and lanes at least 1, "
-                          f"got {self.bits}, {self.lanes}")
+            raise Refused(
+                f"Port {self.name}: bits must be in [1, 64] and lanes at least 1, got {self.bits}, {self.lanes}"
+            )
 
     @property
     def kind(self) -> str:
@@ -68,8 +69,9 @@ class Port:
         """
         array = require_integers(values, f"{unit}.{self.name}")
         if self.lanes > 1 and (array.ndim == 0 or array.shape[-1] != self.lanes):
-            raise RefusedType(f"{unit}.{self.name}: the last axis must hold {self.lanes} lanes, "
-                              f"got shape {array.shape}")
+            raise RefusedType(
+                f"{unit}.{self.name}: the last axis must hold {self.lanes} lanes, got shape {array.shape}"
+            )
         low, high = self.limits
         try:
             require_range(array, low, high + 1, unit, self.name)
@@ -115,14 +117,20 @@ def admit(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.nd
     except ValueError:
         told = ", ".join(f"{port.name} {shape}" for port, shape in zip(ports, shapes, strict=True))
         raise Refused(f"{unit}: the ports' shapes do not fit each other: {told}") from None
-    return [np.broadcast_to(array, shape + ((port.lanes,) if port.lanes > 1 else ()))
-            for port, array in zip(ports, arrays, strict=True)]
+    return [
+        np.broadcast_to(array, shape + ((port.lanes,) if port.lanes > 1 else ()))
+        for port, array in zip(ports, arrays, strict=True)
+    ]
 
 
 def collect(states: Sequence[Any], ports: Sequence[Port], shape: tuple[int, ...]) -> dict[str, Any]:
     """What `ports` carried in `states`, by name: arrays of `shape` (and lanes) in the ports' result dtypes."""
-    return {port.name: np.array([getattr(state, port.name) for state in states], port.result_dtype)
-            .reshape(shape + ((port.lanes,) if port.lanes > 1 else ())) for port in ports}
+    return {
+        port.name: np.array([getattr(state, port.name) for state in states], port.result_dtype).reshape(
+            shape + ((port.lanes,) if port.lanes > 1 else ())
+        )
+        for port in ports
+    }
 
 
 def admit_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
@@ -174,8 +182,9 @@ class Alternative:
 
 def choices(decision: str, parameter: str, *values: Any) -> tuple[Alternative, ...]:
     """Alternatives that set one parameter of the configuration to each of `values`."""
-    return tuple(Alternative(decision, f"{parameter} is {value!r}", partial(_with, parameter, value))
-                 for value in values)
+    return tuple(
+        Alternative(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values
+    )
 
 
 def _with(parameter: str, value: Any, config: "Config") -> "Config":
@@ -234,6 +243,7 @@ def _plain_integer(value: Any) -> Any:
 
 def _admitting(admit: Callable[[Any], Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of arguments that went through `admit`."""
+
     @wraps(function)
     def wrapped(*values: Any, **named: Any) -> Any:
         return function(*map(admit, values), **{name: admit(value) for name, value in named.items()})
@@ -286,8 +296,10 @@ class Stepped:
 
         arrays: one per input port, as `admit` gives them: of one shape, and the axis of lanes where a port has several.
         """
-        flat = [array.reshape(-1, port.lanes) if port.lanes > 1 else array.reshape(-1)
-                for array, port in zip(arrays, self.ports.inputs, strict=True)]
+        flat = [
+            array.reshape(-1, port.lanes) if port.lanes > 1 else array.reshape(-1)
+            for array, port in zip(arrays, self.ports.inputs, strict=True)
+        ]
         step: Callable[..., Any] = getattr(self, "step")  # noqa: B009  each unit has its own arguments
         for inputs in zip(*(array.tolist() for array in flat), strict=True):
             yield step(*inputs)

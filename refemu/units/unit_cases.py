@@ -22,8 +22,9 @@ def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
     return prng.words_of([prng.stream(label, one + after) for one in seeds], 0, count)
 
 
-def random(unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random",
-           first: int = 0) -> np.ndarray:
+def random(
+    unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random", first: int = 0
+) -> np.ndarray:
     """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes).
 
     Words of an fp16 port are finite; a port with limits of its own gets values between them. A range of seeds: what
@@ -57,8 +58,10 @@ def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed
 
 def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict[str, np.ndarray]:
     """The `few` first of every `rows` rows, which are what a seed drew."""
-    return {name: np.concatenate([array[low:low + few] for low in range(0, len(array), rows)])
-            for name, array in inputs.items()}
+    return {
+        name: np.concatenate([array[low : low + few] for low in range(0, len(array), rows)])
+        for name, array in inputs.items()
+    }
 
 
 def columns(**values: Any) -> dict[str, np.ndarray]:

@@ -26,10 +26,20 @@ def table(ports: Any, states: Sequence[Any], most: int = 1 << 62) -> tuple[list[
     ports: of the configuration (`Unit.ports`). states: at least one, of one unit. most: lanes in a cell.
     """
     known = {port.name for port in ports.all} | {"event", "index"}
-    counters = [field.name for field in dataclasses.fields(states[0])
-                if field.name not in known and isinstance(getattr(states[0], field.name), int)]
-    rows = [[number, state.event, *(cell(port, getattr(state, port.name), most) for port in ports.all),
-             *(getattr(state, counter) for counter in counters)] for number, state in enumerate(states)]
+    counters = [
+        field.name
+        for field in dataclasses.fields(states[0])
+        if field.name not in known and isinstance(getattr(states[0], field.name), int)
+    ]
+    rows = [
+        [
+            number,
+            state.event,
+            *(cell(port, getattr(state, port.name), most) for port in ports.all),
+            *(getattr(state, counter) for counter in counters),
+        ]
+        for number, state in enumerate(states)
+    ]
     return ["#", "event", *(port.name for port in ports.all), *counters], rows
 
 

@@ -74,8 +74,9 @@ class VGrouper(Stepped):
 
     name = "v_grouper"
 
-    def __init__(self, channels: int = 64, high: int = 8, growth: str = "reconvert",
-                 rounding: str = "truncate") -> None:
+    def __init__(
+        self, channels: int = 64, high: int = 8, growth: str = "reconvert", rounding: str = "truncate"
+    ) -> None:
         """channels: KV heads x head dimension. high: mantissa bits. growth: "reconvert", from fp16, or "realign", the
         stored magnitudes shift when an exponent rises (D-harmonia-20), which needs truncation. rounding: as for Bfp.
         """
@@ -103,22 +104,32 @@ class VGrouper(Stepped):
         if self.state.tokens:
             raise Refused(f"{self.name}: prefill needs an empty cache, got one of {self.state.tokens} tokens")
         words = self._words(v, (len(np.atleast_1d(v)), self.channels))
-        codes = [self._encode(words[start:start + GROUP]) for start in range(0, len(words), GROUP)]
+        codes = [self._encode(words[start : start + GROUP]) for start in range(0, len(words), GROUP)]
         full = len(words) // GROUP
-        residual = tuple(map(tuple, words[full * GROUP:].tolist()))
+        residual = tuple(map(tuple, words[full * GROUP :].tolist()))
         temporary = codes[full] if len(codes) > full else None
         counts = len(codes), full, words.size, len(words)
         shown = self._shown(codes[-1], len(words) - GROUP * (len(codes) - 1), temporary is None) if codes else {}
         before = vars(self.state) | shown | dict(zip(COUNTERS, counts, strict=True))
-        self.state = State(**before | {"event": "prefill", "index": self.state.index + 1, "tokens": len(words),
-                                       "residual": residual, "committed": tuple(codes[:full]), "temporary": temporary})
+        self.state = State(
+            **before
+            | {
+                "event": "prefill",
+                "index": self.state.index + 1,
+                "tokens": len(words),
+                "residual": residual,
+                "committed": tuple(codes[:full]),
+                "temporary": temporary,
+            }
+        )
         return self.state
 
     def _words(self, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         array = np.asarray(values)
         if array.dtype != np.float16 or array.shape != shape:
-            raise RefusedType(f"{self.name}: float16 rows of {self.channels} channels are needed, got {array.dtype} "
-                              f"{array.shape}")
+            raise RefusedType(
+                f"{self.name}: float16 rows of {self.channels} channels are needed, got {array.dtype} {array.shape}"
+            )
         self.format.admitted(array, False, self.name)  # refuses infinity and NaN
         return np.ascontiguousarray(array).view(np.uint16)
 
@@ -128,14 +139,23 @@ class VGrouper(Stepped):
         realigned = self.growth == "realign" and before.temporary is not None
         codes = self._grow(before.temporary, row) if realigned else self._encode(np.array(residual, np.uint16))
         full = len(residual) == GROUP
-        counts = (before.conversions + 1, before.commits + int(full),
-                  before.converted_elements + len(residual) * self.channels,
-                  before.residual_reads + (1 if realigned else len(residual)))
+        counts = (
+            before.conversions + 1,
+            before.commits + int(full),
+            before.converted_elements + len(residual) * self.channels,
+            before.residual_reads + (1 if realigned else len(residual)),
+        )
         self.state = State(
-            **self._shown(codes, len(residual), full), event="commit" if full else "convert", index=before.index + 1,
-            v=lanes(row), tokens=before.tokens + 1, residual=() if full else residual,
-            committed=(*before.committed, codes) if full else before.committed, temporary=None if full else codes,
-            **dict(zip(COUNTERS, counts, strict=True)))
+            **self._shown(codes, len(residual), full),
+            event="commit" if full else "convert",
+            index=before.index + 1,
+            v=lanes(row),
+            tokens=before.tokens + 1,
+            residual=() if full else residual,
+            committed=(*before.committed, codes) if full else before.committed,
+            temporary=None if full else codes,
+            **dict(zip(COUNTERS, counts, strict=True)),
+        )
         return self.state
 
     def _encode(self, rows: np.ndarray) -> Codes:
@@ -154,8 +174,13 @@ class VGrouper(Stepped):
         """Output ports for a conversion: the group filled up with zeros."""
         fill = (0,) * (GROUP - count) * self.channels
         sign, mantissa = (tuple(value for row in rows for value in row) + fill for rows in codes[:2])
-        return {"commit": int(full), "count": count, "sign": sign, "mantissa": mantissa,
-                "exponent": lanes(codes.exponent)}
+        return {
+            "commit": int(full),
+            "count": count,
+            "sign": sign,
+            "mantissa": mantissa,
+            "exponent": lanes(codes.exponent),
+        }
 
     def _tensor(self, codes: Codes) -> BfpTensor:
         return self.format.tensor(np.array(codes.sign), np.array(codes.mantissa), np.array([codes.exponent]), 0)
@@ -189,8 +214,10 @@ class VGrouper(Stepped):
         return accepted
 
     def __repr__(self) -> str:
-        return (f"VGrouper(channels={self.channels}, high={self.format.mantissa_bits}, growth={self.growth!r}, "
-                f"rounding={self.format.rounding!r})")
+        return (
+            f"VGrouper(channels={self.channels}, high={self.format.mantissa_bits}, growth={self.growth!r}, "
+            f"rounding={self.format.rounding!r})"
+        )
 
 
 def _codes(tensor: BfpTensor) -> Codes:
@@ -209,7 +236,7 @@ def run(v: Any, *, channels: int = 64, high: int = 8, growth: str = "reconvert",
     """
     grouper = VGrouper(channels, high, growth, rounding)
     words = grouper.admitted(v)
-    shape = words.shape[:words.ndim - (channels > 1)]
+    shape = words.shape[: words.ndim - (channels > 1)]
     reset, states = grouper.state, list[State]()
     counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
     for device in words.reshape(prod(shape[:-1]), shape[-1], channels).tolist():
@@ -225,12 +252,15 @@ def ports(config: Mapping[str, Any]) -> Ports:
     channels = config["channels"]
     return Ports(
         inputs=(Port("v", 16, channels, encoding="f16", meaning="the row of a token"),),
-        outputs=(Port("commit", 1, meaning="the group is full and stored for good"),
-                 Port("count", 6, meaning="tokens in the group"),
-                 Port("sign", 1, GROUP * channels, meaning="of the group, token by token; 0 for tokens to come"),
-                 Port("mantissa", config["high"], GROUP * channels, meaning="same order"),
-                 Port("exponent", 5, channels, meaning="of every channel"),
-                 Port("tokens", 32, meaning="tokens so far")))
+        outputs=(
+            Port("commit", 1, meaning="the group is full and stored for good"),
+            Port("count", 6, meaning="tokens in the group"),
+            Port("sign", 1, GROUP * channels, meaning="of the group, token by token; 0 for tokens to come"),
+            Port("mantissa", config["high"], GROUP * channels, meaning="same order"),
+            Port("exponent", 5, channels, meaning="of every channel"),
+            Port("tokens", 32, meaning="tokens so far"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -241,9 +271,16 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
 PAPER = {"channels": 4, "high": 8, "growth": "reconvert"}
 
 UNIT = Unit(
-    name="v_grouper", paper="harmonia §III-A, Fig. 6b", meaning="V in groups of 32 tokens while tokens arrive",
+    name="v_grouper",
+    paper="harmonia §III-A, Fig. 6b",
+    meaning="V in groups of 32 tokens while tokens arrive",
     configs={"paper": Config(**PAPER), "realign": Config(**PAPER | {"growth": "realign"})},
-    ports=ports, run=run, twin="refemu.units.v_grouper_jit:run", unit_class=VGrouper, timing="event", cases=cases,
+    ports=ports,
+    run=run,
+    twin="refemu.units.v_grouper_jit:run",
+    unit_class=VGrouper,
+    timing="event",
+    cases=cases,
     mark=v_grouper_cases.mark,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
     alternatives=choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),

@@ -16,15 +16,24 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     channels = config["channels"]
     if kind == "paper":
-        yield _case(kind, "35 tokens: the 32nd commits its group, the 33rd begins another",
-                    _words((35, channels), seed))
+        yield _case(
+            kind, "35 tokens: the 32nd commits its group, the 33rd begins another", _words((35, channels), seed)
+        )
     if kind == "edge":
         rising = np.array([0x8001, 0x03FF, 0x0400, 0x87FF, *range(0x0C00, 0x7BFF, 0x0C01)])
-        yield _case(kind, "every token raises the exponent, from subnormals to the largest value",
-                    np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1)[None], "D-harmonia-20")
+        yield _case(
+            kind,
+            "every token raises the exponent, from subnormals to the largest value",
+            np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1)[None],
+            "D-harmonia-20",
+        )
         falling = np.array([0x7BFF, 0xBC00, 0x3C00, 0x8000, 0x0000, 0x8001, 0x0400, 0x83FF, 0x3555])
-        yield _case(kind, "the first token is the largest; zeros of either sign, magnitudes that vanish",
-                    np.stack([falling] * channels, axis=1)[None], "D-harmonia-20")
+        yield _case(
+            kind,
+            "the first token is the largest; zeros of either sign, magnitudes that vanish",
+            np.stack([falling] * channels, axis=1)[None],
+            "D-harmonia-20",
+        )
     if kind == "random":
         yield _case(kind, "words of any kind", _words((33, channels), seed, 0xFFFF, after=1))
 

@@ -20,23 +20,34 @@ def run(v: Any, *, channels: int = 64, high: int = 8, growth: str = "reconvert",
     """As `v_grouper.run`."""
     grouper = VGrouper(channels, high, growth, rounding)
     words = grouper.admitted(v)
-    shape = words.shape[:words.ndim - (channels > 1)]
+    shape = words.shape[: words.ndim - (channels > 1)]
     devices, tokens = prod(shape[:-1]), shape[-1]
     groups = np.zeros((devices, tokens, GROUP, channels), np.uint16)
     _groups(np.ascontiguousarray(words).reshape(devices, tokens, channels).copy(), groups)
     encoded = bfp_jit.encode(grouper.format, groups, 2, bits=True)
     outputs: dict[str, Any] = {port.name: port for port in grouper.ports.outputs}
     count = np.broadcast_to(np.arange(tokens) % GROUP + 1, (devices, tokens))
-    found = {"commit": count == GROUP, "count": count, "sign": encoded.sign, "mantissa": encoded.mantissa,
-             "exponent": encoded.exponent, "tokens": np.broadcast_to(np.arange(tokens) + 1, (devices, tokens))}
+    found = {
+        "commit": count == GROUP,
+        "count": count,
+        "sign": encoded.sign,
+        "mantissa": encoded.mantissa,
+        "exponent": encoded.exponent,
+        "tokens": np.broadcast_to(np.arange(tokens) + 1, (devices, tokens)),
+    }
     for name, port in list(outputs.items()):
         extra = (port.lanes,) if port.lanes > 1 else ()
         outputs[name] = found[name].astype(port.result_dtype).reshape(shape + extra)
     rows = _rows(tokens)
     commits = tokens // GROUP
     reads = tokens if growth == "realign" else rows
-    return Result(**outputs, conversions=devices * tokens, commits=devices * commits,
-                  converted_elements=devices * rows * channels, residual_reads=devices * reads)
+    return Result(
+        **outputs,
+        conversions=devices * tokens,
+        commits=devices * commits,
+        converted_elements=devices * rows * channels,
+        residual_reads=devices * reads,
+    )
 
 
 def _rows(tokens: int) -> int:

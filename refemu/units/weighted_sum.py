@@ -79,25 +79,40 @@ class WeightedSum(Stepped):
         before = self.state
         if inputs:
             count, codebook = self.accept(*inputs)
-            before = replace(before, index=before.index + 1, count=count, codebook=codebook, acc=0, done=0, y=0,
-                             overflow=0)
+            before = replace(
+                before, index=before.index + 1, count=count, codebook=codebook, acc=0, done=0, y=0, overflow=0
+            )
         self.state = self._mac(before) if isinstance(self.arith.order, dot.Sequential) else self._sum(before)
         return self.state
 
     def _mac(self, before: State) -> State:
         """One MAC; the last one shows y."""
         i = before.done
-        entries = fp16.values(before.codebook[i:i + 1])
-        after = replace(before, event="mac", done=i + 1, lookups=before.lookups + 1, macs=before.macs + 1,
-                        acc=_word(sums(np.array(before.count[i:i + 1]), entries, self.arith, _value(before.acc))))
+        entries = fp16.values(before.codebook[i : i + 1])
+        after = replace(
+            before,
+            event="mac",
+            done=i + 1,
+            lookups=before.lookups + 1,
+            macs=before.macs + 1,
+            acc=_word(sums(np.array(before.count[i : i + 1]), entries, self.arith, _value(before.acc))),
+        )
         return after if i + 1 < 1 << self.bits else _finished(after)
 
     def _sum(self, before: State) -> State:
         """All MACs at once."""
         count, entries = np.array(before.count), fp16.values(before.codebook)
         size = entries.size
-        return _finished(replace(before, event="sum", acc=_word(result16(count, entries, self.arith)), done=size,
-                                 lookups=before.lookups + size, macs=before.macs + size))
+        return _finished(
+            replace(
+                before,
+                event="sum",
+                acc=_word(result16(count, entries, self.arith)),
+                done=size,
+                lookups=before.lookups + size,
+                macs=before.macs + size,
+            )
+        )
 
     def steps(self, count: Any, codebook: Any) -> Iterator[State]:
         """Yield the State after every event of every sum, in C order; the arguments broadcast beside their lanes."""
@@ -136,6 +151,7 @@ def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 
 
 def _with_wide_entries(numbers: np.ndarray, entries: np.ndarray, arith: KllmArith, start: float) -> np.ndarray:
     """fp16 accumulators over float32 entries, which products of centroids are: 33 bits of a term, exact in float64."""
+
     def add(s: Any, x: Any) -> Any:
         return fp16.round16_of_f64(np.asarray(s + x)).astype(np.float64)
 
@@ -204,10 +220,15 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     size = 1 << config["bits"]
     return Ports(
-        inputs=(Port("count", COUNT_BITS, size, meaning="how often each index occurs"),
-                Port("codebook", 16, size, encoding="f16", meaning="what each index stands for")),
-        outputs=(Port("y", 16, encoding="f16", meaning="the weighted sum"),
-                 Port("overflow", 1, meaning="y is not finite")))
+        inputs=(
+            Port("count", COUNT_BITS, size, meaning="how often each index occurs"),
+            Port("codebook", 16, size, encoding="f16", meaning="what each index stands for"),
+        ),
+        outputs=(
+            Port("y", 16, encoding="f16", meaning="the weighted sum"),
+            Port("overflow", 1, meaning="y is not finite"),
+        ),
+    )
 
 
 def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
@@ -220,12 +241,24 @@ def _with(**choices: Any) -> Any:
 
 
 UNIT = Unit(
-    name="weighted_sum", paper="kllm §III-B, §IV-A", meaning="counts times codebook, reduced on fp16 MACs",
-    configs={"example": Config(bits=3, preset="paper"), "integer": Config(bits=4, preset="paper"),
-             "w4a4": Config(bits=8, preset="paper"), "exact": Config(bits=4, preset="exact")},
-    ports=ports, run=run, twin="refemu.units.weighted_sum_jit:run", unit_class=WeightedSum, cases=cases,
+    name="weighted_sum",
+    paper="kllm §III-B, §IV-A",
+    meaning="counts times codebook, reduced on fp16 MACs",
+    configs={
+        "example": Config(bits=3, preset="paper"),
+        "integer": Config(bits=4, preset="paper"),
+        "w4a4": Config(bits=8, preset="paper"),
+        "exact": Config(bits=4, preset="exact"),
+    },
+    ports=ports,
+    run=run,
+    twin="refemu.units.weighted_sum_jit:run",
+    unit_class=WeightedSum,
+    cases=cases,
     mark=weighted_sum_cases.mark,
-    alternatives=(Alternative("D-kllm-2", "32 MACs, their results added as a tree", _with(acc="fp16", order=LANES)),
-                  Alternative("D-kllm-3", "fused", _with(acc="fp16_fma", order=dot.Sequential()))),
+    alternatives=(
+        Alternative("D-kllm-2", "32 MACs, their results added as a tree", _with(acc="fp16", order=LANES)),
+        Alternative("D-kllm-3", "fused", _with(acc="fp16_fma", order=dot.Sequential())),
+    ),
     flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},
 )

@@ -50,6 +50,7 @@ def interpreted(modules: Iterable[ModuleType] = (float_jit, *float_jit.MODULES))
 
 def noted(ran: set[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, which notes its name when it runs."""
+
     @functools.wraps(function)
     def run(*arguments: Any) -> Any:
         ran.add(name)

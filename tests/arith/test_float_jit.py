@@ -13,10 +13,7 @@ from tests.arith.interpreted import needs_jit
 
 PACKAGE = Path(float_jit.__file__).parents[2]
 KERNELS = {
-    name: value
-    for module in float_jit.MODULES
-    for name, value in vars(module).items()
-    if hasattr(value, "py_func")
+    name: value for module in float_jit.MODULES for name, value in vars(module).items() if hasattr(value, "py_func")
 }
 
 
@@ -48,8 +45,12 @@ def use_everything():
     for rows, top in ((1, 7), (5, 7), (5, 300)):
         wide = np.full((16, 3), top)
         right = dot_jit.group_panels(wide, group=8, b_exp=np.ones((2, 3), int), b_scale=wide[:2].astype(np.float16))
-        dot_jit.grouped_matmul(np.ones((rows, 16), int), right, partial="fp16",
-                               **{**groups, "group": 8, "a_exp": np.zeros((rows, 2), int), "order": Sequential()})
+        dot_jit.grouped_matmul(
+            np.ones((rows, 16), int),
+            right,
+            partial="fp16",
+            **{**groups, "group": 8, "a_exp": np.zeros((rows, 2), int), "order": Sequential()},
+        )
     for a in (x, frozen):
         sums_jit.running32(a, a)
 
@@ -59,8 +60,22 @@ def test_a_kernel_is_compiled_for_one_set_of_types():
     """Twice where float32 and float64, or weights or counters of two widths, are both wanted; a copy thrice."""
     use_everything()
     several = dict.fromkeys(
-        ["total_rows", "run_program_of_terms", "plus", "copy_all", "clear_all", "row_fp32", "_row_fp16", "spread",
-         "_clear_rows", "_keep_counts", "_reduce_by_four", "_reduce_counts", "_total_counts"], 2
+        [
+            "total_rows",
+            "run_program_of_terms",
+            "plus",
+            "copy_all",
+            "clear_all",
+            "row_fp32",
+            "_row_fp16",
+            "spread",
+            "_clear_rows",
+            "_keep_counts",
+            "_reduce_by_four",
+            "_reduce_counts",
+            "_total_counts",
+        ],
+        2,
     ) | {"_copy_rows": 3}
     counts = {name: len(kernel.signatures) for name, kernel in KERNELS.items()}
     scalars = {name for name, kernel in KERNELS.items() if not inspect.getsource(kernel.py_func).count("for ")}

@@ -124,6 +124,7 @@ def test_rounding_moves_by_half_a_quantum_at_most(x):
 
 # Modes
 
+
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_modes_convert_as_stated(mode):
     """D-arith-2. Every 32nd word, its midpoint, and the float32 numbers beside both; infinities and NaN."""

@@ -38,8 +38,11 @@ def test_arrays_give_everything_back(n, top, narrow, given):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("tops", "group"), [((255, 8), 32), ((255, 15), 8), ((255, 255), 32), ((2047, 8), 16),
-                                             ((255, 8), 12), ((4095, 120), 32)], ids=str)
+@pytest.mark.parametrize(
+    ("tops", "group"),
+    [((255, 8), 32), ((255, 15), 8), ((255, 255), 32), ((2047, 8), 16), ((255, 8), 12), ((4095, 120), 32)],
+    ids=str,
+)
 @pytest.mark.parametrize(("exponents", "scales"), [(True, False), (False, True), (True, True)])
 def test_product_is_that_of_the_readable_form(way, tops, group, exponents, scales):
     """Sums by 16 or 8 terms in 16 bits, or in float32; whole and partial tiles of rows; every pair of roundings."""
@@ -72,8 +75,9 @@ def test_threads_share_out_the_outputs():
     a, a_exp = RNG.integers(-255, 256, (70, 64)), RNG.integers(-24, 9, (70, 2))
     rounded = {"partial": "fp16", "product": "fp32", "order": Sequential(), "acc": "fp32"}
     packed = group_panels(b, **options)
-    one, many = (dot_jit.grouped_matmul(a, packed, group=32, a_exp=a_exp, threads=threads, **rounded)
-                 for threads in (1, 5))
+    one, many = (
+        dot_jit.grouped_matmul(a, packed, group=32, a_exp=a_exp, threads=threads, **rounded) for threads in (1, 5)
+    )
 
     assert same(one, many) and same(one, dot.grouped_matmul(a, b, a_exp=a_exp, **options, **rounded))
 
@@ -94,16 +98,27 @@ def test_refuses(change, error, message):
         group_panels(options.pop("b"), **options)
 
 
-@pytest.mark.parametrize(("change", "error", "message"), [
-    pytest.param({"a": np.ones((1, 32), int)}, RefusedType, r"\(M, 64\) and a_exp \(M, 2\)", id="length"),
-    pytest.param({"a_exp": np.zeros((1, 1), int)}, RefusedType, r"a_exp \(M, 2\) are needed", id="exponents"),
-    pytest.param({"group": 16}, Refused, "groups of 32, got group=16", id="group"),
-    pytest.param({"b_exp": np.zeros((2, 2), int)}, Refused, "panels have their own exponents", id="b_exp"),
-    pytest.param({"product": None}, Refused, "product must be one of", id="product"),
-    pytest.param({"threads": 0}, Refused, "threads: number must be", id="threads")])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        pytest.param({"a": np.ones((1, 32), int)}, RefusedType, r"\(M, 64\) and a_exp \(M, 2\)", id="length"),
+        pytest.param({"a_exp": np.zeros((1, 1), int)}, RefusedType, r"a_exp \(M, 2\) are needed", id="exponents"),
+        pytest.param({"group": 16}, Refused, "groups of 32, got group=16", id="group"),
+        pytest.param({"b_exp": np.zeros((2, 2), int)}, Refused, "panels have their own exponents", id="b_exp"),
+        pytest.param({"product": None}, Refused, "product must be one of", id="product"),
+        pytest.param({"threads": 0}, Refused, "threads: number must be", id="threads"),
+    ],
+)
 def test_product_refuses(change, error, message):
     packed = group_panels(np.ones((64, 2), int), group=32, b_scale=np.ones((2, 2), np.float16))
-    options = {"a": np.ones((1, 64), int), "group": 32, "a_exp": np.zeros((1, 2), int), "partial": "fp16",
-               "product": "fp32", "order": Sequential(), "acc": "fp32"} | change
+    options = {
+        "a": np.ones((1, 64), int),
+        "group": 32,
+        "a_exp": np.zeros((1, 2), int),
+        "partial": "fp16",
+        "product": "fp32",
+        "order": Sequential(),
+        "acc": "fp32",
+    } | change
     with pytest.raises(error, match=message):
         dot_jit.grouped_matmul(options.pop("a"), packed, **options)

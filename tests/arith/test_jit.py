@@ -103,8 +103,14 @@ def test_a_folder_that_cannot_be_made_is_no_cache(tmp_path):
 def use(folder, code=USE, **environment):
     """Words that `code` prints with the cache in `folder`, and the lines on stderr."""
     clean = {name: value for name, value in os.environ.items() if name not in SWITCHES}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True,
-                          env=clean | {"REFEMU_CACHE": str(folder)} | environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+        env=clean | {"REFEMU_CACHE": str(folder)} | environment,
+    )
     return done.stdout.split(), done.stderr.splitlines()
 
 
@@ -146,8 +152,10 @@ def test_what_others_can_write_is_not_run(planted, exposed, mode):
 
     assert not (folder.parent / "ran").exists()
     assert printed[:4] == ["1.5", "0", "1", "None"]
-    assert lines == [f"refemu: the kernel cache {folder} is not used, for others own or can write {path} (owner "
-                     f"{os.geteuid()}, mode {mode:04o}); kernels are compiled afresh. Delete it, and it is made anew"]
+    assert lines == [
+        f"refemu: the kernel cache {folder} is not used, for others own or can write {path} (owner "
+        f"{os.geteuid()}, mode {mode:04o}); kernels are compiled afresh. Delete it, and it is made anew"
+    ]
 
 
 @needs_owners
@@ -177,10 +185,14 @@ def test_the_key_covers_every_kernel_file():
     assert with_kernels <= set(jit.kernel_files())
 
 
-@pytest.mark.parametrize("source", [
-    "from refemu.arith.jit import kernel\n@kernel\ndef add(a, b):\n    return a + b\n",
-    "from refemu.arith import jit\nfast = jit.kernel(lambda a, b: a + b)\n",
-    "def later():\n    from refemu.arith.jit import helper as made\n    return made(min)\n"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from refemu.arith.jit import kernel\n@kernel\ndef add(a, b):\n    return a + b\n",
+        "from refemu.arith import jit\nfast = jit.kernel(lambda a, b: a + b)\n",
+        "def later():\n    from refemu.arith.jit import helper as made\n    return made(min)\n",
+    ],
+)
 def test_a_file_with_a_kernel_is_known(source):
     assert house_rules.defines_a_kernel(source)
     assert not house_rules.defines_a_kernel("from refemu.arith import jit\ndef kernel(a):\n    return jit.has(a)\n")

@@ -26,29 +26,41 @@ def fail(error: BaseException) -> Callable[[], Any]:
     return run
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    pytest.param(lambda: int("x"), "x.json: not a list: ValueError: invalid literal", id="ValueError"),
-    pytest.param(lambda: {}["a"], "KeyError: 'a'", id="KeyError"),
-    pytest.param(lambda: [][1], "IndexError", id="IndexError"),
-    pytest.param(lambda: int(float("inf")), "OverflowError", id="OverflowError"),
-    pytest.param(lambda: (1).items(), "AttributeError", id="AttributeError"),  # type: ignore[attr-defined]
-    pytest.param(lambda: len(1), "TypeError", id="TypeError"),  # type: ignore[arg-type]
-    pytest.param(lambda: json.loads("[" * 100_000), "x.json: not a list: nested too deep", id="RecursionError"),
-    pytest.param(fail(MemoryError()), "it needs more memory than there is", id="MemoryError"),
-    pytest.param(fail(csv.Error("field")), "Error: field", id="csv.Error"),
-    pytest.param(fail(Library("bad")), "Library: bad", id="of a library"),
-    pytest.param(fail(PanicException("oh")), "PanicException: oh", id="panic"),
-    pytest.param(fail(ValueError("x" * 999)), r"ValueError: x{200}\.\.\.$", id="cut"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        pytest.param(lambda: int("x"), "x.json: not a list: ValueError: invalid literal", id="ValueError"),
+        pytest.param(lambda: {}["a"], "KeyError: 'a'", id="KeyError"),
+        pytest.param(lambda: [][1], "IndexError", id="IndexError"),
+        pytest.param(lambda: int(float("inf")), "OverflowError", id="OverflowError"),
+        pytest.param(lambda: (1).items(), "AttributeError", id="AttributeError"),  # type: ignore[attr-defined]
+        pytest.param(lambda: len(1), "TypeError", id="TypeError"),  # type: ignore[arg-type]
+        pytest.param(lambda: json.loads("[" * 100_000), "x.json: not a list: nested too deep", id="RecursionError"),
+        pytest.param(fail(MemoryError()), "it needs more memory than there is", id="MemoryError"),
+        pytest.param(fail(csv.Error("field")), "Error: field", id="csv.Error"),
+        pytest.param(fail(Library("bad")), "Library: bad", id="of a library"),
+        pytest.param(fail(PanicException("oh")), "PanicException: oh", id="panic"),
+        pytest.param(fail(ValueError("x" * 999)), r"ValueError: x{200}\.\.\.$", id="cut"),
+    ],
+)
 def test_what_input_raises_is_a_refusal(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(Refused, match=message), reading("x.json", "a list", Library):
         call()
 
 
-@pytest.mark.parametrize("error", [
-    Refused("a rule"), RefusedType("a type"), FileNotFoundError(2, "No such file", "x"), AssertionError("bug"),
-    KeyboardInterrupt(), Library("of another reader"), SystemExit(4),
-], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused("a rule"),
+        RefusedType("a type"),
+        FileNotFoundError(2, "No such file", "x"),
+        AssertionError("bug"),
+        KeyboardInterrupt(),
+        Library("of another reader"),
+        SystemExit(4),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_anything_else_passes_through(error: BaseException) -> None:
     with pytest.raises(BaseException) as caught, reading("x", "a list"):
         raise error

@@ -201,9 +201,18 @@ def test_the_compiled_twin_looks_up_every_word(name):
     assert np.array_equal(tables.apply16(name, codes), tables_jit.apply16(name, codes))
 
 
-@pytest.mark.parametrize("codes", [np.arange(23)[1:].astype(np.uint16)[::-1], np.arange(70).astype(np.uint16)[1:],
-                                   np.arange(66).astype(np.uint16).reshape(2, 3, 11)[:, :, :5], np.uint16(7),
-                                   np.zeros((3, 0), np.uint16), [1, 65535]], ids=np.shape)
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.arange(23)[1:].astype(np.uint16)[::-1],
+        np.arange(70).astype(np.uint16)[1:],
+        np.arange(66).astype(np.uint16).reshape(2, 3, 11)[:, :, :5],
+        np.uint16(7),
+        np.zeros((3, 0), np.uint16),
+        [1, 65535],
+    ],
+    ids=np.shape,
+)
 def test_the_twin_takes_any_shape_and_alignment(codes):
     want = tables.apply16("silu", codes)
     got = tables_jit.apply16("silu", codes)

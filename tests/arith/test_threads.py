@@ -128,8 +128,9 @@ def test_the_environment_refuses(monkeypatch, text):
         from_environment()
 
 
-@pytest.mark.parametrize(("number", "error"), [(0, Refused), (-3, Refused), (1025, Refused), (1.5, RefusedType),
-                                               (True, RefusedType)])
+@pytest.mark.parametrize(
+    ("number", "error"), [(0, Refused), (-3, Refused), (1025, Refused), (1.5, RefusedType), (True, RefusedType)]
+)
 def test_numbers_that_are_refused(number, error):
     with pytest.raises(error, match="threads: number must be"):
         share_out(lambda first, last: None, 1, number)
@@ -153,8 +154,16 @@ def grouped():
     rng = np.random.default_rng(3)
     a, b = rng.integers(-7, 8, (70, 64)), rng.integers(-7, 8, (64, 600))
     packed = dot_jit.group_panels(b, group=32, b_scale=bell((2, 600), 4))
-    return lambda: dot_jit.grouped_matmul(a, packed, group=32, a_exp=np.zeros((70, 2), int), partial="fp16",
-                                          product="fp32", order=Sequential(), acc="fp32")
+    return lambda: dot_jit.grouped_matmul(
+        a,
+        packed,
+        group=32,
+        a_exp=np.zeros((70, 2), int),
+        partial="fp16",
+        product="fp32",
+        order=Sequential(),
+        acc="fp32",
+    )
 
 
 def attention():
@@ -184,8 +193,13 @@ def test_no_bit_depends_on_the_number_of_threads(name, monkeypatch):
     counts = []
     for count in (2, 3, 7):
         with using_threads(count), monkeypatch.context() as patch:
-            patch.setattr(dot_jit, "share_out", lambda run, units, *rest: share_out(
-                lambda first, last: (counts.append((first, last)), run(first, last)), units, *rest))
+            patch.setattr(
+                dot_jit,
+                "share_out",
+                lambda run, units, *rest: share_out(
+                    lambda first, last: (counts.append((first, last)), run(first, last)), units, *rest
+                ),
+            )
             assert same(one, WORK[name]())
 
     assert len(counts) >= 2 + 2 + 2  # the work was really shared out

@@ -47,6 +47,6 @@ def test_the_cache_of_cold_calls_is_added_to_that_of_the_run(tmp_path):
         open(os.path.join(folder, "kernel"), "w").close()
         return [row(what=" ".join(before))]
 
-    cold, = apart.measure(benchmark, str(tmp_path), cold=True)
+    (cold,) = apart.measure(benchmark, str(tmp_path), cold=True)
 
     assert "kernel" in cold.what

@@ -29,9 +29,16 @@ def test_rows_come_back_as_they_were(file):
     assert records[0]["context"] == CONTEXT
 
 
-@pytest.mark.parametrize("change", [
-    lambda r: r["row"].pop("ratio"), lambda r: r["row"].update(ratio="fast"), lambda r: r["row"].update(verdict="good"),
-    lambda r: r.pop("context"), lambda r: r["context"].pop("commit")])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["row"].pop("ratio"),
+        lambda r: r["row"].update(ratio="fast"),
+        lambda r: r["row"].update(verdict="good"),
+        lambda r: r.pop("context"),
+        lambda r: r["context"].pop("commit"),
+    ],
+)
 def test_the_schema_refuses_other_records(change):
     record = {"context": dict(CONTEXT), "row": row().record()}
     fastjsonschema.validate(history.SCHEMA, record)

@@ -13,8 +13,10 @@ FIRST = First(0.0, 0.0, None)
 ROWS = [
     row("PERF-M1", "smollm2-135m fp16 prefill 256", "BLAS", [(1.0, 2.0)], FIRST, 0.25, True),
     row("PERF-M2", "smollm2-135m fp16 decode 8 tokens", "BLAS", [(1.0, 0.5)], FIRST, 1.1, True),
-    replace(row("MEM-2048", "smollm2-135m fp16 2048 tokens, all logits: 1.36 GB", "3 GB", [(3.0, 1.36)], FIRST, 1.0,
-                True), peak_mb=1360.0),
+    replace(
+        row("MEM-2048", "smollm2-135m fp16 2048 tokens, all logits: 1.36 GB", "3 GB", [(3.0, 1.36)], FIRST, 1.0, True),
+        peak_mb=1360.0,
+    ),
     row("PERF-M1", "smollm2-135m kllm-a4 prefill 64", "BLAS", [(1.0, 20.0)], FIRST, 0.07, True),
 ]
 
@@ -22,8 +24,10 @@ ROWS = [
 def test_a_line_per_scheme() -> None:
     lines = model_costs.table(ROWS).splitlines()
 
-    assert lines[2:] == ["| `fp16` | 2.00 x | 0.50 x |  | 1.4 GB |",
-                         "| `kllm-a4` | 20.00 x (64 tokens), missed |  |  |  |"]
+    assert lines[2:] == [
+        "| `fp16` | 2.00 x | 0.50 x |  | 1.4 GB |",
+        "| `kllm-a4` | 20.00 x (64 tokens), missed |  |  |  |",
+    ]
     assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|")
 
 

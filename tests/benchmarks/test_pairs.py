@@ -17,9 +17,17 @@ def test_a_ratio_is_the_rivals_time_over_ours():
     assert (made.ours_s, made.rival_s, made.first_s, made.compile_s) == (1.0, 4.0, 9.0, 3.0)
 
 
-@pytest.mark.parametrize(("ratio", "goal", "checked", "verdict"), [
-    (1.0, 0.9, True, "met"), (0.9, 0.9, True, "met"), (0.8, 0.9, True, "missed"), (0.8, 0.0, True, ""),
-    (9.0, 0.9, False, "WRONG"), (9.0, 0.0, False, "WRONG")])
+@pytest.mark.parametrize(
+    ("ratio", "goal", "checked", "verdict"),
+    [
+        (1.0, 0.9, True, "met"),
+        (0.9, 0.9, True, "met"),
+        (0.8, 0.9, True, "missed"),
+        (0.8, 0.0, True, ""),
+        (9.0, 0.9, False, "WRONG"),
+        (9.0, 0.0, False, "WRONG"),
+    ],
+)
 def test_a_verdict_is_about_the_goal_unless_the_result_is_wrong(ratio, goal, checked, verdict):
     assert row(ratio=ratio, goal=goal, checked=checked).verdict == verdict
 

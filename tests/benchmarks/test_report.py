@@ -18,8 +18,10 @@ def test_a_verdict_counts_and_names_what_is_missed():
     assert len(lines) == 3
 
 
-@pytest.mark.parametrize(("rows", "broken", "code"), [
-    (ROWS, [], 0), ([*ROWS, row(checked=False)], [], 1), (ROWS, ["PERF-4: it raised"], 1), ([], [], 0)])
+@pytest.mark.parametrize(
+    ("rows", "broken", "code"),
+    [(ROWS, [], 0), ([*ROWS, row(checked=False)], [], 1), (ROWS, ["PERF-4: it raised"], 1), ([], [], 0)],
+)
 def test_the_exit_code_is_about_results_not_goals(rows, broken, code):
     assert report.code(rows, broken) == code
 
@@ -34,8 +36,10 @@ def test_growth_is_the_exponent_of_a_power():
     points = [row("GROW-X", series="over n", size=size, ratio=1 / size) for size in (10.0, 100.0, 1000.0)]
 
     assert report.exponent([1, 2, 4, 8], [3, 12, 48, 192]) == pytest.approx(2)
-    assert report.grown(points) == ["how cost grows",
-                                    f"{'GROW-X':16} over n: from 10 to 1000 as its power 1.00; another: 0.00"]
+    assert report.grown(points) == [
+        "how cost grows",
+        f"{'GROW-X':16} over n: from 10 to 1000 as its power 1.00; another: 0.00",
+    ]
 
 
 def test_columns_of_first_calls_tell_compiling_from_loading():

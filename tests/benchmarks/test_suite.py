@@ -59,7 +59,7 @@ def test_ids_of_rows_are_those_that_their_function_names(monkeypatch):
     """Of the two rows that cost least."""
     monkeypatch.setattr("benchmarks.pairs.first_calls_only", True)
     for id in ("PERF-28", "PERF-31"):
-        entry, = suite.select([id])
+        (entry,) = suite.select([id])
         assert {row.id for row in entry.rows()} <= set(entry.ids)
 
 
@@ -73,8 +73,16 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(tm
 
 def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
     """One row from end to end, by one process."""
-    arguments = SimpleNamespace(ids=["PERF-28"], threads=1, list=False, warm=True, cache=str(tmp_path), markdown=None,
-                                json=None, history=str(tmp_path / "h" / "history.jsonl"))
+    arguments = SimpleNamespace(
+        ids=["PERF-28"],
+        threads=1,
+        list=False,
+        warm=True,
+        cache=str(tmp_path),
+        markdown=None,
+        json=None,
+        history=str(tmp_path / "h" / "history.jsonl"),
+    )
 
     assert suite.main(arguments) == 0
     assert "rotary tables" in capsys.readouterr().out
@@ -84,11 +92,18 @@ def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
 LIGHT = "import sys; {}; print(sorted({{'numba', 'scipy', 'hypothesis', 'torch'}} & set(sys.modules)))"
 
 
-@pytest.mark.parametrize("code", [
-    "import refemu", "import refemu.formats, refemu.units, refemu.models, refemu.golden",
-    "from refemu.cli import main; main(['--help'])", "from refemu.cli import main; main(['show', 'INT4'])",
-    "from refemu.cli import main; main(['list'])", "import refemu.testing; refemu.testing.register()",
-    "import benchmarks.__main__, benchmarks.history"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import refemu",
+        "import refemu.formats, refemu.units, refemu.models, refemu.golden",
+        "from refemu.cli import main; main(['--help'])",
+        "from refemu.cli import main; main(['show', 'INT4'])",
+        "from refemu.cli import main; main(['list'])",
+        "import refemu.testing; refemu.testing.register()",
+        "import benchmarks.__main__, benchmarks.history",
+    ],
+)
 def test_what_must_start_fast_imports_nothing_heavy(code):
     done = subprocess.run([sys.executable, "-c", LIGHT.format(code)], capture_output=True, text=True, check=True)
 

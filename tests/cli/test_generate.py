@@ -47,8 +47,11 @@ def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.Captur
     ("words", "message"),
     [
         pytest.param(["--unit", "ovp_decodr"], "did you mean 'ovp_decoder'", id="unit"),
-        pytest.param(["--unit", "ovp_decoder", "--unit", "orizuru", "--kinds", "model", "--tokens", "2"],
-                     "\n  orizuru: no cases of kind model; scheme olive-4 does not tap it\n", id="unit without cases"),
+        pytest.param(
+            ["--unit", "ovp_decoder", "--unit", "orizuru", "--kinds", "model", "--tokens", "2"],
+            "\n  orizuru: no cases of kind model; scheme olive-4 does not tap it\n",
+            id="unit without cases",
+        ),
         pytest.param(["--kinds", "papr"], "paper", id="kind"),
         pytest.param(["--kinds", ""], "paper", id="no kind"),
         pytest.param(["--model", "tin"], "did you mean 'tiny'", id="model"),
@@ -73,8 +76,18 @@ def test_an_empty_scheduler_is_one_that_does_not_answer(tmp_path: Path, capsys: 
     assert "scheduler" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--cases", "9"], ["--workers", "2"], ["--scheduler", "tcp://h:1"], ["--layer", "0"],
-                                   ["--tokens", "8"], ["--hex"], ["--json"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--cases", "9"],
+        ["--workers", "2"],
+        ["--scheduler", "tcp://h:1"],
+        ["--layer", "0"],
+        ["--tokens", "8"],
+        ["--hex"],
+        ["--json"],
+    ],
+)
 def test_stimulus_refuses_what_it_would_not_heed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "--stdout", "--unit", "orizuru", *words]) == 2
     told = capsys.readouterr()

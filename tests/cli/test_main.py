@@ -98,8 +98,10 @@ def test_module_runs_and_help_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("words", [["show", "INT4"], ["list"]])
 def test_what_is_shown_and_listed_needs_nothing_heavy(words: list[str]) -> None:
-    code = (f"import sys, refemu.cli\nassert refemu.cli.main({words}) == 0\n"
-            "print(sorted({'numba', 'rich', 'scipy', 'tokenizers', 'gguf'} & set(sys.modules)))")
+    code = (
+        f"import sys, refemu.cli\nassert refemu.cli.main({words}) == 0\n"
+        "print(sorted({'numba', 'rich', 'scipy', 'tokenizers', 'gguf'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -115,10 +117,17 @@ def test_closed_pipe_is_silent_and_is_not_called_different(words: str) -> None:
     assert process.returncode == 141
 
 
-@pytest.mark.parametrize(("encoding", "words"), [
-    ("ascii", ["show", "FLINT4"]), ("latin-1", ["list", "units"]), ("cp1252", ["list", "schemes"]),
-    ("ascii", ["step", "orizuru"]), ("utf-16", ["list", "formats"]), ("ascii", ["--help"]),
-])
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("ascii", ["show", "FLINT4"]),
+        ("latin-1", ["list", "units"]),
+        ("cp1252", ["list", "schemes"]),
+        ("ascii", ["step", "orizuru"]),
+        ("utf-16", ["list", "formats"]),
+        ("ascii", ["--help"]),
+    ],
+)
 def test_output_escapes_what_its_encoding_lacks(encoding: str, words: list[str]) -> None:
     done = run(words, PYTHONIOENCODING=encoding)
 
@@ -135,9 +144,12 @@ def test_a_set_in_a_path_that_is_no_utf8_is_checked(tmp_path: Path) -> None:
     assert (done.returncode, b"q\\udcff" in done.stdout) == (0, True)
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (["models"], b"~nobody_here/x: Could not determine home directory"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["models"], b"~nobody_here/x: Could not determine home directory"),
+    ],
+)
 def test_a_home_of_nobody_is_unusable(words: list[str], message: bytes) -> None:
     done = run(words, REFEMU_HOME="~nobody_here/x", REFEMU_CACHE="")
 
@@ -151,14 +163,18 @@ def test_a_model_in_a_home_of_nobody_is_unusable(capsys: pytest.CaptureFixture[s
 
 def run(words: Sequence[str | bytes], **environment: str) -> "subprocess.CompletedProcess[bytes]":
     """The command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "refemu", *words], capture_output=True, check=False,
-                          env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, "-m", "refemu", *words], capture_output=True, check=False, env={**os.environ, **environment}
+    )
 
 
-@pytest.mark.parametrize(("words", "closed", "code"), [
-    ("generate --stdout --unit concat --kinds paper", ">&-", 0),
-    ("check --stdin --unit concat", "<&-", 2),
-])
+@pytest.mark.parametrize(
+    ("words", "closed", "code"),
+    [
+        ("generate --stdout --unit concat --kinds paper", ">&-", 0),
+        ("check --stdin --unit concat", "<&-", 2),
+    ],
+)
 def test_closed_streams_are_no_error_inside(words: str, closed: str, code: int) -> None:
     command = f"{sys.executable} -m refemu {words} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
@@ -166,10 +182,15 @@ def test_closed_streams_are_no_error_inside(words: str, closed: str, code: int) 
     assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
 
 
-@pytest.mark.parametrize("words", [
-    ["generate", "-o", "", "--unit", "concat"], ["export", "csv", "x", "-o", ""], ["export", "rtl", "concat", "-o", ""],
-    ["check", ""],
-])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["generate", "-o", "", "--unit", "concat"],
+        ["export", "csv", "x", "-o", ""],
+        ["export", "rtl", "concat", "-o", ""],
+        ["check", ""],
+    ],
+)
 def test_an_empty_path_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Else an unset shell variable means the current folder."""
     assert main(words) == 2

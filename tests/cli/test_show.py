@@ -48,9 +48,15 @@ def test_page_as_json_and_byte_by_byte(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "byte 6143: pos of slot 95, byte 3 of 4\n"
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    (["K4V1", "--head", "64"], "4 value packs are no multiple of Vgroup 8"), ([], "a precision pair is needed, one of"),
-    (["K8V5"], "unknown precision pair"), (["K8V4", "--byte", "6784"], "byte must be in")])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["K4V1", "--head", "64"], "4 value packs are no multiple of Vgroup 8"),
+        ([], "a precision pair is needed, one of"),
+        (["K8V5"], "unknown precision pair"),
+        (["K8V4", "--byte", "6784"], "byte must be in"),
+    ],
+)
 def test_page_refuses(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "page", *words]) == 2
     assert told in capsys.readouterr().err

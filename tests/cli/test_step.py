@@ -89,8 +89,9 @@ def test_a_condition_that_cannot_be_computed_is_bad_usage(condition: str, capsys
 
 
 @pytest.mark.parametrize("name", units.names())
-def test_without_inputs_every_unit_steps_through_a_case_of_its_paper(name: str,
-                                                                     capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_inputs_every_unit_steps_through_a_case_of_its_paper(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["step", name, "--break", "index == 0"]) == 0
     text = capsys.readouterr().out
 
@@ -120,7 +121,15 @@ def test_a_unit_that_draws_is_drawn_after_every_event(capsys: pytest.CaptureFixt
 
     drawings = capsys.readouterr().out.split("\n#")[2:]  # the first one heads the table
     assert [drawing.split("\n")[0] for drawing in drawings] == [
-        "0 load", "1 init_max", "2 init_max", "3 init_max", "4 init_min", "5 init_min", "6 init_min", "7 pop_max"]
+        "0 load",
+        "1 init_max",
+        "2 init_max",
+        "3 init_max",
+        "4 init_min",
+        "5 init_min",
+        "6 init_min",
+        "7 pop_max",
+    ]
     assert " P    3     7     1     5     2     6    *[9]   4" in drawings[-1]
 
 

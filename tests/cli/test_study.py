@@ -17,8 +17,21 @@ def test_tables_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     tables = capsys.readouterr().out
 
     assert (found["study"], found["model"], found["tokens"], found["win"]) == ("olive", "tiny", 24, 12)
-    assert [row["kind"] for row in found["pairs"]] == ["q", "k", "v", "o", "gate", "up", "down", "all weights",
-                                                       "q.input", "o.input", "gate.input", "down.input", "all inputs"]
+    assert [row["kind"] for row in found["pairs"]] == [
+        "q",
+        "k",
+        "v",
+        "o",
+        "gate",
+        "up",
+        "down",
+        "all weights",
+        "q.input",
+        "o.input",
+        "gate.input",
+        "down.input",
+        "all inputs",
+    ]
     assert all(f"{100 * row['normal_normal']:.4f}" in tables for row in found["pairs"])
     assert all(f"{row['error']:.3f}" in tables for row in found["rounding_errors"])
     assert all(f"{row['value']:.4f}" in tables for row in found["losses"])
@@ -29,8 +42,13 @@ def test_an_encoder_is_studied_on_paragraphs(capsys: pytest.CaptureFixture[str])
     found = json.loads(capsys.readouterr().out)
 
     assert 40 < found["tokens"] <= 60
-    assert [row["kind"] for row in found["pairs"]][-5:] == ["q.input", "o.input", "up.input", "down.input",
-                                                            "all inputs"]
+    assert [row["kind"] for row in found["pairs"]][-5:] == [
+        "q.input",
+        "o.input",
+        "up.input",
+        "down.input",
+        "all inputs",
+    ]
     assert [row["measure"] for row in found["losses"]] == ["1 - cosine"] * 4
 
 
@@ -102,8 +120,20 @@ def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[s
 
 
 def test_kllm_is_a_ladder_of_perplexities(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["study", "kllm", "--tokens", "24", "--win", "12", "--calibration-tokens", "32", "--schemes", "fp16",
-             "kllm-a4:quantizer=rtn", "kllm-a3"]
+    words = [
+        "study",
+        "kllm",
+        "--tokens",
+        "24",
+        "--win",
+        "12",
+        "--calibration-tokens",
+        "32",
+        "--schemes",
+        "fp16",
+        "kllm-a4:quantizer=rtn",
+        "kllm-a3",
+    ]
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert main(words) == 0
@@ -115,8 +145,21 @@ def test_kllm_is_a_ladder_of_perplexities(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_leankv_is_a_table_of_memory_and_perplexity(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["study", "leankv", "--model", "tiny", "--tokens", "24", "--win", "12", "--prefill", "8", "--schemes",
-             "fp16", "leankv:k_vec=1,v_group=2,window=4,t_low=0.05,t_high=0.2"]
+    words = [
+        "study",
+        "leankv",
+        "--model",
+        "tiny",
+        "--tokens",
+        "24",
+        "--win",
+        "12",
+        "--prefill",
+        "8",
+        "--schemes",
+        "fp16",
+        "leankv:k_vec=1,v_group=2,window=4,t_low=0.05,t_high=0.2",
+    ]
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert main(words) == 0
@@ -127,13 +170,27 @@ def test_leankv_is_a_table_of_memory_and_perplexity(capsys: pytest.CaptureFixtur
     assert all(f"{100 * row['payload']:.2f}" in table and f"{row['perplexity']:.3f}" in table for row in found["rows"])
     assert [len(row["windows"]) for row in found["rows"]] == [2, 2]
     assert [row["layer"] for row in found["sparsity"]] == [0, 1, 2]
-    assert all(0 < row["least"] <= row["mean"] <= row["most"] <= 1 and f"{100 * row['mean']:.1f}" in table
-               for row in found["sparsity"])
+    assert all(
+        0 < row["least"] <= row["mean"] <= row["most"] <= 1 and f"{100 * row['mean']:.1f}" in table
+        for row in found["sparsity"]
+    )
 
 
 def test_harmonia_is_a_table_of_perplexities(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["study", "harmonia", "--tokens", "48", "--win", "24", "--prefill", "20", "--schemes", "fp16",
-             "harmonia-kv8", "harmonia-kv4:act_mantissa=6,offline=false"]
+    words = [
+        "study",
+        "harmonia",
+        "--tokens",
+        "48",
+        "--win",
+        "24",
+        "--prefill",
+        "20",
+        "--schemes",
+        "fp16",
+        "harmonia-kv8",
+        "harmonia-kv4:act_mantissa=6,offline=false",
+    ]
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert main(words) == 0
@@ -142,5 +199,7 @@ def test_harmonia_is_a_table_of_perplexities(capsys: pytest.CaptureFixture[str])
     assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("harmonia", 48, 24, 20)
     assert [row["scheme"] for row in found["points"]] == words[words.index("fp16") :]
     assert all(f"{row['perplexity']:.2f}" in table for row in found["points"])
-    assert all(f"{min(row['windows']):.2f} to {max(row['windows']):.2f}" in table and len(row["windows"]) == 2
-               for row in found["points"])
+    assert all(
+        f"{min(row['windows']):.2f} to {max(row['windows']):.2f}" in table and len(row["windows"]) == 2
+        for row in found["points"]
+    )

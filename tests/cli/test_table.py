@@ -15,7 +15,13 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 def test_wide_cells_are_folded_between_words_and_long_words_anywhere() -> None:
     rows = [["a", "some words and incomprehensibilities"]]
     assert list(table.lines(["name", "what"], rows, [], 16)) == [
-        "name  what", "─" * 16, "a     some words", "      and incomp", "      rehensibil", "      ities"]
+        "name  what",
+        "─" * 16,
+        "a     some words",
+        "      and incomp",
+        "      rehensibil",
+        "      ities",
+    ]
 
 
 def test_the_widest_column_gives_way_first_and_numbers_and_names_never() -> None:

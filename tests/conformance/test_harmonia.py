@@ -19,8 +19,12 @@ from refemu.units.k_offset import Offsets
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 TOKENS = 512
-NONE, OFFLINE, ONLINE, BOTH = ("harmonia-kv4:offline=false,online=false", "harmonia-kv4:online=false",
-                               "harmonia-kv4:offline=false", "harmonia-kv4")
+NONE, OFFLINE, ONLINE, BOTH = (
+    "harmonia-kv4:offline=false,online=false",
+    "harmonia-kv4:online=false",
+    "harmonia-kv4:offline=false",
+    "harmonia-kv4",
+)
 CACHES = ("harmonia-kv8", "harmonia-kv4-naive", NONE, OFFLINE, ONLINE, BOTH)
 WINDOWS = 4
 
@@ -36,7 +40,7 @@ def found(smollm2: Any) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def windows(smollm2: Any) -> dict[str, np.ndarray]:
     """Perplexity of four windows by scheme of the cache."""
-    ids = smollm2.tokenizer.encode(text.default())[:WINDOWS * TOKENS]
+    ids = smollm2.tokenizer.encode(text.default())[: WINDOWS * TOKENS]
     points = harmonia_study.study(smollm2, ids, TOKENS, CACHES)
     return {point.scheme: np.array([*point.windows, point.perplexity]) for point in points}
 
@@ -80,10 +84,12 @@ def test_bit_allocation_gains_what_naive_codes_lose(windows: dict[str, np.ndarra
 
 def test_bit_allocation_costs_as_little_in_decode(smollm2: Any) -> None:
     """[harmonia §III-B] Prompts of 352 tokens, then 160 decode steps in each window."""
-    ids = smollm2.tokenizer.encode(text.default())[:WINDOWS * TOKENS]
+    ids = smollm2.tokenizer.encode(text.default())[: WINDOWS * TOKENS]
     names = ("harmonia-kv8", "harmonia-kv4-naive", NONE)
-    eight, naive, asymmetric = (np.array([*point.windows, point.perplexity]) for point in
-                                harmonia_study.study(smollm2, ids, TOKENS, names, prefill=352))
+    eight, naive, asymmetric = (
+        np.array([*point.windows, point.perplexity])
+        for point in harmonia_study.study(smollm2, ids, TOKENS, names, prefill=352)
+    )
 
     assert (np.abs(asymmetric / eight - 1) < 0.04).all() and 0 < asymmetric[-1] / eight[-1] - 1 < 0.01
     assert (naive / eight > 1.45).all()
@@ -104,8 +110,10 @@ def test_offsets_narrow_the_keys_of_a_model(seen: list[dict[str, np.ndarray]]) -
     for one in seen:
         words = one["k"].reshape(TOKENS, -1).astype(np.float16).view(np.uint16)
         offset, chosen = k_offset_jit.select(Offsets(words.shape[1]), words)
-        before, after = (np.abs(keys.view(np.float16)[:, chosen]).astype(np.float64).max(axis=0)
-                         for keys in (words, k_offset_jit.shift(words, offset)))
+        before, after = (
+            np.abs(keys.view(np.float16)[:, chosen]).astype(np.float64).max(axis=0)
+            for keys in (words, k_offset_jit.shift(words, offset))
+        )
         left += (after / before).tolist()
 
     assert len(left) == 180 and min(left) == 0.5 and round(float(np.median(left)), 2) == 0.59

@@ -21,7 +21,7 @@ UNWEIGHTED = "kllm-a4:weight_sensitivity=none"
 def found(smollm2: Any) -> dict[str, tuple[float, ...]]:
     """Mean nll of every window by scheme, calibrated on windows of 64."""
     names = [*kllm_study.rungs(), UNWEIGHTED]
-    ids = smollm2.tokenizer.encode(text.default())[:WINDOW * WINDOWS]
+    ids = smollm2.tokenizer.encode(text.default())[: WINDOW * WINDOWS]
     return {rung.scheme: rung.windows for rung in kllm_study.study(smollm2, ids, WINDOW, names, WINDOW)}
 
 
@@ -32,28 +32,36 @@ def ratios(found: dict[str, tuple[float, ...]], worse: str, better: str) -> tupl
     return f"{min(quotients):.3g}", f"{max(quotients):.3g}"
 
 
-@pytest.mark.parametrize(("worse", "better", "spread"), [
-    ("kllm-a4", "fp16", ("1.73", "2.08")),
-    ("kllm-a4-s", "kllm-a4", ("1.88", "2.58")),
-    ("kllm-a4:quantizer=rtn", "kllm-a4-s", ("54.5", "244")),
-    ("kllm-a3", "kllm-a4", ("2.66", "5.41")),
-    ("kllm-a3-s", "kllm-a3", ("5.34", "27.1")),
-])
-def test_order_of_table_2(found: dict[str, tuple[float, ...]], worse: str, better: str,
-                          spread: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("worse", "better", "spread"),
+    [
+        ("kllm-a4", "fp16", ("1.73", "2.08")),
+        ("kllm-a4-s", "kllm-a4", ("1.88", "2.58")),
+        ("kllm-a4:quantizer=rtn", "kllm-a4-s", ("54.5", "244")),
+        ("kllm-a3", "kllm-a4", ("2.66", "5.41")),
+        ("kllm-a3-s", "kllm-a3", ("5.34", "27.1")),
+    ],
+)
+def test_order_of_table_2(
+    found: dict[str, tuple[float, ...]], worse: str, better: str, spread: tuple[str, str]
+) -> None:
     """fp16 is best, integers to nearest are lost, ranks beat static limits, four bits beat three: in every window."""
     assert ratios(found, worse, better) == spread and float(spread[0]) > 1
 
 
-@pytest.mark.parametrize(("fewer", "more", "falls", "spread"), [
-    ("kllm-a4:outlier_percent=0.5", "kllm-a4", 4, ("1.12", "1.29")),
-    ("kllm-a4", "kllm-a4:outlier_percent=2", 1, ("0.855", "1.12")),
-    ("kllm-a4:outlier_percent=2", "kllm-a4:outlier_percent=5", 4, ("1.04", "1.35")),
-    ("kllm-a4:outlier_percent=5", "kllm-a4:outlier_percent=10", 4, ("1.03", "1.22")),
-    ("kllm-a4:outlier_percent=0.5", "kllm-a4:outlier_percent=10", 4, ("1.36", "1.71")),
-])
-def test_perplexity_falls_with_the_share_of_outliers(found: dict[str, tuple[float, ...]], fewer: str, more: str,
-                                                     falls: int, spread: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("fewer", "more", "falls", "spread"),
+    [
+        ("kllm-a4:outlier_percent=0.5", "kllm-a4", 4, ("1.12", "1.29")),
+        ("kllm-a4", "kllm-a4:outlier_percent=2", 1, ("0.855", "1.12")),
+        ("kllm-a4:outlier_percent=2", "kllm-a4:outlier_percent=5", 4, ("1.04", "1.35")),
+        ("kllm-a4:outlier_percent=5", "kllm-a4:outlier_percent=10", 4, ("1.03", "1.22")),
+        ("kllm-a4:outlier_percent=0.5", "kllm-a4:outlier_percent=10", 4, ("1.36", "1.71")),
+    ],
+)
+def test_perplexity_falls_with_the_share_of_outliers(
+    found: dict[str, tuple[float, ...]], fewer: str, more: str, falls: int, spread: tuple[str, str]
+) -> None:
     """[kllm Table IV], from 0.5 to 10 percent: in every window but from 1 to 2 percent, where it falls in one of four.
 
     On 1,024 tokens, calibrated on longer windows, that step falls too: see the table of docs/claims.md.

@@ -18,15 +18,20 @@ WAYS = [pytest.param(paged_attention.attend, id="unit"), pytest.param(paged_atte
 
 
 def arithmetic(fma: bool) -> Arithmetic:
-    return Arithmetic(fma=fma, softmax_div="recip_mul", softmax_eps=EPSILON, lane_max=True, partition_tokens=4800,
-                      include_self=True)
+    return Arithmetic(
+        fma=fma, softmax_div="recip_mul", softmax_eps=EPSILON, lane_max=True, partition_tokens=4800, include_self=True
+    )
 
 
 def operands(replay: Replay, step: int) -> tuple[Pages, np.ndarray, np.ndarray, np.ndarray]:
     """Layouts, queries (S, H, G, F), table entries (S, H, L), lengths (S, H, 2) of one step."""
     queries = replay.data["d_query"][step]
-    return (Pages(replay.high, replay.low, "diffkv"), queries.reshape(len(queries), replay.heads, replay.group, -1),
-            replay.data["d_block_tables"][step][:, 0], replay.data["d_kv_len"][step][:, 0])
+    return (
+        Pages(replay.high, replay.low, "diffkv"),
+        queries.reshape(len(queries), replay.heads, replay.group, -1),
+        replay.data["d_block_tables"][step][:, 0],
+        replay.data["d_kv_len"][step][:, 0],
+    )
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -76,8 +81,9 @@ def test_every_step_of_every_run_is_that_of_the_kernels(reference: Any) -> None:
 @pytest.mark.parametrize("attend", WAYS)
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize(("step", "which"), [(0, "step0"), (-1, "last")])
-def test_first_and_last_step_on_the_reference_images(reference: Any, attend: Any, name: str, step: int,
-                                                     which: str) -> None:
+def test_first_and_last_step_on_the_reference_images(
+    reference: Any, attend: Any, name: str, step: int, which: str
+) -> None:
     """The images are the reference's own, so nothing of refemu but the attention takes part."""
     data = reference(f"leankv/{name}")
     replay = Replay(data, COMPILED)

@@ -34,8 +34,10 @@ def test_quantizer_is_that_of_the_kernels(reference: Any, bits: int) -> None:
     assert np.array_equal(data[f"packs{bits}"], tensor.words())
     assert np.array_equal(data[f"meta{bits}"], tensor.metadata())
     assert same(data[f"dequant{bits}"], tensor.decode())
-    assert all(np.array_equal(a, b) for a, b in
-               zip(affine_jit.encode_words(fmt, data["x"]), (tensor.words(), tensor.metadata()), strict=True))
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(affine_jit.encode_words(fmt, data["x"]), (tensor.words(), tensor.metadata()), strict=True)
+    )
 
 
 @pytest.mark.parametrize("bits", [8, 4, 2, 1])

@@ -21,8 +21,18 @@ class Replay:
     def __init__(self, data: Mapping[str, np.ndarray], make: Any, max_len: int, extra: int) -> None:
         pages, slots, layers, heads, cells, t_high, t_low = data["cfg"].tolist()
         self.data, self.ops = data, data["ops"].tolist()
-        self.manager = make(pages=pages, layers=layers, heads=heads, high_tokens=t_high, low_tokens=t_low,
-                            max_len=max_len, slots=slots, reserve_low=1, table_extra=extra, lazy_pages=False)
+        self.manager = make(
+            pages=pages,
+            layers=layers,
+            heads=heads,
+            high_tokens=t_high,
+            low_tokens=t_low,
+            max_len=max_len,
+            slots=slots,
+            reserve_low=1,
+            table_extra=extra,
+            lazy_pages=False,
+        )
         assert self.manager.shape.length == cells
         self.names: dict[int, int] = {}  # slot -> sequence
 
@@ -70,8 +80,10 @@ class Replay:
             assert np.array_equal(used, self.at(step, "block_num")[slot])
             cell = np.arange(self.manager.shape.length)
             runs = (cell < used[..., :1]) | (cell >= len(cell) - used[..., 1:])
-            assert np.array_equal(np.where(runs, self.manager.cells([name])[0], -1),
-                                  np.where(runs, self.at(step, "block_tables")[slot], -1))
+            assert np.array_equal(
+                np.where(runs, self.manager.cells([name])[0], -1),
+                np.where(runs, self.at(step, "block_tables")[slot], -1),
+            )
             waits = self.ops[step + 1 : step + 2] == ["free_prompt"]
             if self.ops[step] in ("free_prompt", "set_kv_len") and not waits:
                 assert np.array_equal(self.manager.lengths([name])[0], self.at(step, "kv_len")[slot])

@@ -102,15 +102,23 @@ def test_keys_matter_in_three_of_four_windows(smollm2: Any) -> None:
 
     assert [f"{row.perplexity:.3f}" for row in (k8v4, k4v8)] == ["35.976", "41.738"]
     assert [" ".join(f"{one:.3f}" for one in row.windows) for row in (k8v4, k4v8)] == [
-        "29.597 45.326 39.748 31.414", "29.684 44.814 55.802 40.885"]
+        "29.597 45.326 39.748 31.414",
+        "29.684 44.814 55.802 40.885",
+    ]
 
 
 #: percent of fp16 keys and values that the codes take, and perplexity, in the order of the study
 FIGURES = {
-    "fp16": "100.00 31.749", "leankv-k16v16": "100.00 31.748", "leankv-k8v8": "50.00 31.754",
-    "leankv-k8v4": "37.50 32.151", "leankv-k4v8": "37.50 35.579", "leankv-k4v4": "25.00 34.634",
-    "leankv-k4v2": "18.75 42.232", "leankv-k2v4:k_group=2": "18.75 295.341",
-    "leankv:t_low=0.0": "29.49 32.212", "leankv": "27.88 32.203",
+    "fp16": "100.00 31.749",
+    "leankv-k16v16": "100.00 31.748",
+    "leankv-k8v8": "50.00 31.754",
+    "leankv-k8v4": "37.50 32.151",
+    "leankv-k4v8": "37.50 35.579",
+    "leankv-k4v4": "25.00 34.634",
+    "leankv-k4v2": "18.75 42.232",
+    "leankv-k2v4:k_group=2": "18.75 295.341",
+    "leankv:t_low=0.0": "29.49 32.212",
+    "leankv": "27.88 32.203",
     "leankv:t_low=0.01,t_high=0.1,score_rule=cumulative": "23.82 32.428",
     "leankv:t_low=0.05,t_high=0.2,score_rule=cumulative": "15.99 32.772",
     "leankv-k8v8:t_low=0.02,score_rule=cumulative": "26.21 32.451",
@@ -140,10 +148,17 @@ def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
     found = list(leankv_study.study(smollm2, ids(smollm2)[:1280], 320, 256, leankv_study.BUDGETS[2:]))
 
     assert [f"{100 * row.kept:.2f} {row.perplexity:.3f}" for row in found] == [
-        "53.35 37.451", "52.98 37.433", "41.98 38.161", "41.69 38.610"]
+        "53.35 37.451",
+        "52.98 37.433",
+        "41.98 38.161",
+        "41.69 38.610",
+    ]
     assert [" ".join(f"{one:.3f}" for one in row.windows) for row in found] == [
-        "31.828 49.326 40.138 31.217", "31.881 49.180 39.557 31.659",
-        "32.064 52.081 39.811 31.899", "31.881 54.311 40.164 31.957"]
+        "31.828 49.326 40.138 31.217",
+        "31.881 49.180 39.557 31.659",
+        "32.064 52.081 39.811 31.899",
+        "31.881 54.311 40.164 31.957",
+    ]
 
 
 def test_thresholds_of_the_ready_scheme_prune() -> None:

@@ -50,13 +50,27 @@ class Replay:
         sums = self.data["score"][sequence, head * self.group : (head + 1) * self.group, :n]
         score = significance.join_heads(sums)
         count = significance.counts(n, 64, True).astype(np.float32)
-        made = self.classify((score / count).view(np.uint32), self.window, self.thresholds[sequence], tokens=n,
-                             rule="per_token", order="bitonic")
+        made = self.classify(
+            (score / count).view(np.uint32),
+            self.window,
+            self.thresholds[sequence],
+            tokens=n,
+            rule="per_token",
+            order="bitonic",
+        )
         plan = kv_compressor.plan_prompt(made.cls, made.order.astype(int), score, QUIRKS)
         ids = self.data["bt_prompt"][sequence, 0, head]
         pages = -(-len(plan.high) // self.high.tokens)
-        self.writer.write_prompt(self.high, self.low, "diffkv", self.images, (ids[:pages], ids[pages:]), plan,
-                                 self.data["key"][first : first + n, head], self.data["value"][first : first + n, head])
+        self.writer.write_prompt(
+            self.high,
+            self.low,
+            "diffkv",
+            self.images,
+            (ids[:pages], ids[pages:]),
+            plan,
+            self.data["key"][first : first + n, head],
+            self.data["value"][first : first + n, head],
+        )
         self.kept[sequence, head] = len(plan.high), len(plan.low)
         assert made.n_pruned == np.count_nonzero(made.cls == PRUNED) and made.n_low == np.count_nonzero(made.cls == LOW)
 
@@ -64,19 +78,35 @@ class Replay:
         """Page format, page and slot of every stored token of both sections."""
         table = self.data["d_block_tables"][step, sequence, 0, head]
         ids = table, table[::-1]
-        return [(page, *kv_compressor.places(page, section, np.arange(count)))
-                for page, section, count in zip((self.high, self.low), ids, self.kept[sequence, head], strict=True)]
+        return [
+            (page, *kv_compressor.places(page, section, np.arange(count)))
+            for page, section, count in zip((self.high, self.low), ids, self.kept[sequence, head], strict=True)
+        ]
 
     def step(self, step: int, sequence: int, head: int) -> tuple[int, int]:
         """Decide, move and write one token of one head; returns by how much both sections grow."""
         n = int(self.data["d_pos"][step, sequence])
         stored = self.sections(step, sequence, head)
-        score, position = (np.concatenate([read(page)[pages, slots] for page, pages, slots in stored])
-                           for read in (self._scores, self._positions))
+        score, position = (
+            np.concatenate([read(page)[pages, slots] for page, pages, slots in stored])
+            for read in (self._scores, self._positions)
+        )
         high, low = self.kept[sequence, head].tolist()
-        made = self.decide(score.view(np.uint32), position, high, low, n, int(self.lengths[sequence]), self.window,
-                           self.thresholds[sequence], slots=score.size, policy="diffkv", score_queries=64,
-                           include_self=True, epoch=True)
+        made = self.decide(
+            score.view(np.uint32),
+            position,
+            high,
+            low,
+            n,
+            int(self.lengths[sequence]),
+            self.window,
+            self.thresholds[sequence],
+            slots=score.size,
+            policy="diffkv",
+            score_queries=64,
+            include_self=True,
+            epoch=True,
+        )
         table = self.data["d_block_tables"][step, sequence, 0, head]
         page, slot = (int(value) for value in kv_compressor.places(self.high, table, int(made.victim)))
         if made.low_slot >= 0:

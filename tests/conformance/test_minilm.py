@@ -89,9 +89,16 @@ def test_eight_bits_are_nearer_than_four_and_outliers_help(minilm: Any, referenc
     assert four < int4
 
 
-@pytest.mark.parametrize(("scheme", "recorded"), [
-    ("fp16", 0.0016), ("olive-8", 0.1001), ("olive-8:act_bits=none", 0.0288), ("olive-4", 0.5350),
-    ("olive-4:act_bits=none", 0.3114)])
+@pytest.mark.parametrize(
+    ("scheme", "recorded"),
+    [
+        ("fp16", 0.0016),
+        ("olive-8", 0.1001),
+        ("olive-8:act_bits=none", 0.0288),
+        ("olive-4", 0.5350),
+        ("olive-4:act_bits=none", 0.3114),
+    ],
+)
 def test_errors_of_the_schemes_are_recorded(minilm: Any, reference: Any, scheme: str, recorded: float) -> None:
     """Mean relative L2 error of the last hidden states over the 64 tokens."""
     assert recorded == round(float(last_errors(reference, scheme).mean()), 4)
@@ -108,8 +115,10 @@ def news() -> list[str]:
     pytest.skip("the 50 news texts are not here: set REFEMU_NEWS to lee.cor of gensim 4.4.0")
 
 
-@pytest.mark.parametrize(("scheme", "pearson"), [
-    ("fp16", 0.6563), ("olive-8", 0.6638), ("olive-4", 0.6482), ("olive-4:outliers=false,types=int", 0.5312)])
+@pytest.mark.parametrize(
+    ("scheme", "pearson"),
+    [("fp16", 0.6563), ("olive-8", 0.6638), ("olive-4", 0.6482), ("olive-4:outliers=false,types=int", 0.5312)],
+)
 def test_similarity_of_news_texts_correlates_with_human_ratings(
     minilm: Any, reference: Any, scheme: str, pearson: float
 ) -> None:

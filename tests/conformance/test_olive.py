@@ -142,9 +142,10 @@ def test_fixed_scales(reference: Any, encode: Encode) -> None:
         assert grid_units(get["q"], name) == tensor.decode().tolist()
         assert get["out"].tolist() == tensor.dequantize().tolist()
         assert np.array_equal(get["xscaled"], x / get["scale"])
-        assert grid_units(get["qpre"], name) == unpaired(
-            REPO[name], encode, get["xscaled"] / np.float32(LSB[name])
-        ).tolist()
+        assert (
+            grid_units(get["qpre"], name)
+            == unpaired(REPO[name], encode, get["xscaled"] / np.float32(LSB[name])).tolist()
+        )
         elements += x.size
     assert elements == 73_728
 

@@ -23,9 +23,18 @@ DOUBLE = 1e-9  #: of the largest logit: here the eps of a norm is a float32, 6e-
 SINGLE = 4e-6  #: transformers keeps RMSNorm and the tables of rotary positions in float32: 64 roundings of 6e-8
 SECOND = 1.5  #: the bounds are of first order; the rest is for the second
 
-LLAMA = {"num_hidden_layers": 2, "hidden_size": 12, "intermediate_size": 20, "num_attention_heads": 6,
-         "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 17, "max_position_embeddings": 24, "bos_token_id": 1,
-         "eos_token_id": 2}
+LLAMA = {
+    "num_hidden_layers": 2,
+    "hidden_size": 12,
+    "intermediate_size": 20,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "vocab_size": 17,
+    "max_position_embeddings": 24,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 CASES = [
     pytest.param("gpt2", {}, id="gpt2"),
     pytest.param("gpt2", {"n_inner": None}, id="gpt2-inner-4x"),
@@ -44,8 +53,11 @@ CASES = [
 
 def make(kind: str, **changes: Any) -> Any:
     """A seeded model of transformers in float64, all of whose weights are fp16 values."""
-    classes = {"gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config), "opt": (hf.OPTForCausalLM, hf.OPTConfig),
-               "llama": (hf.LlamaForCausalLM, hf.LlamaConfig)}
+    classes = {
+        "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config),
+        "opt": (hf.OPTForCausalLM, hf.OPTConfig),
+        "llama": (hf.LlamaForCausalLM, hf.LlamaConfig),
+    }
     settings = {**(LLAMA if kind == "llama" else toy_decoder.SETTINGS[kind]), **changes}
     settings.pop("model_type", None)
     made, config = classes[kind]
@@ -107,14 +119,26 @@ def theirs_by_name(kind: str, state: dict[str, np.ndarray], name: str) -> np.nda
     if kind == "opt":
         if name == "position":
             return state["model.decoder.embed_positions.weight"][2:]
-        inside = {"attn_norm": "self_attn_layer_norm", "ffn_norm": "final_layer_norm", "o": "self_attn.out_proj",
-                  "up": "fc1", "down": "fc2", **{part: f"self_attn.{raw}" for part, raw in HEADS.items()}}
+        inside = {
+            "attn_norm": "self_attn_layer_norm",
+            "ffn_norm": "final_layer_norm",
+            "o": "self_attn.out_proj",
+            "up": "fc1",
+            "down": "fc2",
+            **{part: f"self_attn.{raw}" for part, raw in HEADS.items()},
+        }
         outside = {"embed": "embed_tokens", "norm": "final_layer_norm"}
         start = "model.decoder."
     else:
-        inside = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "o": "self_attn.o_proj",
-                  "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj",
-                  **{part: f"self_attn.{raw}" for part, raw in HEADS.items()}}
+        inside = {
+            "attn_norm": "input_layernorm",
+            "ffn_norm": "post_attention_layernorm",
+            "o": "self_attn.o_proj",
+            "gate": "mlp.gate_proj",
+            "up": "mlp.up_proj",
+            "down": "mlp.down_proj",
+            **{part: f"self_attn.{raw}" for part, raw in HEADS.items()},
+        }
         outside = {"embed": "embed_tokens", "norm": "norm"}
         start = "model."
     if part == "head":
@@ -122,8 +146,9 @@ def theirs_by_name(kind: str, state: dict[str, np.ndarray], name: str) -> np.nda
     return state[f"{start}layers.{layer}.{inside[part]}{end}" if block else f"{start}{outside[part]}{end}"]
 
 
-@pytest.mark.parametrize(("shards", "dtype"), [("1GB", "float32"), ("4KB", "float32"), ("1GB", "float16"),
-                                               ("4KB", "bfloat16")])
+@pytest.mark.parametrize(
+    ("shards", "dtype"), [("1GB", "float32"), ("4KB", "float32"), ("1GB", "float16"), ("4KB", "bfloat16")]
+)
 @pytest.mark.parametrize("kind", ["gpt2", "opt", "llama"])
 def test_every_weight_is_the_one_that_was_saved(kind: str, shards: str, dtype: str, tmp_path: Path) -> None:
     """Exact values and shapes; in one file or in several, in three types."""
@@ -134,7 +159,8 @@ def test_every_weight_is_the_one_that_was_saved(kind: str, shards: str, dtype: s
 
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) is (shards == "4KB")
     assert sum(tensor.size for tensor in state.values()) == sum(
-        np.prod(shape) for shape in model.config.shapes.values()) + (2 * 12 if kind == "opt" else 0)
+        np.prod(shape) for shape in model.config.shapes.values()
+    ) + (2 * 12 if kind == "opt" else 0)
     for name, shape in model.config.shapes.items():
         wanted = theirs_by_name(kind, state, name)
         assert wanted.shape == shape and np.array_equal(model.tensor(name), wanted), name
@@ -153,17 +179,23 @@ def test_positions_end_where_theirs_do(kind: str, tmp_path: Path) -> None:
         models.run(model, [*ids, 0])
 
 
-@pytest.mark.parametrize(("kind", "changes", "message"), [
-    pytest.param("opt", {"do_layer_norm_before": False}, "do_layer_norm_before must be True", id="post-norm"),
-    pytest.param("opt", {"word_embed_proj_dim": 6}, "word_embed_proj_dim must be 12", id="projection"),
-    pytest.param("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx must be False", id="by-layer"),
-    pytest.param("gpt2", {"activation_function": "silu"}, "activation_function must be one of", id="activation"),
-    pytest.param("llama", {"attention_bias": True}, "attention_bias must be False", id="bias"),
-    pytest.param("llama", {"hidden_act": "gelu"}, "hidden_act must be 'silu'", id="gelu"),
-    pytest.param("llama", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "without scaling", id="scaled"),
-])
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        pytest.param("opt", {"do_layer_norm_before": False}, "do_layer_norm_before must be True", id="post-norm"),
+        pytest.param("opt", {"word_embed_proj_dim": 6}, "word_embed_proj_dim must be 12", id="projection"),
+        pytest.param(
+            "gpt2", {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx must be False", id="by-layer"
+        ),
+        pytest.param("gpt2", {"activation_function": "silu"}, "activation_function must be one of", id="activation"),
+        pytest.param("llama", {"attention_bias": True}, "attention_bias must be False", id="bias"),
+        pytest.param("llama", {"hidden_act": "gelu"}, "hidden_act must be 'silu'", id="gelu"),
+        pytest.param("llama", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "without scaling", id="scaled"),
+    ],
+)
 def test_what_transformers_can_save_and_refemu_does_not_model_is_refused(
-        kind: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    kind: str, changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     make(kind, **changes).save_pretrained(tmp_path)
 
     with pytest.raises(Refused, match=message):

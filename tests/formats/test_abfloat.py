@@ -76,11 +76,15 @@ def test_minus_zero_is_positive() -> None:
     assert E2M1_BIAS2.encode([-0.0, np.float32(-1e-45)]).tolist() == [1, 9]
 
 
-@pytest.mark.parametrize(("rounding", "positive", "negative"), [
-    ("half_even", [16, 16, 32, 32, 64, 64], [16, 16, 32, 32, 64, 64]),
-    ("half_away", [16, 24, 32, 48, 64, 96], [16, 24, 32, 48, 64, 96]),
-    ("half_up", [16, 24, 32, 48, 64, 96], [12, 16, 24, 32, 48, 64]),
-    ("half_down", [12, 16, 24, 32, 48, 64], [16, 24, 32, 48, 64, 96])])
+@pytest.mark.parametrize(
+    ("rounding", "positive", "negative"),
+    [
+        ("half_even", [16, 16, 32, 32, 64, 64], [16, 16, 32, 32, 64, 64]),
+        ("half_away", [16, 24, 32, 48, 64, 96], [16, 24, 32, 48, 64, 96]),
+        ("half_up", [16, 24, 32, 48, 64, 96], [12, 16, 24, 32, 48, 64]),
+        ("half_down", [12, 16, 24, 32, 48, 64], [16, 24, 32, 48, 64, 96]),
+    ],
+)
 def test_ties(rounding: str, positive: list[int], negative: list[int]) -> None:
     """D-olive-8: "Round" of [olive Alg. 2 l.3] is IEEE's; 31744 lies between the codes 63 and 64."""
     ties = np.array([14, 20, 28, 40, 56, 80])
@@ -96,8 +100,9 @@ def test_ties_without_a_mantissa_use_the_rank() -> None:
     assert AbFloat(3, 0, 2).round([12, 24, 48, 96]).tolist() == [16, 16, 64, 64]
 
 
-@given(value=st.floats(12, 96) | st.floats(-96, -12),
-       fields=st.sampled_from([(2, 1, 2), (4, 3, 0), (2, 5, 0), (1, 2, 1)]))
+@given(
+    value=st.floats(12, 96) | st.floats(-96, -12), fields=st.sampled_from([(2, 1, 2), (4, 3, 0), (2, 5, 0), (1, 2, 1)])
+)
 def test_encode_is_algorithm_2(value: float, fields: tuple[int, int, int]) -> None:
     """[olive Alg. 2] inside the range, D-olive-15: for every mantissa width, and on the magnitude."""
     fmt = AbFloat(*fields)
@@ -120,19 +125,23 @@ def test_codes_are_described_by_fields_integer_and_shift() -> None:
     assert AbFloat(0, 3, 0).describe(1) == "0 001 = 9 << 0 = 9"
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param((-1, 3, 0), Refused, "exp_bits and man_bits must .* not both 0, got -1, 3", id="exp_bits"),
-    pytest.param((3, -1, 0), Refused, "exp_bits and man_bits must .* not both 0, got 3, -1", id="man_bits"),
-    pytest.param((0, 0, 0), Refused, "exp_bits and man_bits must .* not both 0, got 0, 0", id="both 0"),
-    pytest.param((4, 4, 0), Refused, r"width = 1 \+ exp_bits \+ man_bits must be in \[2, 8\], got 9", id="wide"),
-    pytest.param((2, 1, 16), Refused, r"bias must be in \[0, 15\], got 16", id="bias"),
-    pytest.param((2, 1, -1), Refused, r"bias must be in \[0, 15\], got -1", id="negative bias"),
-    pytest.param((2, 1, 2.0), RefusedType, "bias must be an int, got 2.0", id="float bias"),
-    pytest.param(("2", 1, 2), RefusedType, "exp_bits must be an int, got '2'", id="text exp_bits"),
-    pytest.param((2, True, 2), RefusedType, "man_bits must be an int, got True", id="bool man_bits"),
-    pytest.param((4, 3, 4, 32768.0), RefusedType, "limit must be an int, got 32768.0", id="float limit"),
-    pytest.param((7, 0, 0), Refused, r"values must be below 2\*\*53, got exp_bits=7, bias=0", id="large"),
-    pytest.param((4, 3, 4, 32767), Refused, "limit must be a magnitude of the format, got 32767", id="limit")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param((-1, 3, 0), Refused, "exp_bits and man_bits must .* not both 0, got -1, 3", id="exp_bits"),
+        pytest.param((3, -1, 0), Refused, "exp_bits and man_bits must .* not both 0, got 3, -1", id="man_bits"),
+        pytest.param((0, 0, 0), Refused, "exp_bits and man_bits must .* not both 0, got 0, 0", id="both 0"),
+        pytest.param((4, 4, 0), Refused, r"width = 1 \+ exp_bits \+ man_bits must be in \[2, 8\], got 9", id="wide"),
+        pytest.param((2, 1, 16), Refused, r"bias must be in \[0, 15\], got 16", id="bias"),
+        pytest.param((2, 1, -1), Refused, r"bias must be in \[0, 15\], got -1", id="negative bias"),
+        pytest.param((2, 1, 2.0), RefusedType, "bias must be an int, got 2.0", id="float bias"),
+        pytest.param(("2", 1, 2), RefusedType, "exp_bits must be an int, got '2'", id="text exp_bits"),
+        pytest.param((2, True, 2), RefusedType, "man_bits must be an int, got True", id="bool man_bits"),
+        pytest.param((4, 3, 4, 32768.0), RefusedType, "limit must be an int, got 32768.0", id="float limit"),
+        pytest.param((7, 0, 0), Refused, r"values must be below 2\*\*53, got exp_bits=7, bias=0", id="large"),
+        pytest.param((4, 3, 4, 32767), Refused, "limit must be a magnitude of the format, got 32767", id="limit"),
+    ],
+)
 def test_refuses(arguments: Any, error: type, message: str) -> None:
     with pytest.raises(error, match="AbFloat: " + message):
         AbFloat(*arguments)

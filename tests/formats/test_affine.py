@@ -20,9 +20,15 @@ finite_words = st.integers(0, (1 << 16) - 1).map(lambda word: word if word & 0x7
 halves = st.floats(width=16, allow_nan=False, allow_infinity=False)
 singles = st.floats(width=32, allow_nan=False, allow_infinity=False)
 fp16_vectors = hnp.arrays(np.uint16, 32, elements=finite_words).map(lambda words: words.view(np.float16))
-formats = st.builds(Affine, st.sampled_from(NARROW), st.sampled_from([1, 2]), st.sampled_from(["neg_min", "min"]),
-                    st.sampled_from(["div", "recip_mul"]), st.sampled_from(["unrounded", "stored"]),
-                    st.sampled_from(["fp16", "bf16", "fp32"]))
+formats = st.builds(
+    Affine,
+    st.sampled_from(NARROW),
+    st.sampled_from([1, 2]),
+    st.sampled_from(["neg_min", "min"]),
+    st.sampled_from(["div", "recip_mul"]),
+    st.sampled_from(["unrounded", "stored"]),
+    st.sampled_from(["fp16", "bf16", "fp32"]),
+)
 
 
 def exact(word: Any) -> Fraction:
@@ -66,8 +72,10 @@ def test_round_trip_error_is_half_a_step_and_the_rounding_of_the_metadata(bits: 
     meta = top * abs(exact(tensor.scale[0]) - s) + abs(-exact(tensor.zero[0]) - Fraction(float(x.min())))
     slack = Fraction(4 * top, 1 << 24) * s + Fraction(2000, 1 << 23)  # quotient near a tie; decoded value rounded
 
-    assert all(abs(Fraction(float(y)) - Fraction(float(v))) <= s / 2 + meta + slack
-               for y, v in zip(tensor.decode(), x, strict=True))
+    assert all(
+        abs(Fraction(float(y)) - Fraction(float(v))) <= s / 2 + meta + slack
+        for y, v in zip(tensor.decode(), x, strict=True)
+    )
 
 
 @settings(deadline=None, max_examples=150)
@@ -80,26 +88,41 @@ def test_twin_equals_format_in_every_field(fmt: Affine, x: np.ndarray) -> None:
     readable, compiled = fmt.encode(x), affine_jit.encode(fmt, x)
 
     assert readable.equals(compiled) and list(readable.fields()) == list(compiled.fields())
-    assert all(np.array_equal(a.array, b.array) and a.array.dtype == b.array.dtype and a.array.shape == b.array.shape
-               for a, b in zip(readable.fields().values(), compiled.fields().values(), strict=True))
+    assert all(
+        np.array_equal(a.array, b.array) and a.array.dtype == b.array.dtype and a.array.shape == b.array.shape
+        for a, b in zip(readable.fields().values(), compiled.fields().values(), strict=True)
+    )
     assert readable.decode().tobytes() == affine_jit.decode(fmt, readable.code, readable.scale, readable.zero).tobytes()
 
 
 @settings(deadline=None, max_examples=150)
-@given(x=fp16_vectors, bits=st.sampled_from(NARROW), groups=st.sampled_from([1, 2]),
-       zero=st.sampled_from(["neg_min", "min"]), quant_div=st.sampled_from(["div", "recip_mul"]),
-       stored=st.sampled_from(["unrounded", "stored"]))
-@example(x=np.where(np.arange(32) % 2, -0.0, 0.0).astype(np.float16), bits=4, groups=1, zero="min", quant_div="div",
-         stored="unrounded")
-def test_fields_and_values_are_the_oracles(x: np.ndarray, bits: int, groups: int, zero: str, quant_div: str,
-                                           stored: str) -> None:
+@given(
+    x=fp16_vectors,
+    bits=st.sampled_from(NARROW),
+    groups=st.sampled_from([1, 2]),
+    zero=st.sampled_from(["neg_min", "min"]),
+    quant_div=st.sampled_from(["div", "recip_mul"]),
+    stored=st.sampled_from(["unrounded", "stored"]),
+)
+@example(
+    x=np.where(np.arange(32) % 2, -0.0, 0.0).astype(np.float16),
+    bits=4,
+    groups=1,
+    zero="min",
+    quant_div="div",
+    stored="unrounded",
+)
+def test_fields_and_values_are_the_oracles(
+    x: np.ndarray, bits: int, groups: int, zero: str, quant_div: str, stored: str
+) -> None:
     """[leankv Eq. (2)] D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv-8."""
     tensor = Affine(bits, groups, zero, quant_div, stored).encode(x)
     wanted = oracle.encode(x.tolist(), bits, groups, zero=zero, quant_div=quant_div, quantize_with=stored)
 
     assert tensor.code.tolist() == [code for group in wanted for code in group.code]
     assert [tensor.scale.tolist(), tensor.zero.tolist(), tensor.status.tolist()] == [
-        [getattr(group, name) for group in wanted] for name in ("scale", "zero", "status")]
+        [getattr(group, name) for group in wanted] for name in ("scale", "zero", "status")
+    ]
     assert tensor.s32.view(np.float32).tolist() == [group.s32 for group in wanted]
     assert np.array_equal(tensor.decode(), oracle.decode(wanted, zero), equal_nan=True)
 
@@ -140,8 +163,10 @@ def test_a_reciprocal_moves_codes() -> None:
 def test_rounded_metadata_moves_codes() -> None:
     """D-leankv-3: 2 % of 8-bit codes of normal data, fewer at fewer bits."""
     x = np.random.default_rng(0).standard_normal((500, 128)).astype(np.float16)
-    shares = [np.mean(Affine(bits, quantize_with="stored").encode(x).code != Affine(bits).encode(x).code)
-              for bits in (8, 4, 2, 1)]
+    shares = [
+        np.mean(Affine(bits, quantize_with="stored").encode(x).code != Affine(bits).encode(x).code)
+        for bits in (8, 4, 2, 1)
+    ]
 
     assert 0.015 < shares[0] < 0.03 and shares[0] > shares[1] > shares[2] >= shares[3]
 
@@ -235,8 +260,15 @@ BAD_VALUES = [
 ]
 
 
-@pytest.mark.parametrize("encode", [lambda x: Affine(4).encode(x), lambda x: affine_jit.encode(Affine(4), x),
-                                    lambda x: affine_jit.encode_words(Affine(4), x)], ids=["format", "twin", "words"])
+@pytest.mark.parametrize(
+    "encode",
+    [
+        lambda x: Affine(4).encode(x),
+        lambda x: affine_jit.encode(Affine(4), x),
+        lambda x: affine_jit.encode_words(Affine(4), x),
+    ],
+    ids=["format", "twin", "words"],
+)
 @pytest.mark.parametrize(("x", "error", "message"), BAD_VALUES)
 def test_refuses_values(encode: Any, x: Any, error: type[Exception], message: str) -> None:
     """D-leankv-9: NaN and infinity are refused, with the first index."""
@@ -250,8 +282,13 @@ def test_refuses_groups_that_cut_a_word() -> None:
 
 
 BAD_CODES = [
-    pytest.param(4, np.array([0] * 5 + [16] + [0] * 10, np.uint8), Refused, "code 16 at index 5 does not fit 4 bits",
-                 id="too large"),
+    pytest.param(
+        4,
+        np.array([0] * 5 + [16] + [0] * 10, np.uint8),
+        Refused,
+        "code 16 at index 5 does not fit 4 bits",
+        id="too large",
+    ),
     pytest.param(4, np.array([[0] * 15 + [-1]]), Refused, r"code -1 at index \(0, 15\) does not fit", id="negative"),
     pytest.param(16, np.zeros(16, np.uint8), RefusedType, "integers of at least 16 bits", id="narrow"),
     pytest.param(4, np.zeros(16, np.float32), RefusedType, "integers of at least 4 bits", id="floats"),

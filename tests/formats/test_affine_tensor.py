@@ -32,8 +32,9 @@ def test_packed_words_and_metadata_come_back(bits: int, groups: int) -> None:
 @given(code=hnp.arrays(np.uint8, (2, 16), elements=st.integers(0, 3)))
 def test_element_i_of_a_word_stands_at_bit_i_times_width(code: np.ndarray) -> None:
     meta = np.zeros((2, 1), np.uint16)
-    words = Affine(2).unpack(sum(int(c) << 2 * i for i, c in enumerate(code.ravel())).to_bytes(8, "little"),
-                             (2, 16), meta, meta)
+    words = Affine(2).unpack(
+        sum(int(c) << 2 * i for i, c in enumerate(code.ravel())).to_bytes(8, "little"), (2, 16), meta, meta
+    )
 
     assert np.array_equal(code, words.code)
 
@@ -53,8 +54,9 @@ def test_fields_are_bit_patterns_and_stages_are_not_stored() -> None:
 
     assert list(fields) == ["code", "scale", "zero", "s32", "inv32", "status"]
     assert list(loaded.fields()) == ["code", "scale", "zero"]
-    assert all(np.asarray(field).dtype.kind == "u" and np.asarray(field).max() < 1 << field.bits
-               for field in fields.values())
+    assert all(
+        np.asarray(field).dtype.kind == "u" and np.asarray(field).max() < 1 << field.bits for field in fields.values()
+    )
 
 
 def test_equality_is_of_stored_bits_and_formats() -> None:

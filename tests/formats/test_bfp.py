@@ -14,9 +14,13 @@ from tests.formats.bfp_words import FINITE, under, words
 from tests.oracles import bfp as oracle
 
 Encode = Callable[..., BfpTensor]
-OPTIONS = [{"rounding": rounding, "subnormals": subnormals, "zero_sign": zero_sign}
-           for rounding in ("truncate", "half_even", "half_away", "floor")
-           for subnormals in ("keep", "flush") for zero_sign in ("keep", "canonical")]
+OPTIONS = [
+    {"rounding": rounding, "subnormals": subnormals, "zero_sign": zero_sign}
+    for rounding in ("truncate", "half_even", "half_away", "floor")
+    for subnormals in ("keep", "flush")
+    for zero_sign in ("keep", "canonical")
+]
+
 
 def readable(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor:
     return fmt.encode(x, axis, bits=bits)
@@ -28,23 +32,34 @@ IMPLEMENTATIONS = [pytest.param(readable, id="format"), pytest.param(bfp_jit.enc
 def codes(tensor: BfpTensor) -> list[tuple[list[int], list[int], int]]:
     """Signs, magnitudes and exponent of a tensor with one axis, group by group."""
     size = tensor.format.group
-    return [(tensor.sign[start:start + size].tolist(), tensor.mantissa[start:start + size].tolist(), exponent)
-            for start, exponent in zip(range(0, tensor.length, size), tensor.exponent.tolist(), strict=True)]
+    return [
+        (tensor.sign[start : start + size].tolist(), tensor.mantissa[start : start + size].tolist(), exponent)
+        for start, exponent in zip(range(0, tensor.length, size), tensor.exponent.tolist(), strict=True)
+    ]
 
 
 def expected(row: list[int], fmt: Bfp) -> list[tuple[list[int], list[int], int]]:
     """What the oracle says, without the fill of a short group."""
-    found = oracle.encode(row, fmt.mantissa_bits, fmt.group, rounding=fmt.rounding, special=fmt.special,
-                          subnormals=fmt.subnormals, zero_sign=fmt.zero_sign)
+    found = oracle.encode(
+        row,
+        fmt.mantissa_bits,
+        fmt.group,
+        rounding=fmt.rounding,
+        special=fmt.special,
+        subnormals=fmt.subnormals,
+        zero_sign=fmt.zero_sign,
+    )
     ends = [min(fmt.group, len(row) - start) for start in range(0, len(row), fmt.group)]
     return [(group.sign[:end], group.mantissa[:end], group.exponent) for group, end in zip(found, ends, strict=True)]
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("bits", "mantissa", "values"), [
-    (8, [201, 50, 6], [6.28125, -1.5625, 0.1875]), (4, [12, 3, 0], [6, -1.5, 0])])
-def test_a_group_of_three_shifts_to_the_largest_exponent(encode: Encode, bits: int, mantissa: list[int],
-                                                         values: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("bits", "mantissa", "values"), [(8, [201, 50, 6], [6.28125, -1.5625, 0.1875]), (4, [12, 3, 0], [6, -1.5, 0])]
+)
+def test_a_group_of_three_shifts_to_the_largest_exponent(
+    encode: Encode, bits: int, mantissa: list[int], values: list[float]
+) -> None:
     """[harmonia Fig. 3] 6.28125, -1.5703125 and 0.2001953125; D-harmonia-1: the mantissa has no sign."""
     tensor = encode(Bfp(bits, 3), np.array([6.28125, -1.5703125, 0.2001953125], np.float16))
 
@@ -53,10 +68,16 @@ def test_a_group_of_three_shifts_to_the_largest_exponent(encode: Encode, bits: i
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("row", "exponent", "mantissa"), [
-    ([0x0000, 0x8000], 0, [0, 0]), ([0x0001, 0x8003, 0x03FF], 0, [0, 0, 127]),
-    ([0x0400, 0x83FF, 0x0001], 1, [128, 127, 0]), ([0x7BFF, 0x3C00, 0x8000], 30, [255, 0, 0])],
-    ids=["zeros", "subnormals", "field 1", "largest"])
+@pytest.mark.parametrize(
+    ("row", "exponent", "mantissa"),
+    [
+        ([0x0000, 0x8000], 0, [0, 0]),
+        ([0x0001, 0x8003, 0x03FF], 0, [0, 0, 127]),
+        ([0x0400, 0x83FF, 0x0001], 1, [128, 127, 0]),
+        ([0x7BFF, 0x3C00, 0x8000], 30, [255, 0, 0]),
+    ],
+    ids=["zeros", "subnormals", "field 1", "largest"],
+)
 def test_exponent_is_the_largest_raw_field(encode: Encode, row: list[int], exponent: int, mantissa: list[int]) -> None:
     """D-harmonia-3, D-harmonia-4: zeros and subnormals have field 0, which weighs as 1; D-harmonia-6: signs stay."""
     tensor = encode(Bfp(8, 3), np.array(row, np.uint16), bits=True)
@@ -93,8 +114,12 @@ def test_options_equal_the_oracle_under_many_exponents(options: dict[str, str]) 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=60)
-@given(row=st.lists(words, min_size=1, max_size=70), bits=st.integers(1, 11), group=st.integers(1, 40),
-       options=st.sampled_from(OPTIONS))
+@given(
+    row=st.lists(words, min_size=1, max_size=70),
+    bits=st.integers(1, 11),
+    group=st.integers(1, 40),
+    options=st.sampled_from(OPTIONS),
+)
 def test_rows_equal_the_oracle(encode: Encode, row: list[int], bits: int, group: int, options: dict[str, str]) -> None:
     """[harmonia §II-B] rows of any length; a short last group has its own exponent and keeps its length."""
     fmt = Bfp(bits, group, **options)
@@ -119,7 +144,8 @@ def test_groups_lie_along_the_axis_and_leave_no_row(encode: Encode, axis: int, g
         alone = fmt.encode(lines[place])
         parts = (np.moveaxis(part, axis, -1)[place] for part in (tensor.sign, tensor.mantissa, tensor.exponent))
         assert [part.tolist() for part in parts] == [
-            part.tolist() for part in (alone.sign, alone.mantissa, alone.exponent)]
+            part.tolist() for part in (alone.sign, alone.mantissa, alone.exponent)
+        ]
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
@@ -133,10 +159,15 @@ def test_views_and_empty_arrays_are_taken(encode: Encode) -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(row=st.lists(words, min_size=1, max_size=40), bits=st.integers(1, 11), group=st.integers(1, 40),
-       options=st.sampled_from(OPTIONS))
-def test_encoding_what_was_decoded_changes_no_code(row: list[int], bits: int, group: int,
-                                                   options: dict[str, str]) -> None:
+@given(
+    row=st.lists(words, min_size=1, max_size=40),
+    bits=st.integers(1, 11),
+    group=st.integers(1, 40),
+    options=st.sampled_from(OPTIONS),
+)
+def test_encoding_what_was_decoded_changes_no_code(
+    row: list[int], bits: int, group: int, options: dict[str, str]
+) -> None:
     """[harmonia §II-B]: every decoded value is an fp16 number, and is its own code; D-harmonia-3 makes it so."""
     tensor = Bfp(bits, group, **options).encode(np.array(row, np.uint16), bits=True)
     decoded = tensor.decode()
@@ -160,14 +191,19 @@ def test_truncation_loses_less_than_a_unit_and_keeps_the_leading_one(row: list[i
 
 
 @settings(deadline=None, max_examples=40)
-@given(row=st.lists(st.integers(5 << 10, (12 << 10) - 1), min_size=1, max_size=12), up=st.integers(-4, 18),
-       order=st.randoms(use_true_random=False))
-def test_scaling_moves_exponents_negating_moves_signs_permuting_moves_codes(row: list[int], up: int,
-                                                                            order: Any) -> None:
+@given(
+    row=st.lists(st.integers(5 << 10, (12 << 10) - 1), min_size=1, max_size=12),
+    up=st.integers(-4, 18),
+    order=st.randoms(use_true_random=False),
+)
+def test_scaling_moves_exponents_negating_moves_signs_permuting_moves_codes(
+    row: list[int], up: int, order: Any
+) -> None:
     """[harmonia §II-B]: by a power of two inside the normal range."""
     fmt, x = Bfp(8, len(row)), np.array(row, np.uint16)
-    tensor, scaled, negated = (fmt.encode(words, bits=True)
-                               for words in (x, (x.astype(np.int64) + (up << 10)).astype(np.uint16), x | 0x8000))
+    tensor, scaled, negated = (
+        fmt.encode(words, bits=True) for words in (x, (x.astype(np.int64) + (up << 10)).astype(np.uint16), x | 0x8000)
+    )
     places = list(range(len(row)))
     order.shuffle(places)
 
@@ -212,37 +248,65 @@ def test_repr_evaluates_back(fmt: Bfp) -> None:
 ONE = np.zeros(4, np.float16)
 
 
-@pytest.mark.parametrize(("build", "error", "message"), [
-    pytest.param(lambda: Bfp(0), Refused, r"Bfp: mantissa_bits must be in \[1, 11\], got 0", id="no bits"),
-    pytest.param(lambda: Bfp(12), Refused, r"mantissa_bits must be in \[1, 11\], got 12", id="12 bits D-harmonia-35"),
-    pytest.param(lambda: Bfp(8, 0), Refused, "group must be in .*, got 0", id="group"),
-    pytest.param(lambda: Bfp(8.0), RefusedType, "mantissa_bits must be an int, got 8.0", id="fraction"),  # type: ignore
-    pytest.param(lambda: Bfp(8, 32, "nearest"), Refused, "rounding must be one of 'truncate', .* got 'nearest'",
-                 id="rounding"),
-    pytest.param(lambda: Bfp(special="nan"), Refused, "special must be one of 'error', 'hw'", id="special"),
-    pytest.param(lambda: Bfp(subnormals="drop"), Refused, "subnormals must be one of", id="subnormals"),
-    pytest.param(lambda: Bfp(zero_sign="plus"), Refused, "zero_sign must be one of", id="zero_sign")])
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        pytest.param(lambda: Bfp(0), Refused, r"Bfp: mantissa_bits must be in \[1, 11\], got 0", id="no bits"),
+        pytest.param(
+            lambda: Bfp(12), Refused, r"mantissa_bits must be in \[1, 11\], got 12", id="12 bits D-harmonia-35"
+        ),
+        pytest.param(lambda: Bfp(8, 0), Refused, "group must be in .*, got 0", id="group"),
+        pytest.param(lambda: Bfp(8.0), RefusedType, "mantissa_bits must be an int, got 8.0", id="fraction"),  # type: ignore
+        pytest.param(
+            lambda: Bfp(8, 32, "nearest"),
+            Refused,
+            "rounding must be one of 'truncate', .* got 'nearest'",
+            id="rounding",
+        ),
+        pytest.param(lambda: Bfp(special="nan"), Refused, "special must be one of 'error', 'hw'", id="special"),
+        pytest.param(lambda: Bfp(subnormals="drop"), Refused, "subnormals must be one of", id="subnormals"),
+        pytest.param(lambda: Bfp(zero_sign="plus"), Refused, "zero_sign must be one of", id="zero_sign"),
+    ],
+)
 def test_refuses_parameters(build: Callable[[], Bfp], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("fmt", "x", "axis", "error", "message"), [
-    pytest.param(BFP8, np.zeros(4, np.float32), -1, RefusedType, "x must be float16 .*, got dtype float32", id="dtype"),
-    pytest.param(BFP8, np.zeros(4, np.uint16), -1, RefusedType, "with bits=True.*, got dtype uint16", id="words"),
-    pytest.param(BFP8, np.array([[1, np.inf]], np.float16), -1, Refused,
-                 r"no infinity and NaN; special='saturate' or 'hw' admits some, got 0x7c00 at index \(0, 1\)",
-                 id="infinity"),
-    pytest.param(BFP8, np.array([1, np.nan], np.float16), 0, Refused, r"got 0x7e00 at index \(1,\)", id="nan"),
-    pytest.param(Bfp(special="saturate"), np.array([1, np.nan], np.float16), 0, Refused, "no NaN, got 0x7e00",
-                 id="nan saturate"),
-    pytest.param(BFP8, ONE, 1, Refused, r"axis must be in \[-1, 1\), got 1", id="axis"),
-    pytest.param(BFP8, ONE[:0], 0, Refused, r"axis 0 must hold at least one element, got shape \(0,\)", id="empty"),
-    pytest.param(BFP8, ONE, 0.0, RefusedType, "axis must be an int, got 0.0", id="axis type"),
-    pytest.param(BFP8, np.float16(1), -1, Refused, r"axis must be in \[0, 0\)", id="scalar")])
-def test_refuses_values(encode: Encode, fmt: Bfp, x: np.ndarray, axis: Any, error: type[Exception],
-                        message: str) -> None:
+@pytest.mark.parametrize(
+    ("fmt", "x", "axis", "error", "message"),
+    [
+        pytest.param(
+            BFP8, np.zeros(4, np.float32), -1, RefusedType, "x must be float16 .*, got dtype float32", id="dtype"
+        ),
+        pytest.param(BFP8, np.zeros(4, np.uint16), -1, RefusedType, "with bits=True.*, got dtype uint16", id="words"),
+        pytest.param(
+            BFP8,
+            np.array([[1, np.inf]], np.float16),
+            -1,
+            Refused,
+            r"no infinity and NaN; special='saturate' or 'hw' admits some, got 0x7c00 at index \(0, 1\)",
+            id="infinity",
+        ),
+        pytest.param(BFP8, np.array([1, np.nan], np.float16), 0, Refused, r"got 0x7e00 at index \(1,\)", id="nan"),
+        pytest.param(
+            Bfp(special="saturate"),
+            np.array([1, np.nan], np.float16),
+            0,
+            Refused,
+            "no NaN, got 0x7e00",
+            id="nan saturate",
+        ),
+        pytest.param(BFP8, ONE, 1, Refused, r"axis must be in \[-1, 1\), got 1", id="axis"),
+        pytest.param(BFP8, ONE[:0], 0, Refused, r"axis 0 must hold at least one element, got shape \(0,\)", id="empty"),
+        pytest.param(BFP8, ONE, 0.0, RefusedType, "axis must be an int, got 0.0", id="axis type"),
+        pytest.param(BFP8, np.float16(1), -1, Refused, r"axis must be in \[0, 0\)", id="scalar"),
+    ],
+)
+def test_refuses_values(
+    encode: Encode, fmt: Bfp, x: np.ndarray, axis: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         encode(fmt, x, axis)
 
@@ -260,15 +324,18 @@ def test_kernels_equal_their_python() -> None:
     """Compiled and interpreted, on words of every field and short groups."""
     words = FINITE[::13].copy()[:4752].reshape(72, 66)
     for kernel, arguments, shapes in (
-            (bfp_jit.truncate_rows, (30, 3), ((72, 66), (72, 66), (72, 3))),
-            (bfp_jit.truncate_rows_by_32, (32, 3), ((72, 66), (72, 66), (72, 3))),
-            (bfp_jit.truncate_columns, (10, 3), ((3, 24, 66), (3, 24, 66), (3, 3, 66))),
-            (bfp_jit.encode_any, (40, 5, 1, 1, 1), ((3, 24, 66), (3, 24, 66), (3, 1, 66)))):
+        (bfp_jit.truncate_rows, (30, 3), ((72, 66), (72, 66), (72, 3))),
+        (bfp_jit.truncate_rows_by_32, (32, 3), ((72, 66), (72, 66), (72, 3))),
+        (bfp_jit.truncate_columns, (10, 3), ((3, 24, 66), (3, 24, 66), (3, 3, 66))),
+        (bfp_jit.encode_any, (40, 5, 1, 1, 1), ((3, 24, 66), (3, 24, 66), (3, 1, 66))),
+    ):
         dtypes = np.uint8, np.uint16, np.uint8
         outputs = [[np.zeros(*given) for given in zip(shapes, dtypes, strict=True)] for _ in range(2)]
         given = words.reshape(shapes[0])
-        largest = [int(function(given, *arguments, *out)) for function, out in
-                   zip((kernel, getattr(kernel, "py_func", kernel)), outputs, strict=True)]
+        largest = [
+            int(function(given, *arguments, *out))
+            for function, out in zip((kernel, getattr(kernel, "py_func", kernel)), outputs, strict=True)
+        ]
 
         assert largest[0] == largest[1] == int((words & 0x7FFF).max())
         assert all(np.array_equal(a, b) for a, b in zip(*outputs, strict=True)) and outputs[0][1].any()

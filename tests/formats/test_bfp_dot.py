@@ -31,8 +31,9 @@ def groups(row: np.ndarray, m: int, size: int = 32) -> list[oracle_bfp.Group]:
 def codes_of(w: Any, out: int, size: int) -> tuple[list[list[int]], list[int]]:
     """Codes and scale words of one row of weights, one entry per BFP group of `size`."""
     starts = range(0, w.shape[-1], size)
-    return [w.grid()[out, at:at + size].tolist() for at in starts], [
-        int(w.scale.view(np.uint16)[out, at // w.size]) for at in starts]
+    return [w.grid()[out, at : at + size].tolist() for at in starts], [
+        int(w.scale.view(np.uint16)[out, at // w.size]) for at in starts
+    ]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -45,8 +46,10 @@ def test_weights_equal_the_oracle(module: Any, preset: str, product: str, scale_
     w = INT4_G128.encode(weights)
     options = {"partial": PRESETS[preset], "product": product, "scale_per": scale_per}
     got = module.bfp_dot_int(BFP8.encode(x), w, **options)
-    wanted = [[oracle.dot_int(groups(row, 8), *codes_of(w, out, 32), preset, product, scale_per)[0]
-               for out in range(2)] for row in x]
+    wanted = [
+        [oracle.dot_int(groups(row, 8), *codes_of(w, out, 32), preset, product, scale_per)[0] for out in range(2)]
+        for row in x
+    ]
 
     assert got.dtype == np.float32 and got.tolist() == wanted
     assert got.tolist()[0][0] == float(module.bfp_dot_int(BFP8.encode(x[0]), one_row(w), **options))
@@ -77,16 +80,22 @@ def test_late_factors_go_with_their_weight_group(module: Any, size: int, group: 
     x, w = values((1, 200), 13, 1), GroupInt(4, size).encode(values((1, 200), 14, 1).astype(np.float32))
     total = np.float32(0)
     for at in range(0, 200, size):
-        some, ones = x[:, at:at + size], np.ones((1, 1), np.float16)
-        part = bfp_dot.bfp_dot_int(Bfp(8, group).encode(some), w.format.tensor(w.code[:, at:at + size], ones))
+        some, ones = x[:, at : at + size], np.ones((1, 1), np.float16)
+        part = bfp_dot.bfp_dot_int(Bfp(8, group).encode(some), w.format.tensor(w.code[:, at : at + size], ones))
         total = total + part[0, 0] * np.float32(w.scale[0, at // size])
 
     assert module.bfp_dot_int(Bfp(8, group).encode(x), w, scale_per=128).tolist() == [[float(total)]]
 
 
 @settings(deadline=None, max_examples=60)
-@given(m=st.integers(1, 11), other=st.integers(1, 11), group=st.sampled_from([1, 7, 16, 32, 64, 128]),
-       length=st.integers(1, 140), partial=st.sampled_from(["fp16", "fp32"]), seed=st.integers(0, 99))
+@given(
+    m=st.integers(1, 11),
+    other=st.integers(1, 11),
+    group=st.sampled_from([1, 7, 16, 32, 64, 128]),
+    length=st.integers(1, 140),
+    partial=st.sampled_from(["fp16", "fp32"]),
+    seed=st.integers(0, 99),
+)
 def test_twin_equals_the_readable_form(m: int, other: int, group: int, length: int, partial: str, seed: int) -> None:
     """Every width and group of a sweep, prepared or not."""
     a, b = Bfp(m, group).encode(values((2, length), seed)), Bfp(other, group).encode(values((3, length), seed + 1))
@@ -110,9 +119,16 @@ def test_zero_points_join_the_integer_sum(module: Any) -> None:
     got = module.bfp_dot_int(BFP8.encode(x), w)
     assert w.zero is not None
     zeros = w.zero[:, 0].tolist()
-    codes = [[w.code[out, at:at + 32].tolist() for at in (0, 32, 64)] for out in range(3)]
-    wanted = [[oracle.dot_int(groups(row, 8), codes[out], [int(w.scale.view(np.uint16)[out, 0])] * 3,
-                              zeros=[zeros[out]] * 3)[0] for out in range(3)] for row in x]
+    codes = [[w.code[out, at : at + 32].tolist() for at in (0, 32, 64)] for out in range(3)]
+    wanted = [
+        [
+            oracle.dot_int(
+                groups(row, 8), codes[out], [int(w.scale.view(np.uint16)[out, 0])] * 3, zeros=[zeros[out]] * 3
+            )[0]
+            for out in range(3)
+        ]
+        for row in x
+    ]
 
     assert got.tolist() == wanted
 
@@ -151,26 +167,40 @@ def test_prepared_weights_keep_every_option() -> None:
 X64, Y64 = BFP8.encode(values((2, 64), 11)), BFP8.encode(values((2, 64), 12, 1))
 W64 = INT4_G128.encode(np.ones((2, 64), np.float32))
 BAD = [
-    pytest.param(lambda m: m.bfp_dot(X64, BFP8.encode(values((2, 63), 1))), Refused, "64 in 32 and 63 in 32",
-                 id="length"),
-    pytest.param(lambda m: m.bfp_dot(X64, Bfp(8, 16).encode(values((2, 64), 1))), Refused, "64 in 32 and 64 in 16",
-                 id="groups"),
-    pytest.param(lambda m: m.bfp_dot(X64, W64), RefusedType, "bfp_dot: a BfpTensor is needed, got GroupInt",
-                 id="weights"),
-    pytest.param(lambda m: m.bfp_dot_int(X64, Y64), RefusedType, "w must be a GroupIntTensor .*, got BfpTensor",
-                 id="mantissas"),
-    pytest.param(lambda m: m.bfp_dot_int(np.ones(64), W64), RefusedType, "a BfpTensor is needed, got ndarray",
-                 id="array"),
-    pytest.param(lambda m: m.bfp_dot_int(BFP8.encode(values((2, 2, 64), 1)), W64), RefusedType, "vector or a matrix",
-                 id="rank"),
-    pytest.param(lambda m: m.bfp_dot_int(X64, W64, scale_per=64), Refused, "scale_per must be one of 32, 128",
-                 id="per"),
+    pytest.param(
+        lambda m: m.bfp_dot(X64, BFP8.encode(values((2, 63), 1))), Refused, "64 in 32 and 63 in 32", id="length"
+    ),
+    pytest.param(
+        lambda m: m.bfp_dot(X64, Bfp(8, 16).encode(values((2, 64), 1))), Refused, "64 in 32 and 64 in 16", id="groups"
+    ),
+    pytest.param(
+        lambda m: m.bfp_dot(X64, W64), RefusedType, "bfp_dot: a BfpTensor is needed, got GroupInt", id="weights"
+    ),
+    pytest.param(
+        lambda m: m.bfp_dot_int(X64, Y64), RefusedType, "w must be a GroupIntTensor .*, got BfpTensor", id="mantissas"
+    ),
+    pytest.param(
+        lambda m: m.bfp_dot_int(np.ones(64), W64), RefusedType, "a BfpTensor is needed, got ndarray", id="array"
+    ),
+    pytest.param(
+        lambda m: m.bfp_dot_int(BFP8.encode(values((2, 2, 64), 1)), W64), RefusedType, "vector or a matrix", id="rank"
+    ),
+    pytest.param(
+        lambda m: m.bfp_dot_int(X64, W64, scale_per=64), Refused, "scale_per must be one of 32, 128", id="per"
+    ),
     pytest.param(lambda m: m.bfp_dot_int(X64, W64, partial="bf16"), Refused, "partial must be one of", id="partial"),
-    pytest.param(lambda m: m.bfp_dot_int(X64, W64, scale_per=128, product="x"), Refused, "product must be",
-                 id="product"),
-    pytest.param(lambda m: m.bfp_dot_int(Bfp(8, 48).encode(values((2, 200), 1)),
-                                         INT4_G128.encode(np.ones((2, 200), np.float32))), Refused,
-                 "groups of 48 inputs cross weight groups of 128", id="crossing")]
+    pytest.param(
+        lambda m: m.bfp_dot_int(X64, W64, scale_per=128, product="x"), Refused, "product must be", id="product"
+    ),
+    pytest.param(
+        lambda m: m.bfp_dot_int(
+            Bfp(8, 48).encode(values((2, 200), 1)), INT4_G128.encode(np.ones((2, 200), np.float32))
+        ),
+        Refused,
+        "groups of 48 inputs cross weight groups of 128",
+        id="crossing",
+    ),
+]
 
 
 @pytest.mark.parametrize("module", MODULES)

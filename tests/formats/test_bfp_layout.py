@@ -12,8 +12,12 @@ from tests.oracles import bfp as oracle
 
 
 @settings(deadline=None)
-@given(row=st.lists(words, min_size=1, max_size=40), bits=st.integers(1, 11), group=st.integers(1, 12),
-       layout=st.sampled_from(["group", "planes"]))
+@given(
+    row=st.lists(words, min_size=1, max_size=40),
+    bits=st.integers(1, 11),
+    group=st.integers(1, 12),
+    layout=st.sampled_from(["group", "planes"]),
+)
 def test_packed_rows_equal_the_oracle_and_come_back(row: list[int], bits: int, group: int, layout: str) -> None:
     """D-harmonia-34: exponent, signs, magnitudes from the least significant bit on; or planes filled up to bytes."""
     bits = bits if layout == "group" else (8 if bits > 5 else 4)
@@ -42,7 +46,7 @@ def test_demotion_drops_the_last_plane() -> None:
     tensor = BFP8.encode(np.random.default_rng(6).standard_normal((4, 96)).astype(np.float16))
     data = tensor.pack("planes")
 
-    assert tensor.demote(4).pack("planes") == data[:-4 * 96 // 2]
+    assert tensor.demote(4).pack("planes") == data[: -4 * 96 // 2]
     assert len(data) == (12 * 5 + 7) // 8 + 4 * 96 // 8 + 4 * 96
 
 
@@ -54,17 +58,27 @@ def test_one_word_by_hand() -> None:
     assert tensor.pack() == bytes([0x51, 201, 50, 6])
 
 
-@pytest.mark.parametrize(("fmt", "data", "length", "layout", "message"), [
-    pytest.param(BFP8, b"\0" * 36, 32, "group", "need 37 bytes, got 36", id="short"),
-    pytest.param(BFP8, b"\0" * 38, 32, "planes", "1 groups need 37 bytes, got 38", id="planes long"),
-    pytest.param(BFP8, b"\0" * 36 + b"\x20", 32, "group", "spare bits of the last byte are set", id="spare bits"),
-    pytest.param(BFP8, b"\x1f" + b"\0" * 36, 32, "group", r"exponent 31 at index \(0,\)", id="exponent"),
-    pytest.param(BFP4, b"\0" * 20 + b"\x10", 31, "group", r"mantissa of fill element 0 of row \(\) must be 0, got 8",
-                 id="fill"),
-    pytest.param(BFP4, b"\0" * 4 + b"\x10" + b"\0" * 16, 31, "group", "sign of fill element 0", id="fill sign"),
-    pytest.param(Bfp(6), b"", 32, "planes", "layout 'planes' needs 4 or 8 mantissa bits, got 6", id="bits"),
-    pytest.param(BFP8, b"", 32, "rows", "layout must be one of 'group', 'planes', got 'rows'", id="layout"),
-    pytest.param(BFP8, b"", 0, "group", "axis -1 must hold at least one element", id="empty")])
+@pytest.mark.parametrize(
+    ("fmt", "data", "length", "layout", "message"),
+    [
+        pytest.param(BFP8, b"\0" * 36, 32, "group", "need 37 bytes, got 36", id="short"),
+        pytest.param(BFP8, b"\0" * 38, 32, "planes", "1 groups need 37 bytes, got 38", id="planes long"),
+        pytest.param(BFP8, b"\0" * 36 + b"\x20", 32, "group", "spare bits of the last byte are set", id="spare bits"),
+        pytest.param(BFP8, b"\x1f" + b"\0" * 36, 32, "group", r"exponent 31 at index \(0,\)", id="exponent"),
+        pytest.param(
+            BFP4,
+            b"\0" * 20 + b"\x10",
+            31,
+            "group",
+            r"mantissa of fill element 0 of row \(\) must be 0, got 8",
+            id="fill",
+        ),
+        pytest.param(BFP4, b"\0" * 4 + b"\x10" + b"\0" * 16, 31, "group", "sign of fill element 0", id="fill sign"),
+        pytest.param(Bfp(6), b"", 32, "planes", "layout 'planes' needs 4 or 8 mantissa bits, got 6", id="bits"),
+        pytest.param(BFP8, b"", 32, "rows", "layout must be one of 'group', 'planes', got 'rows'", id="layout"),
+        pytest.param(BFP8, b"", 0, "group", "axis -1 must hold at least one element", id="empty"),
+    ],
+)
 def test_refuses(fmt: Bfp, data: bytes, length: int, layout: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         fmt.unpack(data, (length,), layout=layout)

@@ -53,8 +53,10 @@ def test_other_roundings_are_not_demoted_by_a_shift(rounding: str) -> None:
             call(4)
 
 
-@pytest.mark.parametrize(("bits", "group_bits", "without", "with_exponent"), [
-    (8, 293, Fraction(7, 16), "42.773"), (4, 165, Fraction(11, 16), "67.773")])
+@pytest.mark.parametrize(
+    ("bits", "group_bits", "without", "with_exponent"),
+    [(8, 293, Fraction(7, 16), "42.773"), (4, 165, Fraction(11, 16), "67.773")],
+)
 def test_storage_is_the_papers(bits: int, group_bits: int, without: Fraction, with_exponent: str) -> None:
     """[harmonia Table I, §III-B] 43.75 % and 68.75 % less than FP16 (31.25 % left) without exponents; D-harmonia-1."""
     tensor = Bfp(bits).encode(np.ones((128, 64), np.float16))
@@ -79,12 +81,12 @@ def test_grid_values_and_powers_are_one_number(row: list[int], bits: int, group:
     """[harmonia §II-B] the oracle's integers and fractions; a zero keeps its sign (D-harmonia-6)."""
     tensor = Bfp(bits, group).encode(np.array(row, np.uint16), bits=True)
     groups = oracle.encode(row, bits, group)
-    whole = [value for one in groups for value in oracle.grid(one)][:len(row)]
-    exact = [value for one in groups for value in oracle.values(one)][:len(row)]
+    whole = [value for one in groups for value in oracle.grid(one)][: len(row)]
+    exact = [value for one in groups for value in oracle.values(one)][: len(row)]
 
     assert tensor.grid().tolist() == whole and tensor.grid().dtype == np.int64
     assert [Fraction(value) for value in tensor.decode().tolist()] == exact
-    assert np.array_equal(np.ldexp(tensor.signed(), np.repeat(tensor.powers(), group)[:len(row)]), tensor.decode())
+    assert np.array_equal(np.ldexp(tensor.signed(), np.repeat(tensor.powers(), group)[: len(row)]), tensor.decode())
     assert np.array_equal(np.signbit(tensor.decode()), tensor.sign == 1)
     assert tensor.decode().tobytes() == bfp_jit.decode(tensor).tobytes()
 
@@ -98,7 +100,7 @@ def test_decoding_looks_along_the_axis(axis: int) -> None:
         assert lines[place].tolist() == Bfp(11, 4).encode(np.moveaxis(x, axis, -1)[place]).decode().tolist()
 
     assert tensor.decode().tobytes() == bfp_jit.decode(tensor).tobytes()
-    assert np.array_equal(tensor.grid() / 2.0 ** 24, tensor.decode())
+    assert np.array_equal(tensor.grid() / 2.0**24, tensor.decode())
 
 
 def test_fields_are_unsigned_patterns_and_arrays_are_frozen() -> None:
@@ -106,7 +108,10 @@ def test_fields_are_unsigned_patterns_and_arrays_are_frozen() -> None:
     fields = tensor.fields()
 
     assert {name: (field.bits, np.asarray(field).dtype.kind) for name, field in fields.items()} == {
-        "sign": (1, "u"), "mantissa": (8, "u"), "exponent": (5, "u")}
+        "sign": (1, "u"),
+        "mantissa": (8, "u"),
+        "exponent": (5, "u"),
+    }
     with pytest.raises(ValueError, match="read-only"):
         tensor.mantissa[0] = 0
 
@@ -127,22 +132,47 @@ def codes(**changed: Any) -> BfpTensor:
     return BFP8.tensor(sign, mantissa, exponent)
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    pytest.param(lambda: codes(mantissa=[0, 0, 256, 0]), Refused,
-                 r"BfpTensor: mantissa 256 at index \(2,\) is outside \[0, 256\)", id="mantissa"),
-    pytest.param(lambda: codes(sign=[0, 2, 0, 0]), Refused, r"sign 2 at index \(1,\) is outside \[0, 2\)", id="sign"),
-    pytest.param(lambda: codes(exponent=[31]), Refused, r"exponent 31 at index \(0,\) is outside \[0, 31\)", id="31"),
-    pytest.param(lambda: codes(exponent=[-1]), Refused, "exponent -1 at index", id="negative"),
-    pytest.param(lambda: codes(exponent=[1, 1]), Refused, r"needs sign \(4,\) and exponent \(1,\), got .* \(2,\)",
-                 id="groups"),
-    pytest.param(lambda: codes(sign=[0]), Refused, r"needs sign \(4,\) and exponent \(1,\), got \(1,\)", id="shape"),
-    pytest.param(lambda: codes(mantissa=[0.5] * 4), RefusedType, "BfpTensor.mantissa: integers are needed", id="float"),
-    pytest.param(lambda: codes().demote(9), Refused, r"demote: mantissa_bits must be in \[1, 8\], got 9", id="more"),
-    pytest.param(lambda: codes().realign(29), Refused, r"exponent 29 at index \(0,\) is below the stored 30",
-                 id="below"),
-    pytest.param(lambda: codes().realign(31), Refused, r"exponent 31 is outside \[0, 31\)", id="realign 31"),
-    pytest.param(lambda: codes().realign([30, 30]), Refused, r"must fit shape \(1,\), got \(2,\)", id="realign shape"),
-    pytest.param(lambda: codes().realign(1.5), RefusedType, "integers are needed", id="realign float")])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        pytest.param(
+            lambda: codes(mantissa=[0, 0, 256, 0]),
+            Refused,
+            r"BfpTensor: mantissa 256 at index \(2,\) is outside \[0, 256\)",
+            id="mantissa",
+        ),
+        pytest.param(
+            lambda: codes(sign=[0, 2, 0, 0]), Refused, r"sign 2 at index \(1,\) is outside \[0, 2\)", id="sign"
+        ),
+        pytest.param(
+            lambda: codes(exponent=[31]), Refused, r"exponent 31 at index \(0,\) is outside \[0, 31\)", id="31"
+        ),
+        pytest.param(lambda: codes(exponent=[-1]), Refused, "exponent -1 at index", id="negative"),
+        pytest.param(
+            lambda: codes(exponent=[1, 1]),
+            Refused,
+            r"needs sign \(4,\) and exponent \(1,\), got .* \(2,\)",
+            id="groups",
+        ),
+        pytest.param(
+            lambda: codes(sign=[0]), Refused, r"needs sign \(4,\) and exponent \(1,\), got \(1,\)", id="shape"
+        ),
+        pytest.param(
+            lambda: codes(mantissa=[0.5] * 4), RefusedType, "BfpTensor.mantissa: integers are needed", id="float"
+        ),
+        pytest.param(
+            lambda: codes().demote(9), Refused, r"demote: mantissa_bits must be in \[1, 8\], got 9", id="more"
+        ),
+        pytest.param(
+            lambda: codes().realign(29), Refused, r"exponent 29 at index \(0,\) is below the stored 30", id="below"
+        ),
+        pytest.param(lambda: codes().realign(31), Refused, r"exponent 31 is outside \[0, 31\)", id="realign 31"),
+        pytest.param(
+            lambda: codes().realign([30, 30]), Refused, r"must fit shape \(1,\), got \(2,\)", id="realign shape"
+        ),
+        pytest.param(lambda: codes().realign(1.5), RefusedType, "integers are needed", id="realign float"),
+    ],
+)
 def test_refuses(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

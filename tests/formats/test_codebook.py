@@ -15,8 +15,13 @@ def test_values_are_patterns_or_floats_that_they_hold() -> None:
     """[kllm §III-A]: the centroids of a layer are fp16; a zero is always +0."""
     floats = [-1.0, -0.0, 0.5, 65504.0]
     patterns = [0xBC00, 0, 0x3800, 0x7BFF]
-    books = [Codebook(2, floats), Codebook(2, np.float16(floats)), Codebook(2, np.float32(floats)),
-             Codebook(2, [0xBC00, 0x8000, 0x3800, 0x7BFF]), Codebook(2, np.array(patterns, np.uint16))]
+    books = [
+        Codebook(2, floats),
+        Codebook(2, np.float16(floats)),
+        Codebook(2, np.float32(floats)),
+        Codebook(2, [0xBC00, 0x8000, 0x3800, 0x7BFF]),
+        Codebook(2, np.array(patterns, np.uint16)),
+    ]
     for book in books:
         assert book.values.tolist() == patterns and book.values.dtype == np.uint16
         assert book.centroids.tolist() == [-1.0, 0.0, 0.5, 65504.0] and book.centroids.dtype == np.float32
@@ -32,11 +37,18 @@ def test_entries_of_32_bits_hold_products_of_fp16_values() -> None:
     assert (book.values.dtype, book.kind) == (np.uint32, "table")
 
 
-@pytest.mark.parametrize(("book", "kind"), [
-    (Codebook(1, [0, 0]), "cluster"), (Codebook(2, [-1.0, 0.5, 0.5, 0.5]), "cluster"),
-    (Codebook(4, np.arange(16)), "cluster"), (Codebook(2, [0.5, 0.25, 1.0, 2.0]), "table"),
-    (Codebook(5, np.arange(32)), "table"), (Codebook(1, [[0, 1], [0, 2]]), "table")],
-    ids=["equal", "repeats", "4 bits", "descends", "5 bits", "two rows"])
+@pytest.mark.parametrize(
+    ("book", "kind"),
+    [
+        (Codebook(1, [0, 0]), "cluster"),
+        (Codebook(2, [-1.0, 0.5, 0.5, 0.5]), "cluster"),
+        (Codebook(4, np.arange(16)), "cluster"),
+        (Codebook(2, [0.5, 0.25, 1.0, 2.0]), "table"),
+        (Codebook(5, np.arange(32)), "table"),
+        (Codebook(1, [[0, 1], [0, 2]]), "table"),
+    ],
+    ids=["equal", "repeats", "4 bits", "descends", "5 bits", "two rows"],
+)
 def test_what_ascends_in_one_row_of_at_most_16_can_encode(book: Codebook, kind: str) -> None:
     """[kllm §IV-A]: ports of Concat have 4 bits."""
     assert book.kind == kind

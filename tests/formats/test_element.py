@@ -15,8 +15,19 @@ from refemu.formats.nearest import TIES
 from tests.oracles import ovp as oracle
 
 CONSTANTS = {name: fmt for name, fmt in formats.constants().items() if isinstance(fmt, Element)}
-ALL = [IntFormat(2), IntFormat(5, symmetric=True), IntFormat(12), Flint(3), Flint(5), Flint(8), AbFloat(0, 3, 1),
-       AbFloat(1, 2, 0), AbFloat(3, 0, 4), AbFloat(5, 2, 15), *CONSTANTS.values()]
+ALL = [
+    IntFormat(2),
+    IntFormat(5, symmetric=True),
+    IntFormat(12),
+    Flint(3),
+    Flint(5),
+    Flint(8),
+    AbFloat(0, 3, 1),
+    AbFloat(1, 2, 0),
+    AbFloat(3, 0, 4),
+    AbFloat(5, 2, 15),
+    *CONSTANTS.values(),
+]
 FORMATS = [pytest.param(fmt, id=fmt.name) for fmt in ALL]
 
 
@@ -38,8 +49,9 @@ def test_every_code_decodes_as_the_oracle_says(name: str) -> None:
     fmt = CONSTANTS[name]
     expected = {code: oracle.element_decode(name, code) for code in range(1 << fmt.width)}
 
-    assert {int(code): int(value) for code, value in zip(fmt.codes(), fmt.decode(fmt.codes()), strict=True)}.items() \
-        <= expected.items()
+    assert {
+        int(code): int(value) for code, value in zip(fmt.codes(), fmt.decode(fmt.codes()), strict=True)
+    }.items() <= expected.items()
     assert [code for code, value in expected.items() if value is None] == ([fmt.identifier] if name[0] in "IF" else [])
 
 
@@ -170,8 +182,11 @@ def test_many_fp16_values_encode_as_few_do(fmt: Element, rounding: str) -> None:
     assert fmt.encode(some, rounding).dtype == fmt.encode(x, rounding).dtype
 
 
-@pytest.mark.parametrize("fmt", [Flint(4), IntFormat(8), IntFormat(8, symmetric=True), IntFormat(16), AbFloat(4, 3, 0)],
-                         ids=lambda fmt: fmt.name)
+@pytest.mark.parametrize(
+    "fmt",
+    [Flint(4), IntFormat(8), IntFormat(8, symmetric=True), IntFormat(16), AbFloat(4, 3, 0)],
+    ids=lambda fmt: fmt.name,
+)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_is_refused_among_many_fp16_values(value: float, fmt: Element) -> None:
     """The table's mark for these words is a value's code in formats of 8 and 16 bits."""

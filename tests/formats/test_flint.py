@@ -6,8 +6,16 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.formats import FLINT4, Flint
 
-TABLE = {0b000: (0, 0), 0b001: (0, 1), 0b010: (0, 2), 0b011: (0, 3), 0b110: (0, 4), 0b111: (0, 6), 0b101: (2, 2),
-         0b100: (4, 1)}  #: code: exponent, integer
+TABLE = {
+    0b000: (0, 0),
+    0b001: (0, 1),
+    0b010: (0, 2),
+    0b011: (0, 3),
+    0b110: (0, 4),
+    0b111: (0, 6),
+    0b101: (2, 2),
+    0b100: (4, 1),
+}  #: code: exponent, integer
 
 
 def test_codes_mean_the_pairs_of_the_table() -> None:
@@ -27,10 +35,14 @@ def test_values_are_those_of_the_table() -> None:
     assert (FLINT4.largest, FLINT4.identifier, len(FLINT4.codes())) == (16, 8, 15)
 
 
-@pytest.mark.parametrize(("width", "magnitudes"), [
-    (3, [0, 1, 2, 4]),
-    (5, [*range(8), 8, 10, 12, 14, 16, 24, 32, 64]),
-    (6, [*range(16), *range(16, 32, 2), *range(32, 64, 8), 64, 96, 128, 256])])
+@pytest.mark.parametrize(
+    ("width", "magnitudes"),
+    [
+        (3, [0, 1, 2, 4]),
+        (5, [*range(8), 8, 10, 12, 14, 16, 24, 32, 64]),
+        (6, [*range(16), *range(16, 32, 2), *range(32, 64, 8), 64, 96, 128, 256]),
+    ],
+)
 def test_other_widths_follow_the_rule(width: int, magnitudes: list[int]) -> None:
     fmt = Flint(width)
 
@@ -38,9 +50,15 @@ def test_other_widths_follow_the_rule(width: int, magnitudes: list[int]) -> None
     assert fmt.largest == magnitudes[-1]
 
 
-@pytest.mark.parametrize(("rounding", "expected"), [
-    ("half_even", [4, 4, 8, 8, -4, -4, -8, -8]), ("half_away", [4, 6, 8, 16, -4, -6, -8, -16]),
-    ("half_up", [4, 6, 8, 16, -3, -4, -6, -8]), ("half_down", [3, 4, 6, 8, -4, -6, -8, -16])])
+@pytest.mark.parametrize(
+    ("rounding", "expected"),
+    [
+        ("half_even", [4, 4, 8, 8, -4, -4, -8, -8]),
+        ("half_away", [4, 6, 8, 16, -4, -6, -8, -16]),
+        ("half_up", [4, 6, 8, 16, -3, -4, -6, -8]),
+        ("half_down", [3, 4, 6, 8, -4, -6, -8, -16]),
+    ],
+)
 def test_ties(rounding: str, expected: list[int]) -> None:
     """D-olive-7: even means even rank among the magnitudes."""
     assert FLINT4.round([3.5, 5, 7, 12, -3.5, -5, -7, -12], rounding).tolist() == expected

@@ -6,9 +6,28 @@ from refemu import formats
 from refemu.arith.checks import Refused
 from tests.oracles import ovp as oracle
 
-NAMES = ("E0M3_BIAS0", "E0M3_BIAS1", "E1M2_BIAS1", "E1M2_BIAS2", "E2M1_BIAS0", "E2M1_BIAS2", "E2M1_BIAS3",
-         "E2M5_BIAS2", "E3M0_BIAS2", "E3M0_BIAS4", "E4M3_BIAS4", "FLINT4", "INT4", "INT8", "OVP_FLINT4",
-         "OVP_FLINT4_REPO", "OVP_INT4", "OVP_INT4_REPO", "OVP_INT8", "OVP_INT8_REPO")
+NAMES = (
+    "E0M3_BIAS0",
+    "E0M3_BIAS1",
+    "E1M2_BIAS1",
+    "E1M2_BIAS2",
+    "E2M1_BIAS0",
+    "E2M1_BIAS2",
+    "E2M1_BIAS3",
+    "E2M5_BIAS2",
+    "E3M0_BIAS2",
+    "E3M0_BIAS4",
+    "E4M3_BIAS4",
+    "FLINT4",
+    "INT4",
+    "INT8",
+    "OVP_FLINT4",
+    "OVP_FLINT4_REPO",
+    "OVP_INT4",
+    "OVP_INT4_REPO",
+    "OVP_INT8",
+    "OVP_INT8_REPO",
+)
 
 
 def test_constants_are_the_ready_formats() -> None:

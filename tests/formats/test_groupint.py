@@ -21,14 +21,20 @@ def readable(fmt: GroupInt, w: Any) -> GroupIntTensor:
 
 
 IMPLEMENTATIONS = [pytest.param(readable, id="format"), pytest.param(groupint_jit.encode, id="twin")]
-values = st.one_of(st.floats(-1000, 1000, width=32), st.floats(-2**-14, 2**-14, width=32),
-                   st.sampled_from([0.0, -0.0, 3.5, 7.0, 0.5, -0.5, 2**-24, 9.8 * 2**-24, 65000.0])).map(np.float32)
+values = st.one_of(
+    st.floats(-1000, 1000, width=32),
+    st.floats(-(2**-14), 2**-14, width=32),
+    st.sampled_from([0.0, -0.0, 3.5, 7.0, 0.5, -0.5, 2**-24, 9.8 * 2**-24, 65000.0]),
+).map(np.float32)
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
 @settings(deadline=None)
-@given(row=st.lists(values, min_size=1, max_size=40), bits=st.integers(2, 8),
-       group=st.one_of(st.none(), st.integers(1, 40)))
+@given(
+    row=st.lists(values, min_size=1, max_size=40),
+    bits=st.integers(2, 8),
+    group=st.one_of(st.none(), st.integers(1, 40)),
+)
 def test_rows_equal_the_oracle(encode: Encode, row: list[np.float32], bits: int, group: int | None) -> None:
     """[harmonia §V-A] D-harmonia-14: symmetric, absmax / 7 rounded once to fp16, codes to even."""
     tensor = encode(GroupInt(bits, group), np.array([row, row[::-1]], np.float32))
@@ -85,9 +91,13 @@ def test_values_are_exact_and_scales_follow_the_activations_groups() -> None:
     """[harmonia §IV-B] a BFP group of 32 inputs uses factor g >> 2; one of 128 its own."""
     w = np.random.default_rng(4).standard_normal((2, 576)).astype(np.float32)
     tensor = INT4_G128.encode(w)
-    exact = [[Fraction(int(code)) * Fraction(float(scale)) for code, scale in zip(codes, np.repeat(scales, 128)[:576],
-                                                                                   strict=True)]
-             for codes, scales in zip(tensor.code, tensor.scale, strict=True)]
+    exact = [
+        [
+            Fraction(int(code)) * Fraction(float(scale))
+            for code, scale in zip(codes, np.repeat(scales, 128)[:576], strict=True)
+        ]
+        for codes, scales in zip(tensor.code, tensor.scale, strict=True)
+    ]
 
     assert [[Fraction(value) for value in row] for row in tensor.decode().tolist()] == exact
     assert np.array_equal(tensor.dequantize().astype(np.float64), tensor.decode())
@@ -112,28 +122,48 @@ def test_zero_point_covers_the_range_and_zero(encode: Encode) -> None:
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("fmt", "w", "error", "message"), [
-    pytest.param(INT4_G128, np.zeros((2, 4)), RefusedType, "must be float16 or float32, got dtype float64",
-                 id="float64"),
-    pytest.param(INT4_G128, np.array([[1, np.nan]], np.float32), Refused, r"finite, got nan at index \(0, 1\)",
-                 id="nan"),
-    pytest.param(INT4_G128, np.array([[1, -np.inf]], np.float16), Refused, r"finite, got -inf at index \(0, 1\)",
-                 id="infinity"),
-    pytest.param(GroupInt(4, 2), np.array([[0, 0, 460000, 0]], np.float32), Refused,
-                 r"scale 65714\.28.* of row \(0,\), group 1 is above 65504", id="scale"),
-    pytest.param(INT4_G128, np.zeros((2, 0), np.float32), Refused, "axis -1 must hold at least one element",
-                 id="empty"),
-    pytest.param(INT4_G128, np.float32(1), Refused, "axis must be in", id="scalar")])
+@pytest.mark.parametrize(
+    ("fmt", "w", "error", "message"),
+    [
+        pytest.param(
+            INT4_G128, np.zeros((2, 4)), RefusedType, "must be float16 or float32, got dtype float64", id="float64"
+        ),
+        pytest.param(
+            INT4_G128, np.array([[1, np.nan]], np.float32), Refused, r"finite, got nan at index \(0, 1\)", id="nan"
+        ),
+        pytest.param(
+            INT4_G128,
+            np.array([[1, -np.inf]], np.float16),
+            Refused,
+            r"finite, got -inf at index \(0, 1\)",
+            id="infinity",
+        ),
+        pytest.param(
+            GroupInt(4, 2),
+            np.array([[0, 0, 460000, 0]], np.float32),
+            Refused,
+            r"scale 65714\.28.* of row \(0,\), group 1 is above 65504",
+            id="scale",
+        ),
+        pytest.param(
+            INT4_G128, np.zeros((2, 0), np.float32), Refused, "axis -1 must hold at least one element", id="empty"
+        ),
+        pytest.param(INT4_G128, np.float32(1), Refused, "axis must be in", id="scalar"),
+    ],
+)
 def test_refuses_weights(encode: Encode, fmt: GroupInt, w: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         encode(fmt, w)
 
 
-@pytest.mark.parametrize(("build", "error", "message"), [
-    pytest.param(lambda: GroupInt(1), Refused, r"bits must be in \[2, 8\], got 1", id="bits"),
-    pytest.param(lambda: GroupInt(4, 0), Refused, "group must be in", id="group"),
-    pytest.param(lambda: GroupInt(4, 128, 1), RefusedType, "zero_point must be a bool, got 1", id="zero"),  # type: ignore
-])
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        pytest.param(lambda: GroupInt(1), Refused, r"bits must be in \[2, 8\], got 1", id="bits"),
+        pytest.param(lambda: GroupInt(4, 0), Refused, "group must be in", id="group"),
+        pytest.param(lambda: GroupInt(4, 128, 1), RefusedType, "zero_point must be a bool, got 1", id="zero"),  # type: ignore
+    ],
+)
 def test_refuses_parameters(build: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()

@@ -12,8 +12,9 @@ from tests.oracles import bits as oracle
 FMT = GroupInt(4, 2)
 
 
-def tensor(fmt: GroupInt = FMT, code: Any = ((-8, 7, 1),), scale: Any = ((0.5, 2),),
-           zero: Any = None) -> GroupIntTensor:
+def tensor(
+    fmt: GroupInt = FMT, code: Any = ((-8, 7, 1),), scale: Any = ((0.5, 2),), zero: Any = None
+) -> GroupIntTensor:
     return fmt.tensor(np.array(code), np.array(scale, np.float16), None if zero is None else np.array(zero))
 
 
@@ -49,24 +50,52 @@ def test_arrays_are_frozen() -> None:
         tensor().scale[0, 0] = 1
 
 
-@pytest.mark.parametrize(("build", "error", "message"), [
-    pytest.param(lambda: tensor(code=[[0, 8, 0]]), Refused, r"code 8 at index \(0, 1\) is outside \[-8, 7\]", id="8"),
-    pytest.param(lambda: tensor(code=[[0, -9, 0]]), Refused, r"code -9 at index \(0, 1\)", id="-9"),
-    pytest.param(lambda: tensor(scale=[[1, -1]]), Refused, r"scale -1.0 of row \(0,\), group 1 must be finite and not "
-                 "negative", id="negative"),
-    pytest.param(lambda: tensor(scale=[[np.inf, 1]]), Refused, "scale inf of row", id="infinite"),
-    pytest.param(lambda: tensor(scale=[[np.nan, 1]]), Refused, "scale nan of row", id="nan"),
-    pytest.param(lambda: tensor(scale=[[1, 0]]), Refused, r"scale 0.0 of row \(0,\), group 1 stands for codes that are "
-                 "not 0", id="zero scale"),
-    pytest.param(lambda: tensor(scale=[[1]]), Refused, r"needs scale \(1, 2\), got \(1, 1\)", id="shape"),
-    pytest.param(lambda: FMT.tensor(np.zeros((1, 2), int), np.ones((1, 1), np.float32)), RefusedType,
-                 "scale must be float16, got dtype float32", id="dtype"),
-    pytest.param(lambda: tensor(zero=[[1, 1]]), Refused, "has no zero", id="no zero"),
-    pytest.param(lambda: tensor(GroupInt(4, 2, True), code=[[1, 1, 1]]), Refused, "needs zero", id="zero missing"),
-    pytest.param(lambda: tensor(GroupInt(4, 2, True), code=[[1, 1, 1]], zero=[[16, 0]]), Refused,
-                 r"zero 16 at index \(0, 0\) is outside \[0, 15\]", id="zero point"),
-    pytest.param(lambda: GroupInt(4, 48).encode(np.ones((1, 96), np.float32)).scales_of(32), Refused,
-                 "groups of 32 inputs cross weight groups of 48", id="cross")])
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        pytest.param(
+            lambda: tensor(code=[[0, 8, 0]]), Refused, r"code 8 at index \(0, 1\) is outside \[-8, 7\]", id="8"
+        ),
+        pytest.param(lambda: tensor(code=[[0, -9, 0]]), Refused, r"code -9 at index \(0, 1\)", id="-9"),
+        pytest.param(
+            lambda: tensor(scale=[[1, -1]]),
+            Refused,
+            r"scale -1.0 of row \(0,\), group 1 must be finite and not "
+            "negative",
+            id="negative",
+        ),
+        pytest.param(lambda: tensor(scale=[[np.inf, 1]]), Refused, "scale inf of row", id="infinite"),
+        pytest.param(lambda: tensor(scale=[[np.nan, 1]]), Refused, "scale nan of row", id="nan"),
+        pytest.param(
+            lambda: tensor(scale=[[1, 0]]),
+            Refused,
+            r"scale 0.0 of row \(0,\), group 1 stands for codes that are "
+            "not 0",
+            id="zero scale",
+        ),
+        pytest.param(lambda: tensor(scale=[[1]]), Refused, r"needs scale \(1, 2\), got \(1, 1\)", id="shape"),
+        pytest.param(
+            lambda: FMT.tensor(np.zeros((1, 2), int), np.ones((1, 1), np.float32)),
+            RefusedType,
+            "scale must be float16, got dtype float32",
+            id="dtype",
+        ),
+        pytest.param(lambda: tensor(zero=[[1, 1]]), Refused, "has no zero", id="no zero"),
+        pytest.param(lambda: tensor(GroupInt(4, 2, True), code=[[1, 1, 1]]), Refused, "needs zero", id="zero missing"),
+        pytest.param(
+            lambda: tensor(GroupInt(4, 2, True), code=[[1, 1, 1]], zero=[[16, 0]]),
+            Refused,
+            r"zero 16 at index \(0, 0\) is outside \[0, 15\]",
+            id="zero point",
+        ),
+        pytest.param(
+            lambda: GroupInt(4, 48).encode(np.ones((1, 96), np.float32)).scales_of(32),
+            Refused,
+            "groups of 32 inputs cross weight groups of 48",
+            id="cross",
+        ),
+    ],
+)
 def test_refuses(build: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()

@@ -19,8 +19,10 @@ def test_constants_are_named_as_they_are() -> None:
     assert (K8V4_G12.k_groups, K8V4_G12.v_groups, K4V2_G24.k_groups, K4V2_G24.v_groups) == (1, 2, 2, 4)
 
 
-@pytest.mark.parametrize(("pair", "bytes_128"), [
-    (K8V8, 272), (K8V4, 208), (K8V4_G12, 212), (K4V2, 112), (K4V2_G24, 128), (K4V1, 96), (K16V16, 520)])
+@pytest.mark.parametrize(
+    ("pair", "bytes_128"),
+    [(K8V8, 272), (K8V4, 208), (K8V4_G12, 212), (K4V2, 112), (K4V2_G24, 128), (K4V1, 96), (K16V16, 520)],
+)
 def test_bytes_of_a_token(pair: HeteroKV, bytes_128: int) -> None:
     """D-leankv-15: 8 of them are the fp32 score and the int32 position; 16-bit codes have no metadata."""
     assert bytes_128 == pair.token_bytes(128)
@@ -67,8 +69,11 @@ def test_find_takes_any_case(name: str) -> None:
 
 
 def test_other_groups_show_in_the_name() -> None:
-    assert (HeteroKV(4, 4, 2, 1).name, HeteroKV(16, 4).name, HeteroKV(16, 4, 0, 2).name) == ("K4V4_G21", "K16V4",
-                                                                                            "K16V4_G02")
+    assert (HeteroKV(4, 4, 2, 1).name, HeteroKV(16, 4).name, HeteroKV(16, 4, 0, 2).name) == (
+        "K4V4_G21",
+        "K16V4",
+        "K16V4_G02",
+    )
 
 
 BAD = [

@@ -37,7 +37,8 @@ def test_tensor_shows_every_field(kind: str) -> None:
     assert type(tensor).__name__ == kind
     assert shown[0] == ["field", "bits", "shape", "codes (hex)", "meaning"]
     assert [(name, str(field.bits), field.meaning) for name, field in tensor.fields().items()] == [
-        (row[0], row[1], row[4]) for row in shown[1:]]
+        (row[0], row[1], row[4]) for row in shown[1:]
+    ]
 
 
 def test_codes_are_shown_in_hex() -> None:
@@ -67,8 +68,10 @@ def test_page_shows_every_byte_once(head_size: int) -> None:
 
 
 def test_display_loads_nothing() -> None:
-    code = ("import sys; from refemu.formats import OVP_INT4; t = OVP_INT4.encode([48.0, 0.0]); t._repr_html_();"
-            "print(sorted({'numba', 'scipy', 'rich', 'IPython', 'hypothesis'} & set(sys.modules)))")
+    code = (
+        "import sys; from refemu.formats import OVP_INT4; t = OVP_INT4.encode([48.0, 0.0]); t._repr_html_();"
+        "print(sorted({'numba', 'scipy', 'rich', 'IPython', 'hypothesis'} & set(sys.modules)))"
+    )
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

@@ -28,9 +28,15 @@ def test_a_full_format_has_every_code(width: int) -> None:
     assert np.array_equal(fmt.codes(), np.arange(1 << width))
 
 
-@pytest.mark.parametrize(("rounding", "expected"), [
-    ("half_even", [0, 2, 2, 6, 0, -2, -2, -6]), ("half_away", [1, 2, 3, 7, -1, -2, -3, -7]),
-    ("half_up", [1, 2, 3, 7, 0, -1, -2, -6]), ("half_down", [0, 1, 2, 6, -1, -2, -3, -7])])
+@pytest.mark.parametrize(
+    ("rounding", "expected"),
+    [
+        ("half_even", [0, 2, 2, 6, 0, -2, -2, -6]),
+        ("half_away", [1, 2, 3, 7, -1, -2, -3, -7]),
+        ("half_up", [1, 2, 3, 7, 0, -1, -2, -6]),
+        ("half_down", [0, 1, 2, 6, -1, -2, -3, -7]),
+    ],
+)
 def test_ties(rounding: str, expected: list[int]) -> None:
     """D-olive-7: the paper says nothing about ties; IEEE's rule is the default."""
     assert rounding in TIES
@@ -47,11 +53,15 @@ def test_the_identifier_is_described_as_no_value() -> None:
     assert INT4.describe(13) == "1101 = -3"
 
 
-@pytest.mark.parametrize(("width", "error", "message"), [
-    pytest.param(1, Refused, r"IntFormat: width must be in \[2, 16\], got 1", id="narrow"),
-    pytest.param(17, Refused, r"IntFormat: width must be in \[2, 16\], got 17", id="wide"),
-    pytest.param(4.0, RefusedType, "IntFormat: width must be an int, got 4.0", id="float"),
-    pytest.param(True, RefusedType, "IntFormat: width must be an int, got True", id="bool")])
+@pytest.mark.parametrize(
+    ("width", "error", "message"),
+    [
+        pytest.param(1, Refused, r"IntFormat: width must be in \[2, 16\], got 1", id="narrow"),
+        pytest.param(17, Refused, r"IntFormat: width must be in \[2, 16\], got 17", id="wide"),
+        pytest.param(4.0, RefusedType, "IntFormat: width must be an int, got 4.0", id="float"),
+        pytest.param(True, RefusedType, "IntFormat: width must be an int, got True", id="bool"),
+    ],
+)
 def test_refuses(width: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         IntFormat(width)

@@ -12,16 +12,36 @@ from refemu.formats import kllm_arith as module
 
 def test_paper_is_the_literal_fp16_datapath_and_the_default() -> None:
     """[kllm §IV-A], D-kllm-1, D-kllm-2, D-kllm-3, D-kllm-5, D-kllm-7, D-kllm-8, D-kllm-20."""
-    assert KllmArith() == KllmArith.preset("paper") == KllmArith(
-        normalize="divide", distance="fp16", tie="low", table="fp16", acc="fp16", order=Sequential(), scale_y="fp16",
-        stat="fp32", softmax="fp16")
+    assert (
+        KllmArith()
+        == KllmArith.preset("paper")
+        == KllmArith(
+            normalize="divide",
+            distance="fp16",
+            tie="low",
+            table="fp16",
+            acc="fp16",
+            order=Sequential(),
+            scale_y="fp16",
+            stat="fp32",
+            softmax="fp16",
+        )
+    )
 
 
 def test_exact_rounds_once() -> None:
     """D-kllm-1: wide accumulation over the same fp16 product codebook."""
     assert KllmArith.preset("exact") == KllmArith(
-        normalize="none", distance="real", tie="low", table="fp16", acc="exact", order=Exact(), scale_y="exact",
-        stat="exact", softmax="softmax32")
+        normalize="none",
+        distance="real",
+        tie="low",
+        table="fp16",
+        acc="exact",
+        order=Exact(),
+        scale_y="exact",
+        stat="exact",
+        softmax="softmax32",
+    )
 
 
 def test_lanes_are_the_macs_of_a_pe_lane() -> None:
@@ -35,13 +55,21 @@ def test_repr_evaluates_back_and_a_preset_may_be_given_as_its_choices(arith: Kll
     assert hash(arith) == hash(KllmArith.preset(arith))
 
 
-@pytest.mark.parametrize(("given", "error", "message"), [
-    ({"distance": "fp32"}, ValueError, "KllmArith: distance must be one of 'fp16', 'real', 'midpoint16', got 'fp32'"),
-    ({"acc": "int"}, ValueError, "KllmArith: acc must be one of"),
-    ({"acc": "exact"}, ValueError, r'KllmArith: acc="exact" and order=Exact\(\) go together'),
-    ({"order": "sequential"}, TypeError, "KllmArith: order must be one of"),
-    ({"normalize": "none"}, ValueError, 'KllmArith: normalize="none" needs distance="real", got \'fp16\''),
-], ids=["distance", "acc", "order of exact", "order", "none"])
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (
+            {"distance": "fp32"},
+            ValueError,
+            "KllmArith: distance must be one of 'fp16', 'real', 'midpoint16', got 'fp32'",
+        ),
+        ({"acc": "int"}, ValueError, "KllmArith: acc must be one of"),
+        ({"acc": "exact"}, ValueError, r'KllmArith: acc="exact" and order=Exact\(\) go together'),
+        ({"order": "sequential"}, TypeError, "KllmArith: order must be one of"),
+        ({"normalize": "none"}, ValueError, 'KllmArith: normalize="none" needs distance="real", got \'fp16\''),
+    ],
+    ids=["distance", "acc", "order of exact", "order", "none"],
+)
 def test_refuses(given: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         KllmArith(**given)

@@ -45,8 +45,9 @@ def test_every_centroid_is_encoded_as_its_index(encode: Encode) -> None:
 @pytest.mark.parametrize("encode", ENCODERS)
 @settings(deadline=None, max_examples=250)
 @given(st.data(), codebooks, ariths, st.booleans(), st.sampled_from(["inlier", "outlier"]))
-def test_a_vector_is_the_oracles_in_every_field(encode: Encode, data: st.DataObject, book: Codebook, arith: Any,
-                                                zero_point: bool, scale: str) -> None:
+def test_a_vector_is_the_oracles_in_every_field(
+    encode: Encode, data: st.DataObject, book: Codebook, arith: Any, zero_point: bool, scale: str
+) -> None:
     """[kllm §III-A], D-kllm-9, D-kllm-10, D-kllm-11, D-kllm-21, D-kllm-26, D-kllm-30."""
     n = data.draw(st.integers(1, 12))
     x = data.draw(st.lists(data.draw(st.sampled_from([words, units])), min_size=n, max_size=n))
@@ -58,8 +59,9 @@ def test_a_vector_is_the_oracles_in_every_field(encode: Encode, data: st.DataObj
         x, limits, outliers, zero_point = [word & 0x83FF | 0x3800 for word in x], None, TopK(k=k), False
     tensor = encode(KMeans(book, outliers, zero_point, arith, scale), halves(x))
 
-    assert parts(tensor) == expected(oracle.encode(x, book.values.tolist(), k, limits, zero_point, **described(arith),
-                                                   scale_from=scale))
+    assert parts(tensor) == expected(
+        oracle.encode(x, book.values.tolist(), k, limits, zero_point, **described(arith), scale_from=scale)
+    )
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
@@ -70,29 +72,41 @@ def test_an_infinite_inverse_takes_an_end_of_the_codebook(encode: Encode, distan
     book = Codebook(2, np.array([-0.5, 0, 0.25, 1], np.float16))
     arith = KllmArith(normalize="reciprocal", distance=distance, tie=tie)
 
-    assert encode(KMeans(book, None, preset=arith), halves([0x24, 0x8004, 0])).index.tolist() == (
-        INFINITE[distance][tie == "high"])
+    assert (
+        encode(KMeans(book, None, preset=arith), halves([0x24, 0x8004, 0])).index.tolist()
+        == (INFINITE[distance][tie == "high"])
+    )
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
 @pytest.mark.parametrize("gap", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("arith", ["paper", KllmArith(distance="midpoint16"), KllmArith(distance="real", tie="high")],
-                         ids=["paper", "midpoint16", "real"])
+@pytest.mark.parametrize(
+    "arith",
+    ["paper", KllmArith(distance="midpoint16"), KllmArith(distance="real", tie="high")],
+    ids=["paper", "midpoint16", "real"],
+)
 def test_quotients_halfway_between_subnormals_round_to_even(encode: Encode, gap: int, arith: Any) -> None:
     """D-kllm-8: under a scale of 2 every other quotient of subnormals is a tie, and the index may hang on it."""
     x, book = [*range(16), *range(0x8000, 0x8010), 0x4000], [0x8000 | gap, 0, gap, 0x3C00]
 
-    assert encode(KMeans(Codebook(2, book), preset=arith), halves(x)).index.tolist() == oracle.encode(
-        x, book, **described(arith)).index
+    assert (
+        encode(KMeans(Codebook(2, book), preset=arith), halves(x)).index.tolist()
+        == oracle.encode(x, book, **described(arith)).index
+    )
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([None, TopK("5"), TopK(k=3), Thresholds(1.5, -0.75), TopK(0)]),
-       st.sampled_from(["paper", "exact"]), st.sampled_from([(24,), (3, 40), (40, 3), (2, 33, 2), (0, 8), (4100, 1)]))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([None, TopK("5"), TopK(k=3), Thresholds(1.5, -0.75), TopK(0)]),
+    st.sampled_from(["paper", "exact"]),
+    st.sampled_from([(24,), (3, 40), (40, 3), (2, 33, 2), (0, 8), (4100, 1)]),
+)
 @example(0, None, "paper", (1, 5000))
-def test_any_axis_is_encoded_as_its_vectors_are(encode: Encode, seed: int, outliers: Any, preset: str,
-                                                shape: tuple[int, ...]) -> None:
+def test_any_axis_is_encoded_as_its_vectors_are(
+    encode: Encode, seed: int, outliers: Any, preset: str, shape: tuple[int, ...]
+) -> None:
     """[kllm §III-A]: a scale per token or per output channel, outliers vector by vector."""
     x = np.random.default_rng(seed).standard_normal(shape).astype(np.float16)
     axis = int(np.argmax(shape))
@@ -136,8 +150,10 @@ def test_scale_may_be_that_of_the_least_outliers(encode: Encode) -> None:
 @pytest.mark.parametrize("encode", ENCODERS)
 def test_thresholds_may_leave_no_inlier_or_no_outlier(encode: Encode) -> None:
     """[kllm §V-A], D-kllm-30: their number varies; outliers keep their bits."""
-    none, every = encode(KMeans(BOOK, Thresholds(8, -8)), np.float16([1, 2])), encode(
-        KMeans(BOOK, Thresholds(0.5, 0.5)), np.float16([1, -0.0]))
+    none, every = (
+        encode(KMeans(BOOK, Thresholds(8, -8)), np.float16([1, 2])),
+        encode(KMeans(BOOK, Thresholds(0.5, 0.5)), np.float16([1, -0.0])),
+    )
 
     assert (none.outlier.size, none.mask.any()) == (0, False)
     assert (every.outlier.tolist(), every.index.tolist()) == ([0x3C00, 0x8000], [0, 0])
@@ -174,8 +190,11 @@ def test_samples_are_the_normalized_inliers_in_every_preset() -> None:
     for preset in ("paper", "exact", KllmArith(normalize="reciprocal")):
         fmt = KMeans(BOOK, TopK(k=2), preset=preset)
         tensor = fmt.encode(x)
-        wanted = [oracle.normalized(int(word), int(scale)) for row, mask, scale
-                  in zip(x.view(np.uint16), tensor.mask, tensor.scale, strict=True) for word in row[~mask]]
+        wanted = [
+            oracle.normalized(int(word), int(scale))
+            for row, mask, scale in zip(x.view(np.uint16), tensor.mask, tensor.scale, strict=True)
+            for word in row[~mask]
+        ]
         assert fmt.samples(x).astype(np.float16).view(np.uint16).tolist() == wanted
         assert normalized_inliers(x.T, TopK(k=2), 0).tolist() == fmt.samples(x).tolist()
     assert abs(fmt.samples(x)).max() == 1
@@ -188,8 +207,10 @@ def test_fewer_errors_than_integers_of_as_many_bits(outliers: Any, least: str, m
     for seed in range(8):
         x = np.random.default_rng(seed).standard_normal((32, 256)).astype(np.float16)
         trained = train(normalized_inliers(x, outliers), bits=4)
-        errors = [math.fsum(np.square(KMeans(book, outliers).encode(x).decode() - x).ravel().tolist())
-                  for book in (trained, uniform)]
+        errors = [
+            math.fsum(np.square(KMeans(book, outliers).encode(x).decode() - x).ravel().tolist())
+            for book in (trained, uniform)
+        ]
         ratios.append(errors[0] / errors[1])
 
     assert max(ratios) < 1
@@ -207,9 +228,16 @@ def test_indices_of_given_scales_and_masks(preset: Any) -> None:
     assert found.dtype == np.uint8 and found.tolist() == tensor.index.tolist()
 
 
-@pytest.mark.parametrize("fmt", [
-    KMeans(BOOK), KMeans(BOOK, TopK("0.5"), preset="exact"), KMeans(BOOK, Thresholds(2, -1), zero_point=True),
-    KMeans(Codebook(1, [0, 0]), TopK(k=2), preset=KllmArith(tie="high"))], ids=repr)
+@pytest.mark.parametrize(
+    "fmt",
+    [
+        KMeans(BOOK),
+        KMeans(BOOK, TopK("0.5"), preset="exact"),
+        KMeans(BOOK, Thresholds(2, -1), zero_point=True),
+        KMeans(Codebook(1, [0, 0]), TopK(k=2), preset=KllmArith(tie="high")),
+    ],
+    ids=repr,
+)
 def test_repr_evaluates_back(fmt: KMeans) -> None:
     names = vars(formats) | {"Sequential": KllmArith().order.__class__}
 
@@ -235,25 +263,31 @@ BAD = [
 
 @pytest.mark.parametrize("encode", ENCODERS)
 @pytest.mark.parametrize(("how", "x", "options", "error", "message"), BAD)
-def test_encode_refuses(encode: Encode, how: dict[str, Any], x: Any, options: dict[str, Any], error: type[Exception],
-                        message: str) -> None:
+def test_encode_refuses(
+    encode: Encode, how: dict[str, Any], x: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     """D-kllm-27: NaN and infinity have no index."""
     with pytest.raises(error, match=message):
         encode(KMeans(BOOK, **how), x, **options)
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    ((Codebook(2, [0.0, 1.0, 0.5, 2.0]),), ValueError, "centroids must ascend, got 0.5 at index 2 after 1.0"),
-    ((Codebook(5, np.arange(32)),), ValueError, "at most 4 bits encode, got 5"),
-    ((Codebook(1, [[0, 1]]),), ValueError, "one row of fp16 entries encodes"),
-    ((Codebook(1, [0, 1], 32),), ValueError, "one row of fp16 entries encodes"),
-    ((TRAINED,), TypeError, "codebook must be a Codebook"),
-    ((BOOK, "1%"), TypeError, "outliers a TopK, Thresholds or None"),
-    ((BOOK, None, 1), TypeError, "zero_point must be a bool, got 1"),
-    ((BOOK, None, False, "literal"), ValueError, "unknown preset of KLLM 'literal'"),
-], ids=["unsorted", "table", "rows", "wide", "no codebook", "outliers", "zero point", "preset"])
-def test_a_format_that_cannot_encode_is_refused(arguments: tuple[Any, ...], error: type[Exception],
-                                                message: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((Codebook(2, [0.0, 1.0, 0.5, 2.0]),), ValueError, "centroids must ascend, got 0.5 at index 2 after 1.0"),
+        ((Codebook(5, np.arange(32)),), ValueError, "at most 4 bits encode, got 5"),
+        ((Codebook(1, [[0, 1]]),), ValueError, "one row of fp16 entries encodes"),
+        ((Codebook(1, [0, 1], 32),), ValueError, "one row of fp16 entries encodes"),
+        ((TRAINED,), TypeError, "codebook must be a Codebook"),
+        ((BOOK, "1%"), TypeError, "outliers a TopK, Thresholds or None"),
+        ((BOOK, None, 1), TypeError, "zero_point must be a bool, got 1"),
+        ((BOOK, None, False, "literal"), ValueError, "unknown preset of KLLM 'literal'"),
+    ],
+    ids=["unsorted", "table", "rows", "wide", "no codebook", "outliers", "zero point", "preset"],
+)
+def test_a_format_that_cannot_encode_is_refused(
+    arguments: tuple[Any, ...], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         KMeans(*arguments)
 

@@ -37,7 +37,8 @@ def test_every_29th_value_is_clustered_as_the_oracle_says(arith: Any) -> None:
     chosen = np.unique(np.concatenate([UNIT_WORDS[::29], np.arange(0x1500, 0x1640, 3)]))
 
     assert index(chosen, 0x3C00, BOOK, arith) == [
-        oracle.nearest(int(word), 0x3C00, list(TRAINED), **described(arith)) for word in chosen]
+        oracle.nearest(int(word), 0x3C00, list(TRAINED), **described(arith)) for word in chosen
+    ]
 
 
 @settings(deadline=None, max_examples=300)
@@ -48,12 +49,14 @@ def test_every_29th_value_is_clustered_as_the_oracle_says(arith: Any) -> None:
 def test_any_value_is_clustered_as_the_oracle_says(x: list[int], scale: int, book: Codebook, arith: Any) -> None:
     """D-kllm-7, D-kllm-8: the lower of two equally near; of equal centroids the first; also of an infinite x^."""
     assert index(x, scale, book, arith) == [
-        oracle.nearest(word, scale, book.values.tolist(), **described(arith)) for word in x]
+        oracle.nearest(word, scale, book.values.tolist(), **described(arith)) for word in x
+    ]
 
 
 @pytest.mark.parametrize(("tie", "found"), [("low", [0, 0, 2]), ("high", [0, 2, 2])])
-@pytest.mark.parametrize("how", [{}, {"distance": "real"}, {"distance": "midpoint16"},
-                                 {"normalize": "none", "distance": "real"}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{}, {"distance": "real"}, {"distance": "midpoint16"}, {"normalize": "none", "distance": "real"}], ids=str
+)
 def test_a_value_midway_goes_to_the_lower_centroid(how: dict[str, str], tie: str, found: list[int]) -> None:
     """D-kllm-7: to the first of the equal ones on that side, in every arithmetic."""
     book = Codebook(2, [-1.0, -1.0, 1.0, 1.0])
@@ -72,8 +75,7 @@ def test_normalizing_rounds_the_exact_quotient_once(x: int, scale: int, offset: 
         assert plain == oracle.normalized(x, scale)
     if how == "divide" or oracle.fp16.div(0x3C00, scale) != 0x7C00:
         shifted = fp16.bits(fp16.to_f16(normalized(value, one, arith, shift)))[0]
-        assert oracle.positive_zero(int(shifted)) == oracle.positive_zero(
-            oracle.normalized(x, scale, how, offset))
+        assert oracle.positive_zero(int(shifted)) == oracle.positive_zero(oracle.normalized(x, scale, how, offset))
 
 
 def test_indices_of_normalized_values_do_not_fall() -> None:

@@ -26,7 +26,8 @@ def test_quotients_are_rounded_once(a: int, b: float) -> None:
 
     assert quotient32(np.array([value]), np.array(b)).tolist() == [expected]
     assert quotient32(np.array([value]), np.array(float(np.float32(b)))).tolist() == [
-        fp16.f32_from_fraction(Fraction(value) / Fraction(float(np.float32(b))))]
+        fp16.f32_from_fraction(Fraction(value) / Fraction(float(np.float32(b))))
+    ]
 
 
 def test_quotients_beside_midpoints_of_float32() -> None:
@@ -44,11 +45,14 @@ def test_row_sums_are_the_oracles(preset: str) -> None:
     """[kllm §III-C2], D-kllm-39: R_n sums the quantized weights exactly, rounded once."""
     w = ((np.arange(90) * 53 % 97 - 48) / np.float32(64)).astype(np.float16).reshape(30, 3)
     tensor = KMeans(CODEBOOK).encode(w, axis=0)
-    columns = [kllm.Vector(CODEBOOK.values.tolist(), tensor.index[:, n].tolist(), int(tensor.scale[n]), [0] * 30, [])
-               for n in range(3)]
+    columns = [
+        kllm.Vector(CODEBOOK.values.tolist(), tensor.index[:, n].tolist(), int(tensor.scale[n]), [0] * 30, [])
+        for n in range(3)
+    ]
 
-    assert row_sums(tensor, preset).tolist() == [oracle.row_sum(c, "exact" if preset == "exact" else "fp32")
-                                                 for c in columns]
+    assert row_sums(tensor, preset).tolist() == [
+        oracle.row_sum(c, "exact" if preset == "exact" else "fp32") for c in columns
+    ]
     assert row_sums(tensor, preset).dtype == (np.float64 if preset == "exact" else np.float16)
 
 
@@ -59,8 +63,9 @@ def test_folded_bias_is_the_oracles(biased: bool) -> None:
     w = ((np.arange(80) * 53 % 97 - 48) / np.float32(64)).astype(np.float16).reshape(20, 4)
     bias = np.array([0.1, -5, 0, 1000], np.float16) if biased else None
     words: Any = [int(b) for b in (bias if bias is not None else np.zeros(4, np.float16)).view(np.uint16)]
-    expected = [oracle.folded_bias(beta.view(np.uint16).tolist(), w[:, n].view(np.uint16).tolist(), words[n])
-                for n in range(4)]
+    expected = [
+        oracle.folded_bias(beta.view(np.uint16).tolist(), w[:, n].view(np.uint16).tolist(), words[n]) for n in range(4)
+    ]
 
     assert folded_bias(beta, w, bias).view(np.uint16).tolist() == expected
 

@@ -13,8 +13,10 @@ from tests.formats.kmeans_strategies import halves, words
 from tests.oracles import kllm as oracle
 
 COUNTS = {
-    "0.5": [1, 1, 2, 4, 11, 13, 17, 28, 35, 36], "1": [1, 1, 3, 8, 21, 26, 34, 56, 70, 72],
-    "2": [1, 2, 6, 16, 41, 52, 67, 111, 139, 144], "5": [2, 5, 15, 39, 103, 128, 167, 276, 346, 359],
+    "0.5": [1, 1, 2, 4, 11, 13, 17, 28, 35, 36],
+    "1": [1, 1, 3, 8, 21, 26, 34, 56, 70, 72],
+    "2": [1, 2, 6, 16, 41, 52, 67, 111, 139, 144],
+    "5": [2, 5, 15, 39, 103, 128, 167, 276, 346, 359],
     "10": [4, 10, 29, 77, 205, 256, 333, 551, 692, 717],
 }
 LENGTHS = [64, 192, 576, 1536, 4096, 5120, 6656, 11008, 13824, 14336]
@@ -63,8 +65,11 @@ def test_a_value_at_a_threshold_is_no_outlier() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.lists(words, min_size=8, max_size=8), min_size=1, max_size=6), st.sampled_from(["1", "30", 60]),
-       st.sampled_from(["mean", "pooled"]))
+@given(
+    st.lists(st.lists(words, min_size=8, max_size=8), min_size=1, max_size=6),
+    st.sampled_from(["1", "30", 60]),
+    st.sampled_from(["mean", "pooled"]),
+)
 def test_thresholds_are_the_oracles_whatever_the_parts(tokens: list[list[int]], percent: Any, statistic: str) -> None:
     """D-kllm-30: an exact mean over tokens, one rounding; or a rank of all values."""
     hi, lo = oracle.thresholds(tokens, percent, statistic)
@@ -92,8 +97,12 @@ BAD = [
     pytest.param(lambda: TopK("one"), ValueError, "percent must be a number, got 'one'", id="text"),
     pytest.param(lambda: TopK([1]), TypeError, "percent must be a number or its text", id="list"),
     pytest.param(lambda: TopK(k=-1), ValueError, "k must be in", id="k"),
-    pytest.param(lambda: TopK(k=2).mask(np.zeros(4)), ValueError,
-                 "2k must be below the 4 values of a vector, got k=2; use outliers=None", id="short vector"),
+    pytest.param(
+        lambda: TopK(k=2).mask(np.zeros(4)),
+        ValueError,
+        "2k must be below the 4 values of a vector, got k=2; use outliers=None",
+        id="short vector",
+    ),
     pytest.param(lambda: Thresholds(1, 2), ValueError, "hi must be at least lo, got 1.0, 2.0", id="hi < lo"),
     pytest.param(lambda: Thresholds(0.1, 0), ValueError, "hi must be a finite fp16 value, got 0.1", id="not fp16"),
     pytest.param(lambda: Thresholds(1, float("-inf")), ValueError, "lo must be a finite fp16 value", id="infinite"),
@@ -101,10 +110,18 @@ BAD = [
     pytest.param(lambda: ThresholdCalibration(TopK(k=1), "pooled"), ValueError, "pooled needs TopK", id="pooled k"),
     pytest.param(lambda: ThresholdCalibration(TopK(1), "median"), ValueError, "statistic must be one of", id="median"),
     pytest.param(lambda: ThresholdCalibration(TopK(1)).thresholds(), ValueError, "no tokens", id="no tokens"),
-    pytest.param(lambda: ThresholdCalibration(TopK(1)).add(np.float16([1, np.inf])), ValueError, "must be finite",
-                 id="infinite token"),
-    pytest.param(lambda: ThresholdCalibration(TopK(k=1)).add(np.float16([1, 2])), ValueError, "2k must be below the 2",
-                 id="short token"),
+    pytest.param(
+        lambda: ThresholdCalibration(TopK(1)).add(np.float16([1, np.inf])),
+        ValueError,
+        "must be finite",
+        id="infinite token",
+    ),
+    pytest.param(
+        lambda: ThresholdCalibration(TopK(k=1)).add(np.float16([1, 2])),
+        ValueError,
+        "2k must be below the 2",
+        id="short token",
+    ),
 ]
 
 

@@ -15,8 +15,12 @@ from refemu.formats.kmeans_row_jit import Encoder, is_plain
 from tests.arith.interpreted import needs_jit
 from tests.formats.kmeans_strategies import codebooks
 
-ARITHS = [KllmArith(), KllmArith(tie="high"), KllmArith(distance="real", normalize="none"),
-          KllmArith(distance="midpoint16")]
+ARITHS = [
+    KllmArith(),
+    KllmArith(tie="high"),
+    KllmArith(distance="real", normalize="none"),
+    KllmArith(distance="midpoint16"),
+]
 
 
 def same(fmt: KMeans, x: np.ndarray) -> None:
@@ -33,8 +37,11 @@ def same(fmt: KMeans, x: np.ndarray) -> None:
 @needs_jit
 @pytest.mark.parametrize("outliers", [None, TopK(k=0), TopK(k=2), TopK(percent="10"), Thresholds(0.5, -1.5)], ids=str)
 @pytest.mark.parametrize("arith", ARITHS, ids=range(len(ARITHS)))
-@given(words=st.lists(st.integers(0, 0xFFFF).filter(lambda w: w & 0x7C00 != 0x7C00), min_size=5, max_size=40),
-       book=codebooks, scale=st.sampled_from(["inlier", "outlier"]))
+@given(
+    words=st.lists(st.integers(0, 0xFFFF).filter(lambda w: w & 0x7C00 != 0x7C00), min_size=5, max_size=40),
+    book=codebooks,
+    scale=st.sampled_from(["inlier", "outlier"]),
+)
 def test_encodes_as_the_format(outliers: Any, arith: KllmArith, words: list[int], book: Codebook, scale: str) -> None:
     same(KMeans(book, outliers, preset=arith, scale=scale), fp16.values(np.array(words, np.uint16)))
 

@@ -69,23 +69,38 @@ def test_scales_give_a_row_each() -> None:
     assert found.values.shape == (2, 2, 16)
     assert found.values[0, 1].tolist() == function_table(BOOK, table16("silu"), 0x4000).values.tolist()
     assert cartesian(found, BOOK).values.shape == (2, 2, 256)
-    assert cartesian(found, BOOK).values[1, 0].tolist() == cartesian(
-        function_table(BOOK, table16("silu"), 0x3800), BOOK).values.tolist()
+    assert (
+        cartesian(found, BOOK).values[1, 0].tolist()
+        == cartesian(function_table(BOOK, table16("silu"), 0x3800), BOOK).values.tolist()
+    )
 
 
 WIDE = Codebook(1, [0x7BFF, 0x7BFF])
 BAD = [
     pytest.param(lambda: cartesian(Codebook(5, range(32)), BOOK), ValueError, "at most 8 bits, got 5 \\+ 4", id="bits"),
-    pytest.param(lambda: cartesian(WIDE, Codebook(1, [0x3C00, 0x4000])), ValueError,
-                 "cartesian: entry 1, 131008.0, overflows fp16", id="overflow"),
+    pytest.param(
+        lambda: cartesian(WIDE, Codebook(1, [0x3C00, 0x4000])),
+        ValueError,
+        "cartesian: entry 1, 131008.0, overflows fp16",
+        id="overflow",
+    ),
     pytest.param(lambda: squares(WIDE), ValueError, "squares: entry 0, .* overflows fp16", id="square overflow"),
     pytest.param(lambda: squares(BOOK, "fp64"), ValueError, "table must be one of 'fp16', 'fp32'", id="table"),
-    pytest.param(lambda: function_table(BOOK, table16("silu")[:4]), TypeError, r"function must be uint16 \(65536,\)",
-                 id="short table"),
-    pytest.param(lambda: function_table(BOOK, table16("log"), name="log"), ValueError, "log is NaN at centroid 0",
-                 id="nan"),
-    pytest.param(lambda: function_table(Codebook(1, [0, 1]), table16("log"), [0x3C00], "log"), ValueError,
-                 r"log is -inf at centroid \(0, 0\)", id="inf"),
+    pytest.param(
+        lambda: function_table(BOOK, table16("silu")[:4]),
+        TypeError,
+        r"function must be uint16 \(65536,\)",
+        id="short table",
+    ),
+    pytest.param(
+        lambda: function_table(BOOK, table16("log"), name="log"), ValueError, "log is NaN at centroid 0", id="nan"
+    ),
+    pytest.param(
+        lambda: function_table(Codebook(1, [0, 1]), table16("log"), [0x3C00], "log"),
+        ValueError,
+        r"log is -inf at centroid \(0, 0\)",
+        id="inf",
+    ),
     pytest.param(lambda: function_table(BOOK, table16("silu"), 0), ValueError, "scale 0 is outside", id="scale 0"),
 ]
 

@@ -24,21 +24,29 @@ TENSOR = KMeans(BOOK, TopK(k=2)).encode(X)
 @pytest.mark.parametrize("dequantized", DEQUANTIZERS)
 @settings(deadline=None, max_examples=150)
 @given(st.data(), codebooks, positives, st.none() | words)
-def test_values_are_the_oracles(dequantized: Callable[[KMeansTensor], np.ndarray], data: st.DataObject, book: Codebook,
-                                scale: int, zero: int | None) -> None:
+def test_values_are_the_oracles(
+    dequantized: Callable[[KMeansTensor], np.ndarray], data: st.DataObject, book: Codebook, scale: int, zero: int | None
+) -> None:
     """[kllm Eq. (1)], D-kllm-10, D-kllm-32: s * (c - z) exactly, and rounded once as fp16."""
     index = data.draw(st.lists(st.integers(0, (1 << book.bits) - 1), min_size=1, max_size=8))
     mask = data.draw(st.lists(st.booleans(), min_size=len(index), max_size=len(index)))
     outlier = [data.draw(words) for bit in mask if bit]
-    tensor = KMeansTensor(book, np.array(index, np.uint8), np.uint16(scale).reshape(()), np.array(mask),
-                          np.array(outlier, np.uint16), zero=None if zero is None else np.uint16(zero).reshape(()))
+    tensor = KMeansTensor(
+        book,
+        np.array(index, np.uint8),
+        np.uint16(scale).reshape(()),
+        np.array(mask),
+        np.array(outlier, np.uint16),
+        zero=None if zero is None else np.uint16(zero).reshape(()),
+    )
     vector = oracle.Vector(book.values.tolist(), index, scale, [int(bit) for bit in mask], outlier, zero)
 
     assert tensor.decode().tolist() == [float(value) for value in oracle.values(vector)]
     assert tensor.decode().dtype == np.float64
     found = dequantized(tensor).view(np.uint16).tolist()
     assert [oracle.positive_zero(word) for word in found] == [
-        oracle.positive_zero(word) for word in oracle.dequantized(vector)]
+        oracle.positive_zero(word) for word in oracle.dequantized(vector)
+    ]
 
 
 @pytest.mark.parametrize("dequantized", DEQUANTIZERS)
@@ -59,8 +67,13 @@ def test_outliers_stand_where_they_were(dequantized: Callable[[KMeansTensor], np
 def test_a_table_may_have_a_row_per_vector(dequantized: Callable[[KMeansTensor], np.ndarray]) -> None:
     """[kllm §III-C], D-kllm-17: functions are tabulated per token."""
     book = Codebook(1, [[1.0, 2.0], [3.0, 4.0]])
-    tensor = KMeansTensor(book, np.uint8([[0, 1, 1], [1, 0, 0]]), np.uint16([0x3C00, 0x4000]),
-                          np.zeros((2, 3), np.bool_), np.zeros(0, np.uint16))
+    tensor = KMeansTensor(
+        book,
+        np.uint8([[0, 1, 1], [1, 0, 0]]),
+        np.uint16([0x3C00, 0x4000]),
+        np.zeros((2, 3), np.bool_),
+        np.zeros(0, np.uint16),
+    )
 
     assert tensor.decode().tolist() == dequantized(tensor).tolist() == [[1, 2, 2], [8, 6, 6]]
 
@@ -69,8 +82,9 @@ def test_scales_of_32_bits_and_entries_of_32_bits_decode_exactly() -> None:
     """D-kllm-5: what an index product in `exact` holds."""
     table = cartesian(BOOK, BOOK, "fp32")
     scale = np.float32([0.1])
-    tensor = KMeansTensor(table, np.uint8([[0, 200]]), scale.view(np.uint32), np.zeros((1, 2), np.bool_),
-                          np.zeros(0, np.uint16))
+    tensor = KMeansTensor(
+        table, np.uint8([[0, 200]]), scale.view(np.uint32), np.zeros((1, 2), np.bool_), np.zeros(0, np.uint16)
+    )
 
     assert tensor.decode().tolist() == [[float(scale[0]) * float(table.centroids[i]) for i in (0, 200)]]
     assert tensor.storage_bits(codebook=False) == 2 * 8 + 32 + 2
@@ -91,8 +105,10 @@ def test_bits_of_a_vector_of_4096() -> None:
 @pytest.mark.parametrize("zero_point", [False, True])
 def test_storage_is_the_oracles(outliers: Any, zero_point: bool) -> None:
     tensor = KMeans(BOOK, outliers, zero_point).encode(X)
-    vectors = [oracle.Vector(list(TRAINED), row.tolist(), 0, mask.astype(int).tolist(), [], 0 if zero_point else None)
-               for row, mask in zip(tensor.index, tensor.mask, strict=True)]
+    vectors = [
+        oracle.Vector(list(TRAINED), row.tolist(), 0, mask.astype(int).tolist(), [], 0 if zero_point else None)
+        for row, mask in zip(tensor.index, tensor.mask, strict=True)
+    ]
 
     for layout in ("mask", "list"):
         assert tensor.storage_bits(layout) == oracle.storage_bits(vectors, layout)
@@ -124,8 +140,13 @@ def test_fields_are_patterns() -> None:
     fields = KMeans(BOOK, TopK(k=2), zero_point=True).encode(X).fields()
 
     assert {name: (field.bits, np.asarray(field).dtype.kind) for name, field in fields.items()} == {
-        "index": (4, "u"), "scale": (16, "u"), "zero": (16, "u"), "mask": (1, "u"), "outlier": (16, "u"),
-        "codebook": (16, "u")}
+        "index": (4, "u"),
+        "scale": (16, "u"),
+        "zero": (16, "u"),
+        "mask": (1, "u"),
+        "outlier": (16, "u"),
+        "codebook": (16, "u"),
+    }
     assert np.asarray(fields["codebook"]).tolist() == list(TRAINED)
     assert "zero" not in TENSOR.fields()
 
@@ -135,8 +156,11 @@ def test_tensors_are_equal_in_every_bit_or_not_at_all() -> None:
     other = TENSOR.index.copy()
     other[0, 0] ^= 1
     changes: list[dict[str, Any]] = [
-        {"index": other}, {"scale": TENSOR.scale + np.uint16(1)}, {"zero": np.zeros(3, np.uint16)},
-        {"codebook": Codebook(4, range(16))}]
+        {"index": other},
+        {"scale": TENSOR.scale + np.uint16(1)},
+        {"zero": np.zeros(3, np.uint16)},
+        {"codebook": Codebook(4, range(16))},
+    ]
     for change in changes:
         assert not TENSOR.equals(dataclasses.replace(TENSOR, **change))
     for encoded in (KMeans(BOOK).encode(X), KMeans(BOOK, TopK(k=2)).encode(X[:2])):
@@ -149,7 +173,8 @@ def test_tensors_are_equal_in_every_bit_or_not_at_all() -> None:
 def test_repr_says_what_it_holds() -> None:
     assert repr(TENSOR) == "KMeansTensor(4 bits, shape=(3, 50), axis=1, 12 outliers)"
     assert repr(KMeans(BOOK, None, True).encode(X, 0)) == (
-        "KMeansTensor(4 bits, shape=(3, 50), axis=0, 0 outliers, with zero points)")
+        "KMeansTensor(4 bits, shape=(3, 50), axis=0, 0 outliers, with zero points)"
+    )
 
 
 def spoiled(name: str, place: tuple[int, ...], value: Any) -> np.ndarray:
@@ -159,20 +184,27 @@ def spoiled(name: str, place: tuple[int, ...], value: Any) -> np.ndarray:
 
 
 BAD = [
-    pytest.param({"codebook": Codebook(1, [0, 1])}, ValueError, r"index \d+ at index .* is outside \[0, 2\)",
-                 id="index"),
+    pytest.param(
+        {"codebook": Codebook(1, [0, 1])}, ValueError, r"index \d+ at index .* is outside \[0, 2\)", id="index"
+    ),
     pytest.param({"mask": ~TENSOR.mask}, ValueError, r"mask marks 138 outliers, got \(12,\)", id="mask sum"),
     pytest.param({"outlier": TENSOR.outlier[1:]}, ValueError, r"mask marks 12 outliers, got \(11,\)", id="outliers"),
-    pytest.param({"outlier": spoiled("outlier", (3,), 0x7C00)}, ValueError, r"outlier inf at index \(3,\) is not",
-                 id="infinite outlier"),
-    pytest.param({"scale": spoiled("scale", (1,), 0)}, ValueError, r"scale 0\.0 at index \(1,\) is not positive",
-                 id="scale 0"),
+    pytest.param(
+        {"outlier": spoiled("outlier", (3,), 0x7C00)},
+        ValueError,
+        r"outlier inf at index \(3,\) is not",
+        id="infinite outlier",
+    ),
+    pytest.param(
+        {"scale": spoiled("scale", (1,), 0)}, ValueError, r"scale 0\.0 at index \(1,\) is not positive", id="scale 0"
+    ),
     pytest.param({"scale": spoiled("scale", (2,), 0xBC00)}, ValueError, r"scale -1\.0 at index \(2,\)", id="negative"),
     pytest.param({"scale": spoiled("scale", (0,), 0x7E00)}, ValueError, r"scale nan at index \(0,\)", id="scale nan"),
     pytest.param({"scale": TENSOR.scale[:2]}, ValueError, r"scale must have shape \(3,\), got \(2,\)", id="scales"),
     pytest.param({"zero": np.uint16([0, 0, 0x7C00])}, ValueError, r"zero inf at index \(2,\)", id="infinite zero"),
-    pytest.param({"mask": TENSOR.mask[:2]}, ValueError, r"mask must have shape \(3, 50\), got \(2, 50\)",
-                 id="mask shape"),
+    pytest.param(
+        {"mask": TENSOR.mask[:2]}, ValueError, r"mask must have shape \(3, 50\), got \(2, 50\)", id="mask shape"
+    ),
     pytest.param({"codebook": Codebook(4, [range(16)] * 2)}, ValueError, r"one row, or \(3,\) rows", id="rows"),
     pytest.param({"axis": 2}, TypeError, "has no axis 2", id="axis"),
     pytest.param({"index": TENSOR.index.astype(np.int64)}, TypeError, "index must be uint8, got int64", id="dtype"),

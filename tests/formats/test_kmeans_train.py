@@ -70,8 +70,10 @@ def test_a_given_start_is_taken(train: Train) -> None:
     first = [-1.0, 0.5, 0.625, 30.0]
     found = train(NORMAL, bits=2, init=first)
 
-    assert found.values.tolist() == oracle.train(
-        NORMAL.view(np.uint16).tolist(), bits=2, given=Codebook(2, first).values.tolist()).codebook
+    assert (
+        found.values.tolist()
+        == oracle.train(NORMAL.view(np.uint16).tolist(), bits=2, given=Codebook(2, first).values.tolist()).codebook
+    )
     assert float(found.centroids[3]) == 30.0
 
 
@@ -137,8 +139,16 @@ def test_cost_never_rises_and_the_optimum_is_not_above_it(data: st.DataObject, b
     costs = []
     for state in iterate(points, weights, start(points, weights, bits), 300):
         edges = [0, *state.borders, len(points)]
-        costs.append(sum((weights[j] * (points[j] - state.centroids[i]) ** 2 for i in range(1 << bits)
-                          for j in range(edges[i], edges[i + 1])), Fraction(0)))
+        costs.append(
+            sum(
+                (
+                    weights[j] * (points[j] - state.centroids[i]) ** 2
+                    for i in range(1 << bits)
+                    for j in range(edges[i], edges[i + 1])
+                ),
+                Fraction(0),
+            )
+        )
 
     assert costs == sorted(costs, reverse=True)
     assert costs == oracle.train(samples, bits=bits).costs
@@ -220,12 +230,16 @@ def test_refuses(train: Train, how: dict[str, Any], error: type[Exception], mess
         train(options.pop("values"), options.pop("weights", None), **options)
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: Histogram(float("nan")), "w_max must be finite and at least 0, got nan"),
-    (lambda: Histogram(-1.0), "w_max must be finite and at least 0, got -1.0"),
-    (lambda: Histogram(1.0).add(EXAMPLE, np.full(6, 2.0)), "weights must be at most w_max=1.0, got 2.0"),
-    (lambda: Histogram(1.0).merge(Histogram(2.0)), "merge needs one w_max, got 1.0 and 2.0"),
-], ids=["nan", "negative", "above the largest", "merge"])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Histogram(float("nan")), "w_max must be finite and at least 0, got nan"),
+        (lambda: Histogram(-1.0), "w_max must be finite and at least 0, got -1.0"),
+        (lambda: Histogram(1.0).add(EXAMPLE, np.full(6, 2.0)), "weights must be at most w_max=1.0, got 2.0"),
+        (lambda: Histogram(1.0).merge(Histogram(2.0)), "merge needs one w_max, got 1.0 and 2.0"),
+    ],
+    ids=["nan", "negative", "above the largest", "merge"],
+)
 def test_a_histogram_refuses(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

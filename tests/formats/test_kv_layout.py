@@ -10,8 +10,13 @@ from refemu.arith.checks import Refused
 from refemu.formats import K4V2, K8V4, K8V8, HeteroKV, hetero_kv, kv_layout
 
 SIZES = {32: 7936, 64: 6144, 80: 6656, 96: 7808, 112: 7936, 128: 6784, 256: 5760}
-pairs = st.builds(HeteroKV, st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 2, 4, 8, 16]),
-                  st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
+pairs = st.builds(
+    HeteroKV,
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2, 4]),
+)
 
 
 @pytest.mark.parametrize(("head_size", "size"), SIZES.items())
@@ -54,13 +59,19 @@ def test_metadata_and_unused_bytes_add_to_the_papers_ratios(name: str, raw: str,
     assert f"{float(100 * in_pages):.1f}" == page
 
 
-@given(head_size=st.integers(1, 40).map(lambda n: 16 * n), pair=pairs, tokens=st.integers(1, 200),
-       v_vec=st.integers(1, 4))
+@given(
+    head_size=st.integers(1, 40).map(lambda n: 16 * n), pair=pairs, tokens=st.integers(1, 200), v_vec=st.integers(1, 4)
+)
 def test_segments_follow_each_other_and_are_aligned(head_size: int, pair: HeteroKV, tokens: int, v_vec: int) -> None:
     """D-leankv-14: parts at multiples of 32, values and the end at multiples of 128, positions right after scores."""
     at = kv_layout.offsets(head_size, pair, tokens, v_vec)
-    sizes = {"key": tokens * head_size * pair.k_bits // 8, "key_meta": 4 * tokens * pair.k_groups,
-             "val": tokens * head_size * pair.v_bits // 8, "val_meta": 4 * tokens * pair.v_groups, "score": 4 * tokens}
+    sizes = {
+        "key": tokens * head_size * pair.k_bits // 8,
+        "key_meta": 4 * tokens * pair.k_groups,
+        "val": tokens * head_size * pair.v_bits // 8,
+        "val_meta": 4 * tokens * pair.v_groups,
+        "score": 4 * tokens,
+    }
     names = [*kv_layout.SEGMENTS, "end"]
 
     assert all(at[name] + size <= at[after] for (name, size), after in zip(sizes.items(), names[1:], strict=False))

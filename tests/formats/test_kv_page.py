@@ -11,10 +11,21 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Affine, HeteroKV, UnifiedPage, hetero_kv, kv_page_jit
 
 #: head size -> widths of keys and of values that divide into the layouts [leankv §6.2]
-LAYOUTS = {32: ([8], [8, 4]), 64: ([8, 4], [8, 4, 2]), 80: ([], [8]), 96: ([8], [8, 4]), 112: ([], [8]),
-           128: ([8, 4, 2], [8, 4, 2, 1]), 256: ([8, 4, 2, 1], [8, 4, 2, 1])}
-PAGES = [UnifiedPage(size, pair) for size in (64, 128, 256) for name, pair in hetero_kv.PAIRS.items()
-         if name not in (() if size > 64 else ("K4V1", "K2V4"))]
+LAYOUTS = {
+    32: ([8], [8, 4]),
+    64: ([8, 4], [8, 4, 2]),
+    80: ([], [8]),
+    96: ([8], [8, 4]),
+    112: ([], [8]),
+    128: ([8, 4, 2], [8, 4, 2, 1]),
+    256: ([8, 4, 2, 1], [8, 4, 2, 1]),
+}
+PAGES = [
+    UnifiedPage(size, pair)
+    for size in (64, 128, 256)
+    for name, pair in hetero_kv.PAIRS.items()
+    if name not in (() if size > 64 else ("K4V1", "K2V4"))
+]
 ODD = [UnifiedPage(128, "K8V2"), UnifiedPage(128, "K4V1"), UnifiedPage(64, "K8V8")]  # 37, 69, 41 tokens
 IDS = [f"{page.config.name}-{page.head_size}" for page in PAGES]
 
@@ -99,8 +110,10 @@ def test_records_hold_codes_metadata_score_and_position(preset: str) -> None:
 
     assert back.key.equals(key_codes) and back.value.equals(value_codes)
     assert back.score.tobytes() == score.tobytes() and np.array_equal(back.position, position)
-    assert records[3, page.parts["score"]].tolist() == [int(score[3:4].view(np.uint32)[0]) & 0xFFFF,
-                                                         int(score[3:4].view(np.uint32)[0]) >> 16]
+    assert records[3, page.parts["score"]].tolist() == [
+        int(score[3:4].view(np.uint32)[0]) & 0xFFFF,
+        int(score[3:4].view(np.uint32)[0]) >> 16,
+    ]
     assert records[3, page.parts["pos"]].tolist() == [70000 & 0xFFFF, 1]
     assert records[0, page.parts["val_meta"]].tolist() == value_codes.metadata()[0].tolist()
 
@@ -142,22 +155,44 @@ def test_several_images_at_once() -> None:
 
 
 BAD_PAGES = [
-    pytest.param({"head_size": 64, "config": "K4V1"}, Refused,
-                 "K4V1 at head size 64: 4 value packs are no multiple of Vgroup 8", id="value packs"),
-    pytest.param({"head_size": 64, "config": "K2V4"}, Refused,
-                 r"K2V4 at head size 64: 8 key packs are no multiple of Kvec \* Kgroup 16", id="key packs"),
+    pytest.param(
+        {"head_size": 64, "config": "K4V1"},
+        Refused,
+        "K4V1 at head size 64: 4 value packs are no multiple of Vgroup 8",
+        id="value packs",
+    ),
+    pytest.param(
+        {"head_size": 64, "config": "K2V4"},
+        Refused,
+        r"K2V4 at head size 64: 8 key packs are no multiple of Kvec \* Kgroup 16",
+        id="key packs",
+    ),
     pytest.param({"head_size": 20, "config": "K4V4"}, Refused, "5 key packs are no multiple", id="size 20"),
     pytest.param({"head_size": 65, "config": "K4V4"}, Refused, "260 bits are no whole 16-bit packs", id="bits"),
-    pytest.param({"head_size": 128, "config": HeteroKV(8, 4, 3)}, Refused, "3 key groups do not divide Kgroup 4",
-                 id="groups"),
-    pytest.param({"head_size": 128, "config": HeteroKV(8, 4, meta="bf16")}, Refused, "metadata must be fp16, got bf16",
-                 id="metadata"),
-    pytest.param({"head_size": 128, "config": "K8V4", "page_bytes": 300}, Refused,
-                 "a page of 300 bytes holds no token of K8V4 at head size 128, which takes 512 bytes", id="too small"),
-    pytest.param({"head_size": 128, "config": "K8V4", "page_bytes": 6785}, Refused,
-                 "page_bytes must be even, for words of 16 bits, got 6785", id="odd"),
-    pytest.param({"head_size": 128, "config": 84}, RefusedType, "a precision pair or its name is needed, got 84",
-                 id="no pair"),
+    pytest.param(
+        {"head_size": 128, "config": HeteroKV(8, 4, 3)}, Refused, "3 key groups do not divide Kgroup 4", id="groups"
+    ),
+    pytest.param(
+        {"head_size": 128, "config": HeteroKV(8, 4, meta="bf16")},
+        Refused,
+        "metadata must be fp16, got bf16",
+        id="metadata",
+    ),
+    pytest.param(
+        {"head_size": 128, "config": "K8V4", "page_bytes": 300},
+        Refused,
+        "a page of 300 bytes holds no token of K8V4 at head size 128, which takes 512 bytes",
+        id="too small",
+    ),
+    pytest.param(
+        {"head_size": 128, "config": "K8V4", "page_bytes": 6785},
+        Refused,
+        "page_bytes must be even, for words of 16 bits, got 6785",
+        id="odd",
+    ),
+    pytest.param(
+        {"head_size": 128, "config": 84}, RefusedType, "a precision pair or its name is needed, got 84", id="no pair"
+    ),
     pytest.param({"head_size": 128, "config": "K8V4", "max_tokens": 0}, Refused, "max_tokens must be in", id="none"),
     pytest.param({"head_size": 128.0, "config": "K8V4"}, RefusedType, "head_size must be an int", id="float"),
 ]

@@ -5,8 +5,13 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.formats import UnifiedPage, kv_page_map
 
-PAGES = [UnifiedPage(128, "K8V4"), UnifiedPage(128, "K8V2"), UnifiedPage(64, "K16V16"), UnifiedPage(64, "K8V4", 500),
-         UnifiedPage(64, "K8V4", 2304)]
+PAGES = [
+    UnifiedPage(128, "K8V4"),
+    UnifiedPage(128, "K8V2"),
+    UnifiedPage(64, "K16V16"),
+    UnifiedPage(64, "K8V4", 500),
+    UnifiedPage(64, "K8V4", 2304),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -15,16 +20,24 @@ def test_segments_cover_the_page_once(page: UnifiedPage) -> None:
 
     assert [0, *(row.last + 1 for row in rows)] == [*(row.first for row in rows), page.size]
     assert {row.name: row.first for row in rows if row.name != "-"} == {
-        name: byte for name, byte in page.offsets.items() if not (name.endswith("meta") and page.config.k_groups == 0)}
+        name: byte for name, byte in page.offsets.items() if not (name.endswith("meta") and page.config.k_groups == 0)
+    }
     assert sum(row.bytes for row in rows) == page.size
 
 
-@pytest.mark.parametrize(("byte", "meaning"), [
-    (0, "key of slot 0, pack 0, feature 0"), (9, "key of slot 0, pack 16, feature 33"),
-    (4096, "key_meta of slot 0, scale of group 0, low byte"),
-    (4103, "key_meta of slot 1, zero point of group 0, high byte"),
-    (4226, "val of slot 1, pack 0, features 0-1"), (6400, "score of slot 0, byte 0 of 4"),
-    (6655, "pos of slot 31, byte 3 of 4"), (6656, "unused")])
+@pytest.mark.parametrize(
+    ("byte", "meaning"),
+    [
+        (0, "key of slot 0, pack 0, feature 0"),
+        (9, "key of slot 0, pack 16, feature 33"),
+        (4096, "key_meta of slot 0, scale of group 0, low byte"),
+        (4103, "key_meta of slot 1, zero point of group 0, high byte"),
+        (4226, "val of slot 1, pack 0, features 0-1"),
+        (6400, "score of slot 0, byte 0 of 4"),
+        (6655, "pos of slot 31, byte 3 of 4"),
+        (6656, "unused"),
+    ],
+)
 def test_bytes_of_the_page_of_the_paper(byte: int, meaning: str) -> None:
     assert kv_page_map.describe(PAGES[0], byte) == f"byte {byte}: {meaning}"
 

@@ -23,8 +23,10 @@ def test_on_integers_it_is_integer_rounding(rounding: str, eighths: int) -> None
     assert nearest(np.array(float(value)), INTEGERS, rounding) == abs(round_fraction(value, rounding))
 
 
-@pytest.mark.parametrize(("rounding", "ranks"), [
-    ("half_even", [6, 6, 6, 6]), ("half_away", [7, 7, 6, 6]), ("half_up", [7, 6, 6, 5]), ("half_down", [6, 7, 5, 6])])
+@pytest.mark.parametrize(
+    ("rounding", "ranks"),
+    [("half_even", [6, 6, 6, 6]), ("half_away", [7, 7, 6, 6]), ("half_up", [7, 6, 6, 5]), ("half_down", [6, 7, 5, 6])],
+)
 def test_ties_go_by_rank_direction_or_size(rounding: str, ranks: list[int]) -> None:
     """D-olive-7: 12 lies midway between 8 (rank 6) and 16 (rank 7), 7 between 6 (rank 5) and 8."""
     magnitudes = np.array([0, 1, 2, 3, 4, 6, 8, 16])
@@ -51,22 +53,36 @@ def test_magnitude_of_integers_is_exact_at_the_end_of_int64() -> None:
     assert magnitude(exact(np.array([2**64 - 1], np.uint64), "test")).tolist() == [2**64 - 1]
 
 
-@pytest.mark.parametrize(("values", "dtype"), [
-    (np.float16([1.5]), np.float64), (np.float32([1.5]), np.float64), (1.5, np.float64), (np.int8([-1]), np.int64),
-    (np.uint16([1]), np.uint64)], ids=str)
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.float16([1.5]), np.float64),
+        (np.float32([1.5]), np.float64),
+        (1.5, np.float64),
+        (np.int8([-1]), np.int64),
+        (np.uint16([1]), np.uint64),
+    ],
+    ids=str,
+)
 def test_exact_keeps_every_value(values: Any, dtype: type) -> None:
     assert exact(values, "test").dtype == dtype
     assert np.array_equal(exact(values, "test"), values)
 
 
-@pytest.mark.parametrize(("values", "error", "message"), [
-    pytest.param(np.array([[1, 2], [3, np.nan]]), Refused, r"test: values\[1, 1\] is nan; values must be", id="nan"),
-    pytest.param(np.array([1, -np.inf]), Refused, r"test: values\[1\] is -inf; values must be finite", id="inf"),
-    pytest.param(np.array([True]), RefusedType, "got dtype bool", id="bool"),
-    pytest.param(np.array([1j]), RefusedType, "got dtype complex128", id="complex"),
-    pytest.param(np.array(["1"]), RefusedType, "got dtype <U1", id="text"),
-    pytest.param(np.array([2**70]), RefusedType, "got dtype object", id="big"),
-    pytest.param(np.zeros(1, np.longdouble), RefusedType, "got dtype (longdouble|float128)", id="longdouble")])
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        pytest.param(
+            np.array([[1, 2], [3, np.nan]]), Refused, r"test: values\[1, 1\] is nan; values must be", id="nan"
+        ),
+        pytest.param(np.array([1, -np.inf]), Refused, r"test: values\[1\] is -inf; values must be finite", id="inf"),
+        pytest.param(np.array([True]), RefusedType, "got dtype bool", id="bool"),
+        pytest.param(np.array([1j]), RefusedType, "got dtype complex128", id="complex"),
+        pytest.param(np.array(["1"]), RefusedType, "got dtype <U1", id="text"),
+        pytest.param(np.array([2**70]), RefusedType, "got dtype object", id="big"),
+        pytest.param(np.zeros(1, np.longdouble), RefusedType, "got dtype (longdouble|float128)", id="longdouble"),
+    ],
+)
 def test_exact_refuses(values: np.ndarray, error: type, message: str) -> None:
     """D-olive-47: NaN and infinity have no code."""
     with pytest.raises(error, match=message):

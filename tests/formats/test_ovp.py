@@ -23,14 +23,25 @@ E2M1 = AbFloat(2, 1, 2)
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-@pytest.mark.parametrize(("name", "values", "word", "grid"), [
-    ("OVP_INT4", (5, -3), "d5", [5, -3]), ("OVP_INT4", (17.6, 1), "82", [16, 0]),
-    ("OVP_INT4", (2, -98), "f8", [0, -96]),
-    ("OVP_INT4", (30.7, 3), "84", [32, 0]), ("OVP_INT4", (48, 0), "85", [48, 0]), ("OVP_INT4", (0, 48), "58", [0, 48]),
-    ("OVP_INT4", (9.5, 1), "17", [7, 1]), ("OVP_INT4_REPO", (9.5, 1), "81", [12, 0]),
-    ("OVP_INT4", (-12, 12), "18", [0, 12]), ("OVP_INT4_REPO", (-12, 12), "89", [-12, 0]),
-    ("OVP_FLINT4", (-0.3, 16), "40", [0, 16]), ("OVP_FLINT4", (24, 3), "81", [24, 0]),
-    ("OVP_INT8", (-127, 128), "817f", [-127, 127]), ("OVP_INT8", (1, 40000), "8040", [0, 32768])])
+@pytest.mark.parametrize(
+    ("name", "values", "word", "grid"),
+    [
+        ("OVP_INT4", (5, -3), "d5", [5, -3]),
+        ("OVP_INT4", (17.6, 1), "82", [16, 0]),
+        ("OVP_INT4", (2, -98), "f8", [0, -96]),
+        ("OVP_INT4", (30.7, 3), "84", [32, 0]),
+        ("OVP_INT4", (48, 0), "85", [48, 0]),
+        ("OVP_INT4", (0, 48), "58", [0, 48]),
+        ("OVP_INT4", (9.5, 1), "17", [7, 1]),
+        ("OVP_INT4_REPO", (9.5, 1), "81", [12, 0]),
+        ("OVP_INT4", (-12, 12), "18", [0, 12]),
+        ("OVP_INT4_REPO", (-12, 12), "89", [-12, 0]),
+        ("OVP_FLINT4", (-0.3, 16), "40", [0, 16]),
+        ("OVP_FLINT4", (24, 3), "81", [24, 0]),
+        ("OVP_INT8", (-127, 128), "817f", [-127, 127]),
+        ("OVP_INT8", (1, 40000), "8040", [0, 32768]),
+    ],
+)
 def test_worked_examples(encode: Any, name: str, values: tuple[float, float], word: str, grid: list[int]) -> None:
     """[olive Fig. 1b] 17.6, -98 and 30.7; [olive Fig. 4]; the left element lies in the low half (D-olive-1)."""
     tensor = encode(CONSTANTS[name], np.array(values))
@@ -47,14 +58,20 @@ def partners(fmt: Ovp) -> list[float]:
 
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_every_fp16_value_beside_every_class_of_partner_encodes_as_the_oracle_says(
-        name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """[olive Alg. 1, Alg. 2]; the other half of the classes are partners of equal magnitude, either sign."""
     monkeypatch.setattr(oracle, "element_encode", functools.cache(oracle.element_encode))
     pair = oracle.PAIRS[name]  # as floats the thresholds are exact too, and compare faster
     monkeypatch.setitem(oracle.PAIRS, name, pair._replace(threshold=float(pair.threshold)))
     fmt, values = CONSTANTS[name], FP16.astype(np.float64)
-    beside = np.concatenate([np.broadcast_to(np.array(partners(fmt)), (values.size, len(partners(fmt)))),
-                             np.stack([values, -values], axis=1)], axis=1)
+    beside = np.concatenate(
+        [
+            np.broadcast_to(np.array(partners(fmt)), (values.size, len(partners(fmt)))),
+            np.stack([values, -values], axis=1),
+        ],
+        axis=1,
+    )
     left = np.broadcast_to(values[:, None], beside.shape)
     for pairs in (np.stack([left, beside], axis=-1), np.stack([beside, left], axis=-1)[:, :-2]):
         expected = [oracle.encode_pair(name, a, b) for a, b in pairs.reshape(-1, 2).tolist()]
@@ -103,8 +120,12 @@ def test_negative_outlier_is_an_outlier(encode: Any) -> None:
 @pytest.mark.parametrize("encode", ENCODERS)
 def test_the_threshold_lies_midway(encode: Any) -> None:
     """D-olive-3: (7 + 12) / 2; as a parameter anything above 0."""
-    assert [CONSTANTS[name].boundary for name in ("OVP_INT4", "OVP_FLINT4", "OVP_INT8", "OVP_INT8_REPO")] \
-        == [9.5, 20, 135.5, 129.5]
+    assert [CONSTANTS[name].boundary for name in ("OVP_INT4", "OVP_FLINT4", "OVP_INT8", "OVP_INT8_REPO")] == [
+        9.5,
+        20,
+        135.5,
+        129.5,
+    ]
     assert encode(OVP_INT4, [9.5, 1, np.nextafter(9.5, 10), 1]).decode().tolist() == [7, 1, 12, 0]
     assert encode(Ovp(INT4, E2M1, threshold=7), [7.1, 1, 7, 1]).decode().tolist() == [12, 0, 7, 1]
     assert encode(Ovp(INT4, E2M1, threshold=0.1), [np.float32(0.1), 1]).decode().tolist() == [0, 12]
@@ -227,8 +248,9 @@ def test_presets_agree_but_for_ties_and_two_outliers(paper: str, repo: str, valu
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-@pytest.mark.parametrize(("name", "normal"), [("INT4_PLAIN", formats.INT4), ("FLINT4_PLAIN", formats.FLINT4),
-                                              ("INT8_PLAIN", formats.INT8)])
+@pytest.mark.parametrize(
+    ("name", "normal"), [("INT4_PLAIN", formats.INT4), ("FLINT4_PLAIN", formats.FLINT4), ("INT8_PLAIN", formats.INT8)]
+)
 def test_baselines_have_no_outliers(encode: Any, name: str, normal: Any) -> None:
     fmt, values = Ovp(normal, outlier=None), np.linspace(-150, 150, 602)
     expected = [oracle.encode_pair(name, *pair) for pair in values.reshape(-1, 2).tolist()]
@@ -271,13 +293,17 @@ def test_rounding_may_be_given_as_the_enum() -> None:
 
 BAD_FORMATS = [
     pytest.param({"normal": formats.INT8}, "both types must have one width, got 8 and 4", id="widths"),
-    pytest.param({"outlier": formats.E2M1_BIAS0},
-                 "smallest outlier 3 is not above the largest normal value 7; give threshold", id="overlap"),
+    pytest.param(
+        {"outlier": formats.E2M1_BIAS0},
+        "smallest outlier 3 is not above the largest normal value 7; give threshold",
+        id="overlap",
+    ),
     pytest.param({"threshold": 0}, "threshold must be finite and above 0, got 0", id="threshold 0"),
     pytest.param({"threshold": np.inf}, "threshold must be finite and above 0, got inf", id="threshold inf"),
     pytest.param({"far": np.nan}, "far must be finite and above 0, got nan", id="far"),
-    pytest.param({"outlier": None, "threshold": 9}, "threshold needs an outlier format, got 9 with outlier=None",
-                 id="no outlier"),
+    pytest.param(
+        {"outlier": None, "threshold": 9}, "threshold needs an outlier format, got 9 with outlier=None", id="no outlier"
+    ),
     pytest.param({"winner": "right"}, "winner must be one of 'larger', 'left', got 'right'", id="winner"),
     pytest.param({"rounding": "floor"}, "rounding must be one of 'half_even'", id="rounding"),
     pytest.param({"pairing": "row"}, "pairing must be one of 'axis', 'flat', got 'row'", id="pairing"),
@@ -287,10 +313,14 @@ BAD_FORMATS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    pytest.param({"normal": E2M1, "outlier": INT4}, "normal must be an IntFormat or a Flint", id="swapped"),
-    pytest.param({"threshold": "9"}, "threshold must be a number, got '9'", id="text threshold"),
-    pytest.param({"closed": 1}, "closed must be a bool, got 1", id="closed")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param({"normal": E2M1, "outlier": INT4}, "normal must be an IntFormat or a Flint", id="swapped"),
+        pytest.param({"threshold": "9"}, "threshold must be a number, got '9'", id="text threshold"),
+        pytest.param({"closed": 1}, "closed must be a bool, got 1", id="closed"),
+    ],
+)
 def test_refuses_parameters_of_another_type(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(RefusedType, match=f"Ovp: {message}"):
         Ovp(**{"normal": INT4, "outlier": E2M1, **arguments})
@@ -323,8 +353,13 @@ BAD_CALLS = [
     pytest.param(OVP_INT4, (ROWS, np.array([1, np.nan, 1])), Refused, r"scale nan at index \(1,\)", id="scale nan"),
     pytest.param(OVP_INT4, (ROWS, np.float32(1e-39)), Refused, "is not a positive normal", id="scale subnormal"),
     pytest.param(OVP_INT4, (ROWS, 1e39), Refused, "scale inf is not a positive normal float32", id="scale inf"),
-    pytest.param(OVP_INT4, (ROWS, np.ones(8, np.float32)), Refused,
-                 r"scale must be a scalar or of shape \(3,\), got \(8,\)", id="scale shape"),
+    pytest.param(
+        OVP_INT4,
+        (ROWS, np.ones(8, np.float32)),
+        Refused,
+        r"scale must be a scalar or of shape \(3,\), got \(8,\)",
+        id="scale shape",
+    ),
     pytest.param(OVP_INT4, (ROWS, 1), RefusedType, "scale must be float32, got dtype int64", id="scale type"),
     pytest.param(OVP_INT8_REPO, (np.ones((3, 3)),), Refused, "flat pairs need an even number .* got 9", id="odd"),
 ]
@@ -339,14 +374,22 @@ def test_encode_refuses(encode: Any, fmt: Ovp, arguments: tuple[Any, ...], error
 
 
 @pytest.mark.parametrize("decode", DECODERS)
-@pytest.mark.parametrize(("codes", "error", "message"), [
-    pytest.param([0] * 24 + [0, 8], Refused,
-                 "Ovp.decode: pair 12 is 0x80: an identifier beside the reserved code 0000", id="illegal"),
-    pytest.param([[0, 0], [8, 8]], Refused, r"pair \(1, 0\) is 0x88: .* the reserved code 1000", id="both"),
-    pytest.param([0, 16], Refused, r"Ovp.decode: code 16 at index \(1,\) is outside \[0, 16\)", id="code"),
-    pytest.param([0.0, 1.0], RefusedType, "Ovp.decode: integers are needed, got dtype float64", id="float"),
-    pytest.param([0, 1, 2], Refused, "Ovp.decode: codes come in pairs, got 3 along axis -1", id="odd"),
-    pytest.param(1, Refused, r"axis must be in \[0, 0\), got -1", id="scalar")])
+@pytest.mark.parametrize(
+    ("codes", "error", "message"),
+    [
+        pytest.param(
+            [0] * 24 + [0, 8],
+            Refused,
+            "Ovp.decode: pair 12 is 0x80: an identifier beside the reserved code 0000",
+            id="illegal",
+        ),
+        pytest.param([[0, 0], [8, 8]], Refused, r"pair \(1, 0\) is 0x88: .* the reserved code 1000", id="both"),
+        pytest.param([0, 16], Refused, r"Ovp.decode: code 16 at index \(1,\) is outside \[0, 16\)", id="code"),
+        pytest.param([0.0, 1.0], RefusedType, "Ovp.decode: integers are needed, got dtype float64", id="float"),
+        pytest.param([0, 1, 2], Refused, "Ovp.decode: codes come in pairs, got 3 along axis -1", id="odd"),
+        pytest.param(1, Refused, r"axis must be in \[0, 0\), got -1", id="scalar"),
+    ],
+)
 def test_decode_refuses(decode: Any, codes: Any, error: type, message: str) -> None:
     """D-olive-18: an illegal pair is an error unless `strict=False`."""
     with pytest.raises(error, match=message):

@@ -27,9 +27,17 @@ def ovp_formats(draw: st.DrawFn) -> Ovp:
     overlaps = outlier is not None and outlier.smallest <= normal.largest
     thresholds = st.floats(0.0625, 300) | st.sampled_from([0.5, 9.5, 9.1, 12.0])
     threshold = None if outlier is None else draw(thresholds if overlaps else st.none() | thresholds)
-    return Ovp(normal, outlier, threshold, draw(st.booleans()), draw(st.sampled_from(["larger", "left"])),
-               draw(st.sampled_from(TIES)), "axis", draw(st.sampled_from(["low", "high"])),
-               draw(st.none() | st.floats(1, 1e5) | st.sampled_from([0.3, 8.0, 1e39])))
+    return Ovp(
+        normal,
+        outlier,
+        threshold,
+        draw(st.booleans()),
+        draw(st.sampled_from(["larger", "left"])),
+        draw(st.sampled_from(TIES)),
+        "axis",
+        draw(st.sampled_from(["low", "high"])),
+        draw(st.none() | st.floats(1, 1e5) | st.sampled_from([0.3, 8.0, 1e39])),
+    )
 
 
 def telling(fmt: Ovp) -> np.ndarray:
@@ -95,7 +103,8 @@ INT4_KINDS = [
     pytest.param(Ovp(IntFormat(4, symmetric=True), AbFloat(1, 2, 3), 9.5), True, id="e1m2"),
     pytest.param(Ovp(IntFormat(4, symmetric=True), AbFloat(2, 1, 3)), False, id="16 bits"),
     pytest.param(Ovp(IntFormat(4, symmetric=True), AbFloat(2, 1, 2), left="high"), False, id="left high"),
-    pytest.param(OVP_FLINT4, False, id="flint4")]
+    pytest.param(OVP_FLINT4, False, id="flint4"),
+]
 
 
 @pytest.mark.parametrize(("fmt", "by_arithmetic"), INT4_KINDS)
@@ -108,8 +117,10 @@ def test_every_word_decodes_with_and_without_a_table(fmt: Ovp, by_arithmetic: bo
     assert by_arithmetic == (nibbles.magnitudes(fmt) is not None)
     assert np.array_equal(twin.decode_pairs(fmt, words), grid)
     assert np.array_equal(twin.dequantize_pairs(fmt, words, np.float32(0.3)), grid.astype(np.float32) * np.float32(0.3))
-    assert np.array_equal(twin.decode_pairs(fmt, np.arange(256), strict=False),
-                          fmt.decode(fmt.split(np.arange(256)).reshape(-1), strict=False))
+    assert np.array_equal(
+        twin.decode_pairs(fmt, np.arange(256), strict=False),
+        fmt.decode(fmt.split(np.arange(256)).reshape(-1), strict=False),
+    )
 
 
 @pytest.mark.parametrize(("fmt", "_"), INT4_KINDS)
@@ -157,12 +168,18 @@ def test_illegal_pairs_are_zero_on_request() -> None:
         assert twin.decode_pairs(fmt, words, strict=False)[:6].tolist() == [0] * 6
 
 
-@pytest.mark.parametrize(("words", "dtype", "error", "message"), [
-    pytest.param(np.array([[0, 0x85], [8, 0]], np.uint8), None, Refused, r"pair \(1, 0\) is 0x08: an id", id="illegal"),
-    pytest.param([0, 256], None, Refused, r"pair 256 at index \(1,\) is outside \[0, 256\)", id="word"),
-    pytest.param([0.0], None, RefusedType, "integers are needed, got dtype float64", id="float"),
-    pytest.param(np.uint8(3), None, Refused, "pair words need at least one axis, got a scalar", id="scalar"),
-    pytest.param([0], np.uint8, Refused, "uint8 does not hold every value, the largest is 96", id="dtype")])
+@pytest.mark.parametrize(
+    ("words", "dtype", "error", "message"),
+    [
+        pytest.param(
+            np.array([[0, 0x85], [8, 0]], np.uint8), None, Refused, r"pair \(1, 0\) is 0x08: an id", id="illegal"
+        ),
+        pytest.param([0, 256], None, Refused, r"pair 256 at index \(1,\) is outside \[0, 256\)", id="word"),
+        pytest.param([0.0], None, RefusedType, "integers are needed, got dtype float64", id="float"),
+        pytest.param(np.uint8(3), None, Refused, "pair words need at least one axis, got a scalar", id="scalar"),
+        pytest.param([0], np.uint8, Refused, "uint8 does not hold every value, the largest is 96", id="dtype"),
+    ],
+)
 def test_refuses(words: Any, dtype: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         twin.decode_pairs(OVP_INT4, words, dtype)

@@ -62,8 +62,9 @@ def test_any_row_finds_what_the_oracle_finds(search: Any, data: st.DataObject) -
     row = data.draw(st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=8).filter(lambda v: len(v) % 2 == 0))
     x = np.array([row], np.float32)
 
-    assert found(search(x, (CONSTANTS | PLAIN)[name], high=120)) == \
-        [tuple(row) for row in oracle.search(name, x.tolist(), high=120)]
+    assert found(search(x, (CONSTANTS | PLAIN)[name], high=120)) == [
+        tuple(row) for row in oracle.search(name, x.tolist(), high=120)
+    ]
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -74,8 +75,12 @@ def test_a_tensor_is_one_row_in_c_order(search: Any) -> None:
 
     assert found(whole) == [tuple(r) for r in oracle.search("OVP_INT4", [x.ravel().tolist()])]
     assert [a.shape for a in (whole.alpha, whole.scale, whole.ratio, whole.mse)] == [()] * 4
-    assert [a.dtype for a in (whole.alpha, whole.scale, whole.ratio, whole.mse)] == \
-        [np.float32, np.float32, np.int64, np.float64]
+    assert [a.dtype for a in (whole.alpha, whole.scale, whole.ratio, whole.mse)] == [
+        np.float32,
+        np.float32,
+        np.int64,
+        np.float64,
+    ]
     assert found(search(x[:1], OVP_INT4)) == found(search(x[0], OVP_INT4, "tensor"))
 
 
@@ -181,8 +186,12 @@ BAD_CALLS = [
     pytest.param((X, OVP_INT4, "row", "sigma", 75, 250, 0), Refused, "step >= 1 are needed, got .* step=0", id="step"),
     pytest.param((X, OVP_INT4, "row", "sigma", 75.0), RefusedType, "low must be an int, got 75.0", id="type"),
     pytest.param((X[:, :3], OVP_INT4_REPO), Refused, "flat pairs need an even .* per row, got 3", id="flat"),
-    pytest.param((np.float32([[1, 1], [3e38, 3e38]]), OVP_INT8, "row", "sigma", 20000, 20001), Refused,
-                 "row 1, largest magnitude .* has no candidate with a finite normal scale", id="no scale"),
+    pytest.param(
+        (np.float32([[1, 1], [3e38, 3e38]]), OVP_INT8, "row", "sigma", 20000, 20001),
+        Refused,
+        "row 1, largest magnitude .* has no candidate with a finite normal scale",
+        id="no scale",
+    ),
 ]
 
 

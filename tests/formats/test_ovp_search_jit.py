@@ -10,7 +10,8 @@ from refemu.formats import ovp_search_jit as twin
 @pytest.mark.parametrize("threads", [2, 3, 200])
 @pytest.mark.parametrize(("shape", "per"), [((7, 64), "row"), ((2, 600), "tensor"), ((1, 30), "row")])
 def test_bits_do_not_depend_on_threads(
-        threads: int, shape: tuple[int, ...], per: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: int, shape: tuple[int, ...], per: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     alone = twin.search(x, OVP_FLINT4, per)
     monkeypatch.setattr(twin, "WORK", 1000)  # many small portions

@@ -111,8 +111,9 @@ def test_pruned_normals_have_the_smallest_words(x: np.ndarray, limit: float | No
     rows = ovp_study.prune_normals(x, seed, limit, start, per="row")
 
     assert whole.reshape(-1).tolist() == oracle.normals(x.reshape(-1).tolist(), bound, seed, start)
-    assert rows.tolist() == [oracle.normals(row, bound, seed, start + at * x.shape[1])
-                             for at, row in enumerate(x.tolist())]
+    assert rows.tolist() == [
+        oracle.normals(row, bound, seed, start + at * x.shape[1]) for at, row in enumerate(x.tolist())
+    ]
 
 
 def test_many_normals_are_pruned_as_few_are() -> None:
@@ -142,8 +143,10 @@ def test_without_a_spread_there_are_no_outliers() -> None:
         assert ovp_study.clip_outliers(x).tolist() == ovp_study.prune_victims(x).tolist() == x.tolist()
 
 
-SUITORS = {7: ("E0M3_BIAS0", "E1M2_BIAS1", "E2M1_BIAS2", "E3M0_BIAS2"),
-           16: ("E0M3_BIAS1", "E1M2_BIAS2", "E2M1_BIAS3", "E3M0_BIAS4")}
+SUITORS = {
+    7: ("E0M3_BIAS0", "E1M2_BIAS1", "E2M1_BIAS2", "E3M0_BIAS2"),
+    16: ("E0M3_BIAS1", "E1M2_BIAS2", "E2M1_BIAS3", "E3M0_BIAS4"),
+}
 
 
 @pytest.mark.parametrize(("largest", "name"), [(n, name) for n, names in SUITORS.items() for name in names])
@@ -161,8 +164,11 @@ def test_the_bias_rule_gives_the_papers_three_choices() -> None:
     assert [abfloat.bias_above(*case) for case in ((1, 7), (1, 16), (3, 127), (5, 127))] == [2, 3, 4, 2]
 
 
-@given(maxima=st.lists(st.floats(3, 400, width=32), min_size=1, max_size=8), largest=st.sampled_from([7, 16]),
-       place=st.integers(0, 3))
+@given(
+    maxima=st.lists(st.floats(3, 400, width=32), min_size=1, max_size=8),
+    largest=st.sampled_from([7, 16]),
+    place=st.integers(0, 3),
+)
 def test_rounding_error_is_near_the_exact_one(maxima: list[float], largest: int, place: int) -> None:
     """[olive Fig. 5]: float64 steps, each within 2**-52 of the values of up to 1067 grid units that it handles."""
     name = SUITORS[largest][place]
@@ -207,18 +213,25 @@ BAD_CALLS = [
     pytest.param(lambda x: ovp_study.threshold(x > 0), RefusedType, "got dtype bool", id="bool"),
     pytest.param(lambda x: ovp_study.threshold(x, 0), Refused, "threshold: sigma must be above 0, got 0", id="sigma"),
     pytest.param(lambda x: ovp_study.pair_statistics(x, math.nan), Refused, "sigma must be above 0, got nan", id="nan"),
-    pytest.param(lambda x: ovp_study.pair_statistics(x[:, :1]), Refused, "at least two elements along axis -1",
-                 id="one element"),
+    pytest.param(
+        lambda x: ovp_study.pair_statistics(x[:, :1]), Refused, "at least two elements along axis -1", id="one element"
+    ),
     pytest.param(lambda x: ovp_study.pair_statistics(x, axis=2), Refused, "axis 2 is not one of shape", id="axis"),
     pytest.param(lambda x: ovp_study.prune_victims(x[0, 0]), Refused, r"axis -1 is not one of shape \(\)", id="scalar"),
     pytest.param(lambda x: ovp_study.clip_outliers(x, 0), Refused, "limit must be above 0, got 0", id="limit"),
     pytest.param(lambda x: ovp_study.prune_normals(x, 1 << 64), Refused, "words: seed must be in", id="seed"),
-    pytest.param(lambda x: ovp_study.prune_normals(x, 0, per="pair"), Refused, "per must be one of 'tensor', 'row'",
-                 id="per"),
-    pytest.param(lambda x: ovp_study.outlier_rounding_error([], formats.E2M1_BIAS2, 7), Refused,
-                 "at least one maximum", id="no maxima"),
-    pytest.param(lambda x: ovp_study.outlier_rounding_error(x, formats.E2M1_BIAS2, 0), Refused, "normal=0",
-                 id="normal"),
+    pytest.param(
+        lambda x: ovp_study.prune_normals(x, 0, per="pair"), Refused, "per must be one of 'tensor', 'row'", id="per"
+    ),
+    pytest.param(
+        lambda x: ovp_study.outlier_rounding_error([], formats.E2M1_BIAS2, 7),
+        Refused,
+        "at least one maximum",
+        id="no maxima",
+    ),
+    pytest.param(
+        lambda x: ovp_study.outlier_rounding_error(x, formats.E2M1_BIAS2, 0), Refused, "normal=0", id="normal"
+    ),
     pytest.param(lambda x: abfloat.bias_above(1, 1 << 20), Refused, r"no bias in \[0, 15\]", id="bias"),
     pytest.param(lambda x: abfloat.bias_above(-1, 7), Refused, "must be at least 0, got -1, 7", id="man_bits"),
 ]
@@ -232,4 +245,5 @@ def test_refuses(call: Any, error: type, message: str) -> None:
 
 def test_repr() -> None:
     assert repr(ovp_study.pair_statistics(spiky())) == (
-        "PairStatistics(normal_normal=57, outlier_normal=2, outlier_outlier=1)")
+        "PairStatistics(normal_normal=57, outlier_normal=2, outlier_outlier=1)"
+    )

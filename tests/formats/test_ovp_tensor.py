@@ -13,8 +13,19 @@ from refemu.formats.ovp_tensor import from_pairs, to_pairs
 
 ENCODERS = [pytest.param(Ovp.encode, id="format"), pytest.param(twin.encode, id="twin")]
 VALUES = np.array([[5, -3, 17.6, 1], [2, -98, 30.7, 3], [48, 0, 0, 48]])
-SHAPES = [((4,), 0), ((3, 4), -1), ((3, 4), 1), ((4, 3), 0), ((3, 5), 1), ((5, 3), 0), ((2, 3, 4), 1), ((2, 3, 5), -3),
-          ((2, 0), 1), ((0, 3), 1), ((1, 1), 1)]
+SHAPES = [
+    ((4,), 0),
+    ((3, 4), -1),
+    ((3, 4), 1),
+    ((4, 3), 0),
+    ((3, 5), 1),
+    ((5, 3), 0),
+    ((2, 3, 4), 1),
+    ((2, 3, 5), -3),
+    ((2, 0), 1),
+    ((0, 3), 1),
+    ((1, 1), 1),
+]
 
 
 def values(shape: tuple[int, ...]) -> np.ndarray:
@@ -42,8 +53,10 @@ def test_any_axis_is_encoded_as_its_rows_are(encode: Any, shape: tuple[int, ...]
     rows = [OVP_FLINT4.encode(np.pad(row, (0, len(row) % 2))) for row in lines]
 
     assert tensor.decode().shape == x.shape
-    assert np.moveaxis(tensor.decode(), axis, -1).tolist() == \
-        np.array([row.decode()[: moved.shape[-1]] for row in rows]).reshape(moved.shape).tolist()
+    assert (
+        np.moveaxis(tensor.decode(), axis, -1).tolist()
+        == np.array([row.decode()[: moved.shape[-1]] for row in rows]).reshape(moved.shape).tolist()
+    )
     assert tensor.pack() == b"".join(row.pack() for row in rows) == tensor.pairs().tobytes()
     assert tensor.code.shape[axis] == x.shape[axis] + x.shape[axis] % 2
     assert OVP_FLINT4.unpack(tensor.pack(), shape, axis=axis).equals(tensor)
@@ -63,8 +76,11 @@ def test_flat_pairs_run_across_rows_and_each_element_keeps_the_scale_of_its_row(
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-@pytest.mark.parametrize(("scale", "axis"), [(0.3, -1), (np.float32([0.1, 2, 3]), 1), (np.float32([1, 2, 3, 0.1]), 0)],
-                         ids=["scalar", "per row", "per column"])
+@pytest.mark.parametrize(
+    ("scale", "axis"),
+    [(0.3, -1), (np.float32([0.1, 2, 3]), 1), (np.float32([1, 2, 3, 0.1]), 0)],
+    ids=["scalar", "per row", "per column"],
+)
 def test_dequantize_rounds_the_exact_product_once(encode: Any, scale: Any, axis: int) -> None:
     tensor = encode(OVP_INT4, VALUES, scale, axis)
     wide = np.float32(scale).astype(np.float64)
@@ -86,11 +102,17 @@ def test_fields_are_bit_patterns_in_order() -> None:
     assert list(OVP_INT4.encode(VALUES).fields()) == ["code"]
 
 
-@pytest.mark.parametrize(("fmt", "shape", "scale", "codes", "all_bits"), [
-    (OVP_INT4, (3, 4), None, 48, 53), (OVP_INT4, (3, 5), 1.0, 72, 72 + 32 + 5),
-    (OVP_INT8, (3, 4), np.ones(3, np.float32), 96, 96 + 3 * 32 + 5)])
+@pytest.mark.parametrize(
+    ("fmt", "shape", "scale", "codes", "all_bits"),
+    [
+        (OVP_INT4, (3, 4), None, 48, 53),
+        (OVP_INT4, (3, 5), 1.0, 72, 72 + 32 + 5),
+        (OVP_INT8, (3, 4), np.ones(3, np.float32), 96, 96 + 3 * 32 + 5),
+    ],
+)
 def test_storage_counts_padding_scales_and_one_type(
-        fmt: Ovp, shape: Any, scale: Any, codes: int, all_bits: int) -> None:
+    fmt: Ovp, shape: Any, scale: Any, codes: int, all_bits: int
+) -> None:
     tensor = fmt.encode(values(shape), scale)
 
     assert (tensor.storage_bits(metadata=False), tensor.storage_bits()) == (codes, all_bits)
@@ -99,8 +121,14 @@ def test_storage_counts_padding_scales_and_one_type(
 
 def test_equals_sees_every_part() -> None:
     tensor = OVP_INT4.encode(VALUES, 0.5)
-    others = [OVP_INT4_REPO.encode(VALUES, 0.5), OVP_INT4.encode(VALUES, 0.25), OVP_INT4.encode(VALUES),
-              OVP_INT4.encode(VALUES[:2], 0.5), OVP_INT4.encode(-VALUES, 0.5), OVP_INT4.encode(VALUES[:, :3], 0.5)]
+    others = [
+        OVP_INT4_REPO.encode(VALUES, 0.5),
+        OVP_INT4.encode(VALUES, 0.25),
+        OVP_INT4.encode(VALUES),
+        OVP_INT4.encode(VALUES[:2], 0.5),
+        OVP_INT4.encode(-VALUES, 0.5),
+        OVP_INT4.encode(VALUES[:, :3], 0.5),
+    ]
 
     assert tensor.equals(OVP_INT4.encode(VALUES, np.float32(0.5), axis=1))
     assert not any(tensor.equals(other) for other in [*others, None])
@@ -130,10 +158,14 @@ def test_pairs_come_back(shape: tuple[int, ...], axis: int) -> None:
     assert np.array_equal(from_pairs(to_pairs(array, axis), even, axis), array)
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    pytest.param(lambda: OVP_INT4.unpack(b"\0\0", (3,)), None, id="3 elements need 2 bytes"),
-    pytest.param(lambda: OVP_INT4.unpack(b"\0\0\0", (3,)), "4 codes of 4 bits need 2 bytes, got 3", id="length"),
-    pytest.param(lambda: OVP_INT4.split([0, 256]), r"pair 256 at index \(1,\) is outside \[0, 256\)", id="word")])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        pytest.param(lambda: OVP_INT4.unpack(b"\0\0", (3,)), None, id="3 elements need 2 bytes"),
+        pytest.param(lambda: OVP_INT4.unpack(b"\0\0\0", (3,)), "4 codes of 4 bits need 2 bytes, got 3", id="length"),
+        pytest.param(lambda: OVP_INT4.split([0, 256]), r"pair 256 at index \(1,\) is outside \[0, 256\)", id="word"),
+    ],
+)
 def test_refuses(call: Any, message: str | None) -> None:
     if message is None:
         assert call().shape == (3,)

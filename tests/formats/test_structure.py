@@ -26,8 +26,14 @@ def test_bits_of_a_weight() -> None:
 def test_bytes_of_a_token(name: str) -> None:
     """[leankv §5.2] codes, metadata, score and position."""
     fmt = formats.find(name)
-    groups = {"feature": 128, "token": 1, "key": 1, "value": 1,
-              f"{fmt.k_groups}th part of a key": fmt.k_groups, f"{fmt.v_groups}th part of a value": fmt.v_groups}
+    groups = {
+        "feature": 128,
+        "token": 1,
+        "key": 1,
+        "value": 1,
+        f"{fmt.k_groups}th part of a key": fmt.k_groups,
+        f"{fmt.v_groups}th part of a value": fmt.v_groups,
+    }
     bits = [part.bits * groups[part.per] for part in formats.structure(fmt)]
     total = 0
     for one in bits:

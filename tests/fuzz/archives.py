@@ -47,8 +47,23 @@ def with_headers(rng: Random, data: bytes) -> bytes:
 def _with_header(rng: Random, body: bytes) -> bytes:
     """An .npy whose header says something else."""
     dtype = rng.choice(("|u1", "<u8", "|O", "<f4", "<U3", "|V8", "<M8[s]", "<c16", "|b1", ">u2", "x" * 70, "|u1000"))
-    shape = rng.choice(("(6,)", "(-1,)", "(-2, -3)", "()", "(1099511627776,)", "(6, 1)", "(0, 9223372036854775808)",
-                        "(True,)", "[6]", "(6.0,)", "((6,),)", "(" * 3000 + "6" + ")" * 3000, "6,"))
+    shape = rng.choice(
+        (
+            "(6,)",
+            "(-1,)",
+            "(-2, -3)",
+            "()",
+            "(1099511627776,)",
+            "(6, 1)",
+            "(0, 9223372036854775808)",
+            "(True,)",
+            "[6]",
+            "(6.0,)",
+            "((6,),)",
+            "(" * 3000 + "6" + ")" * 3000,
+            "6,",
+        )
+    )
     order = rng.choice(("False", "True", "0"))
     words = f"{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': {shape}, }}"
     header = words.encode() + b"\n"

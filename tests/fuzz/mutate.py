@@ -9,14 +9,83 @@ DEEP = 100_000
 TIMES = (1, 1, 1, 1, 1, 1, 2, 2, 3)  #: damages to one input: with one alone it gets furthest
 _NESTED = "@nested@"  # what `dumped` replaces: no JSON library writes a list that deep
 VALUES: tuple[Any, ...] = (
-    0, -1, 1, 3, 1 << 16, (1 << 31) - 1, 1 << 32, 1 << 63, (1 << 64) - 1, 10**9, 10**18, 10**4000, 0.5, -0.0, 1e300,
-    float("nan"), float("inf"), -float("inf"), True, False, None, "", "x", "\0", "\ud800", "\udcff", "é", "../x", "/",
-    "9" * 5000, "a" * 200_000, [], {}, [[]], [0], {"a": 0}, [None] * 100, _NESTED,
+    0,
+    -1,
+    1,
+    3,
+    1 << 16,
+    (1 << 31) - 1,
+    1 << 32,
+    1 << 63,
+    (1 << 64) - 1,
+    10**9,
+    10**18,
+    10**4000,
+    0.5,
+    -0.0,
+    1e300,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    True,
+    False,
+    None,
+    "",
+    "x",
+    "\0",
+    "\ud800",
+    "\udcff",
+    "é",
+    "../x",
+    "/",
+    "9" * 5000,
+    "a" * 200_000,
+    [],
+    {},
+    [[]],
+    [0],
+    {"a": 0},
+    [None] * 100,
+    _NESTED,
 )
-WORDS = ("", "x", "0x", "-1", "+1", "1e9", "nan", "inf", "1_0", "0b2", "９", "9" * 5000, "0x" + "f" * 5000,
-         "0" * 150_000,
-         "18446744073709551616", "340282366920938463463374607431768211456", "\0", "\r", '"', "'", "{0}", "%s", "../..",
-         "//", "\ufeff", "true", "none", "[", "{}", "1.5", "1e400", "-0", ",", ";", "=", ":")
+WORDS = (
+    "",
+    "x",
+    "0x",
+    "-1",
+    "+1",
+    "1e9",
+    "nan",
+    "inf",
+    "1_0",
+    "0b2",
+    "９",
+    "9" * 5000,
+    "0x" + "f" * 5000,
+    "0" * 150_000,
+    "18446744073709551616",
+    "340282366920938463463374607431768211456",
+    "\0",
+    "\r",
+    '"',
+    "'",
+    "{0}",
+    "%s",
+    "../..",
+    "//",
+    "\ufeff",
+    "true",
+    "none",
+    "[",
+    "{}",
+    "1.5",
+    "1e400",
+    "-0",
+    ",",
+    ";",
+    "=",
+    ":",
+)
 
 
 def damaged(rng: Random, data: bytes, head: int | None = None) -> bytes:
@@ -86,8 +155,21 @@ def _swapped_once(rng: Random, value: Any) -> Any:
             value[key] = _swapped_once(rng, value[key])
         return value
     if type(value) is int and rng.random() < 0.7:
-        return rng.choice((value + 1, value - 1, 2 * value, -value, value ^ 1, value + 64, value // 2, value << 40,
-                           0.5 * (value % 9), str(value % 9), [value]))
+        return rng.choice(
+            (
+                value + 1,
+                value - 1,
+                2 * value,
+                -value,
+                value ^ 1,
+                value + 64,
+                value // 2,
+                value << 40,
+                0.5 * (value % 9),
+                str(value % 9),
+                [value],
+            )
+        )
     return copy.deepcopy(rng.choice(VALUES))
 
 

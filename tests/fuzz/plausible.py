@@ -10,8 +10,16 @@ from tests.fuzz.mutate import VALUES
 
 _ENCODINGS = ("uint", "int", "f16", "f32", "x", *(name.lower() for name in formats.constants()))
 _FUNCTIONS = ("refemu.models:run", "refemu.testing:hold", "os:system", "x")
-_SOURCE = {"model": "tiny", "weights_sha256": "0" * 64, "scheme": "olive-4", "scheme_config": {},
-           "text_sha256": "0" * 64, "first_token": 0, "tokens": 2, "token_ids": [1, 2]}
+_SOURCE = {
+    "model": "tiny",
+    "weights_sha256": "0" * 64,
+    "scheme": "olive-4",
+    "scheme_config": {},
+    "text_sha256": "0" * 64,
+    "first_token": 0,
+    "tokens": 2,
+    "token_ids": [1, 2],
+}
 
 Manifest = dict[str, Any]
 
@@ -82,8 +90,12 @@ def _rows(rng: Random, told: Manifest) -> None:
 def _case(rng: Random, told: Manifest) -> None:
     entry = rng.choice(told["cases"])
     key = rng.choice(("kind", "why", "decision", "source"))
-    entry[key] = {"kind": rng.choice(("paper", "edge", "random", "exhaustive", "model")),
-                  "why": rng.choice(("x", "\0é")), "decision": "D-x", "source": {"layer": rng.choice((0, [], {}))}}[key]
+    entry[key] = {
+        "kind": rng.choice(("paper", "edge", "random", "exhaustive", "model")),
+        "why": rng.choice(("x", "\0é")),
+        "decision": "D-x",
+        "source": {"layer": rng.choice((0, [], {}))},
+    }[key]
 
 
 def _timing(rng: Random, told: Manifest) -> None:
@@ -91,8 +103,11 @@ def _timing(rng: Random, told: Manifest) -> None:
 
 
 def _seeds(rng: Random, told: Manifest) -> None:
-    entry = {"function": rng.choice(_FUNCTIONS), "seed": rng.choice((0, 7, 10**30, 10**4000)),
-             "seeds": rng.choice((1, 2, 10**9, 10**30))}
+    entry = {
+        "function": rng.choice(_FUNCTIONS),
+        "seed": rng.choice((0, 7, 10**30, 10**4000)),
+        "seeds": rng.choice((1, 2, 10**9, 10**30)),
+    }
     told["generator"] = rng.choice(({"random": entry}, {**told["generator"], "random": entry}))
 
 
@@ -105,7 +120,8 @@ def _model(rng: Random, told: Manifest) -> None:
     told["source"] = copy.deepcopy(_SOURCE)
     told["source"][rng.choice(sorted(_SOURCE))] = rng.choice(
         [["x"], [10**30], "olive-4:x", [1] * 999]
-        + [copy.deepcopy(value) for value in VALUES if type(value) is not float])
+        + [copy.deepcopy(value) for value in VALUES if type(value) is not float]
+    )
 
 
 def _flags(rng: Random, told: Manifest) -> None:
@@ -127,5 +143,22 @@ def _free(rng: Random, told: Manifest) -> None:
 
 
 _CLAIMS: tuple[Callable[[Random, Manifest], None], ...] = (
-    _encoding, _width, _lanes, _array, _unit, _config, _encoding, _width, _lanes, _array, _rows, _case, _timing, _seeds,
-    _model, _flags, _exports, _free)
+    _encoding,
+    _width,
+    _lanes,
+    _array,
+    _unit,
+    _config,
+    _encoding,
+    _width,
+    _lanes,
+    _array,
+    _rows,
+    _case,
+    _timing,
+    _seeds,
+    _model,
+    _flags,
+    _exports,
+    _free,
+)

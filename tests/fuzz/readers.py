@@ -72,8 +72,14 @@ def answer_npz(rng: Random, samples: Samples, folder: Path) -> Job:
     elif how < 0.7:
         data = archives.with_headers(rng, data)
     else:
-        data = archives.saved(rng, {name: archives.other_array(rng, array) if rng.random() < 0.5 else array
-                            for name, array in one.arrays.items() if name.startswith("out.")})
+        data = archives.saved(
+            rng,
+            {
+                name: archives.other_array(rng, array) if rng.random() < 0.5 else array
+                for name, array in one.arrays.items()
+                if name.startswith("out.")
+            },
+        )
     return _diff(one, folder / "a.npz", data)
 
 
@@ -185,9 +191,29 @@ def command_line(rng: Random, samples: Samples, folder: Path) -> Job:
     return Job(commands.line(rng, rng.choice(samples.sets)), rng.choice((b"", b"00 00\n", b"\xff" * 5000)))
 
 
-READERS: dict[str, Reader] = {reader.__name__: reader for reader in (
-    manifest, vectors, answer_npz, answer_hex, answer_testfloat, answer_csv, answer_jsonl, piped, scheme, gguf,
-    safetensors, config_json, tokenizer_json, index_json, texts, campaign, stepping, command_line)}
+READERS: dict[str, Reader] = {
+    reader.__name__: reader
+    for reader in (
+        manifest,
+        vectors,
+        answer_npz,
+        answer_hex,
+        answer_testfloat,
+        answer_csv,
+        answer_jsonl,
+        piped,
+        scheme,
+        gguf,
+        safetensors,
+        config_json,
+        tokenizer_json,
+        index_json,
+        texts,
+        campaign,
+        stepping,
+        command_line,
+    )
+}
 
 
 def _copied(one: Set, folder: Path) -> Path:
@@ -213,12 +239,21 @@ def _encoded(words: str) -> bytes:
 def _on_set(rng: Random, one: Set, place: Path) -> Job:
     """Everything that reads a set."""
     case = f"{place}:{rng.choice((0, 0, 1, 3))}"
-    return Job(rng.choice((
-        ["check", str(place)], ["check", str(place)], ["diff", str(one.folder), str(place)],
-        ["diff", str(place), str(one.folder), "--explain"], ["diff", str(place), str(one.folder / "hex/gold.mem")],
-        ["export", rng.choice(("csv", "jsonl", "testfloat")), str(place)], ["step", one.unit, "--case", case, "--json"],
-        ["step", one.unit, "--case", case], ["diff", str(place), str(place)],
-    )))
+    return Job(
+        rng.choice(
+            (
+                ["check", str(place)],
+                ["check", str(place)],
+                ["diff", str(one.folder), str(place)],
+                ["diff", str(place), str(one.folder), "--explain"],
+                ["diff", str(place), str(one.folder / "hex/gold.mem")],
+                ["export", rng.choice(("csv", "jsonl", "testfloat")), str(place)],
+                ["step", one.unit, "--case", case, "--json"],
+                ["step", one.unit, "--case", case],
+                ["diff", str(place), str(place)],
+            )
+        )
+    )
 
 
 def _diff(one: Set, path: Path, data: bytes) -> Job:
@@ -257,4 +292,3 @@ def _model(rng: Random, path: Path) -> Job:
         model.tokenizer.decode(model.tokenizer.encode("it is 12") + ids)
 
     return Job(call=read)
-

@@ -48,9 +48,13 @@ class Samples:
 def make(folder: Path) -> Samples:
     """The samples, written below `folder`."""
     models = {kind: _model(folder / kind, kind) for kind in (LLAMA, GPT2, OPT, BERT)}
-    return Samples([_set(folder / "sets", unit, config) for unit, config in UNITS.items()], models,
-                   toy_files.write_gguf(folder / "toy.gguf", toy_files.values(toy_files.CONFIG)),
-                   _shards(folder / "shards"), _campaign(folder / "campaign"))
+    return Samples(
+        [_set(folder / "sets", unit, config) for unit, config in UNITS.items()],
+        models,
+        toy_files.write_gguf(folder / "toy.gguf", toy_files.values(toy_files.CONFIG)),
+        _shards(folder / "shards"),
+        _campaign(folder / "campaign"),
+    )
 
 
 def _set(folder: Path, unit: str, config: str) -> Set:
@@ -59,8 +63,11 @@ def _set(folder: Path, unit: str, config: str) -> Set:
     answers = {f"a.{form}": "".join(exchange.export(found, form)).encode() for form in exchange.FORMS}
     answers["gold.mem"] = (Path(made.path) / "hex/gold.mem").read_bytes()
     stream = io.BytesIO()
-    np.savez_compressed(stream, allow_pickle=False, **{
-        name: array for name, array in found.arrays.items() if name.startswith("out.") and "care" not in name})
+    np.savez_compressed(
+        stream,
+        allow_pickle=False,
+        **{name: array for name, array in found.arrays.items() if name.startswith("out.") and "care" not in name},
+    )
     answers["a.npz"] = stream.getvalue()
     asked, answered = (_words(Path(made.path) / f"hex/{name}.mem") for name in ("stim", "gold"))
     lines = [b"%s %s\n" % pair for pair in zip(asked, answered, strict=True)]
@@ -86,19 +93,44 @@ def _model(folder: Path, kind: str) -> Path:
 
 def _bert(folder: Path) -> None:
     sizes = EncoderConfig(blocks=1, width=16, ffn=24, heads=2, vocab=300, context=16)
-    config = {"model_type": "bert", "hidden_act": "gelu", "num_hidden_layers": 1, "hidden_size": 16,
-              "intermediate_size": 24, "num_attention_heads": 2, "vocab_size": 300, "max_position_embeddings": 16,
-              "type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    config = {
+        "model_type": "bert",
+        "hidden_act": "gelu",
+        "num_hidden_layers": 1,
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_attention_heads": 2,
+        "vocab_size": 300,
+        "max_position_embeddings": 16,
+        "type_vocab_size": 2,
+        "layer_norm_eps": 1e-12,
+    }
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     _save(folder, {raw_name(name): shape for name, shape in sizes.shapes.items()})
 
 
 def _other(folder: Path, kind: str) -> None:
     config: dict[str, Any] = {"model_type": kind, "vocab_size": 300, "tie_word_embeddings": True}
-    config |= {"n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 16, "activation_function": "gelu_new",
-               "layer_norm_epsilon": 1e-5} if kind == GPT2 else {
-        "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "ffn_dim": 24,
-        "max_position_embeddings": 16, "activation_function": "relu", "do_layer_norm_before": True}
+    config |= (
+        {
+            "n_layer": 1,
+            "n_embd": 16,
+            "n_head": 2,
+            "n_positions": 16,
+            "activation_function": "gelu_new",
+            "layer_norm_epsilon": 1e-5,
+        }
+        if kind == GPT2
+        else {
+            "num_hidden_layers": 1,
+            "hidden_size": 16,
+            "num_attention_heads": 2,
+            "ffn_dim": 24,
+            "max_position_embeddings": 16,
+            "activation_function": "relu",
+            "do_layer_norm_before": True,
+        }
+    )
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     sizes = KINDS[kind][0](folder)
     source = gpt2_source if kind == GPT2 else opt_source
@@ -127,8 +159,7 @@ def _tokenizer(kind: str) -> str:
     made = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
     made.normalizer = tokenizers.normalizers.BertNormalizer()
     made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.post_processor = tokenizers.processors.TemplateProcessing(
-        "[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
+    made.post_processor = tokenizers.processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
     made.enable_truncation(12)
     return str(made.to_str())
 
@@ -153,4 +184,3 @@ def _campaign(folder: Path) -> Path:
     """A campaign of random cases that is finished."""
     campaign.run(campaign.request(64, units_=["concat"]), folder)
     return folder
-

@@ -43,8 +43,15 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> good.Samples:
 
 def measured(words: list[str], stdin: Any = subprocess.DEVNULL) -> tuple[int, int, str]:
     """Exit code, peak of memory in bytes, and everything said."""
-    done = subprocess.run([sys.executable, "-c", CHILD, *words], stdin=stdin, capture_output=True, text=True,
-                          timeout=TIMEOUT, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *words],
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
     code, peak = done.stdout.splitlines()[-1].split()
     return int(code), int(peak), done.stdout + done.stderr
 
@@ -55,8 +62,10 @@ def bomb(folder: Path, member: str) -> Path:
     if path.is_file():
         return path
     header = {"descr": "|u1", "fortran_order": False, "shape": (BOMB,)}
-    with (zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-          archive.open(member, "w", force_zip64=True) as stream):
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(member, "w", force_zip64=True) as stream,
+    ):
         np.lib.format.write_array_header_1_0(stream, header)  # type: ignore[arg-type]
         for _ in range(BOMB >> 20):
             stream.write(bytes(1 << 20))
@@ -114,8 +123,9 @@ def blocks_of(kind: str, key: str) -> Callable[[good.Samples, Path], tuple[list[
 
 
 def blocks_of_gguf(samples: good.Samples, folder: Path) -> tuple[list[str], int, str]:
-    path = toy_files.write_gguf(folder / "m.gguf", toy_files.values(toy_files.CONFIG),
-                                settings={"llama.block_count": (1 << 32) - 1})
+    path = toy_files.write_gguf(
+        folder / "m.gguf", toy_files.values(toy_files.CONFIG), settings={"llama.block_count": (1 << 32) - 1}
+    )
     return ["ppl", "--model", str(path)], 2, "4294967295 blocks need a tensor each at least, the file has 20"
 
 
@@ -128,15 +138,29 @@ def condition(text: str) -> Callable[[good.Samples, Path], tuple[list[str], int,
 
 
 def range_of_blocks(samples: good.Samples, folder: Path) -> tuple[list[str], int, str]:
-    return (["generate", "-o", str(folder), "--layer", "0-99999999999", "--tokens", "1"], 2,
-            "--layer takes blocks such as 0-3,7 or all")
+    return (
+        ["generate", "-o", str(folder), "--layer", "0-99999999999", "--tokens", "1"],
+        2,
+        "--layer takes blocks such as 0-3,7 or all",
+    )
 
 
-CLAIMS = [answer_of_another_shape, answer_of_an_unknown_name, vectors_of_another_shape, seeds_beyond_the_rows,
-          rows_beyond_the_vectors, blocks_of("llama", "num_hidden_layers"), blocks_of("gpt2", "n_layer"),
-          blocks_of("opt", "num_hidden_layers"), blocks_of("bert", "num_hidden_layers"), blocks_of_gguf,
-          condition("1<<(1<<40)"), condition("(1<<200000000)*(1<<200000000) == 1"), condition("1<<(1<<33)"),
-          range_of_blocks]
+CLAIMS = [
+    answer_of_another_shape,
+    answer_of_an_unknown_name,
+    vectors_of_another_shape,
+    seeds_beyond_the_rows,
+    rows_beyond_the_vectors,
+    blocks_of("llama", "num_hidden_layers"),
+    blocks_of("gpt2", "n_layer"),
+    blocks_of("opt", "num_hidden_layers"),
+    blocks_of("bert", "num_hidden_layers"),
+    blocks_of_gguf,
+    condition("1<<(1<<40)"),
+    condition("(1<<200000000)*(1<<200000000) == 1"),
+    condition("1<<(1<<33)"),
+    range_of_blocks,
+]
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)

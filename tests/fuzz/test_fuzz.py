@@ -124,8 +124,14 @@ def test_the_command_itself_answers_as_the_function_does(reader: str, samples: g
     for number in range(PROCESSES // 2):
         job = READERS[reader](Random(f"{reader} {number}"), samples, apart)
         words = [word.encode("utf-8", "surrogateescape") for word in job.words or ()]
-        done = subprocess.run([sys.executable, "-m", "refemu", *words], input=job.stdin, capture_output=True,
-                              env={**os.environ, "PYTHONIOENCODING": "ascii"}, timeout=10 * LONGEST, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "refemu", *words],
+            input=job.stdin,
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            timeout=10 * LONGEST,
+            check=False,
+        )
         assert done.returncode in (0, 1, 2), (reader, number, done.stderr)
 
 

@@ -68,6 +68,7 @@ class Stuck(Deadly):
 
 def killer(marks: Path) -> threading.Thread:
     """Kills the worker that is stuck, in the middle of its shard."""
+
     def kill() -> None:
         while not (marks / "pid").exists():
             time.sleep(0.05)

@@ -180,9 +180,7 @@ def every_moment(words: list[str], folder: Path, calls: list[str], want: dict[st
     return wrong
 
 
-def twice(
-    words: list[str], folder: Path, calls: list[str], want: dict[str, bytes | None], seed: int
-) -> dict[str, str]:
+def twice(words: list[str], folder: Path, calls: list[str], want: dict[str, bytes | None], seed: int) -> dict[str, str]:
     """Kill the command, and the run that mends what the first kill left, at moments drawn from `seed`."""
     draw, wrong = random.Random(seed), {}
     for _ in range(PAIRS):

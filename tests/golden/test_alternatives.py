@@ -30,7 +30,9 @@ def others(unit: Unit, alternative: Alternative) -> dict[str, Config]:
 
 ALTERNATIVES = [
     pytest.param(unit, one, id=f"{unit.name}-{one.decision}-{at}")
-    for unit in map(units.find, units.names()) for at, one in enumerate(unit.alternatives) if others(unit, one)
+    for unit in map(units.find, units.names())
+    for at, one in enumerate(unit.alternatives)
+    if others(unit, one)
 ]
 
 

@@ -93,9 +93,11 @@ def test_sets_without_a_manifest_are_made_again_and_files_of_others_stay(
 
 def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
     """kill -9 of the whole group, twice, then to the end."""
-    code = ("import sys; from refemu.golden import campaign; campaign.ROWS = 1 << 12\n"
-            "if __name__ == '__main__':\n"
-            f"    campaign.run(campaign.request(3 << 12, units_={UNITS}), sys.argv[1], workers=2)")
+    code = (
+        "import sys; from refemu.golden import campaign; campaign.ROWS = 1 << 12\n"
+        "if __name__ == '__main__':\n"
+        f"    campaign.run(campaign.request(3 << 12, units_={UNITS}), sys.argv[1], workers=2)"
+    )
     (tmp_path / "go.py").write_text(code)
     out = tmp_path / "out"
     for pause in (1.5, 2.2):
@@ -158,12 +160,18 @@ def test_folders_of_others_are_refused(small: campaign.RandomRequest, tmp_path: 
         campaign.run(campaign.request(10, units_=["outlier_decoder"]), tmp_path / "own")
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda text: "[" * 100_000, "campaign.json: not a campaign of refemu: nested too deep"),
-    (lambda text: text.replace("{", '{"more": 1,', 1), "another campaign: more is said of it than rows, seed, units"),
-    (lambda text: text.replace('"request": {', '"request": 5, "rest": {', 1), "holds another campaign: 5"),
-    (lambda text: "[]", "is no campaign of refemu that this version knows"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "[" * 100_000, "campaign.json: not a campaign of refemu: nested too deep"),
+        (
+            lambda text: text.replace("{", '{"more": 1,', 1),
+            "another campaign: more is said of it than rows, seed, units",
+        ),
+        (lambda text: text.replace('"request": {', '"request": 5, "rest": {', 1), "holds another campaign: 5"),
+        (lambda text: "[]", "is no campaign of refemu that this version knows"),
+    ],
+)
 def test_a_campaign_of_another_form_is_refused(
     change: Callable[[str], str], message: str, small: campaign.RandomRequest, tmp_path: Path
 ) -> None:
@@ -210,10 +218,27 @@ def test_interrupted_from_the_keyboard(moment: str, tmp_path: Path) -> None:
     """The whole group hears it: one line, and at once, for workers do not finish what they began."""
     out = tmp_path / "out"
     code = "import sys; from refemu.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "generate", "-o", str(out), "--unit", "sub_pe", "--cases",
-               str(1 << 26), "--workers", "2"]
-    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "generate",
+        "-o",
+        str(out),
+        "--unit",
+        "sub_pe",
+        "--cases",
+        str(1 << 26),
+        "--workers",
+        "2",
+    ]
+    process = subprocess.Popen(
+        command,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     if moment == "start":  # the campaign, its resource tracker, and the server while it imports
         await_(lambda: len(processes_of(process.pid)) == 3)
         time.sleep(0.1)
@@ -243,12 +268,13 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_workers_end_when_the_campaign_is_killed(tmp_path: Path) -> None:
     """Only the campaign is killed: its workers find out, and the lock is free for the next one."""
-    code = ("import sys; from refemu.golden import campaign\n"
-            "if __name__ == '__main__':\n"
-            "    campaign.run(campaign.request(1 << 26, units_=['sub_pe']), sys.argv[1], workers=2)")
+    code = (
+        "import sys; from refemu.golden import campaign\n"
+        "if __name__ == '__main__':\n"
+        "    campaign.run(campaign.request(1 << 26, units_=['sub_pe']), sys.argv[1], workers=2)"
+    )
     (tmp_path / "go.py").write_text(code)
-    process = subprocess.Popen([sys.executable, str(tmp_path / "go.py"), str(tmp_path / "out")],
-                               start_new_session=True)
+    process = subprocess.Popen([sys.executable, str(tmp_path / "go.py"), str(tmp_path / "out")], start_new_session=True)
     await_(lambda: any((tmp_path / "out").glob("*/random-*")))
     process.kill()
     process.wait()
@@ -281,8 +307,10 @@ def test_a_worker_that_dies_once_is_named_and_its_shard_tried_again(
     """All that was in flight is suspect and made again, alone; nobody else is held responsible."""
     (tmp_path / "marks").mkdir()
     told: list[str] = []
-    rigged = Rigged(small, lambda index, one: one if index != 3 else Deadly(
-        **dataclasses.asdict(one), marks=str(tmp_path / "marks")))
+    rigged = Rigged(
+        small,
+        lambda index, one: one if index != 3 else Deadly(**dataclasses.asdict(one), marks=str(tmp_path / "marks")),
+    )
     assert campaign.run(rigged, tmp_path / "out", workers=2, notice=told.append) == whole[1]
     assert files(tmp_path / "out") == files(whole[0])
     assert f"shard {small.shards()[3].name} failed: {campaign_pool.LOST}; it is tried once more" in told
@@ -293,8 +321,12 @@ def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(
     small: campaign.RandomRequest, tmp_path: Path
 ) -> None:
     (tmp_path / "marks").mkdir()
-    rigged = Rigged(small, lambda index, one: one if index != 2 else Deadly(
-        **dataclasses.asdict(one), marks=str(tmp_path / "marks"), times=9))
+    rigged = Rigged(
+        small,
+        lambda index, one: (
+            one if index != 2 else Deadly(**dataclasses.asdict(one), marks=str(tmp_path / "marks"), times=9)
+        ),
+    )
     with pytest.raises(Refused, match=f"shard {small.shards()[2].name} failed twice: a worker died"):
         campaign.run(rigged, tmp_path / "out", workers=2)
     assert golden.check(tmp_path / "out").equal
@@ -303,17 +335,25 @@ def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_full_disk(whole: tuple[Path, campaign.Outcome], tmp_path: Path, workers: int) -> None:
     """No file may grow beyond 100 kB: writes fail in the middle of a file, as on a full disk."""
-    code = ("import sys; from refemu.golden import campaign; from refemu.arith.checks import Refused\n"
-            "campaign.ROWS = 1 << 12\n"
-            "if __name__ == '__main__':\n"
-            "    try:\n"
-            f"        campaign.run(campaign.request(3 << 12, units_={UNITS}), sys.argv[1], workers={workers})\n"
-            "    except Refused as error:\n"
-            "        sys.exit(f'refused: {error}')")
+    code = (
+        "import sys; from refemu.golden import campaign; from refemu.arith.checks import Refused\n"
+        "campaign.ROWS = 1 << 12\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        f"        campaign.run(campaign.request(3 << 12, units_={UNITS}), sys.argv[1], workers={workers})\n"
+        "    except Refused as error:\n"
+        "        sys.exit(f'refused: {error}')"
+    )
     (tmp_path / "go.py").write_text(code)
     command, limit = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "out")], (50_000, 50_000)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
     assert done.returncode == 1
     assert "failed twice" in done.stderr and "cannot be written: File too large; nothing was written" in done.stderr
     assert "the same command goes on from there" in done.stderr

@@ -17,9 +17,7 @@ from refemu.golden import campaign, cluster
 from tests.golden.campaigns import MODEL, Rigged, Stuck, files, killer, local_cluster
 
 
-def test_no_scheduler_there(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_scheduler_there(small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "TIMEOUT", 1)
     with pytest.raises(Refused, match=r"no Dask scheduler answers at tcp://127.0.0.1:9 within 1 s"):
         campaign.run(small, tmp_path, scheduler="tcp://127.0.0.1:9")
@@ -59,13 +57,16 @@ def test_a_web_server_is_no_scheduler(
 
 
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], read: tuple[Path, campaign.Outcome],
+    small: campaign.RandomRequest,
+    whole: tuple[Path, campaign.Outcome],
+    read: tuple[Path, campaign.Outcome],
     tmp_path: Path,
 ) -> None:
     """A local scheduler, two worker processes; one is killed in the middle of a shard."""
     (tmp_path / "marks").mkdir()
-    rigged = Rigged(small, lambda index, one: one if index != 4 else Stuck(
-        **dataclasses.asdict(one), marks=str(tmp_path / "marks")))
+    rigged = Rigged(
+        small, lambda index, one: one if index != 4 else Stuck(**dataclasses.asdict(one), marks=str(tmp_path / "marks"))
+    )
     thread = killer(tmp_path / "marks")
     with local_cluster(n_workers=2, threads_per_worker=1, processes=True) as local:
         outcome = campaign.run(rigged, tmp_path / "out", scheduler=local.scheduler_address)
@@ -85,8 +86,19 @@ def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
     with local_cluster(n_workers=0, processes=True) as local:
         with pytest.raises(Refused, match=r"tcp://\S+ has no workers"):
             campaign.run(small, tmp_path / "none", scheduler=local.scheduler_address)
-        worker = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", local.scheduler_address,
-                                   "--no-nanny", "--no-dashboard", "--nthreads", "1"], stderr=subprocess.DEVNULL)
+        worker = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "distributed.cli.dask_worker",
+                local.scheduler_address,
+                "--no-nanny",
+                "--no-dashboard",
+                "--nthreads",
+                "1",
+            ],
+            stderr=subprocess.DEVNULL,
+        )
         local.wait_for_workers(1, timeout=60)
         with monkeypatch.context() as patch, pytest.raises(Refused, match=r"worker at \S+ does not answer within 1 s"):
             patch.setattr(cluster, "TIMEOUT", 1)

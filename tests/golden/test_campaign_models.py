@@ -18,7 +18,10 @@ def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, campa
     folder, outcome = read
     assert outcome.shards == outcome.made == 3
     assert sorted(path.name for path in (folder / "olive-4").iterdir()) == [
-        "tokens-00000000", "tokens-00000016", "tokens-00000032"]
+        "tokens-00000000",
+        "tokens-00000016",
+        "tokens-00000032",
+    ]
     assert golden.check(folder).equal
     for first, tokens in ((0, 16), (16, 16), (32, 8)):
         one = golden.load(folder / f"olive-4/tokens-{first:08d}/ovp_encoder-flint4-layer-002")
@@ -40,8 +43,11 @@ def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
     """Also where the run ends early, behind the last block that is wanted."""
     campaign.run(campaign.model_request(40, **MODEL, layers=[0, 1], units_=["ovp_encoder", "mmaovp"]), tmp_path)
     some = {name: data for name, data in files(tmp_path).items() if "layer" in name}
-    wanted = {name: data for name, data in files(read[0]).items()
-              if ("/ovp_encoder-" in name or "/mmaovp-" in name) and "layer-002" not in name}
+    wanted = {
+        name: data
+        for name, data in files(read[0]).items()
+        if ("/ovp_encoder-" in name or "/mmaovp-" in name) and "layer-002" not in name
+    }
     assert some == wanted and some
 
 

@@ -22,8 +22,11 @@ def counting(golden: sets.Golden, name: str) -> np.ndarray:
 @pytest.mark.parametrize("name", committed.NAMES)
 def test_every_flipped_bit_that_counts_differs(name: str) -> None:
     golden = committed.read(name)
-    whole = {entry["name"]: golden.arrays[entry["name"]]
-             for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
+    whole = {
+        entry["name"]: golden.arrays[entry["name"]]
+        for entry in golden.manifest["arrays"]
+        if entry["role"] in ("expected", "state")
+    }
     for array in whole:
         counts = counting(golden, array)
         for bit in range(golden.array(array)["bits"]):
@@ -47,8 +50,9 @@ def test_masks_are_0_or_all_ones_unless_the_unit_says_why(name: str) -> None:
     partial = units.find(golden.manifest["unit"]).partial_care
     listed = [entry for entry in golden.manifest["arrays"] if entry["role"] == "mask"]
 
-    assert listed and all(entry.get("partial", "") == partial.get(entry["name"].removesuffix(".care"), "")
-                          for entry in listed)
+    assert listed and all(
+        entry.get("partial", "") == partial.get(entry["name"].removesuffix(".care"), "") for entry in listed
+    )
     for entry in listed:
         if "partial" not in entry:
             assert set(np.unique(golden.arrays[entry["name"]]).tolist()) == {0, fields.mask_of(entry["bits"])}

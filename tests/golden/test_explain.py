@@ -81,7 +81,6 @@ def test_an_unknown_bit_is_right_under_no_alternative(pair: tuple[sets.Golden, d
     assert not any("every row" in sentence for sentence in told(golden, answers, unknown))
 
 
-
 def test_nothing_explains_a_broken_device(pair: tuple[sets.Golden, dict[str, np.ndarray]]) -> None:
     golden, answers = pair
     answers["out.odd"] ^= 1

@@ -29,13 +29,17 @@ def test_every_value_becomes_its_twos_complement_and_back(bits: int, signed: boo
     assert values.tolist() == fields.decode(codes, port).tolist()
 
 
-@pytest.mark.parametrize(("values", "port", "dtype"), [
-    pytest.param([-8, 7], Port("p", 4, signed=True), "int8", id="signed"),
-    pytest.param([0, 511], Port("p", 9), "uint16", id="unsigned"),
-    pytest.param([], Port("p", 9), "uint16", id="none"),
-    pytest.param([0, 512], Port("p", 9), "int64", id="too large"),
-    pytest.param([-1, 0], Port("p", 64), "int64", id="negative"),
-    pytest.param([0.5], Port("p", 9), "float64", id="no integer")])
+@pytest.mark.parametrize(
+    ("values", "port", "dtype"),
+    [
+        pytest.param([-8, 7], Port("p", 4, signed=True), "int8", id="signed"),
+        pytest.param([0, 511], Port("p", 9), "uint16", id="unsigned"),
+        pytest.param([], Port("p", 9), "uint16", id="none"),
+        pytest.param([0, 512], Port("p", 9), "int64", id="too large"),
+        pytest.param([-1, 0], Port("p", 64), "int64", id="negative"),
+        pytest.param([0.5], Port("p", 9), "float64", id="no integer"),
+    ],
+)
 def test_narrow_keeps_values_and_leaves_what_does_not_fit(values: list[int], port: Port, dtype: str) -> None:
     array = np.array(values, np.float64 if values == [0.5] else np.int64)
     narrow = fields.narrow(array, port)

@@ -16,8 +16,16 @@ from refemu.golden.diff import compare, differing
 from refemu.testing import hold
 from tests.golden import committed
 
-SETS = ["bfp_aligner-paper", "bfp_aligner-hw", "fp16_mac-paper", "ovp_decoder-int4", "orizuru-n16_total_order",
-        "bfp_pe-paper", "index_counter-w4a4", "index_norm-layer_exact"]
+SETS = [
+    "bfp_aligner-paper",
+    "bfp_aligner-hw",
+    "fp16_mac-paper",
+    "ovp_decoder-int4",
+    "orizuru-n16_total_order",
+    "bfp_pe-paper",
+    "index_counter-w4a4",
+    "index_norm-layer_exact",
+]
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
 Arrays = Mapping[str, np.ndarray]
 
@@ -28,15 +36,22 @@ def golden(request: pytest.FixtureRequest) -> sets.Golden:
 
 
 def outputs(golden: sets.Golden) -> dict[str, np.ndarray]:
-    return {entry["name"]: golden.arrays[entry["name"]] for entry in golden.manifest["arrays"]
-            if entry["role"] == "expected"}
+    return {
+        entry["name"]: golden.arrays[entry["name"]]
+        for entry in golden.manifest["arrays"]
+        if entry["role"] == "expected"
+    }
 
 
 def flipped(golden: sets.Golden, step: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The outputs with bit r mod B of every step-th row r inverted, and the rows in which that bit counts."""
     arrays = {name: array.copy() for name, array in outputs(golden).items()}
-    bits = [(name, lane, bit) for name in arrays for lane in range(golden.array(name)["lanes"])
-            for bit in range(golden.array(name)["bits"])]
+    bits = [
+        (name, lane, bit)
+        for name in arrays
+        for lane in range(golden.array(name)["lanes"])
+        for bit in range(golden.array(name)["bits"])
+    ]
     wrong = np.zeros(golden.rows, np.bool_)
     for row in range(0, golden.rows, step):
         name, lane, bit = bits[row % len(bits)]
@@ -49,8 +64,9 @@ def flipped(golden: sets.Golden, step: int) -> tuple[dict[str, np.ndarray], np.n
 def with_answers(golden: sets.Golden, answers: Arrays) -> sets.Golden:
     """The set with other answers, and their digests."""
     arrays = {**golden.arrays, **answers}
-    entries = [{**entry, "sha256": manifests.array_sha256(arrays[entry["name"]])}
-               for entry in golden.manifest["arrays"]]
+    entries = [
+        {**entry, "sha256": manifests.array_sha256(arrays[entry["name"]])} for entry in golden.manifest["arrays"]
+    ]
     return sets.Golden({**golden.manifest, "arrays": entries}, arrays)
 
 
@@ -87,8 +103,14 @@ def written(golden: sets.Golden, folder: Path, bin: bool = False) -> Path:
     return folder
 
 
-FILES = {"npz": saved, "mem": memory, "csv": exported("csv", ".csv"), "jsonl": exported("jsonl", ".jsonl"),
-         "testfloat": exported("testfloat", ".txt"), "set": directory}
+FILES = {
+    "npz": saved,
+    "mem": memory,
+    "csv": exported("csv", ".csv"),
+    "jsonl": exported("jsonl", ".jsonl"),
+    "testfloat": exported("testfloat", ".txt"),
+    "set": directory,
+}
 
 
 @pytest.mark.parametrize("step", [1, 3])
@@ -195,8 +217,24 @@ def test_c(golden: sets.Golden, tmp_path: Path) -> None:
         got = f'golden_read(argv[2], "{name}", {unit.upper()}_ROWS, {port}_LANES, sizeof({port}_TYPE))'
         listed.append(f'GOLDEN_OUTPUT(set, {unit.upper()}, {name.partition(".")[2].upper()}, "{name}", {got})')
     (tmp_path / "check.c").write_text(C_PROGRAM.format(unit=unit, upper=unit.upper(), outputs=",\n".join(listed)))
-    subprocess.run([compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-I", KERNELS,
-                    "-I", folder / "include", tmp_path / "check.c", "-o", tmp_path / "check"], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-std=c99",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-function",
+            "-I",
+            KERNELS,
+            "-I",
+            folder / "include",
+            tmp_path / "check.c",
+            "-o",
+            tmp_path / "check",
+        ],
+        check=True,
+    )
     ran = subprocess.run([tmp_path / "check", folder, other], capture_output=True, text=True, timeout=60)
     told = ran.stdout.splitlines()
 

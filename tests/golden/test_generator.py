@@ -179,11 +179,17 @@ def test_units_that_are_named_and_have_nothing_are_named_and_nothing_is_written(
     (only,) = golden.generate(tmp_path / "all", kinds=["edge"], configs=["saturate", "w4"])
     assert only.name == "blender-saturate"
     with pytest.raises(Refused, match=r"got none for 2 of 3; nothing was written:\n") as refusal:
-        golden.generate(tmp_path / "out", units=["meter", "blender", "inverter"], kinds=["paper", "edge"],
-                        configs=["saturate", "c4"])
+        golden.generate(
+            tmp_path / "out",
+            units=["meter", "blender", "inverter"],
+            kinds=["paper", "edge"],
+            configs=["saturate", "c4"],
+        )
 
-    assert str(refusal.value).splitlines()[1:] == ["  meter: none of its configurations is asked for: w4",
-                                                   "  inverter: none of its configurations is asked for: c"]
+    assert str(refusal.value).splitlines()[1:] == [
+        "  meter: none of its configurations is asked for: w4",
+        "  inverter: none of its configurations is asked for: c",
+    ]
     with pytest.raises(Refused, match=r"none for 1 of 2; nothing was written:\n  meter: no cases of kind exhaustive$"):
         golden.generate(tmp_path / "out", units=["blender", "meter", "meter"], kinds=["exhaustive"])
     assert not (tmp_path / "out").exists()
@@ -192,8 +198,15 @@ def test_units_that_are_named_and_have_nothing_are_named_and_nothing_is_written(
 def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kv_compressor has no tap; what the others meet fits no ready configuration; orizuru alone would have cases."""
     case = next(iter(units.find("orizuru").cases(units.find("orizuru").configs["n64"], "edge", 0)))
-    monkeypatch.setattr(model_cases, "tapped", lambda run, progress, names: (
-        {("orizuru", "n64"): [dataclasses.replace(case, kind="model", config="n64")]} if "kllm" in run.scheme else {}))
+    monkeypatch.setattr(
+        model_cases,
+        "tapped",
+        lambda run, progress, names: (
+            {("orizuru", "n64"): [dataclasses.replace(case, kind="model", config="n64")]}
+            if "kllm" in run.scheme
+            else {}
+        ),
+    )
     kllm = "kllm-a3"
     names, schemes = ["orizuru", "index_matmul", "kv_compressor", "page_manager"], [kllm, "leankv"]
     with pytest.raises(Refused, match="got none for 3 of 4; nothing was written:\n") as refusal:
@@ -203,7 +216,8 @@ def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatc
     assert str(refusal.value).splitlines()[1:] == [
         f"  index_matmul: no cases of kind model; {unfit} {kllm}; scheme leankv does not tap it",
         f"  kv_compressor: no cases of kind model; scheme {kllm} does not tap it; scheme leankv does not tap it",
-        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; {unfit} leankv"]
+        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; {unfit} leankv",
+    ]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -218,6 +232,7 @@ def test_every_unit_is_tapped_under_the_scheme_that_has_it(
     fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two schemes in one call: each set's manifest names its own."""
+
     def source(model: str | None, scheme: str | None, *rest: object) -> model_cases.Source:
         return dataclasses.replace(RUN, scheme=scheme or "")
 
@@ -239,8 +254,9 @@ def test_parts_of_a_draw_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch)
     """Seed by seed, two by two, all at once."""
     unit = units.find(name)
     config = next(iter(unit.configs))
-    values = sum(array.size for block in unit.cases(unit.configs[config], "random", 0)
-                 for array in block.inputs.values())
+    values = sum(
+        array.size for block in unit.cases(unit.configs[config], "random", 0) for array in block.inputs.values()
+    )
     ways = []
     for part in (1, 2 * values, 100 * values):
         monkeypatch.setattr(generator, "PART", part)

@@ -163,20 +163,23 @@ def test_a_changed_manifest_is_damaged(change: Any, message: str, data: bytes) -
         manifests.parse(change(data), "m")
 
 
-@pytest.mark.parametrize(("name", "fields", "message"), [
-    ("out.wide", {"lanes": 32}, r"out.wide: shape must be \[12, 32\] for 12 rows and 32 lanes, got \[12, 3\]"),
-    ("out.wide", {"lanes": 1}, r"out.wide: shape must be \[12\] for 12 rows and 1 lanes, got \[12, 3\]"),
-    ("out.wide", {"dtype": "u2"}, "out.wide: dtype must be u8 for 40 bits, got u2"),
-    ("in.add", {"bits": 64}, "in.add: dtype must be u8 for 64 bits, got u1"),
-    ("in.add", {"encoding": "f16"}, "in.add: encoding f16 has 16 bits, got 3"),
-    ("in.add", {"role": "expected"}, "in.add: is no name of an array of role expected"),
-    ("in.add", {"name": "in.add.1"}, "in.add.1: is no name of an array of role stimulus"),
-    ("in.add", {"name": "in.clear"}, "an array is listed twice"),
-    ("out.wide", {"role": "mask", "name": "st.x.care"}, "no array of role expected"),
-    ("st.total", {"role": "mask", "name": "out.x.care"}, "out.x.care: is no mask of an array with as many bits"),
-    ("flags", {"bits": 31}, "flags: flags have 32 bits, got 31"),
-    ("flags", {"role": "state", "name": "st.x"}, "no array of role flags"),
-])
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("out.wide", {"lanes": 32}, r"out.wide: shape must be \[12, 32\] for 12 rows and 32 lanes, got \[12, 3\]"),
+        ("out.wide", {"lanes": 1}, r"out.wide: shape must be \[12\] for 12 rows and 1 lanes, got \[12, 3\]"),
+        ("out.wide", {"dtype": "u2"}, "out.wide: dtype must be u8 for 40 bits, got u2"),
+        ("in.add", {"bits": 64}, "in.add: dtype must be u8 for 64 bits, got u1"),
+        ("in.add", {"encoding": "f16"}, "in.add: encoding f16 has 16 bits, got 3"),
+        ("in.add", {"role": "expected"}, "in.add: is no name of an array of role expected"),
+        ("in.add", {"name": "in.add.1"}, "in.add.1: is no name of an array of role stimulus"),
+        ("in.add", {"name": "in.clear"}, "an array is listed twice"),
+        ("out.wide", {"role": "mask", "name": "st.x.care"}, "no array of role expected"),
+        ("st.total", {"role": "mask", "name": "out.x.care"}, "out.x.care: is no mask of an array with as many bits"),
+        ("flags", {"bits": 31}, "flags: flags have 32 bits, got 31"),
+        ("flags", {"role": "state", "name": "st.x"}, "no array of role flags"),
+    ],
+)
 def test_arrays_that_do_not_fit_each_other_are_damaged(
     name: str, fields: dict[str, Any], message: str, data: bytes
 ) -> None:

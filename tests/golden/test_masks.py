@@ -21,8 +21,9 @@ REASON = "the sign of the ratio: some dividers drop it"
 
 def blender(mask: Any, name: str = "out.ratio", reason: str = "") -> Unit:
     """`blender` with this mask."""
-    return dataclasses.replace(fakes.BLENDER, care=lambda config, inputs, result: {name: mask},
-                               partial_care={name: reason} if reason else {})
+    return dataclasses.replace(
+        fakes.BLENDER, care=lambda config, inputs, result: {name: mask}, partial_care={name: reason} if reason else {}
+    )
 
 
 def stated(unit: Unit) -> Mapping[str, np.ndarray]:
@@ -30,27 +31,42 @@ def stated(unit: Unit) -> Mapping[str, np.ndarray]:
     return masks.of_result(unit, WRAP, {}, result)
 
 
-@pytest.mark.parametrize(("mask", "name", "codes", "dtype"), [
-    pytest.param([True, False], "out.ratio", [0xFFFF, 0], "uint16", id="bools"),
-    pytest.param([[True, False], [False, True]], "out.both", [[31, 0], [0, 31]], "uint8", id="lanes of 5 bits"),
-    pytest.param([True, False], "out.odd", [1, 0], "uint8", id="one bit"),
-    pytest.param([0xFFFF, 0], "out.ratio", [0xFFFF, 0], "uint16", id="bit patterns"),
-])
+@pytest.mark.parametrize(
+    ("mask", "name", "codes", "dtype"),
+    [
+        pytest.param([True, False], "out.ratio", [0xFFFF, 0], "uint16", id="bools"),
+        pytest.param([[True, False], [False, True]], "out.both", [[31, 0], [0, 31]], "uint8", id="lanes of 5 bits"),
+        pytest.param([True, False], "out.odd", [1, 0], "uint8", id="one bit"),
+        pytest.param([0xFFFF, 0], "out.ratio", [0xFFFF, 0], "uint16", id="bit patterns"),
+    ],
+)
 def test_a_mask_is_as_wide_as_its_port(mask: Any, name: str, codes: Any, dtype: str) -> None:
     made = stated(blender(np.array(mask), name))[name]
     assert (made.tolist(), str(made.dtype)) == (codes, dtype)
 
 
-@pytest.mark.parametrize(("mask", "name", "error", "message"), [
-    pytest.param([1, 0], "out.ratio", Refused, r"blender: mask of out.ratio: must be 0 or all 16 ones unless a reason "
-                 r"is stated, got 0x1 at index \(0,\)", id="partial"),
-    pytest.param([True], "out.ratio", Refused, r"shape must be \(2,\), got \(1,\)", id="shape"),
-    pytest.param([0.0, 1.0], "out.ratio", RefusedType, "bools are needed, or integers of 16 bits, got float64",
-                 id="floats"),
-    pytest.param([0, 1 << 16], "out.ratio", Refused, r"65536 at index \(1,\) is outside", id="wide"),
-    pytest.param([True, True], "out.ration", Refused, "did you mean 'out.ratio'", id="no output"),
-    pytest.param([True, True], "in.first", Refused, "unknown array with a mask of blender 'in.first'", id="an input"),
-])
+@pytest.mark.parametrize(
+    ("mask", "name", "error", "message"),
+    [
+        pytest.param(
+            [1, 0],
+            "out.ratio",
+            Refused,
+            r"blender: mask of out.ratio: must be 0 or all 16 ones unless a reason "
+            r"is stated, got 0x1 at index \(0,\)",
+            id="partial",
+        ),
+        pytest.param([True], "out.ratio", Refused, r"shape must be \(2,\), got \(1,\)", id="shape"),
+        pytest.param(
+            [0.0, 1.0], "out.ratio", RefusedType, "bools are needed, or integers of 16 bits, got float64", id="floats"
+        ),
+        pytest.param([0, 1 << 16], "out.ratio", Refused, r"65536 at index \(1,\) is outside", id="wide"),
+        pytest.param([True, True], "out.ration", Refused, "did you mean 'out.ratio'", id="no output"),
+        pytest.param(
+            [True, True], "in.first", Refused, "unknown array with a mask of blender 'in.first'", id="an input"
+        ),
+    ],
+)
 def test_refuses(mask: Any, name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         stated(blender(np.array(mask), name))
@@ -58,10 +74,13 @@ def test_refuses(mask: Any, name: str, error: type[Exception], message: str) -> 
 
 def partial_set(reason: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     unit = dataclasses.replace(
-        fakes.BLENDER, partial_care={"out.ratio": reason} if reason else {},
-        care=lambda config, inputs, result: {"out.ratio": np.full(result.ratio.shape, 0x7FFF)})
-    return build.build(unit, "wrap", list(fakes.blend_cases(WRAP, "paper", 0)),
-                       generator={"paper": {"function": "f", "seed": 0}})
+        fakes.BLENDER,
+        partial_care={"out.ratio": reason} if reason else {},
+        care=lambda config, inputs, result: {"out.ratio": np.full(result.ratio.shape, 0x7FFF)},
+    )
+    return build.build(
+        unit, "wrap", list(fakes.blend_cases(WRAP, "paper", 0)), generator={"paper": {"function": "f", "seed": 0}}
+    )
 
 
 def test_a_unit_says_which_bits_of_a_port_are_open_and_why() -> None:

@@ -79,17 +79,27 @@ def test_tokens_and_rows_that_are_kept(toy: model_cases.Source) -> None:
     kept = model_cases.tapped(toy)[("blender", "wrap")]
 
     assert [case.source["tensor"] for case in kept] == [
-        tensor for layer in (0, 2, 3) for tensor in
-        (f"blk.{layer}.q.input", f"blk.{layer}.q.input", f"blk.{layer}.k.weight")]
+        tensor
+        for layer in (0, 2, 3)
+        for tensor in (f"blk.{layer}.q.input", f"blk.{layer}.q.input", f"blk.{layer}.k.weight")
+    ]
     assert [case.inputs["first"].tolist() for case in kept[:3]] == [[1, 2], [3, 15], [1]]
     assert kept[4].why == (
         "blk.2.q.input (block 2: its linear inputs peak highest): input, rows 0 to 1 of 2 of token 11 "
         "(the token with the most flagged rows)"
     )
-    assert kept[4].source == {"tensor": "blk.2.q.input", "layer": 2, "first_token": 11, "tokens": 1,
-                              "pairs_per_token": 2, "first_pair": 0, "pairs": 2}
+    assert kept[4].source == {
+        "tensor": "blk.2.q.input",
+        "layer": 2,
+        "first_token": 11,
+        "tokens": 1,
+        "pairs_per_token": 2,
+        "first_pair": 0,
+        "pairs": 2,
+    }
     assert kept[8].why == (
-        "blk.3.k.weight (block 3: the last): a row, of the linear layers here the one where it is largest")
+        "blk.3.k.weight (block 3: the last): a row, of the linear layers here the one where it is largest"
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,12 +107,16 @@ def test_tokens_and_rows_that_are_kept(toy: model_cases.Source) -> None:
     [
         ([], 0, {0: ["the first token", "the token with the most flagged rows", "the largest magnitude"]}),
         ([6], 13, {6: ["the first token", "the token with the most flagged rows"], 11: ["the largest magnitude"]}),
-        ([4, 14, 15, 16], 5, {3: ["the first token", "the largest magnitude"],
-                              14: ["the token with the most flagged rows"]}),
+        (
+            [4, 14, 15, 16],
+            5,
+            {3: ["the first token", "the largest magnitude"], 14: ["the token with the most flagged rows"]},
+        ),
     ],
 )
-def test_windows_of_a_token(toy: model_cases.Source, flagged: list[int], peak: int,
-                            expected: dict[int, list[str]]) -> None:
+def test_windows_of_a_token(
+    toy: model_cases.Source, flagged: list[int], peak: int, expected: dict[int, list[str]]
+) -> None:
     """Three tokens of eight rows, windows of three, of which the last of a token holds two."""
     first = np.zeros(24, np.int64)
     first[flagged] = 15
@@ -112,11 +126,13 @@ def test_windows_of_a_token(toy: model_cases.Source, flagged: list[int], peak: i
 
     assert model_cases_kept._starts("blender", case) == expected
     assert [len(one.inputs["first"]) for one in model_cases_kept.windows("blender", case)] == [
-        2 if start % 8 == 6 else 3 for start in sorted(expected)]
+        2 if start % 8 == 6 else 3 for start in sorted(expected)
+    ]
 
 
-def test_a_model_runs_only_where_a_wanted_unit_is_tapped(toy: model_cases.Source,
-                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_runs_only_where_a_wanted_unit_is_tapped(
+    toy: model_cases.Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: pytest.fail("the model was prepared"))
 
     assert model_cases.tapped(toy, units_=["meter"]) == {}
@@ -194,11 +210,17 @@ def test_what_follows_from_a_recorded_scheme_is_derived_anew() -> None:
     assert source == model_cases.recorded(entry)
 
 
-@pytest.mark.parametrize(("field", "value", "message"), [
-    ("model", [], r"model must be a text, got \[\]"), ("scheme", None, "scheme must be a text, got None"),
-    ("token_ids", "12", "token_ids must be integers"), ("token_ids", [True], "token_ids must be integers"),
-    ("token_ids", [1 << 40], "token_ids must be integers"), ("token_ids", 5, "token_ids must be integers"),
-])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("model", [], r"model must be a text, got \[\]"),
+        ("scheme", None, "scheme must be a text, got None"),
+        ("token_ids", "12", "token_ids must be integers"),
+        ("token_ids", [True], "token_ids must be integers"),
+        ("token_ids", [1 << 40], "token_ids must be integers"),
+        ("token_ids", 5, "token_ids must be integers"),
+    ],
+)
 def test_a_source_of_other_types_is_refused(field: str, value: Any, message: str) -> None:
     entry = {**model_cases.described(model_cases.source(None, None, "some text", 4)), field: value}
 
@@ -254,8 +276,9 @@ def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> Non
 
 def test_an_encoder_reads_its_text_at_once(tmp_path: Path) -> None:
     fewer = "olive-8:low=90,high=130,step=10,calibration_tokens=64"
-    made = golden.generate(tmp_path, units=["ovp_encoder", "olive_pe8"], kinds=["model"], model="tiny-encoder",
-                           tokens=6, scheme=fewer)
+    made = golden.generate(
+        tmp_path, units=["ovp_encoder", "olive_pe8"], kinds=["model"], model="tiny-encoder", tokens=6, scheme=fewer
+    )
 
     assert {"ovp_encoder-int8", "olive_pe8-wrap"} == {one.name for one in made}
     assert golden.check(tmp_path).equal

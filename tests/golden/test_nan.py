@@ -138,13 +138,15 @@ def test_a_pipe_is_held_against_the_words_that_came_back() -> None:
     x[0, 3:5] = 0x7E00, 0x7E01
     ports = unit.ports(config)
     result = unit.evaluate(config, {"x": x, **{port.name: np.ones(1, int) for port in ports.inputs[1:]}})
-    one_nan = unit.evaluate(config, {"x": np.where(x == 0x7E01, 0x7E00, x),
-                                     **{port.name: np.ones(1, int) for port in ports.inputs[1:]}})
+    one_nan = unit.evaluate(
+        config, {"x": np.where(x == 0x7E01, 0x7E00, x), **{port.name: np.ones(1, int) for port in ports.inputs[1:]}}
+    )
     assert result.max_index.tolist() != one_nan.max_index.tolist()
 
     entries = [pipe._layouts(unit, config)[at] for at in (0, 1)]
-    asked = b"".join(pipe.hexfile.lines(entries[0], {"x": x, **{port.name: np.ones(1, port.dtype)
-                                                               for port in ports.inputs[1:]}}))
+    asked = b"".join(
+        pipe.hexfile.lines(entries[0], {"x": x, **{port.name: np.ones(1, port.dtype) for port in ports.inputs[1:]}})
+    )
     codes = {port.name: sets.fields.encode(getattr(result, port.name), port, "orizuru") for port in ports.outputs}
     line = asked.strip() + b" " + b"".join(pipe.hexfile.lines(entries[1], codes))
     assert pipe.check(unit, "n16_total_order", io.BytesIO(line)).rows_differ == 0
@@ -165,8 +167,10 @@ def test_hold(mac: sets.Golden) -> None:
     hold("fp16_mac", "paper", stimulus, y=y.view(np.float16))
 
     y[5] = 0x7C00
-    values: list[Callable[[], None]] = [lambda: hold("fp16_mac", "paper", stimulus, y=y, any_nan=True),
-                                        lambda: hold("fp16_mac", "paper", stimulus, y=y.view(np.float16))]
+    values: list[Callable[[], None]] = [
+        lambda: hold("fp16_mac", "paper", stimulus, y=y, any_nan=True),
+        lambda: hold("fp16_mac", "paper", stimulus, y=y.view(np.float16)),
+    ]
     for wrong in values:
         with pytest.raises(AssertionError, match=f"row 5, y: got 0x7c00 .*{REMARK}y$"):
             wrong()

@@ -20,11 +20,14 @@ def echoed(unit_name: str, config: str, kinds: list[str]) -> bytes:
     """The lines of a device that is the unit itself: the check's own expectation, by way of the text."""
     unit = units.find(unit_name)
     *lines, end = b"".join(pipe.stimulus(unit, config, kinds, 0)).splitlines(keepends=True)
-    asked, _, _ = pipe._read(unit, unit.configs[config], [line.strip() + b" " + b"0" * digits(unit, config) + b"\n"
-                                                          for line in lines], 0)
+    asked, _, _ = pipe._read(
+        unit, unit.configs[config], [line.strip() + b" " + b"0" * digits(unit, config) + b"\n" for line in lines], 0
+    )
     blocks = list(pipe._expected(unit, unit.configs[config], asked))
-    outputs = {port.name: stacked([block.arrays[f"out.{port.name}"] for block in blocks])
-               for port in unit.ports(unit.configs[config]).outputs}
+    outputs = {
+        port.name: stacked([block.arrays[f"out.{port.name}"] for block in blocks])
+        for port in unit.ports(unit.configs[config]).outputs
+    }
     layout = pipe._layouts(unit, unit.configs[config])[1]
     words = b"".join(pipe.hexfile.lines(layout, outputs)).splitlines(keepends=True)
     return b"".join(line.strip() + b" " + word for line, word in zip(lines, words, strict=True)) + end
@@ -45,7 +48,7 @@ def test_the_unit_itself_passes_and_a_flipped_bit_does_not(
     assert verdict == pipe.Verdict(lines.count(b"\n") - 1, 0, None) and verdict.passed
 
     at = lines.index(b"\n", len(lines) // 2) - 1  # lowest digit of an answer in the middle
-    wrong = lines[:at] + (b"1" if lines[at:at + 1] != b"1" else b"0") + lines[at + 1:]
+    wrong = lines[:at] + (b"1" if lines[at : at + 1] != b"1" else b"0") + lines[at + 1 :]
     verdict = pipe.check(units.find(unit), config, io.BytesIO(wrong))
     assert verdict.rows_differ == 1
     assert verdict.first is not None
@@ -58,15 +61,20 @@ def test_words_are_those_of_the_hex_file() -> None:
     assert b"285" in lines
 
 
-@pytest.mark.parametrize(("lines", "message"), [
-    pytest.param(b"", "nothing was compared", id="nothing"),
-    pytest.param(b"285\n", "line 1 must be the stimulus word, a space and the answer, got b'285'", id="no answer"),
-    pytest.param(b"285 00000\n28 00000\n", "line 2 has 2 digits, a word has 3", id="digits"),
-    pytest.param(b"2g5 00000\n", "holds 'g', which is no hex digit", id="no digit"),
-    pytest.param(b"285 " + b"0" * 10**6, "a line has at most 272 bytes", id="endless line"),
-    pytest.param(b"// end rows=1 sha256=" + b"0" * 64 + b" 00000\n", "must be the end line", id="end line answered"),
-    pytest.param(b"// end rows=0 sha256=" + b"0" * 64 + b"\n", "nothing was compared", id="end line alone"),
-])
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        pytest.param(b"", "nothing was compared", id="nothing"),
+        pytest.param(b"285\n", "line 1 must be the stimulus word, a space and the answer, got b'285'", id="no answer"),
+        pytest.param(b"285 00000\n28 00000\n", "line 2 has 2 digits, a word has 3", id="digits"),
+        pytest.param(b"2g5 00000\n", "holds 'g', which is no hex digit", id="no digit"),
+        pytest.param(b"285 " + b"0" * 10**6, "a line has at most 272 bytes", id="endless line"),
+        pytest.param(
+            b"// end rows=1 sha256=" + b"0" * 64 + b" 00000\n", "must be the end line", id="end line answered"
+        ),
+        pytest.param(b"// end rows=0 sha256=" + b"0" * 64 + b"\n", "nothing was compared", id="end line alone"),
+    ],
+)
 def test_refusals(lines: bytes, message: str) -> None:
     with pytest.raises(Refused, match=message):
         pipe.check(units.find("ovp_decoder"), "int4", io.BytesIO(lines))
@@ -96,14 +104,17 @@ def test_through_a_real_pipe() -> None:
     assert "port exponent, lane 0: got 0x0 = 0, want 0x" in ran.stdout
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    pytest.param(["generate", "--stdout"], "exactly one --unit, got 0", id="no unit"),
-    pytest.param(["generate", "--stdout", "--unit", "olive_mac", "--kinds", "model"], "kinds must be", id="model"),
-    pytest.param(["check", "--stdin"], "--stdin needs --unit", id="check what"),
-    pytest.param(["check", "--rows", "3", "."], "--rows belongs to --stdin", id="rows of a set"),
-    pytest.param(["check", "--stdin", "--unit", "ovp_decoder", "--rows", "0"], "at least 1", id="no rows"),
-    pytest.param(["check"], "one of the arguments DIR --stdin is required", id="check nothing"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["generate", "--stdout"], "exactly one --unit, got 0", id="no unit"),
+        pytest.param(["generate", "--stdout", "--unit", "olive_mac", "--kinds", "model"], "kinds must be", id="model"),
+        pytest.param(["check", "--stdin"], "--stdin needs --unit", id="check what"),
+        pytest.param(["check", "--rows", "3", "."], "--rows belongs to --stdin", id="rows of a set"),
+        pytest.param(["check", "--stdin", "--unit", "ovp_decoder", "--rows", "0"], "at least 1", id="no rows"),
+        pytest.param(["check"], "one of the arguments DIR --stdin is required", id="check nothing"),
+    ],
+)
 def test_commands_refuse(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
@@ -127,23 +138,32 @@ def answered() -> list[bytes]:
 
 def test_the_end_line_counts_and_digests_what_was_sent() -> None:
     lines = b"".join(pipe.stimulus(DECODER, "int4", ["random"], 0))
-    words, end = lines[:lines.rindex(b"// ")], lines[lines.rindex(b"// "):]
+    words, end = lines[: lines.rindex(b"// ")], lines[lines.rindex(b"// ") :]
     assert end == f"// end rows={words.count(10)} sha256={hashlib.sha256(words).hexdigest()}\n".encode()
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    pytest.param(lambda lines: lines, "", id="all"),
-    pytest.param(lambda lines: lines + lines, "", id="two streams, one behind the other"),
-    pytest.param(lambda lines: [line.upper() for line in lines[:-1]] + lines[-1:], "", id="capitals"),
-    pytest.param(lambda lines: lines[:50], "no end line came back after 50 answers", id="died"),
-    pytest.param(lambda lines: lines[:-1], "no end line came back after 512 answers", id="end line dropped"),
-    pytest.param(lambda lines: lines + lines[:50], "no end line came back after 50 answers", id="died in the second"),
-    pytest.param(lambda lines: lines[:7] + lines[8:], "512 rows were sent, 511 answers came back", id="a row lost"),
-    pytest.param(lambda lines: lines[:7] + lines[6:], "512 rows were sent, 513 answers came back", id="a row twice"),
-    pytest.param(lambda lines: [lines[1], lines[0], *lines[2:]], "not those that were sent", id="rows swapped"),
-    pytest.param(lambda lines: lines[:7] + lines[6:7] + lines[8:], "not those that were sent", id="a row over another"),
-    pytest.param(lambda lines: lines + lines[-1:], "512 rows were sent, 0 answers came back", id="end line twice"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(lambda lines: lines, "", id="all"),
+        pytest.param(lambda lines: lines + lines, "", id="two streams, one behind the other"),
+        pytest.param(lambda lines: [line.upper() for line in lines[:-1]] + lines[-1:], "", id="capitals"),
+        pytest.param(lambda lines: lines[:50], "no end line came back after 50 answers", id="died"),
+        pytest.param(lambda lines: lines[:-1], "no end line came back after 512 answers", id="end line dropped"),
+        pytest.param(
+            lambda lines: lines + lines[:50], "no end line came back after 50 answers", id="died in the second"
+        ),
+        pytest.param(lambda lines: lines[:7] + lines[8:], "512 rows were sent, 511 answers came back", id="a row lost"),
+        pytest.param(
+            lambda lines: lines[:7] + lines[6:], "512 rows were sent, 513 answers came back", id="a row twice"
+        ),
+        pytest.param(lambda lines: [lines[1], lines[0], *lines[2:]], "not those that were sent", id="rows swapped"),
+        pytest.param(
+            lambda lines: lines[:7] + lines[6:7] + lines[8:], "not those that were sent", id="a row over another"
+        ),
+        pytest.param(lambda lines: lines + lines[-1:], "512 rows were sent, 0 answers came back", id="end line twice"),
+    ],
+)
 def test_as_many_answers_as_rows_were_sent(
     change: Callable[[list[bytes]], list[bytes]], message: str, answered: list[bytes]
 ) -> None:
@@ -151,11 +171,16 @@ def test_as_many_answers_as_rows_were_sent(
     assert message in lost(change(answered)) and bool(message) == bool(lost(change(answered)))
 
 
-@pytest.mark.parametrize(("answers", "rows", "message"), [
-    (512, 512, ""), (511, 512, "512 rows were sent (--rows), 511 answers came back"),
-    (512, 511, "511 rows were sent (--rows), 512 answers came back"),
-    (513, 512, ""), (513, 511, "511 rows were sent (--rows), 512 answers came back"),
-])
+@pytest.mark.parametrize(
+    ("answers", "rows", "message"),
+    [
+        (512, 512, ""),
+        (511, 512, "512 rows were sent (--rows), 511 answers came back"),
+        (512, 511, "511 rows were sent (--rows), 512 answers came back"),
+        (513, 512, ""),
+        (513, 511, "511 rows were sent (--rows), 512 answers came back"),
+    ],
+)
 def test_rows_stand_in_for_the_end_line(answers: int, rows: int, message: str, answered: list[bytes]) -> None:
     assert lost(answered[:answers], rows) == message
 

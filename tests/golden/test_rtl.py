@@ -18,8 +18,9 @@ from refemu.cli import main
 from refemu.golden import masks, rtl
 from refemu.units.unit import Port
 
-CONFIGS = [pytest.param(name, config, id=f"{name}-{config}")
-           for name in units.names() for config in units.find(name).configs]
+CONFIGS = [
+    pytest.param(name, config, id=f"{name}-{config}") for name in units.names() for config in units.find(name).configs
+]
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="no iverilog here; `make rtl` installs it")
 
 DEVICE = """
@@ -77,6 +78,7 @@ def _inserted(line: str) -> object:
     def spoil(folder: Path) -> None:
         text = DEVICE.replace("endmodule", f"{line}\nendmodule")
         (folder / "outlier_decoder.v").write_text(f"`timescale 1ns/1ps\n{text}")
+
     return spoil
 
 
@@ -84,6 +86,7 @@ def _header(change: Callable[[str], str]) -> object:
     def spoil(folder: Path) -> None:
         file = folder / "outlier_decoder-e2m1" / "include" / "outlier_decoder_vec.svh"
         file.write_text(change(file.read_text()))
+
     return spoil
 
 
@@ -99,29 +102,36 @@ def _mem(name: str, change: str) -> object:
             file.write_text("\n".join([*lines[:-1], lines[1], lines[-1]]) + "\n")
         else:
             at = len(lines) // 2
-            file.write_text("\n".join([*lines[:at], f"{int(lines[at], 16) ^ 1:0{len(lines[at])}x}", *lines[at + 1:]]))
+            file.write_text("\n".join([*lines[:at], f"{int(lines[at], 16) ^ 1:0{len(lines[at])}x}", *lines[at + 1 :]]))
+
     return spoil
 
 
 @needs_icarus
-@pytest.mark.parametrize(("spoil", "message"), [
-    pytest.param(_mutant, "FAIL row", id="mutant"),
-    pytest.param(_absent, "FAIL row 0", id="device absent"),
-    pytest.param(_mem("stim.mem", "missing"), "FAIL cannot open", id="stimulus missing"),
-    pytest.param(_mem("gold.mem", "missing"), "FAIL cannot open", id="answers missing"),
-    pytest.param(_mem("stim.mem", "short"), "FAIL no sentinel in stim.mem", id="stimulus short"),
-    pytest.param(_mem("gold.mem", "short"), "FAIL no sentinel in gold.mem", id="answers short"),
-    pytest.param(_mem("gold.mem", "long"), "FAIL no sentinel in gold.mem", id="answers long"),
-    pytest.param(_mem("gold.mem", "flip"), "FAIL row", id="bit flipped"),
-    pytest.param(_inserted("initial $finish;"), "the bench did not say PASS", id="ends at once"),
-    pytest.param(_inserted("initial #3 $finish;"), "FAIL the simulation ended in row ", id="ends early"),
-    pytest.param(_inserted("initial #3 $stop;"), "FAIL the simulation ended in row ", id="stops early"),
-    pytest.param(_inserted("initial #9 force base_int = 4'bx;"), "FAIL row 8", id="x after a while"),
-    pytest.param(_inserted("initial #9 force exponent = 4'bz;"), "FAIL row 8", id="z after a while"),
-    pytest.param(_header(lambda text: text.replace("-e2m1 ", "-e2m2 ", 1)),
-                 "this bench is of outlier_decoder-e2m1, the set in ", id="set of another configuration"),
-    pytest.param(_header(lambda text: text.partition("\n")[2]), "FAIL no name and digest", id="set without a name"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        pytest.param(_mutant, "FAIL row", id="mutant"),
+        pytest.param(_absent, "FAIL row 0", id="device absent"),
+        pytest.param(_mem("stim.mem", "missing"), "FAIL cannot open", id="stimulus missing"),
+        pytest.param(_mem("gold.mem", "missing"), "FAIL cannot open", id="answers missing"),
+        pytest.param(_mem("stim.mem", "short"), "FAIL no sentinel in stim.mem", id="stimulus short"),
+        pytest.param(_mem("gold.mem", "short"), "FAIL no sentinel in gold.mem", id="answers short"),
+        pytest.param(_mem("gold.mem", "long"), "FAIL no sentinel in gold.mem", id="answers long"),
+        pytest.param(_mem("gold.mem", "flip"), "FAIL row", id="bit flipped"),
+        pytest.param(_inserted("initial $finish;"), "the bench did not say PASS", id="ends at once"),
+        pytest.param(_inserted("initial #3 $finish;"), "FAIL the simulation ended in row ", id="ends early"),
+        pytest.param(_inserted("initial #3 $stop;"), "FAIL the simulation ended in row ", id="stops early"),
+        pytest.param(_inserted("initial #9 force base_int = 4'bx;"), "FAIL row 8", id="x after a while"),
+        pytest.param(_inserted("initial #9 force exponent = 4'bz;"), "FAIL row 8", id="z after a while"),
+        pytest.param(
+            _header(lambda text: text.replace("-e2m1 ", "-e2m2 ", 1)),
+            "this bench is of outlier_decoder-e2m1, the set in ",
+            id="set of another configuration",
+        ),
+        pytest.param(_header(lambda text: text.partition("\n")[2]), "FAIL no name and digest", id="set without a name"),
+    ],
+)
 def test_what_is_wrong_fails_loudly(spoil: object, message: str, exported: Path) -> None:
     spoil(exported)  # type: ignore[operator]
     ran = icarus(exported, "CHECK=true")
@@ -134,14 +144,25 @@ def test_what_is_wrong_fails_loudly(spoil: object, message: str, exported: Path)
 def test_the_set_names_itself_where_the_bench_runs(exported: Path, tmp_path: Path) -> None:
     """A bench that was built with one set and runs another: of the same configuration, and of another one."""
     assert icarus(exported, "CHECK=true").returncode == 0
-    (other,) = golden.generate(tmp_path / "same", units=["outlier_decoder"], configs=["e2m1"], hex=True, seed=1,
-                               kinds=["paper", "edge", "random"])
+    (other,) = golden.generate(
+        tmp_path / "same",
+        units=["outlier_decoder"],
+        configs=["e2m1"],
+        hex=True,
+        seed=1,
+        kinds=["paper", "edge", "random"],
+    )
     digest = golden.load(other.path).manifest["self_sha256"]
     assert digest != golden.load(exported / other.name).manifest["self_sha256"]
 
     def simulate() -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(["vvp", "-n", "build/outlier_decoder.vvp", f"+VEC={other.path}"], cwd=exported,
-                              capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            ["vvp", "-n", "build/outlier_decoder.vvp", f"+VEC={other.path}"],
+            cwd=exported,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     assert f" rows of outlier_decoder-e2m1, sha256 {digest}\n" in simulate().stdout
     header = Path(other.path) / "include" / "outlier_decoder_vec.svh"
@@ -181,8 +202,13 @@ def test_a_python_without_refemu_is_named(target: str, exported: Path, tmp_path:
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
 
-    ran = subprocess.run(["make", target, f"PYTHON={python}", *(["CHECK=true"] if target == "cocotb" else [])],
-                         cwd=exported, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        ["make", target, f"PYTHON={python}", *(["CHECK=true"] if target == "cocotb" else [])],
+        cwd=exported,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert ran.returncode != 0
     assert "PYTHON=" in ran.stderr.split("make: ***")[0]
     assert ("CHECK=true" in ran.stderr) == (target == "icarus")
@@ -195,8 +221,13 @@ def test_answers_are_written_for_diff(exported: Path, capsys: pytest.CaptureFixt
     assert icarus(exported, "CHECK=true").returncode != 0
     vectors, answers = exported / "outlier_decoder-e2m1", exported / "dut.mem"
 
-    ran = subprocess.run(["vvp", "-n", "build/outlier_decoder.vvp", f"+VEC={vectors}", f"+DUT={answers}"], cwd=exported,
-                         capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        ["vvp", "-n", "build/outlier_decoder.vvp", f"+VEC={vectors}", f"+DUT={answers}"],
+        cwd=exported,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
     assert ran.returncode != 0
     assert "  exponent: got " in ran.stdout and "  base_int: got " not in ran.stdout
@@ -269,8 +300,9 @@ def test_an_export_into_its_own_folder_keeps_what_the_user_changed(
 def test_an_unknown_bit_counts_where_the_mask_says_so(shown: str, wrong: bool) -> None:
     """cocotb as `masks.differing` and the Verilog bench: bit 1 is not compared, whatever it is."""
     bench = rtl.files(units.find("bfp_aligner"), "paper")["test_bfp_aligner.py"]
-    source = next(node for node in ast.parse(bench).body
-                  if isinstance(node, ast.FunctionDef) and node.name == "differs")
+    source = next(
+        node for node in ast.parse(bench).body if isinstance(node, ast.FunctionDef) and node.name == "differs"
+    )
     names: dict[str, Any] = {}
     exec(ast.unparse(source), names)
     want, got = (np.array([int(word, 2)], np.uint8) for word in ("1010", shown.replace("x", "0").replace("z", "0")))

@@ -13,10 +13,15 @@ from examples.kernels import bugs, host, run, ways
 from refemu import golden
 
 SMALL = {"ovp_decoder": ("int4", "flint4"), "bfp_pe": ("paper",)}  # simulators are slow
-C_RUNS = [(way, unit, config) for way in ("C, called", "C, program") for unit, configs in run.UNITS.items()
-          for config in configs]
-SLOW_RUNS = [(way, unit, config) for way in ("numba.cuda", "Triton") for unit, configs in SMALL.items()
-             for config in configs]
+C_RUNS = [
+    (way, unit, config)
+    for way in ("C, called", "C, program")
+    for unit, configs in run.UNITS.items()
+    for config in configs
+]
+SLOW_RUNS = [
+    (way, unit, config) for way in ("numba.cuda", "Triton") for unit, configs in SMALL.items() for config in configs
+]
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +104,17 @@ def test_program_sees_one_flipped_bit(program: Path, sets: Path, tmp_path: Path)
     assert "FAIL 1 of " in done.stdout
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    pytest.param(lambda file: file.unlink(), "cannot be opened", id="missing"),
-    pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-1]), "has not the size", id="short"),
-    pytest.param(lambda file: file.write_bytes(file.read_bytes() + b"\0"), "has not the size", id="long"),
-])
-def test_program_refuses_files_that_are_not_whole(change: Callable[[Path], object], message: str, program: Path,
-                                                  sets: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(lambda file: file.unlink(), "cannot be opened", id="missing"),
+        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-1]), "has not the size", id="short"),
+        pytest.param(lambda file: file.write_bytes(file.read_bytes() + b"\0"), "has not the size", id="long"),
+    ],
+)
+def test_program_refuses_files_that_are_not_whole(
+    change: Callable[[Path], object], message: str, program: Path, sets: Path, tmp_path: Path
+) -> None:
     folder = shutil.copytree(sets / "ovp_decoder-int4", tmp_path / "set")
     change(folder / "bin" / "in.pair.bin")
     done = check(program, folder)
@@ -133,12 +142,14 @@ def test_stale_bug_is_refused(tmp_path: Path) -> None:
         bugs.planted(stale, ways.HERE, tmp_path / "kernels")
 
 
-def test_wrong_kernel_gives_exit_code_1(sets: Path, monkeypatch: pytest.MonkeyPatch,
-                                        capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_kernel_gives_exit_code_1(
+    sets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def answered(folder: Path, work: Path) -> ways.Run:
         made = golden.load(folder)
-        np.savez(work / "answers.npz", **{name: array ^ 1 for name, array in made.arrays.items()
-                                               if name.startswith("out.")})
+        np.savez(
+            work / "answers.npz", **{name: array ^ 1 for name, array in made.arrays.items() if name.startswith("out.")}
+        )
         return ways.Run("nowhere", made.rows, 1.0, work / "answers.npz")
 
     monkeypatch.setattr(run, "WAYS", {"wrong": answered})

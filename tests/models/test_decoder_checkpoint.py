@@ -82,8 +82,9 @@ def test_a_tied_output_matrix_may_be_there_if_it_is_the_embedding(kind: str, tmp
 
 def test_opt_without_biases_is_a_model(tmp_path: Path) -> None:
     config = dataclasses.replace(OPT, bias=False, activation="gelu_erf")
-    tensors = {name: tensor for name, tensor in opt_tensors(values(OPT)).items()
-               if "norm" in name or not name.endswith("bias")}
+    tensors = {
+        name: tensor for name, tensor in opt_tensors(values(OPT)).items() if "norm" in name or not name.endswith("bias")
+    }
     model = models.load(toy_decoder.write(tmp_path, "opt", tensors, enable_bias=False, activation_function="gelu"))
 
     assert model.config == config
@@ -113,14 +114,21 @@ def test_repr_names_the_file(tmp_path: Path) -> None:
 
 
 BAD = [
-    pytest.param("opt", {"do_layer_norm_before": False}, r"do_layer_norm_before must be True \(LayerNorm behind a "
-                 r"block half is not modelled\), got False", id="post-norm"),
+    pytest.param(
+        "opt",
+        {"do_layer_norm_before": False},
+        r"do_layer_norm_before must be True \(LayerNorm behind a "
+        r"block half is not modelled\), got False",
+        id="post-norm",
+    ),
     pytest.param("opt", {"word_embed_proj_dim": 6}, "word_embed_proj_dim must be 12", id="projection"),
     pytest.param("opt", {"_remove_final_layer_norm": True}, "_remove_final_layer_norm must be False", id="last norm"),
-    pytest.param("opt", {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be True",
-                 id="no gains"),
-    pytest.param("opt", {"activation_function": "silu"}, "activation_function must be one of .*relu, got 'silu'",
-                 id="activation"),
+    pytest.param(
+        "opt", {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be True", id="no gains"
+    ),
+    pytest.param(
+        "opt", {"activation_function": "silu"}, "activation_function must be one of .*relu, got 'silu'", id="activation"
+    ),
     pytest.param("opt", {"activation_function": ["relu"]}, r"got \['relu'\]", id="list"),
     pytest.param("opt", {"ffn_dim": ...}, "ffn_dim must be a number, got None", id="no width"),
     pytest.param("gpt2", {"n_head": 5}, "width must be a multiple of the number of heads, got 12, 5", id="heads"),
@@ -128,13 +136,19 @@ BAD = [
     pytest.param("gpt2", {"scale_attn_weights": False}, "scale_attn_weights must be True", id="scale"),
     pytest.param("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx must be False", id="by layer"),
     pytest.param("gpt2", {"add_cross_attention": True}, "add_cross_attention must be False", id="cross"),
-    pytest.param("gpt2", {"n_layer": 1}, r"h\.1\..* is no part of a decoder with LayerNorm, learned positions, biases, "
-                 "gelu_tanh without a gate", id="more tensors"),
+    pytest.param(
+        "gpt2",
+        {"n_layer": 1},
+        r"h\.1\..* is no part of a decoder with LayerNorm, learned positions, biases, "
+        "gelu_tanh without a gate",
+        id="more tensors",
+    ),
     pytest.param("gpt2", {"n_layer": 3}, r"tensor transformer\.h\.2\.ln_1\.weight is missing", id="fewer tensors"),
     pytest.param("gpt2", {"n_inner": 24}, r"c_fc\.weight must have shape \(12, 24\), got \(12, 20\)", id="shape"),
     pytest.param("opt", {"max_position_embeddings": 26}, r"must have shape \(28, 12\), got \(26, 12\)", id="positions"),
-    pytest.param("opt", {"model_type": "gptj"}, "model_type must be 'llama'.*gpt2, opt and bert.*got 'gptj'",
-                 id="other model"),
+    pytest.param(
+        "opt", {"model_type": "gptj"}, "model_type must be 'llama'.*gpt2, opt and bert.*got 'gptj'", id="other model"
+    ),
 ]
 
 
@@ -145,10 +159,21 @@ def test_what_is_not_modelled_is_refused(kind: str, settings: dict[str, Any], me
 
 
 def test_settings_that_old_files_leave_out_have_their_usual_values(tmp_path: Path) -> None:
-    for kind, config, least in (("gpt2", gpt2_config, ("n_layer", "n_embd", "n_head", "n_inner", "vocab_size",
-                                                       "n_positions")),
-                                ("opt", opt_config, ("num_hidden_layers", "hidden_size", "ffn_dim", "vocab_size",
-                                                     "num_attention_heads", "max_position_embeddings"))):
+    for kind, config, least in (
+        ("gpt2", gpt2_config, ("n_layer", "n_embd", "n_head", "n_inner", "vocab_size", "n_positions")),
+        (
+            "opt",
+            opt_config,
+            (
+                "num_hidden_layers",
+                "hidden_size",
+                "ffn_dim",
+                "vocab_size",
+                "num_attention_heads",
+                "max_position_embeddings",
+            ),
+        ),
+    ):
         settings = {key: toy_decoder.SETTINGS[kind][key] for key in least}
         (tmp_path / "config.json").write_text(json.dumps(settings), "utf-8")
 

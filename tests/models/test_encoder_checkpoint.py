@@ -25,12 +25,17 @@ def test_a_decoder_is_no_encoder(tmp_path: Path) -> None:
     assert not encoder_checkpoint.is_encoder(folder)
 
 
-@pytest.mark.parametrize(("name", "raw"), [
-    ("embed", "embeddings.word_embeddings.weight"), ("embed_norm.bias", "embeddings.LayerNorm.bias"),
-    ("blk.3.q", "encoder.layer.3.attention.self.query.weight"),
-    ("blk.11.o", "encoder.layer.11.attention.output.dense.weight"),
-    ("blk.0.down.bias", "encoder.layer.0.output.dense.bias"), ("blk.0.up", "encoder.layer.0.intermediate.dense.weight"),
-])
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("embed", "embeddings.word_embeddings.weight"),
+        ("embed_norm.bias", "embeddings.LayerNorm.bias"),
+        ("blk.3.q", "encoder.layer.3.attention.self.query.weight"),
+        ("blk.11.o", "encoder.layer.11.attention.output.dense.weight"),
+        ("blk.0.down.bias", "encoder.layer.0.output.dense.bias"),
+        ("blk.0.up", "encoder.layer.0.intermediate.dense.weight"),
+    ],
+)
 def test_names_are_hugging_faces(name: str, raw: str) -> None:
     assert raw == encoder_checkpoint.raw_name(name)
 
@@ -43,17 +48,22 @@ def test_the_pooler_and_position_ids_are_passed_over(tmp_path: Path) -> None:
     assert set(model.weights.names) == set(toy_encoder.CONFIG.shapes)
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    pytest.param({"hidden_act": "gelu_new"}, "hidden_act must be 'gelu'", id="activation"),
-    pytest.param({"position_embedding_type": "relative_key"}, "embedding_type must be 'absolute'", id="positions"),
-    pytest.param({"is_decoder": True}, "is_decoder must be False", id="causal"),
-    pytest.param({"model_type": "roberta"}, "model_type must be 'llama'", id="another model"),
-    pytest.param({"hidden_size": ...}, "hidden_size must be a number, got None", id="no width"),
-    pytest.param({"num_attention_heads": 4}, "width must be a multiple of heads", id="heads"),
-    pytest.param({"intermediate_size": 12}, r"up\.|intermediate\.dense\.weight must have shape \(12, 6\)", id="shape"),
-    pytest.param({"num_hidden_layers": 3}, "encoder.layer.2.attention.self.query.weight is missing", id="missing"),
-    pytest.param({"num_hidden_layers": 1}, "encoder.layer.1.* is no part of a BERT-like encoder", id="more"),
-])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        pytest.param({"hidden_act": "gelu_new"}, "hidden_act must be 'gelu'", id="activation"),
+        pytest.param({"position_embedding_type": "relative_key"}, "embedding_type must be 'absolute'", id="positions"),
+        pytest.param({"is_decoder": True}, "is_decoder must be False", id="causal"),
+        pytest.param({"model_type": "roberta"}, "model_type must be 'llama'", id="another model"),
+        pytest.param({"hidden_size": ...}, "hidden_size must be a number, got None", id="no width"),
+        pytest.param({"num_attention_heads": 4}, "width must be a multiple of heads", id="heads"),
+        pytest.param(
+            {"intermediate_size": 12}, r"up\.|intermediate\.dense\.weight must have shape \(12, 6\)", id="shape"
+        ),
+        pytest.param({"num_hidden_layers": 3}, "encoder.layer.2.attention.self.query.weight is missing", id="missing"),
+        pytest.param({"num_hidden_layers": 1}, "encoder.layer.1.* is no part of a BERT-like encoder", id="more"),
+    ],
+)
 def test_refuses_other_encoders(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     folder = toy_encoder.write(tmp_path / "toy", toy_encoder.values(toy_encoder.CONFIG), **settings)
 

@@ -21,8 +21,11 @@ def test_minilm_has_its_number_of_parameters() -> None:
 
 def test_names_are_in_model_order_and_every_layer_has_a_bias() -> None:
     shapes = EncoderConfig(**{**MINILM, "blocks": 1}).shapes
-    parts = [f"blk.0.{name}{end}" for name in ("q", "k", "v", "o", "attn_norm", "up", "down", "ffn_norm")
-             for end in ("", BIAS)]
+    parts = [
+        f"blk.0.{name}{end}"
+        for name in ("q", "k", "v", "o", "attn_norm", "up", "down", "ffn_norm")
+        for end in ("", BIAS)
+    ]
 
     assert list(shapes) == ["embed", "position", "token_type", "embed_norm", "embed_norm" + BIAS, *parts]
     assert (shapes["blk.0.down"], shapes["blk.0.up" + BIAS]) == ((384, 1536), (1536,))
@@ -49,13 +52,16 @@ def test_repr_evaluates_back() -> None:
     assert eval(repr(EncoderConfig(**MINILM))) == EncoderConfig(**MINILM)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    pytest.param({"blocks": 0}, "blocks must be at least 1, got 0", id="no blocks"),
-    pytest.param({"token_types": 0}, "token_types must be at least 1, got 0", id="no token type"),
-    pytest.param({"heads": 7}, "width must be a multiple of heads, got 384, 7", id="uneven heads"),
-    pytest.param({"norm_eps": 0.0}, "norm_eps must be above 0, got 0.0", id="eps"),
-    pytest.param({"norm_eps": float("nan")}, "norm_eps must be above 0, got nan", id="eps nan"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"blocks": 0}, "blocks must be at least 1, got 0", id="no blocks"),
+        pytest.param({"token_types": 0}, "token_types must be at least 1, got 0", id="no token type"),
+        pytest.param({"heads": 7}, "width must be a multiple of heads, got 384, 7", id="uneven heads"),
+        pytest.param({"norm_eps": 0.0}, "norm_eps must be above 0, got 0.0", id="eps"),
+        pytest.param({"norm_eps": float("nan")}, "norm_eps must be above 0, got nan", id="eps nan"),
+    ],
+)
 def test_refuses_what_cannot_exist(change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         EncoderConfig(**{**MINILM, **change})

@@ -119,9 +119,7 @@ def test_a_folder_that_lost_its_weights_is_replaced(tmp_path: Path, home: Path) 
     assert everything(home) == WHOLE
 
 
-def test_a_text_is_fetched_like_a_model(
-    tmp_path: Path, home: Path, pip: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_is_fetched_like_a_model(tmp_path: Path, home: Path, pip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(catalog.MODELS, "toy-text", TEXT_ENTRY)
     monkeypatch.setenv("TOY_TEXT", str(write_source_archive(tmp_path / "toy.zip")))
     pip("import shutil; shutil.copy(os.environ['TOY_TEXT'], target / 'toy_text-1.0.zip')")
@@ -165,11 +163,14 @@ def test_the_cache_is_the_users_unless_refemu_home_says_otherwise(
     assert fetch.cache_folder() == tmp_path / "xdg" / "refemu" or sys.platform != "linux"
 
 
-@pytest.mark.parametrize("body", [
-    pytest.param("sys.exit('no network')", id="no index"),
-    pytest.param("(target / 'a.whl').write_bytes(b'PK'); sys.exit(1)", id="half a wheel"),
-    pytest.param("(target / 'a.whl').write_bytes(b'PK')", id="a wheel that is none"),
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("sys.exit('no network')", id="no index"),
+        pytest.param("(target / 'a.whl').write_bytes(b'PK'); sys.exit(1)", id="half a wheel"),
+        pytest.param("(target / 'a.whl').write_bytes(b'PK')", id="a wheel that is none"),
+    ],
+)
 def test_a_failed_download_leaves_nothing(pip: Any, home: Path, body: str) -> None:
     pip(body)
 
@@ -181,13 +182,21 @@ def test_a_failed_download_leaves_nothing(pip: Any, home: Path, body: str) -> No
 FULL = r"no space left under .* for toy, which needs 0 MB on the way; free some, or set REFEMU_HOME"
 
 
-@pytest.mark.parametrize(("error", "expected", "message"), [
-    pytest.param(OSError(errno.ENOSPC, "No space left on device"), Refused, FULL, id="full"),
-    pytest.param(KeyboardInterrupt("now"), KeyboardInterrupt, "now", id="interrupt"),
-])
+@pytest.mark.parametrize(
+    ("error", "expected", "message"),
+    [
+        pytest.param(OSError(errno.ENOSPC, "No space left on device"), Refused, FULL, id="full"),
+        pytest.param(KeyboardInterrupt("now"), KeyboardInterrupt, "now", id="interrupt"),
+    ],
+)
 @pytest.mark.parametrize("step", range(4))
 def test_a_full_disk_or_an_interrupt_at_any_step_leaves_nothing(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, expected: Any, message: str,
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    expected: Any,
+    message: str,
     step: int,
 ) -> None:
     """Steps: the first chunk, the second file, the rename, the temporary folder itself."""
@@ -219,6 +228,7 @@ def test_a_cache_that_cannot_be_written_is_explained(home: Path, tmp_path: Path)
 
 def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, home: Path) -> None:
     """The other one finishes while this one unpacks."""
+
     def progress(what: str, done: int, total: int) -> None:
         if what == "unpack config.json":
             fetch.fetch("toy", source=tmp_path / "toy.whl")

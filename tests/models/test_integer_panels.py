@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from refemu.models.integer_panels import EXACT, WIDEST, IntegerPanels, digits, pieces
 
-ROWS = st.integers(1, 12).flatmap(lambda width: st.lists(
-    st.lists(st.integers(-40, 40), min_size=width, max_size=width), min_size=1, max_size=5))
+ROWS = st.integers(1, 12).flatmap(
+    lambda width: st.lists(st.lists(st.integers(-40, 40), min_size=width, max_size=width), min_size=1, max_size=5)
+)
 
 
 @given(ROWS, st.integers(40, 200))
@@ -18,7 +19,7 @@ ROWS = st.integers(1, 12).flatmap(lambda width: st.lists(
 def test_pieces_add_up_to_their_rows_and_none_passes_the_bound(rows: list[list[int]], most: int) -> None:
     cut, owners = pieces(np.array(rows), most)
     total = cut[: len(rows)].tolist()
-    for piece, row in zip(cut[len(rows):].tolist(), owners, strict=True):
+    for piece, row in zip(cut[len(rows) :].tolist(), owners, strict=True):
         total[row] = [a + b for a, b in zip(total[row], piece, strict=True)]
 
     assert total == rows
@@ -31,12 +32,15 @@ def test_only_rows_beyond_the_bound_are_copied() -> None:
 
     assert pieces(rows, 7)[0] is rows
     assert [part.tolist() if isinstance(part, np.ndarray) else part for part in pieces(rows[:1], 6)] == [
-        [[3, 0], [0, -4]], [0]]
+        [[3, 0], [0, -4]],
+        [0],
+    ]
     assert rows.tolist() == [[3, -4], [3, -4]]
 
 
-@pytest.mark.parametrize(("total", "made"), [(WIDEST - 1, 0), (WIDEST, 0), (WIDEST + 1, 1), (EXACT - 1, 16),
-                                             (EXACT, 16), (EXACT + 1, 16)])
+@pytest.mark.parametrize(
+    ("total", "made"), [(WIDEST - 1, 0), (WIDEST, 0), (WIDEST + 1, 1), (EXACT - 1, 16), (EXACT, 16), (EXACT + 1, 16)]
+)
 def test_digits_keep_four_bits_whatever_a_row_sums_to(total: int, made: int) -> None:
     row = np.full(1024, total // 1024)
     row[: total % 1024] += 1

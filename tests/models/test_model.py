@@ -76,11 +76,14 @@ def test_wrong_weights_are_refused_with_both_hashes_and_stay(tmp_path: Path) -> 
     assert file.read_bytes() == b"GGUF"
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    pytest.param("tini", "unknown model 'tini'; did you mean 'tiny'", id="misspelt"),
-    pytest.param("no/such.gguf", r"no/such\.gguf: No such file", id="no file"),
-    pytest.param(".", r"model\.safetensors: No such file", id="folder without weights"),
-])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        pytest.param("tini", "unknown model 'tini'; did you mean 'tiny'", id="misspelt"),
+        pytest.param("no/such.gguf", r"no/such\.gguf: No such file", id="no file"),
+        pytest.param(".", r"model\.safetensors: No such file", id="folder without weights"),
+    ],
+)
 def test_unknown_models_are_refused(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 

@@ -18,8 +18,11 @@ IDS = [1, 2, 3]
 def test_names_and_objects_give_equal_bits() -> None:
     model = models.load("tiny")
     prepared = models.prepare(model, Fp16Config(), backend=NUMPY)
-    runs = [models.run("tiny", IDS), models.run(model, IDS, Fp16Config(), backend=NUMPY),
-            models.run(model, IDS, prepared)]
+    runs = [
+        models.run("tiny", IDS),
+        models.run(model, IDS, Fp16Config(), backend=NUMPY),
+        models.run(model, IDS, prepared),
+    ]
 
     assert len({run.logits.tobytes() for run in runs}) == 1
     assert {run.scheme for run in runs} == {Fp16Config()}
@@ -45,11 +48,14 @@ def test_a_prepared_scheme_belongs_to_its_model() -> None:
         models.run("smollm2-135m", IDS, prepared)
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"scheme": "fp61"}, Refused, "unknown scheme 'fp61'; did you mean 'fp16'", id="scheme"),
-    pytest.param({"backend": "numba"}, Refused, "unknown backend 'numba'", id="backend"),
-    pytest.param({"scheme": 16}, RefusedType, "scheme: a name or a configuration is needed, got int", id="type"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param({"scheme": "fp61"}, Refused, "unknown scheme 'fp61'; did you mean 'fp16'", id="scheme"),
+        pytest.param({"backend": "numba"}, Refused, "unknown backend 'numba'", id="backend"),
+        pytest.param({"scheme": 16}, RefusedType, "scheme: a name or a configuration is needed, got int", id="type"),
+    ],
+)
 def test_refuses(arguments: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         models.run("tiny", IDS, **arguments)

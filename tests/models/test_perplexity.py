@@ -30,7 +30,7 @@ def nll(window: list[int], first: int) -> list[float]:
 
 @pytest.mark.parametrize(("win", "prefill"), [(69, 0), (20, 0), (17, 5), (34, 33)])
 def test_equals_the_definition(win: int, prefill: int) -> None:
-    windows = [IDS[at:at + win] for at in range(0, len(IDS), win)]
+    windows = [IDS[at : at + win] for at in range(0, len(IDS), win)]
     scored = [nll(window, max(prefill, 1)) for window in windows if len(window) > max(prefill, 1)]
     found = perplexity(prepared(), IDS, win=win, prefill=prefill)
     count = sum(map(len, scored))
@@ -64,14 +64,17 @@ def test_surprise_of_equal_logits_is_the_log_of_their_number() -> None:
     assert found.tolist() == [math.log(256)] * 3
 
 
-@pytest.mark.parametrize(("ids", "win", "prefill", "message"), [
-    pytest.param(IDS, 1, 0, r"perplexity: win must be in \[2, 2048\], got 1", id="win"),
-    pytest.param(IDS, 2049, 0, r"win must be in \[2, 2048\], got 2049", id="context"),
-    pytest.param(IDS, 20, 20, r"perplexity: prefill must be in \[0, 20\), got 20", id="prefill"),
-    pytest.param([1], 20, 0, "perplexity: at least 2 tokens are needed, got 1", id="one token"),
-    pytest.param([], 20, 5, "perplexity: at least 6 tokens are needed, got 0", id="empty"),
-    pytest.param([1, 256], 20, 0, r"token id 256 at index \(1,\) is outside", id="id"),
-])
+@pytest.mark.parametrize(
+    ("ids", "win", "prefill", "message"),
+    [
+        pytest.param(IDS, 1, 0, r"perplexity: win must be in \[2, 2048\], got 1", id="win"),
+        pytest.param(IDS, 2049, 0, r"win must be in \[2, 2048\], got 2049", id="context"),
+        pytest.param(IDS, 20, 20, r"perplexity: prefill must be in \[0, 20\), got 20", id="prefill"),
+        pytest.param([1], 20, 0, "perplexity: at least 2 tokens are needed, got 1", id="one token"),
+        pytest.param([], 20, 5, "perplexity: at least 6 tokens are needed, got 0", id="empty"),
+        pytest.param([1, 256], 20, 0, r"token id 256 at index \(1,\) is outside", id="id"),
+    ],
+)
 def test_refuses(ids: list[int], win: int, prefill: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         perplexity(prepared(), ids, win=win, prefill=prefill)

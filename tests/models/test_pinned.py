@@ -31,10 +31,14 @@ TINY = {
 CAPITAL = [504, 3575, 282, 4649, 314]  #: "The capital of France is"
 GRAVITY = [1, 4093, 198, 1780, 314, 9354, 47, 2, 198, 1, 520, 9531, 198]  #: "What is gravity?" in chat markup
 SMOLLM2 = {
-    "fp16": ("4e79db31ec79ada1b58171fd71822a22d1490ebe905e41a02f4f89946e8d943d",
-             "6ea512fe09cb349f79802e17d2a299854216fdf9daf723e48ba2988dfc57d406"),
-    "olive-4": ("b4d23802df19a8c9a05f0e9d00eb2193266228a1f803da8d086e5a7ac439660a",
-                "adac7f05c5e4ad0c99b4d3304142d15da9c0cd6be4e679f2dddf8bf1b9a92424"),
+    "fp16": (
+        "4e79db31ec79ada1b58171fd71822a22d1490ebe905e41a02f4f89946e8d943d",
+        "6ea512fe09cb349f79802e17d2a299854216fdf9daf723e48ba2988dfc57d406",
+    ),
+    "olive-4": (
+        "b4d23802df19a8c9a05f0e9d00eb2193266228a1f803da8d086e5a7ac439660a",
+        "adac7f05c5e4ad0c99b4d3304142d15da9c0cd6be4e679f2dddf8bf1b9a92424",
+    ),
 }
 
 

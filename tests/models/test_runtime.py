@@ -31,7 +31,7 @@ def prepared(scheme: str = "fp16", backend: str = "jit") -> Any:
 def test_prompt_and_decode_give_equal_bits(scheme: str, cuts: list[int]) -> None:
     session, parts = models.session(prepared(scheme)), []
     for count in cuts:
-        parts.append(session.append(IDS[len(session):len(session) + count]))
+        parts.append(session.append(IDS[len(session) : len(session) + count]))
     whole = models.session(prepared(scheme)).append(IDS[:20])
 
     assert whole.tobytes() == np.concatenate(parts).tobytes()
@@ -63,6 +63,7 @@ def test_rewind_goes_back_to_a_mark() -> None:
 
 def test_a_call_that_raises_leaves_the_session_as_it_was() -> None:
     """A tap may raise in the middle of a layer."""
+
     def tap(layer: int, unit: str, case: Cases) -> None:
         if layer == armed[0]:
             raise KeyboardInterrupt
@@ -76,7 +77,7 @@ def test_a_call_that_raises_leaves_the_session_as_it_was() -> None:
     armed[0] = -1
 
     assert len(session) == 3
-    assert (models.run("tiny", IDS[:6], prepared("olive-4")).logits[3:].tobytes() == session.append(IDS[3:6]).tobytes())
+    assert models.run("tiny", IDS[:6], prepared("olive-4")).logits[3:].tobytes() == session.append(IDS[3:6]).tobytes()
 
 
 BAD = [
@@ -114,10 +115,13 @@ def test_greedy_takes_the_largest_logit_of_every_step() -> None:
     assert np.argmax(logits[5:], axis=1).tolist() == chosen
 
 
-@pytest.mark.parametrize(("ids", "count", "message"), [
-    pytest.param([1], 0, "greedy: count must be at least 1, got 0", id="none"),
-    pytest.param([1], 2049, "the context holds 2048 tokens, got 2049", id="context"),
-])
+@pytest.mark.parametrize(
+    ("ids", "count", "message"),
+    [
+        pytest.param([1], 0, "greedy: count must be at least 1, got 0", id="none"),
+        pytest.param([1], 2049, "the context holds 2048 tokens, got 2049", id="context"),
+    ],
+)
 def test_greedy_refuses_before_it_starts(ids: list[int], count: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         greedy(prepared(), ids, count)

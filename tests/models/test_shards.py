@@ -62,10 +62,12 @@ def test_tensors_by_name(tmp_path: Path) -> None:
 
 def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], Any]:
     """Change the map of the index."""
+
     def apply(folder: Path) -> None:
         found = json.loads((folder / INDEX).read_text("utf-8"))
         change(found["weight_map"])
         (folder / INDEX).write_text(json.dumps(found), "utf-8")
+
     return apply
 
 
@@ -74,14 +76,19 @@ BAD: list[Any] = [
     pytest.param(lambda folder: (folder / NAMES[0]).write_bytes(b"{}"), "neither a GGUF nor a safet", id="cut"),
     pytest.param(lambda folder: (folder / INDEX).write_text("{}"), "weight_map must say which file", id="no map"),
     pytest.param(lambda folder: (folder / INDEX).write_text("["), "not JSON", id="no json"),
-    pytest.param(edited(lambda where: where.update(more=NAMES[0])), f"tensor more must be in {NAMES[0]}",
-                 id="more in the map"),
-    pytest.param(edited(lambda where: where.pop("transformer.wte.weight")),
-                 rf"tensor transformer\.wte\.weight is in {NAMES[0]}, where the index has none", id="fewer in the map"),
-    pytest.param(edited(lambda where: where.update(more="../" + NAMES[0])), "must name a file beside it",
-                 id="path"),
-    *(pytest.param(edited(lambda where, name=name: where.update(more=name)), "must name a file beside it", id=what)
-      for name, what in (("", "no name"), ("a\0b", "NUL"), ("\ud800", "surrogate"), ("\udcff", "no UTF-8"))),
+    pytest.param(
+        edited(lambda where: where.update(more=NAMES[0])), f"tensor more must be in {NAMES[0]}", id="more in the map"
+    ),
+    pytest.param(
+        edited(lambda where: where.pop("transformer.wte.weight")),
+        rf"tensor transformer\.wte\.weight is in {NAMES[0]}, where the index has none",
+        id="fewer in the map",
+    ),
+    pytest.param(edited(lambda where: where.update(more="../" + NAMES[0])), "must name a file beside it", id="path"),
+    *(
+        pytest.param(edited(lambda where, name=name: where.update(more=name)), "must name a file beside it", id=what)
+        for name, what in (("", "no name"), ("a\0b", "NUL"), ("\ud800", "surrogate"), ("\udcff", "no UTF-8"))
+    ),
     pytest.param(lambda folder: (folder / INDEX).write_text("[" * 100_000), "not JSON: nested too deep", id="nested"),
     pytest.param(edited(lambda where: where.update(more=3)), "tensor more, got 3", id="number"),
 ]

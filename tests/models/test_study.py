@@ -17,8 +17,10 @@ IDS = list(b"She was only Anne. ")
 def percent(row: study.Summary) -> list[float]:
     """> 3 sigma, N-N, O-N, O-O, O-O if independent, as olive's tables round them."""
     shares = (row.beyond_three, row.normal_normal, row.outlier_normal)
-    return [*(round(100 * share, 3) for share in shares),
-            *(round(100 * share, 4) for share in (row.outlier_outlier, row.independent))]
+    return [
+        *(round(100 * share, 3) for share in shares),
+        *(round(100 * share, 4) for share in (row.outlier_outlier, row.independent)),
+    ]
 
 
 def test_rows_are_means_over_tensors() -> None:
@@ -42,8 +44,9 @@ def test_every_linear_weight_and_every_input_is_measured() -> None:
     weights, inputs = study.weights(model), study.inputs(model, [IDS])
     kinds = [row.kind for row in study.summaries(inputs, "all inputs")]
 
-    assert [one.name for one in weights[:8]] == [f"blk.{n}" for n in ("0.q", "0.k", "0.v", "0.o", "0.gate", "0.up",
-                                                                      "0.down", "1.q")]
+    assert [one.name for one in weights[:8]] == [
+        f"blk.{n}" for n in ("0.q", "0.k", "0.v", "0.o", "0.gate", "0.up", "0.down", "1.q")
+    ]
     assert len(weights) == 21 and len(inputs) == 12
     assert kinds == ["q.input", "o.input", "gate.input", "down.input", "all inputs"]
 

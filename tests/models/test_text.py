@@ -45,11 +45,14 @@ def test_a_text_is_read_as_it_is(tmp_path: Path) -> None:
     assert text.read(tmp_path / "a.txt") == "é\r\n\n"
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    pytest.param(b"ab\xff", "not UTF-8, byte 0xff at offset 2", id="latin-1"),
-    pytest.param(b"", "the file is empty", id="empty"),
-    pytest.param(None, "No such file", id="missing"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"ab\xff", "not UTF-8, byte 0xff at offset 2", id="latin-1"),
+        pytest.param(b"", "the file is empty", id="empty"),
+        pytest.param(None, "No such file", id="missing"),
+    ],
+)
 def test_refuses(content: bytes | None, message: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "a.txt").write_bytes(content)

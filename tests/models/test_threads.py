@@ -15,8 +15,18 @@ from refemu.models.backend import Jit, Numpy, on_threads
 
 TEXT = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who")
 CALIBRATION = list(b"It is a truth universally acknowledged. " * 4)
-CASES = [("tiny", name) for name in ("fp16", "olive-4", "olive-8", "harmonia-kv8", "harmonia-kv4", "kllm-a4",
-                                     "leankv:k_vec=1,v_group=2,high=K8V8,low=K8V4")]
+CASES = [
+    ("tiny", name)
+    for name in (
+        "fp16",
+        "olive-4",
+        "olive-8",
+        "harmonia-kv8",
+        "harmonia-kv4",
+        "kllm-a4",
+        "leankv:k_vec=1,v_group=2,high=K8V8,low=K8V4",
+    )
+]
 CASES += [("tiny-gpt2", "fp16"), ("tiny-gpt2", "olive-4"), ("tiny-opt", "harmonia-kv4"), ("tiny-opt", "leankv-k8v8")]
 FEW: dict[str, Any] = {"low": 90, "high": 130, "step": 20}  #: candidates of a search
 
@@ -63,8 +73,12 @@ def test_numbers_that_are_none_are_refused(wrong: int) -> None:
 
 @pytest.mark.parametrize(("words", "variable", "wanted"), [([], None, 1), ([], "3", 3), (["--threads", "2"], "3", 2)])
 def test_the_command_line_sets_the_number_of_the_process(
-        words: list[str], variable: str | None, wanted: int, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str],
+    variable: str | None,
+    wanted: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.delenv("REFEMU_THREADS", raising=False)
     if variable:
         monkeypatch.setenv("REFEMU_THREADS", variable)
@@ -75,8 +89,9 @@ def test_the_command_line_sets_the_number_of_the_process(
     assert '"scored": 7' in capsys.readouterr().out
 
 
-def test_a_variable_that_is_no_number_is_unusable(monkeypatch: pytest.MonkeyPatch,
-                                                  capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_variable_that_is_no_number_is_unusable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("REFEMU_THREADS", "many")
 
     assert main(["ppl", "--tokens", "8"]) == 2

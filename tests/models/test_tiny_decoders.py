@@ -10,8 +10,10 @@ from refemu.models.tiny_decoders import CONFIGS, TinyDecoder
 from tests.models import toy_decoder
 
 EACH = pytest.mark.parametrize("name", list(CONFIGS))
-PINNED = {"tiny-gpt2": "c08a9d927aa9c29b8041010f0da7e0619ce922741d8b8610a4cc3b4973d01396",
-          "tiny-opt": "633375380ea372d338b07d5c1e48c5fd88f05a1520252a3560d7ea405a8f0cf7"}
+PINNED = {
+    "tiny-gpt2": "c08a9d927aa9c29b8041010f0da7e0619ce922741d8b8610a4cc3b4973d01396",
+    "tiny-opt": "633375380ea372d338b07d5c1e48c5fd88f05a1520252a3560d7ea405a8f0cf7",
+}
 
 
 @EACH
@@ -33,8 +35,9 @@ def test_every_weight_is_an_fp16_value(name: str) -> None:
 @EACH
 def test_weights_have_heavy_tails_and_loud_channels(name: str) -> None:
     weights, config = TinyDecoder(name), CONFIGS[name]
-    linears = [weights.tensor(part) for part, shape in config.shapes.items()
-               if part.startswith("blk.") and len(shape) == 2]
+    linears = [
+        weights.tensor(part) for part, shape in config.shapes.items() if part.startswith("blk.") and len(shape) == 2
+    ]
     flags = np.concatenate([(np.abs(w) > 3 * w.std()).reshape(-1, 2) for w in linears])
     gain = weights.tensor("blk.1.ffn_norm")
 

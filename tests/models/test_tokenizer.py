@@ -146,10 +146,13 @@ def test_refuses_what_is_no_text_and_no_token(make: Any, toy: GgufFile) -> None:
         make(toy).decode([-1])
 
 
-@pytest.mark.parametrize("settings", [
-    pytest.param({"tokenizer.ggml.model": "llama"}, id="model"),
-    pytest.param({"tokenizer.ggml.pre": "qwen2"}, id="pre"),
-])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"tokenizer.ggml.model": "llama"}, id="model"),
+        pytest.param({"tokenizer.ggml.pre": "qwen2"}, id="pre"),
+    ],
+)
 def test_other_tokenizers_are_refused(tmp_path: Path, settings: dict[str, str]) -> None:
     file = GgufFile(toy_files.write_gguf(tmp_path / "a", toy_files.values(toy_files.CONFIG), settings=settings))
 
@@ -157,10 +160,13 @@ def test_other_tokenizers_are_refused(tmp_path: Path, settings: dict[str, str]) 
         from_gguf(file)
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    pytest.param(None, "no tokenizer lies beside", id="missing"),
-    pytest.param("{}", "not a readable tokenizer", id="foreign"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "no tokenizer lies beside", id="missing"),
+        pytest.param("{}", "not a readable tokenizer", id="foreign"),
+    ],
+)
 def test_an_unreadable_tokenizer_file_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "tokenizer.json").write_text(content)
@@ -204,10 +210,13 @@ def test_word_pieces_are_neither_cut_nor_padded(tmp_path: Path) -> None:
     assert made.encode("In THE thes in in in") == [4, 5, 5, 6, 4, 4, 4]
 
 
-@pytest.mark.parametrize(("words", "most", "ids"), [
-    ("in the", None, [2, 4, 5, 3]), ("in the", 4, [2, 4, 5, 3]), ("in the", 3, [2, 4, 3]), ("", None, [2, 3])])
-def test_a_sentence_is_framed_and_cut_inside_the_frame(tmp_path: Path, words: str, most: int | None,
-                                                       ids: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("words", "most", "ids"),
+    [("in the", None, [2, 4, 5, 3]), ("in the", 4, [2, 4, 5, 3]), ("in the", 3, [2, 4, 3]), ("", None, [2, 3])],
+)
+def test_a_sentence_is_framed_and_cut_inside_the_frame(
+    tmp_path: Path, words: str, most: int | None, ids: list[int]
+) -> None:
     assert ids == word_pieces(tmp_path).sentence(words, most)
 
 

@@ -141,11 +141,14 @@ def test_safetensors_in_float32_and_float16_are_read_exactly(tmp_path: Path) -> 
     assert file.shape("model.layers.0.mlp.down_proj.weight") == (64, 96)
 
 
-@pytest.mark.parametrize(("words", "dtype", "message"), [
-    pytest.param([0x7FC0, 0], "BF16", r"tensor a must be finite, got nan at index \(0,\)", id="nan"),
-    pytest.param([0, 0xFC00], "F16", r"tensor a must be finite, got -inf at index \(1,\)", id="inf"),
-    pytest.param([1, 2], "I16", "tensor a is I16; F32, F16 and BF16 are read", id="integers"),
-])
+@pytest.mark.parametrize(
+    ("words", "dtype", "message"),
+    [
+        pytest.param([0x7FC0, 0], "BF16", r"tensor a must be finite, got nan at index \(0,\)", id="nan"),
+        pytest.param([0, 0xFC00], "F16", r"tensor a must be finite, got -inf at index \(1,\)", id="inf"),
+        pytest.param([1, 2], "I16", "tensor a is I16; F32, F16 and BF16 are read", id="integers"),
+    ],
+)
 def test_values_that_are_no_weights_are_refused(tmp_path: Path, words: list[int], dtype: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         SafetensorsFile(bf16_file(tmp_path / "a.safetensors", words, dtype)).tensor("a")
@@ -159,12 +162,15 @@ def test_nan_in_a_gguf_is_refused_with_its_index(tmp_path: Path) -> None:
         GgufFile(toy_files.write_gguf(tmp_path / "a.gguf", given)).tensor("blk.1.ffn_gate.weight")
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    pytest.param(b"", "neither a GGUF nor a safetensors file; it begins with nothing", id="empty"),
-    pytest.param(b"PK\x03\x04more than that", "it begins with 504b0304", id="zip"),
-    pytest.param(b"\x05\0\0\0\0\0\0\0{}", "not a readable safetensors file, or cut short", id="cut safetensors"),
-    pytest.param(None, "No such file", id="missing"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"", "neither a GGUF nor a safetensors file; it begins with nothing", id="empty"),
+        pytest.param(b"PK\x03\x04more than that", "it begins with 504b0304", id="zip"),
+        pytest.param(b"\x05\0\0\0\0\0\0\0{}", "not a readable safetensors file, or cut short", id="cut safetensors"),
+        pytest.param(None, "No such file", id="missing"),
+    ],
+)
 def test_foreign_files_are_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / "a.bin").write_bytes(content)

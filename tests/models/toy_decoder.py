@@ -14,16 +14,57 @@ from scipy import special
 from refemu.models.config import ModelConfig
 from tests.models.held import drawn
 
-GPT2 = ModelConfig(blocks=2, width=12, ffn=20, heads=3, kv_heads=3, head_dim=4, vocab=17, context=24, norm="layer",
-                   positions="learned", activation="gelu_tanh", bias=True)
-OPT = ModelConfig(blocks=2, width=12, ffn=20, heads=2, kv_heads=2, head_dim=6, vocab=17, context=24, norm="layer",
-                  positions="learned", activation="relu", bias=True)
-LLAMA = ModelConfig(blocks=2, width=12, ffn=20, heads=6, kv_heads=2, head_dim=4, vocab=17, context=24,
-                    rope_interleaved=False, tied_head=False)
+GPT2 = ModelConfig(
+    blocks=2,
+    width=12,
+    ffn=20,
+    heads=3,
+    kv_heads=3,
+    head_dim=4,
+    vocab=17,
+    context=24,
+    norm="layer",
+    positions="learned",
+    activation="gelu_tanh",
+    bias=True,
+)
+OPT = ModelConfig(
+    blocks=2,
+    width=12,
+    ffn=20,
+    heads=2,
+    kv_heads=2,
+    head_dim=6,
+    vocab=17,
+    context=24,
+    norm="layer",
+    positions="learned",
+    activation="relu",
+    bias=True,
+)
+LLAMA = ModelConfig(
+    blocks=2,
+    width=12,
+    ffn=20,
+    heads=6,
+    kv_heads=2,
+    head_dim=4,
+    vocab=17,
+    context=24,
+    rope_interleaved=False,
+    tied_head=False,
+)
 CONFIGS = {"gpt2": GPT2, "opt": OPT, "llama": LLAMA}
-OPT_PARTS = {"attn_norm": "self_attn_layer_norm", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
-             "v": "self_attn.v_proj", "o": "self_attn.out_proj", "ffn_norm": "final_layer_norm", "up": "fc1",
-             "down": "fc2"}
+OPT_PARTS = {
+    "attn_norm": "self_attn_layer_norm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.out_proj",
+    "ffn_norm": "final_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+}
 
 
 def values(config: ModelConfig, seed: int = 3) -> dict[str, np.ndarray]:
@@ -33,8 +74,12 @@ def values(config: ModelConfig, seed: int = 3) -> dict[str, np.ndarray]:
 
 def gpt2_tensors(w: dict[str, np.ndarray], start: str = "transformer.") -> dict[str, np.ndarray]:
     """The tensors of a GPT-2-like file: linear layers (in, out), query, key and value in one."""
-    found = {f"{start}wte.weight": w["embed"], f"{start}wpe.weight": w["position"], f"{start}ln_f.weight": w["norm"],
-             f"{start}ln_f.bias": w["norm.bias"]}
+    found = {
+        f"{start}wte.weight": w["embed"],
+        f"{start}wpe.weight": w["position"],
+        f"{start}ln_f.weight": w["norm"],
+        f"{start}ln_f.bias": w["norm.bias"],
+    }
     for layer in range(GPT2.blocks):
         to, at = f"{start}h.{layer}.", f"blk.{layer}."
         found[to + "attn.c_attn.weight"] = np.concatenate([w[at + part].T for part in "qkv"], axis=1)
@@ -49,9 +94,12 @@ def gpt2_tensors(w: dict[str, np.ndarray], start: str = "transformer.") -> dict[
 def opt_tensors(w: dict[str, np.ndarray], start: str = "model.decoder.") -> dict[str, np.ndarray]:
     """The tensors of an OPT-like file: two rows of 1,000 in front of position 0, which nothing may read."""
     front = np.full((2, OPT.width), 1000, np.float32)
-    found = {f"{start}embed_tokens.weight": w["embed"], f"{start}final_layer_norm.weight": w["norm"],
-             f"{start}embed_positions.weight": np.concatenate([front, w["position"]]),
-             f"{start}final_layer_norm.bias": w["norm.bias"]}
+    found = {
+        f"{start}embed_tokens.weight": w["embed"],
+        f"{start}final_layer_norm.weight": w["norm"],
+        f"{start}embed_positions.weight": np.concatenate([front, w["position"]]),
+        f"{start}final_layer_norm.bias": w["norm.bias"],
+    }
     for layer in range(OPT.blocks):
         for part, raw in OPT_PARTS.items():
             for there, here in ((".weight", ""), (".bias", ".bias")):
@@ -60,20 +108,44 @@ def opt_tensors(w: dict[str, np.ndarray], start: str = "model.decoder.") -> dict
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "gpt2": {"model_type": "gpt2", "n_layer": 2, "n_embd": 12, "n_inner": 20, "n_head": 3, "vocab_size": 17,
-             "n_positions": 24, "n_ctx": 24, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
-             "scale_attn_weights": True, "resid_pdrop": 0.1},
-    "opt": {"model_type": "opt", "num_hidden_layers": 2, "hidden_size": 12, "word_embed_proj_dim": 12, "ffn_dim": 20,
-            "num_attention_heads": 2, "vocab_size": 17, "max_position_embeddings": 24, "activation_function": "relu",
-            "do_layer_norm_before": True, "enable_bias": True, "_remove_final_layer_norm": False, "dropout": 0.1},
+    "gpt2": {
+        "model_type": "gpt2",
+        "n_layer": 2,
+        "n_embd": 12,
+        "n_inner": 20,
+        "n_head": 3,
+        "vocab_size": 17,
+        "n_positions": 24,
+        "n_ctx": 24,
+        "layer_norm_epsilon": 1e-5,
+        "activation_function": "gelu_new",
+        "scale_attn_weights": True,
+        "resid_pdrop": 0.1,
+    },
+    "opt": {
+        "model_type": "opt",
+        "num_hidden_layers": 2,
+        "hidden_size": 12,
+        "word_embed_proj_dim": 12,
+        "ffn_dim": 20,
+        "num_attention_heads": 2,
+        "vocab_size": 17,
+        "max_position_embeddings": 24,
+        "activation_function": "relu",
+        "do_layer_norm_before": True,
+        "enable_bias": True,
+        "_remove_final_layer_norm": False,
+        "dropout": 0.1,
+    },
 }
 
 
 def write(folder: Path, kind: str, tensors: dict[str, np.ndarray], **settings: Any) -> Path:
     """A folder with model.safetensors and config.json; a setting of `...` is left out."""
     folder.mkdir(parents=True, exist_ok=True)
-    safetensors.numpy.save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()},
-                                folder / "model.safetensors")
+    safetensors.numpy.save_file(
+        {name: np.ascontiguousarray(value) for name, value in tensors.items()}, folder / "model.safetensors"
+    )
     merged = {key: value for key, value in {**SETTINGS[kind], **settings}.items() if value is not ...}
     (folder / "config.json").write_text(json.dumps(merged), "utf-8")
     return folder

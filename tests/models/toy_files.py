@@ -11,8 +11,18 @@ import safetensors.numpy
 from refemu.models.checkpoint import raw_name_gguf, raw_name_hf
 from refemu.models.config import ModelConfig
 
-CONFIG = ModelConfig(blocks=2, width=64, ffn=96, heads=4, kv_heads=2, head_dim=16, vocab=300, context=128,
-                     rope_base=50_000.0, tied_head=True)
+CONFIG = ModelConfig(
+    blocks=2,
+    width=64,
+    ffn=96,
+    heads=4,
+    kv_heads=2,
+    head_dim=16,
+    vocab=300,
+    context=128,
+    rope_base=50_000.0,
+    tied_head=True,
+)
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 MERGES = ["t h", "Ġ th", "Ġth e", "i n", "1 2"]
@@ -37,8 +47,13 @@ def vocabulary() -> list[str]:
     return known + [f"<unused{i}>" for i in range(CONFIG.vocab - len(known))]
 
 
-def write_gguf(path: Path, tensors: dict[str, np.ndarray], types: dict[str, str] | None = None,
-               settings: dict[str, Any] | None = None, extra: dict[str, np.ndarray] | None = None) -> Path:
+def write_gguf(
+    path: Path,
+    tensors: dict[str, np.ndarray],
+    types: dict[str, str] | None = None,
+    settings: dict[str, Any] | None = None,
+    extra: dict[str, np.ndarray] | None = None,
+) -> Path:
     """A GGUF file of `tensors` (canonical names) with sizes of `CONFIG`; `types` by canonical name, F32 else."""
     writer = gguf.GGUFWriter(path, "llama")
     for key, value in {**_settings(), **(settings or {})}.items():
@@ -61,10 +76,15 @@ def write_gguf(path: Path, tensors: dict[str, np.ndarray], types: dict[str, str]
 
 def _settings() -> dict[str, Any]:
     sizes = {
-        "block_count": CONFIG.blocks, "embedding_length": CONFIG.width, "context_length": CONFIG.context,
-        "feed_forward_length": CONFIG.ffn, "attention.head_count": CONFIG.heads,
-        "attention.head_count_kv": CONFIG.kv_heads, "rope.freq_base": CONFIG.rope_base,
-        "rope.dimension_count": CONFIG.head_dim, "attention.layer_norm_rms_epsilon": CONFIG.rms_eps,
+        "block_count": CONFIG.blocks,
+        "embedding_length": CONFIG.width,
+        "context_length": CONFIG.context,
+        "feed_forward_length": CONFIG.ffn,
+        "attention.head_count": CONFIG.heads,
+        "attention.head_count_kv": CONFIG.kv_heads,
+        "rope.freq_base": CONFIG.rope_base,
+        "rope.dimension_count": CONFIG.head_dim,
+        "attention.layer_norm_rms_epsilon": CONFIG.rms_eps,
     }
     tokenizer = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm"}
     return {f"llama.{key}": value for key, value in sizes.items()} | tokenizer
@@ -73,13 +93,22 @@ def _settings() -> dict[str, Any]:
 def write_safetensors(folder: Path, tensors: dict[str, np.ndarray], **settings: Any) -> Path:
     """A folder with model.safetensors and config.json, as Hugging Face lays them out."""
     folder.mkdir(parents=True, exist_ok=True)
-    safetensors.numpy.save_file({raw_name_hf(name): value for name, value in tensors.items()},
-                                folder / "model.safetensors")
+    safetensors.numpy.save_file(
+        {raw_name_hf(name): value for name, value in tensors.items()}, folder / "model.safetensors"
+    )
     known = {
-        "model_type": "llama", "num_hidden_layers": CONFIG.blocks, "hidden_size": CONFIG.width,
-        "intermediate_size": CONFIG.ffn, "num_attention_heads": CONFIG.heads, "num_key_value_heads": CONFIG.kv_heads,
-        "vocab_size": CONFIG.vocab, "max_position_embeddings": CONFIG.context, "rope_theta": CONFIG.rope_base,
-        "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "hidden_act": "silu",
+        "model_type": "llama",
+        "num_hidden_layers": CONFIG.blocks,
+        "hidden_size": CONFIG.width,
+        "intermediate_size": CONFIG.ffn,
+        "num_attention_heads": CONFIG.heads,
+        "num_key_value_heads": CONFIG.kv_heads,
+        "vocab_size": CONFIG.vocab,
+        "max_position_embeddings": CONFIG.context,
+        "rope_theta": CONFIG.rope_base,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": True,
+        "hidden_act": "silu",
     }
     merged = {key: value for key, value in {**known, **settings}.items() if value is not ...}
     (folder / "config.json").write_text(json.dumps(merged), "utf-8")

@@ -17,16 +17,24 @@ def sha256(content: bytes) -> str:
 
 
 ENTRY = Entry(
-    name="toy", kind="decoder", licence="CC0-1.0", meaning="64 bytes",
+    name="toy",
+    kind="decoder",
+    licence="CC0-1.0",
+    meaning="64 bytes",
     package=Package("toy-weights", "1.0", "toy_weights", 300, "0" * 64),
-    files=(File("toy_weights/data/toy.gguf", len(CONTENT), sha256(CONTENT)),
-           File("toy_weights/data/config.json", len(BESIDE), sha256(BESIDE))),
+    files=(
+        File("toy_weights/data/toy.gguf", len(CONTENT), sha256(CONTENT)),
+        File("toy_weights/data/config.json", len(BESIDE), sha256(BESIDE)),
+    ),
 )
 
 
 TEXT = b"1\t2.5\tFine.\r\n2\t-1\tDull."
 TEXT_ENTRY = Entry(
-    name="toy-text", kind="text", licence="CC0-1.0", meaning="two sentences",
+    name="toy-text",
+    kind="text",
+    licence="CC0-1.0",
+    meaning="two sentences",
     package=Package("toy-text", "1.0", "toy_text", 300, "0" * 64, suffix=".zip"),
     files=(File("toy-text-1.0/more.tar.gz", len(TEXT), sha256(TEXT), inner="more/rated.txt"),),
 )

@@ -94,10 +94,29 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
     y, sign, mantissa = ([[0] * p.columns for _ in range(p.rows)] for _ in range(3))
     codes = encoded(p, final)
     exponent = [[0] * len(row) for row in codes[2]]
-    now = Moment(counters=dict.fromkeys((
-        "fetched", "reads", "passes", "cycles", "macs", "fp32_adds", "half_columns", "compare_cycles", "align_cycles",
-        "comparisons", "tracked", "subtractions", "stored"), 0), peak=(0,) * p.columns * p.shifted,
-        frozen=p.shifted and not p.tracked, offset=(0,) * p.columns * p.shifted)
+    now = Moment(
+        counters=dict.fromkeys(
+            (
+                "fetched",
+                "reads",
+                "passes",
+                "cycles",
+                "macs",
+                "fp32_adds",
+                "half_columns",
+                "compare_cycles",
+                "align_cycles",
+                "comparisons",
+                "tracked",
+                "subtractions",
+                "stored",
+            ),
+            0,
+        ),
+        peak=(0,) * p.columns * p.shifted,
+        frozen=p.shifted and not p.tracked,
+        offset=(0,) * p.columns * p.shifted,
+    )
     for event, part, counts in plan(p):
         top, left, bottom, right = part
         now = replace(now, event=event, counters={n: c + counts.get(n, 0) for n, c in now.counters.items()})
@@ -109,8 +128,9 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
             fill(y, source, part)
         if event == "offset":
             seen = [row for row in range(bottom) if row < p.tracked]
-            now = replace(now, peak=tuple(max((turned[r][c] & 0x7FFF for r in seen), default=0)
-                                          for c in range(p.columns)))
+            now = replace(
+                now, peak=tuple(max((turned[r][c] & 0x7FFF for r in seen), default=0) for c in range(p.columns))
+            )
             first = 0 if bottom >= p.tracked > top else max(top, p.tracked)
             if bottom >= p.tracked:
                 fill(y, final, (first, 0, bottom, p.columns))
@@ -140,8 +160,16 @@ def plan(p: Product) -> Iterator[tuple[str, Part, dict[str, int]]]:
             high, wide = math.ceil((block[2] - block[0]) / 8), math.ceil((block[3] - block[1]) / 16)
             size = area(block)
             yield "dispatch", block, {"reads": high * wide * p.groups}
-            yield "compute", block, {"passes": high * wide, "cycles": high * wide * (slots * p.groups + 15),
-                                     "macs": 32 * p.groups * size, "fp32_adds": p.groups * size}
+            yield (
+                "compute",
+                block,
+                {
+                    "passes": high * wide,
+                    "cycles": high * wide * (slots * p.groups + 15),
+                    "macs": 32 * p.groups * size,
+                    "fp32_adds": p.groups * size,
+                },
+            )
             yield "fp2half", block, {"half_columns": high * (block[3] - block[1])}
             places |= inside(block)
             yield from follow(p, places, done)
@@ -165,8 +193,11 @@ def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]])
         new = len([row for row in range(band[0], band[2]) if row < p.tracked])
         closes = band[0] < p.tracked <= band[2]
         put = (p.tracked if closes else 0) + band[2] - band[0] - new
-        yield "offset", band, {"tracked": new * p.columns + (chosen * (p.columns - 1) if closes else 0),
-                               "subtractions": chosen * put}
+        yield (
+            "offset",
+            band,
+            {"tracked": new * p.columns + (chosen * (p.columns - 1) if closes else 0), "subtractions": chosen * put},
+        )
         if band[2] >= p.tracked:
             yield from convert(p, {(r, c) for r in range(band[2]) for c in range(p.columns)}, done)
 
@@ -175,8 +206,9 @@ def convert(p: Product, ready: set[tuple[int, int]], done: dict[str, set[Part]])
     """The converter, but for what stays FP16, and the store."""
     for part in whole(cut(p.rows, 32 if p.kind == "v" else 8, p.ends), ready, done["convert"]):
         if p.kind != "final":
-            counts = harmonia_units.converter_counts("v" if p.kind == "v" else "token", part[2] - part[0],
-                                                     part[3] - part[1])
+            counts = harmonia_units.converter_counts(
+                "v" if p.kind == "v" else "token", part[2] - part[0], part[3] - part[1]
+            )
             yield "convert", part, counts
         yield "store", part, {"stored": area(part)}
 
@@ -201,8 +233,9 @@ def blocks(p: Product, mt: int, kt: int, flow: int) -> list[Part]:
 
 def cut(rows: int, height: int, ends: Sequence[int]) -> list[Part]:
     """Parts of `height` rows between the ends of columns, row by row."""
-    return [(top, left, min(top + height, rows), right) for top in range(0, rows, height)
-            for left, right in pairwise(ends)]
+    return [
+        (top, left, min(top + height, rows), right) for top in range(0, rows, height) for left, right in pairwise(ends)
+    ]
 
 
 def whole(parts: Sequence[Part], places: set[tuple[int, int]], done: set[Part]) -> Iterator[Part]:
@@ -239,9 +272,13 @@ def flat(matrix: Matrix) -> tuple[int, ...]:
 def passes(p: Product, sums: Sequence[Sequence[float]], part: Part) -> tuple[int, ...]:
     """FP32 words of a block, pass after pass of 8 x 16, 0 beside it."""
     top, left, bottom, right = part
-    return tuple(fp16.f32_bits(sums[r][c]) if r < bottom and c < right else 0
-                 for row in range(top, bottom, 8) for column in range(left, right, 16)
-                 for r in range(row, row + 8) for c in range(column, column + 16))
+    return tuple(
+        fp16.f32_bits(sums[r][c]) if r < bottom and c < right else 0
+        for row in range(top, bottom, 8)
+        for column in range(left, right, 16)
+        for r in range(row, row + 8)
+        for c in range(column, column + 16)
+    )
 
 
 # What is computed.
@@ -273,17 +310,20 @@ def stages(p: Product, raw: Matrix, frozen: Sequence[int]) -> tuple[Matrix, Matr
     turned = [vector(p, row, p.start + r) for r, row in enumerate(raw)]
     if not p.shifted:
         return turned, turned, []
-    offset = harmonia_units.k_offsets(turned[:p.tracked])[0] if p.tracked else list(frozen)
+    offset = harmonia_units.k_offsets(turned[: p.tracked])[0] if p.tracked else list(frozen)
     return turned, [harmonia_units.apply_offsets(row, offset) for row in turned], offset
 
 
 def vector(p: Product, row: Sequence[int], position: int) -> list[int]:
     """The vector unit on a row of FP16 words."""
     if p.kind == "score":
-        return softmax(row[:position + 1], p.inner) + [0] * (p.columns - position - 1)
+        return softmax(row[: position + 1], p.inner) + [0] * (p.columns - position - 1)
     if p.kind in ("q", "k") and p.rotation != "none":
-        return [word for first in range(0, p.columns, p.head_dim)
-                for word in rotated(row[first:first + p.head_dim], position, p)]
+        return [
+            word
+            for first in range(0, p.columns, p.head_dim)
+            for word in rotated(row[first : first + p.head_dim], position, p)
+        ]
     if p.activation == "none":
         return list(row)
     return [kllm_functions.function16(p.activation, word) for word in row]
@@ -330,13 +370,18 @@ def encoded(p: Product, y: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     zeros = [[0] * p.columns for _ in y]
     if p.kind == "v":
         columns = [bfp.encode([row[c] for row in y], p.m) for c in range(p.columns)]
-        sign, mantissa = ([[value for group in column for value in getattr(group, name)][:p.rows]
-                           for column in columns] for name in ("sign", "mantissa"))
+        sign, mantissa = (
+            [[value for group in column for value in getattr(group, name)][: p.rows] for column in columns]
+            for name in ("sign", "mantissa")
+        )
         exponent = [[group.exponent for group in column] for column in columns]
         return tuple([list(row) for row in zip(*part, strict=True)] for part in (sign, mantissa, exponent))  # type: ignore[return-value]
     rows = [[bfp.encode_group(row[left:right], p.m) for left, right in pairwise(p.ends)] for row in y]
     exponent = [[group.exponent for group in row] for row in rows]
     if p.kind == "final":
         return zeros, zeros, [[0] * len(row) for row in exponent]
-    return ([[x for group in row for x in group.sign] for row in rows],
-            [[x for group in row for x in group.mantissa] for row in rows], exponent)
+    return (
+        [[x for group in row for x in group.sign] for row in rows],
+        [[x for group in row for x in group.mantissa] for row in rows],
+        exponent,
+    )

@@ -53,8 +53,9 @@ def row(chip: Chip, a: Vector, columns: Sequence[Vector], products: Sequence[int
             waiting = max(waiting, taken)  # MACs go side by side
         reducing += waiting
     words = [y[n] for n in range(len(columns))]
-    return Row(words, [word & 0x7C00 == 0x7C00 for word in words], len(tiles), counting, reducing, total + waiting,
-               work)
+    return Row(
+        words, [word & 0x7C00 == 0x7C00 for word in words], len(tiles), counting, reducing, total + waiting, work
+    )
 
 
 def tiled(chip: Chip, columns: int) -> Iterator[list[list[int]]]:
@@ -90,11 +91,13 @@ def histogram(chip: Chip, a: Vector, b: Vector, work: dict[str, int]) -> Histogr
     return {q: sum(one.get(q, 0) for one in partial) for one in partial for q in one}
 
 
-def reduce(a: Vector, b: Vector, count: Histogram, products: Sequence[int], acc: str,
-           work: dict[str, int]) -> tuple[int, int]:
+def reduce(
+    a: Vector, b: Vector, count: Histogram, products: Sequence[int], acc: str, work: dict[str, int]
+) -> tuple[int, int]:
     """Output and clocks of one MAC: a counter, or a position left out, or the scale, or the merge at each."""
-    left_out = [(x, w) for x, w, i, j in zip(kllm.dequantized(a), kllm.dequantized(b), a.mask, b.mask, strict=True)
-                if i or j]
+    left_out = [
+        (x, w) for x, w, i, j in zip(kllm.dequantized(a), kllm.dequantized(b), a.mask, b.mask, strict=True) if i or j
+    ]
     work["lookups"], work["macs_reduce"] = work["lookups"] + len(products), work["macs_reduce"] + len(products)
     work["macs_sparse"], work["mults_scale"] = work["macs_sparse"] + len(left_out), work["mults_scale"] + 1
     clocks = len(products) + len(left_out) + 2

@@ -98,9 +98,7 @@ def lane(terms: list[Any], add: Add, step: Step, leaf: Leaf, first: str) -> floa
     return reduce(("sequential",), terms, add, step, leaf)
 
 
-def dot(
-    a: Sequence[float], b: Sequence[float], order: Order, acc: str, start: float = 0.0, out: str = "fp32"
-) -> float:
+def dot(a: Sequence[float], b: Sequence[float], order: Order, acc: str, start: float = 0.0, out: str = "fp32") -> float:
     """Sum of a[k]*b[k]; acc "fp32", "fp32_fma", "fp16", "fp16_fma" or "exact" (rounded once, to `out`)."""
     terms = list(zip(a, b, strict=True))
     if acc == "exact":
@@ -129,6 +127,7 @@ def exact_dot(terms: list[tuple[float, float]], start: float, out: str) -> float
 
 def total32(x: Sequence[float], order: Order) -> float:
     """Sum of float32 values, every addition rounded to float32."""
+
     def add(s: float, value: float) -> float:
         return f32(s + value)
 

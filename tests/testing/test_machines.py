@@ -11,8 +11,15 @@ from refemu.testing import PageManagerMachine
 from refemu.units import page_manager
 from refemu.units.page_manager import Moved, Shape
 
-FEW = settings(deadline=None, max_examples=150, stateful_step_count=15, database=None, derandomize=True,
-               phases=[Phase.generate], report_multiple_bugs=False)
+FEW = settings(
+    deadline=None,
+    max_examples=150,
+    stateful_step_count=15,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+)
 
 
 class Leaking(page_manager.PageManager):

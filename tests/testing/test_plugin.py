@@ -9,7 +9,7 @@ import pytest
 from refemu import golden
 from refemu.cli import main
 
-TEST = '''
+TEST = """
 from hypothesis import given
 from refemu.testing import hold, inputs
 from refemu.units import find
@@ -25,7 +25,7 @@ def test_my_encoder(stimulus):
 
 def test_golden(golden):
     assert golden("SETS/ovp_decoder-int4").rows == 1
-'''
+"""
 
 
 def pytest_on(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -60,14 +60,18 @@ def test_the_fixture_checks_what_it_loads(tmp_path: Path) -> None:
 
 def test_hooks_import_next_to_nothing() -> None:
     """Every project of the environment pays for them."""
-    code = ("import sys, refemu.testing, refemu.testing.plugin; refemu.testing.register(); "
-            "print(sorted({'numpy', 'numba', 'refemu.units', 'refemu.formats', 'hypothesis'} & set(sys.modules)))")
+    code = (
+        "import sys, refemu.testing, refemu.testing.plugin; refemu.testing.register(); "
+        "print(sorted({'numpy', 'numba', 'refemu.units', 'refemu.formats', 'hypothesis'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("order", ["import refemu.formats, hypothesis", "import hypothesis, refemu.formats"])
 def test_types_are_registered_in_either_order_of_imports(order: str) -> None:
-    code = f"{order}; from hypothesis import strategies as st; from refemu.formats import OvpTensor; " \
-           "print(st.from_type(OvpTensor).example().fields() is not None)"
+    code = (
+        f"{order}; from hypothesis import strategies as st; from refemu.formats import OvpTensor; "
+        "print(st.from_type(OvpTensor).example().fields() is not None)"
+    )
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "True\n", ran.stderr

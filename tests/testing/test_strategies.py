@@ -10,8 +10,9 @@ from refemu.arith.checks import Refused
 from refemu.testing import codebooks, codes, float16s, float32s, inputs, port_values, tensors
 from refemu.units.unit import Config, Port
 
-CONFIGS = [pytest.param(name, config, id=f"{name}-{config}")
-           for name in units.names() for config in units.find(name).configs]
+CONFIGS = [
+    pytest.param(name, config, id=f"{name}-{config}") for name in units.names() for config in units.find(name).configs
+]
 QUICK = settings(max_examples=4, deadline=None, database=None)
 SEARCH = settings(deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
 
@@ -30,23 +31,35 @@ def test_every_unit_takes_what_is_drawn(unit: str, config: str) -> None:
     takes()
 
 
-@pytest.mark.parametrize("port", [
-    Port("p", 1), Port("p", 4, 3), Port("p", 8, signed=True), Port("p", 16, encoding="f16"), Port("p", 32, 2, True),
-    Port("p", 32, encoding="f32"), Port("p", 64), Port("p", 5, least=3, most=20),
-], ids=repr)
+@pytest.mark.parametrize(
+    "port",
+    [
+        Port("p", 1),
+        Port("p", 4, 3),
+        Port("p", 8, signed=True),
+        Port("p", 16, encoding="f16"),
+        Port("p", 32, 2, True),
+        Port("p", 32, encoding="f32"),
+        Port("p", 64),
+        Port("p", 5, least=3, most=20),
+    ],
+    ids=repr,
+)
 def test_ports_get_every_end(port: Port) -> None:
     low, high = port.limits
     for wanted in {low, high} if port.kind not in ("f16", "f32") else {0, 0x7BFF if port.kind == "f16" else 0x7F7FFFFF}:
-        found = find(port_values(port, 4), lambda values, wanted=wanted: bool((values == wanted).any()),
-                     settings=SEARCH)
+        found = find(
+            port_values(port, 4), lambda values, wanted=wanted: bool((values == wanted).any()), settings=SEARCH
+        )
         assert found.dtype == port.dtype
         assert found.shape[0] == 4
         port.admit(found, "unit")
 
 
 def test_a_wrong_tie_shrinks_to_one_row_with_one_word() -> None:
-    stimulus = find(inputs("ovp_encoder", "int4"), lambda s: bool((s["value"].view(np.float32) > 4).any()),
-                    settings=SEARCH)
+    stimulus = find(
+        inputs("ovp_encoder", "int4"), lambda s: bool((s["value"].view(np.float32) > 4).any()), settings=SEARCH
+    )
     assert stimulus["value"].shape == (1, 2)
     assert sorted(stimulus["value"].reshape(-1).tolist())[0] == 0
 
@@ -92,9 +105,21 @@ def test_a_row_of_a_unit_that_is_not_there_is_refused() -> None:
         tensors("INT4")
 
 
-KINDS = [formats.IntFormat, formats.Ovp, formats.OvpTensor, formats.Bfp, formats.BfpTensor, formats.GroupIntTensor,
-         formats.KMeans, formats.KMeansTensor, formats.Affine, formats.AffineTensor, formats.HeteroKV,
-         formats.UnifiedPage, formats.Codebook]
+KINDS = [
+    formats.IntFormat,
+    formats.Ovp,
+    formats.OvpTensor,
+    formats.Bfp,
+    formats.BfpTensor,
+    formats.GroupIntTensor,
+    formats.KMeans,
+    formats.KMeansTensor,
+    formats.Affine,
+    formats.AffineTensor,
+    formats.HeteroKV,
+    formats.UnifiedPage,
+    formats.Codebook,
+]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -24,8 +24,12 @@ ARITHS = {
     "wide table": (KllmArith(table="fp32"), "fp16", ("sequential",), "fp32"),
     "wide table fma": (KllmArith(table="fp32", acc="fp16_fma"), "fp16_fma", ("sequential",), "fp32"),
     "wide table fp32": (KllmArith(table="fp32", acc="fp32"), "fp32", ("sequential",), "fp32"),
-    "wide table exact": (KllmArith(table="fp32", acc="exact", order=Exact(), scale_y="exact"), "exact",
-                         ("sequential",), "fp32"),
+    "wide table exact": (
+        KllmArith(table="fp32", acc="exact", order=Exact(), scale_y="exact"),
+        "exact",
+        ("sequential",),
+        "fp32",
+    ),
 }
 assert KllmArith().order == Sequential()
 
@@ -35,8 +39,15 @@ def codebook(bits: int, rng: np.random.Generator) -> Codebook:
     return Codebook(bits, np.sort(np.clip(rng.normal(0, 0.4, 1 << bits), -1, 1)).astype(np.float16).astype(np.float64))
 
 
-def tensor(shape: tuple[int, ...], bits: int, seed: int, k: int = 0, axis: int = -1, zero_point: bool = False,
-           spread: float = 3.0) -> KMeansTensor:
+def tensor(
+    shape: tuple[int, ...],
+    bits: int,
+    seed: int,
+    k: int = 0,
+    axis: int = -1,
+    zero_point: bool = False,
+    spread: float = 3.0,
+) -> KMeansTensor:
     """Normal values encoded with a random codebook, k outliers a side."""
     rng = np.random.default_rng(seed)
     x = (rng.normal(0.2 * zero_point, spread, shape)).astype(np.float16)
@@ -48,8 +59,14 @@ def vector(t: KMeansTensor, i: int) -> kllm.Vector:
     masks = t.rows(t.mask)
     starts = np.concatenate([[0], np.cumsum(masks.sum(axis=1))])
     zero = None if t.zero is None else int(t.zero.reshape(-1)[i])
-    return kllm.Vector(t.codebook.values.tolist(), t.rows()[i].tolist(), int(t.scale.reshape(-1)[i]),
-                       masks[i].astype(int).tolist(), t.outlier[starts[i]:starts[i + 1]].tolist(), zero)
+    return kllm.Vector(
+        t.codebook.values.tolist(),
+        t.rows()[i].tolist(),
+        int(t.scale.reshape(-1)[i]),
+        masks[i].astype(int).tolist(),
+        t.outlier[starts[i] : starts[i + 1]].tolist(),
+        zero,
+    )
 
 
 def words(y: np.ndarray) -> Any:

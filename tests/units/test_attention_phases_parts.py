@@ -15,7 +15,8 @@ CUT = Arithmetic(partition_tokens=1)  # eight tokens
 
 def test_pages_come_high_first_and_low_from_the_right() -> None:
     assert phases.chunks(PAGES, PAPER, 6, 3, 5) == [
-        [Page(0, 0, 0, 2, 0), Page(0, 1, 1, 1, 2), Page(1, 0, 5, 4, 3), Page(1, 1, 4, 1, 7)]]
+        [Page(0, 0, 0, 2, 0), Page(0, 1, 1, 1, 2), Page(1, 0, 5, 4, 3), Page(1, 1, 4, 1, 7)]
+    ]
     assert phases.chunks(PAGES, PAPER, 6, 0, 1) == [[Page(1, 0, 5, 1, 0)]]
 
 
@@ -54,8 +55,9 @@ def test_values_go_to_their_accumulators() -> None:
     acc[0, 4] = -1
     values = np.array([[1 + 2.0**-13], [0]], np.float32)
     p = np.array([[1 - 2.0**-13, 1]], np.float32)
-    fused, apart = (phases.add_values(PAGES, Arithmetic(fma=fma), page, p, values, acc)[0, :, 0]
-                    for fma in (True, False))
+    fused, apart = (
+        phases.add_values(PAGES, Arithmetic(fma=fma), page, p, values, acc)[0, :, 0] for fma in (True, False)
+    )
 
     assert np.flatnonzero(fused).tolist() == [4] and fused[4] == np.float32(-(2.0**-26))
     assert apart[4] == 0 and acc[0, 4, 0] == -1  # the argument is not written
@@ -72,8 +74,9 @@ def test_tree_adds_halves() -> None:
 def test_combination_of_equal_chunks(fma: bool) -> None:
     """Two chunks with one maximum and one sum each: half of each output, half of each probability."""
     parts = np.array([[[1.0, 3.0]], [[3.0, 5.0]]], np.float32)
-    out, weights = phases.combine(Arithmetic(fma=fma), parts, np.zeros((2, 1), np.float32),
-                                  np.full((2, 1), 1024, np.float32))
+    out, weights = phases.combine(
+        Arithmetic(fma=fma), parts, np.zeros((2, 1), np.float32), np.full((2, 1), 1024, np.float32)
+    )
 
     assert out.tolist() == [[2, 4]] and weights.tolist() == [[0.5], [0.5]]
 
@@ -83,8 +86,9 @@ def test_combination_of_equal_chunks(fma: bool) -> None:
 def test_combination_adds_the_epsilon_of_the_softmax(fma: bool, eps: float, wide: float) -> None:
     """D-leankv-45, D-leankv-46: in float32 to the total, in float64 to the sums; nothing where it is 0."""
     totals = np.array([[1], [2]], np.float32)
-    _, weights = phases.combine(Arithmetic(fma=fma, softmax_eps=eps), np.zeros((2, 1, 4), np.float32),
-                                np.zeros((2, 1), np.float32), totals)
+    _, weights = phases.combine(
+        Arithmetic(fma=fma, softmax_eps=eps), np.zeros((2, 1, 4), np.float32), np.zeros((2, 1), np.float32), totals
+    )
     inverse = np.float32(1) / np.float32(3 + eps)
 
     assert weights.tolist() == [[np.float32(total + wide) * inverse] for total in (1.0, 2.0)]

@@ -44,8 +44,9 @@ def columns(groups: list[Group]) -> list[np.ndarray]:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_worked_example(run: Any) -> None:
     """[harmonia §IV-B] D-harmonia-11: the integers meet first, -51888; -25.3359375 is a tie, to even -25.34375."""
-    result = run(*columns([(M8M8, 1, -3246, 48, 17, 16, 0), (M8M4, 1, -3246, 0, 17, 16, 0),
-                           (M8W4, 1, 1825, 0, 17, 0, 0x224C)]))
+    result = run(
+        *columns([(M8M8, 1, -3246, 48, 17, 16, 0), (M8M4, 1, -3246, 0, 17, 16, 0), (M8W4, 1, 1825, 0, 17, 0, 0x224C)])
+    )
 
     assert result.p.tolist() == [-51888, -3246, 1825]
     assert result.acc.view(np.float32).tolist()[:2] == [-25.34375, -25.359375]
@@ -94,8 +95,10 @@ def test_ends_of_every_conversion(run: Any, mode: int) -> None:
     """D-harmonia-7: all pairs of exponents at sums of 1 and of the largest size."""
     b_exp, a_exp = np.meshgrid(np.arange(32 if mode else 1), np.arange(32))
     for psum in (1, -3, 255, 256, 122_400):
-        given = [(mode, 1, psum, psum * (mode == M8M8), a, b, 0x3C00 * (mode == M8W4))
-                 for a, b in zip(a_exp.ravel().tolist(), b_exp.ravel().tolist(), strict=True)]
+        given = [
+            (mode, 1, psum, psum * (mode == M8M8), a, b, 0x3C00 * (mode == M8W4))
+            for a, b in zip(a_exp.ravel().tolist(), b_exp.ravel().tolist(), strict=True)
+        ]
         result = run(*columns(given))
         assert list(zip(result.acc.tolist(), result.flags.tolist(), strict=True)) == expected(given, "paper", "fp32")
 
@@ -128,16 +131,20 @@ def test_order_of_groups_shows(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("change", "message"), [
-    pytest.param({"mode": 3}, r"bfp_accumulator: mode 3 at index \(0,\) is outside \[0, 3\)", id="mode"),
-    pytest.param({"psum": 122_401}, "psum 122401", id="psum"),
-    pytest.param({"low": 1}, r"low 1 at index \(0,\) must be 0 in mode M8W4", id="low"),
-    pytest.param({"b_exp": 1}, r"b_exp 1 at index \(0,\) must be 0 in mode M8W4", id="b_exp"),
-    pytest.param({"w_scale": 0x7C00}, "w_scale 31744 .* is not finite in mode M8W4", id="infinity"),
-    pytest.param({"w_scale": 0xFE00}, "w_scale 65024 .* is not finite", id="nan"),
-    pytest.param({"mode": 1}, "w_scale 15360 .* must be 0 in mode M8M4", id="w_scale"),
-    pytest.param({"partial": "fp64"}, "partial must be one of 'fp16', 'fp32', got 'fp64'", id="partial"),
-    pytest.param({"product": "exact"}, "product must be one of", id="product")])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"mode": 3}, r"bfp_accumulator: mode 3 at index \(0,\) is outside \[0, 3\)", id="mode"),
+        pytest.param({"psum": 122_401}, "psum 122401", id="psum"),
+        pytest.param({"low": 1}, r"low 1 at index \(0,\) must be 0 in mode M8W4", id="low"),
+        pytest.param({"b_exp": 1}, r"b_exp 1 at index \(0,\) must be 0 in mode M8W4", id="b_exp"),
+        pytest.param({"w_scale": 0x7C00}, "w_scale 31744 .* is not finite in mode M8W4", id="infinity"),
+        pytest.param({"w_scale": 0xFE00}, "w_scale 65024 .* is not finite", id="nan"),
+        pytest.param({"mode": 1}, "w_scale 15360 .* must be 0 in mode M8M4", id="w_scale"),
+        pytest.param({"partial": "fp64"}, "partial must be one of 'fp16', 'fp32', got 'fp64'", id="partial"),
+        pytest.param({"product": "exact"}, "product must be one of", id="product"),
+    ],
+)
 def test_refuses(run: Any, change: dict[str, Any], message: str) -> None:
     good = {"mode": 0, "clear": 0, "psum": [1], "low": 0, "a_exp": 1, "b_exp": 0, "w_scale": 0x3C00}
     with pytest.raises(Refused, match=message):

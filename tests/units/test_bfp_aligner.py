@@ -41,16 +41,23 @@ def test_every_word_under_its_own_exponent(run: Any, m: int) -> None:
     expected = [oracle.align(u, u >> 10 & 31, m) for u in words[::7]]
 
     assert np.array_equal(result.illegal, (word & 0x7C00) == 0x7C00)
-    for (sign, mantissa, illegal), got_sign, got in zip(expected, result.sign.ravel()[::7].tolist(),
-                                                        result.mantissa.ravel()[::7].tolist(), strict=True):
+    for (sign, mantissa, illegal), got_sign, got in zip(
+        expected, result.sign.ravel()[::7].tolist(), result.mantissa.ravel()[::7].tolist(), strict=True
+    ):
         assert (got_sign, got) == ((False, 0) if illegal else (sign == 1, mantissa))
     assert (result.aligned, result.illegals) == (63488, 2048)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("rounding", "mantissa"), [
-    ("truncate", [128, 129, 128, 128, 128, 129, 255, 255]), ("half_even", [128, 130, 129, 128, 128, 130, 255, 255]),
-    ("half_away", [129, 130, 129, 128, 129, 130, 255, 255]), ("floor", [128, 129, 128, 128, 129, 130, 255, 255])])
+@pytest.mark.parametrize(
+    ("rounding", "mantissa"),
+    [
+        ("truncate", [128, 129, 128, 128, 128, 129, 255, 255]),
+        ("half_even", [128, 130, 129, 128, 128, 130, 255, 255]),
+        ("half_away", [129, 130, 129, 128, 129, 130, 255, 255]),
+        ("floor", [128, 129, 128, 128, 129, 130, 255, 255]),
+    ],
+)
 def test_ties_and_a_magnitude_that_would_leave_its_bits(run: Any, rounding: str, mantissa: list[int]) -> None:
     """D-harmonia-2: 128.5, 129.5, 128.625, 128.375, -128.5, -129.5, 255.5, -255.875 at 8 bits."""
     words = [0x3C04, 0x3C0C, 0x3C05, 0x3C03, 0xBC04, 0xBC0C, 0x3FFC, 0xBFFF]
@@ -63,11 +70,18 @@ lane = st.one_of(st.integers(0, 0xFFFF), st.sampled_from([0x7C00, 0xFC00, 0x7E00
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=60)
-@given(word=lane, emax=st.integers(0, 31), m=st.integers(1, 11), special=st.sampled_from(["error", "hw", "saturate"]),
-       rounding=st.sampled_from(["truncate", "half_even", "half_away", "floor"]),
-       subnormals=st.sampled_from(["keep", "flush"]), zero_sign=st.sampled_from(["keep", "canonical"]))
-def test_lanes_equal_the_oracles_group(run: Any, word: int, emax: int, m: int, special: str, rounding: str,
-                                       subnormals: str, zero_sign: str) -> None:
+@given(
+    word=lane,
+    emax=st.integers(0, 31),
+    m=st.integers(1, 11),
+    special=st.sampled_from(["error", "hw", "saturate"]),
+    rounding=st.sampled_from(["truncate", "half_even", "half_away", "floor"]),
+    subnormals=st.sampled_from(["keep", "flush"]),
+    zero_sign=st.sampled_from(["keep", "canonical"]),
+)
+def test_lanes_equal_the_oracles_group(
+    run: Any, word: int, emax: int, m: int, special: str, rounding: str, subnormals: str, zero_sign: str
+) -> None:
     """D-harmonia-2, D-harmonia-4, D-harmonia-5, D-harmonia-6: a lane beside a word of field emax is that group."""
     options = {"rounding": rounding, "special": special, "subnormals": subnormals, "zero_sign": zero_sign}
     result = run([word] * 8, [emax] * 8, m, **options)
@@ -84,13 +98,17 @@ def test_lanes_equal_the_oracles_group(run: Any, word: int, emax: int, m: int, s
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"m": 0}, Refused, r"bfp_aligner: m 0 is outside \[1, 12\)", id="m 0"),
-    pytest.param({"m": 12}, Refused, r"bfp_aligner: m 12 is outside \[1, 12\)", id="m 12"),
-    pytest.param({"emax": [32] * 8}, Refused, r"emax 32 at index \(0,\) is outside \[0, 32\)", id="emax"),
-    pytest.param({"x": [1] * 7}, RefusedType, r"x: the last axis must hold 8 lanes", id="lanes"),
-    pytest.param({"rounding": "up"}, Refused, "rounding must be one of", id="rounding"),
-    pytest.param({"special": "nan"}, Refused, "special must be one of", id="special")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param({"m": 0}, Refused, r"bfp_aligner: m 0 is outside \[1, 12\)", id="m 0"),
+        pytest.param({"m": 12}, Refused, r"bfp_aligner: m 12 is outside \[1, 12\)", id="m 12"),
+        pytest.param({"emax": [32] * 8}, Refused, r"emax 32 at index \(0,\) is outside \[0, 32\)", id="emax"),
+        pytest.param({"x": [1] * 7}, RefusedType, r"x: the last axis must hold 8 lanes", id="lanes"),
+        pytest.param({"rounding": "up"}, Refused, "rounding must be one of", id="rounding"),
+        pytest.param({"special": "nan"}, Refused, "special must be one of", id="special"),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(**{"x": [0] * 8, "emax": [0] * 8, "m": 8, **arguments})

@@ -43,9 +43,20 @@ def test_codes_are_the_formats(run: Any, kind: str, axis: int, shape: tuple[int,
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("kind", "rows", "columns"), [
-    ("token", 8, 32), ("token", 3, 32), ("token", 8, 5), ("token", 1, 1), ("v", 32, 16), ("v", 9, 16), ("v", 8, 3),
-    ("v", 31, 7), ("v", 1, 1)])
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns"),
+    [
+        ("token", 8, 32),
+        ("token", 3, 32),
+        ("token", 8, 5),
+        ("token", 1, 1),
+        ("v", 32, 16),
+        ("v", 9, 16),
+        ("v", 8, 3),
+        ("v", 31, 7),
+        ("v", 1, 1),
+    ],
+)
 def test_counters_of_a_block_equal_the_oracle(run: Any, kind: str, rows: int, columns: int) -> None:
     """[harmonia §IV-C]: 32 comparisons for a full group on either path; masked lanes are not counted."""
     result = run(drawn((rows, columns)).view(np.float16), kind=kind)
@@ -56,8 +67,10 @@ def test_counters_of_a_block_equal_the_oracle(run: Any, kind: str, rows: int, co
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("kind", "shape", "cycles"), [
-    ("token", (8, 32 * 5), 32 * 6), ("token", (24, 64), 32 * 7), ("v", (64, 32), 64 * 5), ("v", (32, 160), 64 * 11)])
+@pytest.mark.parametrize(
+    ("kind", "shape", "cycles"),
+    [("token", (8, 32 * 5), 32 * 6), ("token", (24, 64), 32 * 7), ("v", (64, 32), 64 * 5), ("v", (32, 160), 64 * 11)],
+)
 def test_a_stream_of_full_blocks_takes_one_block_more(run: Any, kind: str, shape: tuple[int, int], cycles: int) -> None:
     """[harmonia §IV-C]: 32 (B + 1) cycles for B token blocks, 64 (B + 1) for V: alignment hides behind comparison."""
     assert run(drawn(shape).view(np.float16), kind=kind).cycles == cycles
@@ -68,18 +81,29 @@ def test_a_stream_of_full_blocks_takes_one_block_more(run: Any, kind: str, shape
 @given(tokens=st.integers(1, 40), channels=st.integers(1, 70), kind=st.sampled_from(["token", "v"]))
 def test_cycles_of_any_stream_equal_the_oracle(run: Any, tokens: int, channels: int, kind: str) -> None:
     """[harmonia §IV-C]: two banks, so a block begins when the one two before it is out."""
-    lengths = ([min(32, channels - c) for _ in range(0, tokens, 8) for c in range(0, channels, 32)] if kind == "token"
-               else [16 * -(-min(32, tokens - t) // 8) for t in range(0, tokens, 32) for _ in range(0, channels, 16)])
+    lengths = (
+        [min(32, channels - c) for _ in range(0, tokens, 8) for c in range(0, channels, 32)]
+        if kind == "token"
+        else [16 * -(-min(32, tokens - t) // 8) for t in range(0, tokens, 32) for _ in range(0, channels, 16)]
+    )
 
     assert run(drawn((tokens, channels)).view(np.float16), kind=kind).cycles == oracle.converter_cycles(lengths)
 
 
 @settings(deadline=None, max_examples=15)
-@given(tokens=st.integers(1, 35), channels=st.integers(1, 40), kind=st.sampled_from(["token", "v"]),
-       m=st.integers(1, 11), data=st.data(), rounding=st.sampled_from(["truncate", "half_even", "floor"]),
-       zero_sign=st.sampled_from(["keep", "canonical"]), subnormals=st.sampled_from(["keep", "flush"]))
-def test_twin_equals_unit_on_any_matrix(tokens: int, channels: int, kind: str, m: int, data: st.DataObject,
-                                        **options: str) -> None:
+@given(
+    tokens=st.integers(1, 35),
+    channels=st.integers(1, 40),
+    kind=st.sampled_from(["token", "v"]),
+    m=st.integers(1, 11),
+    data=st.data(),
+    rounding=st.sampled_from(["truncate", "half_even", "floor"]),
+    zero_sign=st.sampled_from(["keep", "canonical"]),
+    subnormals=st.sampled_from(["keep", "flush"]),
+)
+def test_twin_equals_unit_on_any_matrix(
+    tokens: int, channels: int, kind: str, m: int, data: st.DataObject, **options: str
+) -> None:
     """D-harmonia-2, D-harmonia-4, D-harmonia-6: the options are the aligner's."""
     some = data.draw(st.lists(words, min_size=1, max_size=20))
     x = np.resize(np.array(some, np.uint16), (tokens, channels)).view(np.float16)
@@ -108,7 +132,7 @@ def test_token_path_clock_by_clock(run: Any) -> None:
     tensor = Bfp(8).encode(matrix, bits=True)
 
     for j in range(31):
-        assert result.emax[j, :8].tolist() == field[:, :j + 1].max(axis=1).tolist() and result.filled[j] == j + 1
+        assert result.emax[j, :8].tolist() == field[:, : j + 1].max(axis=1).tolist() and result.filled[j] == j + 1
     assert not result.emax[31].any() and result.align_emax[31, :8].tolist() == field.max(axis=1).tolist()
     assert result.out_valid.tolist() == [0] * 32 + [255] * 32 + [0]
     assert np.array_equal(result.mantissa[32:64], tensor.mantissa.T)
@@ -126,13 +150,13 @@ def test_v_path_clock_by_clock(run: Any) -> None:
     tensor = Bfp(4).encode(matrix, 0, bits=True)
 
     for loop in range(1, 4):
-        assert result.emax[16 * loop - 1].tolist() == field[:8 * loop].max(axis=0).tolist()
+        assert result.emax[16 * loop - 1].tolist() == field[: 8 * loop].max(axis=0).tolist()
     assert result.out_valid.tolist() == [0] * 64 + [255] * 64 + [0] and result.out_kind[64:128].all()
     for clock in range(64):
         column, loop = divmod(clock, 4)
         at = 64 + clock
         assert (result.element[at], result.subgroup[at]) == (column, loop)
-        assert result.mantissa[at].tolist() == tensor.mantissa[8 * loop:8 * loop + 8, column].tolist()
+        assert result.mantissa[at].tolist() == tensor.mantissa[8 * loop : 8 * loop + 8, column].tolist()
         assert result.exponent[at].tolist() == [tensor.exponent[0, column]] * 8
 
 
@@ -155,8 +179,16 @@ def test_events_name_what_a_clock_did() -> None:
     sequence = clocks(matrix, TOKEN) + clocks(matrix[:, :1], TOKEN) + [IDLE] * 4
     states = list(BfpConverter().steps(**{name: array[0] for name, array in inputs([sequence]).items()}))
 
-    assert [state.event for state in states] == ["compare", "compare", "max", "max align", "align", "done", "done",
-                                                "idle"]
+    assert [state.event for state in states] == [
+        "compare",
+        "compare",
+        "max",
+        "max align",
+        "align",
+        "done",
+        "done",
+        "idle",
+    ]
 
 
 def test_drawing_shows_the_registers_of_both_banks() -> None:
@@ -167,8 +199,10 @@ def test_drawing_shows_the_registers_of_both_banks() -> None:
     drawings = [converter.draw(converter.step(*clock)).splitlines() for clock in sequence]
 
     assert drawings[0] == ["compare  token, m 8, 1 columns, emax 17 15  0  0  0  0  0  0", "align    empty, 0 aligned"]
-    assert drawings[2][1:] == ["align    token, m 8, 2 columns, emax 17 16  0  0  0  0  0  0, 1 aligned",
-                               "out      token element 0  +201/E17  -100/E16  .  .  .  .  .  ."]
+    assert drawings[2][1:] == [
+        "align    token, m 8, 2 columns, emax 17 16  0  0  0  0  0  0, 1 aligned",
+        "out      token element 0  +201/E17  -100/E16  .  .  .  .  .  .",
+    ]
     assert drawings[4][0].startswith("compare  v, m 8, 1 columns, emax 17  0") and len(drawings[4]) == 3
 
 
@@ -187,8 +221,9 @@ def test_gaps_between_columns_change_no_code_and_are_not_counted(run: Any, gap: 
 @pytest.mark.parametrize("run", ON_PORTS)
 @pytest.mark.parametrize("gap", [1, 3])
 @pytest.mark.parametrize(("shape", "kind"), [((32, 16), V), ((13, 5), V), ((8, 32), TOKEN), ((3, 7), TOKEN)])
-def test_a_clock_without_a_column_changes_nothing_whatever_the_other_ports_say(run: Any, gap: int, kind: int,
-                                                                              shape: tuple[int, int]) -> None:
+def test_a_clock_without_a_column_changes_nothing_whatever_the_other_ports_say(
+    run: Any, gap: int, kind: int, shape: tuple[int, int]
+) -> None:
     """[harmonia §IV-C, Fig. 14] Gaps in a V stream whose kind stays V are no columns of zeros."""
     sequence = clocks(drawn(shape, 9), kind)
     idle = [IDLE] * (len(sequence) + 1)
@@ -214,8 +249,9 @@ def test_without_the_port_a_column_is_one_with_a_valid_lane(run: Any) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(data=st.data(), masks=st.lists(st.integers(1, 255), min_size=1, max_size=5), seed=st.integers(0, 99))
-def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(data: st.DataObject, masks: list[int],
-                                                                 seed: int) -> None:
+def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(
+    data: st.DataObject, masks: list[int], seed: int
+) -> None:
     """[harmonia §IV-C]: token blocks of any mask; a lane that is masked neither compares nor comes out."""
     sequence: list[Clock] = []
     expected = []
@@ -243,18 +279,29 @@ def v_loops(*masks: int) -> list[Clock]:
 
 
 @pytest.mark.parametrize("run", ON_PORTS)
-@pytest.mark.parametrize(("sequence", "message"), [
-    pytest.param(columns(kind=V), "kind 1 with m 8 in clock 1 inside a block of kind 0 with m 8", id="kind"),
-    pytest.param(columns(valid=0), "column in clock 1 without a valid lane, of kind token", id="no lane"),
-    pytest.param(columns(m=4), "kind 0 with m 4 in clock 1 inside a block of kind 0 with m 8", id="m changes"),
-    pytest.param(columns(valid=127), "valid 0x7f in clock 1 inside a token block with 0xff", id="mask"),
-    pytest.param(columns(x=(0,) * 7 + (0xFC00,)), "x 0xfc00 in lane 7 in clock 1 has exponent field 31", id="field 31"),
-    pytest.param(columns(m=0), r"m 0 at index \(1,\) is outside \[1, 12\)", id="m 0"),
-    pytest.param(columns(m=12), r"m 12 at index \(1,\) is outside \[1, 12\)", id="m 12"),
-    pytest.param(v_loops(255, 127, 255), "V loop 2 in clock 32 after one with valid 0x7f", id="partial loop"),
-    pytest.param([*v_loops(255), ((0,) * 8, 255, V, 8, 1, 1)], "last in clock 16 at column 0 of a V loop", id="last"),
-    pytest.param([*v_loops(255, 255, 255, 255), *columns(last=1), *columns()],
-                 "column in clock 66 while both banks are full", id="full")])
+@pytest.mark.parametrize(
+    ("sequence", "message"),
+    [
+        pytest.param(columns(kind=V), "kind 1 with m 8 in clock 1 inside a block of kind 0 with m 8", id="kind"),
+        pytest.param(columns(valid=0), "column in clock 1 without a valid lane, of kind token", id="no lane"),
+        pytest.param(columns(m=4), "kind 0 with m 4 in clock 1 inside a block of kind 0 with m 8", id="m changes"),
+        pytest.param(columns(valid=127), "valid 0x7f in clock 1 inside a token block with 0xff", id="mask"),
+        pytest.param(
+            columns(x=(0,) * 7 + (0xFC00,)), "x 0xfc00 in lane 7 in clock 1 has exponent field 31", id="field 31"
+        ),
+        pytest.param(columns(m=0), r"m 0 at index \(1,\) is outside \[1, 12\)", id="m 0"),
+        pytest.param(columns(m=12), r"m 12 at index \(1,\) is outside \[1, 12\)", id="m 12"),
+        pytest.param(v_loops(255, 127, 255), "V loop 2 in clock 32 after one with valid 0x7f", id="partial loop"),
+        pytest.param(
+            [*v_loops(255), ((0,) * 8, 255, V, 8, 1, 1)], "last in clock 16 at column 0 of a V loop", id="last"
+        ),
+        pytest.param(
+            [*v_loops(255, 255, 255, 255), *columns(last=1), *columns()],
+            "column in clock 66 while both banks are full",
+            id="full",
+        ),
+    ],
+)
 def test_refuses_columns_that_cannot_come(run: Any, sequence: list[Clock], message: str) -> None:
     """D-harmonia-5 for field 31; [harmonia §IV-C] for what a bank holds."""
     with pytest.raises(Refused, match=message):
@@ -274,16 +321,30 @@ def test_a_refused_column_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"x": np.ones((2, 2))}, RefusedType, r"must be float16 \(tokens, channels\), .* float64", id="dtype"),
-    pytest.param({"x": np.ones(3, np.float16)}, RefusedType, r"got float16 \(3,\)", id="rank"),
-    pytest.param({"x": np.ones((0, 3), np.float16)}, RefusedType, r"one of each, got float16 \(0, 3\)", id="none"),
-    pytest.param({"kind": "k"}, Refused, "kind must be one of 'token', 'v', got 'k'", id="kind"),
-    pytest.param({"x": np.array([[1, 1, 1], [1, 1, np.inf]], np.float16)}, Refused,
-                 r"^bfp_converter: x must hold no infinity and NaN; .*, got 0x7c00 at index \(1, 2\)", id="infinity"),
-    pytest.param({"x": np.array([[1, np.nan]], np.float16), "special": "saturate"}, Refused,
-                 r"^bfp_converter: x must hold no NaN, got 0x7e00 at index \(0, 1\)", id="NaN"),
-    pytest.param({"m": 12}, Refused, r"m must be in \[1, 11\], got 12", id="m")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param(
+            {"x": np.ones((2, 2))}, RefusedType, r"must be float16 \(tokens, channels\), .* float64", id="dtype"
+        ),
+        pytest.param({"x": np.ones(3, np.float16)}, RefusedType, r"got float16 \(3,\)", id="rank"),
+        pytest.param({"x": np.ones((0, 3), np.float16)}, RefusedType, r"one of each, got float16 \(0, 3\)", id="none"),
+        pytest.param({"kind": "k"}, Refused, "kind must be one of 'token', 'v', got 'k'", id="kind"),
+        pytest.param(
+            {"x": np.array([[1, 1, 1], [1, 1, np.inf]], np.float16)},
+            Refused,
+            r"^bfp_converter: x must hold no infinity and NaN; .*, got 0x7c00 at index \(1, 2\)",
+            id="infinity",
+        ),
+        pytest.param(
+            {"x": np.array([[1, np.nan]], np.float16), "special": "saturate"},
+            Refused,
+            r"^bfp_converter: x must hold no NaN, got 0x7e00 at index \(0, 1\)",
+            id="NaN",
+        ),
+        pytest.param({"m": 12}, Refused, r"m must be in \[1, 11\], got 12", id="m"),
+    ],
+)
 def test_refuses_matrices(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(**{"x": np.ones((2, 2), np.float16), **arguments})

@@ -25,17 +25,27 @@ ONE = 0x3C00
 
 def lanes(values: Any) -> np.ndarray:
     row = np.zeros(LANES, np.int64)
-    row[:len(values)] = values
+    row[: len(values)] = values
     return row
 
 
-def ports(mode: int, a: Any, b: Any, a_exp: int = 15, b_exp: int = 0, w_scale: int = 0,
-          clear: int = 0) -> dict[str, Any]:
+def ports(
+    mode: int, a: Any, b: Any, a_exp: int = 15, b_exp: int = 0, w_scale: int = 0, clear: int = 0
+) -> dict[str, Any]:
     """One group of signed values as port values."""
     a, b = lanes(a), lanes(b)
     fields = (b & 15, 0 * b) if mode == M8W4 else (abs(b), (b < 0).astype(np.int64))
-    return {"mode": mode, "a_sign": (a < 0).astype(np.int64), "a_mag": abs(a), "a_exp": a_exp, "b": fields[0],
-            "b_sign": fields[1], "b_exp": b_exp, "w_scale": w_scale, "clear": clear}
+    return {
+        "mode": mode,
+        "a_sign": (a < 0).astype(np.int64),
+        "a_mag": abs(a),
+        "a_exp": a_exp,
+        "b": fields[0],
+        "b_sign": fields[1],
+        "b_exp": b_exp,
+        "w_scale": w_scale,
+        "clear": clear,
+    }
 
 
 def together(groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -47,8 +57,11 @@ def number(words: Any) -> list[float]:
 
 
 A, B = (201, -50, 6), (-224, 144, 56)
-WORKED = [(M8W4, (7, -8, 3), 0, 0x224C, 1825, 0x3F338F30), (M8M4, (-14, 9, 3), 16, 0, -3246, 0xC1CAE000),
-          (M8M8, B, 16, 0, -51888, 0xC1CAC000)]
+WORKED = [
+    (M8W4, (7, -8, 3), 0, 0x224C, 1825, 0x3F338F30),
+    (M8M4, (-14, 9, 3), 16, 0, -3246, 0xC1CAE000),
+    (M8M8, B, 16, 0, -51888, 0xC1CAC000),
+]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -59,8 +72,10 @@ def test_worked_example(run: Any, mode: int, b: Any, b_exp: int, w_scale: int, p
     result, named = run(**given), run(**given | {"mode": MODES[mode]})
 
     assert (int(result.psum[0]), int(result.acc[0]), int(result.flags[0])) == (p, acc, 0) and result.equals(named)
-    assert number(result.acc)[0] == {M8W4: 57.03125 * float(np.uint16(w_scale).view(np.float16)), M8M4: -25.359375,
-                                     M8M8: -25.34375}[mode]
+    assert (
+        number(result.acc)[0]
+        == {M8W4: 57.03125 * float(np.uint16(w_scale).view(np.float16)), M8M4: -25.359375, M8M8: -25.34375}[mode]
+    )
     assert (result.acc.dtype, result.flags.dtype, result.psum.dtype) == (np.uint32, np.uint8, np.int32)
 
 
@@ -166,8 +181,10 @@ def test_counters_of_a_reduction(run: Any, mode: int, count: int) -> None:
 
     assert {name: getattr(result, name) for name in COUNTERS} == {name: wanted[name] for name in COUNTERS}
     assert result.passes == -(-wanted["cycles"] // SLOTS)
-    assert result.slot.tolist() == [(g + 1) * (1 + (mode == M8M8)) % SLOTS - 1 if (g + 1) * (1 + (mode == M8M8)) % SLOTS
-                                    else SLOTS - 1 for g in range(count)]
+    assert result.slot.tolist() == [
+        (g + 1) * (1 + (mode == M8M8)) % SLOTS - 1 if (g + 1) * (1 + (mode == M8M8)) % SLOTS else SLOTS - 1
+        for g in range(count)
+    ]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -216,8 +233,9 @@ def test_events_show_the_registers() -> None:
     assert [s.group for s in states] == [0] * 5 and [s.acc for s in states[:4]] == [0] * 4
 
 
-@pytest.mark.parametrize(("mode", "events"), [(M8W4, ["load", "psum", "scale", "accumulate"]),
-                                              (M8M4, ["load", "psum", "accumulate"])])
+@pytest.mark.parametrize(
+    ("mode", "events"), [(M8W4, ["load", "psum", "scale", "accumulate"]), (M8M4, ["load", "psum", "accumulate"])]
+)
 def test_events_of_the_modes_with_four_bits(mode: int, events: list[str]) -> None:
     """[harmonia §IV-B] The weight factor "is bypassed in M8M4"; four groups sit in four sub-PEs."""
     states = list(BfpPe().steps(**together([ports(mode, A, (group + 1,), 17) for group in range(4)])))
@@ -228,8 +246,9 @@ def test_events_of_the_modes_with_four_bits(mode: int, events: list[str]) -> Non
 
 def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
     pe, group = BfpPe(), ports(M8M4, A, (1,))
-    inputs = [group[port.name] if isinstance(group[port.name], int) else group[port.name].tolist()
-              for port in pe.ports.inputs]
+    inputs = [
+        group[port.name] if isinstance(group[port.name], int) else group[port.name].tolist() for port in pe.ports.inputs
+    ]
     with pytest.raises(Refused, match="bfp_pe: step takes the inputs of a group"):
         pe.step()
     begun = pe.step(*inputs)
@@ -242,10 +261,12 @@ def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
 BAD = [
     pytest.param({"mode": 3}, Refused, r"bfp_pe: mode 3 is outside \[0, 3\)", id="mode 3"),
     pytest.param({"mode": "M4M4"}, Refused, "mode must be one of 'M8W4', 'M8M4', 'M8M8', got 'M4M4'", id="mode name"),
-    pytest.param({"b": lanes([0, 16])[None]}, Refused, r"b 16 at index \(0, 1\) has more than 4 bits in mode M8W4",
-                 id="wide b"),
-    pytest.param({"b_sign": lanes([0, 0, 1])[None]}, Refused, r"b_sign 1 at index \(0, 2\) must be 0 in mode M8W4",
-                 id="b_sign"),
+    pytest.param(
+        {"b": lanes([0, 16])[None]}, Refused, r"b 16 at index \(0, 1\) has more than 4 bits in mode M8W4", id="wide b"
+    ),
+    pytest.param(
+        {"b_sign": lanes([0, 0, 1])[None]}, Refused, r"b_sign 1 at index \(0, 2\) must be 0 in mode M8W4", id="b_sign"
+    ),
     pytest.param({"b_exp": [1]}, Refused, r"b_exp 1 at index \(0,\) must be 0 in mode M8W4", id="b_exp"),
     pytest.param({"w_scale": [0x7C00]}, Refused, "w_scale 31744 .* is not finite in mode M8W4", id="infinite"),
     pytest.param({"w_scale": [0x7E00]}, Refused, "w_scale 32256 .* is not finite", id="nan"),
@@ -253,11 +274,24 @@ BAD = [
     pytest.param({"a_mag": lanes([256])[None]}, Refused, r"a_mag 256 at index \(0, 0\) is outside", id="a_mag"),
     pytest.param({"a_mag": np.zeros((1, 31), int)}, RefusedType, "a_mag: the last axis must hold 32 lanes", id="lanes"),
     pytest.param({"a_exp": [1, 2], "b": np.zeros((3, LANES), int)}, Refused, "shapes do not fit", id="groups"),
-    pytest.param({"a_exp": np.zeros(0, int), "b": np.zeros((0, LANES), int), "a_sign": np.zeros((0, LANES), int),
-                  "a_mag": np.zeros((0, LANES), int), "b_sign": np.zeros((0, LANES), int), "mode": np.zeros(0, int),
-                  "b_exp": np.zeros(0, int), "w_scale": np.zeros(0, int), "clear": np.zeros(0, int)}, Refused,
-                 "at least one group is needed", id="no groups"),
-    pytest.param({"partial": "bf16"}, Refused, "partial must be one of", id="partial")]
+    pytest.param(
+        {
+            "a_exp": np.zeros(0, int),
+            "b": np.zeros((0, LANES), int),
+            "a_sign": np.zeros((0, LANES), int),
+            "a_mag": np.zeros((0, LANES), int),
+            "b_sign": np.zeros((0, LANES), int),
+            "mode": np.zeros(0, int),
+            "b_exp": np.zeros(0, int),
+            "w_scale": np.zeros(0, int),
+            "clear": np.zeros(0, int),
+        },
+        Refused,
+        "at least one group is needed",
+        id="no groups",
+    ),
+    pytest.param({"partial": "bf16"}, Refused, "partial must be one of", id="partial"),
+]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -273,10 +307,14 @@ def test_drawing_shows_every_register() -> None:
     states = list(pe.steps(**together([ports(M8M8, A, B, 17, 16), ports(M8W4, A, (7, -8, 3), 17, 0, 0x224C)])))
 
     assert pe.draw(states[2]).split("\n") == [
-        "M8M8, group 0, slot 1, cycle 2", "next       201 -50 6 29 x 0, E 17", "current    201 -50 6 29 x 0, E 17",
-        "b          -224 144 56 29 x 0, E 16", "wrapper 0   sub-PE 0:    -3246   sub-PE 1:        0",
+        "M8M8, group 0, slot 1, cycle 2",
+        "next       201 -50 6 29 x 0, E 17",
+        "current    201 -50 6 29 x 0, E 17",
+        "b          -224 144 56 29 x 0, E 16",
+        "wrapper 0   sub-PE 0:    -3246   sub-PE 1:        0",
         "wrapper 1  *sub-PE 0:       48   sub-PE 1:        0",
-        "sum 48, value 0 (00000000), acc 0 (00000000), flags none"]
+        "sum 48, value 0 (00000000), acc 0 (00000000), flags none",
+    ]
     assert "b          7 -8 3 29 x 0, factor 0.0123" in pe.draw(states[-1])
     assert "value -25.34375 (c1cac000), acc -25.34375 (c1cac000)" in pe.draw(states[4])
     assert "flags FP16 overflow, NaN" in pe.draw(replace(states[0], flags=5))

@@ -41,8 +41,13 @@ def matrix(words: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=20)
-@given(kind=st.sampled_from(KINDS), rows=st.integers(1, 8), columns=st.integers(1, 16), inner=st.integers(1, 70),
-       seed=st.integers(0, 99))
+@given(
+    kind=st.sampled_from(KINDS),
+    rows=st.integers(1, 8),
+    columns=st.integers(1, 16),
+    inner=st.integers(1, 70),
+    seed=st.integers(0, 99),
+)
 def test_tiles_equal_the_dot_products(run: Any, kind: str, rows: int, columns: int, inner: int, seed: int) -> None:
     """[harmonia §IV-A] Every size of tile in every mode; rows and columns beyond it are not valid."""
     a, b, product = operands(kind, rows, columns, inner, seed)
@@ -65,8 +70,13 @@ def test_accumulators_are_the_oracles(run: Any, kind: str, partial: str) -> None
     if kind == "int4":
         b: Any = INT4_G128.encode(right.astype(np.float32))
         codes = np.pad(b.code, ((0, 0), (0, 26))).reshape(9, 3, 32).tolist()
-        wanted = [[oracle.dot_int(x, y, z, "paper" if partial == "fp16" else "exact")[0] for y, z in
-                   zip(codes, b.scales_of(32).view(np.uint16).tolist(), strict=True)] for x in a]
+        wanted = [
+            [
+                oracle.dot_int(x, y, z, "paper" if partial == "fp16" else "exact")[0]
+                for y, z in zip(codes, b.scales_of(32).view(np.uint16).tolist(), strict=True)
+            ]
+            for x in a
+        ]
     else:
         b = (BFP8 if kind == "bfp8" else BFP4).encode(right)
         columns = [encode(row, 8 if kind == "bfp8" else 4) for row in right.view(np.uint16).tolist()]
@@ -88,8 +98,10 @@ def test_columns_are_valid_one_after_the_other(kind: str, groups: int) -> None:
     assert list(leaving) == oracle.array_cycles([slots] * groups)
     assert [state.col for state in leaving.values()] == list(range(16))
     assert all(state.column_valid == (1,) * 8 for state in leaving.values())
-    assert all(np.array(state.column, np.uint32).view(np.float32).tolist() == product[:, state.col].tolist()
-               for state in leaving.values())
+    assert all(
+        np.array(state.column, np.uint32).view(np.float32).tolist() == product[:, state.col].tolist()
+        for state in leaving.values()
+    )
     assert [state.index for state in states] == list(range(slots * groups + 16))
     assert [state.event for state in states] == ["compute"] * (slots * groups + 15) + ["read"]
     assert [BfpPeArray(groups).valid_at(c, states[0].mode) for c in range(16)] == list(leaving)
@@ -103,10 +115,10 @@ def test_activations_move_by_one_column_a_cycle_and_weights_follow() -> None:
     for before, after in pairwise(states):
         assert after.work[1:] == before.work[:-1]
         for row in range(ROWS):
-            left, right = (state.pes[row * COLUMNS:(row + 1) * COLUMNS] for state in (before, after))
+            left, right = (state.pes[row * COLUMNS : (row + 1) * COLUMNS] for state in (before, after))
             assert [pe[:3] for pe in right[1:]] == [pe[:3] for pe in left[:-1]]
     column3 = [state.weights[3].b for state in states if state.work[3].slot == 0 and state.work[3].group >= 0]
-    assert column3 == [tuple(ports["b"][at:at + 32].tolist()) for at in (6 * 32, 7 * 32)]
+    assert column3 == [tuple(ports["b"][at : at + 32].tolist()) for at in (6 * 32, 7 * 32)]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -117,8 +129,11 @@ def test_counters(run: Any, kind: str, rows: int, columns: int, groups: int) -> 
     a, b, _ = operands(kind, rows, columns, 32 * groups)
     result, slots = run(**tile(a, b), groups=groups), groups * (2 if kind == "bfp8" else 1)
 
-    assert (result.cycles, result.macs, result.fp32_adds) == (slots + 15, 32 * rows * columns * groups,
-                                                              rows * columns * groups)
+    assert (result.cycles, result.macs, result.fp32_adds) == (
+        slots + 15,
+        32 * rows * columns * groups,
+        rows * columns * groups,
+    )
     assert (result.act_hops, result.weight_broadcasts) == (rows * (columns - 1) * groups, columns * groups)
     assert result.busy_pe_cycles == slots * rows * columns
 
@@ -158,18 +173,23 @@ def test_flags_are_those_of_each_pe(run: Any) -> None:
     a, b, _ = operands("bfp8", 8, 16, 64)
     ports = tile(a, b) | {"a_exp": np.full(16, 30), "b_exp": np.full(32, 30)}
     result = run(**ports)
-    paper = [sum(int(bool(flag)) << bit for bit, flag in enumerate(oracle_flags(ports, row, column)))
-             for row in range(8) for column in range(16)]
+    paper = [
+        sum(int(bool(flag)) << bit for bit, flag in enumerate(oracle_flags(ports, row, column)))
+        for row in range(8)
+        for column in range(16)
+    ]
 
     assert result.flags.tolist() == paper and 5 in paper and 1 in paper
 
 
 def oracle_flags(ports: Any, row: int, column: int) -> Any:
     """Flags of one element by the oracle."""
+
     def side(name: str, index: int) -> list[Any]:
         some = [slice((2 * index + g) * 32, (2 * index + g + 1) * 32) for g in range(2)]
         mantissa = ports["a_mag" if name == "a" else "b"]
         return [Group(30, ports[f"{name}_sign"][s].tolist(), mantissa[s].tolist(), 8) for s in some]
+
     return oracle.dot(side("a", row), side("b", column))[1]
 
 
@@ -212,7 +232,8 @@ BAD = [
     pytest.param({"col_valid": np.ones(17, int)}, RefusedType, "col_valid: .* 16 lanes", id="columns"),
     pytest.param({"w_scale": np.ones(32, int)}, Refused, r"w_scale 1 at index \(0, 0\) must be 0 in mode M8M4", id="w"),
     pytest.param({"b": np.full(1024, 16)}, Refused, r"b 16 at index \(0, 0, 0\) has more than 4 bits", id="b"),
-    pytest.param({"groups": 0}, Refused, r"groups must be in \[1, 65536\], got 0", id="groups")]
+    pytest.param({"groups": 0}, Refused, r"groups must be in \[1, 65536\], got 0", id="groups"),
+]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -15,8 +15,12 @@ from refemu.units.bit_allocator import Allocation, BitAllocator
 from tests.oracles import harmonia_units as oracle
 
 IMPLEMENTATIONS = [pytest.param(bit_allocator.run, id="unit"), pytest.param(bit_allocator.UNIT.run_jit, id="twin")]
-SIZES: list[dict[str, int]] = [{}, {"n_initial": 40, "n_local": 16}, {"n_initial": 0, "n_local": 1},
-                               {"n_initial": 64, "n_local": 96}]
+SIZES: list[dict[str, int]] = [
+    {},
+    {"n_initial": 40, "n_local": 16},
+    {"n_initial": 0, "n_local": 1},
+    {"n_initial": 64, "n_local": 96},
+]
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -65,14 +69,17 @@ def test_share_of_low_tokens_at_4k(tokens: int, low: Fraction) -> None:
     assert Fraction(int((allocator.bits()[0] == 4).sum()), tokens) == low
 
 
-@pytest.mark.parametrize(("tokens", "with_exponent", "without"),
-                         [(4000, "3.0463", "3.1397"), (4096, "3.0476", "3.1411")])
+@pytest.mark.parametrize(
+    ("tokens", "with_exponent", "without"), [(4000, "3.0463", "3.1397"), (4096, "3.0476", "3.1411")]
+)
 def test_reduction_at_4k(tokens: int, with_exponent: str, without: str) -> None:
     """[harmonia §III-B] 3.05 times less than FP16; the abstract's 31.25 % leaves exponents and 8-bit tokens out."""
     low = len(Allocation().low_tokens(tokens))
     stored = [fmt.encode(np.ones((count, 64), np.float16)) for fmt, count in ((BFP8, tokens - low), (BFP4, low))]
-    ratios = [Fraction(16 * 64 * tokens, stored[0].storage_bits(exponent) + stored[1].storage_bits(exponent))
-              for exponent in (True, False)]
+    ratios = [
+        Fraction(16 * 64 * tokens, stored[0].storage_bits(exponent) + stored[1].storage_bits(exponent))
+        for exponent in (True, False)
+    ]
 
     assert [f"{float(ratio):.4f}" for ratio in ratios] == [with_exponent, without]
     assert round(ratios[0], 2) == Fraction("3.05")
@@ -93,17 +100,24 @@ def test_step_by_step_equals_from_scratch(n_initial: int, n_local: int, group: i
         k, v = allocator.bits()
         assert (state.low_tokens, state.low_groups) == ((k == 4).sum(), (v == 4).sum())
     assert bit_allocator.UNIT.run_jit([prompt] + [0] * 80, n_initial=n_initial, n_local=n_local, group=group).equals(
-        bit_allocator.run([prompt] + [0] * 80, n_initial=n_initial, n_local=n_local, group=group))
+        bit_allocator.run([prompt] + [0] * 80, n_initial=n_initial, n_local=n_local, group=group)
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"prefill": [5, 5]}, Refused, "prefill of 5 tokens needs an empty cache, got one of 5", id="prefill"),
-    pytest.param({"prefill": [0], "n_local": -1}, Refused, "n_local must be in .*, got -1", id="n_local"),
-    pytest.param({"prefill": [0], "n_initial": -1}, Refused, "n_initial must be in .*, got -1", id="n_initial"),
-    pytest.param({"prefill": [0], "low": 9}, Refused, r"low must be in \[1, 8\], got 9", id="low above high"),
-    pytest.param({"prefill": [0], "high": 12}, Refused, r"high must be in \[1, 11\], got 12", id="high"),
-    pytest.param({"prefill": 3}, RefusedType, "at least one port needs an axis", id="scalar")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param(
+            {"prefill": [5, 5]}, Refused, "prefill of 5 tokens needs an empty cache, got one of 5", id="prefill"
+        ),
+        pytest.param({"prefill": [0], "n_local": -1}, Refused, "n_local must be in .*, got -1", id="n_local"),
+        pytest.param({"prefill": [0], "n_initial": -1}, Refused, "n_initial must be in .*, got -1", id="n_initial"),
+        pytest.param({"prefill": [0], "low": 9}, Refused, r"low must be in \[1, 8\], got 9", id="low above high"),
+        pytest.param({"prefill": [0], "high": 12}, Refused, r"high must be in \[1, 11\], got 12", id="high"),
+        pytest.param({"prefill": 3}, RefusedType, "at least one port needs an axis", id="scalar"),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(**arguments)

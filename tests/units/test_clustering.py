@@ -23,8 +23,9 @@ UNIT_WORDS = np.concatenate([np.arange(0xBC00, 0x7FFF, -1), np.arange(0x3C01)])
 
 def test_seven_values_differ_between_the_presets() -> None:
     """[kllm §IV-A], D-kllm-8: of all fp16 values in [-1, 1], on the trained codebook of the cases."""
-    paper, exact = (clustering.UNIT.run_jit(UNIT_WORDS, 0x3C00, TRAINED, preset=name).index
-                    for name in ("paper", "exact"))
+    paper, exact = (
+        clustering.UNIT.run_jit(UNIT_WORDS, 0x3C00, TRAINED, preset=name).index for name in ("paper", "exact")
+    )
     differ = UNIT_WORDS[(paper != exact) & (UNIT_WORDS != 0x8000)]
 
     assert differ.size == 7 and 0x15C1 in differ
@@ -34,8 +35,9 @@ def test_seven_values_differ_between_the_presets() -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(words, positives), min_size=1, max_size=5), codebooks, ariths)
-@example([(0x0000, 0x0001), (0x0001, 0x0001)], Codebook(1, [0xBC00, 0x3C00]),
-         KllmArith(normalize="reciprocal", tie="high"))  # 1 / s overflows, and 0 times infinity is NaN
+@example(
+    [(0x0000, 0x0001), (0x0001, 0x0001)], Codebook(1, [0xBC00, 0x3C00]), KllmArith(normalize="reciprocal", tie="high")
+)  # 1 / s overflows, and 0 times infinity is NaN
 def test_index_is_the_oracles(run: Run, elements: list[tuple[int, int]], book: Codebook, arith: Any) -> None:
     """D-kllm-7, D-kllm-8: also where x^ becomes infinite, which is flagged."""
     x, scale = (list(column) for column in zip(*elements, strict=True))
@@ -44,7 +46,8 @@ def test_index_is_the_oracles(run: Run, elements: list[tuple[int, int]], book: C
     for word, divisor, found, overflow in zip(x, scale, result.index.tolist(), result.overflow.tolist(), strict=True):
         infinite = how["normalize"] != "none" and (
             oracle.normalized(word, divisor, how["normalize"]) & 0x7C00 == 0x7C00
-            or (how["normalize"] == "reciprocal" and oracle.fp16.div(0x3C00, divisor) == 0x7C00))
+            or (how["normalize"] == "reciprocal" and oracle.fp16.div(0x3C00, divisor) == 0x7C00)
+        )
         assert overflow == infinite
         assert found == oracle.nearest(word, divisor, book.values.tolist(), **how)
 
@@ -59,8 +62,9 @@ def test_an_infinite_quotient_is_flagged_whatever_the_distance(run: Run, distanc
 
     assert result.index.tolist() == INFINITE[distance][tie == "high"]
     assert result.overflow.tolist() == [True, True, True]
-    assert run([0x7BFF], 1, [0xB800, 0, 0x3400, 0x3C00], bits=2,
-               preset=KllmArith(distance=distance, tie=tie)).overflow.tolist() == [True], "dividing overflows too"
+    assert run(
+        [0x7BFF], 1, [0xB800, 0, 0x3400, 0x3C00], bits=2, preset=KllmArith(distance=distance, tie=tie)
+    ).overflow.tolist() == [True], "dividing overflows too"
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -75,8 +79,11 @@ def test_of_a_vector_it_is_the_format(run: Run, preset: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("preset", "each"), [("paper", 16), ("exact", 15), (KllmArith(distance="midpoint16"), 15)],
-                         ids=["paper", "exact", "midpoint16"])
+@pytest.mark.parametrize(
+    ("preset", "each"),
+    [("paper", 16), ("exact", 15), (KllmArith(distance="midpoint16"), 15)],
+    ids=["paper", "exact", "midpoint16"],
+)
 @pytest.mark.parametrize("elements", [1, 16, 17, 4096 - 42])
 def test_counters(run: Run, preset: Any, each: int, elements: int) -> None:
     """D-kllm-31: 16 elements per cycle; a distance per centroid, or a comparison per midpoint."""
@@ -108,8 +115,9 @@ def test_a_refused_element_changes_nothing() -> None:
     assert device.snapshot() == before
 
 
-@pytest.mark.parametrize("device", [Clustering(), Clustering(3, "exact", 8), Clustering(2, KllmArith(tie="high"))],
-                         ids=repr)
+@pytest.mark.parametrize(
+    "device", [Clustering(), Clustering(3, "exact", 8), Clustering(2, KllmArith(tie="high"))], ids=repr
+)
 def test_repr_evaluates_back(device: Clustering) -> None:
     names = {"Clustering": Clustering, "KllmArith": KllmArith, "Sequential": Sequential}
 
@@ -117,16 +125,29 @@ def test_repr_evaluates_back(device: Clustering) -> None:
 
 
 BAD = [
-    pytest.param(([0x3C00, 0x7E00], 0x3C00, TRAINED), {}, ValueError, r"clustering: x must be finite, got nan at "
-                 r"index \(1,\)", id="nan"),
+    pytest.param(
+        ([0x3C00, 0x7E00], 0x3C00, TRAINED),
+        {},
+        ValueError,
+        r"clustering: x must be finite, got nan at "
+        r"index \(1,\)",
+        id="nan",
+    ),
     pytest.param(([0xFC00], 0x3C00, TRAINED), {}, ValueError, "x must be finite, got -inf", id="infinity"),
     pytest.param(([0], [0], TRAINED), {}, ValueError, r"scale 0 at index \(0,\) is outside \[1, 31744\)", id="scale 0"),
     pytest.param(([0], 0xBC00, TRAINED), {}, ValueError, "scale 48128 is outside", id="negative scale"),
     pytest.param(([0], 0x7C00, TRAINED), {}, ValueError, "scale 31744 is outside", id="infinite scale"),
-    pytest.param(([0], 0x3C00, TRAINED[::-1]), {}, ValueError, r"codebook must ascend, got a smaller centroid after "
-                 r"lane 0 at index \(0,\)", id="unsorted"),
-    pytest.param(([0], 0x3C00, [0, 0x7E00]), {"bits": 1}, ValueError, "codebook must be finite, got nan",
-                 id="centroid"),
+    pytest.param(
+        ([0], 0x3C00, TRAINED[::-1]),
+        {},
+        ValueError,
+        r"codebook must ascend, got a smaller centroid after "
+        r"lane 0 at index \(0,\)",
+        id="unsorted",
+    ),
+    pytest.param(
+        ([0], 0x3C00, [0, 0x7E00]), {"bits": 1}, ValueError, "codebook must be finite, got nan", id="centroid"
+    ),
     pytest.param(([0], 0x3C00, TRAINED[:8]), {}, TypeError, "must hold 16 lanes", id="lanes"),
     pytest.param(([0.5], 0x3C00, TRAINED), {}, TypeError, "integers are needed, got dtype float64", id="floats"),
     pytest.param(([0], 0x3C00, TRAINED), {"bits": 5}, ValueError, r"bits must be in \[1, 4\], got 5", id="bits"),
@@ -137,8 +158,9 @@ BAD = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("inputs", "options", "error", "message"), BAD)
-def test_refuses(run: Run, inputs: tuple[Any, ...], options: dict[str, Any], error: type[Exception],
-                 message: str) -> None:
+def test_refuses(
+    run: Run, inputs: tuple[Any, ...], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     """D-kllm-27: what cannot be clustered."""
     with pytest.raises(error, match=message):
         run(*inputs, **options)

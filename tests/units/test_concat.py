@@ -45,7 +45,15 @@ def test_exchanged_operands_give_another_index_of_the_same_product(run: Run) -> 
 def test_the_worked_column_of_eight_positions(run: Run) -> None:
     """[kllm §III-B, Fig. 3a]: one and two bits."""
     assert run([0, 1, 1, 0, 1, 0, 0, 1], [3, 0, 2, 2, 1, 3, 0, 1], a_bits=1, b_bits=2).q.tolist() == [
-        3, 4, 6, 2, 5, 3, 0, 5]
+        3,
+        4,
+        6,
+        2,
+        5,
+        3,
+        0,
+        5,
+    ]
 
 
 def test_the_register_holds_the_last_edge() -> None:
@@ -59,16 +67,20 @@ def test_the_register_holds_the_last_edge() -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("a", "b", "options", "error", "message"), [
-    ([16], [0], {}, ValueError, r"concat: a 16 at index \(0,\) is outside \[0, 16\)"),
-    ([1, 4], [0, 0], {"a_bits": 2}, ValueError, r"concat: a 4 at index \(1,\) is outside \[0, 4\)"),
-    ([0], [-1], {}, ValueError, r"concat: b -1 at index \(0,\) is outside"),
-    ([0], [8], {"b_bits": 3}, ValueError, r"concat: b 8 at index \(0,\) is outside \[0, 8\)"),
-    ([0], [0.5], {}, TypeError, "concat.b: integers are needed"),
-    (0, 0, {}, TypeError, "at least one port needs an axis"),
-    ([0], [0], {"a_bits": 5}, ValueError, r"concat: a_bits must be in \[1, 4\], got 5"),
-    ([0], [0], {"b_bits": 0}, ValueError, r"concat: b_bits must be in \[1, 4\], got 0"),
-], ids=["16", "a", "negative", "b", "real", "scalars", "a_bits", "b_bits"])
+@pytest.mark.parametrize(
+    ("a", "b", "options", "error", "message"),
+    [
+        ([16], [0], {}, ValueError, r"concat: a 16 at index \(0,\) is outside \[0, 16\)"),
+        ([1, 4], [0, 0], {"a_bits": 2}, ValueError, r"concat: a 4 at index \(1,\) is outside \[0, 4\)"),
+        ([0], [-1], {}, ValueError, r"concat: b -1 at index \(0,\) is outside"),
+        ([0], [8], {"b_bits": 3}, ValueError, r"concat: b 8 at index \(0,\) is outside \[0, 8\)"),
+        ([0], [0.5], {}, TypeError, "concat.b: integers are needed"),
+        (0, 0, {}, TypeError, "at least one port needs an axis"),
+        ([0], [0], {"a_bits": 5}, ValueError, r"concat: a_bits must be in \[1, 4\], got 5"),
+        ([0], [0], {"b_bits": 0}, ValueError, r"concat: b_bits must be in \[1, 4\], got 0"),
+    ],
+    ids=["16", "a", "negative", "b", "real", "scalars", "a_bits", "b_bits"],
+)
 def test_refuses(run: Run, a: Any, b: Any, options: dict[str, int], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(a, b, **options)

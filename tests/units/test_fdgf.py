@@ -82,8 +82,10 @@ def test_order_of_blocks() -> None:
     assert passes(5, 2, ROW_MAJOR, 1) == (*[(r, 0) for r in range(4)], *[(r, 1) for r in range(4)], (4, 0), (4, 1))
 
 
-@pytest.mark.parametrize(("rows", "first", "second", "ratio"), [
-    (1, 17_039_360, 16_781_312, 64), (64, 33_554_432, 17_039_360, 1), (4096, 1_090_519_040, 1_090_519_040, 1)])
+@pytest.mark.parametrize(
+    ("rows", "first", "second", "ratio"),
+    [(1, 17_039_360, 16_781_312, 64), (64, 33_554_432, 17_039_360, 1), (4096, 1_090_519_040, 1_090_519_040, 1)],
+)
 def test_access_counts_of_the_linear_layer(rows: int, first: int, second: int, ratio: int) -> None:
     """[harmonia §IV-D] D-harmonia-30: N = K = 4096, m = k = 64; the literal fraction of one row is a 64th of a tile."""
     controller = FdgfController()
@@ -115,14 +117,19 @@ def test_dataflow_2_wins_for_every_m_if_tiles_are_very_unequal() -> None:
 
 
 @settings(deadline=None, max_examples=100)
-@given(given=st.tuples(st.integers(1, 8191), st.integers(1, 8191), st.integers(1, 8191)),
-       m=st.sampled_from([32, 64, 96]), k=st.sampled_from([32, 64, 96]), literal=st.booleans())
+@given(
+    given=st.tuples(st.integers(1, 8191), st.integers(1, 8191), st.integers(1, 8191)),
+    m=st.sampled_from([32, 64, 96]),
+    k=st.sampled_from([32, 64, 96]),
+    literal=st.booleans(),
+)
 def test_formula_is_the_oracles(given: tuple[int, int, int], m: int, k: int, literal: bool) -> None:
     """D-harmonia-30, D-harmonia-31: fractions or whole tiles; fewer accesses, on a tie dataflow 1."""
     controller = FdgfController(m, k)
 
     assert [controller.ema(*given, flow, literal) for flow in (1, 2)] == [
-        oracle.ema(*given, m, k, flow, literal) for flow in (1, 2)]
+        oracle.ema(*given, m, k, flow, literal) for flow in (1, 2)
+    ]
     assert controller.choose(*given) == oracle.choose(*given, m, k)
 
 
@@ -147,8 +154,16 @@ def test_a_start_replaces_the_product_under_way(run: Any) -> None:
     start = np.array([0, 1, 0, 0, 1, 0, 0, 0])
     result = run(start, [9, 64, 9, 9, 8, 9, 9, 9], 32, [9, 64, 9, 9, 16, 9, 9, 9], 2, m=32, k=32)
 
-    assert [EVENTS[code] for code in result.code] == ["idle", "start", "fetch_a", "fetch_b", "start", "fetch_a",
-                                                      "fetch_b", "compute"]
+    assert [EVENTS[code] for code in result.code] == [
+        "idle",
+        "start",
+        "fetch_a",
+        "fetch_b",
+        "start",
+        "fetch_a",
+        "fetch_b",
+        "compute",
+    ]
     assert result.count.tolist() == [0, 0, 1024, 1024, 0, 256, 512, 128]
     assert result.fetched.tolist() == [0, 0, 1024, 2048, 0, 256, 768, 768]
 
@@ -156,8 +171,16 @@ def test_a_start_replaces_the_product_under_way(run: Any) -> None:
 def test_plan_is_one_product() -> None:
     states = list(FdgfController(32, 32).plan(33, 40, 20, COLUMN_MAJOR))
 
-    assert [s.event for s in states if s.event != "read"] == ["start", "fetch_b", "fetch_a", "compute", "store",
-                                                              "fetch_a", "compute", "store"]
+    assert [s.event for s in states if s.event != "read"] == [
+        "start",
+        "fetch_b",
+        "fetch_a",
+        "compute",
+        "store",
+        "fetch_a",
+        "compute",
+        "store",
+    ]
     assert (states[-1].fetches, states[-1].computes, states[-1].stores) == (3, 2, 2)
     assert states[-1].reads == 2 * 2 * (4 + 1)  # groups, passes of 16 columns, of 8 rows
 
@@ -195,8 +218,11 @@ def test_ports_hold_what_the_largest_product_puts_on_them() -> None:
 def test_tiles_are_the_steps_but_start_and_reads(given: tuple[int, int, int], m: int, k: int, flow: int) -> None:
     """The plan by tiles against the controller that steps through every read."""
     controller = FdgfController(m, k)
-    stepped = [(s.code, s.dataflow, s.mt, s.kt, s.count) for s in controller.plan(*given, flow)
-               if s.event not in ("start", "read")]
+    stepped = [
+        (s.code, s.dataflow, s.mt, s.kt, s.count)
+        for s in controller.plan(*given, flow)
+        if s.event not in ("start", "read")
+    ]
 
     assert [tuple(tile) for tile in controller.tiles(*given, flow)] == stepped
 
@@ -207,7 +233,8 @@ def test_tiles_of_a_large_product_take_no_step_per_read() -> None:
 
     assert len(tiles) == 6176 and 32 * 64 * (8 * 4) * 128 == 8_388_608
     assert sum(tile.elements for tile in tiles if tile.code in (fdgf.FETCH_A, fdgf.FETCH_B)) == FdgfController().ema(
-        2048, 4096, 4096, tiles[0].dataflow)
+        2048, 4096, 4096, tiles[0].dataflow
+    )
     with pytest.raises(Refused, match="fdgf: K must be at least 1, got 0"):
         next(FdgfController().tiles(1, 1, 0))
 
@@ -221,7 +248,8 @@ BAD = [
     pytest.param({"m": 48}, "m must be a multiple of 32, got 48", id="m"),
     pytest.param({"k": 0}, r"k must be in \[32, 8192\], got 0", id="k"),
     pytest.param({"ema_unit": "bytes"}, "ema_unit must be one of", id="unit"),
-    pytest.param({"b_type": "fp16"}, "b_type must be one of", id="type")]
+    pytest.param({"b_type": "fp16"}, "b_type must be one of", id="type"),
+]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

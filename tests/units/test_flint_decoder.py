@@ -21,7 +21,8 @@ def test_every_code_equals_the_oracle(run: Any) -> None:
     result = run(np.arange(16, dtype=np.uint8))
 
     assert list(zip(result.exponent.tolist(), result.base_int.tolist(), strict=True)) == [
-        oracle.flint_decoder(code) for code in range(16)]
+        oracle.flint_decoder(code) for code in range(16)
+    ]
     assert (result.exponent.dtype, result.base_int.dtype, result.decodes) == (np.uint8, np.int8, 16)
 
 
@@ -53,12 +54,17 @@ def test_identifier_is_zero(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("pairs", "message"), [
-    pytest.param(FLINT4_PAIRS[:7], "pairs must hold 8 pairs, got 7", id="seven"),
-    pytest.param(((0, 1), *FLINT4_PAIRS[1:]), r"pairs\[0\] must have value 0, .*got \(0, 1\)", id="value"),
-    pytest.param((*FLINT4_PAIRS[:4], (1, 8), *FLINT4_PAIRS[5:]), r"pairs\[4\] must have value 16, .*got \(1, 8\)",
-                 id="width"),
-    pytest.param(((16, 0), *FLINT4_PAIRS[1:]), r"pairs\[0\] must have value 0, .*got \(16, 0\)", id="exponent")])
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        pytest.param(FLINT4_PAIRS[:7], "pairs must hold 8 pairs, got 7", id="seven"),
+        pytest.param(((0, 1), *FLINT4_PAIRS[1:]), r"pairs\[0\] must have value 0, .*got \(0, 1\)", id="value"),
+        pytest.param(
+            (*FLINT4_PAIRS[:4], (1, 8), *FLINT4_PAIRS[5:]), r"pairs\[4\] must have value 16, .*got \(1, 8\)", id="width"
+        ),
+        pytest.param(((16, 0), *FLINT4_PAIRS[1:]), r"pairs\[0\] must have value 0, .*got \(16, 0\)", id="exponent"),
+    ],
+)
 def test_impossible_pairs_are_refused(run: Any, pairs: Any, message: str) -> None:
     with pytest.raises(Refused, match="flint_decoder: " + message):
         run(1, pairs=pairs)
@@ -66,4 +72,6 @@ def test_impossible_pairs_are_refused(run: Any, pairs: Any, message: str) -> Non
 
 def test_steps_count_their_codes() -> None:
     assert [(s.event, s.index, s.code, s.decodes) for s in FlintDecoder().steps([7, 12])] == [
-        ("decode", 0, 7, 1), ("decode", 1, 12, 2)]
+        ("decode", 0, 7, 1),
+        ("decode", 1, 12, 2),
+    ]

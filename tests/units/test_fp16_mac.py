@@ -69,8 +69,10 @@ def test_overflow_and_the_flag_of_ieee_754(run: Any, config: str, apart: int) ->
     blocks = [case.inputs for kind in ("paper", "edge", "random") for case in fp16_mac.UNIT.cases(parameters, kind, 0)]
     a, b, acc = (np.concatenate([block[port] for block in blocks]).astype(np.uint16) for port in ("a", "b", "acc"))
     overflow = run(a, b, acc, **parameters).overflow
-    ieee = [ieee_overflow(*words, parameters["rounding"]) for words in zip(a.tolist(), b.tolist(), acc.tolist(),
-                                                                          strict=True)]
+    ieee = [
+        ieee_overflow(*words, parameters["rounding"])
+        for words in zip(a.tolist(), b.tolist(), acc.tolist(), strict=True)
+    ]
     with np.errstate(all="ignore"):
         product = np.abs(a.view(np.float16).astype(np.float64) * b.view(np.float16))
     alone = np.isfinite(product) & (product >= LIMIT) & ~np.isfinite(acc.view(np.float16))

@@ -14,10 +14,24 @@ from refemu.units.fp2half import Fp2Half
 from tests.oracles import harmonia_units as oracle
 
 IMPLEMENTATIONS = [pytest.param(fp2half.run, id="unit"), pytest.param(fp2half.UNIT.run_jit, id="twin")]
-HARD = [0x477FEFFF, 0x477FF000, 0x33000000, 0x33000001, 0x7F800000, 0x7FC00001, 0x7F7FFFFF, 1, 0, 0x38800000,
-        0x387FE000]
-patterns = st.one_of(st.sampled_from([word | sign for word in HARD for sign in (0, 1 << 31)]),
-                     st.integers(0, (1 << 32) - 1), st.integers(0x33000000, 0x477FFFFF))
+HARD = [
+    0x477FEFFF,
+    0x477FF000,
+    0x33000000,
+    0x33000001,
+    0x7F800000,
+    0x7FC00001,
+    0x7F7FFFFF,
+    1,
+    0,
+    0x38800000,
+    0x387FE000,
+]
+patterns = st.one_of(
+    st.sampled_from([word | sign for word in HARD for sign in (0, 1 << 31)]),
+    st.integers(0, (1 << 32) - 1),
+    st.integers(0x33000000, 0x477FFFFF),
+)
 
 
 def value(pattern: int) -> float:

@@ -24,8 +24,9 @@ def test_random_values_are_not_all_outside_the_range() -> None:
 def test_flags_are_those_of_any_lane() -> None:
     config = UNIT.configs["paper"]
     assert UNIT.mark is not None
-    marks = [UNIT.mark(config, block.inputs, UNIT.evaluate(config, block.inputs))
-             for block in UNIT.cases(config, "edge", 0)]
+    marks = [
+        UNIT.mark(config, block.inputs, UNIT.evaluate(config, block.inputs)) for block in UNIT.cases(config, "edge", 0)
+    ]
 
     assert any(mark["OVERFLOW"].any() for mark in marks) and any(mark["SUBNORMAL"].any() for mark in marks)
     assert not all(mark["OVERFLOW"].all() for mark in marks)

@@ -18,8 +18,7 @@ IMPLEMENTATIONS = [pytest.param(free_page_list.run, id="unit"), pytest.param(fre
 def events(*given: tuple[int, list[int]], pages: int) -> tuple[list[int], list[int], list[list[int]]]:
     """Allocations as (count, []), recycles as (0, ids)."""
     op = [int(not count and bool(ids)) for count, ids in given]
-    return (op, [count or len(ids) for count, ids in given],
-            [[*ids, *[0] * (pages - len(ids))] for _, ids in given])
+    return (op, [count or len(ids) for count, ids in given], [[*ids, *[0] * (pages - len(ids))] for _, ids in given])
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -30,7 +29,9 @@ def test_example_of_the_paper(run: Any) -> None:
     assert result.taken[0].tolist() == [*range(8), *[-1] * 24]
     assert result.ring[1][:3].tolist() == [2, 3, 7]
     assert list(zip(result.list_start.tolist(), result.list_end.tolist(), result.free.tolist(), strict=True)) == [
-        (8, 31, 24), (8, 2, 27)]
+        (8, 31, 24),
+        (8, 2, 27),
+    ]
     assert (result.allocated, result.recycled, result.wraps) == (8, 3, 0)
 
 
@@ -94,7 +95,8 @@ BAD = [
     pytest.param(lambda m: m.recycle([1, 0, 1]), Refused, "page 1 is free already", id="twice in one call"),
     pytest.param(lambda m: m.recycle([0, 14]), Refused, "page 14 is none of 14", id="too large"),
     pytest.param(lambda m: m.recycle([-1]), Refused, "page -1 is none of 14", id="negative id"),
-    pytest.param(lambda m: m.recycle(["1"]), RefusedType, "id must be an int, got '1'", id="no id")]
+    pytest.param(lambda m: m.recycle(["1"]), RefusedType, "id must be an int, got '1'", id="no id"),
+]
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD)

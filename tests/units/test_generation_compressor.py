@@ -32,8 +32,15 @@ def heads(draw: Any, slots: int = SLOTS) -> dict[str, Any]:
     earlier = draw(st.permutations(range(max(n - window, 0))))[:old] if n - window >= old else list(range(old))
     high = draw(st.permutations([*earlier[: n_high - inside], *recent]))
     position = [*high, *earlier[n_high - inside :]]
-    return {"score": draw(st.lists(scores, min_size=len(position), max_size=len(position))), "position": position,
-            "n_high": n_high, "n_low": n_low, "n": n, "prompt": draw(st.integers(0, n)), "window": window}
+    return {
+        "score": draw(st.lists(scores, min_size=len(position), max_size=len(position))),
+        "position": position,
+        "n_high": n_high,
+        "n_low": n_low,
+        "n": n,
+        "prompt": draw(st.integers(0, n)),
+        "window": window,
+    }
 
 
 def patterns(values: Any) -> np.ndarray:
@@ -43,9 +50,14 @@ def patterns(values: Any) -> np.ndarray:
 def decide(run: Any, head: dict[str, Any], thresholds: Any, **parameters: Any) -> Any:
     slots = parameters.pop("slots", SLOTS)
     free = slots - len(head["position"])
-    return run(patterns([*head["score"], *[0.0] * free]), [*head["position"], *[0] * free],
-               *(head[name] for name in ("n_high", "n_low", "n", "prompt", "window")), patterns(thresholds),
-               slots=slots, **parameters)
+    return run(
+        patterns([*head["score"], *[0.0] * free]),
+        [*head["position"], *[0] * free],
+        *(head[name] for name in ("n_high", "n_low", "n", "prompt", "window")),
+        patterns(thresholds),
+        slots=slots,
+        **parameters,
+    )
 
 
 def high_only(head: dict[str, Any]) -> dict[str, Any]:
@@ -137,8 +149,15 @@ def test_equal_budgets_are_the_oracles(run: Any, head: dict[str, Any], keep: int
 @pytest.mark.parametrize("ties", [[127], [1, 64], [3, 131], [64, 96, 32], [0, 127]])
 def test_ties_of_lanes_go_to_the_lowest_in_reversed_bits(run: Any, ties: list[int]) -> None:
     """D-leankv-28: lane 127 alone, lanes 1 and 64, two tokens of a lane."""
-    head = {"score": [(0 if slot in ties else 9) * (140 - slot) for slot in range(132)], "position": list(range(132)),
-            "n_high": 132, "n_low": 0, "n": 140, "prompt": 0, "window": 2}
+    head = {
+        "score": [(0 if slot in ties else 9) * (140 - slot) for slot in range(132)],
+        "position": list(range(132)),
+        "n_high": 132,
+        "n_low": 0,
+        "n": 140,
+        "prompt": 0,
+        "window": 2,
+    }
     wanted = min(ties, key=lambda slot: (f"{slot % 128:07b}"[::-1], slot))
     result = decide(run, head, (1.0, 1.0), policy="diffkv", score_queries=64, include_self=True, slots=132)
 
@@ -172,27 +191,46 @@ def test_without_a_low_precision_no_token_moves(head: dict[str, Any], low: float
 
 
 @settings(deadline=None, max_examples=60)
-@given(rows=st.lists(heads(), min_size=1, max_size=4), thresholds=limits, epoch=st.booleans(),
-       policy=st.sampled_from(["algorithm1", "diffkv"]), score_rule=st.sampled_from(["share", "cumulative"]))
-def test_twin_equals_unit_in_every_field(rows: list[dict[str, Any]], thresholds: Any, epoch: bool, policy: str,
-                                         score_rule: str) -> None:
+@given(
+    rows=st.lists(heads(), min_size=1, max_size=4),
+    thresholds=limits,
+    epoch=st.booleans(),
+    policy=st.sampled_from(["algorithm1", "diffkv"]),
+    score_rule=st.sampled_from(["share", "cumulative"]),
+)
+def test_twin_equals_unit_in_every_field(
+    rows: list[dict[str, Any]], thresholds: Any, epoch: bool, policy: str, score_rule: str
+) -> None:
     """D-leankv-33: all heads of all layers in one call; D-leankv-47: also with the positions of the published code."""
-    parameters = {"slots": SLOTS, "policy": policy, "score_rule": score_rule, "epoch": epoch, "score_queries": 3,
-                  "include_self": policy == "diffkv"}
+    parameters = {
+        "slots": SLOTS,
+        "policy": policy,
+        "score_rule": score_rule,
+        "epoch": epoch,
+        "score_queries": 3,
+        "include_self": policy == "diffkv",
+    }
     free = [SLOTS - len(row["position"]) for row in rows]
-    inputs = [patterns([[*row["score"], *[0.0] * spare] for row, spare in zip(rows, free, strict=True)]),
-              np.array([[*row["position"], *[0] * spare] for row, spare in zip(rows, free, strict=True)]),
-              *(np.array([row[name] for row in rows]) for name in ("n_high", "n_low", "n", "prompt", "window"))]
-    readable, compiled = (run(*inputs, patterns(thresholds), **parameters)
-                          for run in (generation_compressor.run, generation_compressor_jit.run))
+    inputs = [
+        patterns([[*row["score"], *[0.0] * spare] for row, spare in zip(rows, free, strict=True)]),
+        np.array([[*row["position"], *[0] * spare] for row, spare in zip(rows, free, strict=True)]),
+        *(np.array([row[name] for row in rows]) for name in ("n_high", "n_low", "n", "prompt", "window")),
+    ]
+    readable, compiled = (
+        run(*inputs, patterns(thresholds), **parameters)
+        for run in (generation_compressor.run, generation_compressor_jit.run)
+    )
 
     assert readable.equals(compiled)
 
 
 def test_events_and_counters_of_a_decision() -> None:
     """D-leankv-32: stored scores only, so it can be planned before attention; a division per mean and per share."""
-    states = list(GenerationCompressor(4).steps(patterns([1.0, 0.5, 0.25, 0.0]), [0, 1, 2, 3], 4, 0, 4, 4, 2,
-                                                patterns([0.0, 0.5])))
+    states = list(
+        GenerationCompressor(4).steps(
+            patterns([1.0, 0.5, 0.25, 0.0]), [0, 1, 2, 3], 4, 0, 4, 4, 2, patterns([0.0, 0.5])
+        )
+    )
 
     assert [s.event for s in states] == ["mean"] * 4 + ["argmin", "case"]
     assert (states[-1].divisions, states[-1].comparisons) == (3 + 4, 1)  # t_c alone: no low token competes
@@ -201,8 +239,9 @@ def test_events_and_counters_of_a_decision() -> None:
 
 BAD = [
     pytest.param({"position": [12, 3]}, {}, "position 12 is not older than token 12", id="age"),
-    pytest.param({"position": [3, 3]}, {}, r"positions of stored tokens must differ, got 3 twice at index \(1,\)",
-                 id="twice"),
+    pytest.param(
+        {"position": [3, 3]}, {}, r"positions of stored tokens must differ, got 3 twice at index \(1,\)", id="twice"
+    ),
     pytest.param({"n_low": 11}, {}, "13 tokens in 12 slots", id="slots"),
     pytest.param({"prompt": 13}, {}, "prompt of 13 tokens before token 12", id="prompt"),
     pytest.param({"n_high": 1, "n_low": 1, "position": [3, 11]}, {}, "position 11 of the window is low", id="window"),
@@ -215,8 +254,17 @@ BAD = [
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(("changed", "parameters", "message"), BAD)
 def test_refuses(run: Any, changed: dict[str, Any], parameters: dict[str, Any], message: str) -> None:
-    head = {"score": [0.5, 0.25], "position": [3, 10], "n_high": 2, "n_low": 0, "n": 12, "prompt": 4, "window": 2,
-            "thresholds": (0.25, 0.5), **changed}
+    head = {
+        "score": [0.5, 0.25],
+        "position": [3, 10],
+        "n_high": 2,
+        "n_low": 0,
+        "n": 12,
+        "prompt": 4,
+        "window": 2,
+        "thresholds": (0.25, 0.5),
+        **changed,
+    }
     with pytest.raises(Refused, match=message):
         decide(run, head, head["thresholds"], **parameters)
 
@@ -235,14 +283,37 @@ def test_a_position_that_is_stored_twice_is_refused_with_its_index(run: Any, pol
 @pytest.mark.parametrize("run", RUNS)
 def test_the_published_codes_positions_may_be_equal(run: Any) -> None:
     """D-leankv-47: N - min(N - position, 64) is the same for all tokens before the last 64."""
-    assert int(run(patterns([0.25] * 4), [2] * 4, 4, 0, 70, 66, 2, patterns([0.5, 0.5]), slots=4, policy="diffkv",
-                   epoch=True).choice) == generation_compressor.PRUNE
+    assert (
+        int(
+            run(
+                patterns([0.25] * 4),
+                [2] * 4,
+                4,
+                0,
+                70,
+                66,
+                2,
+                patterns([0.5, 0.5]),
+                slots=4,
+                policy="diffkv",
+                epoch=True,
+            ).choice
+        )
+        == generation_compressor.PRUNE
+    )
 
 
-@pytest.mark.parametrize(("parameters", "error", "message"), [
-    ({"policy": "lru"}, Refused, "policy must be one of"), ({"score_rule": "x"}, Refused, "score_rule must be one of"),
-    ({"low": 1}, RefusedType, "low must be a bool"), ({"slots": 0}, Refused, "slots must be in"),
-    ({"score_queries": 0}, Refused, "score_queries must be"), ({"keep_percent": -1}, Refused, "keep_percent must be")])
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"policy": "lru"}, Refused, "policy must be one of"),
+        ({"score_rule": "x"}, Refused, "score_rule must be one of"),
+        ({"low": 1}, RefusedType, "low must be a bool"),
+        ({"slots": 0}, Refused, "slots must be in"),
+        ({"score_queries": 0}, Refused, "score_queries must be"),
+        ({"keep_percent": -1}, Refused, "keep_percent must be"),
+    ],
+)
 def test_refuses_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         GenerationCompressor(**parameters)

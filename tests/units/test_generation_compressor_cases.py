@@ -20,8 +20,11 @@ from refemu.units.generation_compressor import (
     W,
 )
 
-CHOICES = {"algorithm1": set(range(W, C + 1)), "diffkv": {APPEND, PRUNE, SWAP, DOWNGRADE},
-           "static": {STATIC_APPEND, STATIC_DROP}}
+CHOICES = {
+    "algorithm1": set(range(W, C + 1)),
+    "diffkv": {APPEND, PRUNE, SWAP, DOWNGRADE},
+    "static": {STATIC_APPEND, STATIC_DROP},
+}
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

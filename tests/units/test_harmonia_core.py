@@ -28,12 +28,27 @@ def half(shape: tuple[int, ...], seed: int) -> np.ndarray:
 class Product:
     """A random product: its ports, its configuration, and the same operands for the oracle."""
 
-    def __init__(self, kind: str, rows: int, inner: int, columns: int, b_type: str = "int4", seed: int = 1,
-                 frozen: np.ndarray | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        kind: str,
+        rows: int,
+        inner: int,
+        columns: int,
+        b_type: str = "int4",
+        seed: int = 1,
+        frozen: np.ndarray | None = None,
+        **options: Any,
+    ) -> None:
         left, right = half((rows, inner), seed), half((columns, inner), seed + 1)
         a, groups = BFP8.encode(left), -(-inner // 32)
-        self.config: dict[str, Any] = {"kind": kind, "rows": rows, "inner": inner, "columns": columns,
-                                       "b_type": b_type, **options}
+        self.config: dict[str, Any] = {
+            "kind": kind,
+            "rows": rows,
+            "inner": inner,
+            "columns": columns,
+            "b_type": b_type,
+            **options,
+        }
         zeros, none = np.zeros((columns, inner), int), np.zeros((columns, groups), int)
         self.a = [oracle_bfp.encode(row) for row in left.view(np.uint16).tolist()]
         if b_type == "int4":
@@ -41,8 +56,9 @@ class Product:
             factors = b.scales_of(32).view(np.uint16)
             fields = (b.code & 15, zeros, none, factors)
             codes = np.pad(b.code, ((0, 0), (0, 32 * groups - inner))).reshape(columns, groups, 32)
-            self.b: Any = [list(zip(row, words, strict=True)) for row, words in
-                           zip(codes.tolist(), factors.tolist(), strict=True)]
+            self.b: Any = [
+                list(zip(row, words, strict=True)) for row, words in zip(codes.tolist(), factors.tolist(), strict=True)
+            ]
         else:
             b = FORMATS[b_type].encode(right)
             fields = (b.mantissa, b.sign, b.exponent, none)
@@ -52,8 +68,9 @@ class Product:
         self.frozen = () if frozen is None else frozen.view(np.uint16).tolist()
         if frozen is not None:
             arrays["frozen"] = frozen.view(np.uint16)
-        self.ports = {name: array.reshape(-1) if array.size > 1 else array.reshape(())
-                      for name, array in arrays.items()}
+        self.ports = {
+            name: array.reshape(-1) if array.size > 1 else array.reshape(()) for name, array in arrays.items()
+        }
         self.wanted = oracle.Product(**self.config)
 
     def run(self, run: Any, **options: Any) -> Any:
@@ -76,22 +93,30 @@ def offsets(channels: int, seed: int = 5) -> np.ndarray:
 
 KEYS = {"rotation": "interleaved", "head_dim": 16}
 PRODUCTS = {
-    "linear": Product("linear", 9, 40, 33), "linear of one": Product("linear", 1, 1, 1),
-    "silu": Product("linear", 4, 32, 40, activation="silu"), "relu": Product("linear", 4, 32, 40, activation="relu"),
-    "final": Product("final", 9, 64, 20), "exact": Product("linear", 3, 64, 16, partial="fp32"),
-    "context": Product("context", 5, 70, 40, "bfp8"), "context at 4 bits": Product("context", 5, 32, 40, "bfp4", m=6),
-    "v": Product("v", 37, 32, 20), "v of 4 bits": Product("v", 1, 32, 17, m=4), "v of one": Product("v", 1, 33, 1),
+    "linear": Product("linear", 9, 40, 33),
+    "linear of one": Product("linear", 1, 1, 1),
+    "silu": Product("linear", 4, 32, 40, activation="silu"),
+    "relu": Product("linear", 4, 32, 40, activation="relu"),
+    "final": Product("final", 9, 64, 20),
+    "exact": Product("linear", 3, 64, 16, partial="fp32"),
+    "context": Product("context", 5, 70, 40, "bfp8"),
+    "context at 4 bits": Product("context", 5, 32, 40, "bfp4", m=6),
+    "v": Product("v", 37, 32, 20),
+    "v of 4 bits": Product("v", 1, 32, 17, m=4),
+    "v of one": Product("v", 1, 33, 1),
     "v by tiles": Product("v", 70, 32, 40, tile_m=32, tile_k=32),
     "tiles down": Product("linear", 40, 32, 70, tile_m=32, tile_k=32, force=1),
     "tiles along": Product("linear", 40, 32, 70, tile_m=32, tile_k=32, force=2),
     "score": Product("score", 3, 32, 35, "bfp8", start=30),
     "score of 16": Product("score", 9, 16, 70, "bfp4", start=61),
-    "q": Product("q", 5, 32, 128, head_dim=64, start=3), "q interleaved": Product("q", 9, 32, 64, start=70, **KEYS),
+    "q": Product("q", 5, 32, 128, head_dim=64, start=3),
+    "q interleaved": Product("q", 9, 32, 64, start=70, **KEYS),
     "q by tiles": Product("q", 33, 32, 144, head_dim=48, tile_m=32, tile_k=32, force=1),
     "q not turned": Product("q", 3, 32, 20, head_dim=5, rotation="none"),
-    "k": Product("k", 5, 32, 64, head_dim=64), "k of a window": Product("k", 32, 32, 32),
-    "k beyond it": Product("k", 34, 32, 64, **KEYS), "k by tiles": Product("k", 41, 32, 80, tile_m=32, tile_k=32,
-                                                                          head_dim=40, force=1),
+    "k": Product("k", 5, 32, 64, head_dim=64),
+    "k of a window": Product("k", 32, 32, 32),
+    "k beyond it": Product("k", 34, 32, 64, **KEYS),
+    "k by tiles": Product("k", 41, 32, 80, tile_m=32, tile_k=32, head_dim=40, force=1),
     "k, two channels": Product("k", 10, 32, 96, head_dim=48, rotation="none"),
     "k of a short prompt": Product("k", 12, 32, 32, window=5),
     "k without offsets": Product("k", 34, 32, 32, window=0),
@@ -233,10 +258,13 @@ def test_the_plan_of_a_feed_forward_layer_takes_no_step_per_read() -> None:
     """[harmonia §IV-D, §V-A] The widest layers of the paper's models; every element is stored once."""
     for rows, inner, columns in ((1, 4096, 11008), (1, 16384, 4096), (64, 4096, 14336)):
         shape = HarmoniaCore().shape._replace(rows=rows, inner=inner, columns=columns)
-        stored, loaded = (sum(action.number for action in plan(shape) if action.event == event)
-                          for event in ("store", "load"))
-        assert (stored, loaded) == (rows * columns, min(harmonia_units.ema(rows, inner, columns, dataflow=flow)
-                                                       for flow in (1, 2)))
+        stored, loaded = (
+            sum(action.number for action in plan(shape) if action.event == event) for event in ("store", "load")
+        )
+        assert (stored, loaded) == (
+            rows * columns,
+            min(harmonia_units.ema(rows, inner, columns, dataflow=flow) for flow in (1, 2)),
+        )
 
 
 BAD = [
@@ -252,18 +280,24 @@ BAD = [
     pytest.param({"start": -1}, r"start must be in \[0, 4194302\], got -1", id="start"),
     pytest.param({"kind": "k", "start": 8}, "start must be 0 or behind the window of 32 tokens, .* got 8", id="inside"),
     pytest.param({"kind": "k", "start": 32}, "frozen: kind 'k' from position 32 on needs the offsets", id="frozen"),
-    pytest.param({"kind": "k", "frozen": np.zeros(32, int)}, "frozen: kind 'k' from position 0 on takes no offsets",
-                 id="unasked"),
-    pytest.param({"kind": "k", "start": 32, "frozen": np.full(32, 0x7C00)}, "frozen must be finite, got 0x7c00 at",
-                 id="infinite"),
-    pytest.param({"kind": "k", "start": 32, "frozen": np.full(32, 0x3C00)},
-                 "frozen must have at most 1 channels that are not 0, got 32", id="many"),
+    pytest.param(
+        {"kind": "k", "frozen": np.zeros(32, int)}, "frozen: kind 'k' from position 0 on takes no offsets", id="unasked"
+    ),
+    pytest.param(
+        {"kind": "k", "start": 32, "frozen": np.full(32, 0x7C00)}, "frozen must be finite, got 0x7c00 at", id="infinite"
+    ),
+    pytest.param(
+        {"kind": "k", "start": 32, "frozen": np.full(32, 0x3C00)},
+        "frozen must have at most 1 channels that are not 0, got 32",
+        id="many",
+    ),
     pytest.param({"kind": "score", "start": 32}, "2 queries at 32 need as many keys, got 32", id="keys"),
     pytest.param({"b": np.full(1024, 16)}, r"b 16 at index \(0, 0, 0\) has more than 4 bits in mode M8W4", id="b"),
     pytest.param({"b_exp": np.ones(32, int)}, r"b_exp 1 at index \(0, 0\) must be 0", id="b_exp"),
     pytest.param({"b_type": "bfp8"}, r"w_scale .* must be 0 in mode M8M8", id="w_scale"),
     pytest.param({"tile_m": 40}, "m must be a multiple of 32, got 40", id="tile"),
-    pytest.param({"partial": "x"}, "partial must be one of", id="partial")]
+    pytest.param({"partial": "x"}, "partial must be one of", id="partial"),
+]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

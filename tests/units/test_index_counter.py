@@ -36,8 +36,12 @@ def test_counts_equal_the_oracle(run: Any, data: st.DataObject) -> None:
     valid = data.draw(st.lists(st.booleans(), min_size=k, max_size=k))
     amount = data.draw(st.none() | st.lists(st.integers(0, 255), min_size=k, max_size=k))
     wild = [i if v else 999 for i, v in zip(index, valid, strict=True)]
-    result = run(np.array(wild, np.int64), bits, None if amount is None else np.array(amount, np.int64),
-                 valid=np.array(valid, np.bool_))
+    result = run(
+        np.array(wild, np.int64),
+        bits,
+        None if amount is None else np.array(amount, np.int64),
+        valid=np.array(valid, np.bool_),
+    )
 
     assert result.count.tolist() == oracle.counts(index, [int(v) for v in valid], 1 << bits, amount)
     assert (result.indices, result.cycles) == (valid.count(True), -(-k // 16))
@@ -51,8 +55,10 @@ def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int
     index, amount = ([pair[i] for pair in pairs] for i in (0, 1))
     repeated = [i for i, n in pairs for _ in range(n)]
     rng.shuffle(repeated)
-    whole, ones = index_counter_jit.run(np.array(index, np.int64), 4, np.array(amount, np.int64)), (
-        index_counter_jit.run(np.array(part, np.int64), 4).count for part in (repeated[:20], repeated[20:]))
+    whole, ones = (
+        index_counter_jit.run(np.array(index, np.int64), 4, np.array(amount, np.int64)),
+        (index_counter_jit.run(np.array(part, np.int64), 4).count for part in (repeated[:20], repeated[20:])),
+    )
 
     assert np.array_equal(whole.count, sum(ones))
 

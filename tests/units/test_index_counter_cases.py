@@ -8,7 +8,7 @@ from refemu.units.index_counter import UNIT
 def test_paper_case_is_the_worked_column() -> None:
     for name, counts in (("example", [1, 0, 1, 2, 1, 2, 1, 0]), ("integer", [0, 3, 3, 6])):
         (block,) = UNIT.cases(UNIT.configs[name], "paper", 0)
-        assert UNIT.evaluate(UNIT.configs[name], block.inputs).count[0, -1, :len(counts)].tolist() == counts
+        assert UNIT.evaluate(UNIT.configs[name], block.inputs).count[0, -1, : len(counts)].tolist() == counts
 
 
 def test_edges_have_partial_chunks_and_full_ones() -> None:

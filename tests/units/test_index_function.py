@@ -28,9 +28,16 @@ def encoded(x: np.ndarray = ROWS, k: int = 1, codebook: Codebook = CODEBOOK) -> 
 def vectors(tensor: KMeansTensor) -> list[kllm.Vector]:
     """The oracle's vectors, one per row of a tensor of two axes."""
     apart = np.cumsum([0, *np.count_nonzero(tensor.mask, axis=1)])
-    return [kllm.Vector(tensor.codebook.values.tolist(), tensor.index[r].tolist(), int(tensor.scale[r]),
-                        tensor.mask[r].astype(int).tolist(), tensor.outlier[apart[r]:apart[r + 1]].tolist())
-            for r in range(tensor.shape[0])]
+    return [
+        kllm.Vector(
+            tensor.codebook.values.tolist(),
+            tensor.index[r].tolist(),
+            int(tensor.scale[r]),
+            tensor.mask[r].astype(int).tolist(),
+            tensor.outlier[apart[r] : apart[r + 1]].tolist(),
+        )
+        for r in range(tensor.shape[0])
+    ]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -9,8 +9,9 @@ from refemu.units import index_function
 @pytest.mark.parametrize("name", list(index_function.UNIT.configs))
 def test_cases_are_finite_and_wide(name: str) -> None:
     config = index_function.UNIT.configs[name]
-    blocks = [block.inputs for kind in ("paper", "edge", "random")
-              for block in index_function.UNIT.cases(config, kind, 0)]
+    blocks = [
+        block.inputs for kind in ("paper", "edge", "random") for block in index_function.UNIT.cases(config, kind, 0)
+    ]
     scales = np.concatenate([inputs["scale"] for inputs in blocks])
     tables = np.concatenate([index_function.UNIT.evaluate(config, inputs).entries for inputs in blocks])
 

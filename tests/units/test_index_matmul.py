@@ -26,17 +26,34 @@ A, B, Q = [0, 1, 1, 0, 1, 0, 0, 1], [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3,
 def plain(index: list[int], entries: list[float]) -> KMeansTensor:
     """A vector of given indices, scale 1, no outliers."""
     book = Codebook(len(entries).bit_length() - 1, np.array(entries))
-    return KMeansTensor(book, np.array(index, np.uint8), np.array(0x3C00, np.uint16), np.zeros(len(index), np.bool_),
-                        np.zeros(0, np.uint16))
+    return KMeansTensor(
+        book,
+        np.array(index, np.uint8),
+        np.array(0x3C00, np.uint16),
+        np.zeros(len(index), np.bool_),
+        np.zeros(0, np.uint16),
+    )
 
 
 def expected(a: KMeansTensor, b: KMeansTensor, name: str, bias: Any = None, norms: Any = None) -> list[list[int]]:
     """fp16 words of the whole matrix by the oracle; norms(m, n) is the norm of an output."""
     _, acc, order, table = ARITHS[name]
     rows, columns = (range(len(t.rows())) for t in (a, b))
-    return [[kllm_units.column(vector(a, m), vector(b, n), acc, order, table,
-                               None if bias is None else int(bias[n].view(np.uint16)),
-                               None if norms is None else norms(m, n)) for n in columns] for m in rows]
+    return [
+        [
+            kllm_units.column(
+                vector(a, m),
+                vector(b, n),
+                acc,
+                order,
+                table,
+                None if bias is None else int(bias[n].view(np.uint16)),
+                None if norms is None else norms(m, n),
+            )
+            for n in columns
+        ]
+        for m in rows
+    ]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -44,8 +61,9 @@ def expected(a: KMeansTensor, b: KMeansTensor, name: str, bias: Any = None, norm
 def test_worked_column_has_the_dimensions_of_figure_3(run: Any, preset: str) -> None:
     """[kllm §III-B1, Fig. 3a] K = 8, nA = 1, nB = 2: eight products instead of 32 MACs over N = 4 columns."""
     a, b = plain(A, [-0.5, 0.75]), plain(B, [-1, -0.25, 0.25, 1])
-    four = KMeansTensor(b.codebook, np.tile(b.index, (4, 1)), np.full(4, 0x3C00, np.uint16),
-                        np.zeros((4, 8), np.bool_), b.outlier)
+    four = KMeansTensor(
+        b.codebook, np.tile(b.index, (4, 1)), np.full(4, 0x3C00, np.uint16), np.zeros((4, 8), np.bool_), b.outlier
+    )
     result = run(a, four, preset=preset)
 
     assert result.y.tolist() == [-1.5625] * 4 and result.y.dtype == np.float16
@@ -58,8 +76,9 @@ def test_worked_column_has_the_dimensions_of_figure_3(run: Any, preset: str) -> 
 def test_integers_are_amounts_at_the_other_operands_index(run: Any, preset: str) -> None:
     """[kllm §III-B2, Fig. 3b] "+n", the K-Means operand's codebook alone: counts 0 3 3 6, Y = 6."""
     b = plain(B, [-1, -0.25, 0.25, 1])
-    under = KMeansTensor(b.codebook, b.index[:, None], np.full(8, 0x3C00, np.uint16), np.zeros((8, 1), np.bool_),
-                         b.outlier)
+    under = KMeansTensor(
+        b.codebook, b.index[:, None], np.full(8, 0x3C00, np.uint16), np.zeros((8, 1), np.bool_), b.outlier
+    )
     result = run(Scores(np.array(Q, np.uint8), np.array(1, np.float16), np.zeros(8, np.float16)), under, preset=preset)
 
     assert result.y.tolist() == [6.0]
@@ -100,8 +119,9 @@ def test_delayed_division_equals_the_oracle(name: str, layer: bool) -> None:
     mean, row_sum = (np.array(x, divisor.dtype) for x in ([0.1, -2.7, 0.3], [0.5, -1.25, 3.3, 0.01, 7]))
     bias = np.array([0, 1, -2, 0.5, 3], np.float16) if layer else None
     norm = Norm(divisor, mean if layer else None, row_sum if layer else None)
-    results = [run(a, b, preset=ARITHS[name][0], norm=norm, bias=bias)
-               for run in (index_matmul.run, index_matmul_jit.run)]
+    results = [
+        run(a, b, preset=ARITHS[name][0], norm=norm, bias=bias) for run in (index_matmul.run, index_matmul_jit.run)
+    ]
 
     def at(m: int, n: int) -> kllm_units.Layer:
         means = (float(mean[m]), float(row_sum[n])) if layer else (None, 0.0)
@@ -125,10 +145,24 @@ def test_integer_matrices_equal_the_oracle(name: str, fold: bool) -> None:
     results = [run(Scores(q, scale, p, fold), v, preset=arith) for run in (index_matmul.run, index_matmul_jit.run)]
     out = np.zeros(v.shape, np.uint16)
     out[v.mask] = v.outlier
-    assert words(results[0].y) == [[kllm_units.integer_column(
-        q[m].tolist(), v.index[:, n].tolist(), v.codebook.values.tolist(), float(scale[m]),
-        v.mask[:, n].astype(int).tolist(), out[v.mask[:, n], n].tolist(), p[m].view(np.uint16).tolist(),
-        None if fold else 0x3800, acc, order) for n in range(6)] for m in range(3)]
+    assert words(results[0].y) == [
+        [
+            kllm_units.integer_column(
+                q[m].tolist(),
+                v.index[:, n].tolist(),
+                v.codebook.values.tolist(),
+                float(scale[m]),
+                v.mask[:, n].astype(int).tolist(),
+                out[v.mask[:, n], n].tolist(),
+                p[m].view(np.uint16).tolist(),
+                None if fold else 0x3800,
+                acc,
+                order,
+            )
+            for n in range(6)
+        ]
+        for m in range(3)
+    ]
     assert results[0].equals(results[1])
 
 
@@ -155,7 +189,8 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
     arith = ARITHS[name][0]
 
     assert index_matmul.run(a, b, preset=arith, seen=np.array(seen)).equals(
-        index_matmul_jit.run(a, b, preset=arith, seen=np.array(seen)))
+        index_matmul_jit.run(a, b, preset=arith, seen=np.array(seen))
+    )
 
 
 @settings(deadline=None, max_examples=20)
@@ -171,7 +206,8 @@ def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
     arith = ARITHS[name][0]
 
     assert index_matmul.run(scores, v, preset=arith, seen=seen).equals(
-        index_matmul_jit.run(scores, index_matmul_jit.prepare(v, integer=True), preset=arith, seen=seen))
+        index_matmul_jit.run(scores, index_matmul_jit.prepare(v, integer=True), preset=arith, seen=seen)
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -182,7 +218,8 @@ def test_counters_equal_the_oracle(run: Any) -> None:
     excluded = [int((a.mask[0] | mask).sum()) for mask in b.mask]
 
     assert {name: getattr(result, name) for name in COUNTERS if name != "overflows"} == kllm_units.matmul_counters(
-        40, 4, 3, excluded)
+        40, 4, 3, excluded
+    )
     assert 3 < excluded[0] < 40 and result.overflows == 0
 
 
@@ -192,8 +229,13 @@ def test_columns_are_independent_and_positions_commute_without_outliers(run: Any
     """A column alone gives what it gives in the matrix; permuting K leaves the counts alone."""
     a, b = tensor((2, 40), 4, 1, 3), tensor((5, 40), 4, 2, 1)
     y = run(a, b, preset=ARITHS[name][0]).y
-    one = KMeansTensor(b.codebook, b.index[3:4].copy(), b.scale[3:4].copy(), b.mask[3:4].copy(),
-                       b.outlier[int(b.mask[:3].sum()):int(b.mask[:4].sum())].copy())
+    one = KMeansTensor(
+        b.codebook,
+        b.index[3:4].copy(),
+        b.scale[3:4].copy(),
+        b.mask[3:4].copy(),
+        b.outlier[int(b.mask[:3].sum()) : int(b.mask[:4].sum())].copy(),
+    )
     assert run(a, one, preset=ARITHS[name][0]).y.tobytes() == y[:, 3].tobytes()
 
     order = np.random.default_rng(3).permutation(40)
@@ -207,8 +249,9 @@ def test_columns_are_independent_and_positions_commute_without_outliers(run: Any
 def test_everything_may_be_an_outlier(run: Any, preset: str) -> None:
     """D-kllm-32: then the sparse path does it all, in ascending order; the counts are 0."""
     a, b = tensor((2, 20), 4, 1), tensor((3, 20), 4, 2)
-    full = KMeansTensor(a.codebook, a.index * 0, a.scale, np.ones((2, 20), np.bool_),
-                        a.dequantized().view(np.uint16).ravel())
+    full = KMeansTensor(
+        a.codebook, a.index * 0, a.scale, np.ones((2, 20), np.bool_), a.dequantized().view(np.uint16).ravel()
+    )
     result = run(full, b, preset=preset)
 
     assert words(result.y) == expected(full, b, preset)
@@ -217,8 +260,13 @@ def test_everything_may_be_an_outlier(run: Any, preset: str) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_overflow_is_a_result_and_flagged(run: Any) -> None:
-    a = KMeansTensor(Codebook(1, np.array([0.5, 1])), np.ones((1, 3), np.uint8), np.array([0x7BFF], np.uint16),
-                     np.zeros((1, 3), np.bool_), np.zeros(0, np.uint16))
+    a = KMeansTensor(
+        Codebook(1, np.array([0.5, 1])),
+        np.ones((1, 3), np.uint8),
+        np.array([0x7BFF], np.uint16),
+        np.zeros((1, 3), np.bool_),
+        np.zeros(0, np.uint16),
+    )
     for preset in ("paper", "exact"):
         result = run(a, a, preset=preset)
         assert result.y.tolist() == [[np.inf]] and result.overflow.tolist() == [[True]] and result.overflows == 1
@@ -227,11 +275,17 @@ def test_overflow_is_a_result_and_flagged(run: Any) -> None:
 def test_a_norm_scales_with_its_input() -> None:
     """Exact accumulator: 8 x with 8 rms gives the bits of x with rms."""
     a, b = tensor((2, 30), 4, 1, 2), tensor((30, 4), 4, 2, axis=0)
-    larger = KMeansTensor(a.codebook, a.index, (a.scales * np.float16(8)).view(np.uint16), a.mask,
-                          (a.outlier.view(np.float16) * np.float16(8)).view(np.uint16))
+    larger = KMeansTensor(
+        a.codebook,
+        a.index,
+        (a.scales * np.float16(8)).view(np.uint16),
+        a.mask,
+        (a.outlier.view(np.float16) * np.float16(8)).view(np.uint16),
+    )
     rms = np.array([1.7, 0.3])
-    small, large = (index_matmul_jit.run(t, b, preset="exact", norm=Norm(rms * factor)).y
-                    for t, factor in ((a, 1), (larger, 8)))
+    small, large = (
+        index_matmul_jit.run(t, b, preset="exact", norm=Norm(rms * factor)).y for t, factor in ((a, 1), (larger, 8))
+    )
 
     assert small.tobytes() == large.tobytes()
 
@@ -242,8 +296,13 @@ def test_matrix_that_the_compiled_bounds_leave_open_is_decided_by_the_unit() -> 
     for low, wanted in ((0, 1.0), (2**-20, 1 + 2**-10), (-(2**-20), 1.0)):
         index, mask = np.array([[1, 0, 0]], np.uint8), np.array([[False, False, True]])
         a = KMeansTensor(book, index, np.full(1, 0x3C00, np.uint16), mask, np.array([low], np.float16).view(np.uint16))
-        ones = KMeansTensor(Codebook(1, np.array([0.5, 1])), np.ones((1, 3), np.uint8), np.full(1, 0x3C00, np.uint16),
-                            np.zeros((1, 3), np.bool_), np.zeros(0, np.uint16))
+        ones = KMeansTensor(
+            Codebook(1, np.array([0.5, 1])),
+            np.ones((1, 3), np.uint8),
+            np.full(1, 0x3C00, np.uint16),
+            np.zeros((1, 3), np.bool_),
+            np.zeros(0, np.uint16),
+        )
         for run in (index_matmul.run, index_matmul_jit.run):
             assert run(a, ones, preset="exact").y.item() == wanted
 
@@ -277,8 +336,10 @@ def test_exact_sums_beyond_64_bits() -> None:
     """Entries of a float32 table in units of 2^-48: 300 of them at 200^2 leave int64."""
     arith = ARITHS["wide table exact"][0]
     a, b = tensor((2, 300), 4, 1), tensor((3, 300), 4, 2)
-    wide = [KMeansTensor(Codebook(4, t.codebook.centroids * np.float32(256)), t.index, t.scale, t.mask, t.outlier)
-            for t in (a, b)]
+    wide = [
+        KMeansTensor(Codebook(4, t.codebook.centroids * np.float32(256)), t.index, t.scale, t.mask, t.outlier)
+        for t in (a, b)
+    ]
 
     assert index_matmul.run(*wide, preset=arith).equals(index_matmul_jit.run(*wide, preset=arith))
     assert words(index_matmul_jit.run(*wide, preset=arith).y) == expected(*wide, "wide table exact")
@@ -326,8 +387,10 @@ def test_distribution_of_groups_of_any_size_over_columns_beyond_a_tile(members: 
     a = KMeansTensor(a.codebook, index, a.scale, a.mask, a.outlier)
     counts = index_matmul_jit.distribution(a, b)
     rows, columns = (0, 33), (0, 511, 512, 514)
-    found = [[np.bincount((16 * a.index[m] + b.index[n])[~(a.mask[m] | b.mask[n])], minlength=32).tolist()
-              for n in columns] for m in rows]
+    found = [
+        [np.bincount((16 * a.index[m] + b.index[n])[~(a.mask[m] | b.mask[n])], minlength=32).tolist() for n in columns]
+        for m in rows
+    ]
 
     assert [[counts[m, :, n].tolist() for n in columns] for m in rows] == found
 
@@ -348,12 +411,19 @@ def test_threads_change_no_bit_and_no_counter(name: str) -> None:
     dtype = np.float64 if name == "exact" else np.float32
     norm = Norm(rng.uniform(0.1, 9, 37).astype(dtype), rng.normal(size=37).astype(dtype), np.arange(5).astype(dtype))
     seen = rng.integers(0, 6, 37)
-    scores = Scores(rng.integers(0, 16, (37, 48)).astype(np.uint8), np.ones(37, np.float16),
-                    rng.uniform(0, 1, (37, 48)).astype(np.float16))
+    scores = Scores(
+        rng.integers(0, 16, (37, 48)).astype(np.uint8),
+        np.ones(37, np.float16),
+        rng.uniform(0, 1, (37, 48)).astype(np.float16),
+    )
     found = []
     for threads in (1, 2, 3):
         with using_threads(threads):
-            found.append((index_matmul_jit.run(a, b, preset=ARITHS[name][0], norm=norm, seen=seen),
-                          index_matmul_jit.run(scores, tensor((48, 7), 4, 7, 1), preset=ARITHS[name][0])))
+            found.append(
+                (
+                    index_matmul_jit.run(a, b, preset=ARITHS[name][0], norm=norm, seen=seen),
+                    index_matmul_jit.run(scores, tensor((48, 7), 4, 7, 1), preset=ARITHS[name][0]),
+                )
+            )
 
     assert all(one.equals(first) for results in found[1:] for one, first in zip(results, found[0], strict=True))

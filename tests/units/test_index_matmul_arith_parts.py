@@ -35,8 +35,10 @@ def test_exact_finish_rounds_once(n: int, shift: int, bias: int | None) -> None:
 def test_scales_are_multiplied_after_the_sum() -> None:
     """D-kllm-33: r16(acc * r16(sA * sB)), or with the exact product."""
     a, b = np.array(1 + 2**-10), np.array(1 + 2**-10)
-    values = [float(merge(np.array(1024.0), joint_scale(a, b, arith), np.array(0.0), arith))
-              for arith in (KllmArith(), KllmArith(scale_y="exact"))]
+    values = [
+        float(merge(np.array(1024.0), joint_scale(a, b, arith), np.array(0.0), arith))
+        for arith in (KllmArith(), KllmArith(scale_y="exact"))
+    ]
 
     assert float(joint_scale(a, b, KllmArith())) == 1 + 2**-9 and values == [1026.0, 1026.0]
     assert float(merge(np.array(1025.0), joint_scale(a, b, KllmArith()), np.array(-1027.0), KllmArith())) == 0

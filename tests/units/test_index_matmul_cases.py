@@ -15,9 +15,15 @@ def test_paper_cases_are_the_worked_columns() -> None:
     assert answers == {"w4a4": [-1.5625], "example": [-1.5625], "integer": [6.0]}
 
 
-@pytest.mark.parametrize(("name", "both", "sparse"), [
-    ("w4a4", [False, False, True, True], 13 + 13 + 13 + 20), ("exact", [False, False, True, True], 13 + 13 + 13 + 20),
-    ("example", [False, False, True, True], 1 + 1 + 1 + 8), ("integer", [False] * 4, 1 + 1 + 1 + 20)])
+@pytest.mark.parametrize(
+    ("name", "both", "sparse"),
+    [
+        ("w4a4", [False, False, True, True], 13 + 13 + 13 + 20),
+        ("exact", [False, False, True, True], 13 + 13 + 13 + 20),
+        ("example", [False, False, True, True], 1 + 1 + 1 + 8),
+        ("integer", [False] * 4, 1 + 1 + 1 + 20),
+    ],
+)
 def test_edges_meet_the_sparse_path_of_both_operands(name: str, both: list[bool], sparse: int) -> None:
     """D-kllm-12: an outlier of one operand, of the other, of both at one place, everywhere; integers have one operand.
 

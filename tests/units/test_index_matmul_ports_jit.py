@@ -69,9 +69,18 @@ def test_positions_that_are_counted_keep_the_sign_of_a_zero(name: str, y: int) -
     """What is left out is -2**-48, and what is counted -2**-35: fused steps leave -0 of both, and of their sum."""
     config = configured(ARITHS[name][0], k=3, a_bits=1, b_bits=1)
     given: dict[str, Any] = {
-        "a_index": [0, 0, 0], "a_mask": [1, 0, 0], "a_outlier": [0x8001, 0, 0], "a_scale": 0x1000,
-        "a_codebook": [0, 0], "b_index": [0, 0, 0], "b_mask": [1, 0, 0], "b_outlier": [1, 0, 0], "b_scale": 0x3C00,
-        "b_codebook": [0, 0], "products": [0x8001, 0, 0, 0]}
+        "a_index": [0, 0, 0],
+        "a_mask": [1, 0, 0],
+        "a_outlier": [0x8001, 0, 0],
+        "a_scale": 0x1000,
+        "a_codebook": [0, 0],
+        "b_index": [0, 0, 0],
+        "b_mask": [1, 0, 0],
+        "b_outlier": [1, 0, 0],
+        "b_scale": 0x3C00,
+        "b_codebook": [0, 0],
+        "products": [0x8001, 0, 0, 0],
+    }
 
     assert index_matmul_ports_jit.run_ports(**given, **config).y.tolist() == y and same(config, given)
 
@@ -80,10 +89,18 @@ def test_values_between_two_fp16_values_are_decided_by_the_unit() -> None:
     """Exactly midway, and 2**-20 above and below, over an even and an odd value: one rounding, ties to even."""
     config = configured(KllmArith.preset("exact"), k=3, a_bits=1, b_bits=1)
     given: dict[str, Any] = {
-        "a_index": [1, 0, 0], "a_mask": [0, 0, 1], "a_outlier": [[0, 0, low] for low in (0, 0x0010, 0x8010)],
-        "a_scale": 0x3C00, "a_codebook": [0x1000, 0x3C00], "b_index": [1, 1, 1], "b_mask": [0, 0, 0],
-        "b_outlier": [0, 0, 0], "b_scale": 0x3C00, "b_codebook": [0x3800, 0x3C00],
-        "products": [[[0x0C00, 0x1000, 0x3800, one]] for one in (0x3C00, 0x3C01)]}
+        "a_index": [1, 0, 0],
+        "a_mask": [0, 0, 1],
+        "a_outlier": [[0, 0, low] for low in (0, 0x0010, 0x8010)],
+        "a_scale": 0x3C00,
+        "a_codebook": [0x1000, 0x3C00],
+        "b_index": [1, 1, 1],
+        "b_mask": [0, 0, 0],
+        "b_outlier": [0, 0, 0],
+        "b_scale": 0x3C00,
+        "b_codebook": [0x3800, 0x3C00],
+        "products": [[[0x0C00, 0x1000, 0x3800, one]] for one in (0x3C00, 0x3C01)],
+    }
     result = index_matmul_ports_jit.run_ports(**given, **config)
 
     assert result.y.tolist() == [[0x3C00, 0x3C01, 0x3C00], [0x3C02, 0x3C02, 0x3C01]] and same(config, given)
@@ -94,8 +111,17 @@ def test_exact_sums_that_may_leave_64_bits_are_decided_by_the_unit() -> None:
     k = (1 << 15) + 64
     config = Config(k=k, a_bits=4, b_bits=4, integer=False, preset=KllmArith(acc="exact", order=Exact()))
     nothing, book = np.zeros(k, np.uint16), np.full(16, 0x3000, np.uint16)
-    given: dict[str, Any] = {f"{side}_{name}": array for side in "ab" for name, array in (
-        ("index", nothing), ("mask", nothing), ("outlier", nothing), ("scale", 1), ("codebook", book))}
+    given: dict[str, Any] = {
+        f"{side}_{name}": array
+        for side in "ab"
+        for name, array in (
+            ("index", nothing),
+            ("mask", nothing),
+            ("outlier", nothing),
+            ("scale", 1),
+            ("codebook", book),
+        )
+    }
     given["products"] = np.full(256, 0x7BFF, np.uint16)
 
     assert same(config, given)

@@ -10,8 +10,14 @@ from tests.units.kmeans_operands import tensor
 def test_a_norm_divides_the_scale_of_a_and_the_weights_of_the_sparse_path() -> None:
     """D-kllm-37: not the dense codebook, or it would divide twice; in the exact accumulator nothing."""
     a, b = tensor((2, 20), 4, 1, 2), tensor((20, 3), 4, 2, axis=0)
-    plain, paper, exact = (problem(a, b, preset, None, None, norm, None) for preset, norm in (
-        ("paper", None), ("paper", Norm(np.array([2.0, 4.0]))), ("exact", Norm(np.array([2.0, 4.0])))))
+    plain, paper, exact = (
+        problem(a, b, preset, None, None, norm, None)
+        for preset, norm in (
+            ("paper", None),
+            ("paper", Norm(np.array([2.0, 4.0]))),
+            ("exact", Norm(np.array([2.0, 4.0]))),
+        )
+    )
 
     assert paper.divided(1)[0] == plain.divided(1)[0] / 4 == exact.divided(1)[0] / 4
     assert np.array_equal(paper.divided(0)[1], plain.centroids[1] / 2) and np.array_equal(paper.table, plain.table)

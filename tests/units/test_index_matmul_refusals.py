@@ -27,10 +27,18 @@ V = tensor((20, 4), 4, 5, 1)
 BAD = [
     pytest.param({"b": tensor((3, 21), 4, 2)}, Refused, "need the same K, got 20 and 21", id="K"),
     pytest.param({"products": Codebook(7, np.zeros(128))}, Refused, "product codebook needs 256 entries", id="size"),
-    pytest.param({"b": tensor((3, 20), 4, 2, 2), "norm": Norm(np.ones(2))}, Refused,
-                 "outliers in B do not go together with a norm", id="outliers in B under a norm"),
-    pytest.param({"b": tensor((3, 20), 4, 2, zero_point=True), "norm": Norm(np.ones(2))}, Refused,
-                 "zero points in B do not go together with a norm", id="zero points under a norm"),
+    pytest.param(
+        {"b": tensor((3, 20), 4, 2, 2), "norm": Norm(np.ones(2))},
+        Refused,
+        "outliers in B do not go together with a norm",
+        id="outliers in B under a norm",
+    ),
+    pytest.param(
+        {"b": tensor((3, 20), 4, 2, zero_point=True), "norm": Norm(np.ones(2))},
+        Refused,
+        "zero points in B do not go together with a norm",
+        id="zero points under a norm",
+    ),
     pytest.param({"norm": Norm(np.ones(3))}, Refused, "a norm needs 2 divisors, got 3", id="divisors"),
     pytest.param({"norm": Norm(np.ones(2), np.ones(2), np.ones(2))}, Refused, r"row_sum must have shape", id="R"),
     pytest.param({"bias": np.zeros(3)}, RefusedType, r"bias must be float16 of shape \(3,\)", id="bias"),
@@ -54,14 +62,19 @@ def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], me
         run(**good() | arguments)
 
 
-@pytest.mark.parametrize(("make", "error", "message"), [
-    pytest.param(lambda: Norm(np.array([1.0, 0.0])), Refused, r"norm divisor 0.0 at index \(1,\)", id="rms 0"),
-    pytest.param(lambda: Norm(np.ones(2), np.ones(2)), Refused, "mean and row_sum of a norm go together", id="mean"),
-    pytest.param(lambda: scores(q=np.ones((2, 20), np.int64)), RefusedType, "scores need q uint8", id="q"),
-    pytest.param(lambda: scores(scale=np.ones(3, np.float16)), Refused, ".*a scale per row", id="scales"),
-    pytest.param(lambda: IndexMatmul(a_bits=5), Refused, r"a_bits must be in \[1, 4\], got 5", id="bits"),
-    pytest.param(lambda: IndexMatmul(0), Refused, "k must be in", id="k"),
-])
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        pytest.param(lambda: Norm(np.array([1.0, 0.0])), Refused, r"norm divisor 0.0 at index \(1,\)", id="rms 0"),
+        pytest.param(
+            lambda: Norm(np.ones(2), np.ones(2)), Refused, "mean and row_sum of a norm go together", id="mean"
+        ),
+        pytest.param(lambda: scores(q=np.ones((2, 20), np.int64)), RefusedType, "scores need q uint8", id="q"),
+        pytest.param(lambda: scores(scale=np.ones(3, np.float16)), Refused, ".*a scale per row", id="scales"),
+        pytest.param(lambda: IndexMatmul(a_bits=5), Refused, r"a_bits must be in \[1, 4\], got 5", id="bits"),
+        pytest.param(lambda: IndexMatmul(0), Refused, "k must be in", id="k"),
+    ],
+)
 def test_parts_refuse(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"index_matmul: {message}"):
         make()

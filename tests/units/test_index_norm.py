@@ -21,9 +21,14 @@ IMPLEMENTATIONS = [pytest.param(index_norm.run, id="unit"), pytest.param(index_n
 CODEBOOK = Codebook(4, (np.arange(-15, 16, 2) / 16).astype(np.float16))
 WEIGHTS = Codebook(3, (np.arange(-7, 8, 2) / 8).astype(np.float16))
 ROWS = ((np.arange(120) * 29 % 61 - 24) / np.float32(8)).astype(np.float16).reshape(3, 40)
-STATS = {"fp32": KllmArith(), "fp16": KllmArith(stat="fp16"), "exact": KllmArith.preset("exact"),
-         "exact sums, fp16 matmul": KllmArith(stat="exact"), "fp32 squares": KllmArith(table="fp32"),
-         "fp16, fp32 squares": KllmArith(table="fp32", stat="fp16")}
+STATS = {
+    "fp32": KllmArith(),
+    "fp16": KllmArith(stat="fp16"),
+    "exact": KllmArith.preset("exact"),
+    "exact sums, fp16 matmul": KllmArith(stat="exact"),
+    "fp32 squares": KllmArith(table="fp32"),
+    "fp16, fp32 squares": KllmArith(table="fp32", stat="fp16"),
+}
 
 
 def encoded(x: np.ndarray = ROWS, k: int = 2, codebook: Codebook = CODEBOOK) -> KMeansTensor:
@@ -33,9 +38,16 @@ def encoded(x: np.ndarray = ROWS, k: int = 2, codebook: Codebook = CODEBOOK) -> 
 def vectors(tensor: KMeansTensor) -> list[kllm.Vector]:
     """The oracle's vectors, one per row of a tensor of two axes."""
     apart = np.cumsum([0, *np.count_nonzero(tensor.mask, axis=1)])
-    return [kllm.Vector(tensor.codebook.values.tolist(), tensor.index[r].tolist(), int(tensor.scale[r]),
-                        tensor.mask[r].astype(int).tolist(), tensor.outlier[apart[r]:apart[r + 1]].tolist())
-            for r in range(tensor.shape[0])]
+    return [
+        kllm.Vector(
+            tensor.codebook.values.tolist(),
+            tensor.index[r].tolist(),
+            int(tensor.scale[r]),
+            tensor.mask[r].astype(int).tolist(),
+            tensor.outlier[apart[r] : apart[r + 1]].tolist(),
+        )
+        for r in range(tensor.shape[0])
+    ]
 
 
 def quotient(a: float, b: float) -> int:
@@ -184,20 +196,37 @@ def test_twin_equals_unit_on_tensors(shape: tuple[int, ...], norm: str, preset: 
     for axis in range(len(shape)):
         outliers = TopK(k=1) if shape[axis] > 2 else None
         tensor = KMeans(CODEBOOK, outliers).encode(x, axis)
-        unit, twin = (run(tensor, norm=norm, eps=1e-5, preset=preset, weights=WEIGHTS)
-                      for run in (index_norm.run, index_norm_jit.run))
+        unit, twin = (
+            run(tensor, norm=norm, eps=1e-5, preset=preset, weights=WEIGHTS)
+            for run in (index_norm.run, index_norm_jit.run)
+        )
         assert unit.equals(twin) and unit.rms.shape == tensor.vectors
 
 
 def test_events_of_a_vector() -> None:
     """[kllm §IV-B] sixteen positions a cycle, then the sums, the root, the division."""
     device = IndexNorm(20, bits=1, weight_bits=1, norm="layer", eps=1e-5)
-    inputs = {"q": [1] * 20, "mask": [0] * 19 + [1], "x": [0] * 19 + [0x4500], "scale": 0x3C00,
-              "centroids": [0xBC00, 0x3C00], "squares": [0x3C00, 0x3C00], "weights": [0xBC00, 0x3C00]}
+    inputs = {
+        "q": [1] * 20,
+        "mask": [0] * 19 + [1],
+        "x": [0] * 19 + [0x4500],
+        "scale": 0x3C00,
+        "centroids": [0xBC00, 0x3C00],
+        "squares": [0x3C00, 0x3C00],
+        "weights": [0xBC00, 0x3C00],
+    }
     states = list(device.steps(**inputs))
 
-    assert [state.event for state in states] == ["count", "count", "mean", "mean_sparse", "square", "square_sparse",
-                                                 "root", "fold"]
+    assert [state.event for state in states] == [
+        "count",
+        "count",
+        "mean",
+        "mean_sparse",
+        "square",
+        "square_sparse",
+        "root",
+        "fold",
+    ]
     assert [state.count for state in states[:2]] == [(0, 16), (0, 19)]
     assert states[3].moments == (float(np.float32(24) / np.float32(20)),)
     assert states[5].moments[1] == float(np.float32(44) / np.float32(20))
@@ -220,11 +249,18 @@ def test_refuses(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("shape", "place", "told"), [((5, 8), (3,), " at index (3,)"), ((8,), (), ""),
-                                                      ((2, 3, 8), (1, 0), " at index (1, 0)"), ((4, 1), (2,),
-                                                                                                " at index (2,)")])
-def test_a_divisor_of_zero_is_refused_with_its_place(run: Any, shape: tuple[int, ...], place: tuple[int, ...],
-                                                     told: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "place", "told"),
+    [
+        ((5, 8), (3,), " at index (3,)"),
+        ((8,), (), ""),
+        ((2, 3, 8), (1, 0), " at index (1, 0)"),
+        ((4, 1), (2,), " at index (2,)"),
+    ],
+)
+def test_a_divisor_of_zero_is_refused_with_its_place(
+    run: Any, shape: tuple[int, ...], place: tuple[int, ...], told: str
+) -> None:
     """One message of unit and twin, for tensors and between the ports. D-kllm-19."""
     x = np.ones(shape, np.float16)
     x[place] = 0
@@ -235,16 +271,31 @@ def test_a_divisor_of_zero_is_refused_with_its_place(run: Any, shape: tuple[int,
     ports = {index_norm.run: index_norm.run_ports, index_norm_jit.run: index_norm_jit.run_ports}[run]
     q = tensor.index if shape[-1] > 1 else tensor.index[..., 0]
     with pytest.raises(Refused) as between:
-        ports(n=shape[-1], bits=1, weight_bits=1, q=q, mask=q * 0, x=q * 0, scale=tensor.scale,
-              centroids=tensor.codebook.values, squares=tensor.codebook.values, weights=[0, 0])
+        ports(
+            n=shape[-1],
+            bits=1,
+            weight_bits=1,
+            q=q,
+            mask=q * 0,
+            x=q * 0,
+            scale=tensor.scale,
+            centroids=tensor.codebook.values,
+            squares=tensor.codebook.values,
+            weights=[0, 0],
+        )
 
     assert str(refusal.value) == str(between.value) == message
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_refuses_empty_vectors(run: Any) -> None:
-    empty = KMeansTensor(CODEBOOK, np.zeros((2, 0), np.uint8), np.full(2, 0x3C00, np.uint16),
-                         np.zeros((2, 0), np.bool_), np.zeros(0, np.uint16))
+    empty = KMeansTensor(
+        CODEBOOK,
+        np.zeros((2, 0), np.uint8),
+        np.full(2, 0x3C00, np.uint16),
+        np.zeros((2, 0), np.bool_),
+        np.zeros(0, np.uint16),
+    )
     with pytest.raises(Refused, match=r"at least one value, got shape \(2, 0\)"):
         run(empty)
 

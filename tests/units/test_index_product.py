@@ -80,8 +80,10 @@ def test_a_product_that_leaves_fp16_is_flagged() -> None:
 def test_a_product_that_left_fp16_says_that_it_has_no_tensor(run: Any, axis: int) -> None:
     """Overflow is the hardware's result: answered and flagged. What holds no infinity says so before it is asked."""
     x = np.array([[1, 2, 3, 4, 5, 6], [-60000, 2, 3, 4, 5, 60000]], np.float16)
-    tensors = [KMeans(Codebook(1, np.array([-1, 1], np.float16)), TopK(k=1)).encode(one if axis else one.T, axis)
-               for one in (x[:1], x)]
+    tensors = [
+        KMeans(Codebook(1, np.array([-1, 1], np.float16)), TopK(k=1)).encode(one if axis else one.T, axis)
+        for one in (x[:1], x)
+    ]
     fine, lost = (run(one, one) for one in tensors)
     why = f"outlier inf at index {(1, 0) if axis else (0, 1)} is not finite"
 

@@ -13,7 +13,8 @@ def test_paper_case_has_every_pair_once() -> None:
 
 def test_edges_have_outliers_of_either_side_and_overflow() -> None:
     """D-kllm-16."""
-    results = [UNIT.evaluate(UNIT.configs["w4a4"], block.inputs)
-               for block in UNIT.cases(UNIT.configs["w4a4"], "edge", 0)]
+    results = [
+        UNIT.evaluate(UNIT.configs["w4a4"], block.inputs) for block in UNIT.cases(UNIT.configs["w4a4"], "edge", 0)
+    ]
 
     assert results[0].mask.tolist() == [True] * 3 and results[1].overflows == 1

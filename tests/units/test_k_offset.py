@@ -33,19 +33,23 @@ def events(rows: np.ndarray, window: int, chosen: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("sign", ["signed", "unsigned"])
-@pytest.mark.parametrize(("scope", "heads", "k"), [
-    ("layer", 1, None), ("layer", 2, 3), ("head", 2, 2), ("head", 4, None), ("layer", 1, 0), ("layer", 1, 8)])
+@pytest.mark.parametrize(
+    ("scope", "heads", "k"),
+    [("layer", 1, None), ("layer", 2, 3), ("head", 2, 2), ("head", 4, None), ("layer", 1, 0), ("layer", 1, 8)],
+)
 @settings(deadline=None, max_examples=10)
 @given(data=st.data(), tokens=st.integers(1, 9))
-def test_offsets_and_keys_equal_the_oracle(run: Any, sign: str, scope: str, heads: int, k: int | None,
-                                           data: st.DataObject, tokens: int) -> None:
+def test_offsets_and_keys_equal_the_oracle(
+    run: Any, sign: str, scope: str, heads: int, k: int | None, data: st.DataObject, tokens: int
+) -> None:
     """[harmonia §III-C, §IV-A (5)] D-harmonia-23, D-harmonia-24, D-harmonia-26: the window is the first 5 tokens."""
     some = data.draw(st.lists(words, min_size=1, max_size=40))
     rows = np.resize(np.array(some, np.uint16), (tokens, 8))
     head = 8 // heads if scope == "head" else None
     chosen = (max((head or 8) // 32, 1) if k is None else k) * (heads if head else 1)
-    result = run(**events(rows, 5, chosen), channels=8, window=5, offset_k=k, offset_scope=scope, heads=heads,
-                 offset_sign=sign)
+    result = run(
+        **events(rows, 5, chosen), channels=8, window=5, offset_k=k, offset_scope=scope, heads=heads, offset_sign=sign
+    )
     offsets, selected = oracle.k_offsets(rows.tolist(), k, 5, head, sign == "signed")
     counters = oracle.offset_counters(tokens, 8, chosen // (heads if head else 1), 5, head)
 
@@ -57,10 +61,19 @@ def test_offsets_and_keys_equal_the_oracle(run: Any, sign: str, scope: str, head
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("window", "word"), [
-    ([0x4500, 0xC500], 0x4100), ([0xC500, 0x4500], 0xC100), ([0x3C00, 0xC880], 0xC480), ([0x0401], 0x0200),
-    ([0x0403], 0x0202), ([0x83FF], 0x8200), ([0x8001], 0x8000)],
-    ids=["first of equals", "negative first", "negative peak", "field 1", "tie up", "field 0", "half of the least"])
+@pytest.mark.parametrize(
+    ("window", "word"),
+    [
+        ([0x4500, 0xC500], 0x4100),
+        ([0xC500, 0x4500], 0xC100),
+        ([0x3C00, 0xC880], 0xC480),
+        ([0x0401], 0x0200),
+        ([0x0403], 0x0202),
+        ([0x83FF], 0x8200),
+        ([0x8001], 0x8000),
+    ],
+    ids=["first of equals", "negative first", "negative peak", "field 1", "tie up", "field 0", "half of the least"],
+)
 def test_half_of_the_signed_peak(run: Any, window: list[int], word: int) -> None:
     """[harmonia §III-C] D-harmonia-23: rounded to even where a subnormal's last bit is lost."""
     given = events(np.array(window)[:, None], 32, 1)
@@ -93,8 +106,9 @@ def test_offsets_leave_the_softmax_as_it_is() -> None:
     offset, selected = k_offset_jit.select(Offsets(64, offset_k=6), keys.view(np.uint16))
     shifted = k_offset_jit.shift(keys.view(np.uint16), offset).view(np.float16)
     q = [Fraction(int(one), 8) for one in rng.integers(-64, 65, 64)]
-    scores = [[sum(a * Fraction(float(b)) for a, b in zip(q, key, strict=True)) for key in side]
-              for side in (keys, shifted)]
+    scores = [
+        [sum(a * Fraction(float(b)) for a, b in zip(q, key, strict=True)) for key in side] for side in (keys, shifted)
+    ]
 
     assert int(selected.sum()) == 6 and offset.any()
     assert len({before - after for before, after in zip(*scores, strict=True)}) == 1
@@ -163,18 +177,29 @@ def test_twin_equals_unit_on_any_sequence(data: st.DataObject, seed: int) -> Non
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"offset_k": 3}, Refused, r"offset_k must be in \[0, 2\], got 3", id="k above C"),
-    pytest.param({"offset_k": 2, "offset_scope": "head", "heads": 2}, Refused, r"offset_k must be in \[0, 1\]",
-                 id="head"),
-    pytest.param({"heads": 3}, Refused, "channels must be a multiple of heads, got 2 and 3", id="heads"),
-    pytest.param({"k": [[0, 0x7C00]]}, Refused, r"k_offset: k 0x7c00 at index \(0, 1\) must be finite", id="infinity"),
-    pytest.param({"k": [[0xFE01, 0]]}, Refused, r"k 0xfe01 at index \(0, 0\) must be finite", id="nan"),
-    pytest.param({"valid": [1, 1], "window": 1}, Refused, "token in event 1 while the window's tokens are inside",
-                 id="too early"),
-    pytest.param({"k": [[0] * 3]}, RefusedType, "k: the last axis must hold 2 lanes", id="width"),
-    pytest.param({"offset_sign": "both"}, Refused, "offset_sign must be one of", id="sign"),
-    pytest.param({"offset_scope": "row"}, Refused, "offset_scope must be one of", id="scope")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param({"offset_k": 3}, Refused, r"offset_k must be in \[0, 2\], got 3", id="k above C"),
+        pytest.param(
+            {"offset_k": 2, "offset_scope": "head", "heads": 2}, Refused, r"offset_k must be in \[0, 1\]", id="head"
+        ),
+        pytest.param({"heads": 3}, Refused, "channels must be a multiple of heads, got 2 and 3", id="heads"),
+        pytest.param(
+            {"k": [[0, 0x7C00]]}, Refused, r"k_offset: k 0x7c00 at index \(0, 1\) must be finite", id="infinity"
+        ),
+        pytest.param({"k": [[0xFE01, 0]]}, Refused, r"k 0xfe01 at index \(0, 0\) must be finite", id="nan"),
+        pytest.param(
+            {"valid": [1, 1], "window": 1},
+            Refused,
+            "token in event 1 while the window's tokens are inside",
+            id="too early",
+        ),
+        pytest.param({"k": [[0] * 3]}, RefusedType, "k: the last axis must hold 2 lanes", id="width"),
+        pytest.param({"offset_sign": "both"}, Refused, "offset_sign must be one of", id="sign"),
+        pytest.param({"offset_scope": "row"}, Refused, "offset_scope must be one of", id="scope"),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(**{"k": [[0, 0]], "valid": 1, "last": 0, "channels": 2, **arguments})
@@ -188,8 +213,10 @@ def test_methods_refuse_what_comes_out_of_order_and_change_nothing() -> None:
     assert device.snapshot() == before
 
     device.track(row)
-    for call, message in ((lambda: device.track(row), "track after the offsets are frozen"),
-                          (lambda: device.apply(row), "apply before select")):
+    for call, message in (
+        (lambda: device.track(row), "track after the offsets are frozen"),
+        (lambda: device.apply(row), "apply before select"),
+    ):
         with pytest.raises(Refused, match=message):
             call()
     device.select()
@@ -224,8 +251,10 @@ def test_frozen_offsets_are_taken_over_and_nothing_is_tracked() -> None:
 def test_refuses_offsets_that_no_window_gives() -> None:
     device = KOffsetGenerator(4)
     before = device.snapshot()
-    for offset, message in (([0x3C00] * 2 + [0] * 2, "offset must have at most 1 channels that are not 0, got 2"),
-                            ([0x7C00, 0, 0, 0], r"k_offset: k 0x7c00 at index \(0,\) must be finite")):
+    for offset, message in (
+        ([0x3C00] * 2 + [0] * 2, "offset must have at most 1 channels that are not 0, got 2"),
+        ([0x7C00, 0, 0, 0], r"k_offset: k 0x7c00 at index \(0,\) must be finite"),
+    ):
         with pytest.raises(Refused, match=message):
             device.freeze(offset)
     assert device.snapshot() == before

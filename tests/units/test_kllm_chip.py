@@ -21,9 +21,15 @@ from tests.oracles import kllm_chip as oracle
 from tests.units.kmeans_operands import tensor, vector
 
 #: [kllm Table I], rows of the chip: area in mm2, power in W
-TABLE = {"lanes": ("8.25", "5.73"), "out": ("4.61", "0.570"), "index": ("2.16", "0.540"),
-         "codebook": ("0.00844", "0.00211"), "clustering": ("0.211", "0.710"), "orizuru": ("0.739", "0.273"),
-         "functional": ("0.889", "0.563")}
+TABLE = {
+    "lanes": ("8.25", "5.73"),
+    "out": ("4.61", "0.570"),
+    "index": ("2.16", "0.540"),
+    "codebook": ("0.00844", "0.00211"),
+    "clustering": ("0.211", "0.710"),
+    "orizuru": ("0.739", "0.273"),
+    "functional": ("0.889", "0.563"),
+}
 IMPLEMENTATIONS = [pytest.param(kllm_chip.run, id="unit"), pytest.param(kllm_chip_jit.run, id="twin")]
 
 
@@ -32,10 +38,15 @@ def at_ports(inputs: Mapping[str, np.ndarray], m: int) -> tuple[kllm.Vector, lis
     words = {name: array[m].tolist() for name, array in inputs.items()}
     k, mask = len(words["a_index"]), words["a_mask"]
     outliers = [word for word, marked in zip(words["a_outlier"], mask, strict=True) if marked]
-    columns = [kllm.Vector(words["b_codebook"], words["b_index"][n * k:(n + 1) * k], scale, [0] * k, [])
-               for n, scale in enumerate(words["b_scale"])]
-    return (kllm.Vector(words["a_codebook"], words["a_index"], words["a_scale"], mask, outliers), columns,
-            words["products"])
+    columns = [
+        kllm.Vector(words["b_codebook"], words["b_index"][n * k : (n + 1) * k], scale, [0] * k, [])
+        for n, scale in enumerate(words["b_scale"])
+    ]
+    return (
+        kllm.Vector(words["a_codebook"], words["a_index"], words["a_scale"], mask, outliers),
+        columns,
+        words["products"],
+    )
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
@@ -73,9 +84,11 @@ def test_matrices_are_those_of_lanes_that_work_clock_by_clock(run: Any, acc: str
 
     assert result.y.view(np.uint16).tolist() == [one.y for one in expected]
     assert (result.tiles, result.count_cycles, result.mac_cycles, result.cycles) == tuple(
-        sum(getattr(one, name) for one in expected) for name in ("tiles", "count_cycles", "mac_cycles", "cycles"))
+        sum(getattr(one, name) for one in expected) for name in ("tiles", "count_cycles", "mac_cycles", "cycles")
+    )
     assert {name: getattr(result, name) for name in expected[0].work} == {
-        name: sum(one.work[name] for one in expected) for name in expected[0].work}
+        name: sum(one.work[name] for one in expected) for name in expected[0].work
+    }
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -118,8 +131,14 @@ def test_counting_and_reduction_balance(mapping: str) -> None:
     """
     chip = KllmChip(lane_mapping=mapping)
     a, b = tensor((1, 4096), 4, 1), tensor((4096, 64), 4, 2)
-    wide = KMeansTensor(b.codebook, np.tile(b.index, (1, 64)), np.full(4096, 0x3C00, np.uint16),
-                        np.zeros((4096, 4096), np.bool_), b.outlier, 0)
+    wide = KMeansTensor(
+        b.codebook,
+        np.tile(b.index, (1, 64)),
+        np.full(4096, 0x3C00, np.uint16),
+        np.zeros((4096, 4096), np.bool_),
+        b.outlier,
+        0,
+    )
     result = kllm_chip_jit.run(a, prepare(wide), chip=chip)
 
     assert result.count_cycles == 2048 == result.concats // (chip.lanes * chip.counters * chip.counter_inputs)
@@ -137,17 +156,20 @@ def test_units_of_the_chip() -> None:
         chip.require_capacity(1, 4097, 16, 3, 3)
 
 
-@pytest.mark.parametrize(("rows", "k", "n", "bits", "message"), [
-    pytest.param(1, 4096, 1, (4, 4), None, id="a column of 4096 weights"),
-    pytest.param(1, 4096, 1, (4, 5), "buffer weight must hold 20480 bits, it has 16384", id="of 5 bits"),
-    pytest.param(16, 4096, 1, (4, 4), None, id="16 tokens of 4096 indices"),
-    pytest.param(17, 4096, 1, (4, 4), "buffer index must hold 278528 bits, it has 262144", id="17 tokens"),
-    pytest.param(16, 64, 4096, (4, 4), None, id="65,536 results and their mask bits"),
-    pytest.param(16, 64, 4097, (4, 4), "buffer out must hold 1114384 bits, it has 1114112", id="16 results more"),
-    pytest.param(1, 64, 1, (6, 4), None, id="1,024 products"),
-    pytest.param(1, 64, 1, (7, 4), "buffer codebook must hold 32768 bits, it has 16384", id="2,048 products"),
-    pytest.param(1, 4097, 1, (4, 4), "a column of 4097 needs as many Concat units, a lane has 4096", id="concat"),
-])
+@pytest.mark.parametrize(
+    ("rows", "k", "n", "bits", "message"),
+    [
+        pytest.param(1, 4096, 1, (4, 4), None, id="a column of 4096 weights"),
+        pytest.param(1, 4096, 1, (4, 5), "buffer weight must hold 20480 bits, it has 16384", id="of 5 bits"),
+        pytest.param(16, 4096, 1, (4, 4), None, id="16 tokens of 4096 indices"),
+        pytest.param(17, 4096, 1, (4, 4), "buffer index must hold 278528 bits, it has 262144", id="17 tokens"),
+        pytest.param(16, 64, 4096, (4, 4), None, id="65,536 results and their mask bits"),
+        pytest.param(16, 64, 4097, (4, 4), "buffer out must hold 1114384 bits, it has 1114112", id="16 results more"),
+        pytest.param(1, 64, 1, (6, 4), None, id="1,024 products"),
+        pytest.param(1, 64, 1, (7, 4), "buffer codebook must hold 32768 bits, it has 16384", id="2,048 products"),
+        pytest.param(1, 4097, 1, (4, 4), "a column of 4097 needs as many Concat units, a lane has 4096", id="concat"),
+    ],
+)
 def test_buffers_are_exact_fits(rows: int, k: int, n: int, bits: tuple[int, int], message: str | None) -> None:
     """[kllm Table I] 2 KB a lane, 32 KB, 2 KB (four product codebooks of 256) and 136 KB: full, and refused beyond."""
     if message is None:
@@ -224,8 +246,9 @@ def test_capacity_is_refused_when_it_is_checked(run: Any) -> None:
     assert run(a, b, check_capacity=True).tiles == 1
 
 
-@pytest.mark.parametrize("wrong", [{"lanes": 0}, {"counter_inputs": 0}, {"macs": -1}, {"lane_mapping": "row"},
-                                   {"buffers": {"weight": 1}}])
+@pytest.mark.parametrize(
+    "wrong", [{"lanes": 0}, {"counter_inputs": 0}, {"macs": -1}, {"lane_mapping": "row"}, {"buffers": {"weight": 1}}]
+)
 def test_refuses_impossible_chips(wrong: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=f"KllmChip: {next(iter(wrong))} must be"):
         KllmChip(**wrong)

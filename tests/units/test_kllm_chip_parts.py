@@ -5,13 +5,21 @@ import pytest
 from refemu.units.kllm_chip_parts import KllmChip
 
 
-@pytest.mark.parametrize(("counters", "inputs", "macs", "k", "column", "counter"), [
-    (32, 16, 32, 4096, 256, 256), (32, 16, 32, 1, 32, 1), (4, 4, 8, 33, 24, 18), (1, 1, 1, 5, 5, 5),
-])
+@pytest.mark.parametrize(
+    ("counters", "inputs", "macs", "k", "column", "counter"),
+    [
+        (32, 16, 32, 4096, 256, 256),
+        (32, 16, 32, 1, 32, 1),
+        (4, 4, 8, 33, 24, 18),
+        (1, 1, 1, 5, 5, 5),
+    ],
+)
 def test_cycles_of_counting(counters: int, inputs: int, macs: int, k: int, column: int, counter: int) -> None:
     """D-kllm-31: all counters of a lane on one column at a time, or one column each."""
-    got = [KllmChip(counters=counters, counter_inputs=inputs, macs=macs, lane_mapping=mapping).count_cycles(k)
-           for mapping in ("column", "counter")]
+    got = [
+        KllmChip(counters=counters, counter_inputs=inputs, macs=macs, lane_mapping=mapping).count_cycles(k)
+        for mapping in ("column", "counter")
+    ]
 
     assert got == [column, counter]
 

@@ -39,9 +39,13 @@ def test_pages_are_the_oracles_byte_for_byte(writer: Any, preset: str, name: str
     writer.write(page, preset, images, np.ones(page.tokens, int), np.arange(page.tokens), key, value, score, position)
     c = oracle.CONFIGS[name]
     for t in range(page.tokens):
-        wanted.write(t, oracle.encode(key[t].tolist(), c.k_bits, c.k_groups, **OPTIONS[preset]),
-                     oracle.encode(value[t].tolist(), c.v_bits, c.v_groups, **OPTIONS[preset]), float(score[t]),
-                     int(position[t]))
+        wanted.write(
+            t,
+            oracle.encode(key[t].tolist(), c.k_bits, c.k_groups, **OPTIONS[preset]),
+            oracle.encode(value[t].tolist(), c.v_bits, c.v_groups, **OPTIONS[preset]),
+            float(score[t]),
+            int(position[t]),
+        )
 
     assert page.to_bytes(images[1]) == bytes(wanted.data) and not images[0].any()
 
@@ -58,8 +62,13 @@ def test_requantized_tokens_are_the_oracles(writer: Any, preset: str) -> None:
     wanted, options = oracle_page(LOW), OPTIONS[preset]
     for t, target in enumerate(targets):
         codes = [oracle.encode(x[t].tolist(), bits, **options) for x, bits in ((key, 8), (value, 4))]
-        wanted.write(target, oracle.requantize(codes[0], 4, **options), oracle.requantize(codes[1], 2, **options),
-                     [1, 2.5, 0, 4][t], [9, 8, 7, 70000][t])
+        wanted.write(
+            target,
+            oracle.requantize(codes[0], 4, **options),
+            oracle.requantize(codes[1], 2, **options),
+            [1, 2.5, 0, 4][t],
+            [9, 8, 7, 70000][t],
+        )
 
     assert LOW.to_bytes(images[1]) == bytes(wanted.data)
 
@@ -74,8 +83,10 @@ def test_a_prompt_fills_pages_in_the_order_of_its_classes(writer: Any) -> None:
     key, value = vectors(n, 3, 64)
     images = small[0].empty(6)
     writer.write_prompt(*small, "paper", images, ([4, 0, 2], [5, 1]), plan, key, value)
-    stored = [[page.position(images[image]).tolist() for image in ids] for page, ids in zip(small, ([4, 0, 2], [5, 1]),
-                                                                                            strict=True)]
+    stored = [
+        [page.position(images[image]).tolist() for image in ids]
+        for page, ids in zip(small, ([4, 0, 2], [5, 1]), strict=True)
+    ]
 
     assert plan.high.tolist() == [5, 0, 6, 7, 8] and plan.low.tolist() == [2, 3, 4]
     assert stored[0] == [[5, 0], [6, 7], [8, 0]] and stored[1][0] == [2, 3, 4] and not images[[1, 3]].any()
@@ -86,8 +97,10 @@ def test_defects_of_the_published_code_come_back_one_by_one() -> None:
     """D-leankv-47, D-leankv-48: the rank's score, and positions counted from the end, at most 64. D-leankv-25."""
     order = np.array([2, 0, 1, 3])
     cls, score = np.array([2, 2, 0, 3]), np.float32([10, 11, 12, 13])
-    plain, ranked, both = (kv_compressor.plan_prompt(cls, order, score, quirks)
-                           for quirks in ((), ("score_by_rank",), ("score_by_rank", "position_epoch")))
+    plain, ranked, both = (
+        kv_compressor.plan_prompt(cls, order, score, quirks)
+        for quirks in ((), ("score_by_rank",), ("score_by_rank", "position_epoch"))
+    )
 
     assert plain.score.tolist() == [10, 11, 12, 13] and ranked.score.tolist() == [11, 12, 10, 13]
     assert plain.high.tolist() == [0, 1, 3] and plain.position.tolist() == both.position.tolist() == [0, 1, 2, 3]
@@ -107,8 +120,13 @@ def test_scores_of_a_short_prompt_are_not_ranked() -> None:
 def events(*ops: tuple[int, int, int]) -> dict[str, Any]:
     key, value = vectors(len(ops), 5, 64)
     columns = dict(zip(("op", "victim", "low_slot"), np.array(ops).T, strict=True))
-    return {**columns, "key": key.view(np.uint16), "value": value.view(np.uint16),
-            "score": np.arange(len(ops)), "position": np.arange(len(ops))}
+    return {
+        **columns,
+        "key": key.view(np.uint16),
+        "value": value.view(np.uint16),
+        "score": np.arange(len(ops)),
+        "position": np.arange(len(ops)),
+    }
 
 
 @pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_jit.run], ids=["unit", "twin"])
@@ -130,8 +148,13 @@ def test_sections_and_counters_of_the_block(run: Any) -> None:
 def test_twin_equals_unit_over_devices(seed: int, preset: str, devices: int) -> None:
     config = kv_compressor.UNIT.configs[preset]
     rng = np.random.default_rng(seed)
-    raw = [{port.name: rng.integers(*port.limits, (6, port.lanes)[: 1 + (port.lanes > 1)], np.int64, endpoint=True)
-            for port in kv_compressor.ports(config).inputs} for _ in range(devices)]
+    raw = [
+        {
+            port.name: rng.integers(*port.limits, (6, port.lanes)[: 1 + (port.lanes > 1)], np.int64, endpoint=True)
+            for port in kv_compressor.ports(config).inputs
+        }
+        for _ in range(devices)
+    ]
     legal = [kv_compressor.legal(config, one) for one in raw]
     inputs = {name: np.stack([one[name] for one in legal]) for name in legal[0]}
 

@@ -45,8 +45,10 @@ def test_stages_are_those_of_the_format(preset: str, stored: str, x: list[int], 
     result = kv_quantizer.run(x, bits, features=16, preset=preset, quantize_with=stored)
 
     assert result.words[:bits].tolist() == tensor.words().tolist()
-    assert all(int(getattr(result, name)) == int(getattr(tensor, name)[0])
-               for name in ("s32", "inv32", "scale", "zero", "status"))
+    assert all(
+        int(getattr(result, name)) == int(getattr(tensor, name)[0])
+        for name in ("s32", "inv32", "scale", "zero", "status")
+    )
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -78,18 +80,28 @@ def test_no_input_while_a_group_is_on_its_way() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize(("x", "bits", "message"), [
-    (halves(*[0] * 15, np.nan), 4, r"x 0x7e00 at index \(15,\) must be a finite fp16"),
-    (halves(*[0] * 15, -np.inf), 4, "x 0xfc00"), (halves(*[0] * 16), 3, "bits must be 1, 2, 4 or 8, got 3")])
+@pytest.mark.parametrize(
+    ("x", "bits", "message"),
+    [
+        (halves(*[0] * 15, np.nan), 4, r"x 0x7e00 at index \(15,\) must be a finite fp16"),
+        (halves(*[0] * 15, -np.inf), 4, "x 0xfc00"),
+        (halves(*[0] * 16), 3, "bits must be 1, 2, 4 or 8, got 3"),
+    ],
+)
 def test_refuses(run: Any, x: np.ndarray, bits: int, message: str) -> None:
     """D-leankv-9."""
     with pytest.raises(Refused, match=message):
         run(x, bits, features=16)
 
 
-@pytest.mark.parametrize(("parameters", "message"), [
-    ({"features": 20}, "features must be a multiple of 16, got 20"), ({"features": 8}, "features must be in"),
-    ({"preset": "repo"}, "preset must be one of 'paper', 'diffkv'")])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"features": 20}, "features must be a multiple of 16, got 20"),
+        ({"features": 8}, "features must be in"),
+        ({"preset": "repo"}, "preset must be one of 'paper', 'diffkv'"),
+    ],
+)
 def test_refuses_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         KvQuantizer(**parameters)

@@ -33,7 +33,7 @@ def rows(pairs: np.ndarray, bias: int, kind: str) -> list[list[int]]:
     name = TYPES[kind]
     decoded = [oracle.ovp_decoder(int(pair), bias, name, OUTLIER[name]) for pair in pairs]
     values = [i * 2**e for exponents, integers, _ in decoded for e, i in zip(exponents, integers, strict=True)]
-    return [values[i * len(values) // 8:(i + 1) * len(values) // 8] for i in range(8)]
+    return [values[i * len(values) // 8 : (i + 1) * len(values) // 8] for i in range(8)]
 
 
 def expected(a: list[list[int]], b: list[list[int]], c: list[int], overflow: str) -> tuple[list[int], list[bool]]:
@@ -74,7 +74,13 @@ def test_a_tile_is_128_operations_in_8_cycles_of_16_units(run: Any, a_type: str,
     result = run(np.ones((3, lanes), int), np.ones((3, lanes), int), 2, 2, [0] * 64, a_type=a_type, b_type=a_type)
 
     assert {name: getattr(result, name) for name in COUNTERS} == {
-        "operations": 384, "macs": 384 * n, "decodes": 384 * n, "overflows": 0, "illegal_operations": 0, "cycles": 24}
+        "operations": 384,
+        "macs": 384 * n,
+        "decodes": 384 * n,
+        "overflows": 0,
+        "illegal_operations": 0,
+        "cycles": 24,
+    }
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -103,8 +109,13 @@ def test_chunks_of_k_may_change_places_in_wrap_but_not_in_saturate(run: Any) -> 
     a, b = np.zeros((2, 8, 8), int)
     a[:, [0, 1, 2, 4, 5]], b[:, [0, 1, 2]], b[:, [4, 5]] = 0x8040, 0x8040, 0x80C0
     turned = [4, 5, 6, 7, 0, 1, 2, 3]
-    results = [[int(run(x.ravel(), y.ravel(), 4, 4, [0] * 64, a_type="ovpi8", b_type="ovpi8", overflow=rule).d[0])
-                for x, y in ((a, b), (a[:, turned], b[:, turned]))] for rule in ("wrap", "saturate")]
+    results = [
+        [
+            int(run(x.ravel(), y.ravel(), 4, 4, [0] * 64, a_type="ovpi8", b_type="ovpi8", overflow=rule).d[0])
+            for x, y in ((a, b), (a[:, turned], b[:, turned]))
+        ]
+        for rule in ("wrap", "saturate")
+    ]
 
     assert results == [[2**30, 2**30], [-1, 2**30]]
 
@@ -138,42 +149,67 @@ def test_fragments_are_the_registers_of_turings_layout(dtype: Any, lanes: int, p
 
     for lane in range(32):
         g, t = lane >> 2, lane & 3
-        words = [int(pair) for pair in pairs[g * row + per_lane * t:g * row + per_lane * (t + 1)]]
+        words = [int(pair) for pair in pairs[g * row + per_lane * t : g * row + per_lane * (t + 1)]]
         bits = 32 // per_lane
         assert int(registers["a"][lane]) == sum(word << bits * i for i, word in enumerate(words))
         assert registers["c"][lane].view(np.int32).tolist() == [g * 8 + 2 * t - 32, g * 8 + 2 * t - 31]
     assert registers["b"].shape == (32,) and int(registers["b"][31]) & 0xFF == per_lane - 1
 
 
-@pytest.mark.parametrize("convert", [list, lambda p: p.astype(np.int64), lambda p: p.astype(">u2"),
-                                     lambda p: np.repeat(p, 2)[::2]], ids=["list", "int64", "big-endian", "strided"])
+@pytest.mark.parametrize(
+    "convert",
+    [list, lambda p: p.astype(np.int64), lambda p: p.astype(">u2"), lambda p: np.repeat(p, 2)[::2]],
+    ids=["list", "int64", "big-endian", "strided"],
+)
 @pytest.mark.parametrize(("dtype", "lanes"), [(np.uint8, 128), (np.uint16, 64)])
 def test_fragments_take_any_integers_within_the_ports(convert: Any, dtype: Any, lanes: int) -> None:
     """Leading axes stay, each operand's its own."""
     pairs = np.arange(lanes, dtype=dtype) * np.array(37, dtype)
     tile = np.resize([0, 1, -1, HIGH, LOW], 64)
-    plain, converted = (fragments(a, b, c) for a, b, c in (
-        (pairs, pairs, tile.astype(np.int32)), (convert(pairs), [convert(pairs)], [[tile.tolist()]])))
+    plain, converted = (
+        fragments(a, b, c)
+        for a, b, c in ((pairs, pairs, tile.astype(np.int32)), (convert(pairs), [convert(pairs)], [[tile.tolist()]]))
+    )
 
     assert [converted[name].shape for name in "abc"] == [(32,), (1, 32), (1, 1, 32, 2)]
     for name in "abc":
         assert converted[name].dtype == np.uint32 and converted[name].tobytes() == plain[name].tobytes()
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"a": np.zeros(128)}, RefusedType, "a_pairs: integers are needed, got dtype float64", id="floats"),
-    pytest.param({"a": [0] * 127 + [300]}, Refused, r": a_pairs 300 at index \(127,\) is outside \[0, 256\)", id="300"),
-    pytest.param({"b": [0] * 127 + [-1]}, Refused, r": b_pairs -1 at index \(127,\) is outside \[0, 256\)", id="-1"),
-    pytest.param({"a": np.zeros((8, 16), int)}, RefusedType,
-                 r"a_pairs: the last axis must hold 128 lanes, got shape \(8, 16\)", id="rows"),
-    pytest.param({"a": 0}, RefusedType, r"a_pairs: the last axis must hold 128 lanes, got shape \(\)", id="scalar"),
-    pytest.param({"b": [0] * 64}, RefusedType, "b_pairs: the last axis must hold 128 lanes", id="widths"),
-    pytest.param({"a": np.zeros(64, np.uint8), "b": [0] * 64}, RefusedType,
-                 "a_pairs: 64 lanes are words of 16 bits, got bytes", id="64 bytes"),
-    pytest.param({"a": [0] * 63 + [1 << 16], "b": [0] * 64}, Refused,
-                 r": a_pairs 65536 at index \(63,\) is outside \[0, 65536\)", id="word"),
-    pytest.param({"c": np.arange(64) + 2**40}, Refused, r": c 1099511627776 at index \(0,\) is outside", id="c"),
-    pytest.param({"c": [0] * 63}, RefusedType, "c: the last axis must hold 64 lanes", id="63")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param({"a": np.zeros(128)}, RefusedType, "a_pairs: integers are needed, got dtype float64", id="floats"),
+        pytest.param(
+            {"a": [0] * 127 + [300]}, Refused, r": a_pairs 300 at index \(127,\) is outside \[0, 256\)", id="300"
+        ),
+        pytest.param(
+            {"b": [0] * 127 + [-1]}, Refused, r": b_pairs -1 at index \(127,\) is outside \[0, 256\)", id="-1"
+        ),
+        pytest.param(
+            {"a": np.zeros((8, 16), int)},
+            RefusedType,
+            r"a_pairs: the last axis must hold 128 lanes, got shape \(8, 16\)",
+            id="rows",
+        ),
+        pytest.param({"a": 0}, RefusedType, r"a_pairs: the last axis must hold 128 lanes, got shape \(\)", id="scalar"),
+        pytest.param({"b": [0] * 64}, RefusedType, "b_pairs: the last axis must hold 128 lanes", id="widths"),
+        pytest.param(
+            {"a": np.zeros(64, np.uint8), "b": [0] * 64},
+            RefusedType,
+            "a_pairs: 64 lanes are words of 16 bits, got bytes",
+            id="64 bytes",
+        ),
+        pytest.param(
+            {"a": [0] * 63 + [1 << 16], "b": [0] * 64},
+            Refused,
+            r": a_pairs 65536 at index \(63,\) is outside \[0, 65536\)",
+            id="word",
+        ),
+        pytest.param({"c": np.arange(64) + 2**40}, Refused, r": c 1099511627776 at index \(0,\) is outside", id="c"),
+        pytest.param({"c": [0] * 63}, RefusedType, "c: the last axis must hold 64 lanes", id="63"),
+    ],
+)
 def test_fragments_refuse_what_no_port_takes(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     good = {"a": [0] * 128, "b": [0] * 128, "c": [0] * 64}
     with pytest.raises(error, match=f"^mmaovp.fragments.?{message}"):
@@ -186,12 +222,18 @@ def test_mnemonic_names_the_types() -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"a_pairs": [0] * 64}, RefusedType, "mmaovp.a_pairs: the last axis must hold 128 lanes", id="k16"),
-    pytest.param({"c": [0] * 63}, RefusedType, "mmaovp.c: the last axis must hold 64 lanes", id="c"),
-    pytest.param({"bias_a": 16}, Refused, "mmaovp: bias_a 16 is outside", id="bias"),
-    pytest.param({"b_type": "ovpi8"}, Refused, "a_type and b_type must have one width, got ovpi4 and ovpi8", id="mix"),
-    pytest.param({"a_type": "int4"}, Refused, "a_type must be one of .*, got 'int4'", id="type")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param({"a_pairs": [0] * 64}, RefusedType, "mmaovp.a_pairs: the last axis must hold 128 lanes", id="k16"),
+        pytest.param({"c": [0] * 63}, RefusedType, "mmaovp.c: the last axis must hold 64 lanes", id="c"),
+        pytest.param({"bias_a": 16}, Refused, "mmaovp: bias_a 16 is outside", id="bias"),
+        pytest.param(
+            {"b_type": "ovpi8"}, Refused, "a_type and b_type must have one width, got ovpi4 and ovpi8", id="mix"
+        ),
+        pytest.param({"a_type": "int4"}, Refused, "a_type must be one of .*, got 'int4'", id="type"),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     good = {"a_pairs": [0] * 128, "b_pairs": [0] * 128, "bias_a": 2, "bias_b": 2, "c": [0] * 64}
     with pytest.raises(error, match=message):

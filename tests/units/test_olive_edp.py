@@ -22,7 +22,8 @@ def elements(pairs: Any, bias: int, kind: str) -> tuple[list[int], bool]:
     """Integers of a row of pairs, and whether one is illegal, by the oracle."""
     decoded = [oracle.ovp_decoder(int(pair), bias, kind, OUTLIER[kind]) for pair in pairs]
     return [i * 2**e for exponents, integers, _ in decoded for e, i in zip(exponents, integers, strict=True)], any(
-        bad for *_, bad in decoded)
+        bad for *_, bad in decoded
+    )
 
 
 def expected(event: Any, a: str, b: str, overflow: str) -> tuple[int, bool, bool]:
@@ -71,9 +72,13 @@ def test_operations_equal_the_oracle(run: Any, overflow: str, a: str, b: str, da
     result = run(*columns(events), a=a, b=b, overflow=overflow)
 
     assert list(zip(result.d.tolist(), result.overflow.tolist(), result.illegal.tolist(), strict=True)) == [
-        expected(event, a, b, overflow) for event in events]
+        expected(event, a, b, overflow) for event in events
+    ]
     assert (result.operations, result.overflows, result.illegal_operations) == (
-        len(events), int(result.overflow.sum()), int(result.illegal.sum()))
+        len(events),
+        int(result.overflow.sum()),
+        int(result.illegal.sum()),
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -119,13 +124,21 @@ def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"a_pairs": row(0, 7)}, RefusedType, "olive_edp.a_pairs: the last axis must hold 8 lanes", id="lanes"),
-    pytest.param({"b_pairs": row(256)}, Refused, r"olive_edp: b_pairs 256 at index \(0,\) is outside", id="pair"),
-    pytest.param({"bias_b": 16}, Refused, r"olive_edp: bias_b 16 is outside \[0, 16\)", id="bias"),
-    pytest.param({"c": 2**31}, Refused, "olive_edp: c 2147483648 is outside", id="c"),
-    pytest.param({"b": "int8"}, Refused, "olive_edp: a and b must have one width, got int4 and int8", id="width mix"),
-    pytest.param({"a": "int6"}, Refused, "olive_edp: a must be one of .*, got 'int6'", id="type")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param(
+            {"a_pairs": row(0, 7)}, RefusedType, "olive_edp.a_pairs: the last axis must hold 8 lanes", id="lanes"
+        ),
+        pytest.param({"b_pairs": row(256)}, Refused, r"olive_edp: b_pairs 256 at index \(0,\) is outside", id="pair"),
+        pytest.param({"bias_b": 16}, Refused, r"olive_edp: bias_b 16 is outside \[0, 16\)", id="bias"),
+        pytest.param({"c": 2**31}, Refused, "olive_edp: c 2147483648 is outside", id="c"),
+        pytest.param(
+            {"b": "int8"}, Refused, "olive_edp: a and b must have one width, got int4 and int8", id="width mix"
+        ),
+        pytest.param({"a": "int6"}, Refused, "olive_edp: a must be one of .*, got 'int6'", id="type"),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     good = {"a_pairs": row(1), "b_pairs": row(1), "bias_a": 2, "bias_b": 2, "c": 0}
     with pytest.raises(error, match=message):

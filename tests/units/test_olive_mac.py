@@ -49,13 +49,18 @@ def test_every_pair_of_operands_multiplies_as_integers(run: Any) -> None:
     assert np.array_equal(result.overflow[:, 0], (exact > HIGH) | (exact < LOW))
     assert np.array_equal(result.shift[:, 0], a_exp + b_exp) and np.array_equal(result.product[:, 0], a_int * b_int)
     assert [getattr(result, name).dtype for name in ("shift", "product", "acc", "overflow")] == [
-        np.uint8, np.int8, np.int32, np.bool_]
+        np.uint8,
+        np.int8,
+        np.int32,
+        np.bool_,
+    ]
 
 
 EVENTS = st.one_of(
     st.builds(load, st.sampled_from([0, 1, -1, HIGH, HIGH - 1, LOW, LOW + 1]) | st.integers(LOW, HIGH)),
     st.builds(mac, st.integers(0, 15), st.integers(-8, 7), st.integers(0, 15), st.integers(-8, 7)),
-    st.builds(mac, st.integers(0, 3), st.integers(-8, 7), st.integers(0, 3), st.integers(-8, 7)))
+    st.builds(mac, st.integers(0, 3), st.integers(-8, 7), st.integers(0, 3), st.integers(-8, 7)),
+)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -72,9 +77,17 @@ def test_sequences_equal_the_oracle(run: Any, overflow: str, events: list[oracle
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("start", "one", "wrapped", "saturated", "over"), [
-    (HIGH, 1, LOW, HIGH, True), (HIGH, -1, HIGH - 1, HIGH - 1, False), (HIGH - 1, 1, HIGH, HIGH, False),
-    (LOW, -1, HIGH, LOW, True), (LOW, 1, LOW + 1, LOW + 1, False), (LOW + 1, -1, LOW, LOW, False)])
+@pytest.mark.parametrize(
+    ("start", "one", "wrapped", "saturated", "over"),
+    [
+        (HIGH, 1, LOW, HIGH, True),
+        (HIGH, -1, HIGH - 1, HIGH - 1, False),
+        (HIGH - 1, 1, HIGH, HIGH, False),
+        (LOW, -1, HIGH, LOW, True),
+        (LOW, 1, LOW + 1, LOW + 1, False),
+        (LOW + 1, -1, LOW, LOW, False),
+    ],
+)
 def test_ends_of_32_bits(run: Any, start: int, one: int, wrapped: int, saturated: int, over: bool) -> None:
     """D-olive-33: wrap or saturate, with the flag either way."""
     for overflow, acc in (("wrap", wrapped), ("saturate", saturated)):
@@ -139,17 +152,27 @@ def test_decoded_pairs_give_the_integer_dot_product(pairs: list[tuple[int, int]]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"a_int": [8]}, Refused, r"olive_mac: a_int 8 at index \(0,\) is outside \[-8, 8\)", id="int"),
-    pytest.param({"b_exp": [16]}, Refused, r"olive_mac: b_exp 16 at index \(0,\) is outside \[0, 16\)", id="exp"),
-    pytest.param({"acc_in": [2**31]}, Refused, r"olive_mac: acc_in 2147483648 at index \(0,\) is outside", id="acc"),
-    pytest.param({"load": [2]}, Refused, r"olive_mac: load 2 at index \(0,\) is outside \[0, 2\)", id="load"),
-    pytest.param({}, RefusedType, "olive_mac: at least one port needs an axis", id="scalars"),
-    pytest.param({"a_int": [1], "exponent_bits": 6}, Refused, r"must be in \[1, 5\], got 6", id="exponent"),
-    pytest.param({"a_int": [1], "int_bits": 9}, Refused, r"int_bits must be in \[2, 8\], got 9", id="wide int"),
-    pytest.param({"a_int": [1], "int_bits": 4.5}, RefusedType, "int_bits must be an int, got 4.5", id="fraction"),
-    pytest.param({"a_int": [1], "overflow": "refuse"}, Refused,
-                 "overflow must be one of 'wrap', 'saturate', got 'refuse'", id="overflow")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param({"a_int": [8]}, Refused, r"olive_mac: a_int 8 at index \(0,\) is outside \[-8, 8\)", id="int"),
+        pytest.param({"b_exp": [16]}, Refused, r"olive_mac: b_exp 16 at index \(0,\) is outside \[0, 16\)", id="exp"),
+        pytest.param(
+            {"acc_in": [2**31]}, Refused, r"olive_mac: acc_in 2147483648 at index \(0,\) is outside", id="acc"
+        ),
+        pytest.param({"load": [2]}, Refused, r"olive_mac: load 2 at index \(0,\) is outside \[0, 2\)", id="load"),
+        pytest.param({}, RefusedType, "olive_mac: at least one port needs an axis", id="scalars"),
+        pytest.param({"a_int": [1], "exponent_bits": 6}, Refused, r"must be in \[1, 5\], got 6", id="exponent"),
+        pytest.param({"a_int": [1], "int_bits": 9}, Refused, r"int_bits must be in \[2, 8\], got 9", id="wide int"),
+        pytest.param({"a_int": [1], "int_bits": 4.5}, RefusedType, "int_bits must be an int, got 4.5", id="fraction"),
+        pytest.param(
+            {"a_int": [1], "overflow": "refuse"},
+            Refused,
+            "overflow must be one of 'wrap', 'saturate', got 'refuse'",
+            id="overflow",
+        ),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     ports = {"load": 0, "acc_in": 0, "a_exp": 0, "a_int": 1, "b_exp": 0, "b_int": 1}
     with pytest.raises(error, match=message):

@@ -9,8 +9,12 @@ from refemu.units.olive_mac import UNIT
 @pytest.mark.parametrize("name", UNIT.configs)
 def test_exhaustive_is_every_pair_of_operands_once(name: str) -> None:
     (block,) = UNIT.cases(UNIT.configs[name], "exhaustive", 0)
-    words = (block.inputs["a_exp"] << 12 | block.inputs["b_exp"] << 8 | (block.inputs["a_int"] & 15) << 4
-             | block.inputs["b_int"] & 15)
+    words = (
+        block.inputs["a_exp"] << 12
+        | block.inputs["b_exp"] << 8
+        | (block.inputs["a_int"] & 15) << 4
+        | block.inputs["b_int"] & 15
+    )
 
     assert sorted(words.ravel().tolist()) == list(range(1 << 16))
 

@@ -44,9 +44,17 @@ def operands(kind: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("overflow", ["wrap", "saturate"])
-@pytest.mark.parametrize(("kind", "biases", "by_table"), [
-    ("int4", (0, 16), True), ("flint4", (0, 16), True), ("int8", (0, 11), True), ("int8", (10, 11), True),
-    ("int8", (11, 12), False), ("int8", (0, 16), False)])
+@pytest.mark.parametrize(
+    ("kind", "biases", "by_table"),
+    [
+        ("int4", (0, 16), True),
+        ("flint4", (0, 16), True),
+        ("int8", (0, 11), True),
+        ("int8", (10, 11), True),
+        ("int8", (11, 12), False),
+        ("int8", (0, 16), False),
+    ],
+)
 def test_units_on_both_sides_of_the_bound(kind: str, biases: Any, by_table: bool, overflow: str) -> None:
     """[olive §4.1]: operations with biases of their own, the largest of the range among them."""
     rng, n = np.random.default_rng(7), 8 if kind == "int8" else 16
@@ -57,7 +65,8 @@ def test_units_on_both_sides_of_the_bound(kind: str, biases: Any, by_table: bool
 
     assert olive_pairs_jit.fits(kind, bias[0], kind, bias[1], n) == by_table
     assert olive_edp_jit.run(a, b, bias[0], bias[1], c, a=kind, b=kind, overflow=overflow).equals(
-        olive_edp.run(a, b, bias[0], bias[1], c, a=kind, b=kind, overflow=overflow))
+        olive_edp.run(a, b, bias[0], bias[1], c, a=kind, b=kind, overflow=overflow)
+    )
 
     name = {"int4": "ovpi4", "flint4": "ovpf4", "int8": "ovpi8"}[kind]
     a, b = (operands(kind, (2, 8 * n), seed) for seed in (3, 4))
@@ -65,7 +74,8 @@ def test_units_on_both_sides_of_the_bound(kind: str, biases: Any, by_table: bool
     tile = rng.integers(-(1 << 31), 1 << 31, (2, 64))
     two = bias[0][3:5], bias[1][4:6]
     assert mmaovp_jit.run(a, b, two[0], two[1], tile, a_type=name, b_type=name, overflow=overflow).equals(
-        mmaovp.run(a, b, two[0], two[1], tile, a_type=name, b_type=name, overflow=overflow))
+        mmaovp.run(a, b, two[0], two[1], tile, a_type=name, b_type=name, overflow=overflow)
+    )
 
 
 def test_no_operation_and_one() -> None:

@@ -57,13 +57,20 @@ def test_partial_products_fit_the_stated_ranges(split: str) -> None:
     partial = olive_pe8.UNIT.run_jit(0, 0, 0, INT8[:, None], 0, INT8, split=split).partial.reshape(-1, 4)
     ends = list(zip(partial.min(axis=0).tolist(), partial.max(axis=0).tolist(), strict=True))
 
-    assert ends == {"twos_complement": [(-56, 64), (-120, 105), (-120, 105), (0, 225)],
-                    "sign_magnitude": [(-56, 64), (-120, 120), (-120, 120), (-225, 225)]}[split]
+    assert (
+        ends
+        == {
+            "twos_complement": [(-56, 64), (-120, 105), (-120, 105), (0, 225)],
+            "sign_magnitude": [(-56, 64), (-120, 120), (-120, 120), (-225, 225)],
+        }[split]
+    )
 
 
-EVENTS = st.one_of(st.builds(lambda acc: (1, acc, 0, 0, 0, 0), st.integers(-(2**31), 2**31 - 1)),
-                   st.builds(mac, *[st.integers(0, 31), st.integers(-128, 127)] * 2),
-                   st.builds(mac, *[st.integers(0, 12), st.integers(-15, 15)] * 2))
+EVENTS = st.one_of(
+    st.builds(lambda acc: (1, acc, 0, 0, 0, 0), st.integers(-(2**31), 2**31 - 1)),
+    st.builds(mac, *[st.integers(0, 31), st.integers(-128, 127)] * 2),
+    st.builds(mac, *[st.integers(0, 12), st.integers(-15, 15)] * 2),
+)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -92,12 +99,20 @@ def test_two_clipped_outlier_products_of_one_sign_reach_2_31(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"x_int": [128]}, Refused, r"olive_pe8: x_int 128 at index \(0,\) is outside \[-128, 128\)", id="int"),
-    pytest.param({"y_exp": [32]}, Refused, r"olive_pe8: y_exp 32 at index \(0,\) is outside \[0, 32\)", id="exp"),
-    pytest.param({}, RefusedType, "olive_pe8: at least one port needs an axis", id="scalars"),
-    pytest.param({"split": "nibbles"}, Refused, "split must be one of 'twos_complement', 'sign_magnitude'", id="split"),
-    pytest.param({"overflow": "refuse"}, Refused, "overflow must be one of 'wrap', 'saturate'", id="overflow")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param(
+            {"x_int": [128]}, Refused, r"olive_pe8: x_int 128 at index \(0,\) is outside \[-128, 128\)", id="int"
+        ),
+        pytest.param({"y_exp": [32]}, Refused, r"olive_pe8: y_exp 32 at index \(0,\) is outside \[0, 32\)", id="exp"),
+        pytest.param({}, RefusedType, "olive_pe8: at least one port needs an axis", id="scalars"),
+        pytest.param(
+            {"split": "nibbles"}, Refused, "split must be one of 'twos_complement', 'sign_magnitude'", id="split"
+        ),
+        pytest.param({"overflow": "refuse"}, Refused, "overflow must be one of 'wrap', 'saturate'", id="overflow"),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     ports = {"load": 0, "acc_in": 0, "x_exp": 0, "x_int": 1, "y_exp": 0, "y_int": 1}
     with pytest.raises(error, match=message):

@@ -30,7 +30,7 @@ def lines(words: np.ndarray, bias: int, kind: str, count: int) -> list[list[int]
     """Integers of `count` rows of pairs, by the oracle."""
     decoded = [oracle.ovp_decoder(int(word), bias, kind, OUTLIER[kind]) for word in words]
     values = [i * 2**e for exponents, integers, _ in decoded for e, i in zip(exponents, integers, strict=True)]
-    return [values[i * len(values) // count:(i + 1) * len(values) // count] for i in range(count)]
+    return [values[i * len(values) // count : (i + 1) * len(values) // count] for i in range(count)]
 
 
 def expected(x: list[int], y: list[int], overflow: str) -> tuple[int, int]:
@@ -47,18 +47,25 @@ def expected(x: list[int], y: list[int], overflow: str) -> tuple[int, int]:
 @pytest.mark.parametrize("overflow", ["wrap", "saturate"])
 @pytest.mark.parametrize(("a", "b"), OPERANDS)
 @settings(deadline=None, max_examples=15)
-@given(size=st.tuples(*[st.integers(1, 4)] * 2, *[st.integers(1, 6)] * 2, st.integers(1, 4)), seed=st.integers(0, 999),
-       biases=st.tuples(st.integers(0, 15), st.integers(0, 15)))
+@given(
+    size=st.tuples(*[st.integers(1, 4)] * 2, *[st.integers(1, 6)] * 2, st.integers(1, 4)),
+    seed=st.integers(0, 999),
+    biases=st.tuples(st.integers(0, 15), st.integers(0, 15)),
+)
 def test_any_matrix_on_any_array_equals_the_oracle_and_the_formulas(
-        run: Any, overflow: str, a: str, b: str, size: Any, seed: int, biases: Any) -> None:
+    run: Any, overflow: str, a: str, b: str, size: Any, seed: int, biases: Any
+) -> None:
     """[olive §4.3]; D-olive-39: cycles = tiles * (K + 2 rows + cols - 2), decodes and products as stated."""
     quad, rng, (rows, cols, m, n, half) = 2 if a == "int8" else 1, np.random.default_rng(seed), size
     left, right = pairs(rng, a, m * half), pairs(rng, b, n * half)
     config = {"rows": rows * quad, "cols": cols * quad, "m": m, "n": n, "k": 2 * half, "a": a, "b": b}
     ports = [side if side.size > 1 else side[0] for side in (left, right)]
     result = run(*ports, *biases, **config, overflow=overflow)
-    illegal = any(oracle.ovp_decoder(int(word), bias, kind, OUTLIER[kind])[2] for words, bias, kind in
-                  ((left, biases[0], a), (right, biases[1], b)) for word in words)
+    illegal = any(
+        oracle.ovp_decoder(int(word), bias, kind, OUTLIER[kind])[2]
+        for words, bias, kind in ((left, biases[0], a), (right, biases[1], b))
+        for word in words
+    )
     answers = [expected(x, y, overflow) for x in lines(left, biases[0], a, m) for y in lines(right, biases[1], b, n)]
     down, across = -(-m // rows), -(-n // cols)
     compute, drain = down * across * (2 * half + rows + cols - 2), down * across * rows
@@ -67,9 +74,14 @@ def test_any_matrix_on_any_array_equals_the_oracle_and_the_formulas(
     assert np.ravel(result.overflow).tolist() == [overs > 0 for _, overs in answers]
     assert bool(result.illegal) == illegal
     assert {name: getattr(result, name) for name in COUNTERS} == {
-        "cycles": compute + drain, "compute_cycles": compute, "drain_cycles": drain,
-        "decodes": half * (m * across + n * down), "macs": m * n * 2 * half,
-        "idle": compute * rows * cols - m * n * 2 * half, "overflows": sum(overs for _, overs in answers)}
+        "cycles": compute + drain,
+        "compute_cycles": compute,
+        "drain_cycles": drain,
+        "decodes": half * (m * across + n * down),
+        "macs": m * n * 2 * half,
+        "idle": compute * rows * cols - m * n * 2 * half,
+        "overflows": sum(overs for _, overs in answers),
+    }
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -141,7 +153,13 @@ def test_skew_a_decoder_decodes_every_other_cycle_and_holds_the_right_element() 
 
     assert [state.event for state in states] == ["compute"] * 6 + ["drain"] * 2
     assert [[pe.acc for pe in state.pes] for state in states[:6]] == [
-        [1, 0, 0, 0], [3, 1, 5, 0], [6, 3, 11, 5], [10, 6, 18, 11], [10, 10, 19, 18], [10, 10, 19, 19]]
+        [1, 0, 0, 0],
+        [3, 1, 5, 0],
+        [6, 3, 11, 5],
+        [10, 6, 18, 11],
+        [10, 10, 19, 18],
+        [10, 10, 19, 19],
+    ]
     assert [state.decodes for state in states[:6]] == [2, 4, 6, 8, 8, 8]
     assert (states[0].west[0], states[1].west[0]) == ((1, 0, 2), (0, 0, 0))
     assert [state.d for state in states[5:]] == [(0, 0, 0, 0), (0, 0, 19, 19), (10, 10, 19, 19)]
@@ -174,19 +192,34 @@ def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    pytest.param({"k": 3}, Refused, "k even and at least 2, got 2, 2, 3", id="odd k"),
-    pytest.param({"m": 0}, Refused, "m and n must be at least 1", id="no row"),
-    pytest.param({"rows": 0}, Refused, "rows and cols must be at least 1", id="no element"),
-    pytest.param({"rows": 3, "a": "int8", "b": "int8"}, Refused, "and even for int8, got 3, 4", id="odd rows"),
-    pytest.param({"cols": 5, "a": "int8", "b": "int8"}, Refused, "and even for int8, got 4, 5", id="odd cols"),
-    pytest.param({"b": "int8"}, Refused, "a and b must have one width, got int4 and int8", id="width mix"),
-    pytest.param({"a": "ovpi4"}, Refused, "a must be one of 'int4', 'flint4', 'int8'", id="type"),
-    pytest.param({"m": 3}, RefusedType, "olive_systolic.a_pairs: the last axis must hold 6 lanes", id="larger matrix"),
-    pytest.param({"bias_b": 16}, Refused, "olive_systolic: bias_b 16 is outside", id="bias")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        pytest.param({"k": 3}, Refused, "k even and at least 2, got 2, 2, 3", id="odd k"),
+        pytest.param({"m": 0}, Refused, "m and n must be at least 1", id="no row"),
+        pytest.param({"rows": 0}, Refused, "rows and cols must be at least 1", id="no element"),
+        pytest.param({"rows": 3, "a": "int8", "b": "int8"}, Refused, "and even for int8, got 3, 4", id="odd rows"),
+        pytest.param({"cols": 5, "a": "int8", "b": "int8"}, Refused, "and even for int8, got 4, 5", id="odd cols"),
+        pytest.param({"b": "int8"}, Refused, "a and b must have one width, got int4 and int8", id="width mix"),
+        pytest.param({"a": "ovpi4"}, Refused, "a must be one of 'int4', 'flint4', 'int8'", id="type"),
+        pytest.param(
+            {"m": 3}, RefusedType, "olive_systolic.a_pairs: the last axis must hold 6 lanes", id="larger matrix"
+        ),
+        pytest.param({"bias_b": 16}, Refused, "olive_systolic: bias_b 16 is outside", id="bias"),
+    ],
+)
 def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    good = {"a_pairs": [0] * 4, "b_pairs": [0] * 4, "bias_a": 2, "bias_b": 2, "rows": 4, "cols": 4, "m": 2, "n": 2,
-            "k": 4}
+    good = {
+        "a_pairs": [0] * 4,
+        "b_pairs": [0] * 4,
+        "bias_a": 2,
+        "bias_b": 2,
+        "rows": 4,
+        "cols": 4,
+        "m": 2,
+        "n": 2,
+        "k": 4,
+    }
     with pytest.raises(error, match=message):
         run(**(good | arguments))
 

@@ -38,10 +38,15 @@ def assert_popped(result: orizuru.Result, x: np.ndarray, k: int, **options: Any)
     assert expected.min_index == result.min_index.tolist()
     assert expected.mask == result.outlier_mask.astype(int).tolist()
     assert roots == words([result.root_max, result.root_min])
-    assert [expected.root_max is not None, expected.root_min is not None] == [result.root_max_valid,
-                                                                             result.root_min_valid]
+    assert [expected.root_max is not None, expected.root_min is not None] == [
+        result.root_max_valid,
+        result.root_min_valid,
+    ]
     assert (expected.comparisons, expected.comparisons_live, expected.cycles) == (
-        result.comparisons, result.comparisons_live, result.cycles)
+        result.comparisons,
+        result.comparisons_live,
+        result.cycles,
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -74,8 +79,13 @@ def test_order_of_events() -> None:
     """[kllm §IV-C] both trees are set level by level, then a pop and one repair per level, max tree first."""
     events = [state.event for state in Orizuru(8).steps(FIG7, 2)]
 
-    assert events == (["load"] + ["init_max"] * 3 + ["init_min"] * 3 + (["pop_max"] + ["maintain_max"] * 3) * 2
-                      + (["pop_min"] + ["maintain_min"] * 3) * 2)
+    assert events == (
+        ["load"]
+        + ["init_max"] * 3
+        + ["init_min"] * 3
+        + (["pop_max"] + ["maintain_max"] * 3) * 2
+        + (["pop_min"] + ["maintain_min"] * 3) * 2
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -190,7 +200,7 @@ def test_restored_anywhere_with_other_pops_it_goes_on() -> None:
     for at in (0, 5, 8, len(states) - 2):
         device = Orizuru(8, k=5)
         device.restore(states[at])
-        assert [device.step() for _ in states[at + 1:]] == states[at + 1:]
+        assert [device.step() for _ in states[at + 1 :]] == states[at + 1 :]
 
 
 def test_step_after_the_last_pop_is_refused() -> None:

@@ -103,7 +103,8 @@ def test_drawing_of_fig7() -> None:
         " Q    3     7     1     5     2     6     9     4",
         "min      <3          <1          <2          4>",
         "min            1>                      <2",
-        "min                        <1"]
+        "min                        <1",
+    ]
     assert [device.draw(state).count("*") for state in states[:5]] == [0, 4, 2, 1, 4]
 
 

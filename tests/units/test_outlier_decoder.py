@@ -29,16 +29,20 @@ def test_0101_at_bias_2_is_48(run: Any) -> None:
 def test_every_code_at_every_bias_equals_the_oracle(run: Any, exp_bits: int, man_bits: int, exponent_bits: int) -> None:
     codes = np.arange(2 << (exp_bits + man_bits), dtype=np.uint8)[:, None]
     result = run(codes, BIASES, exp_bits=exp_bits, man_bits=man_bits, exponent_bits=exponent_bits)
-    expected = [[oracle.outlier_decoder(code, bias, exp_bits, man_bits, exponent_bits) for bias in range(16)]
-                for code in range(codes.size)]
+    expected = [
+        [oracle.outlier_decoder(code, bias, exp_bits, man_bits, exponent_bits) for bias in range(16)]
+        for code in range(codes.size)
+    ]
 
     assert np.stack([result.exponent, result.base_int], axis=-1, dtype=np.int64).tolist() == [
-        [list(pair) for pair in row] for row in expected]
+        [list(pair) for pair in row] for row in expected
+    ]
     assert (result.exponent.dtype, result.base_int.dtype, result.decodes) == (np.uint8, np.int8, codes.size * 16)
 
 
-@pytest.mark.parametrize(("name", "config"), [("E2M1_BIAS2", "e2m1"), ("E2M1_BIAS3", "e2m1"), ("E4M3_BIAS4", "e4m3"),
-                                              ("E2M5_BIAS2", "e2m5")])
+@pytest.mark.parametrize(
+    ("name", "config"), [("E2M1_BIAS2", "e2m1"), ("E2M1_BIAS3", "e2m1"), ("E4M3_BIAS4", "e4m3"), ("E2M5_BIAS2", "e2m5")]
+)
 def test_integer_shifted_by_exponent_is_the_formats_value(name: str, config: str) -> None:
     fmt: Any = formats.find(name)
     codes = fmt.codes()
@@ -70,15 +74,24 @@ def test_steps_broadcast_in_c_order() -> None:
     states = list(OutlierDecoder().steps([[1], [2]], [0, 3]))
 
     assert [(s.event, s.index, s.code, s.bias, s.decodes) for s in states] == [
-        ("decode", 0, 1, 0, 1), ("decode", 1, 1, 3, 2), ("decode", 2, 2, 0, 3), ("decode", 3, 2, 3, 4)]
+        ("decode", 0, 1, 0, 1),
+        ("decode", 1, 1, 3, 2),
+        ("decode", 2, 2, 0, 3),
+        ("decode", 3, 2, 3, 4),
+    ]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("config", "message"), [
-    pytest.param({"exp_bits": 1, "man_bits": 2}, r"\(exp_bits, man_bits\) must be one of \(2, 1\).*got \(1, 2\)",
-                 id="E1M2"),
-    pytest.param({"exponent_bits": 0}, r"exponent_bits must be in \[1, 8\], got 0", id="no exponent"),
-    pytest.param({"exponent_bits": 9}, r"exponent_bits must be in \[1, 8\], got 9", id="wide exponent")])
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        pytest.param(
+            {"exp_bits": 1, "man_bits": 2}, r"\(exp_bits, man_bits\) must be one of \(2, 1\).*got \(1, 2\)", id="E1M2"
+        ),
+        pytest.param({"exponent_bits": 0}, r"exponent_bits must be in \[1, 8\], got 0", id="no exponent"),
+        pytest.param({"exponent_bits": 9}, r"exponent_bits must be in \[1, 8\], got 9", id="wide exponent"),
+    ],
+)
 def test_impossible_configurations_are_refused(run: Any, config: dict[str, int], message: str) -> None:
     with pytest.raises(Refused, match="outlier_decoder: " + message):
         run(1, 2, **config)

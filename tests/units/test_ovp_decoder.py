@@ -35,11 +35,20 @@ def grid(result: ovp_decoder.Result) -> np.ndarray:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("pair", "normal", "bias", "values"), [
-    (0x85, "int4", 2, [48, 0]), (0x58, "int4", 2, [0, 48]), (0xD5, "int4", 2, [5, -3]), (0x82, "int4", 2, [16, 0]),
-    (0xF8, "int4", 2, [0, -96]), (0x84, "int4", 2, [32, 0]),
-    (0x40, "flint4", 3, [0, 16]), (0x81, "flint4", 3, [24, 0])],
-    ids=lambda value: hex(value) if isinstance(value, int) else None)
+@pytest.mark.parametrize(
+    ("pair", "normal", "bias", "values"),
+    [
+        (0x85, "int4", 2, [48, 0]),
+        (0x58, "int4", 2, [0, 48]),
+        (0xD5, "int4", 2, [5, -3]),
+        (0x82, "int4", 2, [16, 0]),
+        (0xF8, "int4", 2, [0, -96]),
+        (0x84, "int4", 2, [32, 0]),
+        (0x40, "flint4", 3, [0, 16]),
+        (0x81, "flint4", 3, [24, 0]),
+    ],
+    ids=lambda value: hex(value) if isinstance(value, int) else None,
+)
 def test_worked_examples(run: Any, pair: int, normal: str, bias: int, values: list[int]) -> None:
     """[olive §4.2] bias 2, 0101 is 48; [olive Fig. 1b] 17.6, -98 and 30.7; the left element lies low (D-olive-1)."""
     assert grid(run(pair, bias, normal=normal)).tolist() == values
@@ -161,8 +170,12 @@ BAD_CALLS = [
     pytest.param({"pairs": [1, -1], "bias": 2}, Refused, r"ovp_decoder: pair -1 at index \(1,\)", id="negative"),
     pytest.param({"pairs": 1, "bias": [0, 16]}, Refused, r"ovp_decoder: bias 16 at index \(1,\) is outside", id="bias"),
     pytest.param({"pairs": [1.0], "bias": 2}, RefusedType, r"ovp_decoder\.pair: integers are needed", id="float"),
-    pytest.param({"pairs": BYTES, "bias": 4, "normal": "int8", "outlier": (4, 3)}, RefusedType,
-                 r"ovp_decoder\.pair: 16-bit words are needed for int8, got dtype uint8; view bytes as", id="bytes"),
+    pytest.param(
+        {"pairs": BYTES, "bias": 4, "normal": "int8", "outlier": (4, 3)},
+        RefusedType,
+        r"ovp_decoder\.pair: 16-bit words are needed for int8, got dtype uint8; view bytes as",
+        id="bytes",
+    ),
     pytest.param({"pairs": [1, 2], "bias": [1, 2, 3]}, Refused, r"pair \(2,\), bias \(3,\)", id="shapes"),
     pytest.param({"pairs": 1, "bias": 2, "normal": "int5"}, Refused, "normal must be one of 'int4'", id="type"),
     pytest.param({"pairs": 1, "bias": 2, "outlier": (4, 3)}, Refused, "outlier beside int4 must be", id="mix"),

@@ -42,5 +42,8 @@ def test_flags_follow_the_pair() -> None:
     marks = UNIT.mark(config, inputs, result) if UNIT.mark else {}
 
     assert {flag: mark.tolist() for flag, mark in marks.items()} == {
-        "ILLEGAL": [False, False, True, False, False], "VICTIM": [False, True, True, True, True],
-        "WRAPPED": [False, False, False, True, False], "UNSPECIFIED": [False, True, True, True, True]}
+        "ILLEGAL": [False, False, True, False, False],
+        "VICTIM": [False, True, True, True, True],
+        "WRAPPED": [False, False, False, True, False],
+        "UNSPECIFIED": [False, True, True, True, True],
+    }

@@ -18,8 +18,11 @@ from tests.oracles import ovp as oracle
 
 IMPLEMENTATIONS = [pytest.param(ovp_encoder.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
 FORMATS = ["OVP_INT4", "OVP_FLINT4", "OVP_INT8", "OVP_INT4_REPO", "OVP_FLINT4_REPO", "OVP_INT8_REPO"]
-FLOATS = st.one_of(st.floats(-40, 40, width=32), st.floats(-500, 500, width=32),
-                   st.floats(width=32, allow_nan=False, allow_infinity=False))
+FLOATS = st.one_of(
+    st.floats(-40, 40, width=32),
+    st.floats(-500, 500, width=32),
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+)
 
 
 def patterns(values: Any) -> np.ndarray:
@@ -33,12 +36,24 @@ def expected(name: str, values: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("fmt", "values", "pair"), [
-    ("OVP_INT4", (5, -3), 0xD5), ("OVP_INT4", (17.6, 1), 0x82), ("OVP_INT4", (2, -98), 0xF8),
-    ("OVP_INT4", (30.7, 3), 0x84), ("OVP_INT4", (48, 0), 0x85), ("OVP_INT4", (0, 48), 0x58),
-    ("OVP_INT4", (9.5, 1), 0x17), ("OVP_INT4_REPO", (9.5, 1), 0x81),
-    ("OVP_INT4", (-12, 12), 0x18), ("OVP_INT4_REPO", (-12, 12), 0x89), ("OVP_FLINT4", (-0.3, 16), 0x40),
-    ("OVP_FLINT4", (24, 3), 0x81)], ids=str)
+@pytest.mark.parametrize(
+    ("fmt", "values", "pair"),
+    [
+        ("OVP_INT4", (5, -3), 0xD5),
+        ("OVP_INT4", (17.6, 1), 0x82),
+        ("OVP_INT4", (2, -98), 0xF8),
+        ("OVP_INT4", (30.7, 3), 0x84),
+        ("OVP_INT4", (48, 0), 0x85),
+        ("OVP_INT4", (0, 48), 0x58),
+        ("OVP_INT4", (9.5, 1), 0x17),
+        ("OVP_INT4_REPO", (9.5, 1), 0x81),
+        ("OVP_INT4", (-12, 12), 0x18),
+        ("OVP_INT4_REPO", (-12, 12), 0x89),
+        ("OVP_FLINT4", (-0.3, 16), 0x40),
+        ("OVP_FLINT4", (24, 3), 0x81),
+    ],
+    ids=str,
+)
 def test_worked_examples(run: Any, fmt: str, values: tuple[float, float], pair: int) -> None:
     """[olive Fig. 1b, Alg. 1] and where the presets differ: D-olive-4 (at the threshold), D-olive-5 (a tie)."""
     assert int(run(patterns(values), fmt=fmt).pair) == pair
@@ -72,11 +87,17 @@ def test_counters_say_what_happened(run: Any) -> None:
     result = run(patterns([(8, 1), (48, 1), (0, 48), (24, -48), (200, 0), (10, 0)]))
 
     assert {name: getattr(result, name) for name in ovp_encoder.COUNTERS} == {
-        "pairs": 6, "left_outliers": 3, "right_outliers": 2, "pruned_outliers": 1, "victims": 4, "saturated_pairs": 1,
-        "raised_pairs": 1, "clamped_normals": 1}
+        "pairs": 6,
+        "left_outliers": 3,
+        "right_outliers": 2,
+        "pruned_outliers": 1,
+        "victims": 4,
+        "saturated_pairs": 1,
+        "raised_pairs": 1,
+        "clamped_normals": 1,
+    }
     assert result.kind.tolist() == [0, 1, 2, 2, 1, 1]
-    assert (result.saturated.tolist(), result.raised.tolist()) == (
-        [False] * 4 + [True, False], [False] * 5 + [True])
+    assert (result.saturated.tolist(), result.raised.tolist()) == ([False] * 4 + [True, False], [False] * 5 + [True])
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -114,11 +135,21 @@ def test_without_outliers_everything_is_normal(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("value", "error", "message"), [
-    pytest.param(patterns([(1, np.nan)]), Refused, r"value 0x7fc00000 at index \(0, 1\) must be a finite", id="nan"),
-    pytest.param(patterns([-np.inf, 1]), Refused, r"ovp_encoder: value 0xff800000 at index \(0,\) must be", id="inf"),
-    pytest.param(np.zeros((2, 2), np.float32), RefusedType, "integers are needed, got dtype float32", id="floats"),
-    pytest.param(patterns([1, 2, 3]), RefusedType, r"the last axis must hold 2 lanes, got shape \(3,\)", id="lanes")])
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        pytest.param(
+            patterns([(1, np.nan)]), Refused, r"value 0x7fc00000 at index \(0, 1\) must be a finite", id="nan"
+        ),
+        pytest.param(
+            patterns([-np.inf, 1]), Refused, r"ovp_encoder: value 0xff800000 at index \(0,\) must be", id="inf"
+        ),
+        pytest.param(np.zeros((2, 2), np.float32), RefusedType, "integers are needed, got dtype float32", id="floats"),
+        pytest.param(
+            patterns([1, 2, 3]), RefusedType, r"the last axis must hold 2 lanes, got shape \(3,\)", id="lanes"
+        ),
+    ],
+)
 def test_refuses(run: Any, value: Any, error: type[Exception], message: str) -> None:
     """D-olive-47: NaN and infinity have no code."""
     with pytest.raises(error, match=message):

@@ -24,7 +24,8 @@ def test_edges_reach_every_code(name: str) -> None:
         stored = codes[codes[:, 1 - lane] == fmt.normal.identifier, lane]
         assert {int(code) for code in stored} == legal
         assert {int(code) for code in codes[(codes != fmt.normal.identifier).all(axis=1), lane]} == {
-            int(code) for code in fmt.normal.codes()}
+            int(code) for code in fmt.normal.codes()
+        }
 
 
 def test_boundaries_hold_each_midpoint_with_both_neighbours() -> None:
@@ -55,5 +56,7 @@ def test_flags_follow_the_result() -> None:
     marks = UNIT.mark(config, inputs, UNIT.evaluate(config, inputs)) if UNIT.mark else {}
 
     assert {flag: mark.tolist() for flag, mark in marks.items()} == {
-        "OUTLIER": [False, True, True, True], "SATURATES": [False, False, True, False],
-        "RAISED": [False, False, False, True]}
+        "OUTLIER": [False, True, True, True],
+        "SATURATES": [False, False, True, False],
+        "RAISED": [False, False, False, True],
+    }

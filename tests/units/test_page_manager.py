@@ -31,10 +31,14 @@ def plain(moved: Any) -> tuple[list[int], list[int], list[int]]:
 
 
 @makes
-@pytest.mark.parametrize(("reserve", "first", "surplus", "regions", "back", "end"), [
-    (0, 4, [2, 1], [2, 3], [2, 3, 7], 2), (1, 5, [3, 2], [3, 5], [2, 3, 4, 8, 9], 4)], ids=["paper", "diffkv"])
-def test_example_of_the_paper(make: Any, reserve: int, first: int, surplus: list[int], regions: list[int],
-                              back: list[int], end: int) -> None:
+@pytest.mark.parametrize(
+    ("reserve", "first", "surplus", "regions", "back", "end"),
+    [(0, 4, [2, 1], [2, 3], [2, 3, 7], 2), (1, 5, [3, 2], [3, 5], [2, 3, 4, 8, 9], 4)],
+    ids=["paper", "diffkv"],
+)
+def test_example_of_the_paper(
+    make: Any, reserve: int, first: int, surplus: list[int], regions: list[int], back: list[int], end: int
+) -> None:
     """[leankv §5.3, Fig. 5] four pages a head, 1 + 1 and 2 + 1 are used; D-leankv-35: with reserve_low five."""
     manager = make(**FIG5, reserve_low=reserve)
     assert plain(manager.prompt_allocate({0: 8})) == ([first] * 2, [first, 2 * first], list(range(2 * first)))
@@ -60,8 +64,15 @@ def test_finishing_gives_every_page_back(make: Any) -> None:
     counts, prefix, ids = plain(manager.finish([5, 3]))
 
     assert counts == [2, 1, 2, 0, 1, 1, 2, 1]
-    assert ids == [*table[0][0][:2], table[0][0][-1], *table[0][1][:2], table[1][0][0], table[1][0][-1],
-                   *table[1][1][:2], table[1][1][-1]]
+    assert ids == [
+        *table[0][0][:2],
+        table[0][0][-1],
+        *table[0][1][:2],
+        table[1][0][0],
+        table[1][0][-1],
+        *table[1][1][:2],
+        table[1][1][-1],
+    ]
     assert prefix[-1] - prefix[0] == 8 and manager.free == 32
     assert sorted(manager.free_ids()) == list(range(32))
 
@@ -72,8 +83,10 @@ def test_finishing_gives_every_page_back(make: Any) -> None:
 def test_a_step_takes_one_page_per_head_at_most(make: Any, data: st.DataObject) -> None:
     """[leankv §5.3] D-leankv-34: lazily a page where a full section grows; eagerly one for every full section."""
     lazy = data.draw(st.booleans())
-    manager, watch = make(**{**FIG5, "pages": 200, "max_len": 60}, lazy_pages=lazy), oracle.Manager(
-        200, 1, 2, 2, 4, 60, extra=1)
+    manager, watch = (
+        make(**{**FIG5, "pages": 200, "max_len": 60}, lazy_pages=lazy),
+        oracle.Manager(200, 1, 2, 2, 4, 60, extra=1),
+    )
     manager.prompt_allocate({0: 4})
     watch.prompt_allocate({0: 4})
     kept = data.draw(st.lists(st.sampled_from([(4, 0), (2, 2), (0, 4), (1, 0)]), min_size=2, max_size=2))
@@ -164,8 +177,17 @@ def test_figures_of_the_paper() -> None:
     """
     page = UnifiedPage(128, K8V4)
     for extra, tokens, cells, mib in ((0, None, 128, 64), (1, None, 129, 64.5), (2, 24, 173, 86.5)):
-        shape = page_manager.Shape(pages=1, layers=32, heads=32, high_tokens=page.tokens, low_tokens=60, max_len=4096,
-                                   slots=128, table_extra=extra, table_tokens=tokens)
+        shape = page_manager.Shape(
+            pages=1,
+            layers=32,
+            heads=32,
+            high_tokens=page.tokens,
+            low_tokens=60,
+            max_len=4096,
+            slots=128,
+            table_extra=extra,
+            table_tokens=tokens,
+        )
         found = memory(shape, 32 * 32 * 4096, (0, 0), 0, page, UnifiedPage(128, K4V2))
         assert (shape.length, found.table_bytes / 2**20) == (cells, mib)
         assert (found.length_bytes, found.count_bytes) == (2**20, 2**20)
@@ -198,29 +220,57 @@ BAD = [
     pytest.param("prompt_allocate", [{-1: 1}], Refused, "sequence must be in", id="negative name"),
     pytest.param("prompt_allocate", [{9: 1.5}], RefusedType, "prompt of sequence 9 must be an int", id="float"),
     pytest.param("prompt_release", [[9], heads(1, 1), heads(0, 0)], Refused, "sequence 9 is unknown", id="unknown"),
-    pytest.param("prompt_release", [[1], heads(1, 1), heads(0, 0)], Refused, "sequence 1 is compressed already",
-                 id="released twice"),
-    pytest.param("prompt_release", [[2], heads(4, 3), heads(0, 2)], Refused,
-                 "head 1 of layer 0 of sequence 2 keeps 3 and 2 of 4 tokens", id="more than the prompt"),
+    pytest.param(
+        "prompt_release",
+        [[1], heads(1, 1), heads(0, 0)],
+        Refused,
+        "sequence 1 is compressed already",
+        id="released twice",
+    ),
+    pytest.param(
+        "prompt_release",
+        [[2], heads(4, 3), heads(0, 2)],
+        Refused,
+        "head 1 of layer 0 of sequence 2 keeps 3 and 2 of 4 tokens",
+        id="more than the prompt",
+    ),
     pytest.param("prompt_release", [[2], heads(4, -1), heads(0, 2)], Refused, "keeps -1 and 2", id="negative"),
-    pytest.param("prompt_release", [[2], np.ones((1, 2, 1), np.int64), heads(0, 0)], RefusedType,
-                 r"high must be integers of shape \(1, 1, 2\)", id="shape"),
+    pytest.param(
+        "prompt_release",
+        [[2], np.ones((1, 2, 1), np.int64), heads(0, 0)],
+        RefusedType,
+        r"high must be integers of shape \(1, 1, 2\)",
+        id="shape",
+    ),
     pytest.param("prompt_release", [[2], heads(1, 1) * 1.0, heads(0, 0)], RefusedType, "got float64", id="dtype"),
-    pytest.param("step_allocate", [[2], heads(1, 1), heads(0, 0)], Refused, "sequence 2 is not compressed yet",
-                 id="step too early"),
+    pytest.param(
+        "step_allocate",
+        [[2], heads(1, 1), heads(0, 0)],
+        Refused,
+        "sequence 2 is not compressed yet",
+        id="step too early",
+    ),
     pytest.param("step_allocate", [[1], heads(1, 1), heads(0, 1)], Refused, "grows by 1 and 1 tokens", id="two tokens"),
-    pytest.param("step_allocate", [[1, 1], heads(1, 1), heads(0, 0)], Refused, "sequence 1 is named twice",
-                 id="named twice"),
-    pytest.param("step_allocate", [[1], heads(1, 0), heads(0, 0)], TableOverflow,
-                 "head 0 of layer 0 needs 8 cells of 7", id="table"),
+    pytest.param(
+        "step_allocate", [[1, 1], heads(1, 1), heads(0, 0)], Refused, "sequence 1 is named twice", id="named twice"
+    ),
+    pytest.param(
+        "step_allocate",
+        [[1], heads(1, 0), heads(0, 0)],
+        TableOverflow,
+        "head 0 of layer 0 needs 8 cells of 7",
+        id="table",
+    ),
     pytest.param("finish", [[1, 9]], Refused, "sequence 9 is unknown", id="finish unknown"),
-    pytest.param("finish", [[2, 2]], Refused, "sequence 2 is named twice", id="finish twice")]
+    pytest.param("finish", [[2, 2]], Refused, "sequence 2 is named twice", id="finish twice"),
+]
 
 
 @makes
 @pytest.mark.parametrize(("method", "arguments", "error", "message"), BAD)
-def test_refused_calls_change_nothing(make: Any, method: str, arguments: Any, error: type[Exception],
-                                      message: str) -> None:
+def test_refused_calls_change_nothing(
+    make: Any, method: str, arguments: Any, error: type[Exception], message: str
+) -> None:
     """D-leankv-53: too few pages, or too few cells, before anything has changed."""
     manager = make(**FIG5, slots=4)
     manager.prompt_allocate({1: 12, 2: 4})
@@ -259,11 +309,15 @@ def test_one_precision_has_no_low_pages(make: Any) -> None:
     assert plain(manager.step_allocate([1], heads(1, 0), heads(0, 0)))[0] == [1, 0, 0, 0]
 
 
-@pytest.mark.parametrize(("parameters", "error", "message"), [
-    pytest.param({"high_tokens": 4, "low_tokens": 2}, Refused, "got 2 and 4", id="low page smaller"),
-    pytest.param({"reserve_low": 2}, Refused, r"reserve_low must be in \[0, 1\], got 2", id="reserve"),
-    pytest.param({"pages": 0}, Refused, "pages must be in", id="no page"),
-    pytest.param({"lazy_pages": 1}, RefusedType, "lazy_pages must be a bool, got 1", id="flag")])
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        pytest.param({"high_tokens": 4, "low_tokens": 2}, Refused, "got 2 and 4", id="low page smaller"),
+        pytest.param({"reserve_low": 2}, Refused, r"reserve_low must be in \[0, 1\], got 2", id="reserve"),
+        pytest.param({"pages": 0}, Refused, "pages must be in", id="no page"),
+        pytest.param({"lazy_pages": 1}, RefusedType, "lazy_pages must be a bool, got 1", id="flag"),
+    ],
+)
 def test_refused_sizes(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         page_manager.PageManager(**parameters)

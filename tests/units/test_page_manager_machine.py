@@ -33,8 +33,15 @@ TestReadable = Readable.TestCase
 TestReadable.settings = settings(few, max_examples=10)
 
 
-SIZES: dict[str, Any] = {"pages": 60, "layers": 2, "heads": 2, "high_tokens": 2, "low_tokens": 4, "max_len": 12,
-                         "slots": 3}
+SIZES: dict[str, Any] = {
+    "pages": 60,
+    "layers": 2,
+    "heads": 2,
+    "high_tokens": 2,
+    "low_tokens": 4,
+    "max_len": 12,
+    "slots": 3,
+}
 
 
 class Oracle:

@@ -59,8 +59,10 @@ def test_split_moves_low_pages_to_the_right(scrub: bool, held: int, data: st.Dat
     table.append(0, HIGH, range(10, 10 + held))
 
     assert table.split(0, high, low) == list(range(10 + high + low, 10 + held))
-    assert (table.run(0, HIGH), table.run(0, LOW)) == (list(range(10, 10 + high)),
-                                                       list(range(10 + high, 10 + high + low)))
+    assert (table.run(0, HIGH), table.run(0, LOW)) == (
+        list(range(10, 10 + high)),
+        list(range(10 + high, 10 + high + low)),
+    )
     between = table.row(0)[high : 6 - low]
     assert between == ([-1] * len(between) if scrub else [10 + j if j < held else -1 for j in range(high, 6 - low)])
     table.clear(0)
@@ -81,10 +83,15 @@ def test_ids_that_no_run_holds_cannot_be_read() -> None:
 
 BAD = [
     pytest.param([(APPEND, 3, 0, 1, 0)] * 4, TableOverflow, "head 1 of layer 1 needs 4 cells of 3", id="overflow"),
-    pytest.param([(APPEND, 3, 0, 1, 0), (SPLIT, 3, 0, 1, 1)], Refused, "holds 1 and 0 pages, cannot keep 1 and 1",
-                 id="split of too few"),
+    pytest.param(
+        [(APPEND, 3, 0, 1, 0), (SPLIT, 3, 0, 1, 1)],
+        Refused,
+        "holds 1 and 0 pages, cannot keep 1 and 1",
+        id="split of too few",
+    ),
     pytest.param([(APPEND, 3, 1, 1, 0), (SPLIT, 3, 0, 0, 0)], Refused, "holds 0 and 1 pages", id="split twice"),
-    pytest.param([(LOOKUP, 0, 0, 0, 0)], Refused, "has 0 high pages, got 0", id="stale")]
+    pytest.param([(LOOKUP, 0, 0, 0, 0)], Refused, "has 0 high pages, got 0", id="stale"),
+]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -103,9 +110,14 @@ def test_refused_events_change_nothing(run: Any, events: Any, error: type[Except
     assert table.snapshot() == before
 
 
-@pytest.mark.parametrize(("place", "message"), [((1, 0, 0), r"slot must be in \[0, 0\], got 1"),
-                                                ((0, 2, 0), r"layer must be in \[0, 1\], got 2"),
-                                                ((0, 0, -1), r"head must be in \[0, 2\], got -1")])
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ((1, 0, 0), r"slot must be in \[0, 0\], got 1"),
+        ((0, 2, 0), r"layer must be in \[0, 1\], got 2"),
+        ((0, 0, -1), r"head must be in \[0, 2\], got -1"),
+    ],
+)
 def test_entries_the_table_does_not_have_are_refused(place: tuple[int, int, int], message: str) -> None:
     table = PageTable(slots=1, layers=2, heads=3, cells=4)
 

@@ -24,8 +24,14 @@ MODULES = [pytest.param(paged_attention, id="unit"), pytest.param(paged_attentio
 modules = pytest.mark.parametrize("module", MODULES)
 
 
-def layouts(head_size: int = 64, high: str = "K8V4", low: str | None = "K4V2", size: int = 640, preset: str = "paper",
-            **constants: Any) -> Pages:
+def layouts(
+    head_size: int = 64,
+    high: str = "K8V4",
+    low: str | None = "K4V2",
+    size: int = 640,
+    preset: str = "paper",
+    **constants: Any,
+) -> Pages:
     pair = [UnifiedPage(head_size, hetero_kv.find(name), size, **constants) for name in (high, low) if name]
     return Pages(pair[0], pair[1] if low else None, preset)
 
@@ -40,8 +46,9 @@ def bells(seed: int, *shape: int) -> np.ndarray:
 class Head:
     """Tokens of one KV head in pages, and the same tokens decoded for the oracle."""
 
-    def __init__(self, pages: Pages, counts: tuple[int, int], heads: int = 2, seed: int = 0, spare: int = 1,
-                 size: float = 1.0) -> None:
+    def __init__(
+        self, pages: Pages, counts: tuple[int, int], heads: int = 2, seed: int = 0, spare: int = 1, size: float = 1.0
+    ) -> None:
         self.pages, self.counts = pages, counts
         features = pages.high.head_size
         self.q = fp16.to_f16(bells(seed, heads, features) * np.float32(size))
@@ -49,13 +56,18 @@ class Head:
         cells = used[0] + used[1] + spare
         order = np.argsort(prng.words(seed + 1, 0, cells + 3), kind="stable")
         self.cells, self.lengths = order[:cells].astype(np.int32), np.array(counts)
-        self.images = (prng.words(seed + 2, 0, (cells + 3) * pages.high.size // 2) & np.uint64(0xFFFF)).astype(
-            np.uint16).reshape(cells + 3, -1)  # rubbish where no token stands
+        self.images = (
+            (prng.words(seed + 2, 0, (cells + 3) * pages.high.size // 2) & np.uint64(0xFFFF))
+            .astype(np.uint16)
+            .reshape(cells + 3, -1)
+        )  # rubbish where no token stands
         self.decoded: list[list[list[tuple[list[float], list[float]]]]] = []
         self.score = np.abs(bells(seed + 5, counts[0] + counts[1]))
         for section, (count, page) in enumerate(zip(counts, pages.sections, strict=True)):
-            key, value = (fmt.encode(fp16.to_f16(bells(seed + 10 + 2 * section + side, count, features))) for side, fmt
-                          in enumerate((page.config.key(pages.preset), page.config.value(pages.preset))))
+            key, value = (
+                fmt.encode(fp16.to_f16(bells(seed + 10 + 2 * section + side, count, features)))
+                for side, fmt in enumerate((page.config.key(pages.preset), page.config.value(pages.preset)))
+            )
             first = section * counts[0]
             records = page.record(key, value, self.score[first : first + count], np.arange(first, first + count))
             for index in range(count):
@@ -73,8 +85,16 @@ class Head:
     def expected(self, arithmetic: Arithmetic) -> tuple[list[list[int]], list[list[float]]]:
         """The oracle's results, cut into its chunks where there are more tokens than a partition."""
         page, size = self.pages.high, self.pages.chunk(arithmetic)
-        options = oracle.Options(arithmetic.order, arithmetic.fma, arithmetic.softmax_div == "recip_mul",
-                                 arithmetic.softmax_eps, arithmetic.lane_max, page.k_group, page.v_vec, page.v_group)
+        options = oracle.Options(
+            arithmetic.order,
+            arithmetic.fma,
+            arithmetic.softmax_div == "recip_mul",
+            arithmetic.softmax_eps,
+            arithmetic.lane_max,
+            page.k_group,
+            page.v_vec,
+            page.v_group,
+        )
         found = []
         for q in self.q.astype(np.float64).tolist():
             if size and sum(self.counts) > size:
@@ -88,11 +108,13 @@ class Head:
 
 
 SETTINGS = [
-    pytest.param(PAPER, id="paper"), pytest.param(Arithmetic(fma=False), id="unfused"),
+    pytest.param(PAPER, id="paper"),
+    pytest.param(Arithmetic(fma=False), id="unfused"),
     pytest.param(Arithmetic(order="sequential"), id="sequential"),
     pytest.param(Arithmetic(order="sequential", fma=False), id="sequential unfused"),
     pytest.param(Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON), id="diffkv"),
-    pytest.param(Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, lane_max=True), id="lane_max")]
+    pytest.param(Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, lane_max=True), id="lane_max"),
+]
 SHAPES = [
     pytest.param(layouts(), (1, 0), id="one token"),
     pytest.param(layouts(), (4, 0), id="a full page"),
@@ -101,7 +123,8 @@ SHAPES = [
     pytest.param(layouts(high="K8V4_G12", low="K4V2_G24", size=1024, preset="diffkv"), (21, 17), id="groups"),
     pytest.param(layouts(high="K16V16", low="K8V8", size=1024), (8, 11), id="fp16"),
     pytest.param(layouts(128, "K8V8", "K4V1", 1024, "diffkv"), (21, 10), id="many pages, 128 features"),
-    pytest.param(layouts(high="K4V4", low="K2V4", k_group=2), (9, 12), id="other constants")]
+    pytest.param(layouts(high="K4V4", low="K2V4", k_group=2), (9, 12), id="other constants"),
+]
 
 
 @cache
@@ -122,8 +145,14 @@ def test_every_bit_is_the_oracles(module: Any, pages: Pages, counts: tuple[int, 
 
 
 @modules
-@pytest.mark.parametrize("arithmetic", [Arithmetic(partition_tokens=1), Arithmetic(partition_tokens=1, fma=False),
-                                        Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, partition_tokens=1)])
+@pytest.mark.parametrize(
+    "arithmetic",
+    [
+        Arithmetic(partition_tokens=1),
+        Arithmetic(partition_tokens=1, fma=False),
+        Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, partition_tokens=1),
+    ],
+)
 @pytest.mark.parametrize("counts", [(9, 0), (4, 4), (8, 17), (1, 40)])
 def test_partitions_are_the_oracles(module: Any, arithmetic: Arithmetic, counts: tuple[int, int]) -> None:
     """D-leankv-46: chunks of eight tokens, each on its own, their outputs rounded to fp16 before they are combined."""
@@ -155,11 +184,16 @@ def test_quirk_weighs_by_the_token_number(module: Any) -> None:
 
 
 @modules
-@given(counts=st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(any), seed=st.integers(0, 999),
-       size=st.sampled_from([0.0, 0.25, 1.0, 8.0]), settings_=st.sampled_from([case.values[0] for case in SETTINGS]))
+@given(
+    counts=st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(any),
+    seed=st.integers(0, 999),
+    size=st.sampled_from([0.0, 0.25, 1.0, 8.0]),
+    settings_=st.sampled_from([case.values[0] for case in SETTINGS]),
+)
 @settings(deadline=None, max_examples=15)
-def test_drawn_heads_are_the_oracles(module: Any, counts: tuple[int, int], seed: int, size: float,
-                                     settings_: Any) -> None:
+def test_drawn_heads_are_the_oracles(
+    module: Any, counts: tuple[int, int], seed: int, size: float, settings_: Any
+) -> None:
     head = Head(layouts(32, "K8V8", "K8V4", 384), counts, 1, seed, size=size)
 
     assert head.attend(module, settings_) == head.expected(settings_)
@@ -196,8 +230,9 @@ def test_outputs_are_near_the_exact_ones(module: Any) -> None:
     for words, chances in zip(out, p, strict=True):
         assert abs(sum(map(Fraction, chances), Fraction(-1))) < Fraction(1, 1 << 20)
         for feature, word in enumerate(words):
-            exact = sum((Fraction(a) * Fraction(value[feature]) for a, value in zip(chances, values, strict=True)),
-                        Fraction(0))
+            exact = sum(
+                (Fraction(a) * Fraction(value[feature]) for a, value in zip(chances, values, strict=True)), Fraction(0)
+            )
             error = abs(Fraction(fp16_oracle.to_float(word)) - exact)
             assert error <= Fraction(largest) / 1024 + Fraction(1, 1 << 25)
 
@@ -211,8 +246,9 @@ def test_scores_take_the_largest_probability_or_the_mean(module: Any, include_se
     newest, before = 4, head.images.copy()
     p = module.attend(head.pages, head.q, head.images, head.cells, head.lengths).p
     module.add_scores(head.pages, head.images, head.cells, head.lengths, p, newest, include_self, gqa)
-    expected = units_oracle.step_scores(head.score.tolist(), p.tolist(), list(range(15)), newest,
-                                        "diffkv" if include_self else "paper", gqa)
+    expected = units_oracle.step_scores(
+        head.score.tolist(), p.tolist(), list(range(15)), newest, "diffkv" if include_self else "paper", gqa
+    )
     found, changed = [], 0
     for section, (count, page) in enumerate(zip(head.counts, head.pages.sections, strict=True)):
         for index in range(count):
@@ -258,8 +294,13 @@ BAD = [
     pytest.param({"lengths": np.array([5, 17])}, Refused, "head: needs 5 cells of 4", id="short table"),
     pytest.param({"cells": GOOD.cells + np.int32(100)}, Refused, r"cell 0 names page \d+ of 7", id="page id"),
     pytest.param({"cells": GOOD.cells * 1.0}, RefusedType, "cells must be integers", id="cells dtype"),
-    pytest.param({"images": GOOD.images[:, 1:].copy()}, RefusedType, r"images must be uint16 of shape \(pages, 320\)",
-                 id="images")]
+    pytest.param(
+        {"images": GOOD.images[:, 1:].copy()},
+        RefusedType,
+        r"images must be uint16 of shape \(pages, 320\)",
+        id="images",
+    ),
+]
 
 
 @modules
@@ -298,15 +339,19 @@ def test_repr() -> None:
     assert repr(PagedAttention()) == (
         "PagedAttention(head_size=64, heads=2, high='K8V4', low='K4V2', page_bytes=640, cells=4, preset='paper', "
         "order='kernel', fma=True, softmax_div='div', softmax_eps=0.0, lane_max=False, partition_tokens=0, "
-        "partition_score=False, include_self=False, gqa='max')")
+        "partition_score=False, include_self=False, gqa='max')"
+    )
 
 
 @pytest.mark.parametrize("grain", [0, paged_attention_jit.GRAIN])
-@pytest.mark.parametrize("arithmetic", [PAPER, Arithmetic(partition_tokens=1),
-                                        Arithmetic(partition_tokens=1, partition_score=True, fma=False)],
-                         ids=["whole", "partitions", "quirk"])
-def test_a_step_is_attention_and_scores_whatever_the_threads(monkeypatch: pytest.MonkeyPatch, grain: int,
-                                                             arithmetic: Arithmetic) -> None:
+@pytest.mark.parametrize(
+    "arithmetic",
+    [PAPER, Arithmetic(partition_tokens=1), Arithmetic(partition_tokens=1, partition_score=True, fma=False)],
+    ids=["whole", "partitions", "quirk"],
+)
+def test_a_step_is_attention_and_scores_whatever_the_threads(
+    monkeypatch: pytest.MonkeyPatch, grain: int, arithmetic: Arithmetic
+) -> None:
     """Five KV heads over 1, 2 and 3 threads: one share each with a grain of 0, all together with the usual one."""
     monkeypatch.setattr(paged_attention_jit, "GRAIN", grain)
     heads = [Head(layouts(size=384), counts, seed=7) for counts in ((9, 0), (4, 4), (8, 17), (1, 40), (3, 5))]

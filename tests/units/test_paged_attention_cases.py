@@ -11,8 +11,10 @@ def test_edges_reach_one_token_and_full_tables(name: str) -> None:
     config = UNIT.configs[name]
     blocks = list(UNIT.cases(config, "edge", 0))
     pages = UNIT.unit_class(**config).layouts
-    used = [-(-block.inputs["n_high"] // pages.high.tokens) - -block.inputs["n_low"] // pages.sections[1].tokens
-            for block in blocks]
+    used = [
+        -(-block.inputs["n_high"] // pages.high.tokens) - -block.inputs["n_low"] // pages.sections[1].tokens
+        for block in blocks
+    ]
 
     assert min(int((block.inputs["n_high"] + block.inputs["n_low"]).min()) for block in blocks) == 1
     assert max(int(cells.max()) for cells in used) == config["cells"]

@@ -52,7 +52,8 @@ BAD = [
     pytest.param({"softmax_eps": 1e-6}, Refused, "softmax_eps must be a float32 value", id="no float32"),
     pytest.param({"softmax_eps": -0.5}, Refused, r"in \[0, 1\), got -0.5", id="negative"),
     pytest.param({"softmax_div": "fast"}, Refused, "softmax_div must be one of", id="division"),
-    pytest.param({"partition_tokens": -1}, Refused, "partition_tokens must be in", id="partition")]
+    pytest.param({"partition_tokens": -1}, Refused, "partition_tokens must be in", id="partition"),
+]
 
 
 @pytest.mark.parametrize(("change", "error", "message"), BAD)
@@ -61,10 +62,14 @@ def test_refused_parameters(change: dict[str, Any], error: type[Exception], mess
         Arithmetic(**change)
 
 
-@pytest.mark.parametrize(("high", "low", "message"), [
-    pytest.param(HIGH, UnifiedPage(64, K8V8), "one head_size, got 128 and 64", id="head size"),
-    pytest.param(HIGH, UnifiedPage(128, K4V2, 3456), "one size, got 6784 and 3456", id="page size"),
-    pytest.param(HIGH, UnifiedPage(128, K4V2, k_group=2), "one k_group, got 4 and 2", id="threads")])
+@pytest.mark.parametrize(
+    ("high", "low", "message"),
+    [
+        pytest.param(HIGH, UnifiedPage(64, K8V8), "one head_size, got 128 and 64", id="head size"),
+        pytest.param(HIGH, UnifiedPage(128, K4V2, 3456), "one size, got 6784 and 3456", id="page size"),
+        pytest.param(HIGH, UnifiedPage(128, K4V2, k_group=2), "one k_group, got 4 and 2", id="threads"),
+    ],
+)
 def test_pages_of_one_pool_fit_each_other(high: UnifiedPage, low: UnifiedPage, message: str) -> None:
     with pytest.raises(Refused, match=message):
         Pages(high, low)

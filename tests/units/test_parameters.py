@@ -15,8 +15,11 @@ from refemu.models import schemes
 from refemu.units.unit import Config, Unit
 from refemu.units.unit_cases import random_inputs
 
-UNITS = [pytest.param(units.find(name), config, id=f"{name}-{config}") for name in units.names()
-         for config in units.find(name).configs]
+UNITS = [
+    pytest.param(units.find(name), config, id=f"{name}-{config}")
+    for name in units.names()
+    for config in units.find(name).configs
+]
 
 
 def numpys(value: Any) -> Any:
@@ -55,15 +58,18 @@ def test_results_hold_plain_counters(name: str) -> None:
     assert unit.evaluate(given, inputs).equals(want)
 
 
-@pytest.mark.parametrize(("made", "want"), [
-    (lambda: formats.IntFormat(np.uint8(4), symmetric=np.True_), formats.INT4),
-    (lambda: formats.AbFloat(*map(np.int64, (2, 1, 2))), formats.E2M1_BIAS2),
-    (lambda: formats.Bfp(mantissa_bits=np.int64(8)), formats.Bfp(mantissa_bits=8)),
-    (lambda: formats.TopK(percent=np.float32(0.5)), formats.TopK(percent=0.5)),
-    (lambda: formats.TopK(k=np.int32(3)), formats.TopK(k=3)),
-    (lambda: schemes.OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8)), schemes.SCHEMES["olive-8"]),
-    (lambda: orders.Tree(np.int64(8)), orders.Tree(8)),
-])
+@pytest.mark.parametrize(
+    ("made", "want"),
+    [
+        (lambda: formats.IntFormat(np.uint8(4), symmetric=np.True_), formats.INT4),
+        (lambda: formats.AbFloat(*map(np.int64, (2, 1, 2))), formats.E2M1_BIAS2),
+        (lambda: formats.Bfp(mantissa_bits=np.int64(8)), formats.Bfp(mantissa_bits=8)),
+        (lambda: formats.TopK(percent=np.float32(0.5)), formats.TopK(percent=0.5)),
+        (lambda: formats.TopK(k=np.int32(3)), formats.TopK(k=3)),
+        (lambda: schemes.OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8)), schemes.SCHEMES["olive-8"]),
+        (lambda: orders.Tree(np.int64(8)), orders.Tree(8)),
+    ],
+)
 def test_formats_and_schemes_keep_plain_parameters(made: Any, want: Any) -> None:
     assert repr(made()) == repr(want) and made() == want
 

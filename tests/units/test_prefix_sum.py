@@ -42,7 +42,11 @@ def test_levels_double_their_reach() -> None:
 
     assert [state.event for state in states] == ["load", "level", "level", "level"]
     assert [state.inclusive for state in states] == [
-        (11, 2, 3, 4, 5), (11, 13, 5, 7, 9), (11, 13, 16, 20, 14), (11, 13, 16, 20, 25)]
+        (11, 2, 3, 4, 5),
+        (11, 13, 5, 7, 9),
+        (11, 13, 16, 20, 14),
+        (11, 13, 16, 20, 25),
+    ]
     assert [state.adds for state in states] == [0, 4, 7, 8]
 
 
@@ -66,9 +70,13 @@ def test_a_step_out_of_turn_is_refused() -> None:
         device.step([1, 2, 3, 4], 0)
 
 
-@pytest.mark.parametrize(("elements", "error", "message"), [
-    pytest.param(0, Refused, r"elements must be in \[1, 65536\], got 0", id="none"),
-    pytest.param(2.0, RefusedType, "elements must be an int", id="float")])
+@pytest.mark.parametrize(
+    ("elements", "error", "message"),
+    [
+        pytest.param(0, Refused, r"elements must be in \[1, 65536\], got 0", id="none"),
+        pytest.param(2.0, RefusedType, "elements must be an int", id="float"),
+    ],
+)
 def test_refused_sizes(elements: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         PrefixSum(elements)

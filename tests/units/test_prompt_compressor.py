@@ -32,8 +32,11 @@ def compress(run: Any, share: Any, window: int, limits: tuple[float, float], **p
 
 def same(result: Any, wanted: oracle.Classes) -> bool:
     counts = tuple(int(n) for n in (result.n_pruned, result.n_low, result.n_high))
-    return (np.atleast_1d(result.cls).tolist() == wanted.classes and counts == wanted.numbers
-            and np.atleast_1d(result.order).tolist() == wanted.order)
+    return (
+        np.atleast_1d(result.cls).tolist() == wanted.classes
+        and counts == wanted.numbers
+        and np.atleast_1d(result.order).tolist() == wanted.order
+    )
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -59,10 +62,16 @@ def test_the_sum_of_the_low_tokens_may_restart(run: Any) -> None:
 
 @pytest.mark.parametrize("run", RUNS)
 @settings(deadline=None, max_examples=80)
-@given(share=share_lists, window=st.integers(1, 22), limits=st.tuples(eighths, eighths).map(sorted),
-       restart=st.booleans(), order=orders)
-def test_cumulative_rule_is_the_oracles(run: Any, share: list[float], window: int, limits: list[float],
-                                        restart: bool, order: str) -> None:
+@given(
+    share=share_lists,
+    window=st.integers(1, 22),
+    limits=st.tuples(eighths, eighths).map(sorted),
+    restart=st.booleans(),
+    order=orders,
+)
+def test_cumulative_rule_is_the_oracles(
+    run: Any, share: list[float], window: int, limits: list[float], restart: bool, order: str
+) -> None:
     """D-leankv-20, D-leankv-21, D-leankv-23 (equal shares by position), D-leankv-24 (N <= W: all stay)."""
     low_cumsum = "restart" if restart else "total"
     result = compress(run, share, window, (limits[0], limits[1]), low_cumsum=low_cumsum, order=order)
@@ -73,8 +82,9 @@ def test_cumulative_rule_is_the_oracles(run: Any, share: list[float], window: in
 @pytest.mark.parametrize("run", RUNS)
 @settings(deadline=None, max_examples=80)
 @given(share=share_lists, window=st.integers(1, 22), limits=st.tuples(eighths, eighths).map(sorted))
-def test_per_token_rule_and_its_network_are_the_oracles(run: Any, share: list[float], window: int,
-                                                        limits: list[float]) -> None:
+def test_per_token_rule_and_its_network_are_the_oracles(
+    run: Any, share: list[float], window: int, limits: list[float]
+) -> None:
     """D-leankv-20, D-leankv-23: shares against alpha / N; the order that a bitonic network leaves."""
     result = compress(run, share, window, (limits[0], limits[1]), rule="per_token", order="bitonic")
 
@@ -84,8 +94,7 @@ def test_per_token_rule_and_its_network_are_the_oracles(run: Any, share: list[fl
 @pytest.mark.parametrize("run", RUNS)
 @settings(deadline=None, max_examples=60)
 @given(share=share_lists, window=st.integers(1, 22), keep=st.integers(0, 100), order=orders)
-def test_equal_budgets_keep_the_highest_means(run: Any, share: list[float], window: int, keep: int,
-                                              order: str) -> None:
+def test_equal_budgets_keep_the_highest_means(run: Any, share: list[float], window: int, keep: int, order: str) -> None:
     """[leankv §7.2, Fig. 8] D-leankv-54: max(W, N * keep / 100) tokens; of equal means the later one."""
     result = compress(run, share, window, (0, 0), rule="static", keep_percent=keep, order=order)
 
@@ -101,8 +110,9 @@ def test_the_order_never_changes_a_class(run: Any, rule: str) -> None:
     What it swaps shows in the pages alone.
     """
     share = [(1, 2, 5)[(7 * t + t // 3) % 3] / 100 for t in range(33)]
-    stable, network = (compress(run, share, 3, (0.15, 0.3), rule=rule, order=order, keep_percent=60)
-                       for order in ("stable", "bitonic"))
+    stable, network = (
+        compress(run, share, 3, (0.15, 0.3), rule=rule, order=order, keep_percent=60) for order in ("stable", "bitonic")
+    )
     classes = stable.cls.tolist()
     pairs = set(zip(share[:30], classes[:30], strict=True))
 
@@ -164,8 +174,11 @@ def test_thresholds_of_the_presets() -> None:
 
 BAD = [
     pytest.param({"limits": (0.5, 0.25)}, "thresholds must be 0 <= T_l <= T_h <= 1, got 0.5, 0.25", id="order"),
-    pytest.param({"limits": (2.0, 1.0), "rule": "per_token"},
-                 "alpha_prune / N <= alpha_quant / N <= 1, got 0.25, 0.125", id="alphas"),
+    pytest.param(
+        {"limits": (2.0, 1.0), "rule": "per_token"},
+        "alpha_prune / N <= alpha_quant / N <= 1, got 0.25, 0.125",
+        id="alphas",
+    ),
     pytest.param({"limits": (1.0, 9.0), "rule": "per_token"}, "<= 1, got 0.125, 1.125", id="above 1"),
     pytest.param({"window": 0}, r"window 0 is outside \[1,|window 0 at index|window", id="window"),
 ]
@@ -185,9 +198,15 @@ def test_alphas_of_a_short_prompt_are_not_looked_at(run: Any) -> None:
     assert (compress(run, SHARES, 8, (9.0, 1.0), rule="per_token").cls == WINDOW).all()
 
 
-@pytest.mark.parametrize(("parameters", "message"), [
-    ({"rule": "sum"}, "rule must be one of"), ({"order": "heap"}, "order must be one of"),
-    ({"low_cumsum": "x"}, "low_cumsum must be one of"), ({"keep_percent": 101}, r"keep_percent must be in \[0, 100\]")])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rule": "sum"}, "rule must be one of"),
+        ({"order": "heap"}, "order must be one of"),
+        ({"low_cumsum": "x"}, "low_cumsum must be one of"),
+        ({"keep_percent": 101}, r"keep_percent must be in \[0, 100\]"),
+    ],
+)
 def test_refuses_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         PromptCompressor(**parameters)

@@ -26,8 +26,13 @@ def test_a_prompt_that_keeps_its_window_only_is_met() -> None:
 def test_equal_shares_make_the_network_unstable() -> None:
     """D-leankv-23: some order differs from that by (share, position)."""
     config = UNIT.configs["diffkv"]
-    moved = [np.any(UNIT.evaluate(config, block.inputs).order
-                    != UNIT.evaluate({**config, "order": "stable"}, block.inputs).order)
-             for block in UNIT.cases(config, "edge", 0) if block.decision == "D-leankv-23"]
+    moved = [
+        np.any(
+            UNIT.evaluate(config, block.inputs).order
+            != UNIT.evaluate({**config, "order": "stable"}, block.inputs).order
+        )
+        for block in UNIT.cases(config, "edge", 0)
+        if block.decision == "D-leankv-23"
+    ]
 
     assert any(moved)

@@ -15,8 +15,9 @@ from tests.oracles import kllm_functions as oracle
 
 IMPLEMENTATIONS = [pytest.param(score_quantizer.run, id="unit"), pytest.param(score_quantizer_jit.run, id="twin")]
 ONE = 0x3C00
-SCORES = st.lists(st.one_of(st.sampled_from([0, 1, 0x3FF, 0x400, ONE, 0x3800]), st.integers(0, ONE)), min_size=1,
-                  max_size=24)
+SCORES = st.lists(
+    st.one_of(st.sampled_from([0, 1, 0x3FF, 0x400, ONE, 0x3800]), st.integers(0, ONE)), min_size=1, max_size=24
+)
 SCALE = st.one_of(st.sampled_from([1, 0x400, ONE, 0x7BFF]), st.integers(1, 0x7BFF))
 
 
@@ -115,8 +116,9 @@ def test_events_of_a_row() -> None:
 
 HALF = np.full(2, 0.5, np.float16)
 BAD_CALLS = [
-    pytest.param(-HALF, HALF, {}, Refused, r"p must be finite and not negative, got -0.5 at index \(0,\)",
-                 id="negative"),
+    pytest.param(
+        -HALF, HALF, {}, Refused, r"p must be finite and not negative, got -0.5 at index \(0,\)", id="negative"
+    ),
     pytest.param(values([0, 0x7C00]), HALF, {}, Refused, r"not negative, got inf at index \(1,\)", id="inf"),
     pytest.param(values([0, 0x7E00]), HALF, {}, Refused, r"not negative, got nan at index \(1,\)", id="nan"),
     pytest.param(HALF, values([ONE, 0]), {}, Refused, r"v_scale must be finite and above 0, got 0.0 at", id="scale 0"),
@@ -128,11 +130,18 @@ BAD_CALLS = [
     pytest.param(HALF, HALF, {"mode": "fixed"}, Refused, 'mode "fixed" needs one scale', id="fixed"),
     pytest.param(HALF, HALF, {"mode": "none"}, Refused, "mode must be one of 'fold', 'max', 'fixed'", id="mode"),
     pytest.param(2 * HALF + HALF, None, {"mode": "fixed"}, Refused, r"p must be in \[0, 1\], got 1.5", id="above 1"),
-    pytest.param(values([0x4000, ONE]), values([0x7BFF, ONE]), {}, Refused, r"below 65520 in fp16, is not at index",
-                 id="overflow"),
+    pytest.param(
+        values([0x4000, ONE]),
+        values([0x7BFF, ONE]),
+        {},
+        Refused,
+        r"below 65520 in fp16, is not at index",
+        id="overflow",
+    ),
     pytest.param(HALF[:0], HALF[:0], {}, Refused, "rows of at least one score", id="empty"),
-    pytest.param(HALF, np.ones(3, np.float16), {}, Refused, r"do not fit each other: p \(2,\) and v_scale \(3,\)",
-                 id="shapes"),
+    pytest.param(
+        HALF, np.ones(3, np.float16), {}, Refused, r"do not fit each other: p \(2,\) and v_scale \(3,\)", id="shapes"
+    ),
     pytest.param(HALF.astype(np.float32), HALF, {}, RefusedType, "p must be float16 .*, got float32", id="dtype"),
     pytest.param(HALF, None, {}, RefusedType, "v_scale must be float16", id="no scale"),
 ]

@@ -19,7 +19,8 @@ def test_edges_are_reached(name: str) -> None:
 
 def test_a_scale_underflows_to_zero() -> None:
     config = score_quantizer.UNIT.configs["fold4"]
-    results = [score_quantizer.UNIT.evaluate(config, block.inputs)
-               for block in score_quantizer.UNIT.cases(config, "edge", 0)]
+    results = [
+        score_quantizer.UNIT.evaluate(config, block.inputs) for block in score_quantizer.UNIT.cases(config, "edge", 0)
+    ]
 
     assert any((result.scale == 0).any() for result in results)

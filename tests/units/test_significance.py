@@ -15,9 +15,15 @@ from refemu.units.significance import PRESETS, Significance
 from tests.oracles import leankv_units as oracle
 
 RUNS = [pytest.param(significance.run, id="unit"), pytest.param(significance_jit.run, id="twin")]
-options = st.fixed_dictionaries({
-    "score_queries": st.sampled_from([None, 1, 3, 64]), "include_self": st.booleans(), "normalize": st.booleans(),
-    "gqa": st.sampled_from(["max", "mean"]), "gqa_order": st.sampled_from(["sums", "queries"])})
+options = st.fixed_dictionaries(
+    {
+        "score_queries": st.sampled_from([None, 1, 3, 64]),
+        "include_self": st.booleans(),
+        "normalize": st.booleans(),
+        "gqa": st.sampled_from(["max", "mean"]),
+        "gqa_order": st.sampled_from(["sums", "queries"]),
+    }
+)
 
 
 def probabilities(n: int, heads: int, seed: int) -> np.ndarray:
@@ -51,8 +57,9 @@ def test_a_prompt_by_hand(run: Any) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 @settings(deadline=None, max_examples=30)
 @given(n=st.integers(1, 9), heads=st.integers(1, 3), seed=st.integers(0, 99), queries=st.sampled_from([None, 1, 4, 64]))
-def test_sums_means_and_shares_are_the_oracles(run: Any, preset: str, n: int, heads: int, seed: int,
-                                               queries: int | None) -> None:
+def test_sums_means_and_shares_are_the_oracles(
+    run: Any, preset: str, n: int, heads: int, seed: int, queries: int | None
+) -> None:
     """[leankv §4] D-leankv-16, D-leankv-17, D-leankv-18, D-leankv-19."""
     p = probabilities(n, heads, seed)
     result = run(p, **{**PRESETS[preset], "score_queries": queries})
@@ -167,9 +174,16 @@ BAD = [
     pytest.param(np.zeros((3, 1, 3)), RefusedType, "p must be float32 of shape", id="float64"),
     pytest.param(np.zeros((3, 3), np.float32), RefusedType, r"got float32 of shape \(3, 3\)", id="rank"),
     pytest.param(np.zeros((2, 1, 3), np.float32), RefusedType, "a query for every token", id="shape"),
-    *(pytest.param(np.where(np.arange(32).reshape(4, 2, 4) == 30, bad, 0).astype(np.float32), Refused,
-                   "p must be finite and not negative, got .* at query 3, head 1, token 2", id=str(bad))
-      for bad in (-0.5, np.nan, np.inf))]
+    *(
+        pytest.param(
+            np.where(np.arange(32).reshape(4, 2, 4) == 30, bad, 0).astype(np.float32),
+            Refused,
+            "p must be finite and not negative, got .* at query 3, head 1, token 2",
+            id=str(bad),
+        )
+        for bad in (-0.5, np.nan, np.inf)
+    ),
+]
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -184,9 +198,15 @@ def test_one_place_above_one_is_admitted() -> None:
     assert significance.UNIT.run(np.full(1, significance.LARGEST), tokens=1, heads=1).count.tolist() == [0]
 
 
-@pytest.mark.parametrize(("parameters", "error", "message"), [
-    ({"gqa": "min"}, Refused, "gqa must be one of"), ({"score_queries": 0}, Refused, "score_queries must be in"),
-    ({"include_self": 1}, RefusedType, "include_self must be a bool"), ({"tokens": 0}, Refused, "tokens must be in")])
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"gqa": "min"}, Refused, "gqa must be one of"),
+        ({"score_queries": 0}, Refused, "score_queries must be in"),
+        ({"include_self": 1}, RefusedType, "include_self must be a bool"),
+        ({"tokens": 0}, Refused, "tokens must be in"),
+    ],
+)
 def test_refuses_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Significance(**parameters)
@@ -202,9 +222,25 @@ def test_a_prompt_is_summed_where_it_is_attended_to(tokens: int, parameters: dic
     q, k, v = (fp16.round16(rng.standard_normal((tokens, heads, 16), np.float32)) for heads in (6, 3, 3))
     device, scale = Significance(tokens, 2, **parameters), np.float32(0.25)
     hidden = np.arange(tokens) > np.arange(tokens)[:, None]
-    p = np.stack([np.stack([fp32.softmax32(np.where(hidden, np.float32(-np.inf), dot.matmul(
-        q[:, 2 * shared + g], k[:, shared].T, order=Sequential(), acc="fp32") * scale), Sequential())
-        for g in range(2)], axis=1) for shared in range(3)])
+    p = np.stack(
+        [
+            np.stack(
+                [
+                    fp32.softmax32(
+                        np.where(
+                            hidden,
+                            np.float32(-np.inf),
+                            dot.matmul(q[:, 2 * shared + g], k[:, shared].T, order=Sequential(), acc="fp32") * scale,
+                        ),
+                        Sequential(),
+                    )
+                    for g in range(2)
+                ],
+                axis=1,
+            )
+            for shared in range(3)
+        ]
+    )
 
     for count in (1, 2, 3):
         with threads.using_threads(count):

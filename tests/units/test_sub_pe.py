@@ -17,7 +17,7 @@ IMPLEMENTATIONS = [pytest.param(sub_pe.run, id="unit"), pytest.param(sub_pe.UNIT
 def fields(values: Any) -> tuple[np.ndarray, np.ndarray]:
     """Signs and magnitudes of integers, padded to 32 lanes with +0."""
     lanes = np.zeros(LANES, np.int64)
-    lanes[:len(values)] = values
+    lanes[: len(values)] = values
     return (lanes < 0).astype(np.int64), np.abs(lanes)
 
 
@@ -70,11 +70,15 @@ def test_sum_is_exact_and_does_not_depend_on_the_order(run: Any, pairs: Any, dat
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("port", "value", "error", "message"), [
-    pytest.param(1, [256] * 32, Refused, r"sub_pe: a_mag 256 at index \(0,\) is outside \[0, 256\)", id="a_mag"),
-    pytest.param(3, [16] * 32, Refused, r"sub_pe: b_mag 16 at index \(0,\) is outside \[0, 16\)", id="b_mag"),
-    pytest.param(0, [2] * 32, Refused, "sub_pe: a_sign 2", id="sign"),
-    pytest.param(2, [0] * 31, RefusedType, "sub_pe.b_sign: the last axis must hold 32 lanes", id="lanes")])
+@pytest.mark.parametrize(
+    ("port", "value", "error", "message"),
+    [
+        pytest.param(1, [256] * 32, Refused, r"sub_pe: a_mag 256 at index \(0,\) is outside \[0, 256\)", id="a_mag"),
+        pytest.param(3, [16] * 32, Refused, r"sub_pe: b_mag 16 at index \(0,\) is outside \[0, 16\)", id="b_mag"),
+        pytest.param(0, [2] * 32, Refused, "sub_pe: a_sign 2", id="sign"),
+        pytest.param(2, [0] * 31, RefusedType, "sub_pe.b_sign: the last axis must hold 32 lanes", id="lanes"),
+    ],
+)
 def test_refuses(run: Any, port: int, value: Any, error: type[Exception], message: str) -> None:
     inputs: list[Any] = [[0] * 32 for _ in range(4)]
     inputs[port] = value

@@ -28,9 +28,21 @@ NIBBLE, SIGNED, LANES = Port("nibble", 4), Port("signed", 4, signed=True), Port(
 
 def test_port_limits_and_dtype_follow_its_bits() -> None:
     assert [NIBBLE.limits, SIGNED.limits, Port("one", 1).limits, Port("wide", 64).limits] == [
-        (0, 15), (-8, 7), (0, 1), (0, 2**64 - 1)]
+        (0, 15),
+        (-8, 7),
+        (0, 1),
+        (0, 2**64 - 1),
+    ]
     assert [Port("x", bits).dtype.name for bits in (1, 8, 9, 16, 17, 32, 33, 64)] == [
-        "uint8", "uint8", "uint16", "uint16", "uint32", "uint32", "uint64", "uint64"]
+        "uint8",
+        "uint8",
+        "uint16",
+        "uint16",
+        "uint32",
+        "uint32",
+        "uint64",
+        "uint64",
+    ]
     assert [Port("x", bits, signed=True).dtype.name for bits in (4, 12, 32, 33)] == ["int8", "int16", "int32", "int64"]
     assert [Port("x", bits).result_dtype.name for bits in (1, 2)] == ["bool", "uint8"]
 
@@ -70,16 +82,27 @@ BAD_VALUES: list[Any] = [
     pytest.param((1, 0), RefusedType, r"thing\.lanes: the last axis must hold 3 lanes, got shape \(\)", id="no lanes"),
     pytest.param((0.5, [0, 0, 0]), RefusedType, r"thing\.nibble: integers are needed, got dtype float64", id="float"),
     pytest.param((True, [0, 0, 0]), RefusedType, r"thing\.nibble: integers are needed, got dtype bool", id="bool"),
-    pytest.param((np.zeros(2, int), np.zeros((5, 3), int)), Refused,
-                 r"thing: the ports' shapes do not fit each other: nibble \(2,\), lanes \(5,\)", id="shapes"),
+    pytest.param(
+        (np.zeros(2, int), np.zeros((5, 3), int)),
+        Refused,
+        r"thing: the ports' shapes do not fit each other: nibble \(2,\), lanes \(5,\)",
+        id="shapes",
+    ),
 ]
 
 FLOATS: list[Any] = [
-    pytest.param(Port("p", 32, 2, encoding="f32", least=0, most=0x3F800000), [0, 0x3FA00000],
-                 r"thing: p 1067450368 at index \(1,\) is outside \[0, 1065353217\): 1.25 is not from 0.0 to 1.0$",
-                 id="f32"),
-    pytest.param(Port("s", 16, encoding="f16", least=1, most=0x7BFF), 0x7C00,
-                 r"s 31744 is outside \[1, 31744\): inf is not from 5.96.*e-08 to 65504.0$", id="f16"),
+    pytest.param(
+        Port("p", 32, 2, encoding="f32", least=0, most=0x3F800000),
+        [0, 0x3FA00000],
+        r"thing: p 1067450368 at index \(1,\) is outside \[0, 1065353217\): 1.25 is not from 0.0 to 1.0$",
+        id="f32",
+    ),
+    pytest.param(
+        Port("s", 16, encoding="f16", least=1, most=0x7BFF),
+        0x7C00,
+        r"s 31744 is outside \[1, 31744\): inf is not from 5.96.*e-08 to 65504.0$",
+        id="f16",
+    ),
     pytest.param(Port("s", 16, encoding="f16"), 1 << 16, r"s 65536 is outside \[0, 65536\)$", id="no pattern"),
 ]
 

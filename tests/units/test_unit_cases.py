@@ -30,8 +30,16 @@ def test_sequences_differ_by_unit_port_and_seed() -> None:
     assert not np.array_equal(first, random("unit", ports[0], (8,), 1))
 
 
-@pytest.mark.parametrize("port", [Port("a", 16), Port("b", 9, lanes=3), Port("c", 12, signed=True),
-                                  Port("d", 16, encoding="f16"), Port("e", 8, lanes=2, least=3, most=77)])
+@pytest.mark.parametrize(
+    "port",
+    [
+        Port("a", 16),
+        Port("b", 9, lanes=3),
+        Port("c", 12, signed=True),
+        Port("d", 16, encoding="f16"),
+        Port("e", 8, lanes=2, least=3, most=77),
+    ],
+)
 def test_a_range_draws_what_its_seeds_draw_in_turn(port: Port) -> None:
     wanted = np.concatenate([random("unit", port, (2, 5), seed) for seed in (7, 8, 9)])
     drawn = random("unit", port, (2, 5), range(7, 10))
@@ -40,9 +48,14 @@ def test_a_range_draws_what_its_seeds_draw_in_turn(port: Port) -> None:
     assert np.array_equal(random("unit", port, (6,), 7)[4:], random("unit", port, (2,), 7, first=4))
 
 
-@pytest.mark.parametrize(("unit", "config"), [
-    pytest.param(unit, config, id=f"{unit.name}-{config}") for unit in map(units.find, units.names())
-    for config in unit.configs])
+@pytest.mark.parametrize(
+    ("unit", "config"),
+    [
+        pytest.param(unit, config, id=f"{unit.name}-{config}")
+        for unit in map(units.find, units.names())
+        for config in unit.configs
+    ],
+)
 def test_units_draw_of_a_range_what_its_seeds_draw_in_turn(unit: Unit, config: str) -> None:
     one = [list(unit.cases(unit.configs[config], "random", seed)) for seed in (5, 6, 7)]
     for block, *wanted in zip(unit.cases(unit.configs[config], "random", range(5, 8)), *one, strict=True):

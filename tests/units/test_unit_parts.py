@@ -26,7 +26,7 @@ def test_every_device_shows_its_ports(name: str) -> None:
     device = unit.unit_class(**config)
     head, values = parsed(device._repr_html_())
 
-    assert ["event", *(port.name for port in device.ports.all)] == head[:1 + len(device.ports.all)]
+    assert ["event", *(port.name for port in device.ports.all)] == head[: 1 + len(device.ports.all)]
     assert len(head) == len(values)
 
 
@@ -55,12 +55,15 @@ def test_wide_ports_end_in_an_ellipsis() -> None:
     assert dict(zip(head, values, strict=True))["a_mag"] == " ".join(["0"] * 32) + " …"
 
 
-@pytest.mark.parametrize(("port", "value", "wanted"), [
-    (Port("x", 4, signed=True), -3, "-3"),
-    (Port("x", 4, 2), (3, 12), "3 12"),
-    (Port("x", 16, encoding="f16"), 0x3C0, "03c0"),
-    (Port("x", 5, 2, encoding="code"), (-1, 2), "1f 02"),
-])
+@pytest.mark.parametrize(
+    ("port", "value", "wanted"),
+    [
+        (Port("x", 4, signed=True), -3, "-3"),
+        (Port("x", 4, 2), (3, 12), "3 12"),
+        (Port("x", 16, encoding="f16"), 0x3C0, "03c0"),
+        (Port("x", 5, 2, encoding="code"), (-1, 2), "1f 02"),
+    ],
+)
 def test_cell(port: Port, value: object, wanted: str) -> None:
     assert wanted == cell(port, value)
 
@@ -71,7 +74,9 @@ def test_events_are_one_line_each() -> None:
     head, rows = table(decoder.ports, events.states)
 
     assert head == ["#", "event", *(port.name for port in decoder.ports.all), "pairs", "outliers", "illegal_pairs"]
-    assert rows == [[0, "decode", "85", "2", "4 0", "3 0", "0", 1, 1, 0],
-                    [1, "decode", "d5", "2", "0 0", "5 -3", "0", 2, 1, 0]]
+    assert rows == [
+        [0, "decode", "85", "2", "4 0", "3 0", "0", 1, 1, 0],
+        [1, "decode", "d5", "2", "0 0", "5 -3", "0", 2, 1, 0],
+    ]
     assert [head, *([str(item) for item in row] for row in rows)] == parsed(events._repr_html_())
     assert repr(events).splitlines()[1].split()[:4] == ["0", "decode", "85", "2"]

@@ -19,14 +19,26 @@ from refemu.units.unit import KINDS, Cases, Config, Port, Unit
 from refemu.units.unit_cases import admitted
 from tests.arith.interpreted import interpreted, loaded
 
-CONFIGS = [pytest.param(units.find(unit), name, id=f"{unit}-{name}")
-           for unit in units.names() for name in units.find(unit).configs]
+CONFIGS = [
+    pytest.param(units.find(unit), name, id=f"{unit}-{name}")
+    for unit in units.names()
+    for name in units.find(unit).configs
+]
 UNITS = [pytest.param(units.find(unit), id=unit) for unit in units.names()]
 OWN = KINDS[:-1]  # "model" comes from taps
 #: units, and configurations, whose twin is NumPy or the readable form alone
-WITHOUT_A_KERNEL = {"functional-exp", "functional-recip", "functional-sqrt", "generation_compressor-cumulative",
-                    "generation_compressor-diffkv", "generation_compressor-static",
-                    "generation_compressor-wide_cumulative", "prefix_sum", "prompt_compressor", "significance"}
+WITHOUT_A_KERNEL = {
+    "functional-exp",
+    "functional-recip",
+    "functional-sqrt",
+    "generation_compressor-cumulative",
+    "generation_compressor-diffkv",
+    "generation_compressor-static",
+    "generation_compressor-wide_cumulative",
+    "prefix_sum",
+    "prompt_compressor",
+    "significance",
+}
 
 
 def blocks(unit: Unit, name: str) -> Iterator[Cases]:
@@ -37,11 +49,11 @@ def blocks(unit: Unit, name: str) -> Iterator[Cases]:
 def rows(unit: Unit, inputs: dict[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
     """About `count` rows from the start of a block."""
     per_case = next(iter(inputs.values())).shape[1] if unit.timing == "event" else 1
-    return {port: array[:-(-count // per_case)] for port, array in inputs.items()}
+    return {port: array[: -(-count // per_case)] for port, array in inputs.items()}
 
 
 def one_case(unit: Unit, inputs: dict[str, np.ndarray], case: int) -> dict[str, np.ndarray]:
-    return {port: array[case] if unit.timing == "event" else array[case:case + 1] for port, array in inputs.items()}
+    return {port: array[case] if unit.timing == "event" else array[case : case + 1] for port, array in inputs.items()}
 
 
 def test_names_are_the_modules() -> None:
@@ -125,7 +137,7 @@ def test_marks_and_masks_are_those_of_the_descriptor(unit: Unit, name: str) -> N
     config = unit.configs[name]
     for block in blocks(unit, name):
         result = unit.evaluate(config, block.inputs)
-        shape = next(iter(block.inputs.values())).shape[:1 + (unit.timing == "event")]
+        shape = next(iter(block.inputs.values())).shape[: 1 + (unit.timing == "event")]
         marks = unit.mark(config, block.inputs, result) if unit.mark else {}
         masks = unit.care(config, block.inputs, result) if unit.care else {}
 
@@ -154,11 +166,17 @@ def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> No
 
 
 @pytest.mark.skipif(jit_is_off(), reason="asks about compiled code")
-@pytest.mark.parametrize(("unit", "module", "kernel"), [
-    ("weighted_sum", "refemu.arith.float_jit", "run_program"), ("kv_quantizer", "refemu.formats.affine_jit", "_codes"),
-    ("fp16_mac", "refemu.arith.float_jit", "round16_all")])
-def test_a_kernel_that_says_otherwise_as_python_is_seen(unit: str, module: str, kernel: str,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("unit", "module", "kernel"),
+    [
+        ("weighted_sum", "refemu.arith.float_jit", "run_program"),
+        ("kv_quantizer", "refemu.formats.affine_jit", "_codes"),
+        ("fp16_mac", "refemu.arith.float_jit", "round16_all"),
+    ],
+)
+def test_a_kernel_that_says_otherwise_as_python_is_seen(
+    unit: str, module: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Kernels of arith and of a format, which a twin reaches without a kernel of its own."""
     name = next(iter(units.find(unit).configs))
     monkeypatch.setattr(getattr(importlib.import_module(module), kernel), "py_func", lambda *_: 0)
@@ -176,8 +194,9 @@ def test_trace_shows_what_run_returns(unit: Unit, name: str) -> None:
         result = unit.evaluate(config, inputs, jit=False)
         counters = [field.name for field in dataclasses.fields(result) if field.type is int]
 
-        assert all(np.array_equal(np.array(getattr(last, port.name)), getattr(result, port.name)[-1])
-                   for port in ports.outputs)
+        assert all(
+            np.array_equal(np.array(getattr(last, port.name)), getattr(result, port.name)[-1]) for port in ports.outputs
+        )
         assert all(np.array_equal(np.array(getattr(last, port.name)), inputs[port.name][-1]) for port in ports.inputs)
         assert counters and all(getattr(last, counter) == getattr(result, counter) for counter in counters)
 
@@ -230,8 +249,10 @@ def drawn_ports(data: st.DataObject, unit: Unit, config: Config, most: int) -> d
         rng = np.random.default_rng(data.draw(st.integers(0, 999)))
         return {port.name: drawn_lanes(data, port, rng) for port in unit.ports(config).inputs}
     count = data.draw(st.integers(1, most))
-    return {port.name: np.array(data.draw(st.lists(values(port), min_size=count, max_size=count)), port.dtype)
-            for port in unit.ports(config).inputs}
+    return {
+        port.name: np.array(data.draw(st.lists(values(port), min_size=count, max_size=count)), port.dtype)
+        for port in unit.ports(config).inputs
+    }
 
 
 def drawn_lanes(data: st.DataObject, port: Port, rng: np.random.Generator) -> np.ndarray:
@@ -275,7 +296,7 @@ def test_restored_at_any_step_it_gives_the_same_rest(unit: Unit, name: str, data
     device.restore(states[at])
 
     assert device.snapshot() == states[at]
-    assert [device.step(*event) for event in given[at:]] == states[at + 1:]
+    assert [device.step(*event) for event in given[at:]] == states[at + 1 :]
 
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
@@ -298,18 +319,25 @@ def test_restore_takes_only_its_own_state(unit: Unit, name: str) -> None:
 def test_refused_step_leaves_the_state(unit: Unit, name: str) -> None:
     config, block = unit.configs[name], next(blocks(unit, name))
     device = unit.unit_class(**config)
-    event = [array.reshape(-1, *array.shape[1 + (unit.timing == "event"):])[0].tolist()
-             for array in (block.inputs[port.name] for port in unit.ports(config).inputs)]
+    event = [
+        array.reshape(-1, *array.shape[1 + (unit.timing == "event") :])[0].tolist()
+        for array in (block.inputs[port.name] for port in unit.ports(config).inputs)
+    ]
     device.step(*event)
     while device.busy:
         device.step()
     before = device.snapshot()
     for position, port in enumerate(unit.ports(config).inputs):
-        for wrong, error in ((port.limits[1] + 1, Refused), (port.limits[0] - 1, Refused), (1.5, RefusedType),
-                             (True, RefusedType), ("1", RefusedType)):
+        for wrong, error in (
+            (port.limits[1] + 1, Refused),
+            (port.limits[0] - 1, Refused),
+            (1.5, RefusedType),
+            (True, RefusedType),
+            ("1", RefusedType),
+        ):
             lanes = wrong if port.lanes == 1 else [wrong] * port.lanes
             with pytest.raises(error, match=rf"{unit.name}[:.] ?{port.name}"):
-                device.step(*event[:position], lanes, *event[position + 1:])
+                device.step(*event[:position], lanes, *event[position + 1 :])
 
     assert device.snapshot() == before
 
@@ -334,8 +362,10 @@ def test_no_rows_give_no_results_and_count_nothing(unit: Unit, name: str, jit: b
     config, block = unit.configs[name], next(blocks(unit, name))
     result = unit.evaluate(config, {port: array[:0] for port, array in block.inputs.items()}, jit)
 
-    assert all(getattr(result, port.name).size == 0 and getattr(result, port.name).dtype == port.result_dtype
-               for port in unit.ports(config).outputs)
+    assert all(
+        getattr(result, port.name).size == 0 and getattr(result, port.name).dtype == port.result_dtype
+        for port in unit.ports(config).outputs
+    )
     assert not any(getattr(result, field.name) for field in dataclasses.fields(result) if field.type is int)
 
 

@@ -33,7 +33,7 @@ def test_every_step_shows_the_oracles_group(run: Any, growth: str, high: int, da
     rows = np.resize(np.array(data.draw(st.lists(words, min_size=2, max_size=60)), np.uint16), (tokens, 2))
     result = run(rows, channels=2, high=high, growth=growth)
     for at in {0, tokens // 2, tokens - 1, min(31, tokens - 1)}:
-        groups = oracle.v_groups(rows[:at + 1].tolist(), (), high)[-1]
+        groups = oracle.v_groups(rows[: at + 1].tolist(), (), high)[-1]
         for channel, group in enumerate(groups):
             assert result.mantissa[at, channel::2].tolist() == group.mantissa
             assert result.sign[at, channel::2].tolist() == [sign == 1 for sign in group.sign]
@@ -71,7 +71,10 @@ def test_tokens_behind_a_prompt_give_the_groups_of_a_longer_prompt(growth: str, 
     long = VGrouper(4)
     long.prefill(x)
     assert (state.committed, state.temporary, state.residual) == (
-        long.state.committed, long.state.temporary, long.state.residual)
+        long.state.committed,
+        long.state.temporary,
+        long.state.residual,
+    )
 
 
 def test_events_are_temporary_conversions_and_commits() -> None:
@@ -90,8 +93,10 @@ def test_other_roundings_are_converted_from_fp16(run: Any, rounding: str) -> Non
     x = drawn((20, 2), 3)
     result = run(x, channels=2, rounding=rounding)
 
-    assert result.mantissa[-1].reshape(32, 2)[:20].tolist() == Bfp(8, rounding=rounding).encode(
-        x, 0, bits=True).mantissa.tolist()
+    assert (
+        result.mantissa[-1].reshape(32, 2)[:20].tolist()
+        == Bfp(8, rounding=rounding).encode(x, 0, bits=True).mantissa.tolist()
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -104,14 +109,23 @@ def test_devices_and_single_channels(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize(("v", "options", "error", "message"), [
-    pytest.param([[0, 0]], {"channels": 3}, RefusedType, "v: the last axis must hold 3 lanes", id="width"),
-    pytest.param([[0, 0x7C00]], {"channels": 2}, Refused, r"got 0x7c00 at index \(0, 1\)", id="infinity"),
-    pytest.param([[0, 0]], {"channels": 2, "growth": "realign", "rounding": "floor"}, Refused,
-                 "growth='realign' needs rounding='truncate', got 'floor'", id="growth"),
-    pytest.param([[0, 0]], {"channels": 2, "growth": "shift"}, Refused, "growth must be one of", id="growth name"),
-    pytest.param([[0, 0]], {"channels": 0}, Refused, "channels must be in", id="channels"),
-    pytest.param([[0, 0]], {"channels": 2, "high": 12}, Refused, "mantissa_bits must be in", id="high")])
+@pytest.mark.parametrize(
+    ("v", "options", "error", "message"),
+    [
+        pytest.param([[0, 0]], {"channels": 3}, RefusedType, "v: the last axis must hold 3 lanes", id="width"),
+        pytest.param([[0, 0x7C00]], {"channels": 2}, Refused, r"got 0x7c00 at index \(0, 1\)", id="infinity"),
+        pytest.param(
+            [[0, 0]],
+            {"channels": 2, "growth": "realign", "rounding": "floor"},
+            Refused,
+            "growth='realign' needs rounding='truncate', got 'floor'",
+            id="growth",
+        ),
+        pytest.param([[0, 0]], {"channels": 2, "growth": "shift"}, Refused, "growth must be one of", id="growth name"),
+        pytest.param([[0, 0]], {"channels": 0}, Refused, "channels must be in", id="channels"),
+        pytest.param([[0, 0]], {"channels": 2, "high": 12}, Refused, "mantissa_bits must be in", id="high"),
+    ],
+)
 def test_refuses(run: Any, v: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(v, **options)
@@ -123,12 +137,13 @@ def test_refused_rows_and_prompts_change_nothing() -> None:
         grouper.groups()
     before = grouper.append(np.ones(2, np.float16))
     for call, error, message in (
-            (lambda: grouper.append(np.ones(3, np.float16)), RefusedType, r"of 2 channels are needed.*float16 \(3,\)"),
-            (lambda: grouper.append(np.ones(2, np.float32)), RefusedType, "got float32"),
-            (lambda: grouper.append(np.array([1, np.nan], np.float16)), Refused, "0x7e00"),
-            (lambda: grouper.step((0, 0x7C00)), Refused, "0x7c00"),
-            (lambda: grouper.prefill(np.ones((4, 2), np.float16)), Refused, "an empty cache, got one of 1 tokens"),
-            (lambda: list(grouper.steps(np.zeros((1, 2, 2), int))), Refused, "steps takes one sequence")):
+        (lambda: grouper.append(np.ones(3, np.float16)), RefusedType, r"of 2 channels are needed.*float16 \(3,\)"),
+        (lambda: grouper.append(np.ones(2, np.float32)), RefusedType, "got float32"),
+        (lambda: grouper.append(np.array([1, np.nan], np.float16)), Refused, "0x7e00"),
+        (lambda: grouper.step((0, 0x7C00)), Refused, "0x7c00"),
+        (lambda: grouper.prefill(np.ones((4, 2), np.float16)), Refused, "an empty cache, got one of 1 tokens"),
+        (lambda: list(grouper.steps(np.zeros((1, 2, 2), int))), Refused, "steps takes one sequence"),
+    ):
         with pytest.raises(error, match=message):
             call()
 

@@ -49,8 +49,11 @@ def test_sums_equal_the_oracle(run: Any, name: str, count: list[int], codebook: 
 
 @pytest.mark.parametrize("name", ["wide table", "wide table fma", "wide table fp32"])
 @settings(deadline=None, max_examples=30)
-@given(count=st.lists(COUNTS, min_size=8, max_size=8), a=st.lists(WORDS, min_size=8, max_size=8),
-       b=st.lists(WORDS, min_size=8, max_size=8))
+@given(
+    count=st.lists(COUNTS, min_size=8, max_size=8),
+    a=st.lists(WORDS, min_size=8, max_size=8),
+    b=st.lists(WORDS, min_size=8, max_size=8),
+)
 def test_sums_over_float32_tables_equal_the_oracle(name: str, count: list[int], a: list[int], b: list[int]) -> None:
     """D-kllm-5: products of two fp16 values, 22 bits, under an accumulator of any width."""
     arith, acc, order, _ = ARITHS[name]

@@ -14,8 +14,13 @@ def test_paper_cases_are_the_worked_columns() -> None:
 
 def test_edges_round_counts_and_overflow() -> None:
     """D-kllm-4: fp16 counts and exact ones give other sums, some of them infinite."""
-    paper, exact = ([UNIT.evaluate({**UNIT.configs["integer"], "preset": preset}, block.inputs)
-                     for block in UNIT.cases(UNIT.configs["integer"], "edge", 0)] for preset in ("paper", "exact"))
+    paper, exact = (
+        [
+            UNIT.evaluate({**UNIT.configs["integer"], "preset": preset}, block.inputs)
+            for block in UNIT.cases(UNIT.configs["integer"], "edge", 0)
+        ]
+        for preset in ("paper", "exact")
+    )
 
     assert any(not np.array_equal(a.y, b.y) for a, b in zip(paper, exact, strict=True))
     assert sum(result.overflows for result in paper) > sum(result.overflows for result in exact)

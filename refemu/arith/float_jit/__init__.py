@@ -58,8 +58,22 @@ from refemu.arith.float_jit.rows import group_terms, rmsnorm_rows, rotate_pairs,
 from refemu.arith.float_jit.scalars import ACCUMULATORS, FP32, FP32_FMA
 from refemu.arith.float_jit.scores import mean_shares, paged_scores
 
-MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups, counts, kmeans, kmeans_row, pages, paged,
-           scores, bfp)
+MODULES = (
+    scalars,
+    elementwise,
+    matmul,
+    orders,
+    rows,
+    attention,
+    groups,
+    counts,
+    kmeans,
+    kmeans_row,
+    pages,
+    paged,
+    scores,
+    bfp,
+)
 __all__ = [
     "ACCUMULATORS",
     "FP32",

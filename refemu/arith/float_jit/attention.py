@@ -49,8 +49,10 @@ def attention_heads(q, k, v, scale, start, out, paid, counting, first, last):
                     chances[i, j] = chances[i, j] / total[i]
                 if paid.shape[0] > 0 and start + (r0 + i) // heads >= counting[0]:
                     counting[2] |= np.int64(total[i] != total[i])
-                    plus(chances[i, : (r0 + i) // heads + counting[1]],
-                         paid[shared, (r0 + i) % heads, : (r0 + i) // heads + counting[1]])
+                    plus(
+                        chances[i, : (r0 + i) // heads + counting[1]],
+                        paid[shared, (r0 + i) % heads, : (r0 + i) // heads + counting[1]],
+                    )
             block_fp32(chances, np.int64(0), values[:least], sums[:rows], depth)
             for i in range(rows):
                 own, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]

@@ -67,10 +67,18 @@ def count_members(members, ahead, index, starts, places, n0, width, planes, smal
         for a in range(k, min(k + EIGHT, ahead.size)):
             for n in range(n0, n0 + width, LINE):
                 prefetch(index, np.int64(ahead[a]), np.int64(n))
-        _add_eight(_row(index, members[k], n0, width), _row(index, members[k + 1], n0, width),
-                   _row(index, members[k + 2], n0, width), _row(index, members[k + 3], n0, width),
-                   _row(index, members[k + 4], n0, width), _row(index, members[k + 5], n0, width),
-                   _row(index, members[k + 6], n0, width), _row(index, members[k + 7], n0, width), planes, width)
+        _add_eight(
+            _row(index, members[k], n0, width),
+            _row(index, members[k + 1], n0, width),
+            _row(index, members[k + 2], n0, width),
+            _row(index, members[k + 3], n0, width),
+            _row(index, members[k + 4], n0, width),
+            _row(index, members[k + 5], n0, width),
+            _row(index, members[k + 6], n0, width),
+            _row(index, members[k + 7], n0, width),
+            planes,
+            width,
+        )
     for k in range(max(members.size - EIGHT + 1, 0), members.size):
         filler += np.int64(members[k] == index.shape[0] - 1)
     _transpose(planes, U16(filler), small, width)

@@ -69,8 +69,25 @@ def _dequantize(index, scale, table, out, width):
 
 
 @kernel
-def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table, size, acc, bounded, narrow, skip, sums,
-                 counts, units, totals):
+def kmeans_dense(
+    a_index,
+    a_mask,
+    amounts,
+    index,
+    starts,
+    places,
+    limits,
+    table,
+    size,
+    acc,
+    bounded,
+    narrow,
+    skip,
+    sums,
+    counts,
+    units,
+    totals,
+):
     """sums (M, N) <- for every row of A and column of B the counts of joint indices times `table`, in sequence.
 
     a_index, a_mask (M, K): A's index, or with `amounts` (0 or 1) what a position counts; not used where masked.
@@ -84,15 +101,19 @@ def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table,
     fewer = min(limits.shape[0], ROWS)
     order = np.empty((fewer, a_index.shape[1] * (1 + 7 * amounts) + EIGHT * groups), np.int32)
     ranges, sizes = np.empty((fewer, groups + 1), np.int64), np.empty(groups, np.int64)
-    planes, small, wide = (np.empty(8 * TILE, np.uint16), np.empty(COUNTERS * TILE, np.uint8),
-                           np.empty((size, TILE), np.int32))
+    planes, small, wide = (
+        np.empty(8 * TILE, np.uint16),
+        np.empty(COUNTERS * TILE, np.uint8),
+        np.empty((size, TILE), np.int32),
+    )
     for m0 in range(0, limits.shape[0], ROWS):
         rows = min(ROWS, limits.shape[0] - m0)
         alone = np.int64(rows == 1)  # else the rows of A share what a cache holds
         for r in range(rows):
             m = m0 + r
-            sort_positions(a_index[m, : limits[m, 0]], a_mask[m], amounts, index.shape[0] - 1, order[r], ranges[r],
-                           sizes)
+            sort_positions(
+                a_index[m, : limits[m, 0]], a_mask[m], amounts, index.shape[0] - 1, order[r], ranges[r], sizes
+            )
         for n0 in range(0, index.shape[1], TILE):
             for r in range(rows):
                 m = m0 + r
@@ -104,15 +125,29 @@ def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table,
                     members = order[r, ranges[r, g] : ranges[r, g + 1]]
                     ahead = order[r, ranges[r, g] + EIGHT : ranges[r, groups] * alone]
                     if amounts:
-                        _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide,
-                                    np.int32(1 << g))
+                        _count_wide(
+                            members, ahead, index, starts, places, n0, width, planes, small, wide, np.int32(1 << g)
+                        )
                         continue
                     if members.size == 0 and skip and counts.shape[0] == 0:
                         continue
                     if members.size <= CHUNK:
                         count_members(members, ahead, index, starts, places, n0, width, planes, small)
-                        _use_counts(small.reshape(COUNTERS, TILE)[:size], g * size, n0, m, width, table, acc, bounded,
-                                    narrow, sums, counts, units, totals)
+                        _use_counts(
+                            small.reshape(COUNTERS, TILE)[:size],
+                            g * size,
+                            n0,
+                            m,
+                            width,
+                            table,
+                            acc,
+                            bounded,
+                            narrow,
+                            sums,
+                            counts,
+                            units,
+                            totals,
+                        )
                         continue
                     _clear_rows(wide, width)
                     _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, np.int32(1))
@@ -129,8 +164,17 @@ def kmeans_dense(a_index, a_mask, amounts, index, starts, places, limits, table,
 def _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, amount):
     """wide (size, TILE) += amount for every member at its index, in as many chunks as counters of eight bits need."""
     for low in range(0, members.size, CHUNK):
-        count_members(members[low : min(low + CHUNK, members.size)], ahead[min(low, ahead.size) :], index, starts,
-                      places, n0, width, planes, small)
+        count_members(
+            members[low : min(low + CHUNK, members.size)],
+            ahead[min(low, ahead.size) :],
+            index,
+            starts,
+            places,
+            n0,
+            width,
+            planes,
+            small,
+        )
         for i in range(wide.shape[0]):
             counts, row = small[i * TILE : i * TILE + width], wide[i]
             for n in range(width):

@@ -71,8 +71,9 @@ def kmeans_scores(logits, exp, v_scale, largest, p, q, scale):
 
 
 @kernel
-def kmeans_gated(a_index, a_mask, a_word, a_scale, a_centroids, function, b_index, b_mask, b_value, b_scale,
-                 b_centroids, out):
+def kmeans_gated(
+    a_index, a_mask, a_word, a_scale, a_centroids, function, b_index, b_mask, b_value, b_scale, b_centroids, out
+):
     """out (1, N) <- round16(b_scale * r16(f(r16(a_scale * a)) * b)) by a table of all pairs of centroids.
 
     Where either is an outlier the product of values, f of `a_word` or of its centroid, and b_value. function: uint16

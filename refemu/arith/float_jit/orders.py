@@ -167,8 +167,12 @@ def _add_shared(a, b, n0, n1, coarse, fine):
         b0, b1, b2, b3 = b[k, n0:n1], b[k + 1, n0:n1], b[k + 2, n0:n1], b[k + 3, n0:n1]
         for n in range(b0.size):
             s0, e = coarse[n], fine[n]
-            x0, x1, x2, x3 = (np.float64(p0 * b0[n]), np.float64(p1 * b1[n]),
-                              np.float64(p2 * b2[n]), np.float64(p3 * b3[n]))
+            x0, x1, x2, x3 = (
+                np.float64(p0 * b0[n]),
+                np.float64(p1 * b1[n]),
+                np.float64(p2 * b2[n]),
+                np.float64(p3 * b3[n]),
+            )
             s1 = s0 + x0
             s2 = s1 + x1
             s3 = s2 + x2

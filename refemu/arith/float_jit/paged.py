@@ -17,8 +17,24 @@ LEAST = np.int32(-2147483648)
 
 
 @kernel
-def paged_heads(q, images, cells, lengths, layout, key_packs, value_packs, numbers, settings, tasks, p, tops, totals,
-                out, first, last):
+def paged_heads(
+    q,
+    images,
+    cells,
+    lengths,
+    layout,
+    key_packs,
+    value_packs,
+    numbers,
+    settings,
+    tasks,
+    p,
+    tops,
+    totals,
+    out,
+    first,
+    last,
+):
     """Chunks `first` to `last` of the attention of queries q (U, G, F) over pages.
 
     p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
@@ -39,14 +55,36 @@ def paged_heads(q, images, cells, lengths, layout, key_packs, value_packs, numbe
     for n in range(first, last):
         task = tasks[n]
         u = task[T_UNIT]
-        _logits_of(q[u], images, cells[u], lengths[u], layout, key_packs, numbers[0], settings, task, p[u], tops[n],
-                   (words, meta, keys, sums))
+        _logits_of(
+            q[u],
+            images,
+            cells[u],
+            lengths[u],
+            layout,
+            key_packs,
+            numbers[0],
+            settings,
+            task,
+            p[u],
+            tops[n],
+            (words, meta, keys, sums),
+        )
         for g in range(q.shape[1]):
             key = tops[n, g]
             top = np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
             totals[n, g] = _chances(p[u, g, task[T_START] : task[T_END]], top, numbers[1], settings)
-        _values_of(images, cells[u], lengths[u], layout, value_packs, settings, task, p[u], out[n],
-                   (words, values, weights, order, acc, places))
+        _values_of(
+            images,
+            cells[u],
+            lengths[u],
+            layout,
+            value_packs,
+            settings,
+            task,
+            p[u],
+            out[n],
+            (words, values, weights, order, acc, places),
+        )
 
 
 @helper

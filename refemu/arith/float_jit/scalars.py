@@ -129,11 +129,14 @@ else:
         def build(context, builder, signature, arguments):
             array = context.make_array(signature.args[0])(context, builder, arguments[0])
             word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-            steps = [builder.mul(place, builder.extract_value(array.strides, axis))
-                     for axis, place in enumerate(arguments[1:])]
+            steps = [
+                builder.mul(place, builder.extract_value(array.strides, axis))
+                for axis, place in enumerate(arguments[1:])
+            ]
             address = builder.gep(builder.bitcast(array.data, byte), [builder.add(*steps)])
             hint = builder.module.declare_intrinsic(
-                "llvm.prefetch", (byte,), ir.FunctionType(ir.VoidType(), [byte, word, word, word]))
+                "llvm.prefetch", (byte,), ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            )
             builder.call(hint, [address, word(0), word(3), word(1)])  # to be read, keep, data
             return context.get_dummy_value()
 

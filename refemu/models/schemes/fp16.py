@@ -60,8 +60,9 @@ class Fp16Layers:
         self.acc, self.residual = getattr(config, "acc", "fp32"), getattr(config, "residual", "fp16")
         self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
         self._embed = fp16.to_f16(model.tensor("embed"))
-        self._vectors = {name: self._vector(model, name) for name, shape in model.config.shapes.items()
-                         if len(shape) == 1}
+        self._vectors = {
+            name: self._vector(model, name) for name, shape in model.config.shapes.items() if len(shape) == 1
+        }
         self._linears = self._prepare_linears(model, progress)
 
     def __repr__(self) -> str:
@@ -136,8 +137,9 @@ class Fp16(Fp16Layers):
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
         """Rotary positions with float32 tables of correctly rounded angles, one rounding."""
         cos, sin = self._angles(start + len(x))
-        return self.backend.rotate(x, cos[start : start + len(x)], sin[start : start + len(x)],
-                                   self.model.rope_interleaved)
+        return self.backend.rotate(
+            x, cos[start : start + len(x)], sin[start : start + len(x)], self.model.rope_interleaved
+        )
 
     def cache(self, layer: int) -> KVCache:
         """Keys and values as they come out of the rotation: fp16 values."""

@@ -27,13 +27,28 @@ if TYPE_CHECKING:
     from refemu.models.model import Model
 
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "group": (16, 32, 64, 128), "weights": ("int4", "fp16"), "offline": (True, False), "online": (True, False),
-    "preset": tuple(PRESETS), "product": ("fp32", "fp16"), "scale_per": (32, 128), "saturate": (False, True),
-    "zero_point": (False, True), "v_granularity": ("group", "token"), "prefill_window": ("query", "end"),
-    "rounding": ROUNDINGS, "special": ("error", "hw", "saturate"), "subnormals": ("keep", "flush"),
-    "offset_scope": ("layer", "head"), "offset_sign": ("signed", "unsigned"), "scores": ("fp16", "fp32"),
-    "score_scale": ("softmax", "fold"), "bias_add": ("after", "accumulator"), "residual": ("fp16", "fp32"),
-    "target": ("heads", "block"), "calib_kv": ("low", "scheme"),
+    "group": (16, 32, 64, 128),
+    "weights": ("int4", "fp16"),
+    "offline": (True, False),
+    "online": (True, False),
+    "preset": tuple(PRESETS),
+    "product": ("fp32", "fp16"),
+    "scale_per": (32, 128),
+    "saturate": (False, True),
+    "zero_point": (False, True),
+    "v_granularity": ("group", "token"),
+    "prefill_window": ("query", "end"),
+    "rounding": ROUNDINGS,
+    "special": ("error", "hw", "saturate"),
+    "subnormals": ("keep", "flush"),
+    "offset_scope": ("layer", "head"),
+    "offset_sign": ("signed", "unsigned"),
+    "scores": ("fp16", "fp32"),
+    "score_scale": ("softmax", "fold"),
+    "bias_add": ("after", "accumulator"),
+    "residual": ("fp16", "fp32"),
+    "target": ("heads", "block"),
+    "calib_kv": ("low", "scheme"),
 }
 WEIGHT_GROUP = 128  #: inputs under one weight factor [harmonia Table I]
 
@@ -132,8 +147,13 @@ class HarmoniaConfig:
 
     def offsets(self, heads: int, head_dim: int) -> Offsets:
         """Which channels of the keys get an offset (D-harmonia-24)."""
-        return Offsets(heads * head_dim, offset_k=self.offset_k, offset_scope=self.offset_scope, heads=heads,
-                       offset_sign=self.offset_sign)
+        return Offsets(
+            heads * head_dim,
+            offset_k=self.offset_k,
+            offset_scope=self.offset_scope,
+            heads=heads,
+            offset_sign=self.offset_sign,
+        )
 
 
 KV4 = HarmoniaConfig()

@@ -83,8 +83,9 @@ def _head(units: Units, q: np.ndarray, k: BfpTensor, v: BfpTensor, seen: np.ndar
     return units.half(units.dot(scores(units, q, k, v.shape[0], seen, name)[1], v))
 
 
-def scores(units: Units, q: np.ndarray, k: BfpTensor, length: int, seen: np.ndarray,
-           name: str) -> tuple[BfpTensor, BfpTensor]:
+def scores(
+    units: Units, q: np.ndarray, k: BfpTensor, length: int, seen: np.ndarray, name: str
+) -> tuple[BfpTensor, BfpTensor]:
     """Codes of queries (rows, head_dim) and of their scores (rows, length), +0 for keys that are not seen."""
     activations = units.config.format(units.config.act_mantissa)
     query = units.encode(activations, units.words(q), name=f"{name}.q")

@@ -35,9 +35,25 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, falling: Falling
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            status.append(float_jit.bfp_heads(query, powers, keys, values, low, falls, worth(config.high),
-                                              config.group, config.act_mantissa, settings, scale, start, out, first,
-                                              last))
+            status.append(
+                float_jit.bfp_heads(
+                    query,
+                    powers,
+                    keys,
+                    values,
+                    low,
+                    falls,
+                    worth(config.high),
+                    config.group,
+                    config.act_mantissa,
+                    settings,
+                    scale,
+                    start,
+                    out,
+                    first,
+                    last,
+                )
+            )
 
     share_out(run, held.heads)
     return None if any(status) else out

@@ -69,8 +69,11 @@ class Falling:
                 part[0][now], part[1][now] = low[0][now], low[1][now]
             groups = count(tokens, self.high.format.group)
             whole = groups * self.high.format.group
-            yield Held(self.high.format, (k[0][:tokens], k[1][:tokens], k[2][:tokens]),
-                       (v[0][:whole], v[1][:whole], v[2][:groups]))
+            yield Held(
+                self.high.format,
+                (k[0][:tokens], k[1][:tokens], k[2][:tokens]),
+                (v[0][:whole], v[1][:whole], v[2][:groups]),
+            )
 
 
 class HarmoniaCache:
@@ -80,8 +83,9 @@ class HarmoniaCache:
     every step of the decode attends to another cache.
     """
 
-    def __init__(self, heads: int, head_dim: int, context: int, config: "HarmoniaConfig", units: Units,
-                 name: str = "") -> None:
+    def __init__(
+        self, heads: int, head_dim: int, context: int, config: "HarmoniaConfig", units: Units, name: str = ""
+    ) -> None:
         """heads: KV heads. context: tokens at most. name: of the layer, "blk.3", for refusals."""
         self.config, self.units, self.name, self.context = config, units, name, context
         self.rule, self.format = config.allocation(), config.format(config.high)
@@ -91,9 +95,17 @@ class HarmoniaCache:
         self.prompt = 0  #: tokens of the first `append`
         self._length = self._done = 0
         shape, groups = (heads, head_dim), count(head_dim, config.group)
-        self._rows = {name: np.zeros((FIRST, *shape), dtype) for name, dtype in (
-            ("k", np.uint16), ("v", np.uint16), ("k_sign", np.uint8), ("k_mantissa", np.uint16), ("v_sign", np.uint8),
-            ("v_mantissa", np.uint16))}
+        self._rows = {
+            name: np.zeros((FIRST, *shape), dtype)
+            for name, dtype in (
+                ("k", np.uint16),
+                ("v", np.uint16),
+                ("k_sign", np.uint8),
+                ("k_mantissa", np.uint16),
+                ("v_sign", np.uint8),
+                ("v_mantissa", np.uint16),
+            )
+        }
         self._rows["k_exponent"] = np.zeros((FIRST, heads, groups), np.uint8)
         self._v_exponent = np.zeros((count(FIRST, config.group), *shape), np.uint8)
 
@@ -133,8 +145,7 @@ class HarmoniaCache:
         codes = self.units.encode(self.format, shifted, name=f"{self.name}.k")
         self._grow(end)
         self.offset = offset
-        self._write(start, end, k=shifted, v=v, k_sign=codes.sign, k_mantissa=codes.mantissa,
-                    k_exponent=codes.exponent)
+        self._write(start, end, k=shifted, v=v, k_sign=codes.sign, k_mantissa=codes.mantissa, k_exponent=codes.exponent)
         self._length = end
         if start == 0:
             self.prompt, self.first = end, k[:KEPT].copy()
@@ -158,8 +169,12 @@ class HarmoniaCache:
         for one in sorted(touched | set(groups)):
             self._convert_v(one, one + 1, tokens)
         self._done = tokens
-        return {"v_conversions": 1, "v_commits": int(tokens % self.config.group == 0), "demoted_tokens": len(keys),
-                "demoted_groups": demoted_groups}
+        return {
+            "v_conversions": 1,
+            "v_commits": int(tokens % self.config.group == 0),
+            "demoted_tokens": len(keys),
+            "demoted_groups": demoted_groups,
+        }
 
     def held(self) -> Held:
         """Codes of the tokens taken in so far."""
@@ -171,8 +186,11 @@ class HarmoniaCache:
     def falling(self) -> "Falling":
         """The codes of a prompt as its queries have them under `prefill_window="query"` (D-harmonia-19)."""
         tokens = self._done
-        high, low = zip(self._both(self._rows["k"][:tokens], -1, f"{self.name}.k"),
-                        self._both(self._rows["v"][:tokens], 0, f"{self.name}.v"), strict=True)
+        high, low = zip(
+            self._both(self._rows["k"][:tokens], -1, f"{self.name}.k"),
+            self._both(self._rows["v"][:tokens], 0, f"{self.name}.v"),
+            strict=True,
+        )
         k_falls, v_falls = (np.zeros(tokens, np.int64) for _ in range(2))
         for seen in range(1, tokens + 1):
             for falls, fallen in ((k_falls, self._ordinary), (v_falls, self._low_v)):
@@ -265,8 +283,13 @@ class HarmoniaCache:
             return codes
         fewer = demoted(codes, self.config.format(self.config.low), words, self.units)
         rows, shift = low[:, None, None], self.config.high - self.config.low
-        return BfpTensor(codes.format, np.where(rows, fewer.sign, codes.sign),
-                         np.where(rows, fewer.mantissa << np.uint16(shift), codes.mantissa), codes.exponent, codes.axis)
+        return BfpTensor(
+            codes.format,
+            np.where(rows, fewer.sign, codes.sign),
+            np.where(rows, fewer.mantissa << np.uint16(shift), codes.mantissa),
+            codes.exponent,
+            codes.axis,
+        )
 
     def _require(self, words: np.ndarray, name: str) -> None:
         """Refuse infinity and NaN that a conversion does not admit, before anything is stored or an offset chosen."""

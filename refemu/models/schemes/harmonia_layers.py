@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class Harmonia(Fp16):
     """A decoder under a Harmonia scheme."""
 
-    def __init__(self, model: "Model", config: "HarmoniaConfig", backend: Backend, progress: Progress,
-                 smoothing: Smoothing) -> None:
+    def __init__(
+        self, model: "Model", config: "HarmoniaConfig", backend: Backend, progress: Progress, smoothing: Smoothing
+    ) -> None:
         self.harmonia, self.smoothing = config, smoothing
         self.units = Units(backend, config)
         self.activations = config.format(config.act_mantissa)
@@ -55,8 +56,9 @@ class Harmonia(Fp16):
 
     def cache(self, layer: int) -> Any:
         """Keys and values as codes."""
-        return HarmoniaCache(self.model.kv_heads, self.model.head_dim, self.model.context, self.harmonia, self.units,
-                             f"blk.{layer}")
+        return HarmoniaCache(
+            self.model.kv_heads, self.model.head_dim, self.model.context, self.harmonia, self.units, f"blk.{layer}"
+        )
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
         """See `harmonia_attention`."""
@@ -64,8 +66,14 @@ class Harmonia(Fp16):
 
     def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Linear:
         full = [f"blk.{layer}.{name}" for name in names]
-        rows, biases = ([self._smoothed(model.tensor(f"blk.{layer}.{name}{end}"), layer, name) for name in names
-                         if self.model.bias or not end] for end in ("", BIAS))
+        rows, biases = (
+            [
+                self._smoothed(model.tensor(f"blk.{layer}.{name}{end}"), layer, name)
+                for name in names
+                if self.model.bias or not end
+            ]
+            for end in ("", BIAS)
+        )
         return Linear(full, rows, biases, self.units)
 
     def _smoothed(self, rows: np.ndarray, layer: int, name: str) -> np.ndarray:

@@ -17,8 +17,9 @@ from refemu.models.schemes.harmonia_units import Units
 class Linear:
     """Linear layers that read one input."""
 
-    def __init__(self, names: Sequence[str], rows: Sequence[np.ndarray], biases: Sequence[np.ndarray],
-                 units: Units) -> None:
+    def __init__(
+        self, names: Sequence[str], rows: Sequence[np.ndarray], biases: Sequence[np.ndarray], units: Units
+    ) -> None:
         """names: "blk.3.q", one per matrix of `rows`, float32 (outputs, inputs). biases: as many, or none."""
         self.names, self.units = tuple(names), units
         self.columns = columns(rows)

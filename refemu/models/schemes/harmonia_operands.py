@@ -25,8 +25,9 @@ class Operand(NamedTuple):
 
 def operand(sign: np.ndarray, mantissa: np.ndarray, exponent: np.ndarray) -> Operand:
     """Codes (length,) of one row, exponents by group."""
-    return Operand(split(sign, LANES, -1).astype(np.int64), split(mantissa, LANES, -1).astype(np.int64),
-                   exponent.astype(np.int64))
+    return Operand(
+        split(sign, LANES, -1).astype(np.int64), split(mantissa, LANES, -1).astype(np.int64), exponent.astype(np.int64)
+    )
 
 
 def along(t: BfpTensor, row: int) -> Operand:
@@ -43,16 +44,24 @@ def codes(one: Operand, bits: np.ndarray, high: int) -> Right:
     """Keys or values whose groups have `bits`, mantissas lying in `high`, as the second operand."""
     wide = bits == 8
     narrow = one.mantissa if high == 4 else one.mantissa >> 4
-    return np.where(wide, M8M8, M8M4), {"b": np.where(wide[:, None], one.mantissa, narrow), "b_sign": one.sign,
-                                        "b_exp": one.exponent, "w_scale": np.zeros(len(bits), np.int64)}
+    return np.where(wide, M8M8, M8M4), {
+        "b": np.where(wide[:, None], one.mantissa, narrow),
+        "b_sign": one.sign,
+        "b_exp": one.exponent,
+        "w_scale": np.zeros(len(bits), np.int64),
+    }
 
 
 def weight(tensor: GroupIntTensor, output: int) -> Right:
     """The weights of an output as the second operand."""
     fields = split(tensor.code[output], LANES, -1).astype(np.int64) & 15
     none = np.zeros(len(fields), np.int64)
-    return none + M8W4, {"b": fields, "b_sign": np.zeros_like(fields), "b_exp": none,
-                         "w_scale": fp16.bits(tensor.scales_of(LANES)[output]).astype(np.int64)}
+    return none + M8W4, {
+        "b": fields,
+        "b_sign": np.zeros_like(fields),
+        "b_exp": none,
+        "w_scale": fp16.bits(tensor.scales_of(LANES)[output]).astype(np.int64),
+    }
 
 
 def stacked(parts: Sequence[Mapping[str, np.ndarray]], some: slice, size: int) -> dict[str, np.ndarray]:

@@ -53,8 +53,9 @@ def obtain(model: "Model", config: "HarmoniaConfig", backend: Backend, given: An
         given = harmonia_smoothing.load(config.smoothing)
     if given is None:
         found = harmonia_smoothing.shipped(model.name)
-        if found is not None and all(found.description.get(name) == value
-                                     for name, value in described(model, config).items()):
+        if found is not None and all(
+            found.description.get(name) == value for name, value in described(model, config).items()
+        ):
             given = found
     if not isinstance(given, Smoothing):
         given = learn(model, config, backend, given, progress)
@@ -72,8 +73,9 @@ def described(model: "Model", config: "HarmoniaConfig") -> dict[str, Any]:
     return {"model": model.name, "weights_sha256": model.sha256, **settings}
 
 
-def learn(model: "Model", config: "HarmoniaConfig", backend: Backend, given: Sequence[int] | None,
-          progress: Progress = silent) -> Smoothing:
+def learn(
+    model: "Model", config: "HarmoniaConfig", backend: Backend, given: Sequence[int] | None, progress: Progress = silent
+) -> Smoothing:
     """Run the search. given: token ids; None stands for the shipped calibration text.
 
     Refuses a text shorter than 32 tokens.
@@ -130,13 +132,20 @@ class Observer(Fp16):
 class Search:
     """The factors of one block, KV head by KV head, the others as they are found so far or 1."""
 
-    def __init__(self, runner: Observer, config: "HarmoniaConfig", layer: int, x: np.ndarray, y: np.ndarray,
-                 rest: Any = None) -> None:
+    def __init__(
+        self, runner: Observer, config: "HarmoniaConfig", layer: int, x: np.ndarray, y: np.ndarray, rest: Any = None
+    ) -> None:
         """x, y: the stream before and behind the block. rest: for target "block"."""
         self._sizes, self._layer, self._x, self._y, self._rest = runner.model, layer, x, y, rest
         self._seen, self._target = runner.seen, config.target
-        self._config = replace(config, offline=False, online=False, prefill_window="end", score_scale="softmax",
-                               high=config.low if config.calib_kv == "low" else config.high)
+        self._config = replace(
+            config,
+            offline=False,
+            online=False,
+            prefill_window="end",
+            score_scale="softmax",
+            high=config.low if config.calib_kv == "low" else config.high,
+        )
         self._units = Units(runner.backend, self._config)
         self._group = self._sizes.heads // self._sizes.kv_heads
         self._pairs = pairs(self._sizes)
@@ -159,8 +168,7 @@ class Search:
         return found
 
     def theta(self, shared: int) -> np.ndarray:
-        """log2 of the factors of one KV head by pair, multiples of 1/64; zeros unless something is below their error.
-        """
+        """log2 of the factors of one KV head by pair, multiples of 1/64; zeros unless something is below their error."""
         from scipy import optimize
 
         used = self._peaks(shared) > 0

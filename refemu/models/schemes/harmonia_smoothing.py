@@ -49,16 +49,22 @@ class Smoothing:
         if bad.any():
             index = first_index(bad)
             pair = tuple(pairs(sizes)[index[-1]].tolist())
-            raise Refused(f"{thing}: factors of the rotary pair {pair} of KV head {index[1]} in block {index[0]} must "
-                          f"be equal, got {float(first[index])} and {float(second[index])}")
+            raise Refused(
+                f"{thing}: factors of the rotary pair {pair} of KV head {index[1]} in block {index[0]} must "
+                f"be equal, got {float(first[index])} and {float(second[index])}"
+            )
         return self
 
     def to_bytes(self) -> bytes:
         """The file: equal factors give equal bytes."""
         text = json.dumps({"version": VERSION, **self.description}, sort_keys=True, separators=(",", ":"))
         container = io.BytesIO()
-        np.savez(container, allow_pickle=False, description=np.frombuffer(text.encode("ascii"), np.uint8),
-                 s=self.s.astype("<f4"))  # stored, with no date in it
+        np.savez(
+            container,
+            allow_pickle=False,
+            description=np.frombuffer(text.encode("ascii"), np.uint8),
+            s=self.s.astype("<f4"),
+        )  # stored, with no date in it
         return container.getvalue()
 
     def save(self, path: str | Path) -> None:

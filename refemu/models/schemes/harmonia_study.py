@@ -20,10 +20,14 @@ from refemu.models.schemes.scheme import Progress, silent
 MANTISSAS = (8, 6, 5, 4)
 POINTS = {
     "scheme fp16": "fp16",
-    **{f"all activations at {m} bits, FP16 weights [Fig. 4]":
-       f"harmonia-kv8:act_mantissa={m},high={m},low={m},weights=fp16" for m in MANTISSAS},
-    **{f"keys and values at {m} bits, FP16 weights [Fig. 5]": f"harmonia-kv8:high={m},low={m},weights=fp16"
-       for m in MANTISSAS[1:]},
+    **{
+        f"all activations at {m} bits, FP16 weights [Fig. 4]": f"harmonia-kv8:act_mantissa={m},high={m},low={m},weights=fp16"
+        for m in MANTISSAS
+    },
+    **{
+        f"keys and values at {m} bits, FP16 weights [Fig. 5]": f"harmonia-kv8:high={m},low={m},weights=fp16"
+        for m in MANTISSAS[1:]
+    },
     "INT4 weights, keys and values at 8 bits [Table I]": "harmonia-kv8",
     "at 4 bits, naive [Table II]": "harmonia-kv4-naive",
     "at 4 bits, first and latest tokens at 8 [Fig. 8]": "harmonia-kv4:offline=false,online=false",
@@ -44,9 +48,16 @@ class Point:
     windows: tuple[float, ...]  #: perplexity of every window, so that a difference can be held against their spread
 
 
-def study(model: Model, ids: Sequence[int], win: int = 512, names: Sequence[str] | None = None, prefill: int = 0,
-          calibration_tokens: int | None = None, backend: "str | Backend" = "jit",
-          progress: Progress = silent) -> Iterator[Point]:
+def study(
+    model: Model,
+    ids: Sequence[int],
+    win: int = 512,
+    names: Sequence[str] | None = None,
+    prefill: int = 0,
+    calibration_tokens: int | None = None,
+    backend: "str | Backend" = "jit",
+    progress: Progress = silent,
+) -> Iterator[Point]:
     """A point per scheme of `names` (POINTS), in that order; equal factors of offline smoothing are learned once.
 
     ids: token ids to judge on. win: tokens of a window; a window is one prompt, or with `prefill` that many tokens and

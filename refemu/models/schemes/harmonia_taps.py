@@ -35,15 +35,28 @@ TOKENS = 40  #: of a prompt that the V grouper shows: a group, and some beyond
 def parameters(config: "HarmoniaConfig") -> dict[str, dict[str, Any]]:
     """What a configuration of each unit must have to be the one that the scheme uses."""
     fmt = config.format(config.act_mantissa)
-    conversion = {"rounding": fmt.rounding, "special": fmt.special, "subnormals": fmt.subnormals,
-                  "zero_sign": fmt.zero_sign}
-    offsets = {"offset_k": config.offset_k, "offset_scope": config.offset_scope, "offset_sign": config.offset_sign,
-               "window": WINDOW}
-    found: dict[str, dict[str, Any]] = {"fdgf": {"k": 64, "m": 64, "ema_unit": "elements", "b_type": "int4"},
-                                        "fp2half": {"saturate": config.saturate}}
+    conversion = {
+        "rounding": fmt.rounding,
+        "special": fmt.special,
+        "subnormals": fmt.subnormals,
+        "zero_sign": fmt.zero_sign,
+    }
+    offsets = {
+        "offset_k": config.offset_k,
+        "offset_scope": config.offset_scope,
+        "offset_sign": config.offset_sign,
+        "window": WINDOW,
+    }
+    found: dict[str, dict[str, Any]] = {
+        "fdgf": {"k": 64, "m": 64, "ema_unit": "elements", "b_type": "int4"},
+        "fp2half": {"saturate": config.saturate},
+    }
     if config.group == LANES:
-        found |= {"bfp_aligner": conversion, "bfp_converter": conversion,
-                  "v_grouper": {"growth": "reconvert", "high": config.high}}
+        found |= {
+            "bfp_aligner": conversion,
+            "bfp_converter": conversion,
+            "v_grouper": {"growth": "reconvert", "high": config.high},
+        }
     if config.high > config.low and config.group == LANES:
         found["bit_allocator"] = {name: getattr(config, name) for name in ("n_initial", "n_local", "high", "low")}
     if config.online:
@@ -101,19 +114,24 @@ class Taps:
             events = np.zeros((len(names), 1, 64), np.int64)
             events[:, 0, 0] = sizes
             if max(sizes) < 1 << SIZE_BITS:
-                self._emit("fdgf", "the first 64 events of a product", made.names[0],
-                           dict(zip(names, events, strict=True)))
+                self._emit(
+                    "fdgf", "the first 64 events of a product", made.names[0], dict(zip(names, events, strict=True))
+                )
         if made.weight is not None and self._wants(*PE_UNITS):
             self._products(made.names[0], left(along(a, token)), *weight(made.weight, 0), source)
             self._tile(made, a, token, group, source)
 
-    def _conversions(self, tensor: str, words: np.ndarray, token: int, group: int, a: BfpTensor,
-                     source: dict[str, Any]) -> None:
+    def _conversions(
+        self, tensor: str, words: np.ndarray, token: int, group: int, a: BfpTensor, source: dict[str, Any]
+    ) -> None:
         some = slice(group * LANES, (group + 1) * LANES)
         piece = words[token, some]
         if piece.size == LANES:
-            given = {"x": piece.reshape(-1, ROWS), "emax": np.full((LANES // ROWS, ROWS), a.exponent[token, group]),
-                     "m": np.full(LANES // ROWS, self._config.act_mantissa)}
+            given = {
+                "x": piece.reshape(-1, ROWS),
+                "emax": np.full((LANES // ROWS, ROWS), a.exponent[token, group]),
+                "m": np.full(LANES // ROWS, self._config.act_mantissa),
+            }
             self._emit("bfp_aligner", "the group of the largest value", tensor, given, **source)
         rows = _block(token, ROWS, len(words))
         self._converter(tensor, words[rows, some], 0, f"tokens {rows.start} to {rows.stop - 1}, group {group}", source)
@@ -123,8 +141,9 @@ class Taps:
         from refemu.units import bfp_converter_cases as columns
 
         clocks = columns.clocks(block, kind, self._config.high if kind else self._config.act_mantissa)
-        self._emit("bfp_converter", why, tensor,
-                   columns.inputs([clocks + [columns.IDLE] * (len(clocks) + 1)]), **source)
+        self._emit(
+            "bfp_converter", why, tensor, columns.inputs([clocks + [columns.IDLE] * (len(clocks) + 1)]), **source
+        )
 
     def _half(self, made: Linear, a: BfpTensor, token: int, source: dict[str, Any]) -> None:
         """Columns of the array behind FP32: up to eight tokens, sixteen outputs."""
@@ -133,11 +152,16 @@ class Taps:
         columns = np.zeros((COLUMNS, ROWS), np.float32)
         sums = made.sums(some)[:, :COLUMNS]
         columns[: sums.shape[1], : sums.shape[0]] = sums.T
-        self._emit("fp2half", "sums of the first outputs", made.names[0],
-                   {"x": columns.view(np.uint32)}, **source)
+        self._emit("fp2half", "sums of the first outputs", made.names[0], {"x": columns.view(np.uint32)}, **source)
 
-    def _products(self, tensor: str, a: Mapping[str, np.ndarray], mode: np.ndarray, b: Mapping[str, np.ndarray],
-                  source: dict[str, Any]) -> None:
+    def _products(
+        self,
+        tensor: str,
+        a: Mapping[str, np.ndarray],
+        mode: np.ndarray,
+        b: Mapping[str, np.ndarray],
+        source: dict[str, Any],
+    ) -> None:
         """One output of the array: a and b by groups, (groups, 32) and (groups,)."""
         groups = len(mode)
         clear = np.eye(1, groups, dtype=np.uint8)[0]
@@ -150,14 +174,34 @@ class Taps:
         magnitude = np.where((mode == M8W4)[:, None] & (b["b"] > 7), 16 - b["b"], b["b"])
         high = np.where((mode == M8M8)[:, None], magnitude >> 4, magnitude)
         if self._wants("sub_pe"):
-            self._emit("sub_pe", f"{why}, the upper bits", tensor,
-                       {"a_sign": a["a_sign"], "a_mag": a["a_mag"], "b_sign": sign, "b_mag": high}, **source)
+            self._emit(
+                "sub_pe",
+                f"{why}, the upper bits",
+                tensor,
+                {"a_sign": a["a_sign"], "a_mag": a["a_mag"], "b_sign": sign, "b_mag": high},
+                **source,
+            )
         low = np.where((mode == M8M8)[:, None], magnitude & 15, 0)
-        psums = {name: total(signed(a["a_sign"], a["a_mag"]) * signed(sign, part), axis=1)
-                 for name, part in (("psum", high), ("low", low))}
-        self._emit("bfp_accumulator", why, tensor,
-                   _case({"mode": mode, "clear": clear, **psums, "a_exp": a["a_exp"], "b_exp": b["b_exp"],
-                          "w_scale": b["w_scale"]}), **source)
+        psums = {
+            name: total(signed(a["a_sign"], a["a_mag"]) * signed(sign, part), axis=1)
+            for name, part in (("psum", high), ("low", low))
+        }
+        self._emit(
+            "bfp_accumulator",
+            why,
+            tensor,
+            _case(
+                {
+                    "mode": mode,
+                    "clear": clear,
+                    **psums,
+                    "a_exp": a["a_exp"],
+                    "b_exp": b["b_exp"],
+                    "w_scale": b["w_scale"],
+                }
+            ),
+            **source,
+        )
 
     def _tile(self, made: Linear, a: BfpTensor, token: int, group: int, source: dict[str, Any]) -> None:
         """A tile of the array, with as many groups of the reduction as its configuration has."""
@@ -170,10 +214,18 @@ class Taps:
         tokens = [left(along(a, one)) for one in range(rows.start, rows.stop)]
         columns = [weight(made.weight, output)[1] for output in range(outputs)]
         given = stacked(tokens, some, ROWS) | stacked(columns, some, COLUMNS)
-        given |= {"mode": np.full(groups, M8W4), "row_valid": np.arange(ROWS) < len(tokens),
-                  "col_valid": np.arange(COLUMNS) < outputs}
-        self._emit("bfp_pe_array", "tokens around the largest value, first outputs", made.names[0],
-                   {port: part.astype(np.int64).reshape(1, -1) for port, part in given.items()}, **source)
+        given |= {
+            "mode": np.full(groups, M8W4),
+            "row_valid": np.arange(ROWS) < len(tokens),
+            "col_valid": np.arange(COLUMNS) < outputs,
+        }
+        self._emit(
+            "bfp_pe_array",
+            "tokens around the largest value, first outputs",
+            made.names[0],
+            {port: part.astype(np.int64).reshape(1, -1) for port, part in given.items()},
+            **source,
+        )
 
     def prompt(self, q: np.ndarray, cache: HarmoniaCache, held: Held) -> None:
         """A prompt that the cache has taken in."""
@@ -182,8 +234,12 @@ class Taps:
         values = v.reshape(len(v), -1)
         channels = self._sizes("v_grouper").get("channels", 0)
         if 0 < channels <= values.shape[1]:
-            self._emit("v_grouper", "the first channels of the first tokens", f"{tensor}.v",
-                       {"v": values[None, :TOKENS, :channels]})
+            self._emit(
+                "v_grouper",
+                "the first channels of the first tokens",
+                f"{tensor}.v",
+                {"v": values[None, :TOKENS, :channels]},
+            )
         self._offsets(f"{tensor}.k", cache)
         if self._wants("bfp_converter"):
             self._converter(f"{tensor}.v", values[:LANES, :COLUMNS], 1, "the first tokens and channels", {})
@@ -203,20 +259,30 @@ class Taps:
         inside = min(WINDOW, len(words))
         idle = inside + max(channels // LANES, 1)
         later = len(words) - inside
-        k = np.concatenate([words[:inside, :channels], np.zeros((idle, channels), np.uint16),
-                            words[inside:, :channels]])
+        k = np.concatenate(
+            [words[:inside, :channels], np.zeros((idle, channels), np.uint16), words[inside:, :channels]]
+        )
         valid, last = (np.zeros(len(k), np.uint8) for _ in range(2))
         valid[:inside], valid[inside + idle :] = 1, 1
         last[inside - 1] = inside < WINDOW
-        self._emit("k_offset", f"channels 0 to {channels - 1} of the window, and {later} later tokens",
-                   tensor, _case({"k": k, "valid": valid, "last": last}))
+        self._emit(
+            "k_offset",
+            f"channels 0 to {channels - 1} of the window, and {later} later tokens",
+            tensor,
+            _case({"k": k, "valid": valid, "last": last}),
+        )
 
     def _allocation(self, cache: HarmoniaCache) -> None:
         steps = cache.taken - cache.prompt
         events = np.zeros((1, 1 + steps), np.int64)
         events[0, 0] = cache.prompt
-        self._emit("bit_allocator", "the prompt and the steps so far", f"blk.{self._layer}.kv",
-                   {"prefill": events}, largest=cache.taken)
+        self._emit(
+            "bit_allocator",
+            "the prompt and the steps so far",
+            f"blk.{self._layer}.kv",
+            {"prefill": events},
+            largest=cache.taken,
+        )
 
     def _attention(self, q: np.ndarray, held: Held) -> None:
         """The last query: scores with a high and a low key, and its first output."""

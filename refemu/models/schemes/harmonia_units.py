@@ -85,8 +85,11 @@ class Units:
 
     def dot_int(self, a: BfpTensor, weights: Any) -> np.ndarray:
         """Activations times INT4 weights, float32 (tokens, outputs)."""
-        options: dict[str, Any] = {"partial": self.config.partial, "product": self.config.product,
-                                   "scale_per": self.config.scale_per}
+        options: dict[str, Any] = {
+            "partial": self.config.partial,
+            "product": self.config.product,
+            "scale_per": self.config.scale_per,
+        }
         if not self.compiled:
             return bfp_dot.bfp_dot_int(a, weights, **options)
         from refemu.formats import bfp_dot_jit
@@ -121,8 +124,9 @@ class Units:
             from refemu.units import k_offset_jit
 
             return k_offset_jit.select(rule, window)[0]
-        generator = KOffsetGenerator(rule.channels, rule.window, rule.offset_k, rule.offset_scope, rule.heads,
-                                     rule.offset_sign)
+        generator = KOffsetGenerator(
+            rule.channels, rule.window, rule.offset_k, rule.offset_scope, rule.heads, rule.offset_sign
+        )
         for row in window:
             generator.track(fp16.values(row))
         return np.array(generator.select().offset, np.uint16).reshape(-1)

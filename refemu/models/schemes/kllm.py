@@ -20,14 +20,28 @@ if TYPE_CHECKING:
     from refemu.models.model import Model
 
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "thresholds": ("dynamic", "static"), "static_statistic": ("mean", "pooled"), "kv_outliers": (True, False),
-    "gamma": ("weights", "activations"), "norm": ("delayed", "fp16"), "score_scale": ("fold", "max", "fixed"),
-    "v_scale": ("token", "static"), "function_table": ("token", "offline", "literal"), "lm_head": ("fp16",),
-    "quantizer": ("kmeans", "rtn"), "weight_sensitivity": ("input_moment", None),
-    "act_sensitivity": (None, "column_norm"), "preset": ("paper", "exact"), "zero_point": (False,),
+    "thresholds": ("dynamic", "static"),
+    "static_statistic": ("mean", "pooled"),
+    "kv_outliers": (True, False),
+    "gamma": ("weights", "activations"),
+    "norm": ("delayed", "fp16"),
+    "score_scale": ("fold", "max", "fixed"),
+    "v_scale": ("token", "static"),
+    "function_table": ("token", "offline", "literal"),
+    "lm_head": ("fp16",),
+    "quantizer": ("kmeans", "rtn"),
+    "weight_sensitivity": ("input_moment", None),
+    "act_sensitivity": (None, "column_norm"),
+    "preset": ("paper", "exact"),
+    "zero_point": (False,),
 }
-RANGES = {"act_bits": (1, 4), "weight_bits": (1, 4), "score_bits": (1, 8), "calibration_windows": (1, 1 << 20),
-          "calibration_tokens": (1, 1 << 20)}
+RANGES = {
+    "act_bits": (1, 4),
+    "weight_bits": (1, 4),
+    "score_bits": (1, 8),
+    "calibration_windows": (1, 1 << 20),
+    "calibration_tokens": (1, 1 << 20),
+}
 
 
 @parameters
@@ -113,15 +127,18 @@ class KllmConfig:
 
         function: the activation that the feed-forward half takes a function of; "up" where there is no gate.
         """
-        always = (tensor == "v" and self.v_scale == "static") or (tensor == function
-                                                                  and self.function_table == "offline")
+        always = (tensor == "v" and self.v_scale == "static") or (
+            tensor == function and self.function_table == "offline"
+        )
         return always or self.thresholds == "static"
 
     def require_gains(self, model: "Model") -> None:
         """Refuse gains times x beside a delayed LayerNorm: the mean would meet sums that hold the gains (D-kllm-41)."""
         if getattr(model.config, "norm", "rms") == "layer" and self.gamma == "activations" and self.norm == "delayed":
-            raise Refused(f"kllm: gamma=activations delays an RMSNorm only, and {model.name} has LayerNorm; "
-                          "use gamma=weights or norm=fp16")
+            raise Refused(
+                f"kllm: gamma=activations delays an RMSNorm only, and {model.name} has LayerNorm; "
+                "use gamma=weights or norm=fp16"
+            )
 
     def percent(self, tensor: str) -> str | None:
         """Percent of outliers of an activation; None: without."""

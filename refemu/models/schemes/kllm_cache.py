@@ -34,8 +34,12 @@ class Tokens:
     def __init__(self, size: int, codebook: Codebook) -> None:
         """size: values of a token."""
         self.codebook, self.size = codebook, size
-        self._buffers = {"index": np.empty((FIRST, size), np.uint8), "mask": np.empty((FIRST, size), np.bool_),
-                         "word": np.empty((FIRST, size), np.uint16), "scale": np.empty(FIRST, np.uint16)}
+        self._buffers = {
+            "index": np.empty((FIRST, size), np.uint8),
+            "mask": np.empty((FIRST, size), np.bool_),
+            "word": np.empty((FIRST, size), np.uint16),
+            "scale": np.empty(FIRST, np.uint16),
+        }
 
     def write(self, at: int, tensor: KMeansTensor) -> None:
         """Put tokens behind the first `at`."""

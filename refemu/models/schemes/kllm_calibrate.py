@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     from refemu.models.model import Model
     from refemu.models.schemes.kllm import KllmConfig
 
-INPUTS = {("q", "k", "v"): "attn_in", ("o",): "o_in", ("gate", "up"): "ffn_in", ("up",): "ffn_in",
-          ("down",): "down_in"}  #: linear layers of a block -> the activation that they read
+INPUTS = {
+    ("q", "k", "v"): "attn_in",
+    ("o",): "o_in",
+    ("gate", "up"): "ffn_in",
+    ("up",): "ffn_in",
+    ("down",): "down_in",
+}  #: linear layers of a block -> the activation that they read
 
 
 def readers(config: "ModelConfig") -> dict[str, tuple[str, ...]]:
@@ -55,12 +60,21 @@ def obtain(model: "Model", config: "KllmConfig", backend: Backend, given: Any, p
 def described(model: "Model", config: "KllmConfig") -> dict[str, Any]:
     """What a calibration for this model and configuration must say of itself."""
     file = kllm_weights.user_weights(config, model)
-    return {"model": model.name, "weights_sha256": model.sha256, "sensitivity_sha256": file.sha256,
-            **kllm_calibration.settings(config)}
+    return {
+        "model": model.name,
+        "weights_sha256": model.sha256,
+        "sensitivity_sha256": file.sha256,
+        **kllm_calibration.settings(config),
+    }
 
 
-def calibrate(model: "Model", configs: Sequence["KllmConfig"], backend: Backend, given: Sequence[int] | None,
-              progress: Progress = silent) -> list[Calibration]:
+def calibrate(
+    model: "Model",
+    configs: Sequence["KllmConfig"],
+    backend: Backend,
+    given: Sequence[int] | None,
+    progress: Progress = silent,
+) -> list[Calibration]:
     """One calibration per configuration, from one run over the windows of the first.
 
     given: token ids; None stands for the shipped calibration text. Refuses an empty list, and a model with layers

@@ -20,8 +20,19 @@ from refemu.arith.checks import Refused
 
 VERSION = 1  #: of the file
 KINDS = {"codebook": np.uint16, "limits": np.uint16, "moment": np.float64}  #: arrays are named "<kind>.<tensor>"
-SETTINGS = ("act_bits", "weight_bits", "outlier_percent", "static_statistic", "kv_outliers", "gamma", "norm",
-            "weight_sensitivity", "act_sensitivity", "calibration_windows", "calibration_tokens")
+SETTINGS = (
+    "act_bits",
+    "weight_bits",
+    "outlier_percent",
+    "static_statistic",
+    "kv_outliers",
+    "gamma",
+    "norm",
+    "weight_sensitivity",
+    "act_sensitivity",
+    "calibration_windows",
+    "calibration_tokens",
+)
 #: fields of the configuration that decide what is trained
 ANYWHERE = ("calibration_windows", "calibration_tokens")  #: settings a file may differ in: they choose the tokens
 
@@ -43,8 +54,10 @@ class Calibration:
         text = json.dumps({"version": VERSION, **self.description}, sort_keys=True, separators=(",", ":"))
         arrays = {"description": np.frombuffer(text.encode("ascii"), np.uint8)}
         for kind, dtype in KINDS.items():
-            arrays |= {f"{kind}.{name}": np.asarray(array, np.dtype(dtype).newbyteorder("<"))
-                       for name, array in sorted(getattr(self, kind).items())}
+            arrays |= {
+                f"{kind}.{name}": np.asarray(array, np.dtype(dtype).newbyteorder("<"))
+                for name, array in sorted(getattr(self, kind).items())
+            }
         container = io.BytesIO()
         np.savez(container, allow_pickle=False, **arrays)  # stored, with no date in it
         return container.getvalue()

@@ -41,15 +41,19 @@ NORMS = {"attn_in": "attn_norm", "ffn_in": "ffn_norm"}
 class Kllm(Fp16):
     """A decoder under a KLLM scheme, calibrated."""
 
-    def __init__(self, model: "Model", config: "KllmConfig", backend: Backend, progress: Progress,
-                 calibration: Calibration) -> None:
+    def __init__(
+        self, model: "Model", config: "KllmConfig", backend: Backend, progress: Progress, calibration: Calibration
+    ) -> None:
         self.kllm, self.calibration = config, calibration
         self.arith = KllmArith.preset(config.preset)
         self.units = Units(backend, self.arith)
         sizes: Any = model.config
         self._function = "gate" if sizes.gated else "up"  # what the feed-forward half takes a function of
-        self.formats = {f"blk.{layer}.{name}": self._format(f"blk.{layer}.{name}", name)
-                        for layer in range(sizes.blocks) for name in activations(sizes)}
+        self.formats = {
+            f"blk.{layer}.{name}": self._format(f"blk.{layer}.{name}", name)
+            for layer in range(sizes.blocks)
+            for name in activations(sizes)
+        }
         self.weights: dict[str, KMeansTensor] = {}  #: "blk.3.wq": a vector per output
         self.biases: dict[str, np.ndarray | None] = {}  #: "blk.3.wq": float16, what is added to a product
         self.row_sums: dict[str, np.ndarray] = {}  #: "blk.3.wq": behind a LayerNorm, sums over the quantized weights
@@ -122,12 +126,15 @@ class Kllm(Fp16):
         weights = self._linears[layer, tuple(names)]
         if watch.taps is not None:
             self._tap_linear(layer, tensor, a, delayed, names, watch)
-        products = [self.units.product(a, weight, norm=norm, bias=self.biases[whole])
-                    for whole, weight, norm in zip(wholes, weights, norms, strict=True)]
+        products = [
+            self.units.product(a, weight, norm=norm, bias=self.biases[whole])
+            for whole, weight, norm in zip(wholes, weights, norms, strict=True)
+        ]
         return [fp16.to_f32(y) for y in products]
 
-    def _tap_linear(self, layer: int, tensor: str, a: KMeansTensor, normed: bool, names: Sequence[str],
-                    watch: "Watch") -> None:
+    def _tap_linear(
+        self, layer: int, tensor: str, a: KMeansTensor, normed: bool, names: Sequence[str], watch: "Watch"
+    ) -> None:
         taps = self.taps(layer, watch)
         weights = [self.weights[f"blk.{layer}.w{name}"] for name in names]
         if normed:
@@ -138,9 +145,12 @@ class Kllm(Fp16):
     def cache(self, layer: int) -> Any:
         """Keys and values as indices."""
         k, v = f"blk.{layer}.k", f"blk.{layer}.v"
-        made = IndexCache(self.model.kv_heads * self.model.head_dim, self.model.context,
-                          (self.formats[k].codebook, lambda x: self.encode(k, x)),
-                          (self.formats[v].codebook, lambda x: self.encode(v, x)))
+        made = IndexCache(
+            self.model.kv_heads * self.model.head_dim,
+            self.model.context,
+            (self.formats[k].codebook, lambda x: self.encode(k, x)),
+            (self.formats[v].codebook, lambda x: self.encode(v, x)),
+        )
         if self._step is not None:
             made.keep = partial(self._step.keep, layer)
         return made

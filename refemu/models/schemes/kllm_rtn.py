@@ -70,8 +70,9 @@ class KllmRtn(Fp16):
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """As scheme `fp16`, of the rounded operands."""
-        return super().activation(layer, self.whole(f"blk.{layer}.gate", gate), self.whole(f"blk.{layer}.up", up),
-                                  watch)
+        return super().activation(
+            layer, self.whole(f"blk.{layer}.gate", gate), self.whole(f"blk.{layer}.up", up), watch
+        )
 
     def activate(self, layer: int, up: np.ndarray, watch: "Watch") -> np.ndarray:
         """As scheme `fp16`, of the rounded operand."""
@@ -79,6 +80,10 @@ class KllmRtn(Fp16):
 
     def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
         tensors = {name: f"blk.{layer}.{name}" for name in names}
-        rows = [fp16.to_f16(rounded(full, fp16.to_f16(model.tensor(full)).astype(np.float32), self._rtn.weight_bits,
-                                    self.backend)) for full in tensors.values()]
+        rows = [
+            fp16.to_f16(
+                rounded(full, fp16.to_f16(model.tensor(full)).astype(np.float32), self._rtn.weight_bits, self.backend)
+            )
+            for full in tensors.values()
+        ]
         return self.backend.weights(np.concatenate(rows)), columns(rows)

@@ -99,15 +99,28 @@ class Laid:
         end = len(cache)
         for side, held in enumerate((cache.k, cache.v)):
             index, mask, word, scale = held.arrays()
-            self.met[side] += int(np.count_nonzero(mask[self.length:end]))
+            self.met[side] += int(np.count_nonzero(mask[self.length : end]))
             if self.met[side] > self.places[side].shape[1]:
                 self.places[side], self.values[side] = (
                     np.concatenate([x, np.zeros((len(x), 2 * self.met[side]), x.dtype)], axis=1)
-                    for x in (self.places[side], self.values[side]))
-            float_jit.kmeans_lay_out(index, mask, word, self.length, end, side, self.index[side], self.starts[side],
-                                     self.places[side], self.values[side])
+                    for x in (self.places[side], self.values[side])
+                )
+            float_jit.kmeans_lay_out(
+                index,
+                mask,
+                word,
+                self.length,
+                end,
+                side,
+                self.index[side],
+                self.starts[side],
+                self.places[side],
+                self.values[side],
+            )
             if side == 0:
-                self.scales[0][self.length:end] = self.scales[1][self.length:end] = fp16.values(scale[self.length:end])
+                self.scales[0][self.length : end] = self.scales[1][self.length : end] = fp16.values(
+                    scale[self.length : end]
+                )
         self.length = end
 
 
@@ -122,8 +135,11 @@ class Step:
         self.largest = (1 << parts.kllm.integer_bits) - 1
         self.exp = plain(table16("exp"))
         self.function = plain(function_words(sizes.activation)[1]) if sizes.gated else NO_UNITS
-        self.groups = {key: _group(parts, key[0], key[1], weights) for key, weights in parts._linears.items()
-                       if _takes(parts, key[1])}
+        self.groups = {
+            key: _group(parts, key[0], key[1], weights)
+            for key, weights in parts._linears.items()
+            if _takes(parts, key[1])
+        }
         self.layers = [_layer(parts, layer) for layer in range(sizes.blocks)]
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray) -> tuple[Row, list[np.ndarray]] | None:
@@ -135,12 +151,13 @@ class Step:
         scale, entries = float(_float(row.scale)), group.entries
         if group.squares is not None:
             entries = np.empty_like(group.entries)
-            root, scale = float_jit.kmeans_root(row.codes, row.mask, row.value, scale, group.squares, self.eps,
-                                                group.entries, entries)
+            root, scale = float_jit.kmeans_root(
+                row.codes, row.mask, row.value, scale, group.squares, self.eps, group.entries, entries
+            )
             if not 0 < root < np.inf:
                 return None
         mask, scales = row.mask.view(np.uint8), np.full(1, scale)
-        return row, [_times(row, mask, scales, weight, entries[i:i + 1]) for i, weight in enumerate(group.weights)]
+        return row, [_times(row, mask, scales, weight, entries[i : i + 1]) for i, weight in enumerate(group.weights)]
 
     def keep(self, layer: int, cache: IndexCache, keys: np.ndarray, values: np.ndarray) -> bool:
         """Encode and write the key and the value of one token; False where a value is not finite."""
@@ -178,20 +195,41 @@ class Step:
         counted, out = own.logits.counted(self.dim), np.empty((self.heads, laid.room), np.float32)
         for head in range(self.kv_heads):
             operand = laid.index[0][head], laid.starts[0][head], laid.places[0][head], laid.values[0][head]
-            _product(index[head], mask[head], value[head], 0, operand, (laid.scales[0], own.keys), limits, counted,
-                     (scale, laid.scales[1], True, NO_BIAS), out[head * group:(head + 1) * group])
+            _product(
+                index[head],
+                mask[head],
+                value[head],
+                0,
+                operand,
+                (laid.scales[0], own.keys),
+                limits,
+                counted,
+                (scale, laid.scales[1], True, NO_BIAS),
+                out[head * group : (head + 1) * group],
+            )
         return out
 
-    def _mixed(self, p: np.ndarray, integers: np.ndarray, scale: np.ndarray, own: Layer, laid: Laid,
-               length: int) -> np.ndarray:
+    def _mixed(
+        self, p: np.ndarray, integers: np.ndarray, scale: np.ndarray, own: Layer, laid: Laid, length: int
+    ) -> np.ndarray:
         group = self.heads // self.kv_heads
         limits, mask = np.array([[length, self.dim]] * group), np.zeros((group, length), np.uint8)
         counted, out = own.mixed.counted(length * self.largest), np.empty((self.heads, self.dim), np.float32)
         for head in range(self.kv_heads):
             rows = slice(head * group, (head + 1) * group)
             operand = laid.index[1][head], laid.starts[1][head], laid.places[1][head], laid.values[1][head]
-            _product(integers[rows], mask, p[rows], 1, operand, (laid.scales[0], own.keys), limits, counted,
-                     (scale[rows], laid.ones, False, NO_BIAS), out[rows])
+            _product(
+                integers[rows],
+                mask,
+                p[rows],
+                1,
+                operand,
+                (laid.scales[0], own.keys),
+                limits,
+                counted,
+                (scale[rows], laid.ones, False, NO_BIAS),
+                out[rows],
+            )
         return out.reshape(1, -1)
 
     def gated(self, layer: int, gate: np.ndarray, up: np.ndarray) -> tuple[Row, Row, np.ndarray] | None:
@@ -201,32 +239,61 @@ class Step:
         if g is None or u is None:
             return None
         out = np.empty(gate.shape, np.float32)
-        bad = float_jit.kmeans_gated(g.codes, g.mask, g.word, _float(g.scale), encoders["gate"].centroids,
-                                     self.function, u.codes, u.mask, u.value, _float(u.scale),
-                                     encoders["up"].centroids, out)
+        bad = float_jit.kmeans_gated(
+            g.codes,
+            g.mask,
+            g.word,
+            _float(g.scale),
+            encoders["gate"].centroids,
+            self.function,
+            u.codes,
+            u.mask,
+            u.value,
+            _float(u.scale),
+            encoders["up"].centroids,
+            out,
+        )
         return None if bad else (g, u, out)
 
 
 def suits(parts: "Kllm") -> bool:
     """Whether decode steps of this decoder can be taken here: the paper's arithmetic and datapath, by kernels."""
     config = parts.kllm
-    return (parts.backend.name == "jit" and not jit_is_off() and parts.arith == KllmArith()
-            and config.score_scale == "fold" and config.function_table == "token"
-            and all(is_plain(fmt) for fmt in parts.formats.values()) and _room_for_outliers(parts))
+    return (
+        parts.backend.name == "jit"
+        and not jit_is_off()
+        and parts.arith == KllmArith()
+        and config.score_scale == "fold"
+        and config.function_table == "token"
+        and all(is_plain(fmt) for fmt in parts.formats.values())
+        and _room_for_outliers(parts)
+    )
 
 
 def _room_for_outliers(parts: "Kllm") -> bool:
     """Vectors are long enough for their outliers; else an encoder refuses them, when there is a token."""
     sizes = _sizes(parts)
-    return all(not isinstance(fmt.outliers, TopK) or 2 * fmt.outliers.count(sizes[name.split(".")[2]])
-               < sizes[name.split(".")[2]] for name, fmt in parts.formats.items())
+    return all(
+        not isinstance(fmt.outliers, TopK)
+        or 2 * fmt.outliers.count(sizes[name.split(".")[2]]) < sizes[name.split(".")[2]]
+        for name, fmt in parts.formats.items()
+    )
 
 
 def _sizes(parts: "Kllm") -> dict[str, int]:
     sizes = parts.model
     wide, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
-    return {"attn_in": sizes.width, "q": wide, "k": keys, "v": keys, "o_in": wide, "ffn_in": sizes.width,
-            "gate": sizes.ffn, "up": sizes.ffn, "down_in": sizes.ffn}
+    return {
+        "attn_in": sizes.width,
+        "q": wide,
+        "k": keys,
+        "v": keys,
+        "o_in": wide,
+        "ffn_in": sizes.width,
+        "gate": sizes.ffn,
+        "up": sizes.ffn,
+        "down_in": sizes.ffn,
+    }
 
 
 def _takes(parts: "Kllm", names: Sequence[str]) -> bool:
@@ -243,43 +310,78 @@ def _group(parts: "Kllm", layer: int, names: Sequence[str], weights: Sequence[Pr
     tensor = INPUTS[tuple(names)]
     book = parts.formats[f"blk.{layer}.{tensor}"].codebook
     normed = tensor in ("attn_in", "ffn_in") and parts.kllm.norm == "delayed"
-    made = [_weight(weight, book, parts.biases[f"blk.{layer}.w{name}"])
-            for weight, name in zip(weights, names, strict=True)]
-    return Group(_encoder(parts, layer, tensor), made, plain(squares(book).centroids) if normed else None,
-                 np.concatenate([weight.centroids for weight in made]))
+    made = [
+        _weight(weight, book, parts.biases[f"blk.{layer}.w{name}"]) for weight, name in zip(weights, names, strict=True)
+    ]
+    return Group(
+        _encoder(parts, layer, tensor),
+        made,
+        plain(squares(book).centroids) if normed else None,
+        np.concatenate([weight.centroids for weight in made]),
+    )
 
 
 def _weight(given: Prepared, left: Codebook, bias: np.ndarray | None) -> Weight:
     book, (k, n) = given.tensor.codebook, given.index.shape
     products, scale = table(cartesian(left, book).centroids, book.bits), given.vectors.scale
-    return Weight(given.index, (given.starts, given.places, given.values), (scale.astype(np.float32), plain(scale)),
-                  plain(book.centroids)[None], np.array([[k - 1, n]]), products.counted(k - 1),
-                  NO_BIAS if bias is None else bias.astype(np.float64))
+    return Weight(
+        given.index,
+        (given.starts, given.places, given.values),
+        (scale.astype(np.float32), plain(scale)),
+        plain(book.centroids)[None],
+        np.array([[k - 1, n]]),
+        products.counted(k - 1),
+        NO_BIAS if bias is None else bias.astype(np.float64),
+    )
 
 
 def _layer(parts: "Kllm", layer: int) -> Layer:
     names = ("q", "k", "v", "gate", "up") if parts.model.gated else ("q", "k", "v")
     q, k, v = (parts.formats[f"blk.{layer}.{name}"].codebook for name in "qkv")
-    return Layer({name: _encoder(parts, layer, name) for name in names}, table(cartesian(q, k).centroids, k.bits),
-                 table(v.centroids, v.bits), plain(k.centroids)[None])
+    return Layer(
+        {name: _encoder(parts, layer, name) for name in names},
+        table(cartesian(q, k).centroids, k.bits),
+        table(v.centroids, v.bits),
+        plain(k.centroids)[None],
+    )
 
 
 def _times(row: Row, mask: np.ndarray, scale: np.ndarray, weight: Weight, centroids: np.ndarray) -> np.ndarray:
     """A token times a weight, float32 (1, outputs)."""
     out = np.empty((1, weight.codes.shape[1]), np.float32)
-    _product(row.codes, mask, row.value, 0, (weight.codes, *weight.outliers), (weight.scales[0], centroids),
-             weight.limits, weight.counted, (scale, weight.scales[1], True, weight.bias), out)
+    _product(
+        row.codes,
+        mask,
+        row.value,
+        0,
+        (weight.codes, *weight.outliers),
+        (weight.scales[0], centroids),
+        weight.limits,
+        weight.counted,
+        (scale, weight.scales[1], True, weight.bias),
+        out,
+    )
     return out
 
 
-def _product(index: np.ndarray, mask: np.ndarray, value: np.ndarray, amounts: int, b: tuple[np.ndarray, ...],
-             sparse: tuple[np.ndarray, np.ndarray], limits: np.ndarray, counted: tuple[Any, ...],
-             merged: tuple[Any, ...], out: np.ndarray) -> None:
+def _product(
+    index: np.ndarray,
+    mask: np.ndarray,
+    value: np.ndarray,
+    amounts: int,
+    b: tuple[np.ndarray, ...],
+    sparse: tuple[np.ndarray, np.ndarray],
+    limits: np.ndarray,
+    counted: tuple[Any, ...],
+    merged: tuple[Any, ...],
+    out: np.ndarray,
+) -> None:
     """Rows of A times B, float32 into `out` up to the columns that `limits` name."""
     places, values = b[2:]
     inside, outside = np.zeros(out.shape, np.float32), np.empty(out.shape, np.float32)
-    float_jit.kmeans_dense(index, mask, amounts, b[0], b[1], places, limits, *counted, inside, NO_COUNTS, NO_UNITS,
-                           NO_TOTALS)
+    float_jit.kmeans_dense(
+        index, mask, amounts, b[0], b[1], places, limits, *counted, inside, NO_COUNTS, NO_UNITS, NO_TOTALS
+    )
     float_jit.kmeans_sparse(mask, value, b[0], *sparse, b[1], places, values, limits, FP16, outside)
     a_scale, b_scale, joint, bias = merged
     float_jit.kmeans_merge(inside, a_scale, b_scale, outside, NO_SHIFT, bias, True, joint, limits, out)

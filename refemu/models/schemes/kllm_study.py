@@ -42,9 +42,15 @@ def rungs(ladder: Sequence[str] = LADDER, shares: Sequence[str] = SHARES) -> lis
     return list(dict.fromkeys(spelled))
 
 
-def study(model: Model, ids: Sequence[int], win: int = 512, names: Sequence[str] | None = None,
-          calibration_tokens: int | None = None, backend: "str | Backend" = "jit",
-          progress: Progress = silent) -> Iterator[Rung]:
+def study(
+    model: Model,
+    ids: Sequence[int],
+    win: int = 512,
+    names: Sequence[str] | None = None,
+    calibration_tokens: int | None = None,
+    backend: "str | Backend" = "jit",
+    progress: Progress = silent,
+) -> Iterator[Rung]:
     """A rung per scheme of `names` (`rungs()`), in that order.
 
     ids: token ids to judge on. win: tokens of a window. calibration_tokens: of each calibration window, by default as
@@ -69,14 +75,18 @@ def _with(config: Any, calibration_tokens: int | None) -> Any:
 
 def _calibrate(model: Model, configs: dict[str, Any], backend: Backend, progress: Progress) -> dict[str, Any]:
     """One calibration per K-Means rung; rungs that are trained alike share one."""
-    wanted = {name: config for name, config in configs.items()
-              if isinstance(config, KllmConfig) and config.quantizer == "kmeans"}
+    wanted = {
+        name: config
+        for name, config in configs.items()
+        if isinstance(config, KllmConfig) and config.quantizer == "kmeans"
+    }
     if not wanted:
         return {}
     keys = {name: tuple(kllm_calibrate.described(model, config).items()) for name, config in wanted.items()}
     first = {key: wanted[name] for name, key in reversed(keys.items())}
-    found = dict(zip(first, kllm_calibrate.calibrate(model, list(first.values()), backend, None, progress),
-                     strict=True))
+    found = dict(
+        zip(first, kllm_calibrate.calibrate(model, list(first.values()), backend, None, progress), strict=True)
+    )
     return {name: found[key] for name, key in keys.items()}
 
 

@@ -59,8 +59,14 @@ class Units:
         """The right operand of many products; integer: of `mix`."""
         return self.unit("index_matmul").prepare(b, integer=integer) if self._compiled else b
 
-    def product(self, a: KMeansTensor, b: Any, seen: np.ndarray | None = None, norm: Norm | None = None,
-                bias: np.ndarray | None = None) -> np.ndarray:
+    def product(
+        self,
+        a: KMeansTensor,
+        b: Any,
+        seen: np.ndarray | None = None,
+        norm: Norm | None = None,
+        bias: np.ndarray | None = None,
+    ) -> np.ndarray:
         """K-Means x K-Means, float16 (tokens, vectors of b). seen: how many of them each token needs, else 0."""
         return self._outputs(a, b, norm=norm, seen=seen, bias=bias)
 

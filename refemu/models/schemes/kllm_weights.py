@@ -98,14 +98,22 @@ def shapes(model: "Model") -> dict[str, tuple[int, ...]]:
     """Tensor -> shape of its sample weights: of a weight one each, of an activation one per channel."""
     sizes = model.config
     queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim  # type: ignore[union-attr]
-    channels = {"attn_in": sizes.width, "q": queries, "k": keys, "v": keys, "o_in": queries, "ffn_in": sizes.width,
-                "gate": sizes.ffn, "up": sizes.ffn, "down_in": sizes.ffn}
+    channels = {
+        "attn_in": sizes.width,
+        "q": queries,
+        "k": keys,
+        "v": keys,
+        "o_in": queries,
+        "ffn_in": sizes.width,
+        "gate": sizes.ffn,
+        "up": sizes.ffn,
+        "down_in": sizes.ffn,
+    }
     if not sizes.gated:  # type: ignore[union-attr]
         del channels["gate"]
     linears = [name for group in sizes.groups for name in group]
     found: dict[str, tuple[int, ...]] = {}
     for layer in range(sizes.blocks):
         found |= {f"blk.{layer}.{name}": (size,) for name, size in channels.items()}
-        found |= {f"blk.{layer}.w{name}": sizes.shapes[f"blk.{layer}.{name}"]
-                  for name in linears}
+        found |= {f"blk.{layer}.w{name}": sizes.shapes[f"blk.{layer}.{name}"] for name in linears}
     return found

@@ -23,25 +23,68 @@ if TYPE_CHECKING:
     from refemu.models.model import Model
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {"policy": "algorithm1", "sort": "stable", "score_queries": 0, "include_self": False, "normalize": True,
-              "softmax_div": "div", "softmax_eps": 0.0, "partition_tokens": 0, "lazy_pages": True, "reserve_low": 0,
-              "table_extra": 1},
-    "diffkv": {"policy": "diffkv", "sort": "bitonic", "score_queries": 64, "include_self": True, "normalize": False,
-               "softmax_div": "recip_mul", "softmax_eps": EPSILON, "partition_tokens": 4800, "lazy_pages": False,
-               "reserve_low": 1, "table_extra": 2},
+    "paper": {
+        "policy": "algorithm1",
+        "sort": "stable",
+        "score_queries": 0,
+        "include_self": False,
+        "normalize": True,
+        "softmax_div": "div",
+        "softmax_eps": 0.0,
+        "partition_tokens": 0,
+        "lazy_pages": True,
+        "reserve_low": 0,
+        "table_extra": 1,
+    },
+    "diffkv": {
+        "policy": "diffkv",
+        "sort": "bitonic",
+        "score_queries": 64,
+        "include_self": True,
+        "normalize": False,
+        "softmax_div": "recip_mul",
+        "softmax_eps": EPSILON,
+        "partition_tokens": 4800,
+        "lazy_pages": False,
+        "reserve_low": 1,
+        "table_extra": 2,
+    },
 }  #: what a field that is None stands for
 RULES = {"algorithm1": "cumulative", "diffkv": "per_token", "static": "static"}  #: of the prompt, by policy
 QUIRKS = ("score_by_rank", "lane_max", "position_epoch", "partition_score")
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "preset": tuple(PRESETS), "policy": (None, *RULES), "rule": (None, *RULES.values()),
-    "sort": (None, "stable", "bitonic"), "low_cumsum": ("total", "restart"), "score_rule": ("share", "cumulative"),
-    "gqa": ("max", "mean"), "gqa_order": ("sums", "queries"), "order": ("kernel", "sequential"), "fma": (True, False),
-    "softmax_div": (None, "div", "recip_mul"), "scrub": (True, False),
+    "preset": tuple(PRESETS),
+    "policy": (None, *RULES),
+    "rule": (None, *RULES.values()),
+    "sort": (None, "stable", "bitonic"),
+    "low_cumsum": ("total", "restart"),
+    "score_rule": ("share", "cumulative"),
+    "gqa": ("max", "mean"),
+    "gqa_order": ("sums", "queries"),
+    "order": ("kernel", "sequential"),
+    "fma": (True, False),
+    "softmax_div": (None, "div", "recip_mul"),
+    "scrub": (True, False),
     **dict.fromkeys(("include_self", "normalize", "lazy_pages"), (None, True, False)),
 }
-RANGES = {"window": 1, "keep_percent": 0, "workers": 1, "slots": 1, "score_queries": 0, "max_len": 1, "num_pages": 1,
-          "page_bytes": 2, "partition_tokens": 0, "table_extra": 0, "table_tokens": 1, "reserve_low": 0, "k_vec": 1,
-          "k_group": 1, "v_vec": 1, "v_group": 1}  #: least values of integers
+RANGES = {
+    "window": 1,
+    "keep_percent": 0,
+    "workers": 1,
+    "slots": 1,
+    "score_queries": 0,
+    "max_len": 1,
+    "num_pages": 1,
+    "page_bytes": 2,
+    "partition_tokens": 0,
+    "table_extra": 0,
+    "table_tokens": 1,
+    "reserve_low": 0,
+    "k_vec": 1,
+    "k_group": 1,
+    "v_vec": 1,
+    "v_group": 1,
+}  #: least values of integers
 FRACTIONS = ("t_low", "t_high", "alpha_prune", "alpha_quant", "softmax_eps")
 
 
@@ -126,8 +169,10 @@ class LeanKvConfig:
             raise Refused(f"leankv: need 0 <= alpha_prune <= alpha_quant, got {self.alpha_prune}, {self.alpha_quant}")
         policy = self.of("policy")
         if self.low is None and policy == "diffkv" and self.alpha_prune != self.alpha_quant:
-            raise Refused("leankv: policy diffkv without a low precision needs alpha_quant = alpha_prune, got "
-                          f"{self.alpha_quant} and {self.alpha_prune}")
+            raise Refused(
+                "leankv: policy diffkv without a low precision needs alpha_quant = alpha_prune, got "
+                f"{self.alpha_quant} and {self.alpha_prune}"
+            )
         if self.low is not None and "static" in (policy, self.of("rule")):
             raise Refused(f"leankv: policy static has one precision, got {self.high} and {self.low}")
         if not 0 <= self.keep_percent <= 100:
@@ -142,8 +187,9 @@ class LeanKvConfig:
 
     def thresholds(self, rule: str) -> tuple[float, float]:
         """T_l and T_h, or alpha_prune and alpha_quant; without a low precision the first one twice."""
-        low, high = (self.alpha_prune, self.alpha_quant) if rule in ("per_token", "diffkv") else (self.t_low,
-                                                                                                 self.t_high)
+        low, high = (
+            (self.alpha_prune, self.alpha_quant) if rule in ("per_token", "diffkv") else (self.t_low, self.t_high)
+        )
         return low, low if self.low is None else high
 
     def pages(self, head_size: int) -> Pages:
@@ -151,34 +197,59 @@ class LeanKvConfig:
         pairs, align = [hetero_kv.find(name) for name in (self.high, self.low) if name], (self.align[0], self.align[1])
         given = {name: getattr(self, name) for name in leankv_layout.USUAL}
         found = leankv_layout.constants(head_size, pairs, given, self.page_bytes, align)
-        high, low = (None if name is None else UnifiedPage(head_size, hetero_kv.find(name), self.page_bytes, None,
-                                                           align=align, **found) for name in (self.high, self.low))
+        high, low = (
+            None
+            if name is None
+            else UnifiedPage(head_size, hetero_kv.find(name), self.page_bytes, None, align=align, **found)
+            for name in (self.high, self.low)
+        )
         assert high is not None
         if low is not None and low.tokens < high.tokens:
-            raise Refused(f"leankv: a low page must hold at least as many tokens as a high one, got {low.tokens} "
-                          f"{self.low} and {high.tokens} {self.high}")
+            raise Refused(
+                f"leankv: a low page must hold at least as many tokens as a high one, got {low.tokens} "
+                f"{self.low} and {high.tokens} {self.high}"
+            )
         return Pages(high, low, self.preset)
 
     def arithmetic(self) -> Arithmetic:
         """Of the attention over pages."""
-        return Arithmetic(self.order, self.fma, self.of("softmax_div"), self.of("softmax_eps"),
-                          "lane_max" in self.quirks, self.of("partition_tokens"), "partition_score" in self.quirks,
-                          self.of("include_self"), self.gqa)
+        return Arithmetic(
+            self.order,
+            self.fma,
+            self.of("softmax_div"),
+            self.of("softmax_eps"),
+            "lane_max" in self.quirks,
+            self.of("partition_tokens"),
+            "partition_score" in self.quirks,
+            self.of("include_self"),
+            self.gqa,
+        )
 
     def shape(self, model: "ModelConfig", slots: int) -> dict[str, Any]:
         """Parameters of the memory manager of one worker, as `page_manager_parts.Shape` takes them."""
         pages, max_len = self.pages(model.head_dim), self.max_len or model.context
         heads, tokens = model.kv_heads // self.workers, self.table_tokens or pages.high.tokens
         if self.table_tokens is None and self.preset == "diffkv":  # the published code knows one length for all pairs
-            least = kv_layout.tokens_in(model.head_dim, hetero_kv.K8V8, pages.high.size, pages.high.v_vec,
-                                         pages.high.align)
+            least = kv_layout.tokens_in(
+                model.head_dim, hetero_kv.K8V8, pages.high.size, pages.high.v_vec, pages.high.align
+            )
             tokens = min(tokens, least or tokens)
         cells = -(-max_len // tokens) + self.of("table_extra")
         count = self.num_pages or slots * model.blocks * heads * cells
-        return {"pages": count, "layers": model.blocks, "heads": heads, "high_tokens": pages.high.tokens,
-                "low_tokens": None if pages.low is None else pages.low.tokens, "max_len": max_len, "slots": slots,
-                "reserve_low": self.of("reserve_low"), "table_extra": self.of("table_extra"), "table_tokens": tokens,
-                "lazy_pages": self.of("lazy_pages"), "scrub": self.scrub}
+        return {
+            "pages": count,
+            "layers": model.blocks,
+            "heads": heads,
+            "high_tokens": pages.high.tokens,
+            "low_tokens": None if pages.low is None else pages.low.tokens,
+            "max_len": max_len,
+            "slots": slots,
+            "reserve_low": self.of("reserve_low"),
+            "table_extra": self.of("table_extra"),
+            "table_tokens": tokens,
+            "lazy_pages": self.of("lazy_pages"),
+            "scrub": self.scrub,
+        }
 
     @property
     def taps(self) -> tuple[str, ...]:
@@ -210,5 +281,10 @@ def single(pair: str) -> LeanKvConfig:
 
 
 #: name -> configuration; `leankv` also prunes, which T_l = 0 does not (D-leankv-51)
-READY = {"leankv": LeanKvConfig(t_low=0.0001), **{f"leankv-{pair.lower()}": single(pair) for pair in (
-    "K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16")}}
+READY = {
+    "leankv": LeanKvConfig(t_low=0.0001),
+    **{
+        f"leankv-{pair.lower()}": single(pair)
+        for pair in ("K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16")
+    },
+}

@@ -55,11 +55,20 @@ class Call:
 
     def of_layer(self, layer: int) -> dict[str, Any]:
         """Port values of page_manager, as if this were the only layer."""
-        heads: dict[str, Any] = {name: np.asarray(self.given[name])[:, layer].astype(np.int64)
-                                 for name in ("high", "low") if name in self.given}
-        return {"op": self.op, "members": len(self.names), "sequences": np.array(self.names),
-                "prompts": np.array(self.given.get("prompts", [0] * len(self.names))),
-                "high": np.zeros(0, np.int64), "low": np.zeros(0, np.int64), **heads}
+        heads: dict[str, Any] = {
+            name: np.asarray(self.given[name])[:, layer].astype(np.int64)
+            for name in ("high", "low")
+            if name in self.given
+        }
+        return {
+            "op": self.op,
+            "members": len(self.names),
+            "sequences": np.array(self.names),
+            "prompts": np.array(self.given.get("prompts", [0] * len(self.names))),
+            "high": np.zeros(0, np.int64),
+            "low": np.zeros(0, np.int64),
+            **heads,
+        }
 
 
 class Pools:
@@ -143,11 +152,15 @@ class Pools:
             table = self.pools[0].manager.requests.table
             self.calls.append(Call(op, tuple(names), max(table[name].seen for name in names), given))
 
-    def step(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray,
-             q: np.ndarray) -> np.ndarray:
+    def step(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray, q: np.ndarray) -> np.ndarray:
         """As `Pool.step`: out (S, H, G, F)."""
-        return np.concatenate([pool.step(plan, layer, key[:, heads], value[:, heads], q[:, heads])
-                               for pool, plan, heads in zip(self.pools, plans, self.parts, strict=True)], axis=1)
+        return np.concatenate(
+            [
+                pool.step(plan, layer, key[:, heads], value[:, heads], q[:, heads])
+                for pool, plan, heads in zip(self.pools, plans, self.parts, strict=True)
+            ],
+            axis=1,
+        )
 
     def finish(self, names: Sequence[int]) -> None:
         """As `Pool.finish`, which is not undone."""

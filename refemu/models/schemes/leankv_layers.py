@@ -68,8 +68,12 @@ class LeanKv(Fp16):
     def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: "Watch") -> np.ndarray:
         """Attention of a prompt; what the compressor needs of it goes into `prompt`."""
         out, found = self.units.prompt(q, cache.key, cache.value, self._scale)
-        for stored, array in ((prompt.keys, cache.key), (prompt.values, cache.value), (prompt.sums, found.sum),
-                              (prompt.shares, found.share)):
+        for stored, array in (
+            (prompt.keys, cache.key),
+            (prompt.values, cache.value),
+            (prompt.sums, found.sum),
+            (prompt.shares, found.share),
+        ):
             stored.append(array)
         if watch.taps is not None:
             leankv_taps.prompted(self, layer, q, cache, found.share, self._scale, watch)
@@ -88,8 +92,10 @@ class LeanKv(Fp16):
         """A step is planned: count what all its layers will read, and what becomes of the tokens."""
         for pool, plan in zip(held.pools.pools, held.current.plans, strict=True):
             size, heads = pool.layouts.high.head_size, plan.moves[0].size
-            read = [int(integers.total(plan.lengths[..., section])) * page.config.token_bytes(size)
-                    for section, page in enumerate(pool.layouts.sections)]
+            read = [
+                int(integers.total(plan.lengths[..., section])) * page.config.token_bytes(size)
+                for section, page in enumerate(pool.layouts.sections)
+            ]
             watch.count("bytes_read", read[0] + read[1])
             watch.count("bytes_read_fp16", 4 * size * heads * int(integers.total(plan.positions + 1)))
             watch.count("tokens_written", plan.moves.size)

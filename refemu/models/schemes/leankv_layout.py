@@ -14,8 +14,13 @@ USUAL = {"k_vec": 4, "k_group": 4, "v_vec": 2, "v_group": 8}  #: what fits heads
 HALVED = ("v_group", "k_group", "k_vec")  #: searched in this order, the last one first: it decides no bit of a result
 
 
-def constants(head_size: int, pairs: Sequence[HeteroKV], given: Mapping[str, int | None], page_bytes: int | None,
-              align: tuple[int, int]) -> dict[str, int]:
+def constants(
+    head_size: int,
+    pairs: Sequence[HeteroKV],
+    given: Mapping[str, int | None],
+    page_bytes: int | None,
+    align: tuple[int, int],
+) -> dict[str, int]:
     """The constants under which all `pairs` have a layout: those given, else the usual ones, halved until all fit.
 
     Kvec is halved first, then Kgroup, then Vgroup. Refuses, in the words of the format, where nothing fits, and names

@@ -32,8 +32,12 @@ class Prompt:
 
     def of_heads(self, heads: slice) -> "Prompt":
         """The part of one worker."""
-        return Prompt([k[:, heads] for k in self.keys], [v[:, heads] for v in self.values],
-                      [s[heads] for s in self.sums], [s[heads] for s in self.shares])
+        return Prompt(
+            [k[:, heads] for k in self.keys],
+            [v[:, heads] for v in self.values],
+            [s[heads] for s in self.sums],
+            [s[heads] for s in self.shares],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,16 +147,33 @@ class Pool:
             heads, token = np.repeat(np.arange(len(cells)), counts), np.concatenate(tokens)
             rank = np.concatenate([np.arange(count) for count in counts])
             pages, slots = page_table.locate(cells[heads], section, rank, page.tokens)
-            score, position = (np.concatenate([getattr(plan, name)[part] for plan, part in zip(plans, tokens,
-                                                                                                strict=True)])
-                               for name in ("score", "position"))
-            self._write(page, pages, slots, prompt.keys[layer][token, heads], prompt.values[layer][token, heads],
-                        score, position)
+            score, position = (
+                np.concatenate([getattr(plan, name)[part] for plan, part in zip(plans, tokens, strict=True)])
+                for name in ("score", "position")
+            )
+            self._write(
+                page,
+                pages,
+                slots,
+                prompt.keys[layer][token, heads],
+                prompt.values[layer][token, heads],
+                score,
+                position,
+            )
 
-    def _write(self, page: UnifiedPage, pages: np.ndarray, slots: np.ndarray, key: np.ndarray, value: np.ndarray,
-               score: Any, position: Any) -> None:
-        self.units.unit("kv_compressor").write(page, self.layouts.preset, self.images, pages, slots, key, value, score,
-                                               position)
+    def _write(
+        self,
+        page: UnifiedPage,
+        pages: np.ndarray,
+        slots: np.ndarray,
+        key: np.ndarray,
+        value: np.ndarray,
+        score: Any,
+        position: Any,
+    ) -> None:
+        self.units.unit("kv_compressor").write(
+            page, self.layouts.preset, self.images, pages, slots, key, value, score, position
+        )
 
     def stored(self, names: Sequence[int]) -> Stored:
         """Scores and positions of all that these sequences hold."""
@@ -168,24 +189,36 @@ class Pool:
         """
         before, stored = None if journal else self.manager.fork(), self.stored(names)
         known = [self.manager.requests.table[name] for name in names]
-        positions, prompts = (np.array([getattr(one, key) for one in known], np.int64).reshape(-1, 1, 1)
-                              for key in ("seen", "prompt"))
-        decided = self.units.decide(stored.score, stored.position, stored.lengths[..., 0], stored.lengths[..., 1],
-                                    positions, prompts)
+        positions, prompts = (
+            np.array([getattr(one, key) for one in known], np.int64).reshape(-1, 1, 1) for key in ("seen", "prompt")
+        )
+        decided = self.units.decide(
+            stored.score, stored.position, stored.lengths[..., 0], stored.lengths[..., 1], positions, prompts
+        )
         self.manager.step_allocate(names, decided.delta_high.astype(np.int64), decided.delta_low.astype(np.int64))
         cells, (high, low) = self.manager.cells(names), self.layouts.sections
         moves = decided.low_slot >= 0
         taken = np.stack(page_table.locate(cells, HIGH, decided.victim.astype(np.int64), high.tokens), axis=-1)
         target = np.stack(page_table.locate(cells, LOW, np.where(moves, decided.low_slot, 0), low.tokens), axis=-1)
-        plan = Plan(positions.ravel(), prompts.ravel(), stored, decided, cells, self.manager.lengths(names), taken,
-                    target, moves)
+        plan = Plan(
+            positions.ravel(),
+            prompts.ravel(),
+            stored,
+            decided,
+            cells,
+            self.manager.lengths(names),
+            taken,
+            target,
+            moves,
+        )
         touched = np.unique(np.concatenate([plan.high[..., 0].ravel(), plan.low[plan.moves][:, 0]]))
         undo = None if journal else self._back_of(before, cells, plan, touched)
         if journal:
             journal.keep(touched)
         if low is not high and moves.any():  # of all layers: they are made of stored codes
-            self.units.unit("kv_compressor").requantize(high, low, self.layouts.preset, self.images, taken[moves],
-                                                        target[moves])
+            self.units.unit("kv_compressor").requantize(
+                high, low, self.layouts.preset, self.images, taken[moves], target[moves]
+            )
         return plan, undo
 
     def _back_of(self, manager: Any, cells: np.ndarray, plan: Plan, touched: np.ndarray) -> Undo:
@@ -207,12 +240,20 @@ class Pool:
         """
         pages, slots = plan.high[:, layer].reshape(-1, 2).T
         position = np.repeat(plan.positions, key.shape[1]).astype(np.int32)
-        self._write(self.layouts.high, pages, slots, key.reshape(-1, key.shape[-1]), value.reshape(-1, value.shape[-1]),
-                    np.zeros(len(pages), np.float32), position)
+        self._write(
+            self.layouts.high,
+            pages,
+            slots,
+            key.reshape(-1, key.shape[-1]),
+            value.reshape(-1, value.shape[-1]),
+            np.zeros(len(pages), np.float32),
+            position,
+        )
         cells, lengths = plan.cells[:, layer], plan.lengths[:, layer]
         newest = np.broadcast_to(plan.positions[:, None], cells.shape[:-1])
-        out: np.ndarray = self.units.unit("paged_attention").step(self.layouts, q, self.images, cells, lengths, newest,
-                                                                  self.units.arithmetic)
+        out: np.ndarray = self.units.unit("paged_attention").step(
+            self.layouts, q, self.images, cells, lengths, newest, self.units.arithmetic
+        )
         return out
 
     def finish(self, names: Sequence[int]) -> None:

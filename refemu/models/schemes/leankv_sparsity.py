@@ -53,8 +53,14 @@ class Probe(LeanKv):
         return super().prompted(layer, prompt, cache, q, watch)
 
 
-def sparsity(model: Model, ids: Sequence[int], win: int = 768, prefill: int = 512, backend: "str | Backend" = "jit",
-             progress: Progress = silent) -> list[Sparsity]:
+def sparsity(
+    model: Model,
+    ids: Sequence[int],
+    win: int = 768,
+    prefill: int = 512,
+    backend: "str | Backend" = "jit",
+    progress: Progress = silent,
+) -> list[Sparsity]:
     """A row per layer. ids: a text; the first `prefill` tokens of each whole window of `win` are a prompt.
 
     Refuses an encoder, and a text without a prompt.

@@ -25,13 +25,27 @@ from refemu.models.schemes.scheme import Prepared, Progress, silent
 from refemu.units.page_manager_parts import Memory
 
 MATCHED = "leankv-k16v16:policy=static"  #: its budget is what the row before kept on average
-PAIRS = ("leankv-k16v16", "leankv-k8v8", "leankv-k8v4", "leankv-k4v8", "leankv-k4v4", "leankv-k4v2",
-         "leankv-k2v4:k_group=2")  #: [leankv Fig. 7]
-MIXED = ("leankv:t_low=0.0", "leankv", "leankv:score_rule=cumulative,t_low=0.01,t_high=0.1",
-         "leankv:score_rule=cumulative,t_low=0.05,t_high=0.2",
-         "leankv-k8v8:score_rule=cumulative,t_low=0.02")  #: [leankv Table 1, Fig. 4]
-BUDGETS = tuple(name for share in ("0.02", "0.05", "0.1") for name in (
-    f"leankv-k16v16:score_rule=cumulative,t_low={share}", MATCHED))  #: [leankv Fig. 8]
+PAIRS = (
+    "leankv-k16v16",
+    "leankv-k8v8",
+    "leankv-k8v4",
+    "leankv-k4v8",
+    "leankv-k4v4",
+    "leankv-k4v2",
+    "leankv-k2v4:k_group=2",
+)  #: [leankv Fig. 7]
+MIXED = (
+    "leankv:t_low=0.0",
+    "leankv",
+    "leankv:score_rule=cumulative,t_low=0.01,t_high=0.1",
+    "leankv:score_rule=cumulative,t_low=0.05,t_high=0.2",
+    "leankv-k8v8:score_rule=cumulative,t_low=0.02",
+)  #: [leankv Table 1, Fig. 4]
+BUDGETS = tuple(
+    name
+    for share in ("0.02", "0.05", "0.1")
+    for name in (f"leankv-k16v16:score_rule=cumulative,t_low={share}", MATCHED)
+)  #: [leankv Fig. 8]
 T_HIGH = (0.005, 0.01, 0.05, 0.1, 0.2)  #: grid of `profile` [leankv §7.2]
 T_LOW = (0.0, 0.001, 0.005, 0.01)
 
@@ -52,8 +66,15 @@ class Row:
     windows: tuple[float, ...] = ()  #: perplexity of each
 
 
-def study(model: Model, ids: Sequence[int], win: int = 768, prefill: int = 512, names: Sequence[str] | None = None,
-          backend: "str | Backend" = "jit", progress: Progress = silent) -> Iterator[Row]:
+def study(
+    model: Model,
+    ids: Sequence[int],
+    win: int = 768,
+    prefill: int = 512,
+    names: Sequence[str] | None = None,
+    backend: "str | Backend" = "jit",
+    progress: Progress = silent,
+) -> Iterator[Row]:
     """A row per scheme of `names`, by default `fp16`, PAIRS, MIXED and BUDGETS.
 
     ids: the text. win: tokens of a window, of which `prefill` enter as a prompt and are not scored. The budget of a
@@ -96,21 +117,32 @@ def _each(found: Sequence[np.ndarray]) -> tuple[float, ...]:
     return tuple(summary([one]).perplexity for one in found)
 
 
-def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int,
-            progress: Progress = silent) -> Row:
+def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
     """The row of a LeanKV scheme."""
     found, memory, counters = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
     score = summary(found)
     stored = memory.high_tokens + memory.low_tokens
-    payload, tokens, pages = (part / whole for part, whole in (memory.payload_ratio, memory.token_ratio,
-                                                               memory.page_ratio))
+    payload, tokens, pages = (
+        part / whole for part, whole in (memory.payload_ratio, memory.token_ratio, memory.page_ratio)
+    )
     read = counters.get("bytes_read", 0) / max(counters.get("bytes_read_fp16", 0), 1)
-    return Row(name, stored / memory.seen_tokens, memory.low_tokens / memory.seen_tokens, payload, tokens, pages, read,
-               score.perplexity, score.nll, _each(found))
+    return Row(
+        name,
+        stored / memory.seen_tokens,
+        memory.low_tokens / memory.seen_tokens,
+        payload,
+        tokens,
+        pages,
+        read,
+        score.perplexity,
+        score.nll,
+        _each(found),
+    )
 
 
-def evaluate(parts: LeanKv, cut: Sequence[np.ndarray], prefill: int,
-             progress: Progress = silent) -> tuple[list[np.ndarray], Memory, dict[str, int]]:
+def evaluate(
+    parts: LeanKv, cut: Sequence[np.ndarray], prefill: int, progress: Progress = silent
+) -> tuple[list[np.ndarray], Memory, dict[str, int]]:
     """Surprises of windows that run together, their memory at the end, and what was counted."""
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")
@@ -144,9 +176,18 @@ class Profile:
     best: Row | None  #: None: no thresholds are within the tolerance
 
 
-def profile(model: Model, ids: Sequence[int], config: LeanKvConfig, tolerance: float, win: int = 768,
-            prefill: int = 512, t_high: Sequence[float] = T_HIGH, t_low: Sequence[float] = T_LOW,
-            backend: "str | Backend" = "jit", progress: Progress = silent) -> Profile:
+def profile(
+    model: Model,
+    ids: Sequence[int],
+    config: LeanKvConfig,
+    tolerance: float,
+    win: int = 768,
+    prefill: int = 512,
+    t_high: Sequence[float] = T_HIGH,
+    t_low: Sequence[float] = T_LOW,
+    backend: "str | Backend" = "jit",
+    progress: Progress = silent,
+) -> Profile:
     """The pair t_low <= t_high of least memory (codes only; of equals the first) whose loss is within `tolerance`.
 
     ids: a calibration text. tolerance: of perplexity / reference - 1, where the reference is `fp16` (D-leankv-51).

@@ -28,10 +28,33 @@ from refemu.units.page_table import HIGH, LOW
 if TYPE_CHECKING:
     from refemu.models.schemes.leankv_layers import LeanKv
 
-UNITS = ("generation_compressor", "kv_quantizer", "page_manager", "paged_attention", "prompt_compressor",
-         "significance")
-CHOICES = {code: name for name in ("W", "A1", "A2", "A3", "B1", "B2", "C", "APPEND", "PRUNE", "SWAP", "DOWNGRADE",
-                                   "STATIC_APPEND", "STATIC_DROP") for code in (getattr(generation_compressor, name),)}
+UNITS = (
+    "generation_compressor",
+    "kv_quantizer",
+    "page_manager",
+    "paged_attention",
+    "prompt_compressor",
+    "significance",
+)
+CHOICES = {
+    code: name
+    for name in (
+        "W",
+        "A1",
+        "A2",
+        "A3",
+        "B1",
+        "B2",
+        "C",
+        "APPEND",
+        "PRUNE",
+        "SWAP",
+        "DOWNGRADE",
+        "STATIC_APPEND",
+        "STATIC_DROP",
+    )
+    for code in (getattr(generation_compressor, name),)
+}
 PAGES = (3, 2)  #: high and low pages of stored tokens that paged_attention shows
 
 
@@ -56,8 +79,9 @@ class Taps:
     def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> None:
         """The first queries of a prompt and the tokens that they see."""
         config = self._config
-        found = self._find("significance", {"include_self": config.of("include_self"),
-                                            "normalize": config.of("normalize")})
+        found = self._find(
+            "significance", {"include_self": config.of("include_self"), "normalize": config.of("normalize")}
+        )
         if found is None or (config.gqa, config.gqa_order) != ("max", "sums"):
             return
         (name, ready), group = found, q.shape[1] // k.shape[1]
@@ -81,17 +105,23 @@ class Taps:
         first = min(max(total - window - 3 * tokens // 4, 0), total - tokens)
         inside = max(first + tokens - max(total - window, 0), 1)
         for head, share in enumerate(shares):
-            given = {"share": share[first : first + tokens], "window": np.uint32(inside),
-                     "thresholds": patterns(config.thresholds(rule))}
-            self._emit("prompt_compressor", name, "shares around the border of the window", head, given,
-                       first_position=first)
+            given = {
+                "share": share[first : first + tokens],
+                "window": np.uint32(inside),
+                "thresholds": patterns(config.thresholds(rule)),
+            }
+            self._emit(
+                "prompt_compressor", name, "shares around the border of the window", head, given, first_position=first
+            )
 
     def vectors(self, cache: LayerCache) -> None:
         """Keys and values around the largest one of each head."""
         pair = hetero_kv.find(self._config.high)
         found = self._find("kv_quantizer", {"preset": self._config.preset, "quantize_with": "unrounded"})
-        for tensor, x, bits, groups in (("key", cache.key, pair.k_bits, pair.k_groups),
-                                        ("value", cache.value, pair.v_bits, pair.v_groups)):
+        for tensor, x, bits, groups in (
+            ("key", cache.key, pair.k_bits, pair.k_groups),
+            ("value", cache.value, pair.v_bits, pair.v_groups),
+        ):
             if found is None or bits > 8 or x.shape[-1] // groups < found[1]["features"]:
                 continue
             size = found[1]["features"]
@@ -99,9 +129,16 @@ class Taps:
                 token, place = divmod(int(np.argmax(np.abs(x[:, head]))), x.shape[-1])
                 first = min(max(place - size // 2, 0), x.shape[-1] - size)
                 piece = fp16.bits(fp16.to_f16(x[token, head, first : first + size]))
-                self._emit("kv_quantizer", found[0], f"{tensor} around the largest feature of a head", head,
-                           {"x": piece, "bits": np.uint8(bits)}, largest=float(np.abs(x[:, head]).max()), token=token,
-                           first_feature=first)
+                self._emit(
+                    "kv_quantizer",
+                    found[0],
+                    f"{tensor} around the largest feature of a head",
+                    head,
+                    {"x": piece, "bits": np.uint8(bits)},
+                    largest=float(np.abs(x[:, head]).max()),
+                    token=token,
+                    first_feature=first,
+                )
 
     def decision(self, plan: Plan, first_head: int) -> None:
         """All slots of the heads of the first sequence, each in the smallest configuration that has so many."""
@@ -115,14 +152,27 @@ class Taps:
             if not wide:
                 continue
             slots, name = min(wide)
-            given = {"n_high": high, "n_low": low, "n": n, "prompt": int(plan.prompts[0]),
-                     "window": self._config.window, "thresholds": patterns(self._config.thresholds(policy))}
+            given = {
+                "n_high": high,
+                "n_low": low,
+                "n": n,
+                "prompt": int(plan.prompts[0]),
+                "window": self._config.window,
+                "thresholds": patterns(self._config.thresholds(policy)),
+            }
             for port, values in (("score", plan.before.score[at]), ("position", plan.before.position[at])):
                 given[port] = np.zeros(slots, np.uint32)
                 given[port][: high + low] = values[: high + low]
             choice = CHOICES[int(plan.decided.choice[at])]
-            self._emit("generation_compressor", name, f"slots of a head whose choice is {choice}", first_head + head,
-                       given, largest=n, stored=high + low)
+            self._emit(
+                "generation_compressor",
+                name,
+                f"slots of a head whose choice is {choice}",
+                first_head + head,
+                given,
+                largest=n,
+                stored=high + low,
+            )
 
     def attention(self, pool: Pool, plan: Plan, q: np.ndarray, first_head: int) -> None:
         """Some stored tokens of the first sequence, the newest among them, in pages of the ready size.
@@ -130,7 +180,11 @@ class Taps:
         q: (S, H, G, F) of this worker's heads.
         """
         wanted = asdict(self._parts.units.arithmetic) | {
-            "head_size": q.shape[-1], "high": self._config.high, "low": self._config.low, "preset": self._config.preset}
+            "head_size": q.shape[-1],
+            "high": self._config.high,
+            "low": self._config.low,
+            "preset": self._config.preset,
+        }
         del wanted["partition_tokens"]
         found = self._find("paged_attention", wanted)
         if found is None or q.shape[2] < found[1]["heads"]:
@@ -140,16 +194,31 @@ class Taps:
         for head in range(len(cells)):
             images, counts = _small(pool, cells[head], lengths[head], plan.high[0, self._layer, head, 1], ready)
             entry = np.arange(ready["cells"])
-            given = {"q": fp16.bits(fp16.to_f16(q[0, head, : ready["heads"]])).ravel(), "images": images.ravel(),
-                     "entry": entry, "n_high": counts[HIGH], "n_low": counts[LOW], "newest": int(plan.positions[0])}
-            self._emit("paged_attention", name, "stored tokens, in smaller pages", first_head + head, given,
-                       largest=int(plan.positions[0]), query_heads=ready["heads"])
+            given = {
+                "q": fp16.bits(fp16.to_f16(q[0, head, : ready["heads"]])).ravel(),
+                "images": images.ravel(),
+                "entry": entry,
+                "n_high": counts[HIGH],
+                "n_low": counts[LOW],
+                "newest": int(plan.positions[0]),
+            }
+            self._emit(
+                "paged_attention",
+                name,
+                "stored tokens, in smaller pages",
+                first_head + head,
+                given,
+                largest=int(plan.positions[0]),
+                query_heads=ready["heads"],
+            )
 
     def manager(self, pools: Pools) -> None:
         """All calls so far, as those of a manager of this layer."""
         shape = pools.pools[0].manager.shape
-        wanted = {name: getattr(shape, name) for name in ("heads", "high_tokens", "low_tokens", "reserve_low",
-                                                          "lazy_pages", "table_extra", "scrub")}
+        wanted = {
+            name: getattr(shape, name)
+            for name in ("heads", "high_tokens", "low_tokens", "reserve_low", "lazy_pages", "table_extra", "scrub")
+        }
         found = self._find("page_manager", {**wanted, "layers": 1})
         if found is None or not pools.calls:
             return
@@ -175,8 +244,11 @@ def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
     read |= {"algorithm1": {"score_rule"}, "static": {"keep_percent"}}.get(parameters["policy"], set())
     configs = units.find("generation_compressor").configs
     devices = {name: GenerationCompressor(**config) for name, config in configs.items()}
-    return [(device.slots, name) for name, device in devices.items()
-            if all(getattr(device, key) == parameters[key] for key in read)]
+    return [
+        (device.slots, name)
+        for name, device in devices.items()
+        if all(getattr(device, key) == parameters[key] for key in read)
+    ]
 
 
 def _small(pool: Pool, cells: np.ndarray, lengths: np.ndarray, newest: int, ready: Mapping[str, Any]) -> Any:
@@ -199,8 +271,9 @@ def _small(pool: Pool, cells: np.ndarray, lengths: np.ndarray, newest: int, read
     return images, counts
 
 
-def prompted(parts: "LeanKv", layer: int, q: np.ndarray, cache: LayerCache, shares: np.ndarray, scale: np.float32,
-             watch: Watch) -> None:
+def prompted(
+    parts: "LeanKv", layer: int, q: np.ndarray, cache: LayerCache, shares: np.ndarray, scale: np.float32, watch: Watch
+) -> None:
     """A prompt in one layer: q (N, H * G, F), shares (H, N)."""
     taps = Taps(parts, layer, watch)
     taps.significance(q, cache.key, scale)

@@ -92,16 +92,22 @@ class Units:
     def _device(self, q: np.ndarray, k: np.ndarray) -> Significance:
         config = self.config
         queries, own = self.scores()
-        return Significance(len(q), q.shape[1] // k.shape[1], queries, own, config.of("normalize"), config.gqa,
-                            config.gqa_order)
+        return Significance(
+            len(q), q.shape[1] // k.shape[1], queries, own, config.of("normalize"), config.gqa, config.gqa_order
+        )
 
     def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> Result:
         """Of the tokens of a prompt, (H, N); arguments as for `probabilities`."""
         device, tokens, heads = self._device(q, k), len(q), k.shape[1]
         if not self._compiled:
-            return significance.run(self.probabilities(q, k, scale, 0, tokens), score_queries=device.score_queries,
-                                    include_self=device.include_self, normalize=device.normalize, gqa=device.gqa,
-                                    gqa_order=device.gqa_order)
+            return significance.run(
+                self.probabilities(q, k, scale, 0, tokens),
+                score_queries=device.score_queries,
+                include_self=device.include_self,
+                normalize=device.normalize,
+                gqa=device.gqa,
+                gqa_order=device.gqa_order,
+            )
         from refemu.units import significance_jit
 
         sums = np.zeros((heads, device.sums, tokens), np.float32)
@@ -120,21 +126,44 @@ class Units:
         """Classes and order of prompts: patterns (..., N) of their shares."""
         config, rule, lanes = self.config, self.config.of("rule"), share.shape[-1]
         found = self.unit("prompt_compressor").run(
-            share if lanes > 1 else share[..., 0], config.window, patterns(config.thresholds(rule)), tokens=lanes,
-            rule=rule, order=config.of("sort"), low_cumsum=config.low_cumsum,
-            keep_percent=config.keep_percent)
-        return Classes(found.cls.reshape(share.shape), found.order.reshape(share.shape).astype(np.int64),
-                       found.n_low.astype(np.int64), lanes - found.n_pruned.astype(np.int64) - found.n_low)
+            share if lanes > 1 else share[..., 0],
+            config.window,
+            patterns(config.thresholds(rule)),
+            tokens=lanes,
+            rule=rule,
+            order=config.of("sort"),
+            low_cumsum=config.low_cumsum,
+            keep_percent=config.keep_percent,
+        )
+        return Classes(
+            found.cls.reshape(share.shape),
+            found.order.reshape(share.shape).astype(np.int64),
+            found.n_low.astype(np.int64),
+            lanes - found.n_pruned.astype(np.int64) - found.n_low,
+        )
 
     def deciding(self) -> dict[str, Any]:
         """Parameters of generation_compressor but for its slots."""
         config, (queries, own) = self.config, self.scores()
-        return {"policy": config.of("policy"), "score_rule": config.score_rule, "low": config.low is not None,
-                "keep_percent": config.keep_percent, "score_queries": queries, "include_self": own,
-                "epoch": "position_epoch" in config.quirks}
+        return {
+            "policy": config.of("policy"),
+            "score_rule": config.score_rule,
+            "low": config.low is not None,
+            "keep_percent": config.keep_percent,
+            "score_queries": queries,
+            "include_self": own,
+            "epoch": "position_epoch" in config.quirks,
+        }
 
-    def decide(self, score: np.ndarray, position: np.ndarray, n_high: np.ndarray, n_low: np.ndarray, n: np.ndarray,
-               prompt: np.ndarray) -> Any:
+    def decide(
+        self,
+        score: np.ndarray,
+        position: np.ndarray,
+        n_high: np.ndarray,
+        n_low: np.ndarray,
+        n: np.ndarray,
+        prompt: np.ndarray,
+    ) -> Any:
         """Decisions of heads (...), with score patterns and positions (..., slots)."""
         config, parameters = self.config, self.deciding()
         limits = patterns(config.thresholds(parameters["policy"]))

@@ -76,8 +76,10 @@ class OliveConfig:
         require_choice(self.overflow, ("wrap", "saturate"), "olive", "overflow")
         for name in ("low", "high", "step", "n_eight_bit", "calibration_tokens"):
             if type(getattr(self, name)) is not int or getattr(self, name) < (name != "n_eight_bit"):
-                raise Refused(f"olive: {name} must be an integer of at least {int(name != 'n_eight_bit')}, "
-                              f"got {getattr(self, name)!r}")
+                raise Refused(
+                    f"olive: {name} must be an integer of at least {int(name != 'n_eight_bit')}, "
+                    f"got {getattr(self, name)!r}"
+                )
         if self.low >= self.high:
             raise Refused(f"olive: low must be below high, got {self.low}, {self.high}")
         if not self.types:
@@ -187,8 +189,13 @@ class Observer(Observing, Fp16):
 
 def lossiest(prepared: OliveLayers, count: int) -> list[str]:
     """The layers that `n_eight_bit` raises: the last two at 4 bits, then the largest weight plus input error."""
-    errors = [(weight.mse + part.input.mse, name) for part in prepared.parts() if part.input is not None
-              for name, weight in zip(part.names, part.weights, strict=True) if weight.format.width == 4]
+    errors = [
+        (weight.mse + part.input.mse, name)
+        for part in prepared.parts()
+        if part.input is not None
+        for name, weight in zip(part.names, part.weights, strict=True)
+        if weight.format.width == 4
+    ]
     if count > len(errors):
         raise Refused(f"olive: n_eight_bit must be at most {len(errors)}, the layers at 4 bits, got {count}")
     rest = sorted(errors[:-2], key=lambda error: -error[0])  # stable: a tie goes to the lower index

@@ -122,18 +122,23 @@ def candidates(config: "OliveConfig", bits: int) -> Candidates:
     return Candidates(config.formats(bits), base, config.low, config.high, config.step)
 
 
-def widths(blocks: int, config: "OliveConfig", eight_bit: Sequence[str],
-           groups: Sequence[Sequence[str]]) -> dict[str, int | None]:
+def widths(
+    blocks: int, config: "OliveConfig", eight_bit: Sequence[str], groups: Sequence[Sequence[str]]
+) -> dict[str, int | None]:
     """Bits of every linear layer by name, None where it stays as in scheme `fp16`.
 
     Refuses names that do not exist, and a layer that is both in `eight_bit` and in `skip`.
     """
     kinds = {kind: [linear_name(layer, kind) for layer in range(blocks)] for group in groups for kind in group}
     every = {**kinds, **{name: [name] for group in kinds.values() for name in group}, HEAD: [HEAD]}
-    wide, plain = ([name for one in chosen for name in lookup("linear layer", one, every)]
-                   for chosen in ((*config.eight_bit, *eight_bit), config.skip))
+    wide, plain = (
+        [name for one in chosen for name in lookup("linear layer", one, every)]
+        for chosen in ((*config.eight_bit, *eight_bit), config.skip)
+    )
     if both := [name for name in wide if name in plain]:
-        raise Refused(f"olive: eight_bit names {both[0]}, which skip={'+'.join(config.skip)} leaves as in scheme fp16; "
-                      "take it out of one of them (skip=none leaves no layer out)")
+        raise Refused(
+            f"olive: eight_bit names {both[0]}, which skip={'+'.join(config.skip)} leaves as in scheme fp16; "
+            "take it out of one of them (skip=none leaves no layer out)"
+        )
     found: dict[str, int | None] = {name: config.weight_bits for names in every.values() for name in names}
     return found | dict.fromkeys(wide, 8) | dict.fromkeys(plain, None)

@@ -96,8 +96,15 @@ class Plain:
 class Part:
     """Linear layers that read one input at one width."""
 
-    def __init__(self, layer: int, names: Sequence[str], weights: Sequence[Weight], candidates: Candidates,
-                 overflow: str, backend: Backend) -> None:
+    def __init__(
+        self,
+        layer: int,
+        names: Sequence[str],
+        weights: Sequence[Weight],
+        candidates: Candidates,
+        overflow: str,
+        backend: Backend,
+    ) -> None:
         """names: what the layers are called, one per weight. candidates: for the input's search."""
         grids = [weight.grid() for weight in weights]
         self.layer, self.names, self.weights = layer, tuple(names), tuple(weights)

@@ -54,12 +54,11 @@ class OliveStudyConfig:
             raise Refused(f"olive-study: sigma must be a finite number above 0, got {self.sigma!r}")
         for name, least in (("seed", 0), ("calibration_tokens", 1)):
             if type(getattr(self, name)) is not int or getattr(self, name) < least:
-                raise Refused(f"olive-study: {name} must be an integer of at least {least}, "
-                              f"got {getattr(self, name)!r}")
+                raise Refused(
+                    f"olive-study: {name} must be an integer of at least {least}, got {getattr(self, name)!r}"
+                )
 
-    def prepare(
-        self, model: "Model", backend: Backend, calibration: Any, progress: Progress
-    ) -> Prepared:
+    def prepare(self, model: "Model", backend: Backend, calibration: Any, progress: Progress) -> Prepared:
         """Change the weights, then find the outliers' threshold of every input on the calibration tokens."""
         options = OliveConfig(calibration_tokens=self.calibration_tokens)
         prepared: Any
@@ -101,8 +100,10 @@ class StudyLayers(Fp16Layers):
     def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
         weights = {f"blk.{layer}.{name}": model.tensor(f"blk.{layer}.{name}") for name in names}
         if self._study.weights:
-            weights = {name: self._change(weight, name, ovp_study.threshold(weight, self._study.sigma))
-                       for name, weight in weights.items()}
+            weights = {
+                name: self._change(weight, name, ovp_study.threshold(weight, self._study.sigma))
+                for name, weight in weights.items()
+            }
         rows = [fp16.to_f16(weight) for weight in weights.values()]
         return self.backend.weights(np.concatenate(rows)), columns(rows)
 

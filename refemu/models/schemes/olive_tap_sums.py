@@ -107,8 +107,12 @@ def _operations(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") ->
     lanes = TERMS[part.fmt.width] // 2
     left, right = (padded(row[None], 1, lanes) for row in (a, b))
     c = running(left, right, part, weight)[:-1, 0, 0]
-    return {"a_pairs": left.reshape(-1, lanes), "b_pairs": right.reshape(-1, lanes), "c": c,
-            **_biases(len(c), part.fmt, weight.format)}
+    return {
+        "a_pairs": left.reshape(-1, lanes),
+        "b_pairs": right.reshape(-1, lanes),
+        "c": c,
+        **_biases(len(c), part.fmt, weight.format),
+    }
 
 
 def _tile(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
@@ -119,24 +123,30 @@ def _tile(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
     if config is None or not _standard(part.fmt, weight.format) or not one.watch.wants("mmaovp"):
         return
     token = one.peak[0] // TILE * TILE
-    row = int(np.argmax(sums[token:token + TILE].max(axis=0))) // TILE * TILE
+    row = int(np.argmax(sums[token : token + TILE].max(axis=0))) // TILE * TILE
     total, at = -(-one.pairs.shape[1] // TERMS[width]), one.peak[1] // TERMS[width]
     chunks = sorted({chunk for start in (0, at) for chunk in range(start, min(start + CHUNKS, total))})
     source = one.source(token=one.watch.first_token + token, row=row, chunks=chunks, largest=one.peak_value)
-    inputs = Later(lambda: _instructions(one.pairs[token:token + TILE], weight.pairs()[row:row + TILE], chunks, part,
-                                         weight))
-    one.watch.emit(part.layer, "mmaovp", model_case("tile around the largest input", config, f"{weight.name}.output",
-                                                    part.layer, inputs, **source))
+    inputs = Later(
+        lambda: _instructions(one.pairs[token : token + TILE], weight.pairs()[row : row + TILE], chunks, part, weight)
+    )
+    one.watch.emit(
+        part.layer,
+        "mmaovp",
+        model_case("tile around the largest input", config, f"{weight.name}.output", part.layer, inputs, **source),
+    )
 
 
-def _instructions(a: np.ndarray, b: np.ndarray, chunks: list[int], part: "Part",
-                  weight: "Weight") -> dict[str, np.ndarray]:
+def _instructions(
+    a: np.ndarray, b: np.ndarray, chunks: list[int], part: "Part", weight: "Weight"
+) -> dict[str, np.ndarray]:
     """`mmaovp` on some chunks of K; C is what the chunks before left."""
     pairs = TERMS[part.fmt.width]  # of a row in an instruction: two operations of half as many
     left, right = (padded(rows, TILE, pairs) for rows in (a, b))
-    c = running(left, right, part, weight)[:-1:mmaovp.CHUNKS][chunks].reshape(len(chunks), -1)
-    a_pairs, b_pairs = (rows.reshape(TILE, -1, pairs).transpose(1, 0, 2)[chunks].reshape(len(chunks), -1)
-                        for rows in (left, right))
+    c = running(left, right, part, weight)[: -1 : mmaovp.CHUNKS][chunks].reshape(len(chunks), -1)
+    a_pairs, b_pairs = (
+        rows.reshape(TILE, -1, pairs).transpose(1, 0, 2)[chunks].reshape(len(chunks), -1) for rows in (left, right)
+    )
     return {"a_pairs": a_pairs, "b_pairs": b_pairs, "c": c, **_biases(len(c), part.fmt, weight.format)}
 
 
@@ -149,18 +159,32 @@ def _array(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
         return
     sizes = units.find("olive_systolic").configs[config]
     m, n, k = sizes["m"], sizes["n"], sizes["k"] // 2
-    token, pair = (max(0, min(at, size - count)) for at, size, count in zip(one.peak, one.pairs.shape, (m, k),
-                                                                          strict=True))
+    token, pair = (
+        max(0, min(at, size - count)) for at, size, count in zip(one.peak, one.pairs.shape, (m, k), strict=True)
+    )
     row = max(0, min(int(np.argmax(sums[one.peak[0]])), sums.shape[1] - n))
     source = one.source(token=one.watch.first_token + token, row=row, pair=pair, largest=one.peak_value)
     a, b = one.pairs, weight.pairs()
-    operands = [[padded(matrix[start:start + count, at:at + k][:, :k], count, k).reshape(-1)
-                 for start, at in ((0, 0), (first, pair))] for matrix, first, count in ((a, token, m), (b, row, n))]
-    inputs = {"a_pairs": np.array(operands[0]), "b_pairs": np.array(operands[1]),
-              **_biases(2, part.fmt, weight.format)}
-    one.watch.emit(part.layer, "olive_systolic", model_case(
-        "corner of the matrices, and the part around the largest input", config, f"{weight.name}.output", part.layer,
-        inputs, **source))
+    operands = [
+        [
+            padded(matrix[start : start + count, at : at + k][:, :k], count, k).reshape(-1)
+            for start, at in ((0, 0), (first, pair))
+        ]
+        for matrix, first, count in ((a, token, m), (b, row, n))
+    ]
+    inputs = {"a_pairs": np.array(operands[0]), "b_pairs": np.array(operands[1]), **_biases(2, part.fmt, weight.format)}
+    one.watch.emit(
+        part.layer,
+        "olive_systolic",
+        model_case(
+            "corner of the matrices, and the part around the largest input",
+            config,
+            f"{weight.name}.output",
+            part.layer,
+            inputs,
+            **source,
+        ),
+    )
 
 
 def running(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") -> np.ndarray:
@@ -169,11 +193,13 @@ def running(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") -> np.
     a: pair words (M, pairs), b: (N, pairs), a whole number of operations. Returns int64 (operations + 1, M, N).
     """
     terms = TERMS[part.fmt.width]
-    left, right = (pair_values(fmt).take(words, axis=0).reshape(len(words), -1).astype(np.int64)
-                   for words, fmt in ((a, part.fmt), (b, weight.format)))
+    left, right = (
+        pair_values(fmt).take(words, axis=0).reshape(len(words), -1).astype(np.int64)
+        for words, fmt in ((a, part.fmt), (b, weight.format))
+    )
     sums = [np.zeros((len(left), len(right)), np.int64)]
     for at in range(0, left.shape[1], terms):
-        total = sums[-1] + integers.matmul(left[:, at:at + terms], right[:, at:at + terms].T)
+        total = sums[-1] + integers.matmul(left[:, at : at + terms], right[:, at : at + terms].T)
         sums.append(integers.limit(total, ACC_BITS, True, part.overflow, "olive taps"))
     return np.stack(sums)
 
@@ -181,7 +207,7 @@ def running(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") -> np.
 def padded(words: np.ndarray, rows: int, multiple: int) -> np.ndarray:
     """Pair words with zero pairs below up to `rows`, and behind up to a multiple of `multiple`."""
     wide = np.zeros((rows, -(-words.shape[1] // multiple) * multiple), words.dtype)
-    wide[:len(words), :words.shape[1]] = words
+    wide[: len(words), : words.shape[1]] = words
     return wide
 
 

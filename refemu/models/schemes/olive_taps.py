@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 MAGNITUDES = 0x7FFFFFFF  #: bits of a float32 pattern without its sign
 LARGEST = 0x7F7FFFFF  #: pattern of the largest finite float32
 DECODERS = ("ovp_decoder", "outlier_decoder", "flint_decoder")
-SUMS = {4: ("olive_mac", "olive_edp", "mmaovp", "olive_systolic"),
-        8: ("olive_pe8", "olive_edp", "mmaovp", "olive_systolic")}  #: by width of the codes
+SUMS = {
+    4: ("olive_mac", "olive_edp", "mmaovp", "olive_systolic"),
+    8: ("olive_pe8", "olive_edp", "mmaovp", "olive_systolic"),
+}  #: by width of the codes
 
 
 def tapped(config: "OliveConfig") -> tuple[str, ...]:
@@ -86,12 +88,28 @@ def _weight_row(part: "Part", weight: "Weight", watch: Watch) -> None:
     row = int(np.argmax(values))
     if outliers[row]:
         source = {"row": row, "largest": float(values[row])}
-        _decoders(watch, "weight row that holds the largest outlier", f"{weight.name}.weight", part.layer,
-                  weight.pairs()[row], weight.format, source, source)
+        _decoders(
+            watch,
+            "weight row that holds the largest outlier",
+            f"{weight.name}.weight",
+            part.layer,
+            weight.pairs()[row],
+            weight.format,
+            source,
+            source,
+        )
 
 
-def _decoders(watch: Watch, why: str, tensor: str, layer: int, pairs: np.ndarray, fmt: Ovp, rows: dict[str, Any],
-              source: dict[str, Any]) -> None:
+def _decoders(
+    watch: Watch,
+    why: str,
+    tensor: str,
+    layer: int,
+    pairs: np.ndarray,
+    fmt: Ovp,
+    rows: dict[str, Any],
+    source: dict[str, Any],
+) -> None:
     """A stream of pair words at the pair decoder, and the codes met in it at the two decoders inside.
 
     rows: `source` of the case of pairs. source: of the cases of codes.
@@ -109,11 +127,17 @@ def _decoders(watch: Watch, why: str, tensor: str, layer: int, pairs: np.ndarray
     if outliers.size:
         exp_bits, man_bits = decoder(fmt)["outlier"]
         inputs = {"code": outliers, "bias": np.broadcast_to(np.uint8(bias(fmt)), outliers.shape)}
-        watch.emit(layer, "outlier_decoder", model_case(
-            f"{why}: outlier {told}", f"e{exp_bits}m{man_bits}", tensor, layer, inputs, **source))
+        watch.emit(
+            layer,
+            "outlier_decoder",
+            model_case(f"{why}: outlier {told}", f"e{exp_bits}m{man_bits}", tensor, layer, inputs, **source),
+        )
     if decoder(fmt)["normal"] == "flint4" and normals.size:
-        watch.emit(layer, "flint_decoder", model_case(
-            f"{why}: normal {told}", "flint4", tensor, layer, {"code": normals}, **source))
+        watch.emit(
+            layer,
+            "flint_decoder",
+            model_case(f"{why}: normal {told}", "flint4", tensor, layer, {"code": normals}, **source),
+        )
 
 
 def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:

@@ -99,5 +99,7 @@ def require_layers(scheme: Any, model: "Model") -> None:
     """Refuse a decoder with layers that the scheme does not compute."""
     more = getattr(model.config, "unlike_llama", ())
     if more and not getattr(scheme, "every_decoder", False):
-        raise Refused(f"{type(scheme).__name__} computes Llama-like decoders, and {model.name} has "
-                      f"{', '.join(more)}; docs/models.md says which schemes compute these")
+        raise Refused(
+            f"{type(scheme).__name__} computes Llama-like decoders, and {model.name} has "
+            f"{', '.join(more)}; docs/models.md says which schemes compute these"
+        )

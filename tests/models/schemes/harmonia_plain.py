@@ -25,8 +25,9 @@ OPT: dict[str, Any] = {"norm": "layer", "positions": "learned", "activation": "r
 
 def small(opt: bool = False) -> Model:
     """One block, four query heads on two KV heads; inputs of the width make two groups of 16. opt: OPT-like."""
-    config = ModelConfig(blocks=1, width=19, ffn=7, heads=4, kv_heads=2, head_dim=6, vocab=13, context=64,
-                         **OPT if opt else {})
+    config = ModelConfig(
+        blocks=1, width=19, ffn=7, heads=4, kv_heads=2, head_dim=6, vocab=13, context=64, **OPT if opt else {}
+    )
     return Model("small", config, kllm_plain.Random(config), "")
 
 
@@ -36,15 +37,18 @@ class Plain(kllm_plain.Plain):
     def __init__(self, model: Model, config: Any, s: np.ndarray) -> None:
         self.model, self.config = model.config, config
         self.embed = [words(row) for row in model.tensor("embed")]
-        self.gains = {name: words(model.tensor(name)) for name, shape in model.config.shapes.items()
-                      if len(shape) == 1}
+        self.gains = {name: words(model.tensor(name)) for name, shape in model.config.shapes.items() if len(shape) == 1}
         self.position = [words(row) for row in model.tensor("position")] if self.model.positions == "learned" else []
         self.scale = f32(1 / np.sqrt(self.model.head_dim))
         names = [name for name, shape in model.config.shapes.items() if name.startswith("blk.") and len(shape) == 2]
-        self.rows = {name: [self.integers(row) for row in self.smoothed(name, model.tensor(name).tolist(), s)]
-                     for name in names}
-        self.bias = {name: words(row[0] for row in self.smoothed(name, model.tensor(f"{name}.bias")[:, None].tolist(),
-                                                                 s)) for name in names if self.model.bias}
+        self.rows = {
+            name: [self.integers(row) for row in self.smoothed(name, model.tensor(name).tolist(), s)] for name in names
+        }
+        self.bias = {
+            name: words(row[0] for row in self.smoothed(name, model.tensor(f"{name}.bias")[:, None].tolist(), s))
+            for name in names
+            if self.model.bias
+        }
         self.held: list[list[tuple[Words, Words]]] = [[] for _ in range(self.model.blocks)]
         self.offset: list[Words] = [[] for _ in range(self.model.blocks)]
 
@@ -74,8 +78,9 @@ class Plain(kllm_plain.Plain):
     def encode(self, x: Words, m: int | None = None) -> list[Group]:  # type: ignore[override]
         """A row by groups."""
         config = self.config
-        return bfp.encode(x, m or config.act_mantissa, config.group, rounding=config.rounding,
-                          subnormals=config.subnormals)
+        return bfp.encode(
+            x, m or config.act_mantissa, config.group, rounding=config.rounding, subnormals=config.subnormals
+        )
 
     def half(self, x: float) -> int:
         return harmonia_units.fp2half(x, self.config.saturate)
@@ -94,8 +99,9 @@ class Plain(kllm_plain.Plain):
             if bias is not None and config.bias_add == "accumulator":
                 y = f32(y + bias)
             word = self.half(y)
-            out.append(word if bias is None or config.bias_add == "accumulator"
-                       else fp16.add(word, self.bias[full][number]))
+            out.append(
+                word if bias is None or config.bias_add == "accumulator" else fp16.add(word, self.bias[full][number])
+            )
         return out
 
     def append(self, ids: list[int]) -> list[list[float]]:
@@ -105,8 +111,10 @@ class Plain(kllm_plain.Plain):
             xs = [[fp16.add(a, b) for a, b in zip(x, self.position[start + t], strict=True)] for t, x in enumerate(xs)]
         for layer in range(self.model.blocks):
             for half in (self.attend, self.feed):
-                xs = [[fp16.add(a, b) for a, b in zip(x, y, strict=True)]
-                      for x, y in zip(xs, half(layer, xs, start), strict=True)]
+                xs = [
+                    [fp16.add(a, b) for a, b in zip(x, y, strict=True)]
+                    for x, y in zip(xs, half(layer, xs, start), strict=True)
+                ]
         return [[self.row(row, self.norm16("norm", x)) for row in self.embed] for x in xs]
 
     def norm16(self, name: str, x: Words) -> Words:
@@ -118,8 +126,9 @@ class Plain(kllm_plain.Plain):
         square = f32(sums.total32([f32(value * value) for value in off], ASCENDING) / len(x))
         scale = f32(1 / f32(math.sqrt(f32(square + f32(self.model.rms_eps)))))
         parts = zip(off, self.gains[name], self.gains[f"{name}.bias"], strict=True)
-        return words(f32(f32(f32(value * scale) * fp16.to_float(gain)) + fp16.to_float(bias))
-                     for value, gain, bias in parts)
+        return words(
+            f32(f32(f32(value * scale) * fp16.to_float(gain)) + fp16.to_float(bias)) for value, gain, bias in parts
+        )
 
     def rotate(self, x: Words, position: int) -> Words:
         return super().rotate(x, position) if self.model.positions == "rotary" else x
@@ -179,8 +188,10 @@ class Plain(kllm_plain.Plain):
             p = self.scores(layer, query, shared, seen, tokens)
             p += [0] * (len(self.held[layer]) - len(p))
             scores = self.encode(p)
-            out += [self.half(harmonia_units.dot(scores, self.groups(layer, shared + c, tokens),
-                                                 self.config.preset)[0]) for c in range(dim)]
+            out += [
+                self.half(harmonia_units.dot(scores, self.groups(layer, shared + c, tokens), self.config.preset)[0])
+                for c in range(dim)
+            ]
         return out
 
     def low(self, token: int, tokens: int) -> bool:
@@ -189,8 +200,9 @@ class Plain(kllm_plain.Plain):
     def scores(self, layer: int, query: list[Group], shared: int, seen: int, tokens: int) -> Words:
         config, logits = self.config, []
         for j, (key, _) in enumerate(self.held[layer][:seen]):
-            codes = self.encode(key[shared : shared + self.model.head_dim],
-                                config.low if self.low(j, tokens) else config.high)
+            codes = self.encode(
+                key[shared : shared + self.model.head_dim], config.low if self.low(j, tokens) else config.high
+            )
             s, _ = harmonia_units.dot(query, codes, config.preset)
             s = fp16.to_float(self.half(s)) if config.scores == "fp16" else s
             logits.append(s if config.score_scale == "fold" else f32(s * self.scale))

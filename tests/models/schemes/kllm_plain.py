@@ -23,8 +23,10 @@ class Random:
     def __init__(self, config: ModelConfig) -> None:
         random = np.random.default_rng(11)
         draws = {name: random.standard_t(3, shape) for name, shape in config.shapes.items()}
-        self.values = {name: (1 + draw / 8 if name.endswith("norm") else draw / 3).astype(np.float32)
-                       for name, draw in draws.items()}
+        self.values = {
+            name: (1 + draw / 8 if name.endswith("norm") else draw / 3).astype(np.float32)
+            for name, draw in draws.items()
+        }
         self.names = tuple(self.values)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -42,8 +44,20 @@ def small() -> Model:
 
 def layered(activation: str = "gelu_tanh") -> Model:
     """LayerNorm, learned positions, biases, no gate."""
-    config = ModelConfig(blocks=2, width=9, ffn=11, heads=2, kv_heads=2, head_dim=4, vocab=13, context=16, norm="layer",
-                         positions="learned", activation=activation, bias=True)
+    config = ModelConfig(
+        blocks=2,
+        width=9,
+        ffn=11,
+        heads=2,
+        kv_heads=2,
+        head_dim=4,
+        vocab=13,
+        context=16,
+        norm="layer",
+        positions="learned",
+        activation=activation,
+        bias=True,
+    )
     return Model("layered", config, Random(config), "")
 
 
@@ -61,8 +75,11 @@ class Plain:
         self.exact = config.preset == "exact"
         self.embed = [words(row) for row in model.tensor("embed")]
         self.gains = {name: words(model.tensor(name)) for name, shape in model.config.shapes.items() if len(shape) == 1}
-        self.weights = {name: self.matrix(model, name) for name in model.config.shapes
-                        if name.startswith("blk.") and len(model.config.shapes[name]) == 2}
+        self.weights = {
+            name: self.matrix(model, name)
+            for name in model.config.shapes
+            if name.startswith("blk.") and len(model.config.shapes[name]) == 2
+        }
         self.biases = {name: self.bias(model, name) for name in self.weights}
         self.positions = [words(row) for row in model.tensor("position")] if self.model.positions == "learned" else []
         self.keys: list[list[Vector]] = [[] for _ in range(model.config.blocks)]
@@ -93,8 +110,10 @@ class Plain:
         found = self.gains[f"{name}.bias"]
         if norm is not None and self.config.norm == "delayed":
             beta = self.gains[f"{name.rpartition('.')[0]}.{norm}_norm.bias"]
-            found = [kllm_functions.folded_bias(beta, words(row), own)
-                     for row, own in zip(model.tensor(name), found, strict=True)]
+            found = [
+                kllm_functions.folded_bias(beta, words(row), own)
+                for row, own in zip(model.tensor(name), found, strict=True)
+            ]
         if name.endswith(".q"):
             found = [fp16.from_float(fp16.to_float(word) / math.sqrt(self.model.head_dim)) for word in found]
         return list(found)
@@ -116,8 +135,11 @@ class Plain:
         book = self.codebook(full)
         if not config.kv_outliers and name in ("k", "v"):
             return kllm.encode(x, book, **self.rule)
-        static = (config.thresholds == "static" or (name == "v" and config.v_scale == "static")
-                  or (name == ("gate" if self.model.gated else "up") and config.function_table == "offline"))
+        static = (
+            config.thresholds == "static"
+            or (name == "v" and config.v_scale == "static")
+            or (name == ("gate" if self.model.gated else "up") and config.function_table == "offline")
+        )
         if static:
             hi, lo = self.calibration.limits[full].tolist()
             return kllm.encode(x, book, limits=(hi, lo), **self.rule)
@@ -144,8 +166,9 @@ class Plain:
         if self.model.norm == "layer":
             return self.layer16(name, x)
         scale, values = self.reciprocal(x)[0], [fp16.to_float(word) for word in x]
-        return words(fp16.f32(fp16.f32(v * scale) * fp16.to_float(g))
-                     for v, g in zip(values, self.gains[name], strict=True))
+        return words(
+            fp16.f32(fp16.f32(v * scale) * fp16.to_float(g)) for v, g in zip(values, self.gains[name], strict=True)
+        )
 
     def layer16(self, name: str, x: Words) -> Words:
         values, f32 = [fp16.to_float(word) for word in x], fp16.f32
@@ -185,8 +208,13 @@ class Plain:
             return kllm_units.Layer(divide, mean, kllm_functions.row_sum(b, stat))
 
         fulls = [f"blk.{layer}.{name}" for name in names.split()]
-        return [[kllm_units.column(a, b, self.acc, bias=bias, norm=left(b))
-                 for b, bias in zip(self.weights[full], self.biases[full], strict=True)] for full in fulls]
+        return [
+            [
+                kllm_units.column(a, b, self.acc, bias=bias, norm=left(b))
+                for b, bias in zip(self.weights[full], self.biases[full], strict=True)
+            ]
+            for full in fulls
+        ]
 
     def attention(self, layer: int, x: Words) -> Words:
         dim, group = self.model.head_dim, self.model.heads // self.model.kv_heads
@@ -214,10 +242,19 @@ class Plain:
         for n in range(len(held[0].index))[columns]:
             mask = [token.mask[n] for token in held]
             outliers = [kllm.spread(token)[n] for token in held]
-            found.append(kllm_units.integer_column(
-                q, [token.index[n] for token in held], held[0].codebook, scale, mask,
-                [word for word in outliers if word is not None], p,
-                None if config.score_scale == "fold" else scales[0], self.acc))
+            found.append(
+                kllm_units.integer_column(
+                    q,
+                    [token.index[n] for token in held],
+                    held[0].codebook,
+                    scale,
+                    mask,
+                    [word for word in outliers if word is not None],
+                    p,
+                    None if config.score_scale == "fold" else scales[0],
+                    self.acc,
+                )
+            )
         return found
 
     def feed_forward(self, layer: int, x: Words) -> Words:

@@ -39,8 +39,14 @@ class Plain(Oracle):
         super().__init__(model)
         self.lean, self.per_page, self.preset = config, per_page, config.preset
         self.options = leankv_attention.Options(
-            config.order, config.fma, self.preset == "diffkv", leankv_attention.EPSILON if self.preset == "diffkv"
-            else 0.0, k_group=config.k_group, v_vec=config.v_vec, v_group=config.v_group)
+            config.order,
+            config.fma,
+            self.preset == "diffkv",
+            leankv_attention.EPSILON if self.preset == "diffkv" else 0.0,
+            k_group=config.k_group,
+            v_vec=config.v_vec,
+            v_group=config.v_group,
+        )
         heads = [(layer, h) for layer in range(model.config.blocks) for h in range(model.config.kv_heads)]
         self.p: dict[tuple[int, int], list[Any]] = {head: [] for head in heads}
         self.high: dict[tuple[int, int], list[Token]] = {}
@@ -77,13 +83,17 @@ class Plain(Oracle):
             high = lean.t_low if lean.low is None else lean.t_high
             classes = leankv_units.cumulative(found.shares, lean.window, lean.t_low, high)
         for section, config, positions in ((self.high, lean.high, classes.high), (self.low, lean.low, classes.low)):
-            section[head] = [self.encoded(config, self.keys[layer][t][h], self.values[layer][t][h], found.sums[t], t)
-                             for t in positions]
+            section[head] = [
+                self.encoded(config, self.keys[layer][t][h], self.values[layer][t][h], found.sums[t], t)
+                for t in positions
+            ]
 
     def encoded(self, name: str, key: list[float], value: list[float], score: float, position: int) -> Token:
         pair = leankv.CONFIGS[name]
-        parts = [leankv.encode(x, bits, groups, **FORMATS[self.preset])
-                 for x, bits, groups in ((key, pair.k_bits, pair.k_groups), (value, pair.v_bits, pair.v_groups))]
+        parts = [
+            leankv.encode(x, bits, groups, **FORMATS[self.preset])
+            for x, bits, groups in ((key, pair.k_bits, pair.k_groups), (value, pair.v_bits, pair.v_groups))
+        ]
         return Token(parts[0], parts[1], score, position)
 
     def decoded(self, token: Token) -> tuple[list[float], list[float]]:
@@ -114,13 +124,20 @@ class Plain(Oracle):
     def from_pages(self, head: tuple[int, int], q: list[Any], key: Any, value: Any) -> list[float]:
         self.decide(head, self.encoded(self.lean.high, key, value, 0.0, self.n))
         sections = [self.high[head], self.low[head]]
-        pages = [[[self.decoded(token) for token in section[i : i + size]] for i in range(0, len(section), size)]
-                 for section, size in zip(sections, self.per_page, strict=True)]
+        pages = [
+            [[self.decoded(token) for token in section[i : i + size]] for i in range(0, len(section), size)]
+            for section, size in zip(sections, self.per_page, strict=True)
+        ]
         found = [leankv_attention.paged_attention(query, pages[0], pages[1], self.options) for query in q]
         stored = [*sections[0], *sections[1]]
-        scores = leankv_units.step_scores([token.score for token in stored], [p for _, p in found],
-                                          [token.position for token in stored], self.n, self.preset,
-                                          self.lean.gqa)
+        scores = leankv_units.step_scores(
+            [token.score for token in stored],
+            [p for _, p in found],
+            [token.position for token in stored],
+            self.n,
+            self.preset,
+            self.lean.gqa,
+        )
         scored = [token._replace(score=score) for token, score in zip(stored, scores, strict=True)]
         self.high[head], self.low[head] = scored[: len(sections[0])], scored[len(sections[0]) :]
         return [fp16.to_float(word) for words, _ in found for word in words]
@@ -142,7 +159,8 @@ class Plain(Oracle):
             pair = leankv.CONFIGS[lean.low]
             self.low[head][decision.low_slot] = moved._replace(
                 key=leankv.requantize(moved.key, pair.k_bits, pair.k_groups, **FORMATS[self.preset]),
-                value=leankv.requantize(moved.value, pair.v_bits, pair.v_groups, **FORMATS[self.preset]))
+                value=leankv.requantize(moved.value, pair.v_bits, pair.v_groups, **FORMATS[self.preset]),
+            )
 
     def mean(self, token: Token) -> float:
         (count,) = leankv_units.counts_at([token.position], self.n, self.prompt_length, self.preset)

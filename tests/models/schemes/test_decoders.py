@@ -77,8 +77,10 @@ class Oracle(test_fp16.Oracle):
 
     def linear(self, layer: int, name: str, x: list[float]) -> list[float]:
         full = f"blk.{layer}.{name}"
-        return [sums.f16(fp16.f32(test_fp16.dot(row, x) + bias))
-                for row, bias in zip(self.weights[full], self.weights[full + ".bias"], strict=True)]
+        return [
+            sums.f16(fp16.f32(test_fp16.dot(row, x) + bias))
+            for row, bias in zip(self.weights[full], self.weights[full + ".bias"], strict=True)
+        ]
 
     def norm(self, name: str, x: list[float]) -> list[float]:
         return test_fp16_encoder.Oracle.norm(self, name, x)  # type: ignore[arg-type]
@@ -156,7 +158,7 @@ def test_the_whole_model_is_as_near_to_float64_as_its_roundings_allow(kind: str)
 def test_prompt_and_decode_give_equal_bits(name: str, scheme: str, cuts: list[int]) -> None:
     session, parts = models.session(prepared(name, scheme)), []
     for count in cuts:
-        parts.append(session.append(TEXT[len(session):len(session) + count]))
+        parts.append(session.append(TEXT[len(session) : len(session) + count]))
     whole = models.session(prepared(name, scheme)).append(TEXT[:12])
 
     assert whole.tobytes() == np.concatenate(parts).tobytes()

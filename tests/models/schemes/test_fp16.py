@@ -25,8 +25,18 @@ class Small(Held):
 
 def small(interleaved: bool = True, tied: bool = True) -> Model:
     """A model of two blocks, two query heads on one KV head, with weights that fp16 does not hold exactly."""
-    config = ModelConfig(blocks=2, width=6, ffn=10, heads=4, kv_heads=2, head_dim=4, vocab=11, context=16,
-                         rope_interleaved=interleaved, tied_head=tied)
+    config = ModelConfig(
+        blocks=2,
+        width=6,
+        ffn=10,
+        heads=4,
+        kv_heads=2,
+        head_dim=4,
+        vocab=11,
+        context=16,
+        rope_interleaved=interleaved,
+        tied_head=tied,
+    )
     return Model("small", config, Small(config), "")
 
 
@@ -65,8 +75,9 @@ class Oracle:
     def feed_forward(self, layer: int, x: list[float]) -> list[float]:
         x = self.norm(f"blk.{layer}.ffn_norm", x)
         gate, up = (self.linear(layer, name, x) for name in ("gate", "up"))
-        return self.linear(layer, "down", [sums.f16(sums.f16(a / (1 + math.exp(-a))) * b)
-                                           for a, b in zip(gate, up, strict=True)])
+        return self.linear(
+            layer, "down", [sums.f16(sums.f16(a / (1 + math.exp(-a))) * b) for a, b in zip(gate, up, strict=True)]
+        )
 
     def linear(self, layer: int, name: str, x: list[float]) -> list[float]:
         return [sums.f16(dot(row, x)) for row in self.weights[f"blk.{layer}.{name}"]]
@@ -103,7 +114,7 @@ def softmax(x: list[float]) -> list[float]:
 
 
 def cut(x: list[float], width: int) -> list[list[float]]:
-    return [x[at:at + width] for at in range(0, len(x), width)]
+    return [x[at : at + width] for at in range(0, len(x), width)]
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jit"])
@@ -148,8 +159,10 @@ def test_threads_change_nothing() -> None:
 
     model, ids = models.load("tiny"), list(b"Sir Walter Elliot")
 
-    assert (models.run(model, ids, backend=Jit(threads=2)).logits.tobytes()
-            == models.run(model, ids, backend=Jit()).logits.tobytes())
+    assert (
+        models.run(model, ids, backend=Jit(threads=2)).logits.tobytes()
+        == models.run(model, ids, backend=Jit()).logits.tobytes()
+    )
 
 
 def test_repr_shows_model_scheme_and_backend() -> None:

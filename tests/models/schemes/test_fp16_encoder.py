@@ -31,9 +31,16 @@ class Oracle:
 
     def hidden(self, ids: list[int]) -> list[list[float]]:
         w = self.weights
-        x = [self.norm("embed_norm", [sums.f16(fp16.f32(fp16.f32(word + position) + kind)) for word, position, kind
-                                      in zip(w["embed"][i], w["position"][at], w["token_type"][0], strict=True)])
-             for at, i in enumerate(ids)]
+        x = [
+            self.norm(
+                "embed_norm",
+                [
+                    sums.f16(fp16.f32(fp16.f32(word + position) + kind))
+                    for word, position, kind in zip(w["embed"][i], w["position"][at], w["token_type"][0], strict=True)
+                ],
+            )
+            for at, i in enumerate(ids)
+        ]
         for block in (f"blk.{layer}." for layer in range(CONFIG.blocks)):
             mixed = self.attention(block, x)
             x = [self.after(block + "attn_norm", a, self.linear(block + "o", b)) for a, b in zip(x, mixed, strict=True)]
@@ -57,8 +64,10 @@ class Oracle:
         return self.linear(block + "down", [sums.f16(a / 2 * math.erfc(-a / math.sqrt(2))) for a in up])
 
     def linear(self, name: str, x: list[float]) -> list[float]:
-        return [sums.f16(fp16.f32(dot(row, x) + bias))
-                for row, bias in zip(self.weights[name], self.weights[name + ".bias"], strict=True)]
+        return [
+            sums.f16(fp16.f32(dot(row, x) + bias))
+            for row, bias in zip(self.weights[name], self.weights[name + ".bias"], strict=True)
+        ]
 
     def after(self, name: str, x: list[float], y: list[float]) -> list[float]:
         return self.norm(name, [sums.f16(a + b) for a, b in zip(x, y, strict=True)])
@@ -68,8 +77,10 @@ class Oracle:
         d = [fp16.f32(a - mean) for a in x]
         square = fp16.f32(fp16.f32(dot(d, d) / len(d)) + fp16.f32(CONFIG.norm_eps))
         scale = fp16.f32(1 / fp16.f32(math.sqrt(square)))
-        return [sums.f16(fp16.f32(fp16.f32(fp16.f32(a * scale) * gain) + bias))
-                for a, gain, bias in zip(d, self.weights[name], self.weights[name + ".bias"], strict=True)]
+        return [
+            sums.f16(fp16.f32(fp16.f32(fp16.f32(a * scale) * gain) + bias))
+            for a, gain, bias in zip(d, self.weights[name], self.weights[name + ".bias"], strict=True)
+        ]
 
 
 def half(values: Any) -> Any:
@@ -98,8 +109,11 @@ def test_hidden_states_equal_a_plain_python_encoder(backend: str) -> None:
 def test_the_embeddings_are_added_in_float32_and_rounded_once() -> None:
     """D-arith-16: 2048 + 1 + 1 is 2050; rounded after each addition it would stay 2048."""
     shapes = CONFIG.shapes
-    model = small(embed=np.full(shapes["embed"], 2048, np.float32), position=np.ones(shapes["position"], np.float32),
-                  token_type=np.ones(shapes["token_type"], np.float32))
+    model = small(
+        embed=np.full(shapes["embed"], 2048, np.float32),
+        position=np.ones(shapes["position"], np.float32),
+        token_type=np.ones(shapes["token_type"], np.float32),
+    )
     prepared: Any = models.prepare(model)
 
     assert (prepared.embeddings(np.array([0]), np.array([0])) == 2050).all()

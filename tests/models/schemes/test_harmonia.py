@@ -35,17 +35,32 @@ def test_formats_follow_the_preset() -> None:
     assert dataclasses.replace(KV4, group=64).allocation().group == 64
 
 
-SWEEPS = ["act_mantissa=4,high=4,low=4", "act_mantissa=6,high=6,low=6,weights=fp16", "act_mantissa=11,high=11,low=11",
-          "act_mantissa=1,high=2,low=1", "group=16", "group=64", "group=128", "zero_point=true,preset=exact",
-          "saturate=true", "special=saturate", "special=hw", "subnormals=flush", "rounding=half_away", "residual=fp32",
-          "n_initial=0,n_local=0"]
+SWEEPS = [
+    "act_mantissa=4,high=4,low=4",
+    "act_mantissa=6,high=6,low=6,weights=fp16",
+    "act_mantissa=11,high=11,low=11",
+    "act_mantissa=1,high=2,low=1",
+    "group=16",
+    "group=64",
+    "group=128",
+    "zero_point=true,preset=exact",
+    "saturate=true",
+    "special=saturate",
+    "special=hw",
+    "subnormals=flush",
+    "rounding=half_away",
+    "residual=fp32",
+    "n_initial=0,n_local=0",
+]
 
 
 @pytest.mark.parametrize("change", SWEEPS)
 def test_every_point_of_a_sweep_is_a_configuration(change: str) -> None:
     """[harmonia §II-C, Fig. 4, Fig. 5]; D-harmonia-32 for the residual stream. Both backends give its bits."""
-    found = [models.run("tiny", TEXT[:40], f"harmonia-kv4:offline=false,{change}", backend=backend).logits
-             for backend in ("jit", "numpy")]
+    found = [
+        models.run("tiny", TEXT[:40], f"harmonia-kv4:offline=false,{change}", backend=backend).logits
+        for backend in ("jit", "numpy")
+    ]
 
     assert found[0].tobytes() == found[1].tobytes()
 

@@ -18,8 +18,9 @@ from refemu.models.schemes.harmonia_units import Units
 OFF = dataclasses.replace(KV4, offline=False)
 
 
-def problem(config: HarmoniaConfig, tokens: int, seed: int, dim: int = 20,
-            spread: int = 4) -> tuple[Units, np.ndarray, np.ndarray, np.ndarray]:
+def problem(
+    config: HarmoniaConfig, tokens: int, seed: int, dim: int = 20, spread: int = 4
+) -> tuple[Units, np.ndarray, np.ndarray, np.ndarray]:
     """Units, queries of four heads, keys and values of two."""
     random = np.random.default_rng(seed)
 
@@ -37,9 +38,18 @@ def filled(units: Units, k: np.ndarray, v: np.ndarray) -> HarmoniaCache:
     return made
 
 
-CHANGES = [{}, {"preset": "exact"}, {"scores": "fp32"}, {"score_scale": "fold"}, {"group": 16}, {"group": 64},
-           {"high": 4}, {"act_mantissa": 5, "high": 6, "low": 3}, {"n_initial": 2, "n_local": 3},
-           {"v_granularity": "token"}]
+CHANGES = [
+    {},
+    {"preset": "exact"},
+    {"scores": "fp32"},
+    {"score_scale": "fold"},
+    {"group": 16},
+    {"group": 64},
+    {"high": 4},
+    {"act_mantissa": 5, "high": 6, "low": 3},
+    {"n_initial": 2, "n_local": 3},
+    {"v_granularity": "token"},
+]
 
 
 @settings(deadline=None, max_examples=60)
@@ -74,11 +84,14 @@ def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(change=st.sampled_from(CHANGES), tokens=st.integers(1, 140), seed=st.integers(0, 99),
-       heads=st.sampled_from([2, 4, 18]))
+@given(
+    change=st.sampled_from(CHANGES),
+    tokens=st.integers(1, 140),
+    seed=st.integers(0, 99),
+    heads=st.sampled_from([2, 4, 18]),
+)
 @example(change={"n_initial": 2, "n_local": 3}, tokens=70, seed=1, heads=18)  # more heads than the kernel's rows
-def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], tokens: int, seed: int,
-                                                    heads: int) -> None:
+def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], tokens: int, seed: int, heads: int) -> None:
     """D-harmonia-19: the kernel's prompt is what the steps say of each query and its own codes."""
     units, q, k, v = problem(dataclasses.replace(OFF, **change), tokens, seed)
     q = np.tile(q, (1, 5, 1))[:, :heads]
@@ -105,12 +118,20 @@ def test_scores_are_rounded_before_they_are_scaled() -> None:
     """D-harmonia-27, D-harmonia-28: 2049 becomes 2048 in FP16; folded, nothing is scaled."""
     sums = np.array([[2049.0, 3.0]], np.float32)
     root = np.float32(1 / np.sqrt(np.float64(20)))
-    found = {(scores, scale): harmonia_attention.logits(
-        Units(backend.NUMPY, dataclasses.replace(OFF, scores=scores, score_scale=scale)), sums, 20)[0, 0]
-        for scores in ("fp16", "fp32") for scale in ("softmax", "fold")}
+    found = {
+        (scores, scale): harmonia_attention.logits(
+            Units(backend.NUMPY, dataclasses.replace(OFF, scores=scores, score_scale=scale)), sums, 20
+        )[0, 0]
+        for scores in ("fp16", "fp32")
+        for scale in ("softmax", "fold")
+    }
 
-    assert found == {("fp16", "softmax"): np.float32(2048) * root, ("fp32", "softmax"): np.float32(2049) * root,
-                     ("fp16", "fold"): 2048, ("fp32", "fold"): 2049}
+    assert found == {
+        ("fp16", "softmax"): np.float32(2048) * root,
+        ("fp32", "softmax"): np.float32(2049) * root,
+        ("fp16", "fold"): 2048,
+        ("fp32", "fold"): 2049,
+    }
 
 
 def test_scores_of_keys_that_are_not_seen_are_zero() -> None:
@@ -124,8 +145,16 @@ def test_scores_of_keys_that_are_not_seen_are_zero() -> None:
     assert p.mantissa[np.arange(70), :].any(axis=1).all()
 
 
-@pytest.mark.parametrize("change", [{"act_mantissa": 11, "high": 11}, {"rounding": "floor"}, {"special": "hw"},
-                                    {"subnormals": "flush"}, {"saturate": True}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"act_mantissa": 11, "high": 11},
+        {"rounding": "floor"},
+        {"special": "hw"},
+        {"subnormals": "flush"},
+        {"saturate": True},
+    ],
+)
 def test_other_options_take_the_readable_form(change: dict[str, Any]) -> None:
     units, q, k, v = problem(dataclasses.replace(OFF, **change), 40, 2)
     held = filled(units, k, v).held()

@@ -50,13 +50,21 @@ def codes(made: HarmoniaCache) -> list[list[int]]:
 
 
 @settings(deadline=None, max_examples=25)
-@given(tokens=st.integers(1, 170), prompt=st.integers(1, 170), initial=st.integers(0, 70), local=st.integers(0, 70),
-       token=st.booleans(), rounding=st.sampled_from(["truncate", "floor"]))
-def test_steps_give_the_codes_of_one_prompt(tokens: int, prompt: int, initial: int, local: int, token: bool,
-                                            rounding: str) -> None:
+@given(
+    tokens=st.integers(1, 170),
+    prompt=st.integers(1, 170),
+    initial=st.integers(0, 70),
+    local=st.integers(0, 70),
+    token=st.booleans(),
+    rounding=st.sampled_from(["truncate", "floor"]),
+)
+def test_steps_give_the_codes_of_one_prompt(
+    tokens: int, prompt: int, initial: int, local: int, token: bool, rounding: str
+) -> None:
     """[harmonia §III-A, Fig. 6b], [harmonia §III-B, Fig. 8]: groups and bits after appends equal those from scratch."""
-    config = dataclasses.replace(OFF, n_initial=initial, n_local=local, rounding=rounding,
-                                 v_granularity="token" if token else "group")
+    config = dataclasses.replace(
+        OFF, n_initial=initial, n_local=local, rounding=rounding, v_granularity="token" if token else "group"
+    )
 
     assert codes(filled(tokens, min(prompt, tokens), config)) == codes(filled(tokens, tokens, config))
 
@@ -116,9 +124,14 @@ def test_offsets_are_those_of_the_prompt() -> None:
     assert np.array_equal(made.first, k[:35].astype(np.float16).view(np.uint16))
 
 
-@pytest.mark.parametrize(("config", "tokens", "wanted"), [
-    (KV8, 64, Fraction(293, 512)), (KV4_NAIVE, 64, Fraction(165, 512)), (KV8, 96, Fraction(293, 512)),
-])
+@pytest.mark.parametrize(
+    ("config", "tokens", "wanted"),
+    [
+        (KV8, 64, Fraction(293, 512)),
+        (KV4_NAIVE, 64, Fraction(165, 512)),
+        (KV8, 96, Fraction(293, 512)),
+    ],
+)
 def test_storage_of_whole_groups(config: HarmoniaConfig, tokens: int, wanted: Fraction) -> None:
     """[harmonia Table I] of V; heads of 32 channels make whole groups of K, too."""
     made = HarmoniaCache(1, 32, 400, config, Units(backend.Jit(), config))
@@ -195,10 +208,14 @@ def test_refused_appends_change_nothing() -> None:
     assert (codes(made), len(made), made.waiting) == (before, 6, 0)
 
 
-@pytest.mark.parametrize(("length", "message"), [
-    (-1, r"length must be in \[0, 6\], got -1"), (7, r"length must be in \[0, 6\], got 7"),
-    (3, "the prompt of 6 tokens is one, got length 3"),
-])
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        (-1, r"length must be in \[0, 6\], got -1"),
+        (7, r"length must be in \[0, 6\], got 7"),
+        (3, "the prompt of 6 tokens is one, got length 3"),
+    ],
+)
 def test_refuses_lengths(length: int, message: str) -> None:
     made = cache()
     made.append(*rows(6))

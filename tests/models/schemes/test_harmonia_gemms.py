@@ -32,8 +32,11 @@ class Core:
         self.parts, self.layer, self.run = parts, layer, run
         config = parts.model
         turned = "interleaved" if config.rope_interleaved else "half"
-        self.model = {"head_dim": config.head_dim, "base": int(config.rope_base),
-                      "rotation": turned if config.positions == "rotary" else "none"}
+        self.model = {
+            "head_dim": config.head_dim,
+            "base": int(config.rope_base),
+            "rotation": turned if config.positions == "rotary" else "none",
+        }
         assert config.positions != "rotary" or self.model["base"] == config.rope_base
 
     def linear(self, name: str, x: np.ndarray, **options: Any) -> Any:
@@ -54,15 +57,32 @@ class Core:
         sign, mantissa, exponent = b
         return self.product(kind, some, "bfp8", mantissa, sign, exponent, np.zeros(exponent.shape, np.int64), **options)
 
-    def product(self, kind: str, a: BfpTensor, b_type: str, b: np.ndarray, b_sign: np.ndarray, b_exp: np.ndarray,
-                w_scale: np.ndarray, **options: Any) -> Any:
+    def product(
+        self,
+        kind: str,
+        a: BfpTensor,
+        b_type: str,
+        b: np.ndarray,
+        b_sign: np.ndarray,
+        b_exp: np.ndarray,
+        w_scale: np.ndarray,
+        **options: Any,
+    ) -> Any:
         """One run; `y` as (rows, columns), its parts as matrices."""
-        ports = {"a_sign": a.sign, "a_mag": a.mantissa, "a_exp": a.exponent, "b": b, "b_sign": b_sign, "b_exp": b_exp,
-                 "w_scale": w_scale}
+        ports = {
+            "a_sign": a.sign,
+            "a_mag": a.mantissa,
+            "a_exp": a.exponent,
+            "b": b,
+            "b_sign": b_sign,
+            "b_exp": b_exp,
+            "w_scale": w_scale,
+        }
         flat = {name: np.asarray(port).reshape(-1) for name, port in ports.items()}
         flat = {name: port if port.size > 1 else port[0] for name, port in flat.items()}
-        return self.run(**flat, kind=kind, rows=len(a.sign), inner=a.sign.shape[1], columns=len(b), b_type=b_type,
-                        **options)
+        return self.run(
+            **flat, kind=kind, rows=len(a.sign), inner=a.sign.shape[1], columns=len(b), b_type=b_type, **options
+        )
 
 
 def same(result: Any, wanted: np.ndarray) -> bool:
@@ -86,7 +106,7 @@ def attended(core: Core, q: np.ndarray, held: Held, start: int) -> Iterator[tupl
         query, p = harmonia_attention.scores(units, rows, k, v.shape[0], seen, "")
         scores = core.heads("score", query, np.s_[:], (k.sign, k.mantissa, k.exponent), start=start)
         length = k.shape[0]
-        ends = BfpTensor(p.format, p.sign[:, :length], p.mantissa[:, :length], p.exponent[:, :-(-length // 32)], 1)
+        ends = BfpTensor(p.format, p.sign[:, :length], p.mantissa[:, :length], p.exponent[:, : -(-length // 32)], 1)
         yield f"score {head}", same_codes(scores, ends)
         columns = tuple(np.ascontiguousarray(part.T) for part in (v.sign, v.mantissa, v.exponent))
         yield f"context {head}", same(core.heads("context", p, np.s_[:], columns), wanted[:, head])
@@ -111,8 +131,13 @@ def products(core: Core, x: np.ndarray, cache: Any) -> Iterator[tuple[str, bool]
     shifted, _ = cache.words()
     for m in (4, 8):
         found = core.linear("k", inside, start=start, m=m, window=window, **frozen)
-        yield f"k at {m} bits", (np.array_equal(found.y, shifted[start:].ravel()) and same_codes(
-            found, units.encode(parts.harmonia.format(m), shifted[start:])))
+        yield (
+            f"k at {m} bits",
+            (
+                np.array_equal(found.y, shifted[start:].ravel())
+                and same_codes(found, units.encode(parts.harmonia.format(m), shifted[start:]))
+            ),
+        )
         yield f"offset at {m} bits", found.offset.tolist() == cache.offset.tolist() * online
     found = core.linear("v", inside, m=cache.format.mantissa_bits)
     yield "v", same(found, v) and same_codes(found, units.encode(cache.format, units.words(v), 0))

@@ -17,14 +17,23 @@ PROMPT = 18
 SMALL = "harmonia-kv4:group=16,n_initial=0,n_local=1"
 #: what differs, and the decision that it belongs to
 SCHEMES = {
-    "harmonia-kv8": "D-harmonia-38", "harmonia-kv4-naive:group=16": "D-harmonia-38", SMALL: "D-harmonia-16",
-    f"{SMALL},preset=exact": "D-harmonia-7", f"{SMALL},offline=false": "D-harmonia-38",
-    f"{SMALL},online=false": "D-harmonia-38", f"{SMALL},v_granularity=token": "D-harmonia-17",
-    f"{SMALL},prefill_window=end": "D-harmonia-19", f"{SMALL},score_scale=fold": "D-harmonia-27",
-    f"{SMALL},scores=fp32": "D-harmonia-28", f"{SMALL},product=fp16": "D-harmonia-8",
-    f"{SMALL},scale_per=128": "D-harmonia-9", f"{SMALL},weights=fp16": "D-harmonia-15",
-    f"{SMALL},rounding=half_even": "D-harmonia-2", f"{SMALL},offset_k=3,offset_scope=head": "D-harmonia-24",
-    f"{SMALL},offset_k=4,offset_sign=unsigned": "D-harmonia-23", f"{SMALL},act_mantissa=5,high=6,low=3": "D-harmonia-1",
+    "harmonia-kv8": "D-harmonia-38",
+    "harmonia-kv4-naive:group=16": "D-harmonia-38",
+    SMALL: "D-harmonia-16",
+    f"{SMALL},preset=exact": "D-harmonia-7",
+    f"{SMALL},offline=false": "D-harmonia-38",
+    f"{SMALL},online=false": "D-harmonia-38",
+    f"{SMALL},v_granularity=token": "D-harmonia-17",
+    f"{SMALL},prefill_window=end": "D-harmonia-19",
+    f"{SMALL},score_scale=fold": "D-harmonia-27",
+    f"{SMALL},scores=fp32": "D-harmonia-28",
+    f"{SMALL},product=fp16": "D-harmonia-8",
+    f"{SMALL},scale_per=128": "D-harmonia-9",
+    f"{SMALL},weights=fp16": "D-harmonia-15",
+    f"{SMALL},rounding=half_even": "D-harmonia-2",
+    f"{SMALL},offset_k=3,offset_scope=head": "D-harmonia-24",
+    f"{SMALL},offset_k=4,offset_sign=unsigned": "D-harmonia-23",
+    f"{SMALL},act_mantissa=5,high=6,low=3": "D-harmonia-1",
 }
 
 
@@ -88,8 +97,9 @@ def test_variants_give_other_logits() -> None:
     assert len(found) == len(SCHEMES) - len(hidden)
 
 
-@pytest.mark.parametrize("text", ["harmonia-kv8", SMALL, f"{SMALL},preset=exact,rounding=floor",
-                                  f"{SMALL},weights=fp16"])
+@pytest.mark.parametrize(
+    "text", ["harmonia-kv8", SMALL, f"{SMALL},preset=exact,rounding=floor", f"{SMALL},weights=fp16"]
+)
 def test_backends_agree(text: str) -> None:
     """The readable definitions and their twins, in one model."""
     assert run(text).tobytes() == run(text, "numpy").tobytes()

@@ -30,8 +30,11 @@ def made(biased: bool = False, engine: str = "jit", **changes: Any) -> tuple[Lin
     return linear, linear.sums(units.encode(config.format(8), units.words(X)))
 
 
-@pytest.mark.parametrize("changes", [{}, {"preset": "exact"}, {"product": "fp16"}, {"scale_per": 128}],
-                         ids=["paper", "exact", "product", "scale_per"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"preset": "exact"}, {"product": "fp16"}, {"scale_per": 128}],
+    ids=["paper", "exact", "product", "scale_per"],
+)
 @pytest.mark.parametrize("engine", ["jit", "numpy"])
 def test_sums_equal_the_oracle(engine: str, changes: dict[str, Any]) -> None:
     """[harmonia §IV-B] D-harmonia-7, D-harmonia-8, D-harmonia-9: 200 inputs are two weight groups, the last short."""
@@ -42,15 +45,23 @@ def test_sums_equal_the_oracle(engine: str, changes: dict[str, Any]) -> None:
         codes = [group.code[at : at + 32] for group in groups for at in range(0, len(group.code), 32)]
         scales = [group.scale for group in groups for _ in range(0, len(group.code), 32)]
         for t, x in enumerate(X.astype(np.float16).view(np.uint16).tolist()):
-            wanted[t, n], _ = harmonia_units.dot_int(bfp.encode(x), codes, scales, changes.get("preset", "paper"),
-                                                     changes.get("product", "fp32"), changes.get("scale_per", 32))
+            wanted[t, n], _ = harmonia_units.dot_int(
+                bfp.encode(x),
+                codes,
+                scales,
+                changes.get("preset", "paper"),
+                changes.get("product", "fp32"),
+                changes.get("scale_per", 32),
+            )
 
     assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
 
 def test_options_tell_apart() -> None:
-    found = {made(**changes)[1].tobytes() for changes in ({}, {"preset": "exact"}, {"product": "fp16"},
-                                                          {"scale_per": 128}, {"zero_point": True})}
+    found = {
+        made(**changes)[1].tobytes()
+        for changes in ({}, {"preset": "exact"}, {"product": "fp16"}, {"scale_per": 128}, {"zero_point": True})
+    }
 
     assert len(found) == 5
 
@@ -118,8 +129,18 @@ def test_values_to_integers_as_codes_have_them(group: int, width: int) -> None:
     assert np.array_equal(powers, np.ldexp(np.float32(1), codes.powers().astype(np.int32)))
 
 
-@pytest.mark.parametrize("changes", [{}, {"preset": "exact"}, {"product": "fp16"}, {"act_mantissa": 11, "group": 128},
-                                     {"bias_add": "accumulator"}, {"act_mantissa": 4, "group": 16}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"preset": "exact"},
+        {"product": "fp16"},
+        {"act_mantissa": 11, "group": 128},
+        {"bias_add": "accumulator"},
+        {"act_mantissa": 4, "group": 16},
+    ],
+    ids=str,
+)
 def test_without_a_tensor_of_codes_the_bits_are_the_same(changes: dict[str, Any]) -> None:
     linear, _ = made(biased=True, **changes)
     config = linear.units.config
@@ -130,8 +151,17 @@ def test_without_a_tensor_of_codes_the_bits_are_the_same(changes: dict[str, Any]
     assert [part.tobytes() for part in found] == [part.tobytes() for part in wanted]
 
 
-@pytest.mark.parametrize("changes", [{"scale_per": 128}, {"rounding": "half_even"}, {"special": "saturate"},
-                                     {"subnormals": "flush"}, {"weights": "fp16"}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale_per": 128},
+        {"rounding": "half_even"},
+        {"special": "saturate"},
+        {"subnormals": "flush"},
+        {"weights": "fp16"},
+    ],
+    ids=str,
+)
 def test_what_needs_a_tensor_gets_one(changes: dict[str, Any]) -> None:
     assert made(**changes)[0].direct(X) is None
 

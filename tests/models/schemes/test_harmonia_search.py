@@ -31,8 +31,11 @@ def search(config: HarmoniaConfig = KV4) -> Search:
     return Search(runner, config, 0, x, y, rest)
 
 
-@pytest.mark.parametrize("change", [{}, {"target": "block"}, {"calib_kv": "scheme", "n_initial": 0, "n_local": 4},
-                                    {"low": 3, "group": 16}], ids=["heads", "block", "scheme", "group"])
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"target": "block"}, {"calib_kv": "scheme", "n_initial": 0, "n_local": 4}, {"low": 3, "group": 16}],
+    ids=["heads", "block", "scheme", "group"],
+)
 def test_factors_bring_the_result_nearer(change: dict[str, Any]) -> None:
     """[harmonia §III-C, Eq. 3] D-harmonia-37: the error is below that of no smoothing, or there is none."""
     one = search(dataclasses.replace(KV4, **change))
@@ -109,8 +112,13 @@ def test_which_factors_a_scheme_takes(tmp_path: Path) -> None:
     assert obtain(tiny, named, JIT, None, silent).s.tobytes() == other.s.tobytes()
     assert (obtain(tiny, dataclasses.replace(KV4, offline=False), JIT, None, silent).s == 1).all()
     asked: list[str] = []
-    learned = obtain(tiny, dataclasses.replace(KV4, low=3), JIT, list(b"a truth universally acknowledged, that"),
-                     lambda what, done, total: asked.append(what))
+    learned = obtain(
+        tiny,
+        dataclasses.replace(KV4, low=3),
+        JIT,
+        list(b"a truth universally acknowledged, that"),
+        lambda what, done, total: asked.append(what),
+    )
     assert learned.description["low"] == 3 and set(asked) == {"smoothing"}
 
 

@@ -16,8 +16,9 @@ from refemu.models.schemes.harmonia_smoothing import Smoothing
 
 
 def sizes(interleaved: bool = True) -> ModelConfig:
-    return ModelConfig(blocks=2, width=8, ffn=8, heads=6, kv_heads=2, head_dim=6, vocab=5, context=9,
-                       rope_interleaved=interleaved)
+    return ModelConfig(
+        blocks=2, width=8, ffn=8, heads=6, kv_heads=2, head_dim=6, vocab=5, context=9, rope_interleaved=interleaved
+    )
 
 
 def some(interleaved: bool = True) -> Smoothing:
@@ -103,14 +104,18 @@ def changed(index: tuple[int, ...], value: float) -> np.ndarray:
     return s
 
 
-@pytest.mark.parametrize(("s", "message"), [
-    (changed((0, 0, 0), 0), r"must be positive and finite, got 0\.0 at index \(0, 0, 0\)"),
-    (changed((1, 1, 4), np.inf), r"must be positive and finite, got inf at index \(1, 1, 4\)"),
-    (changed((0, 1, 2), np.nan), "must be positive and finite, got nan"),
-    (changed((1, 0, 3), 9), r"rotary pair \(2, 3\) of KV head 0 in block 1 must be equal, got 2\.0 and 9\.0"),
-    (some().s[:1], r"float32 \(2, 2, 6\) is needed, got float32 \(1, 2, 6\)"),
-    (some().s.astype(np.float64), "is needed, got float64"),
-], ids=["zero", "infinite", "nan", "pair", "shape", "dtype"])
+@pytest.mark.parametrize(
+    ("s", "message"),
+    [
+        (changed((0, 0, 0), 0), r"must be positive and finite, got 0\.0 at index \(0, 0, 0\)"),
+        (changed((1, 1, 4), np.inf), r"must be positive and finite, got inf at index \(1, 1, 4\)"),
+        (changed((0, 1, 2), np.nan), "must be positive and finite, got nan"),
+        (changed((1, 0, 3), 9), r"rotary pair \(2, 3\) of KV head 0 in block 1 must be equal, got 2\.0 and 9\.0"),
+        (some().s[:1], r"float32 \(2, 2, 6\) is needed, got float32 \(1, 2, 6\)"),
+        (some().s.astype(np.float64), "is needed, got float64"),
+    ],
+    ids=["zero", "infinite", "nan", "pair", "shape", "dtype"],
+)
 def test_refuses_factors(s: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=f"smoothing of some: .*{message}"):
         Smoothing({}, s).require(sizes(), "some")
@@ -120,8 +125,11 @@ def test_refuses_files(tmp_path: Path) -> None:
     path, empty = tmp_path / "a.npz", tmp_path / "b.npz"
     path.write_bytes(some().to_bytes()[:-9])
     np.savez(empty, description=np.frombuffer(b'{"version":2}', np.uint8), s=some().s)
-    for where, message in ((path, "not a readable file"), (tmp_path / "c.npz", "no such file"),
-                           (empty, "version 1 is needed, got 2")):
+    for where, message in (
+        (path, "not a readable file"),
+        (tmp_path / "c.npz", "no such file"),
+        (empty, "version 1 is needed, got 2"),
+    ):
         with pytest.raises(Refused, match=message):
             smoothing.load(where)
 

@@ -14,8 +14,19 @@ from refemu.units.unit import Cases
 from tests.models.schemes.told import evaluated, require_ports
 
 IDS = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never took")
-ALL = {"bfp_accumulator", "bfp_aligner", "bfp_converter", "bfp_pe", "bfp_pe_array", "bit_allocator", "fdgf", "fp2half",
-       "k_offset", "sub_pe", "v_grouper"}
+ALL = {
+    "bfp_accumulator",
+    "bfp_aligner",
+    "bfp_converter",
+    "bfp_pe",
+    "bfp_pe_array",
+    "bit_allocator",
+    "fdgf",
+    "fp2half",
+    "k_offset",
+    "sub_pe",
+    "v_grouper",
+}
 
 
 @cache
@@ -47,14 +58,17 @@ def test_every_unit_is_shown_in_every_block() -> None:
     assert set(prepared().config.taps) == ALL
 
 
-@pytest.mark.parametrize(("scheme", "absent"), [
-    ("harmonia-kv8", {"bit_allocator", "k_offset"}),
-    ("harmonia-kv4:act_mantissa=6", {"bfp_accumulator", "bfp_pe", "bfp_pe_array", "sub_pe"}),
-    ("harmonia-kv4:weights=fp16", {"bfp_accumulator", "bfp_pe", "bfp_pe_array", "sub_pe"}),
-    ("harmonia-kv4:high=6", {"bit_allocator", "v_grouper"}),
-    ("harmonia-kv4:group=64", ALL - {"fdgf", "fp2half", "k_offset"}),
-    ("harmonia-kv4:rounding=floor", {"bfp_aligner", "bfp_converter"}),
-])
+@pytest.mark.parametrize(
+    ("scheme", "absent"),
+    [
+        ("harmonia-kv8", {"bit_allocator", "k_offset"}),
+        ("harmonia-kv4:act_mantissa=6", {"bfp_accumulator", "bfp_pe", "bfp_pe_array", "sub_pe"}),
+        ("harmonia-kv4:weights=fp16", {"bfp_accumulator", "bfp_pe", "bfp_pe_array", "sub_pe"}),
+        ("harmonia-kv4:high=6", {"bit_allocator", "v_grouper"}),
+        ("harmonia-kv4:group=64", ALL - {"fdgf", "fp2half", "k_offset"}),
+        ("harmonia-kv4:rounding=floor", {"bfp_aligner", "bfp_converter"}),
+    ],
+)
 def test_what_no_unit_computes_is_not_shown(scheme: str, absent: set[str]) -> None:
     """Widths and groups that the PE does not have run on the dot products; their taps are absent."""
     config: Any = schemes.parse(scheme)

@@ -28,8 +28,16 @@ def test_shares_of_outliers_have_one_spelling(given: Any, spelled: str) -> None:
     assert schemes.parse(f"kllm-a4:outlier_percent={given}") == KllmConfig(outlier_percent=spelled)
 
 
-@pytest.mark.parametrize("text", ["kllm-a4:outlier_percent=0.5", "kllm-a3:score_bits=8", "kllm-a4-s:gamma=activations",
-                                  "kllm-a4:quantizer=rtn", "kllm-a4:v_scale=static,kv_outliers=true"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kllm-a4:outlier_percent=0.5",
+        "kllm-a3:score_bits=8",
+        "kllm-a4-s:gamma=activations",
+        "kllm-a4:quantizer=rtn",
+        "kllm-a4:v_scale=static,kv_outliers=true",
+    ],
+)
 def test_texts_are_read_back(text: str) -> None:
     config = schemes.parse(text)
 
@@ -39,7 +47,10 @@ def test_texts_are_read_back(text: str) -> None:
 def test_scores_have_the_bits_of_activations_unless_said() -> None:
     """D-kllm-15."""
     assert [KllmConfig().integer_bits, KllmConfig(act_bits=3).integer_bits, KllmConfig(score_bits=8).integer_bits] == [
-        4, 3, 8]
+        4,
+        3,
+        8,
+    ]
 
 
 def test_what_is_static() -> None:

@@ -77,8 +77,10 @@ def test_other_places_of_the_norm_train_on_other_values() -> None:
     assert behind.codebook["blk.1.ffn_in"].tolist() == trained(read()["1.gate"], 1)
 
 
-@pytest.mark.parametrize(("text", "name", "reads"), [("kllm-a4", "o", "1.o"), ("kllm-a4:norm=fp16", "up", "1.gate"),
-                                                     ("kllm-a4:weight_bits=2", "down", "1.down")])
+@pytest.mark.parametrize(
+    ("text", "name", "reads"),
+    [("kllm-a4", "o", "1.o"), ("kllm-a4:norm=fp16", "up", "1.gate"), ("kllm-a4:weight_bits=2", "down", "1.down")],
+)
 def test_weights_are_trained_by_the_moment_of_their_inputs(text: str, name: str, reads: str) -> None:
     """D-kllm-29: w = h_k * s_n ** 2, h summed token by token in float64; no outliers."""
     config = dataclasses.replace(schemes.parse(text), calibration_tokens=8)  # type: ignore[type-var]
@@ -141,8 +143,16 @@ def test_user_weights_take_the_place_of_proxies(tmp_path: Path) -> None:
 
 
 def test_several_configurations_in_one_run_are_as_one_by_one() -> None:
-    texts = ["kllm-a4", "kllm-a3", "kllm-a4:outlier_percent=30", "kllm-a4:norm=fp16", "kllm-a4:gamma=activations",
-             "kllm-a4:weight_sensitivity=none", "kllm-a4:act_sensitivity=column_norm", "kllm-a4:kv_outliers=false"]
+    texts = [
+        "kllm-a4",
+        "kllm-a3",
+        "kllm-a4:outlier_percent=30",
+        "kllm-a4:norm=fp16",
+        "kllm-a4:gamma=activations",
+        "kllm-a4:weight_sensitivity=none",
+        "kllm-a4:act_sensitivity=column_norm",
+        "kllm-a4:kv_outliers=false",
+    ]
     configs: Any = [dataclasses.replace(schemes.parse(text), calibration_tokens=8) for text in texts]  # type: ignore[type-var]
     together = kllm_calibrate.calibrate(kllm_plain.small(), configs, find("jit"), IDS)
 

@@ -29,8 +29,9 @@ def test_file_is_read_back_and_gives_the_same_logits(tmp_path: Path) -> None:
     path = tmp_path / "small.npz"
     made().save(path)
     config = KllmConfig(calibration=str(path))
-    stored, fresh = (models.prepare(kllm_plain.small(), one, calibration=ids)
-                     for one, ids in ((config, None), (KllmConfig(), IDS)))
+    stored, fresh = (
+        models.prepare(kllm_plain.small(), one, calibration=ids) for one, ids in ((config, None), (KllmConfig(), IDS))
+    )
 
     assert kllm_calibration.load(path).to_bytes() == made().to_bytes() == path.read_bytes()
     assert models.session(stored).append([1, 2, 3]).tobytes() == models.session(fresh).append([1, 2, 3]).tobytes()
@@ -50,11 +51,14 @@ def test_file_says_what_it_was_made_for(tmp_path: Path) -> None:
     assert set(made().limits) == {name for name in made().codebook if ".w" not in name}
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"act_bits": 3}, "made for act_bits 4, 3 is needed"),
-    ({"outlier_percent": "2"}, "made for outlier_percent '1', '2' is needed"),
-    ({"gamma": "activations"}, "made for gamma 'weights', 'activations' is needed"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"act_bits": 3}, "made for act_bits 4, 3 is needed"),
+        ({"outlier_percent": "2"}, "made for outlier_percent '1', '2' is needed"),
+        ({"gamma": "activations"}, "made for gamma 'weights', 'activations' is needed"),
+    ],
+)
 def test_other_settings_are_refused(change: dict, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare(kllm_plain.small(), KllmConfig(**change), calibration=made())  # type: ignore[arg-type]
@@ -81,12 +85,20 @@ def broken(tmp_path: Path, **changes: np.ndarray | None) -> Path:
     return path
 
 
-@pytest.mark.parametrize("changes", [
-    {"codebook__blk": np.zeros(16, np.float32)}, {"codebook__blk": np.full(16, 0x7C00, np.uint16)},
-    {"moment__blk": np.zeros((2, 2))}, {"moment__blk": np.array([np.nan])}, {"other__blk": np.zeros(2)},
-    {"description": None}, {"description": np.frombuffer(b"{}", np.uint8)},
-    {"codebook__blk": np.array(["a"], object)},
-], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"codebook__blk": np.zeros(16, np.float32)},
+        {"codebook__blk": np.full(16, 0x7C00, np.uint16)},
+        {"moment__blk": np.zeros((2, 2))},
+        {"moment__blk": np.array([np.nan])},
+        {"other__blk": np.zeros(2)},
+        {"description": None},
+        {"description": np.frombuffer(b"{}", np.uint8)},
+        {"codebook__blk": np.array(["a"], object)},
+    ],
+    ids=str,
+)
 def test_damaged_files_are_refused(tmp_path: Path, changes: dict) -> None:
     with pytest.raises(Refused, match=r"calibration .*broken\.npz: not a readable calibration"):
         kllm_calibration.load(broken(tmp_path, **changes))

@@ -17,8 +17,11 @@ IDS = [1, 12, 4, 4]
 TEXT = list(b"It is a truth universally acknowledged, that a single man in possession of a good fortune")
 #: what differs, and the decision that it belongs to
 SCHEMES = {
-    "kllm-a4": "D-kllm-40", "kllm-a3-s": "D-kllm-30", "kllm-a4:preset=exact": "D-kllm-39",
-    "kllm-a4:norm=fp16": "D-kllm-18", "kllm-a4:function_table=offline": "D-kllm-17",
+    "kllm-a4": "D-kllm-40",
+    "kllm-a3-s": "D-kllm-30",
+    "kllm-a4:preset=exact": "D-kllm-39",
+    "kllm-a4:norm=fp16": "D-kllm-18",
+    "kllm-a4:function_table=offline": "D-kllm-17",
     "kllm-a4:function_table=literal": "D-kllm-17",
 }
 
@@ -79,8 +82,10 @@ def test_logits_resemble_those_of_fp16(name: str) -> None:
 
 def test_backends_agree() -> None:
     """The readable units and their twins, calibrated alike, in one model."""
-    models_of = (models.prepare(kllm_plain.layered(), "kllm-a4", backend=name, calibration=CALIBRATION)
-                 for name in ("jit", "numpy"))
+    models_of = (
+        models.prepare(kllm_plain.layered(), "kllm-a4", backend=name, calibration=CALIBRATION)
+        for name in ("jit", "numpy")
+    )
     jit, plain = (models.session(found).append(IDS[:3]).tobytes() for found in models_of)
 
     assert jit == plain
@@ -89,8 +94,9 @@ def test_backends_agree() -> None:
 def test_taps_show_layernorm_and_the_function() -> None:
     """A run of a model with LayerNorm shows the unit's configuration `layer` where its bits fit one."""
     calls: list[tuple[int, str, Cases]] = []
-    models.run("tiny-gpt2", TEXT[:24], tiny("tiny-gpt2", "kllm-a4:weight_bits=3"),
-               taps=lambda *call: calls.append(call))
+    models.run(
+        "tiny-gpt2", TEXT[:24], tiny("tiny-gpt2", "kllm-a4:weight_bits=3"), taps=lambda *call: calls.append(call)
+    )
     shown = {(unit, case.config) for _, unit, case in calls}
 
     assert ("index_norm", "layer") in shown and "index_product" not in {unit for unit, _ in shown}
@@ -108,9 +114,15 @@ def test_gains_on_activations_are_refused_beside_a_delayed_layernorm() -> None:
 
 
 def test_activations_of_a_block_follow_the_model() -> None:
-    layered, small = (kllm_calibrate.activations(model.config)  # type: ignore[arg-type]
-                      for model in (kllm_plain.layered(), kllm_plain.small()))
+    layered, small = (
+        kllm_calibrate.activations(model.config)  # type: ignore[arg-type]
+        for model in (kllm_plain.layered(), kllm_plain.small())
+    )
 
     assert set(small) - set(layered) == {"gate"}
     assert kllm_calibrate.readers(kllm_plain.layered().config) == {  # type: ignore[arg-type]
-        "attn_in": ("q", "k", "v"), "o_in": ("o",), "ffn_in": ("up",), "down_in": ("down",)}
+        "attn_in": ("q", "k", "v"),
+        "o_in": ("o",),
+        "ffn_in": ("up",),
+        "down_in": ("down",),
+    }

@@ -16,13 +16,22 @@ CALIBRATION = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8, 6, 10, 3, 5]
 IDS = [1, 12, 4, 4, 0, 7]
 #: what differs, and the decision that it belongs to
 SCHEMES = {
-    "kllm-a4": "D-kllm-1", "kllm-a3": "D-kllm-15", "kllm-a4-s": "D-kllm-30", "kllm-a4:preset=exact": "D-kllm-1",
-    "kllm-a3-s:preset=exact": "D-kllm-30", "kllm-a4:kv_outliers=false": "D-kllm-12",
-    "kllm-a4:gamma=activations": "D-kllm-18", "kllm-a4:norm=fp16": "D-kllm-18",
-    "kllm-a4:function_table=literal": "D-kllm-17", "kllm-a4:function_table=offline": "D-kllm-17",
-    "kllm-a4:score_bits=8": "D-kllm-15", "kllm-a4:score_scale=max,v_scale=static": "D-kllm-14",
-    "kllm-a4:score_scale=fixed,v_scale=static,preset=exact": "D-kllm-14", "kllm-a4:outlier_percent=30": "D-kllm-24",
-    "kllm-a4:outlier_percent=0": "D-kllm-24", "kllm-a4:weight_bits=3,act_bits=2": "D-kllm-6",
+    "kllm-a4": "D-kllm-1",
+    "kllm-a3": "D-kllm-15",
+    "kllm-a4-s": "D-kllm-30",
+    "kllm-a4:preset=exact": "D-kllm-1",
+    "kllm-a3-s:preset=exact": "D-kllm-30",
+    "kllm-a4:kv_outliers=false": "D-kllm-12",
+    "kllm-a4:gamma=activations": "D-kllm-18",
+    "kllm-a4:norm=fp16": "D-kllm-18",
+    "kllm-a4:function_table=literal": "D-kllm-17",
+    "kllm-a4:function_table=offline": "D-kllm-17",
+    "kllm-a4:score_bits=8": "D-kllm-15",
+    "kllm-a4:score_scale=max,v_scale=static": "D-kllm-14",
+    "kllm-a4:score_scale=fixed,v_scale=static,preset=exact": "D-kllm-14",
+    "kllm-a4:outlier_percent=30": "D-kllm-24",
+    "kllm-a4:outlier_percent=0": "D-kllm-24",
+    "kllm-a4:weight_bits=3,act_bits=2": "D-kllm-6",
 }
 
 
@@ -48,8 +57,17 @@ def test_logits_equal_plain_python(text: str) -> None:
     assert np.array_equal(run(text, IDS[:4]).view(np.uint32), wanted.view(np.uint32))
 
 
-@pytest.mark.parametrize("text", ["kllm-a4", "kllm-a3-s", "kllm-a4:preset=exact", "kllm-a4:gamma=activations",
-                                  "kllm-a4:score_scale=max,v_scale=static", "kllm-a4:function_table=offline"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kllm-a4",
+        "kllm-a3-s",
+        "kllm-a4:preset=exact",
+        "kllm-a4:gamma=activations",
+        "kllm-a4:score_scale=max,v_scale=static",
+        "kllm-a4:function_table=offline",
+    ],
+)
 def test_prefill_is_decode(text: str) -> None:
     session = models.session(prepared(text))
     rows = [session.append(IDS[:1]), session.append(IDS[1:4]), *(session.append([token]) for token in IDS[4:])]

@@ -16,8 +16,17 @@ from tests.models.schemes import kllm_plain
 
 CALIBRATION = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8]
 IDS = [3, 1, 12, 0, 7, 7, 5, 9, 11, 2]
-CHANGES = ["", ":act_bits=3,weight_bits=2", ":outlier_percent=30", ":thresholds=static", ":kv_outliers=false",
-           ":norm=fp16", ":gamma=activations", ":score_bits=8", ":weight_bits=3,outlier_percent=0"]
+CHANGES = [
+    "",
+    ":act_bits=3,weight_bits=2",
+    ":outlier_percent=30",
+    ":thresholds=static",
+    ":kv_outliers=false",
+    ":norm=fp16",
+    ":gamma=activations",
+    ":score_bits=8",
+    ":weight_bits=3,outlier_percent=0",
+]
 
 
 @cache
@@ -66,6 +75,7 @@ def test_a_step_gives_the_bits_of_other_decoders(make: Any) -> None:
 @needs_jit
 def test_the_layout_grows_and_is_made_anew_after_a_rewind() -> None:
     """Behind 64 tokens the buffers double; other tokens take the places of those that were forgotten."""
+
     def make() -> Model:
         config = ModelConfig(blocks=1, width=9, ffn=11, heads=4, kv_heads=2, head_dim=4, vocab=13, context=200)
         return Model("long", config, kllm_plain.Random(config), "")
@@ -94,13 +104,25 @@ def test_what_is_left_to_the_units() -> None:
 
 
 @needs_jit
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda parts, x: parts.linear(0, ("gate", "up"), x, Watch()), r"blk\.0\.ffn_in: values must be finite"),
-    (lambda parts, x: parts.linear(0, ("o",), np.resize(x, (1, 16)), Watch()), r"blk\.0\.o_in: values must be finite"),
-    (lambda parts, x: parts.cache(0).append(*np.resize(x, (2, 1, 2, 4))), r"blk\.0\.k: values must be finite"),
-    (lambda parts, x: parts.activation(0, *np.resize(x, (2, 1, 11)), Watch()), r"blk\.0\.gate: values must be finite"),
-    (lambda parts, x: parts.attention(0, np.resize(x, (1, 4, 4)), parts.cache(0), Watch()), r"blk\.0\.q: values must"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda parts, x: parts.linear(0, ("gate", "up"), x, Watch()), r"blk\.0\.ffn_in: values must be finite"),
+        (
+            lambda parts, x: parts.linear(0, ("o",), np.resize(x, (1, 16)), Watch()),
+            r"blk\.0\.o_in: values must be finite",
+        ),
+        (lambda parts, x: parts.cache(0).append(*np.resize(x, (2, 1, 2, 4))), r"blk\.0\.k: values must be finite"),
+        (
+            lambda parts, x: parts.activation(0, *np.resize(x, (2, 1, 11)), Watch()),
+            r"blk\.0\.gate: values must be finite",
+        ),
+        (
+            lambda parts, x: parts.attention(0, np.resize(x, (1, 4, 4)), parts.cache(0), Watch()),
+            r"blk\.0\.q: values must",
+        ),
+    ],
+)
 def test_refuses_in_the_words_of_the_units(call: Any, message: str) -> None:
     x = np.full((1, 9), 1, np.float32)
     x[0, 3] = np.inf

@@ -15,8 +15,17 @@ IDS = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire")
 def test_rungs_are_those_of_the_tables() -> None:
     """[kllm Tables II, IV]; a share that is the default is the scheme itself."""
     assert kllm_study.rungs() == [
-        "fp16", "kllm-a4:quantizer=rtn", "kllm-a4-s", "kllm-a4", "kllm-a3-s", "kllm-a3", "kllm-a4:outlier_percent=0.5",
-        "kllm-a4:outlier_percent=2", "kllm-a4:outlier_percent=5", "kllm-a4:outlier_percent=10"]
+        "fp16",
+        "kllm-a4:quantizer=rtn",
+        "kllm-a4-s",
+        "kllm-a4",
+        "kllm-a3-s",
+        "kllm-a3",
+        "kllm-a4:outlier_percent=0.5",
+        "kllm-a4:outlier_percent=2",
+        "kllm-a4:outlier_percent=5",
+        "kllm-a4:outlier_percent=10",
+    ]
 
 
 def test_a_rung_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,9 +43,12 @@ def test_a_rung_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch)
 
     assert runs == [2]  # kllm-a4 and its static twin share one calibration
     assert [(rung.scheme, rung.quantizer, rung.bits, rung.outliers) for rung in found] == [
-        ("fp16", "fp16", "W16A16", ""), ("kllm-a4:quantizer=rtn", "integers", "W4A4", ""),
-        ("kllm-a4", "K-Means", "W4A4", "1 dynamic"), ("kllm-a4-s", "K-Means", "W4A4", "1 static"),
-        ("kllm-a3", "K-Means", "W4A3", "1 dynamic")]
+        ("fp16", "fp16", "W16A16", ""),
+        ("kllm-a4:quantizer=rtn", "integers", "W4A4", ""),
+        ("kllm-a4", "K-Means", "W4A4", "1 dynamic"),
+        ("kllm-a4-s", "K-Means", "W4A4", "1 static"),
+        ("kllm-a3", "K-Means", "W4A3", "1 dynamic"),
+    ]
     alone = models.prepare("tiny", schemes.parse("kllm-a3:calibration_tokens=64"))
     assert found[-1].perplexity == perplexity.perplexity(alone, IDS, win=32).perplexity
 

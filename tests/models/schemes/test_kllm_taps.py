@@ -15,8 +15,19 @@ from refemu.units.unit import Cases
 from tests.models.schemes.told import evaluated, require_ports
 
 IDS = list(b"It is a truth. It is a truth")
-ALL = {"concat", "index_counter", "weighted_sum", "orizuru", "clustering", "index_matmul", "index_norm", "functional",
-       "score_quantizer", "index_function", "index_product"}
+ALL = {
+    "concat",
+    "index_counter",
+    "weighted_sum",
+    "orizuru",
+    "clustering",
+    "index_matmul",
+    "index_norm",
+    "functional",
+    "score_quantizer",
+    "index_function",
+    "index_product",
+}
 
 
 @cache
@@ -36,8 +47,9 @@ def cases(unit: str, scheme: str = "kllm-a4") -> list[Cases]:
     return [case for _, name, case in recorded(scheme) if name == unit]
 
 
-@pytest.mark.parametrize("scheme", ["kllm-a4", "kllm-a3", "kllm-a4-s", "kllm-a4:preset=exact",
-                                    "kllm-a3:preset=exact,function_table=literal"])
+@pytest.mark.parametrize(
+    "scheme", ["kllm-a4", "kllm-a3", "kllm-a4-s", "kllm-a4:preset=exact", "kllm-a3:preset=exact,function_table=literal"]
+)
 def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
     require_ports(recorded(scheme))
 
@@ -110,8 +122,10 @@ def test_orizuru_pops_what_the_format_kept() -> None:
 
 def test_a_column_counts_and_reduces_to_what_the_scheme_adds() -> None:
     for name in ("blk.0.o", "blk.2.gate"):
-        counter, total = (next(case for case in cases(unit) if case.source["tensor"] == name)
-                          for unit in ("index_counter", "weighted_sum"))
+        counter, total = (
+            next(case for case in cases(unit) if case.source["tensor"] == name)
+            for unit in ("index_counter", "weighted_sum")
+        )
         counts = evaluated("index_counter", counter).count[0, -1]
         assert np.array_equal(counts, total.inputs["count"][0])
         assert int(counts.sum()) >= 64 - 2

@@ -30,9 +30,16 @@ def steps(backend: str, preset: str) -> dict[str, Any]:
     scores = units.quantize_scores(p, np.arange(1, 11).astype(np.float16), 4, "fold")
     tokens = units.encode(fmt, np.ascontiguousarray(X.T))
     return {
-        "index": a.index, "scale": a.scale, "rms": norm.divisor, "plain": units.plain_norm(X, 1e-5).divisor,
-        "linear": units.product(a, units.prepare(weight), norm=norm), "logits": units.product(a, b, SEEN), "p": p,
-        "q": scores.q, "score scale": scores.scale, "mix": units.mix(scores, units.prepare(tokens, integer=True), SEEN),
+        "index": a.index,
+        "scale": a.scale,
+        "rms": norm.divisor,
+        "plain": units.plain_norm(X, 1e-5).divisor,
+        "linear": units.product(a, units.prepare(weight), norm=norm),
+        "logits": units.product(a, b, SEEN),
+        "p": p,
+        "q": scores.q,
+        "score scale": scores.scale,
+        "mix": units.mix(scores, units.prepare(tokens, integer=True), SEEN),
         "silu": units.elementwise("down_in", units.function(a, "silu", "token", None), b),
         "head": units.head(X, Y.astype(np.float16)),
     }

@@ -55,12 +55,15 @@ def test_user_weights_are_read_by_tensor(tmp_path: Path) -> None:
     assert kllm_weights.user_weights(KllmConfig(), kllm_plain.small()).sha256 is None
 
 
-@pytest.mark.parametrize(("name", "array", "message"), [
-    ("blk.0.norm", np.ones(9), "no tensor 'blk.0.norm' is quantized"),
-    ("blk.2.wq", np.ones((16, 9)), "no tensor 'blk.2.wq' is quantized"),
-    ("blk.0.wq", np.ones((9, 16)), r"blk\.0\.wq must be floats of shape \(16, 9\), got float64 of shape \(9, 16\)"),
-    ("blk.0.q", np.ones(16, np.int64), r"blk\.0\.q must be floats of shape \(16,\), got int64"),
-])
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("blk.0.norm", np.ones(9), "no tensor 'blk.0.norm' is quantized"),
+        ("blk.2.wq", np.ones((16, 9)), "no tensor 'blk.2.wq' is quantized"),
+        ("blk.0.wq", np.ones((9, 16)), r"blk\.0\.wq must be floats of shape \(16, 9\), got float64 of shape \(9, 16\)"),
+        ("blk.0.q", np.ones(16, np.int64), r"blk\.0\.q must be floats of shape \(16,\), got int64"),
+    ],
+)
 def test_foreign_weights_are_refused(tmp_path: Path, name: str, array: np.ndarray, message: str) -> None:
     path = tmp_path / "fisher.npz"
     np.savez(path, **{name: array})

@@ -124,8 +124,17 @@ def test_every_pair_has_a_scheme() -> None:
     names = [name for name in schemes.SCHEMES if name.startswith("leankv-")]
     found = [schemes.parse(name) for name in names]
 
-    assert names == ["leankv-k8v8", "leankv-k8v4", "leankv-k8v2", "leankv-k4v4", "leankv-k4v2", "leankv-k4v1",
-                     "leankv-k4v8", "leankv-k2v4", "leankv-k16v16"]
+    assert names == [
+        "leankv-k8v8",
+        "leankv-k8v4",
+        "leankv-k8v2",
+        "leankv-k4v4",
+        "leankv-k4v2",
+        "leankv-k4v1",
+        "leankv-k4v8",
+        "leankv-k2v4",
+        "leankv-k16v16",
+    ]
     assert all(isinstance(config, LeanKvConfig) and config.low is None for config in found)
     assert all(config.thresholds("cumulative") == (0.0, 0.0) for config in found if isinstance(config, LeanKvConfig))
 
@@ -135,14 +144,29 @@ def test_presets_say_what_a_field_leaves_open() -> None:
     paper, diffkv = LeanKvConfig(), LeanKvConfig(preset="diffkv")
 
     assert [paper.of(name) for name in ("policy", "rule", "sort", "score_queries", "include_self", "normalize")] == [
-        "algorithm1", "cumulative", "stable", 0, False, True]
+        "algorithm1",
+        "cumulative",
+        "stable",
+        0,
+        False,
+        True,
+    ]
     assert [diffkv.of(name) for name in ("policy", "rule", "sort", "score_queries", "include_self", "normalize")] == [
-        "diffkv", "per_token", "bitonic", 64, True, False]
+        "diffkv",
+        "per_token",
+        "bitonic",
+        64,
+        True,
+        False,
+    ]
     assert [[each.of(name) for name in ("lazy_pages", "reserve_low")] for each in (paper, diffkv)] == [
-        [True, 0], [False, 1]]
+        [True, 0],
+        [False, 1],
+    ]
     assert LeanKvConfig(preset="diffkv", include_self=False).of("include_self") is False
-    assert diffkv.arithmetic() == leankv.Arithmetic(softmax_div="recip_mul", softmax_eps=leankv.EPSILON,
-                                                    partition_tokens=4800, include_self=True)
+    assert diffkv.arithmetic() == leankv.Arithmetic(
+        softmax_div="recip_mul", softmax_eps=leankv.EPSILON, partition_tokens=4800, include_self=True
+    )
     assert paper.thresholds("algorithm1") == (0.0, 0.01)
     assert schemes.parse("leankv") == LeanKvConfig(t_low=0.0001)
     assert diffkv.thresholds("diffkv") == (0.02, 1.0)
@@ -160,8 +184,15 @@ def test_entries_of_the_table() -> None:
     assert -(-4096 // diffkv["table_tokens"]) + diffkv["table_extra"] == 173
 
 
-@pytest.mark.parametrize("text", ["leankv:t_low=0.005,t_high=0.2", "leankv-k4v4:policy=static,keep_percent=40",
-                                  "leankv:preset=diffkv,quirks=lane_max+score_by_rank", "leankv:low=K4V1,align=16+64"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "leankv:t_low=0.005,t_high=0.2",
+        "leankv-k4v4:policy=static,keep_percent=40",
+        "leankv:preset=diffkv,quirks=lane_max+score_by_rank",
+        "leankv:low=K4V1,align=16+64",
+    ],
+)
 def test_texts_are_read_back(text: str) -> None:
     config = schemes.parse(text)
 
@@ -194,7 +225,7 @@ def test_refuses_configurations(scheme: str, message: str) -> None:
 
 UNFIT = {
     "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: 8 key packs are no multiple of Kvec .*; k_vec=1, k_group=4, "
-                                "v_vec=2, v_group=2 would do",
+    "v_vec=2, v_group=2 would do",
     f"leankv:{CHANGES},workers=3": "2 KV heads cannot be shared out to 3 workers",
     f"leankv:{CHANGES},high=K4V2,low=K8V4": "a low page must hold at least as many tokens as a high one, got 140 K8V4",
 }

@@ -14,8 +14,11 @@ from refemu.units.unit import Cases
 from tests.models.schemes.leankv_plain import CHANGES, small
 
 SMALL = f"{CHANGES},align=4+4,page_bytes=112,window=4"
-SCHEMES = [f"leankv:{SMALL},t_low=0.08,t_high=0.12", f"leankv:{SMALL},preset=diffkv,alpha_prune=0.5,alpha_quant=0.9",
-           f"leankv:{SMALL},t_low=0.08,t_high=0.12,workers=2"]
+SCHEMES = [
+    f"leankv:{SMALL},t_low=0.08,t_high=0.12",
+    f"leankv:{SMALL},preset=diffkv,alpha_prune=0.5,alpha_quant=0.9",
+    f"leankv:{SMALL},t_low=0.08,t_high=0.12,workers=2",
+]
 IDS = [3, 7, 1, 10, 7, 0, 2, 5, 5, 9, 4, 8, 1, 1, 6, 3, 10, 2, 7, 4]
 
 
@@ -45,7 +48,8 @@ def test_rewind_goes_back_to_any_mark(scheme: str) -> None:
         session.rewind(marks[back])
         assert held(session) == states[back]
     assert [session.append(IDS[first:last]).tobytes() for first, last in ((0, 10), (10, 13), (13, 17), (17, 20))] == (
-        logits)
+        logits
+    )
 
 
 @pytest.mark.parametrize("fails", [(0, "significance"), (1, "generation_compressor")], ids=["prompt", "step"])

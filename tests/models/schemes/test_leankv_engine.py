@@ -45,14 +45,22 @@ def test_steps_are_finish_prompt_generation() -> None:
         engine.submit(TOKENS[:length], count)
     found = [(step.kind, step.names, step.finished) for step in iter(engine.step, None)]
 
-    assert found == [("prompt", (0, 1), ()), ("generation", (0, 1), ()), ("prompt", (2,), (1,)),
-                     ("generation", (0,), (2,)), ("finish", (), (0,))]
+    assert found == [
+        ("prompt", (0, 1), ()),
+        ("generation", (0, 1), ()),
+        ("prompt", (2,), (1,)),
+        ("generation", (0,), (2,)),
+        ("finish", (), (0,)),
+    ]
     assert {name: request.chosen for name, request in engine.requests.items()} == {
-        name: alone(parts(), TOKENS[:length], count) for name, (length, count) in enumerate(((10, 3), (7, 2), (4, 1)))}
+        name: alone(parts(), TOKENS[:length], count) for name, (length, count) in enumerate(((10, 3), (7, 2), (4, 1)))
+    }
 
 
-@pytest.mark.parametrize("change", ["", ",workers=2", ",preset=diffkv,alpha_prune=0.5,alpha_quant=0.9",
-                                    ",low=none,policy=static,keep_percent=50"])
+@pytest.mark.parametrize(
+    "change",
+    ["", ",workers=2", ",preset=diffkv,alpha_prune=0.5,alpha_quant=0.9", ",low=none,policy=static,keep_percent=50"],
+)
 @settings(deadline=None, max_examples=8)
 @given(data=st.data())
 def test_a_request_does_not_depend_on_its_neighbours(change: str, data: st.DataObject) -> None:

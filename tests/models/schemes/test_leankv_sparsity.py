@@ -28,8 +28,15 @@ def test_counts_are_the_oracles_query_by_query(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Units, "probabilities", recorded)
     found = leankv_sparsity.sparsity(models.load("tiny"), IDS[:98], 40, 20)
     blocks = models.load("tiny").config.blocks
-    means = [fmean(oracle.critical_tokens(p[head, query, g].tolist(), 0.95) / (13 + query)
-                   for head in range(p.shape[0]) for query in range(8) for g in range(p.shape[2])) for p in seen]
+    means = [
+        fmean(
+            oracle.critical_tokens(p[head, query, g].tolist(), 0.95) / (13 + query)
+            for head in range(p.shape[0])
+            for query in range(8)
+            for g in range(p.shape[2])
+        )
+        for p in seen
+    ]
     expected = [(layer, means[layer::blocks]) for layer in range(blocks)]
 
     assert len(seen) == 2 * blocks
@@ -39,8 +46,9 @@ def test_counts_are_the_oracles_query_by_query(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("even", "tokens"), [(True, 31), (False, 1)])
-def test_even_attention_needs_nearly_all_and_one_sided_one_token(monkeypatch: pytest.MonkeyPatch, even: bool,
-                                                                 tokens: int) -> None:
+def test_even_attention_needs_nearly_all_and_one_sided_one_token(
+    monkeypatch: pytest.MonkeyPatch, even: bool, tokens: int
+) -> None:
     def made(_: Any, q: np.ndarray, k: np.ndarray, scale: Any, first: int, end: int) -> np.ndarray:
         p = np.zeros((k.shape[1], end - first, q.shape[1] // k.shape[1], len(q)), np.float32)
         p[..., : 32 if even else 1] = 1 / 32 if even else 1

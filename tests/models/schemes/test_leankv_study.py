@@ -55,8 +55,9 @@ def test_a_matched_budget_is_what_the_row_before_kept(monkeypatch: pytest.Monkey
 
 
 def test_the_usual_rows() -> None:
-    parsed: list[Any] = [schemes.parse(name) for name in (*leankv_study.PAIRS, *leankv_study.MIXED,
-                                                          *leankv_study.BUDGETS)]
+    parsed: list[Any] = [
+        schemes.parse(name) for name in (*leankv_study.PAIRS, *leankv_study.MIXED, *leankv_study.BUDGETS)
+    ]
 
     assert [config.high for config in parsed[:7]] == ["K16V16", "K8V8", "K8V4", "K4V8", "K4V4", "K4V2", "K2V4"]
     assert all(config.pages(64).high.tokens for config in parsed)
@@ -69,11 +70,15 @@ def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
     On this text the pair of least memory loses 3.6 %, the one before it 7.3 %; the first one loses nothing.
     """
     config: Any = schemes.parse(f"leankv:{CHANGES},window=4")
-    text = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never "
-                b"took up any")
+    text = list(
+        b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never "
+        b"took up any"
+    )
     (fp16,) = leankv_study.study(models.load("tiny"), text, 40, 24, ["fp16"])
-    strict, loose = (leankv_study.profile(models.load("tiny"), text, config, tolerance, 40, 24, (0.01, 0.2),
-                                          (0.0, 0.05)) for tolerance in (0.0, 0.05))
+    strict, loose = (
+        leankv_study.profile(models.load("tiny"), text, config, tolerance, 40, 24, (0.01, 0.2), (0.0, 0.05))
+        for tolerance in (0.0, 0.05)
+    )
     none = leankv_study.profile(models.load("tiny"), text, config, 0.03, 40, 24, (0.2,), (0.0, 0.05))
     first, middle, least = loose.rows  # 0.05 is above 0.01
 
@@ -84,11 +89,14 @@ def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
     assert (strict.best, loose.best, none.best) == (first, least, None)
 
 
-@pytest.mark.parametrize(("names", "prefill", "message"), [
-    pytest.param(["olive-4"], 24, "fp16 and the schemes leankv are compared, got 'olive-4'", id="scheme"),
-    pytest.param([NAMES[1]], 0, "prefill must be at least 1, got 0", id="prefill"),
-    pytest.param([NAMES[1]], 40, r"prefill must be in \[0, 40\), got 40", id="window"),
-])
+@pytest.mark.parametrize(
+    ("names", "prefill", "message"),
+    [
+        pytest.param(["olive-4"], 24, "fp16 and the schemes leankv are compared, got 'olive-4'", id="scheme"),
+        pytest.param([NAMES[1]], 0, "prefill must be at least 1, got 0", id="prefill"),
+        pytest.param([NAMES[1]], 40, r"prefill must be in \[0, 40\), got 40", id="window"),
+    ],
+)
 def test_refuses(names: list[str], prefill: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         list(leankv_study.study(models.load("tiny"), IDS, 40, prefill, names))

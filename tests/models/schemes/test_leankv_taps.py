@@ -55,13 +55,17 @@ def test_every_unit_is_tapped_in_every_layer_for_every_head() -> None:
     assert tuple(sorted(met)) == leankv_taps.UNITS == schemes.SCHEMES["leankv"].taps  # type: ignore[attr-defined]
     for unit in set(leankv_taps.UNITS) - {"page_manager"}:
         assert {(layer, case.source["kv_head"]) for layer, case in cases(wide, unit)} == {
-            (layer, head) for layer in (0, 1) for head in (0, 1)}
+            (layer, head) for layer in (0, 1) for head in (0, 1)
+        }
     assert {layer for layer, _ in cases(tiny, "page_manager")} == {0, 1, 2}
 
 
 def test_every_case_is_admitted_by_its_unit() -> None:
-    for calls in (recorded(WIDE, True, 20, 3)[1], recorded(TINY, False, 8, 4)[1],
-                  recorded(f"{WIDE},preset=diffkv,alpha_quant=3.0", True, 20, 3)[1]):
+    for calls in (
+        recorded(WIDE, True, 20, 3)[1],
+        recorded(TINY, False, 8, 4)[1],
+        recorded(f"{WIDE},preset=diffkv,alpha_quant=3.0", True, 20, 3)[1],
+    ):
         for _, unit, case in calls:
             assert case.kind == "model"
             evaluated(unit, case)
@@ -76,13 +80,18 @@ def test_significance_sees_the_first_tokens_as_a_prompt_of_their_own() -> None:
     _, longer = recorded(WIDE, True, 20, 3)
 
     assert [case.inputs["p"].tobytes() for _, case in cases(calls, "significance")] == [
-        case.inputs["p"].tobytes() for _, case in cases(longer, "significance")]
+        case.inputs["p"].tobytes() for _, case in cases(longer, "significance")
+    ]
 
 
 DECIDING = {  #: scheme -> the configuration that shows it
-    TINY: "wide", f"{TINY},score_rule=cumulative": "wide_cumulative", f"{TINY},gqa=mean": "wide",
-    f"{TINY},low=none": "wide", f"{TINY},preset=diffkv,alpha_quant=3.0": "diffkv",
-    f"{TINY},low=none,policy=static,keep_percent=50": "static"}
+    TINY: "wide",
+    f"{TINY},score_rule=cumulative": "wide_cumulative",
+    f"{TINY},gqa=mean": "wide",
+    f"{TINY},low=none": "wide",
+    f"{TINY},preset=diffkv,alpha_quant=3.0": "diffkv",
+    f"{TINY},low=none,policy=static,keep_percent=50": "static",
+}
 
 
 @pytest.mark.parametrize(("scheme", "config"), DECIDING.items())
@@ -108,13 +117,23 @@ def contradictions(shown: list[Cases]) -> list[str]:
         own = [case for case in shown if case.config == config]
         rows = {name: np.concatenate([case.inputs[name] for case in own]) for name in own[0].inputs}
         choices = unit.evaluate(unit.configs[config], rows).choice.tolist()
-        wrong += [case.why for case, choice in zip(own, choices, strict=True)
-                  if f"choice is {leankv_taps.CHOICES[choice]}" not in case.why]
+        wrong += [
+            case.why
+            for case, choice in zip(own, choices, strict=True)
+            if f"choice is {leankv_taps.CHOICES[choice]}" not in case.why
+        ]
     return wrong
 
 
-@pytest.mark.parametrize("changed", ["preset=diffkv,include_self=false", "preset=diffkv,score_queries=32",
-                                     "preset=diffkv,quirks=position_epoch", "policy=static,low=none,keep_percent=60"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "preset=diffkv,include_self=false",
+        "preset=diffkv,score_queries=32",
+        "preset=diffkv,quirks=position_epoch",
+        "policy=static,low=none,keep_percent=60",
+    ],
+)
 def test_schemes_that_no_configuration_decides_like_show_nothing(changed: str) -> None:
     _, calls = recorded(f"{TINY},{changed}", False, 8, 2)
 
@@ -131,19 +150,26 @@ def test_heads_that_no_configuration_holds_are_not_shown() -> None:
     assert session._caches.pools.pools[0].stored([0]).lengths.sum(axis=-1).max() == 18
 
 
-@pytest.mark.parametrize(("model", "scheme", "tokens", "choices"), [
-    ("tiny", TINY, 64, {"A3", "B1", "B2", "C"}),
-    pytest.param("smollm2-135m", "leankv", 96, {"W", "A1", "A2", "B1", "B2", "C"}, marks=pytest.mark.model)])
+@pytest.mark.parametrize(
+    ("model", "scheme", "tokens", "choices"),
+    [
+        ("tiny", TINY, 64, {"A3", "B1", "B2", "C"}),
+        pytest.param("smollm2-135m", "leankv", 96, {"W", "A1", "A2", "B1", "B2", "C"}, marks=pytest.mark.model),
+    ],
+)
 def test_no_row_of_a_generated_set_contradicts_its_description(
-        tmp_path: Path, request: pytest.FixtureRequest, model: str, scheme: str, tokens: int,
-        choices: set[str]) -> None:
+    tmp_path: Path, request: pytest.FixtureRequest, model: str, scheme: str, tokens: int, choices: set[str]
+) -> None:
     """`refemu generate --kinds model`: every case says which choice its one row has."""
     if model == "smollm2-135m":
         request.getfixturevalue("smollm2")
     generate(tmp_path, units=["generation_compressor"], kinds=["model"], model=model, scheme=scheme, tokens=tokens)
     made = [sets.load(folder) for folder in sorted(tmp_path.iterdir())]
-    said = [(re.findall(r"choice is (\w+)", entry["why"]), entry["rows"] * entry["cases"])
-            for golden in made for entry in golden.manifest["cases"]]
+    said = [
+        (re.findall(r"choice is (\w+)", entry["why"]), entry["rows"] * entry["cases"])
+        for golden in made
+        for entry in golden.manifest["cases"]
+    ]
     found = [leankv_taps.CHOICES[choice] for golden in made for choice in golden.arrays["out.choice"].tolist()]
 
     assert [golden.name for golden in made] == ["generation_compressor-wide"]

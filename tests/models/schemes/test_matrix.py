@@ -45,8 +45,9 @@ def test_a_scheme_runs_and_repeats_itself(scheme: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-@pytest.mark.parametrize("scheme", ["fp16", "olive-4", "olive-8", "harmonia-kv8", "harmonia-kv4", "leankv",
-                                    "leankv-k8v4"])
+@pytest.mark.parametrize(
+    "scheme", ["fp16", "olive-4", "olive-8", "harmonia-kv8", "harmonia-kv4", "leankv", "leankv-k8v4"]
+)
 def test_backends_agree(scheme: str, name: str) -> None:
     """On the decoders unlike Llama; the KLLM schemes have a test of their own for them."""
     assert logits(prepared(name, scheme), PROMPT) == logits(prepared(name, scheme, "numpy"), PROMPT)

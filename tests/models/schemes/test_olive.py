@@ -18,10 +18,22 @@ from tests.models.held import Held, drawn
 
 CALIBRATION = list(b"It is a truth universally acknowledged, that a single man")
 IDS = list(b"Sir Walter")
-TEXTS = ["olive-4", "olive-8", "olive-4:act_bits=none", "olive-8:act_bits=none", "olive-4:outliers=false",
-         "olive-4:outliers=false,types=int", "olive-4:preset=repo", "olive-8:preset=repo", "olive-4:calibration=float",
-         "olive-4:eight_bit=down+blk.0.q", "olive-4:n_eight_bit=3", "olive-4:skip=", "olive-4:skip=down+lm_head",
-         "olive-8:overflow=saturate"]
+TEXTS = [
+    "olive-4",
+    "olive-8",
+    "olive-4:act_bits=none",
+    "olive-8:act_bits=none",
+    "olive-4:outliers=false",
+    "olive-4:outliers=false,types=int",
+    "olive-4:preset=repo",
+    "olive-8:preset=repo",
+    "olive-4:calibration=float",
+    "olive-4:eight_bit=down+blk.0.q",
+    "olive-4:n_eight_bit=3",
+    "olive-4:skip=",
+    "olive-4:skip=down+lm_head",
+    "olive-8:overflow=saturate",
+]
 
 
 @cache
@@ -45,10 +57,14 @@ def test_backends_agree_where_a_row_of_weights_sums_to_2_24() -> None:
     weights = {name: draw.astype(np.float32) for name, draw in drawn(config.shapes, seed=0, divisor=32).items()}
     weights["blk.0.v"][0] = 1 + weights["blk.0.v"][0] / 256
     model = Model("one", config, Held(weights), "")
-    jit, numpy = (models.prepare(model, "olive-8:low=100,high=101", backend, [5, 6, 7, 8])
-                  for backend in ("jit", "numpy"))
-    sums = [int(np.abs(weight.grid()).sum(axis=1).max()) for part in jit.parts()  # type: ignore[attr-defined]
-            for weight in part.weights]
+    jit, numpy = (
+        models.prepare(model, "olive-8:low=100,high=101", backend, [5, 6, 7, 8]) for backend in ("jit", "numpy")
+    )
+    sums = [
+        int(np.abs(weight.grid()).sum(axis=1).max())
+        for part in jit.parts()  # type: ignore[attr-defined]
+        for weight in part.weights
+    ]
 
     assert sums[2] == 1 << 24 and max(sums[:2] + sums[3:]) < 1 << 20
     assert models.run(model, IDS, jit).logits.tobytes() == models.run(model, IDS, numpy).logits.tobytes()
@@ -89,8 +105,10 @@ def test_scales_come_from_the_calibration_tokens_only() -> None:
 
 def test_sequential_calibration_sees_quantized_layers() -> None:
     """D-olive-31: the first input is the same either way, later ones are not."""
-    sequential, floating = ([float(part.input.scale) for part in prepared(text).parts()]
-                            for text in ("olive-4", "olive-4:calibration=float"))
+    sequential, floating = (
+        [float(part.input.scale) for part in prepared(text).parts()]
+        for text in ("olive-4", "olive-4:calibration=float")
+    )
 
     assert sequential[0] == floating[0]
     assert sequential != floating
@@ -99,11 +117,12 @@ def test_sequential_calibration_sees_quantized_layers() -> None:
 def test_default_calibration_is_the_shipped_text() -> None:
     config = OliveConfig(calibration_tokens=16)
     model = models.load("tiny")
-    default, given = (models.prepare(model, config, calibration=ids) for ids in
-                      (None, model.tokenizer.encode(texts.calibration())[:16]))
+    default, given = (
+        models.prepare(model, config, calibration=ids)
+        for ids in (None, model.tokenizer.encode(texts.calibration())[:16])
+    )
 
-    assert ([float(part.input.scale) for part in default.parts()]
-            == [float(part.input.scale) for part in given.parts()])
+    assert [float(part.input.scale) for part in default.parts()] == [float(part.input.scale) for part in given.parts()]
 
 
 def test_layers_of_another_width_encode_the_input_again() -> None:
@@ -144,14 +163,25 @@ def test_progress_is_told_for_weights_and_inputs() -> None:
     assert told == [("weights", done, 3) for done in range(4)] + [("inputs", done, 12) for done in range(1, 13)]
 
 
-@pytest.mark.parametrize(("config", "calibration", "message"), [
-    pytest.param(OliveConfig(), [], "olive: act_bits needs calibration tokens, got none", id="no calibration"),
-    pytest.param(OliveConfig(eight_bit=("blk.3.q",)), CALIBRATION, "unknown linear layer 'blk.3.q'; did you mean 'blk",
-                 id="name"),
-    pytest.param(OliveConfig(eight_bit=("lm_head",)), CALIBRATION, "eight_bit names lm_head, which skip=lm_head leaves",
-                 id="head beside the default"),
-    pytest.param(OliveConfig(skip=("head",)), CALIBRATION, "unknown linear layer 'head'", id="skip"),
-])
+@pytest.mark.parametrize(
+    ("config", "calibration", "message"),
+    [
+        pytest.param(OliveConfig(), [], "olive: act_bits needs calibration tokens, got none", id="no calibration"),
+        pytest.param(
+            OliveConfig(eight_bit=("blk.3.q",)),
+            CALIBRATION,
+            "unknown linear layer 'blk.3.q'; did you mean 'blk",
+            id="name",
+        ),
+        pytest.param(
+            OliveConfig(eight_bit=("lm_head",)),
+            CALIBRATION,
+            "eight_bit names lm_head, which skip=lm_head leaves",
+            id="head beside the default",
+        ),
+        pytest.param(OliveConfig(skip=("head",)), CALIBRATION, "unknown linear layer 'head'", id="skip"),
+    ],
+)
 def test_refuses(config: OliveConfig, calibration: list[int], message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare("tiny", config, backend="numpy", calibration=calibration)

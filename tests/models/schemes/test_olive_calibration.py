@@ -26,8 +26,12 @@ from tests.oracles import ovp as oracle
 FORMATS = {"OVP_INT4": OVP_INT4, "OVP_FLINT4": OVP_FLINT4, "OVP_INT8": OVP_INT8}
 RATIOS = {"low": 90, "high": 130, "step": 10}  #: four candidates instead of 88: the search has its own tests
 IDS = [3, 1, 4, 15, 9, 2, 6, 5, 3, 5]
-DECODER = Model("toy", LLAMA, Held({name: draw.astype(np.float32) for name, draw in
-                                    drawn(LLAMA.shapes, seed=3, divisor=3).items()}), "")
+DECODER = Model(
+    "toy",
+    LLAMA,
+    Held({name: draw.astype(np.float32) for name, draw in drawn(LLAMA.shapes, seed=3, divisor=3).items()}),
+    "",
+)
 ENCODER = Model("toy-encoder", toy_encoder.CONFIG, Held(toy_encoder.values(toy_encoder.CONFIG)), "")
 KINDS = pytest.mark.parametrize("model", [DECODER, ENCODER], ids=["decoder", "encoder"])
 
@@ -78,8 +82,11 @@ def weight_choice(model: Model, name: str, bits: int = 4) -> Choice:
 
 def layers(found: Any) -> list[tuple[str, Any, Any]]:
     """Name, weight and frozen input of every layer in model order."""
-    return [(name, weight, part.input) for part in found.parts()
-            for name, weight in zip(part.names, part.weights, strict=True)]
+    return [
+        (name, weight, part.input)
+        for part in found.parts()
+        for name, weight in zip(part.names, part.weights, strict=True)
+    ]
 
 
 @KINDS
@@ -99,8 +106,11 @@ def test_weights_are_searched_as_they_lie_in_the_file(model: Model, text: str) -
 
 def grid(kind: str, row: list[float], scale: float) -> list[int]:
     quotients = [oracle.f32(value / scale) for value in row]
-    return [value for pair in zip(quotients[::2], quotients[1::2], strict=True)
-            for value in oracle.quantized_pair(kind, *pair)]
+    return [
+        value
+        for pair in zip(quotients[::2], quotients[1::2], strict=True)
+        for value in oracle.quantized_pair(kind, *pair)
+    ]
 
 
 @KINDS

@@ -22,9 +22,18 @@ from tests.oracles import sums
 
 CALIBRATION = list(b"It is a truth universally acknowledged, that a single man")
 IDS = list(b"Sir Walter")
-NAMES = ["olive-4", "olive-8", "olive-4:act_bits=none", "olive-4:outliers=false", "olive-4:preset=repo",
-         "olive-4:calibration=float", "olive-4:eight_bit=down+blk.0.q", "olive-4:n_eight_bit=3", "olive-4:skip=down",
-         "olive-8:overflow=saturate"]
+NAMES = [
+    "olive-4",
+    "olive-8",
+    "olive-4:act_bits=none",
+    "olive-4:outliers=false",
+    "olive-4:preset=repo",
+    "olive-4:calibration=float",
+    "olive-4:eight_bit=down+blk.0.q",
+    "olive-4:n_eight_bit=3",
+    "olive-4:skip=down",
+    "olive-8:overflow=saturate",
+]
 
 
 @cache
@@ -60,8 +69,10 @@ def test_linear_layer_equals_plain_python(text: str, name: str) -> None:
     y = prepared(text).linear(1, group, x, Watch())[group.index(name)]
     bias = models.load("tiny-encoder").tensor(f"blk.1.{name}.bias").tolist()
 
-    assert [[linear(row, column, part, weight, n, bias[n]) for n, column in enumerate(weight.grid().tolist())]
-            for row in x.tolist()] == y.tolist()
+    assert [
+        [linear(row, column, part, weight, n, bias[n]) for n, column in enumerate(weight.grid().tolist())]
+        for row in x.tolist()
+    ] == y.tolist()
 
 
 def linear(x: list[float], w: list[int], part: Any, weight: Any, n: int, bias: float) -> float:
@@ -92,17 +103,23 @@ def test_weights_are_searched_by_row_and_inputs_as_one_tensor() -> None:
 def test_several_calibration_texts_form_one_tensor() -> None:
     """D-olive-31: two halves of a text are not the text, but what block 0 reads first has no attention behind it."""
     config = dataclasses.replace(prepared().config, low=90, high=130, step=10)
-    one, two = (models.prepare("tiny-encoder", config, calibration=ids) for ids in
-                (CALIBRATION[:20], [CALIBRATION[:10], CALIBRATION[10:20]]))  # type: ignore[list-item]
+    one, two = (
+        models.prepare("tiny-encoder", config, calibration=ids)
+        for ids in (CALIBRATION[:20], [CALIBRATION[:10], CALIBRATION[10:20]])
+    )  # type: ignore[list-item]
 
-    assert ([float(part.input.scale) for part in one.parts()]  # type: ignore[attr-defined]
-            != [float(part.input.scale) for part in two.parts()])  # type: ignore[attr-defined]
+    assert (
+        [float(part.input.scale) for part in one.parts()]  # type: ignore[attr-defined]
+        != [float(part.input.scale) for part in two.parts()]
+    )  # type: ignore[attr-defined]
 
 
 def test_sequential_calibration_sees_quantized_layers() -> None:
     """D-olive-31: the first input is the same either way, later ones are not."""
-    sequential, floating = ([float(part.input.scale) for part in prepared(text).parts()]
-                            for text in ("olive-4", "olive-4:calibration=float"))
+    sequential, floating = (
+        [float(part.input.scale) for part in prepared(text).parts()]
+        for text in ("olive-4", "olive-4:calibration=float")
+    )
 
     assert sequential[0] == floating[0]
     assert sequential != floating
@@ -115,19 +132,29 @@ def test_default_calibration_is_the_shipped_text() -> None:
     assert batch(OliveConfig(calibration_tokens=16), model, None) == [list(texts.calibration().encode()[:16])]
 
 
-@pytest.mark.parametrize(("given", "expected"), [
-    ([1, 2, 3], [[1, 2, 3]]), ([[1, 2], [3]], [[1, 2], [3]]), (np.array([1, 2]), [[1, 2]]),
-    ([1] * 600, [[1] * 512]), ([[1] * 600, [2]], [[1] * 512, [2]]),
-], ids=["one", "several", "array", "long", "long of two"])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([1, 2, 3], [[1, 2, 3]]),
+        ([[1, 2], [3]], [[1, 2], [3]]),
+        (np.array([1, 2]), [[1, 2]]),
+        ([1] * 600, [[1] * 512]),
+        ([[1] * 600, [2]], [[1] * 512, [2]]),
+    ],
+    ids=["one", "several", "array", "long", "long of two"],
+)
 def test_one_text_or_several_each_cut_to_the_context(given: Any, expected: list[list[int]]) -> None:
     assert expected == batch(OliveConfig(), models.load("tiny-encoder"), given)
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    pytest.param([], "needs calibration tokens, got none", id="nothing"),
-    pytest.param([[1], []], "token ids must be a list of at least one", id="empty text"),
-    pytest.param([300], "token id", id="vocabulary"),
-])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        pytest.param([], "needs calibration tokens, got none", id="nothing"),
+        pytest.param([[1], []], "token ids must be a list of at least one", id="empty text"),
+        pytest.param([300], "token id", id="vocabulary"),
+    ],
+)
 def test_refuses_calibration(given: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare("tiny-encoder", OliveConfig(low=100, high=101), calibration=given)

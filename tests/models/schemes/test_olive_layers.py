@@ -25,12 +25,19 @@ def test_a_kind_or_a_layer_can_be_named() -> None:
     assert {name for name, bits in found.items() if bits is None} == {"blk.1.o", "lm_head"}
 
 
-@pytest.mark.parametrize(("eight_bit", "skip", "layer"), [
-    (("lm_head",), ("lm_head",), "lm_head"), (("down",), ("down",), "blk.0.down"),
-    (("down",), ("o", "blk.1.down"), "blk.1.down"), (("blk.1.down",), ("down",), "blk.1.down")])
+@pytest.mark.parametrize(
+    ("eight_bit", "skip", "layer"),
+    [
+        (("lm_head",), ("lm_head",), "lm_head"),
+        (("down",), ("down",), "blk.0.down"),
+        (("down",), ("o", "blk.1.down"), "blk.1.down"),
+        (("blk.1.down",), ("down",), "blk.1.down"),
+    ],
+)
 def test_a_layer_at_eight_bits_and_left_out_is_refused(
-        eight_bit: tuple[str, ...], skip: tuple[str, ...], layer: str) -> None:
-    message = fr"olive: eight_bit names {layer}, which skip={'[+]'.join(skip)} leaves .* \(skip=none leaves"
+    eight_bit: tuple[str, ...], skip: tuple[str, ...], layer: str
+) -> None:
+    message = rf"olive: eight_bit names {layer}, which skip={'[+]'.join(skip)} leaves .* \(skip=none leaves"
     with pytest.raises(Refused, match=message):
         widths(2, OliveConfig(eight_bit=eight_bit, skip=skip), (), LINEARS)
     assert widths(2, OliveConfig(eight_bit=eight_bit, skip=()), (), LINEARS)[layer] == 8

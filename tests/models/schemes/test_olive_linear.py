@@ -38,9 +38,16 @@ def prepared(text: str = "olive-4") -> Any:
     return models.prepare("tiny", config, calibration=list(b"It is a truth universally acknowledged"))
 
 
-@pytest.mark.parametrize(("text", "name"), [
-    ("olive-4", "q"), ("olive-4", "down"), ("olive-8", "down"), ("olive-4:preset=repo", "o"),
-    ("olive-8:preset=repo", "up")])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("olive-4", "q"),
+        ("olive-4", "down"),
+        ("olive-8", "down"),
+        ("olive-4:preset=repo", "o"),
+        ("olive-8:preset=repo", "up"),
+    ],
+)
 def test_linear_layer_equals_plain_python(text: str, name: str) -> None:
     """[olive §4]: encode, integer products, 32 bits, fl32(fl32(acc) * fl32(s_a * s_w)), fp16 (D-olive-42)."""
     [group] = [group for group in (("q", "k", "v"), ("o",), ("gate", "up"), ("down",)) if name in group]
@@ -49,8 +56,9 @@ def test_linear_layer_equals_plain_python(text: str, name: str) -> None:
     x = fp16.to_f16(np.random.default_rng(3).standard_normal((3, weight.tensor.shape[1])) * 4).astype(np.float32)
     wide = part(x, Watch())[:, part.columns[f"blk.0.{name}"]]
     y = prepared(text).linear(0, group, x, Watch())[group.index(name)]
-    expected = [[linear(row, column, part, weight, n) for n, column in enumerate(weight.grid().tolist())]
-                for row in x.tolist()]
+    expected = [
+        [linear(row, column, part, weight, n) for n, column in enumerate(weight.grid().tolist())] for row in x.tolist()
+    ]
 
     assert wide.dtype == np.float32 and expected == wide.tolist()  # what rounding to fp16 would hide
     assert [[sums.f16(value) for value in row] for row in expected] == y.tolist()
@@ -71,8 +79,13 @@ def linear(x: list[float], w: list[int], part: Part, weight: Weight, n: int) -> 
 
 def overflowing(overflow: str, backend: Any) -> tuple[list[float], dict[str, int]]:
     """Two outlier products of one sign that reach 2**31, then one that comes back; scales 1."""
-    weight = Weight("w", OVP_INT8, OVP_INT8.encode(np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [-(1 << 15), 0]]),
-                                                   np.ones(1, np.float32)), np.ones(1, np.float32), 0.0)
+    weight = Weight(
+        "w",
+        OVP_INT8,
+        OVP_INT8.encode(np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [-(1 << 15), 0]]), np.ones(1, np.float32)),
+        np.ones(1, np.float32),
+        0.0,
+    )
     part = Part(0, ["w"], [weight], Candidates((OVP_INT8,), "sigma", 75, 250, 2), overflow, backend)
     x, watch = np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [1 << 15, 0]], np.float32), Watch()
     part.set_input(Input(OVP_INT8, np.float32(1), 0.0))

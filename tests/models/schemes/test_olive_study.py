@@ -69,13 +69,17 @@ def test_inputs_are_those_of_the_experiment(experiment: str) -> None:
     limit, rows = oracle.bound(inputs[0].tolist()), inputs[1].tolist()
     seed, watch, width = prng.stream("olive-study/blk.0.q.input", 0), Watch(), len(rows[0])
     watch.first_token = 5
-    wanted = ([oracle.normals(row, limit, seed, (5 + at) * width) for at, row in enumerate(rows)]
-              if experiment == "prune_normals" else change(experiment, rows, limit, ""))
+    wanted = (
+        [oracle.normals(row, limit, seed, (5 + at) * width) for at, row in enumerate(rows)]
+        if experiment == "prune_normals"
+        else change(experiment, rows, limit, "")
+    )
     read = np.array([[f16(value) for value in row] for row in wanted], np.float32)
 
     assert not np.array_equal(read, inputs[1])
-    for found, expected in zip(study.linear(0, ("q", "k", "v"), inputs[1], watch),
-                               plain.linear(0, ("q", "k", "v"), read, watch), strict=True):
+    for found, expected in zip(
+        study.linear(0, ("q", "k", "v"), inputs[1], watch), plain.linear(0, ("q", "k", "v"), read, watch), strict=True
+    ):
         assert found.tobytes() == expected.tobytes()
 
 
@@ -94,8 +98,10 @@ def test_decoding_gives_the_bits_of_the_prompt_on_both_backends(experiment: str)
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_encoders_go_through_the_same_experiments(experiment: str) -> None:
     """[olive Fig. 3]: the paper's own model is an encoder. Both backends; off, it is scheme `fp16`."""
-    found, numpy = (models.encode("tiny-encoder", IDS, f"olive-study:experiment={experiment}", backend, None,
-                                  CALIBRATION) for backend in ("jit", "numpy"))
+    found, numpy = (
+        models.encode("tiny-encoder", IDS, f"olive-study:experiment={experiment}", backend, None, CALIBRATION)
+        for backend in ("jit", "numpy")
+    )
     off = models.encode("tiny-encoder", IDS, f"olive-study:experiment={experiment},weights=false,inputs=false")
 
     assert found.tobytes() == numpy.tobytes() != off.tobytes()
@@ -111,8 +117,10 @@ def test_without_weights_and_inputs_it_is_fp16() -> None:
 def test_parameters_change_bits() -> None:
     """D-olive-44: the seed chooses the normal values; D-olive-43: sigma is a parameter."""
     words = ("", ",seed=1", ",sigma=2.5", ",inputs=false", ",weights=false")
-    found = {models.run("tiny", IDS, f"olive-study:experiment=prune_normals{word}", calibration=CALIBRATION)
-             .logits.tobytes() for word in words}
+    found = {
+        models.run("tiny", IDS, f"olive-study:experiment=prune_normals{word}", calibration=CALIBRATION).logits.tobytes()
+        for word in words
+    }
 
     assert len(found) == len(words)
 
@@ -120,8 +128,10 @@ def test_parameters_change_bits() -> None:
 def test_odd_numbers_of_inputs_are_allowed() -> None:
     """The last odd element of a row has no partner, and stays."""
     config = ModelConfig(blocks=1, width=7, ffn=9, heads=2, kv_heads=1, head_dim=4, vocab=256, context=64)
-    values = {name: np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
-              for name, shape in config.shapes.items()}
+    values = {
+        name: np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+        for name, shape in config.shapes.items()
+    }
 
     class Even:
         names = tuple(values)
@@ -140,24 +150,31 @@ def test_odd_numbers_of_inputs_are_allowed() -> None:
 
 def test_progress_and_repr() -> None:
     seen = []
-    prepared = models.prepare("tiny", "olive-study", calibration=CALIBRATION,
-                              progress=lambda *words: seen.append(words))
+    prepared = models.prepare(
+        "tiny", "olive-study", calibration=CALIBRATION, progress=lambda *words: seen.append(words)
+    )
 
     assert seen[-1] == ("inputs", 12, 12)
     assert repr(prepared) == f"OliveStudy('tiny', {OliveStudyConfig()!r}, backend='jit')"
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    pytest.param("experiment=prune", "experiment must be one of 'clip', 'prune_victims', 'prune_normals', got 'prune'",
-                 id="experiment"),
-    pytest.param("weights=yes", "weights must be one of True, False, got 'yes'", id="weights"),
-    pytest.param("inputs=none", "inputs must be one of True, False, got None", id="inputs"),
-    pytest.param("sigma=0", "sigma must be a finite number above 0, got 0", id="sigma"),
-    pytest.param("sigma=nan", "sigma must be a finite number above 0, got nan", id="nan"),
-    pytest.param("sigma=three", "sigma must be a finite number above 0, got 'three'", id="word"),
-    pytest.param("seed=-1", "seed must be an integer of at least 0, got -1", id="seed"),
-    pytest.param("calibration_tokens=0", "calibration_tokens must be an integer of at least 1, got 0", id="tokens"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(
+            "experiment=prune",
+            "experiment must be one of 'clip', 'prune_victims', 'prune_normals', got 'prune'",
+            id="experiment",
+        ),
+        pytest.param("weights=yes", "weights must be one of True, False, got 'yes'", id="weights"),
+        pytest.param("inputs=none", "inputs must be one of True, False, got None", id="inputs"),
+        pytest.param("sigma=0", "sigma must be a finite number above 0, got 0", id="sigma"),
+        pytest.param("sigma=nan", "sigma must be a finite number above 0, got nan", id="nan"),
+        pytest.param("sigma=three", "sigma must be a finite number above 0, got 'three'", id="word"),
+        pytest.param("seed=-1", "seed must be an integer of at least 0, got -1", id="seed"),
+        pytest.param("calibration_tokens=0", "calibration_tokens must be an integer of at least 1, got 0", id="tokens"),
+    ],
+)
 def test_refuses(words: str, message: str) -> None:
     with pytest.raises(Refused, match=f"olive-study: {message}"):
         schemes.parse(f"olive-study:{words}")
@@ -173,8 +190,12 @@ def test_refuses_no_calibration_tokens() -> None:
 def test_clipping_outliers_hurts_most_on_smollm2(smollm2: Any) -> None:
     """[olive Fig. 3]: clipping >> pruning victims >= pruning as many normal values, in what it costs."""
     ids = smollm2.tokenizer.encode(text.default())[:257]
-    costs = {experiment: perplexity.perplexity(models.prepare(smollm2, f"olive-study:experiment={experiment}"), ids,
-                                               win=257).perplexity for experiment in EXPERIMENTS}
+    costs = {
+        experiment: perplexity.perplexity(
+            models.prepare(smollm2, f"olive-study:experiment={experiment}"), ids, win=257
+        ).perplexity
+        for experiment in EXPERIMENTS
+    }
 
     assert costs["clip"] > 100 * costs["prune_victims"]
     assert costs["prune_victims"] >= costs["prune_normals"]

@@ -44,8 +44,10 @@ def operands(scheme: str, case: Cases, count: int = len(IDS)) -> tuple[np.ndarra
     [part] = [part for part in prepared(scheme).parts() if name in part.names]
     tensor = f"{part.names[0]}.input"
     [pairs] = [one.inputs["pair"] for one in cases(scheme, "ovp_decoder", count) if one.source["tensor"] == tensor]
-    return (part.fmt.decode(part.fmt.split(pairs)).reshape(count, -1).astype(object),
-            part.weights[part.names.index(name)].grid().astype(object))
+    return (
+        part.fmt.decode(part.fmt.split(pairs)).reshape(count, -1).astype(object),
+        part.weights[part.names.index(name)].grid().astype(object),
+    )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -82,10 +84,11 @@ def test_tiles_hold_the_largest_input_and_continue_each_other(scheme: str) -> No
         assert token <= peak[0] < token + 8 and peak[1] // terms in chunks
         assert set(range(min(4, -(-x.shape[1] // terms)))) <= set(chunks)
         for at, chunk in enumerate(chunks):
-            before, end = (x[token:token + 8, :stop] @ w[row:row + 8, :stop].T
-                           for stop in (terms * chunk, terms * (chunk + 1)))
+            before, end = (
+                x[token : token + 8, :stop] @ w[row : row + 8, :stop].T for stop in (terms * chunk, terms * (chunk + 1))
+            )
             wanted = np.zeros((2, 8, 8), object)
-            wanted[:, :before.shape[0], :before.shape[1]] = before, end
+            wanted[:, : before.shape[0], : before.shape[1]] = before, end
             assert case.inputs["c"][at].tolist() == wanted[0].reshape(-1).tolist()
             assert result.d[at].tolist() == wanted[1].reshape(-1).tolist()
 
@@ -105,8 +108,8 @@ def test_array_multiplies_the_corner_and_the_part_around_the_largest_input(schem
         assert token <= peak[0] < token + 5 and 2 * pair <= peak[1] < 2 * pair + 6
         for at, (i, j, k) in enumerate(((0, 0, 0), (token, row, 2 * pair))):
             wanted = np.zeros((5, 6), object)
-            part = x[i:i + 5, k:k + 6] @ w[j:j + 6, k:k + 6].T
-            wanted[:len(part)] = part
+            part = x[i : i + 5, k : k + 6] @ w[j : j + 6, k : k + 6].T
+            wanted[: len(part)] = part
             assert result.d[at].tolist() == wanted.reshape(-1).tolist()
 
 

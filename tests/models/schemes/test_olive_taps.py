@@ -51,11 +51,15 @@ def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
 def test_every_linear_input_is_tapped_once(scheme: str) -> None:
     """One encode serves q, k and v, and one gate and up."""
-    inputs = [case.source for _, unit, case in recorded(scheme)
-              if unit == "ovp_decoder" and case.source["tensor"].endswith(".input")]
+    inputs = [
+        case.source
+        for _, unit, case in recorded(scheme)
+        if unit == "ovp_decoder" and case.source["tensor"].endswith(".input")
+    ]
 
     assert [f"blk.{layer}.{name}.input" for layer in range(3) for name in ("q", "o", "gate", "down")] == [
-        source["tensor"] for source in inputs]
+        source["tensor"] for source in inputs
+    ]
     assert {(source["first_token"], source["tokens"]) for source in inputs} == {(0, len(IDS))}
     assert [source["pairs_per_token"] for source in inputs[:4]] == [32, 32, 32, 48]
     assert inputs[0]["linears"] == ["blk.0.q", "blk.0.k", "blk.0.v"]
@@ -136,8 +140,12 @@ def test_codes_met_are_those_of_the_stream_each_once(scheme: str) -> None:
         words = pairs.inputs["pair"].tolist()
         width = 4 if scheme == "olive-4" else 8
         identifier, mask = 1 << width - 1, (1 << width) - 1
-        lanes = [(code, other) for word in words for code, other in
-                 ((word & mask, word >> width), (word >> width, word & mask)) if code != identifier]
+        lanes = [
+            (code, other)
+            for word in words
+            for code, other in ((word & mask, word >> width), (word >> width, word & mask))
+            if code != identifier
+        ]
         outliers = list(dict.fromkeys(code for code, other in lanes if other == identifier))
         normals = list(dict.fromkeys(code for code, other in lanes if other != identifier))
         found = {name: case for _, name, case in calls if case.source["tensor"] == tensor}
@@ -181,16 +189,40 @@ def test_a_tap_of_one_unit_hears_of_it_alone_and_the_same(unit: str) -> None:
 DECODERS = {"outlier_decoder-e2m1", "flint_decoder-flint4", "ovp_decoder-int4", "ovp_decoder-flint4"}
 CONFIGURATIONS = {
     "olive-4:outliers=false": {
-        "ovp_decoder-int4", "ovp_decoder-flint4", "flint_decoder-flint4", "olive_mac-wrap", "olive_edp-int4_flint4",
-        "olive_edp-flint4_flint4", "olive_edp-flint4_int4", "olive_edp-int4_int4", "mmaovp-i4_i4", "mmaovp-i4_f4",
-        "mmaovp-f4_i4", "mmaovp-f4_f4", "olive_systolic-int4", "olive_systolic-int4_flint4", "olive_systolic-flint4"},
+        "ovp_decoder-int4",
+        "ovp_decoder-flint4",
+        "flint_decoder-flint4",
+        "olive_mac-wrap",
+        "olive_edp-int4_flint4",
+        "olive_edp-flint4_flint4",
+        "olive_edp-flint4_int4",
+        "olive_edp-int4_int4",
+        "mmaovp-i4_i4",
+        "mmaovp-i4_f4",
+        "mmaovp-f4_i4",
+        "mmaovp-f4_f4",
+        "olive_systolic-int4",
+        "olive_systolic-int4_flint4",
+        "olive_systolic-flint4",
+    },
     "olive-8:preset=repo": {"ovp_encoder-int8_repo", "ovp_decoder-int8_repo", "outlier_decoder-e2m5", "olive_pe8-wrap"},
     "olive-4:overflow=saturate": {"ovp_encoder-int4", "ovp_encoder-flint4", "olive_mac-saturate", *DECODERS},
     "olive-8:overflow=saturate": {
-        "ovp_encoder-int8", "ovp_decoder-int8", "outlier_decoder-e4m3", "olive_pe8-saturate",
-        "olive_edp-int8_int8_saturate", "mmaovp-i8_i8_saturate", "olive_systolic-int8_saturate"},
-    "olive-8:outliers=false": {"ovp_decoder-int8", "olive_pe8-wrap", "olive_edp-int8_int8", "mmaovp-i8_i8",
-                               "olive_systolic-int8"},
+        "ovp_encoder-int8",
+        "ovp_decoder-int8",
+        "outlier_decoder-e4m3",
+        "olive_pe8-saturate",
+        "olive_edp-int8_int8_saturate",
+        "mmaovp-i8_i8_saturate",
+        "olive_systolic-int8_saturate",
+    },
+    "olive-8:outliers=false": {
+        "ovp_decoder-int8",
+        "olive_pe8-wrap",
+        "olive_edp-int8_int8",
+        "mmaovp-i8_i8",
+        "olive_systolic-int8",
+    },
 }
 
 

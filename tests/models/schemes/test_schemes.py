@@ -56,33 +56,55 @@ def test_parameters_are_json_values() -> None:
     assert schemes.parameters(OliveConfig())["types"] == ["int", "flint"]
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    pytest.param("olive", "unknown scheme 'olive'; did you mean 'olive-", id="scheme"),
-    pytest.param("", "unknown scheme ''. Known: fp16, ", id="empty"),
-    pytest.param("fp16:ac=fp32", "unknown parameter of scheme fp16 'ac'; did you mean 'acc'", id="parameter"),
-    pytest.param("fp16:acc", "scheme fp16: parameters are field=value, got 'acc'", id="no value"),
-    pytest.param("fp16:acc=int", "fp16: acc must be one of 'fp32', .* got 'int'", id="value"),
-    pytest.param("olive-4:low=250", "olive: low must be below high, got 250, 250", id="range"),
-    pytest.param("olive-4:low=0", "olive: low must be an integer of at least 1, got 0", id="low"),
-    pytest.param("olive-4:step=1.5", "olive: step must be an integer of at least 1, got 1.5", id="float"),
-    pytest.param("olive-4:types=", "olive: types must name int, flint or both, got none", id="no type"),
-    pytest.param("olive-4:types=flintt", "olive: types must be one of 'int', 'flint', got 'flintt'", id="type"),
-    pytest.param("olive-4:types=none", "olive: types must name int, flint or both, got none", id="types none"),
-    pytest.param("olive-4:skip=3", "olive: skip must hold names of linear layers, got 3", id="layer"),
-    pytest.param("olive-4:act_bits=none,n_eight_bit=3", "olive: n_eight_bit has no effect beside act_bits=none, got 3",
-                 id="errors of no inputs"),
-    pytest.param("olive-4:act_bits=none,calibration=float",
-                 "olive: calibration has no effect beside act_bits=none, got 'float'", id="calibration of no inputs"),
-    pytest.param("olive-4:act_bits=none,calibration_tokens=8",
-                 "olive: calibration_tokens has no effect beside act_bits=none, got 8", id="tokens of no inputs"),
-    pytest.param("olive-8:act_bits=none,overflow=saturate",
-                 "olive: overflow has no effect beside act_bits=none, got 'saturate'", id="sums of no integers"),
-    pytest.param("olive-8:eight_bit=down", r"olive: eight_bit has no effect beside weight_bits=8, got \('down',\)",
-                 id="all are wide"),
-    pytest.param("olive-8:n_eight_bit=2", "olive: n_eight_bit has no effect beside weight_bits=8, got 2", id="no more"),
-    pytest.param("olive-8:types=flint", "olive: types must hold int at weight_bits=8, got flint", id="flint at 8 bits"),
-    pytest.param("olive-4:weight_bits=8", "olive: act_bits must be one of 8, None, got 4", id="mixed widths"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("olive", "unknown scheme 'olive'; did you mean 'olive-", id="scheme"),
+        pytest.param("", "unknown scheme ''. Known: fp16, ", id="empty"),
+        pytest.param("fp16:ac=fp32", "unknown parameter of scheme fp16 'ac'; did you mean 'acc'", id="parameter"),
+        pytest.param("fp16:acc", "scheme fp16: parameters are field=value, got 'acc'", id="no value"),
+        pytest.param("fp16:acc=int", "fp16: acc must be one of 'fp32', .* got 'int'", id="value"),
+        pytest.param("olive-4:low=250", "olive: low must be below high, got 250, 250", id="range"),
+        pytest.param("olive-4:low=0", "olive: low must be an integer of at least 1, got 0", id="low"),
+        pytest.param("olive-4:step=1.5", "olive: step must be an integer of at least 1, got 1.5", id="float"),
+        pytest.param("olive-4:types=", "olive: types must name int, flint or both, got none", id="no type"),
+        pytest.param("olive-4:types=flintt", "olive: types must be one of 'int', 'flint', got 'flintt'", id="type"),
+        pytest.param("olive-4:types=none", "olive: types must name int, flint or both, got none", id="types none"),
+        pytest.param("olive-4:skip=3", "olive: skip must hold names of linear layers, got 3", id="layer"),
+        pytest.param(
+            "olive-4:act_bits=none,n_eight_bit=3",
+            "olive: n_eight_bit has no effect beside act_bits=none, got 3",
+            id="errors of no inputs",
+        ),
+        pytest.param(
+            "olive-4:act_bits=none,calibration=float",
+            "olive: calibration has no effect beside act_bits=none, got 'float'",
+            id="calibration of no inputs",
+        ),
+        pytest.param(
+            "olive-4:act_bits=none,calibration_tokens=8",
+            "olive: calibration_tokens has no effect beside act_bits=none, got 8",
+            id="tokens of no inputs",
+        ),
+        pytest.param(
+            "olive-8:act_bits=none,overflow=saturate",
+            "olive: overflow has no effect beside act_bits=none, got 'saturate'",
+            id="sums of no integers",
+        ),
+        pytest.param(
+            "olive-8:eight_bit=down",
+            r"olive: eight_bit has no effect beside weight_bits=8, got \('down',\)",
+            id="all are wide",
+        ),
+        pytest.param(
+            "olive-8:n_eight_bit=2", "olive: n_eight_bit has no effect beside weight_bits=8, got 2", id="no more"
+        ),
+        pytest.param(
+            "olive-8:types=flint", "olive: types must hold int at weight_bits=8, got flint", id="flint at 8 bits"
+        ),
+        pytest.param("olive-4:weight_bits=8", "olive: act_bits must be one of 8, None, got 4", id="mixed widths"),
+    ],
+)
 def test_refuses(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         schemes.parse(text)
