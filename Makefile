@@ -5,6 +5,7 @@ OUT    ?= out
 MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
+LIMIT  := 900
 
 # heads of `tiny` are 16 wide, so its pages need other groups, and a short prompt needs a short window
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
@@ -16,7 +17,7 @@ help:
 	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
 	@echo "make arm64    equal digests on aarch64, emulated   (make test-slow: this and the next, too)"
 	@echo "make test-pythons   equal digests and some tests with every Python 3.11 to 3.14 that is here or can be unpacked"
-	@echo "make lint     ruff and mypy"
+	@echo "make lint     layout and rules by ruff, types by mypy and pyright"
 	@echo "make bench    speed beside what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
@@ -29,13 +30,16 @@ golden:
 	@$(BIN)/refemu check $(OUT)/golden
 	@echo "next: docs/vectors.md says how to read a set; $(BIN)/refemu step ovp_decoder shows a unit event by event; make test"
 
+# hundreds of processes read the compiled sources that the first of them wrote
 test-slow: SLOW = -m "slow or not slow"
+test-slow: LIMIT = 3600
 test test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@test -z "$$CI" || $(PYTHON) tools/icarus.py || true
 	@test -z "$$CI" || $(PYTHON) tools/bootstrap.py $(VENV) rtl || true
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
-	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m pytest -n 2 --dist loadfile $(SLOW) $(PYTEST)
+	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(OUT)/pycache REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} \
+	  $(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 --timeout $(LIMIT) $(SLOW) $(PYTEST)
 	@test -z '$(SLOW)' || $(MAKE) --no-print-directory test-pythons arm64
 
 # PYTHONS=--digests leaves out the tests
@@ -49,8 +53,10 @@ arm64:
 
 lint:
 	@$(PYTHON) tools/bootstrap.py $(VENV) dev
+	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python tools/known_types.py
 
 bench:
 	@$(PYTHON) tools/bootstrap.py $(VENV) bench

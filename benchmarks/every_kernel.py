@@ -14,8 +14,10 @@ from numba.core import event
 from refemu import models, units
 from refemu.arith import dot_jit, fp16_jit, fp32_jit, jit
 from refemu.arith.orders import Sequential, Tree
-from refemu.formats import BFP8, OVP_INT4, bfp_jit, ovp_jit
-from refemu.golden import build, generator
+from refemu.formats import BFP8, OVP_INT4
+from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.formats.olive.twins import ovp as ovp_jit
+from refemu.golden.make import build, generate
 
 SCHEMES = ("fp16", "olive-4", "harmonia-kv4", "kllm-a4")
 
@@ -46,7 +48,7 @@ def use_units() -> None:
     """The cases of the papers, all configurations."""
     for unit in map(units.find, units.names()):
         for config in unit.configs:
-            blocks, made = generator.collect(unit, config, ("paper",), 0, ())
+            blocks, made = generate.collect(unit, config, ("paper",), 0, ())
             if blocks:
                 build.build(unit, config, blocks, generator=made, twin_from=0)
 

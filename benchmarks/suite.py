@@ -12,8 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import (
-    apart,
+from benchmarks import apart, history, report
+from benchmarks.context import context
+from benchmarks.pairs import Absent, Row
+from benchmarks.rows import (
     arith,
     bfp,
     bfp_pe,
@@ -23,22 +25,18 @@ from benchmarks import (
     exactness,
     formats,
     growth,
-    history,
     kllm,
     kmeans,
     leankv_formats,
     leankv_memory,
     model,
     orizuru,
-    report,
     rivals,
     threads,
     tools,
     units,
     vectors,
 )
-from benchmarks.context import context
-from benchmarks.pairs import Absent, Row
 from refemu.arith.checks import Refused, lookup
 
 #: A module has ROWS: the ids of the rows that a function makes, with spaces between them, and the function.

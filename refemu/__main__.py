@@ -1,4 +1,4 @@
-"""`python -m refemu`."""
+"""Entry point of `python -m refemu`."""
 
 from refemu.cli import console
 

@@ -1,4 +1,4 @@
-"""Where refemu keeps what it fetched or compiled, and whose that may be."""
+"""The folder for fetched and compiled files, and the owners that it may have."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Folders under a temporary name, kept from others while their process lives and swept once it is gone.
+"""Temporary folders, locked while their process lives and swept once it is gone.
 
 The process that makes such a folder holds a lock (`flock`) on the folder itself. The kernel drops the lock with the
 process, however that ends, so a sweep tells what a killed run left from what a running one still writes.

@@ -35,10 +35,10 @@ def minilm() -> Any:
 
 
 def _model(name: str) -> Any:
-    from refemu.models import fetch
-    from refemu.models.model import load
+    from refemu.models.fetch import store
+    from refemu.models.loading import load
 
-    if fetch.path(name) is None:
+    if store.path(name) is None:
         reason = f"the weights of {name} are not here; run: refemu models fetch {name}"
         (pytest.fail if os.environ.get("CI", "").lower() not in ("", "0", "false") else pytest.skip)(reason)
     return load(name)

@@ -56,12 +56,12 @@ def centroids(model: Any, engine: Any) -> str:
     """sha256 of what scheme kllm-a4 learns from 64 tokens: codebooks and thresholds."""
     from refemu.models import schemes
     from refemu.models.backend import find
-    from refemu.models.schemes import kllm_calibrate
+    from refemu.models.schemes.kllm import calibrate
     from refemu.models.schemes.scheme import silent
 
     ids = model.tokenizer.encode(text.calibration())[:64]
     backend = find(engine) if isinstance(engine, str) else engine
-    learnt = kllm_calibrate.obtain(model, schemes.parse("kllm-a4"), backend, ids, silent)
+    learnt = calibrate.obtain(model, schemes.parse("kllm-a4"), backend, ids, silent)
     return hashlib.sha256(learnt.to_bytes()).hexdigest()
 
 

@@ -4,11 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tests.syntax_rules import nodes
+
 MODULE = re.compile(r"refemu(\.[a-z_0-9]+)+(:[A-Za-z_0-9]+)?")
 #: `name: ...`, `name (shape): ...` or `a, b: ...` where a sentence or a line begins
 NAME, AND = "[a-z_][a-z0-9_]*", "(?:, and |, | and )"
 DESCRIBED = re.compile(rf"(?:^|(?<=[.;)] ))({NAME}(?:{AND}{NAME})*)(?: \([^()]*\))?: ", re.MULTILINE)
 COMPILERS = {"kernel", "helper"}
+#: participles and pronouns, which say nothing of what a value is
+VAGUE = {"found", "given", "made", "told", "one", "own", "led"}
 #: words that may stand so beside parameters
 DTYPES = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
 
@@ -16,7 +20,7 @@ DTYPES = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 1
 def imports(source: str) -> set[str]:
     """Every module that a source imports, at any depth, and every module of refemu that one of its strings names."""
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -38,13 +42,13 @@ def defines_a_kernel(source: str) -> bool:
     taken = {f"refemu.arith.jit.{name}" for name in COMPILERS} & imports(source)
     return bool(taken) or any(
         isinstance(node, ast.Attribute) and node.attr in COMPILERS and getattr(node.value, "id", "") == "jit"
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(source)
     )
 
 
 def undescribed(source: str) -> Iterator[str]:
     """Yield `line function: names` where a docstring describes parameters that the function does not have."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if not isinstance(node, ast.FunctionDef):
             continue
         arguments = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
@@ -55,3 +59,14 @@ def undescribed(source: str) -> Iterator[str]:
             wrong |= set(re.split(AND, found[1])) - arguments - DTYPES
         if wrong:
             yield f"{node.lineno} {node.name}: {', '.join(sorted(wrong))}"
+
+
+def vague(source: str) -> Iterator[str]:
+    """Yield `line function: name` where a parameter or another local name is one of VAGUE."""
+    for function in nodes(source):
+        if isinstance(function, ast.FunctionDef):
+            names = {node.arg: node.lineno for node in ast.walk(function) if isinstance(node, ast.arg)}
+            for node in ast.walk(function):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    names.setdefault(node.id, node.lineno)
+            yield from (f"{names[name]} {function.name}: {name}" for name in sorted(VAGUE & set(names)))

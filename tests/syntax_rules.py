@@ -6,6 +6,7 @@ calls this holds the exception and its reason.
 
 import ast
 import builtins
+import functools
 from collections.abc import Iterator
 
 PRODUCTS = {"dot", "matmul", "inner", "vdot", "einsum", "tensordot", "convolve", "correlate", "linalg"}
@@ -52,12 +53,24 @@ NUMERIC_MODULES = {"np", "numpy", "math", "scipy", "special", "cmath"}
 KERNEL_GLOBALS = {"np", "range", "len", "min", "max", "abs"}
 
 
+def tree(source: str) -> ast.Module:
+    """The syntax tree of a source."""
+    root = nodes(source)[0]
+    assert isinstance(root, ast.Module)
+    return root
+
+
+@functools.cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """The module and every node below it, as `ast.walk` yields them; parsed once for all rules."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def violations(source: str, path: str = "module.py") -> list[str]:
     """Every broken rule as `rule at line N`, in line order."""
-    tree = ast.parse(source)
-    found = [(node.lineno, rule) for node in ast.walk(tree) for rule in _rules(node, path)]
-    own = KERNEL_GLOBALS | {name for node in tree.body for name in _defined(node) | _shared(node)}
-    found += [item for function in _kernels(tree) for item in _kernel_rules(function, own)]
+    found = [(node.lineno, rule) for node in nodes(source) for rule in _rules(node, path)]
+    own = KERNEL_GLOBALS | {name for node in tree(source).body for name in _defined(node) | _shared(node)}
+    found += [item for function in _kernels(source) for item in _kernel_rules(function, own)]
     return [f"{rule} at line {line}" for line, rule in sorted(set(found))]
 
 
@@ -120,8 +133,8 @@ def _import_rules(node: ast.Import | ast.ImportFrom, path: str) -> Iterator[str]
         yield "relative import"
 
 
-def _kernels(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    for node in ast.walk(tree):
+def _kernels(source: str) -> Iterator[ast.FunctionDef]:
+    for node in nodes(source):
         if isinstance(node, ast.FunctionDef) and {_last(d) for d in node.decorator_list} & {"kernel", "helper"}:
             yield node
 

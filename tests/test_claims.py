@@ -23,10 +23,11 @@ from refemu.formats import (
     OVP_INT8_REPO,
     Ovp,
 )
-from refemu.models import perplexity, text
-from refemu.units import mmaovp, olive_edp, olive_mac, olive_pe8, outlier_decoder, ovp_decoder, ovp_encoder
-from refemu.units.mmaovp import Gpu
-from refemu.units.olive_systolic import OliveSystolic
+from refemu.models import text
+from refemu.models.measure import perplexity
+from refemu.units.olive import mmaovp, olive_edp, olive_mac, olive_pe8, outlier_decoder, ovp_decoder, ovp_encoder
+from refemu.units.olive.mmaovp import Gpu
+from refemu.units.olive.olive_systolic import OliveSystolic
 
 ROOT = Path(__file__).resolve().parent.parent
 INT32 = 2**31 - 1

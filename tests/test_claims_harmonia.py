@@ -9,8 +9,9 @@ import pytest
 
 from refemu.formats import BFP4, BFP8
 from refemu.formats.groupint import INT4_G128
-from refemu.units import bfp_converter, bfp_pe_array, k_offset_jit
-from refemu.units.k_offset import Offsets
+from refemu.units.harmonia import bfp_converter, bfp_pe_array
+from refemu.units.harmonia.k_offset import Offsets
+from refemu.units.harmonia.twins import k_offset as k_offset_jit
 
 TABLE_1 = {  #: [harmonia Table I] perplexities of Llama 7B, 13B, Llama-2 7B, 13B, OPT 6.7B, and the reduction of KV
     "Full": "5.68 5.09 5.47 4.88 10.86 0.00",
@@ -151,7 +152,7 @@ def test_operations_per_cycle_of_the_whole_array() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [pytest.param(bfp_converter.run_clocks, id="unit"), pytest.param(bfp_converter.UNIT.run_jit, id="twin")]
+    "run", [pytest.param(bfp_converter.run, id="unit"), pytest.param(bfp_converter.UNIT.run_jit, id="twin")]
 )
 def test_a_short_token_block_behind_a_full_v_block_stalls(run: Any) -> None:
     """[harmonia §IV-C] "real time" holds for a stream of equal blocks: here the array waits 63 clocks for a bank."""

@@ -16,11 +16,12 @@ import pytest
 from refemu.arith import fp16, fp32
 from refemu.arith.orders import Sequential
 from refemu.formats import Codebook, KMeans, TopK, train
-from refemu.formats.kmeans import normalized_inliers
+from refemu.formats.kllm.kmeans import normalized_inliers
 from refemu.models import text
-from refemu.units import index_counter, index_matmul, index_matmul_jit
-from refemu.units.index_counter import IndexCounter
-from refemu.units.kllm_chip_parts import KllmChip
+from refemu.units.kllm import index_counter, index_matmul
+from refemu.units.kllm.index_counter import IndexCounter
+from refemu.units.kllm.kllm_chip import ChipSizes
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 
 MODELS = ("LLaMA-7B", "LLaMA-13B", "LLaMA-30B", "LLaMA-2-7B", "LLaMA-2-13B", "LLaMA-2-70B", "Mistral-7B")
 TABLE_2 = {  #: [kllm Table II], perplexities in the order of MODELS; 8e3 and so on as printed
@@ -187,7 +188,7 @@ def test_table_1_has_one_clustering_unit() -> None:
     one = sum(map(Fraction, AREAS))
 
     assert [f"{float(area):.2f}" for area in (one, one + Fraction(AREAS[4]))] == ["16.87", "17.08"]
-    assert KllmChip().clustering_cycles(4096) == 256  # refemu's own: 16 elements a cycle (D-kllm-31)
+    assert ChipSizes().clustering_cycles(4096) == 256  # refemu's own: 16 elements a cycle (D-kllm-31)
 
 
 def test_shapes_of_the_one_hot_matrix() -> None:
@@ -207,7 +208,7 @@ def test_shapes_of_the_one_hot_matrix() -> None:
 
         assert matrix.shape == (64, 256 if weight is None else 16) and (matrix.sum(axis=1) == 1).all()
         sums = (matrix * (1 if weight is None else weight[:, None])).sum(axis=0).tolist()
-        assert sums == list(unit.state.count) == index_counter.run(q, unit.bits, weight).count.tolist()
+        assert sums == list(unit.state.count) == index_counter.counts(q, unit.bits, weight).count.tolist()
 
 
 def operands(k: int, bits: int) -> list[Any]:
@@ -216,7 +217,7 @@ def operands(k: int, bits: int) -> list[Any]:
     return [KMeans(book, TopK("1")).encode(rng.standard_normal((n, k)).astype(np.float16)) for n in (1, 100)]
 
 
-@pytest.mark.parametrize("run", [index_matmul.run, index_matmul_jit.run], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [index_matmul.matmul, index_matmul_jit.matmul], ids=["unit", "twin"])
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_logits_take_more_macs_than_the_dense_product(run: Any, head_dim: int) -> None:
     """[kllm §III-B] "only a minimal number of FP operations". Not of q K^T: 256 counters a key, head_dim products."""
@@ -228,7 +229,7 @@ def test_logits_take_more_macs_than_the_dense_product(run: Any, head_dim: int) -
 
 def test_three_bits_break_even_at_a_head_of_64() -> None:
     """[kllm §III-B] 64 counters a key; a matrix of weights with a K of 4,096 takes a fifteenth of the dense MACs."""
-    narrow, wide = index_matmul_jit.run(*operands(64, 3)), index_matmul_jit.run(*operands(128, 3))
+    narrow, wide = index_matmul_jit.matmul(*operands(64, 3)), index_matmul_jit.matmul(*operands(128, 3))
     assert narrow.macs_reduce == narrow.macs_dense < narrow.macs_reduce + narrow.macs_sparse
     assert wide.macs_reduce + wide.macs_sparse < wide.macs_dense
 
@@ -238,7 +239,7 @@ def test_three_bits_break_even_at_a_head_of_64() -> None:
             np.random.default_rng(1).standard_normal((100, 4096)).astype(np.float16)
         ),
     )
-    linear = index_matmul_jit.run(a, b)
+    linear = index_matmul_jit.matmul(a, b)
     assert (linear.macs_reduce, linear.macs_sparse, linear.macs_dense) == (25600, 4200, 409600)
 
 

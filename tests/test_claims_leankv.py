@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from refemu.formats import K8V4, UnifiedPage
-from refemu.units import generation_compressor, paged_attention
-from refemu.units.generation_compressor import A1, A2
-from refemu.units.page_manager import PageManager, Shape, TableOverflow
-from refemu.units.page_manager_parts import memory
+from refemu.units.leankv import generation_compressor, paged_attention
+from refemu.units.leankv.generation_compressor import A1, A2
+from refemu.units.leankv.page_manager import PageManager, Shape, TableOverflow
+from refemu.units.leankv.page_manager.requests import memory
 
 BENCHMARKS = ("GSM8K", "MMLU", "HumanEval", "SQuAD", "CNN-DailyMail")
 TABLE_1 = {  #: [leankv Table 1] percent of vLLM: without loss, at 5 % loss

@@ -1,23 +1,24 @@
-"""Layers point one way, heavy imports stay where they belong, and every module has its test and its citation."""
+"""The rules of the house: where modules stand, what they import, and that each has its test and its citation."""
 
 import ast
-import importlib
 import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import house_rules
+from refemu import units
+from tests import house_graph, house_rules
+from tests.syntax_rules import tree
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refemu"
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
-LAYERS = ["arith", "formats", "units", "models", "golden", "cli"]
 NUMBA_FILES = {"arith/jit.py", "arith/float_jit/scalars.py"}
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 #: modules that hold no mechanism of a paper
@@ -27,56 +28,179 @@ UNCITED = {
     "formats/html.py",
     "units/__init__.py",
     "units/unit.py",
-    "units/unit_parts.py",
+    "units/ports.py",
+    "units/stepped.py",
+    "units/derived.py",
+    "units/described.py",
+    "units/events.py",
 }
-#: whoever uses hypothesis finds the strategies of formats there; what a manifest calls sets that a test saved
-UPWARDS = {"formats/__init__.py": {"testing"}, "golden/generator_remake.py": {"testing"}}
-#: tests/cli/test_main.py, tests/testing/test_plugin.py, test_strategies.py, tests/golden/test_campaign.py
+#: modules that tests elsewhere hold: a reason is where
 TEST_ELSEWHERE = {
-    "__init__.py",
-    "__main__.py",
-    "cli/__init__.py",
-    "testing/__init__.py",
-    "testing/save.py",
-    "testing/blocks.py",
-    "testing/types.py",
-    "golden/cluster.py",
+    "refemu.testing.blocks": "tests/testing/test_plugin.py",
+    "refemu.testing.save": "tests/testing/test_plugin.py",
+    "refemu.testing.types": "tests/testing/test_strategies.py",
 }
+SOURCES = house_graph.sources(PACKAGE)
+GRAPH = house_graph.edges(SOURCES)
+TESTS = {house_graph.module(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
 
 
 def imports(path: Path) -> set[str]:
     return house_rules.imports((PACKAGE / path).read_text())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_imports_point_down_the_layers(path: Path) -> None:
-    inside = house_rules.layers((PACKAGE / path).read_text())
+def with_module(name: str, text: str) -> tuple[list[house_graph.Edge], dict[str, str]]:
+    """The house with a module planted, or changed."""
+    texts = SOURCES | {name: text}
+    rest = [edge for edge in GRAPH if edge.source != name]
+    return rest + house_graph.needs(name, text, set(texts)), texts
 
-    assert inside & {*LAYERS, "testing"} <= allowed(path.parts[0]) | UPWARDS.get(path.as_posix(), set())
 
-
-def allowed(layer: str) -> set[str]:
-    """The layers that this one may name, in an import or in a string."""
-    if layer == "testing":
-        return {"formats", "units", "golden", "arith", "testing"}
-    return set(LAYERS[: LAYERS.index(layer) + 1] if layer in LAYERS else LAYERS)
+def test_imports_point_down_the_layers() -> None:
+    assert house_graph.upward(GRAPH) == []
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "from refemu.golden import sets",
+        "from refemu.golden.files import sets",
         "import refemu.cli.main",
         "importlib.import_module('refemu.golden')",
         "TWIN = 'refemu.models.schemes.olive:run'",
-        "import_module(f'refemu.golden.{name}')",
     ],
 )
 def test_an_import_that_points_up_is_seen(line: str) -> None:
     """In a function and in a string too."""
-    layers = house_rules.layers(f"def up():\n    {line}\n")
+    graph, _ = with_module("refemu.units.olive.planted", f"def up():\n    {line}\n")
 
-    assert layers and not layers <= allowed("units")
+    assert [edge.split(" ")[0] for edge in house_graph.upward(graph)] == ["refemu.units.olive.planted"]
+
+
+def test_nothing_of_a_paper_imports_anything_of_another() -> None:
+    assert house_graph.across(GRAPH) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from refemu.units.kllm import orizuru",
+        "from refemu.formats.kllm.kmeans import KMeans",
+        "NAME = 'refemu.units.kllm.twins.orizuru:run'",
+    ],
+)
+def test_another_paper_is_seen(line: str) -> None:
+    graph, _ = with_module("refemu.units.olive.twins.planted", f"def across():\n    {line}\n")
+
+    assert len(house_graph.across(graph)) == 1
+
+
+def test_shared_modules_name_no_paper() -> None:
+    assert house_graph.named(GRAPH) == []
+
+
+def test_a_shared_module_that_names_a_paper_is_seen() -> None:
+    graph, _ = with_module("refemu.units.planted", "from refemu.units.kllm import orizuru\n")
+
+    assert house_graph.named(graph) == ["refemu.units.planted -> refemu.units.kllm.orizuru"]
+
+
+def test_compiled_code_is_imported_where_a_function_needs_it() -> None:
+    assert house_graph.compiled(GRAPH) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from refemu.units.kllm.twins import orizuru as orizuru_jit",
+        "from refemu.arith import jit",
+        "from refemu.arith.float_jit import exp_all",
+    ],
+)
+def test_an_early_import_of_compiled_code_is_seen(line: str) -> None:
+    graph, _ = with_module("refemu.units.kllm.planted", line + "\n")
+    later, _ = with_module("refemu.units.kllm.planted", f"def run():\n    {line}\n")
+
+    assert len(house_graph.compiled(graph)) == 1
+    assert len(house_graph.compiled(later)) == ("arith import jit" in line)
+
+
+def test_cases_and_inner_files_stay_inside_their_blocks() -> None:
+    assert {edge.split(" ")[0] for edge in house_graph.inner(GRAPH, SOURCES)} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("refemu.models.schemes.kllm.planted", "from refemu.units.kllm.cases import orizuru as orizuru_cases"),
+        ("refemu.units.kllm.clustering", "from refemu.units.kllm.orizuru.trees import Tree"),
+        ("refemu.units.kllm.cases.orizuru", "from refemu.units.kllm.orizuru.unit import UNIT"),
+        ("refemu.units.kllm.cases.concat", "from refemu.units.kllm.cases import orizuru as orizuru_cases"),
+    ],
+)
+def test_a_reach_into_a_block_is_seen(name: str, line: str) -> None:
+    graph, texts = with_module(name, line + "\n")
+
+    assert name in {edge.split(" ")[0] for edge in house_graph.inner(graph, texts)}
+
+
+def test_no_module_needs_itself() -> None:
+    """Nor through imports in functions, for type checkers, or in the packages above."""
+    assert {group[0] for group in house_graph.circles(GRAPH, SOURCES)} == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "def late():\n    from refemu.arith.fp16 import value",
+        "if TYPE_CHECKING:\n    from refemu.arith.fp16 import value",
+    ],
+)
+def test_a_circle_is_seen(line: str) -> None:
+    graph, texts = with_module("refemu.arith.bits", line + "\n")
+
+    assert any("refemu.arith.bits" in group for group in house_graph.circles(graph, texts))
+
+
+def test_every_module_has_a_test_module_at_the_mirrored_path() -> None:
+    assert set(house_graph.untested(GRAPH, SOURCES, TESTS)) == set(TEST_ELSEWHERE)
+    assert all((ROOT / place).is_file() for place in TEST_ELSEWHERE.values())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "refemu.formats.olive.ovp_planted",
+        "refemu.units.kllm.orizuru_planted",
+        "refemu.units.kllm.twins.planted",
+        "refemu.golden.campaign.planted",
+    ],
+)
+def test_a_module_without_its_test_is_seen(name: str) -> None:
+    """A prefix of its name does not count."""
+    graph, texts = with_module(name, '"""Twice x."""\n')
+
+    assert name in house_graph.untested(graph, texts, TESTS)
+
+
+def test_twins_and_cases_are_imported_under_names_of_their_own() -> None:
+    assert house_graph.misnamed(GRAPH) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["from refemu.units.kllm.twins import orizuru", "from refemu.units.kllm.cases import orizuru as cases"]
+)
+def test_a_twin_under_the_name_of_its_unit_is_seen(line: str) -> None:
+    graph, _ = with_module("refemu.units.kllm.planted", f"def run():\n    {line}\n")
+
+    assert len(house_graph.misnamed(graph)) == 1
+
+
+def test_no_folder_is_too_large_to_read() -> None:
+    """At most 30 files, of the package and of its tests."""
+    files = [path for folder in (PACKAGE, ROOT / "tests") for path in folder.rglob("*.py")]
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in files)
+
+    assert {folder: count for folder, count in counts.items() if count > 30} == {}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)
@@ -87,22 +211,16 @@ def test_numba_and_hypothesis_stay_in_their_files(path: Path) -> None:
     assert "hypothesis" not in roots or path.parts[0] == "testing"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if p.parts[0] in ("formats", "units")], ids=str)
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if p.parts[0] in ("formats", "units") and p.name != "__init__.py"], ids=str
+)
 def test_formats_and_units_cite_their_paper(path: Path) -> None:
     assert path.as_posix() in UNCITED or CITATION.search((PACKAGE / path).read_text())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)
-def test_module_has_a_docstring_and_a_test_module(path: Path) -> None:
-    tree = ast.parse((PACKAGE / path).read_text())
-    name = path.parent.name if path.name == "__init__.py" else path.stem
-    words = name.split("_")  # `orizuru_cases` and `orizuru_parts` are parts of `orizuru`
-    candidates = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
-    expected = [ROOT / "tests" / path.parent / f"test_{candidate}.py" for candidate in candidates]
-    expected += [ROOT / "tests" / path.parent.parent / f"test_{path.parent.name}.py"] if path.parent.parts[1:] else []
-
-    assert ast.get_docstring(tree)
-    assert path.as_posix() in TEST_ELSEWHERE or any(test.exists() for test in expected)
+def test_module_has_a_docstring(path: Path) -> None:
+    assert ast.get_docstring(tree((PACKAGE / path).read_text()))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)
@@ -127,15 +245,39 @@ def test_a_parameter_that_is_not_there_is_seen(text: str) -> None:
     assert list(house_rules.undescribed(source.replace("acc_innn", "acc_in"))) == []
 
 
+def test_local_names_are_nouns_of_the_field() -> None:
+    wrong = {name: list(house_rules.vague(text)) for name, text in SOURCES.items()}
+
+    assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "found = x",
+        "made, y = x",
+        "y = [one for one in x]",
+        "for own in x: pass",
+        "y = lambda given: given",
+        "if (told := x): pass",
+    ],
+)
+def test_a_name_that_says_nothing_is_seen(line: str) -> None:
+    """In a parameter too; an attribute is no local name."""
+    assert len(list(house_rules.vague(f"def f(x):\n    {line}\n"))) == 1
+    assert list(house_rules.vague("def f(led):\n    return led\n")) == ["1 f: led"]
+    assert list(house_rules.vague("def f(x):\n    x.found = g(made=x)\n")) == []
+
+
 def test_public_functions_have_docstrings() -> None:
     missing = []
     for path in MODULES:
-        tree = ast.parse((PACKAGE / path).read_text())
         missing += [
             f"{path}:{node.lineno} {node.name}"
-            for node in tree.body
+            for node in tree((PACKAGE / path).read_text()).body
             if isinstance(node, ast.FunctionDef | ast.ClassDef)
             and not node.name.startswith("_")
+            and "overload" not in {ast.unparse(decorator) for decorator in node.decorator_list}
             and not ast.get_docstring(node)
         ]
 
@@ -151,22 +293,26 @@ def test_import_of_refemu_brings_neither_numba_nor_scipy() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        p
-        for p in MODULES
-        if p.parts[0] == "units"
-        and p.name not in ("__init__.py", "unit.py")
-        and not p.stem.endswith(("_jit", "_cases", "_parts"))
-    ],
-    ids=str,
-)
-def test_unit_has_a_twin_with_the_same_arguments(path: Path) -> None:
-    unit = importlib.import_module(f"refemu.units.{path.stem}").UNIT
+@pytest.mark.parametrize("name", units.names())
+def test_unit_has_a_twin_with_the_same_arguments(name: str) -> None:
+    unit = units.find(name)
 
-    assert unit.name == path.stem
+    assert unit.name == name and unit.paper.startswith(units.PAPERS[name])
     assert arguments(unit.run) == arguments(unit.run_jit)
+
+
+def test_the_table_of_units_names_every_block() -> None:
+    """And nothing else: what stands beside blocks lies in folders of its own."""
+    blocks = {
+        (place.parent.name, place.stem)
+        for paper in house_graph.PAPERS
+        for place in (PACKAGE / "units" / paper).iterdir()
+        if place.name[0] != "_"
+    }
+
+    assert {(paper, name) for name, paper in units.PAPERS.items()} == {
+        (paper, name) for paper, name in blocks if name not in house_graph.BESIDE
+    }
 
 
 def arguments(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:

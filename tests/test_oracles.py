@@ -5,7 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from tests.oracles import bits, exp, fp16, olive_units, ovp, prng, rounding, sums
+from tests.oracles import bits, exp, fp16, prng, rounding, sums
+from tests.oracles.olive import ovp, units
 
 RAW_TIES = [-1.5, -0.5, 0.5, 1.5, 2.5]
 
@@ -279,15 +280,15 @@ def test_the_search_takes_the_first_of_the_least_errors() -> None:
 
 def test_the_outlier_decoder_reads_0101_as_48() -> None:
     """[olive §4.2]: 0101 with bias 2 is <4, 3>."""
-    assert olive_units.outlier_decoder(0b0101, 2, 2, 1, 4) == (4, 3)
-    assert olive_units.outlier_decoder(0b1101, 2, 2, 1, 4) == (4, -3)
-    assert olive_units.outlier_decoder(0b0000, 2, 2, 1, 4) == (2, 0)
+    assert units.outlier_decoder(0b0101, 2, 2, 1, 4) == (4, 3)
+    assert units.outlier_decoder(0b1101, 2, 2, 1, 4) == (4, -3)
+    assert units.outlier_decoder(0b0000, 2, 2, 1, 4) == (2, 0)
 
 
 def test_the_flint_decoder_gives_the_values_of_table_3() -> None:
     """[olive Tbl. 3]."""
     for code in range(16):
-        exponent, integer = olive_units.flint_decoder(code)
+        exponent, integer = units.flint_decoder(code)
         assert (ovp.element_decode("FLINT4", code) or 0) == integer << exponent
 
 
@@ -307,7 +308,7 @@ def test_the_pair_decoder_gives_the_values_of_the_format(
     width = 8 if normal == "int8" else 4
     for pair in range(1 << 2 * width):
         values = ovp.decode_pair(name, pair % (1 << width), pair >> width)
-        exponents, integers, illegal = olive_units.ovp_decoder(pair, bias, normal, outlier)
+        exponents, integers, illegal = units.ovp_decoder(pair, bias, normal, outlier)
         assert illegal == (values is None)
         assert (values or (0, 0)) == tuple(i << e for e, i in zip(exponents, integers, strict=True))
 
@@ -316,10 +317,10 @@ def test_the_accumulator_wraps_or_saturates_and_says_so() -> None:
     """[olive §4.4]: <a, b> * <c, d> = <a + c, b * d>; D-olive-33."""
     events = [(1, 2**31 - 4, 0, 0, 0, 0), (0, 0, 1, 1, 0, 1), (0, 0, 1, 1, 0, 1), (0, 0, 4, -3, 0, 5)]
 
-    assert olive_units.mac(events) == [
+    assert units.mac(events) == [
         (0, 0, 2**31 - 4, False),
         (1, 1, 2**31 - 2, False),
         (1, 1, -(2**31), True),
         (4, -15, 2**31 - 240, True),
     ]
-    assert [acc for _, _, acc, _ in olive_units.mac(events, "saturate")][1:] == [2**31 - 2, 2**31 - 1, 2**31 - 241]
+    assert [acc for _, _, acc, _ in units.mac(events, "saturate")][1:] == [2**31 - 2, 2**31 - 1, 2**31 - 241]

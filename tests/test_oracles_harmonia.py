@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from tests.oracles import bfp, fp16, harmonia_units, prng
-from tests.oracles.bfp import Group
+from tests.oracles import fp16, prng
+from tests.oracles.harmonia import bfp, units
+from tests.oracles.harmonia.bfp import Group
 
 A = [0x4648, 0xBE48, 0x3268]
 B = [fp16.from_float(x) for x in (-3.5, 2.25, 0.875)]
@@ -108,18 +109,18 @@ def test_worked_dot_products() -> None:
     a, eight, four = bfp.encode_group(A), bfp.encode_group(B), bfp.encode_group(B, 4)
 
     assert (eight.exponent, eight.mantissa, four.mantissa) == (16, [224, 144, 56], [14, 9, 3])
-    high = harmonia_units.sub_pe(a.sign, a.mantissa, eight.sign, [code >> 4 for code in eight.mantissa])
-    low = harmonia_units.sub_pe(a.sign, a.mantissa, eight.sign, [code & 15 for code in eight.mantissa])
+    high = units.sub_pe(a.sign, a.mantissa, eight.sign, [code >> 4 for code in eight.mantissa])
+    low = units.sub_pe(a.sign, a.mantissa, eight.sign, [code & 15 for code in eight.mantissa])
     assert (high, low, (high << 4) + low) == (-3246, 48, -51888)
-    assert harmonia_units.integer_partial(a, eight) == -51888
-    assert harmonia_units.partial(a, eight) == -25.3359375
-    assert fp16.from_float(harmonia_units.dot([a], [eight])[0]) == 0xCE56
-    assert harmonia_units.dot([a], [eight], "exact")[0] == -25.3359375
-    assert harmonia_units.partial(a, four) == -25.359375
-    assert harmonia_units.integer_partial(a, [7, -8, 3]) == 1825
-    assert fp16.from_fraction(harmonia_units.partial_int(a, [7, -8, 3])) == 0x5321
+    assert units.integer_partial(a, eight) == -51888
+    assert units.partial(a, eight) == -25.3359375
+    assert fp16.from_float(units.dot([a], [eight])[0]) == 0xCE56
+    assert units.dot([a], [eight], "exact")[0] == -25.3359375
+    assert units.partial(a, four) == -25.359375
+    assert units.integer_partial(a, [7, -8, 3]) == 1825
+    assert fp16.from_fraction(units.partial_int(a, [7, -8, 3])) == 0x5321
     for preset in ("paper", "exact"):
-        value, flags = harmonia_units.dot_int([a], [[7, -8, 3]], [0x224C], preset)
+        value, flags = units.dot_int([a], [[7, -8, 3]], [0x224C], preset)
         assert fp16.f32_bits(value) == 0x3F338F30
         assert not any(flags)
 
@@ -128,20 +129,20 @@ def test_flags() -> None:
     huge, tiny = bfp.encode_group([0x7BFF] * 32), bfp.encode_group([0x0001] * 32, 11)
     minus = huge._replace(sign=[1] * 32)
 
-    assert harmonia_units.dot([huge], [huge]) == (math.inf, (True, False, False))
-    assert harmonia_units.dot([tiny], [tiny]) == (0.0, (False, True, False))
-    assert math.isnan(harmonia_units.dot([huge, minus], [huge, huge])[0])
-    assert harmonia_units.dot([huge, minus], [huge, huge])[1] == (True, False, True)
-    assert harmonia_units.dot([huge, minus], [huge, huge], "exact") == (0.0, (False, False, False))
-    assert harmonia_units.dot_int([huge], [[7] * 32], [0])[1] == (True, False, True)
+    assert units.dot([huge], [huge]) == (math.inf, (True, False, False))
+    assert units.dot([tiny], [tiny]) == (0.0, (False, True, False))
+    assert math.isnan(units.dot([huge, minus], [huge, huge])[0])
+    assert units.dot([huge, minus], [huge, huge])[1] == (True, False, True)
+    assert units.dot([huge, minus], [huge, huge], "exact") == (0.0, (False, False, False))
+    assert units.dot_int([huge], [[7] * 32], [0])[1] == (True, False, True)
 
 
 def test_partials_at_their_bounds() -> None:
     full = Group(15, [0] * 32, [255] * 32, 8)
 
-    assert harmonia_units.integer_partial(full, [-8] * 32) == -65280
-    assert harmonia_units.integer_partial(full, Group(15, [0] * 32, [15] * 32, 4)) == 122400
-    assert harmonia_units.integer_partial(full, full) == 2080800
+    assert units.integer_partial(full, [-8] * 32) == -65280
+    assert units.integer_partial(full, Group(15, [0] * 32, [15] * 32, 4)) == 122400
+    assert units.integer_partial(full, full) == 2080800
 
 
 @pytest.mark.parametrize("scale_per", [32, 128])
@@ -149,64 +150,62 @@ def test_weight_factors_by_group_or_once(scale_per: int) -> None:
     a = bfp.encode([fp16.from_float(prng.bell(w) * 2.0**-15) for w in prng.words(1, 0, 160)])
     codes = [[(w >> 60) - 8 for w in prng.words(g, 0, 32)] for g in range(5)]
     scales = [0x2C00, 0x2C00, 0x2C00, 0x2C00, 0x2E66]
-    exact = sum(
-        harmonia_units.partial_int(x, w) * Fraction(fp16.to_float(s)) for x, w, s in zip(a, codes, scales, strict=True)
-    )
+    exact = sum(units.partial_int(x, w) * Fraction(fp16.to_float(s)) for x, w, s in zip(a, codes, scales, strict=True))
 
     for preset in ("paper", "exact"):
-        got = harmonia_units.dot_int(a, codes, scales, preset, scale_per=scale_per)[0]
+        got = units.dot_int(a, codes, scales, preset, scale_per=scale_per)[0]
         assert abs(Fraction(got) - exact) < Fraction(1, 20 if preset == "paper" else 10**4)
 
 
 def test_peaks_of_the_array() -> None:
-    eight, four = harmonia_units.pe_counters("m8m8", 2), harmonia_units.pe_counters("m8w4", 4)
+    eight, four = units.pe_counters("m8m8", 2), units.pe_counters("m8w4", 4)
 
     assert (eight["macs"], eight["cycles"], four["macs"], four["cycles"]) == (64, 4, 128, 4)
     assert [128 * 2 * c["macs"] // c["cycles"] for c in (four, eight)] == [8192, 4096]
     assert round(8192 * 0.3 / 0.542) == 4534
-    assert harmonia_units.array_cycles([2] * 4) == list(range(8, 24))
+    assert units.array_cycles([2] * 4) == list(range(8, 24))
 
 
 def test_fp2half() -> None:
     points = [65519.99, 65520.0, -65520.0, 2.0**-25, fp16.f32(2.0**-25 * (1 + 2.0**-23))]
 
-    assert [harmonia_units.fp2half(fp16.f32(x)) for x in points] == [0x7BFF, 0x7C00, 0xFC00, 0, 1]
-    assert [harmonia_units.fp2half(x, True) for x in (65520.0, -math.inf)] == [0x7BFF, 0xFBFF]
+    assert [units.fp2half(fp16.f32(x)) for x in points] == [0x7BFF, 0x7C00, 0xFC00, 0, 1]
+    assert [units.fp2half(x, True) for x in (65520.0, -math.inf)] == [0x7BFF, 0xFBFF]
 
 
 def test_aligner_and_converter() -> None:
     words = finite(5, 32)
     group = bfp.encode_group(words)
-    lanes = [harmonia_units.align(u, group.exponent, 8) for u in words]
+    lanes = [units.align(u, group.exponent, 8) for u in words]
 
     assert lanes == [(s, code, False) for s, code in zip(group.sign, group.mantissa, strict=True)]
-    assert harmonia_units.align(0x7C00, 31, 8)[2]
-    assert harmonia_units.align(0x4000, 15, 8)[2]
-    assert harmonia_units.converter_cycles([32] * 5) == 32 * 6
-    assert harmonia_units.converter_cycles([64] * 3) == 64 * 4
-    counts = harmonia_units.converter_counts("v", 32, 16)
+    assert units.align(0x7C00, 31, 8)[2]
+    assert units.align(0x4000, 15, 8)[2]
+    assert units.converter_cycles([32] * 5) == 32 * 6
+    assert units.converter_cycles([64] * 3) == 64 * 4
+    counts = units.converter_counts("v", 32, 16)
     assert (counts["compare_cycles"], counts["comparisons"]) == (64, 32 * 16)
 
 
 def test_groups_of_v() -> None:
     rows = [finite(100 + t, 2) for t in range(70)]
-    groups = harmonia_units.v_groups(rows, [1])
+    groups = units.v_groups(rows, [1])
 
     assert [len(g) for g in groups] == [2, 2, 2]
     assert groups[1][0] == bfp.demote(bfp.encode_group([row[0] for row in rows[32:64]]), 4)
     assert groups[2][1] == bfp.encode_group([row[1] for row in rows[64:]] + [0] * 26)
-    assert harmonia_units.v_counters(0, 70, 2)["conversions"] == 70
-    assert harmonia_units.v_counters(0, 70, 2)["commits"] == harmonia_units.v_counters(70, 0, 2)["commits"] == 2
+    assert units.v_counters(0, 70, 2)["conversions"] == 70
+    assert units.v_counters(0, 70, 2)["commits"] == units.v_counters(70, 0, 2)["commits"] == 2
 
 
 def test_bit_allocation() -> None:
-    assert all(bits == 8 for part in harmonia_units.bits_at(96) for bits in part)
-    assert harmonia_units.demoted(97) == ([32], [])
-    assert harmonia_units.demoted(128) == ([63], [1])
-    assert harmonia_units.bits_at(160)[1] == [8, 4, 4, 8, 8]
-    assert harmonia_units.fraction_low(4000) == Fraction(976, 1000)
+    assert all(bits == 8 for part in units.bits_at(96) for bits in part)
+    assert units.demoted(97) == ([32], [])
+    assert units.demoted(128) == ([63], [1])
+    assert units.bits_at(160)[1] == [8, 4, 4, 8, 8]
+    assert units.fraction_low(4000) == Fraction(976, 1000)
     for length, ratio in ((4000, Fraction("3.0463")), (4096, Fraction(64, 21))):
-        k, v = harmonia_units.bits_at(length)
+        k, v = units.bits_at(length)
         total = sum(32 * (1 + bits) + 5 for bits in k) / Fraction(32)
         assert abs(16 * length / total - ratio) < Fraction(1, 20000)
         if length % 32 == 0:
@@ -216,13 +215,13 @@ def test_bit_allocation() -> None:
 def test_offsets() -> None:
     words = [[fp16.from_float(x) for x in row] for row in [(1, -4, 0.5, 4), (1, 4, -6, 4), (-9, 0, 0, 0)]]
 
-    assert harmonia_units.k_offsets(words, 2, window=2) == ([0, 0xC000, 0xC200, 0], [0, 1, 1, 0])
-    assert harmonia_units.k_offsets(words, 1, window=2, head=2)[1] == [0, 1, 1, 0]
-    assert harmonia_units.k_offsets(words, 1) == ([0xC480, 0, 0, 0], [1, 0, 0, 0])
-    assert harmonia_units.k_offsets(words, 1, signed=False)[0][0] == 0x4480
-    assert harmonia_units.k_offsets([[0x0401]], 1) == ([0x0200], [1])
-    assert harmonia_units.k_offsets([[0x8000]], 1) == ([0], [1])
-    assert harmonia_units.apply_offsets([0x8000, 0x3C00], [0, 0x3800]) == [0x8000, 0x3800]
+    assert units.k_offsets(words, 2, window=2) == ([0, 0xC000, 0xC200, 0], [0, 1, 1, 0])
+    assert units.k_offsets(words, 1, window=2, head=2)[1] == [0, 1, 1, 0]
+    assert units.k_offsets(words, 1) == ([0xC480, 0, 0, 0], [1, 0, 0, 0])
+    assert units.k_offsets(words, 1, signed=False)[0][0] == 0x4480
+    assert units.k_offsets([[0x0401]], 1) == ([0x0200], [1])
+    assert units.k_offsets([[0x8000]], 1) == ([0], [1])
+    assert units.apply_offsets([0x8000, 0x3C00], [0, 0x3800]) == [0x8000, 0x3800]
 
 
 def test_external_memory_accesses() -> None:
@@ -231,12 +230,12 @@ def test_external_memory_accesses() -> None:
         (64, 33554432, 17039360),
         (4096, 1090519040, 1090519040),
     ]:
-        assert harmonia_units.ema(rows, 4096, 4096, dataflow=1) == first
-        assert (harmonia_units.ema(rows, 4096, 4096, dataflow=2)) == second
-    literal = harmonia_units.ema(1, 4096, 4096, dataflow=2, literal=True)
-    assert (literal, round(harmonia_units.ema(1, 4096, 4096) / literal)) == (266240, 64)
-    assert [harmonia_units.choose(rows, 4096, 4096) for rows in (64, 4096, 5000)] == [2, 1, 1]
+        assert units.ema(rows, 4096, 4096, dataflow=1) == first
+        assert (units.ema(rows, 4096, 4096, dataflow=2)) == second
+    literal = units.ema(1, 4096, 4096, dataflow=2, literal=True)
+    assert (literal, round(units.ema(1, 4096, 4096) / literal)) == (266240, 64)
+    assert [units.choose(rows, 4096, 4096) for rows in (64, 4096, 5000)] == [2, 1, 1]
     for dataflow in (1, 2):
-        events = list(harmonia_units.fdgf_events(100, 32, 150, 32, 64, dataflow))
-        assert sum(e[3] for e in events if e[0] != "compute") == harmonia_units.ema(100, 32, 150, 32, 64, dataflow)
+        events = list(units.fdgf_events(100, 32, 150, 32, 64, dataflow))
+        assert sum(e[3] for e in events if e[0] != "compute") == units.ema(100, 32, 150, 32, 64, dataflow)
         assert sorted(e[1:3] for e in events if e[0] == "compute") == [(a, b) for a in range(4) for b in range(3)]

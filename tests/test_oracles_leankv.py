@@ -5,10 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from tests.oracles import fp16, leankv, leankv_attention, leankv_memory, leankv_units, prng
+from tests.oracles import fp16, prng
 from tests.oracles.fp16 import f32
-from tests.oracles.leankv import CONFIGS
-from tests.oracles.leankv_units import HIGH, LOW, PRUNED, WINDOW, Decision
+from tests.oracles.leankv import attention, formats, memory, units
+from tests.oracles.leankv.formats import CONFIGS
+from tests.oracles.leankv.units import HIGH, LOW, PRUNED, WINDOW, Decision
 
 DIFFKV = {"zero": "min", "quant_div": "recip_mul"}
 
@@ -23,17 +24,17 @@ def bells(seed: int, count: int) -> list[float]:
 
 @pytest.mark.parametrize(("options", "zero"), [({}, 0x3E00), (DIFFKV, 0xBE00)])
 def test_worked_group(options: dict[str, str], zero: int) -> None:
-    group = leankv.encode_group([-1.5, 0, 0.5, 1], 2, **options)
+    group = formats.encode_group([-1.5, 0, 0.5, 1], 2, **options)
 
     assert (group.code, group.scale, group.zero, group.status) == ([0, 2, 2, 3], 0x3AAB, zero, 0)
     assert group.s32 == f32(5 / 6)
-    assert leankv.decode_group(group, options.get("zero", "neg_min")) == [
+    assert formats.decode_group(group, options.get("zero", "neg_min")) == [
         -1.5,
         0.1669921875,
         0.1669921875,
         1.00048828125,
     ]
-    assert leankv.words(group.code + [0] * 4, 2) == [0x00E8]
+    assert formats.words(group.code + [0] * 4, 2) == [0x00E8]
 
 
 @pytest.mark.parametrize("bits", [8, 4, 2, 1])
@@ -41,25 +42,25 @@ def test_worked_group(options: dict[str, str], zero: int) -> None:
 def test_extremes_and_error_of_a_group(bits: int, options: dict[str, str]) -> None:
     for seed in range(5):
         x = bells(seed, 64)
-        group = leankv.encode_group(x, bits, **options)
-        back = leankv.decode_group(group, options.get("zero", "neg_min"))
+        group = formats.encode_group(x, bits, **options)
+        back = formats.decode_group(group, options.get("zero", "neg_min"))
         slack = group.s32 / 2 + group.s32 * 2**bits * 2.0**-10 + abs(group.minimum) * 2.0**-10
         assert max(abs(a - b) for a, b in zip(x, back, strict=True)) <= slack
         assert (group.code[x.index(min(x))], group.code[x.index(max(x))]) == (0, 2**bits - 1)
 
 
 def test_degenerate_groups() -> None:
-    assert leankv.decode_group(leankv.encode_group([3.0] * 4, 4)) == [3.0] * 4
-    assert leankv.encode_group([-7.25] * 4, 8)[:5] == ([0] * 4, 0, 0x4740, 8, 8)
-    assert leankv.encode_group([-0.0, 1.0, 0.0], 4).zero == 0
-    assert leankv.encode_group([0.0, 1.0, -0.0], 4, zero="min").zero == 0x8000
-    tiny = leankv.encode_group([0.0, 2.0**-24], 8)
+    assert formats.decode_group(formats.encode_group([3.0] * 4, 4)) == [3.0] * 4
+    assert formats.encode_group([-7.25] * 4, 8)[:5] == ([0] * 4, 0, 0x4740, 8, 8)
+    assert formats.encode_group([-0.0, 1.0, 0.0], 4).zero == 0
+    assert formats.encode_group([0.0, 1.0, -0.0], 4, zero="min").zero == 0x8000
+    tiny = formats.encode_group([0.0, 2.0**-24], 8)
     assert (tiny.code, tiny.scale, tiny.status) == ([0, 255], 0, 1)
-    wide = leankv.encode_group([-65504.0, 65504.0], 1)
+    wide = formats.encode_group([-65504.0, 65504.0], 1)
     assert (wide.code, wide.scale, wide.status) == ([0, 1], fp16.INF, 2)
-    assert [str(v) for v in leankv.decode_group(wide)] == ["nan", "inf"]
-    assert leankv.encode_group([-70000.0, 70000.0], 8).status == 4
-    assert leankv.encode([1.0, 2.0], 16, 0)[0].code == [0x3C00, 0x4000]
+    assert [str(v) for v in formats.decode_group(wide)] == ["nan", "inf"]
+    assert formats.encode_group([-70000.0, 70000.0], 8).status == 4
+    assert formats.encode([1.0, 2.0], 16, 0)[0].code == [0x3C00, 0x4000]
 
 
 @pytest.mark.parametrize(
@@ -74,18 +75,18 @@ def test_degenerate_groups() -> None:
 def test_page_sizes(f: int, size: int, found: list[int]) -> None:
     names = ["K8V8", "K8V4", "K8V4_G12", "K8V2", "K4V4", "K4V2", "K4V2_G24", "K4V1"]
 
-    assert leankv.page_bytes(f) == size
-    assert [leankv.tokens(f, CONFIGS[name], size) for name in names] == found
+    assert formats.page_bytes(f) == size
+    assert [formats.tokens(f, CONFIGS[name], size) for name in names] == found
 
 
 def test_page_offsets_and_first_public_size() -> None:
-    at = leankv.offsets(128, CONFIGS["K8V4"], 32)
+    at = formats.offsets(128, CONFIGS["K8V4"], 32)
     names = ["K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1"]
 
     assert list(at.values()) == [0, 4096, 4224, 6272, 6400, 6528, 6656, 6656]
-    assert [leankv.tokens(128, CONFIGS[name], 3456) for name in names] == [12, 16, 19, 22, 30, 35]
-    assert not leankv.has_layout(64, CONFIGS["K4V1"])
-    assert leankv.has_layout(64, CONFIGS["K2V4"], leankv.Layout(k_group=2))
+    assert [formats.tokens(128, CONFIGS[name], 3456) for name in names] == [12, 16, 19, 22, 30, 35]
+    assert not formats.has_layout(64, CONFIGS["K4V1"])
+    assert formats.has_layout(64, CONFIGS["K2V4"], formats.Layout(k_group=2))
 
 
 @pytest.mark.parametrize(
@@ -94,11 +95,12 @@ def test_page_offsets_and_first_public_size() -> None:
 def test_words_of_a_page_are_a_bijection(name: str, f: int, n: int) -> None:
     c = CONFIGS[name]
     keys, values = f * c.k_bits // 16, f * c.v_bits // 16
-    places = {leankv.key_word(i, t, keys, n) for i in range(keys) for t in range(n)}
+    places = {formats.key_word(i, t, keys, n) for i in range(keys) for t in range(n)}
 
     assert places == set(range(keys * n))
     even = n + n % 2
-    assert {leankv.value_word(i, t, values, n) for i in range(values) for t in range(even)} == set(range(values * even))
+    words = {formats.value_word(i, t, values, n) for i in range(values) for t in range(even)}
+    assert words == set(range(values * even))
 
 
 @pytest.mark.parametrize(
@@ -106,12 +108,12 @@ def test_words_of_a_page_are_a_bijection(name: str, f: int, n: int) -> None:
 )
 def test_page_gives_back_its_tokens(name: str, f: int, n: int) -> None:
     c = CONFIGS[name]
-    page = leankv.Page(f, c, leankv.page_bytes(f), n)
+    page = formats.Page(f, c, formats.page_bytes(f), n)
     slots = (0, 1, n - 1)
     written = {}
     for slot in slots:
-        key = [g._replace(status=0) for g in leankv.encode(bells(slot, f), c.k_bits, c.k_groups)]
-        value = leankv.encode(bells(slot + 99, f), c.v_bits, c.v_groups)
+        key = [g._replace(status=0) for g in formats.encode(bells(slot, f), c.k_bits, c.k_groups)]
+        value = formats.encode(bells(slot + 99, f), c.v_bits, c.v_groups)
         page.write(slot, key, value, slot / 7, slot)
         written[slot] = [g[:4] for g in key], [g[:4] for g in value], f32(slot / 7), slot
     for slot in slots:
@@ -126,20 +128,20 @@ SHARES = [x / 64 for x in (24, 1, 2, 6, 5, 2, 16, 8)]
 
 
 def test_worked_prompt() -> None:
-    found = leankv_units.cumulative(SHARES, 2, 3 / 64, 16 / 64)
-    restarted = leankv_units.cumulative(SHARES, 2, 3 / 64, 16 / 64, "restart")
+    found = units.cumulative(SHARES, 2, 3 / 64, 16 / 64)
+    restarted = units.cumulative(SHARES, 2, 3 / 64, 16 / 64, "restart")
 
     assert found.numbers == (1, 3, 2)
     assert (found.low, found.high) == ([2, 5, 4], [3, 0, 6, 7])
     assert found.classes == [HIGH, PRUNED, LOW, HIGH, LOW, LOW, WINDOW, WINDOW]
     assert found.order == [1, 2, 5, 4, 3, 0, 6, 7]
     assert restarted.numbers == (1, 4, 1)
-    assert leankv_units.cumulative(SHARES, 2, 0, 0).numbers == (0, 0, 6)
-    assert leankv_units.cumulative(SHARES, 8, 0.5, 0.5).high == list(range(8))
+    assert units.cumulative(SHARES, 2, 0, 0).numbers == (0, 0, 6)
+    assert units.cumulative(SHARES, 8, 0.5, 0.5).high == list(range(8))
 
 
 def test_classes_of_single_tokens() -> None:
-    found = leankv_units.per_token([0.01, 0.2, 0.05, 0.9, 0.3, 0.3], 2, 0.2, 1.0)
+    found = units.per_token([0.01, 0.2, 0.05, 0.9, 0.3, 0.3], 2, 0.2, 1.0)
 
     assert found.classes == [PRUNED, HIGH, LOW, HIGH, WINDOW, WINDOW]
     assert (found.low, sorted(found.high[:2]), sorted(found.high)) == ([2], [1, 3], [1, 3, 4, 5])
@@ -147,31 +149,31 @@ def test_classes_of_single_tokens() -> None:
 
 def test_bitonic_network_sorts_and_is_not_stable() -> None:
     keys = [float(w >> 60) for w in prng.words(4, 0, 37)]
-    order = leankv_units.bitonic(keys)
+    order = units.bitonic(keys)
 
     assert [keys[i] for i in order] == sorted(keys)
     assert sorted(order) == list(range(37))
     assert order != sorted(range(37), key=lambda i: (keys[i], i))
-    assert leankv_units.bitonic([2.0]) == [0]
+    assert units.bitonic([2.0]) == [0]
 
 
 def test_significance_of_a_prompt() -> None:
     p = [[[1.0, 0, 0]], [[0.5, 0.5, 0]], [[0.25, 0.25, 0.5]]]
-    paper, diffkv = leankv_units.significance(p), leankv_units.significance(p, "diffkv")
+    paper, diffkv = units.significance(p), units.significance(p, "diffkv")
 
     assert (paper.sums, paper.counts, paper.means) == ([0.75, 0.25, 0.0], [2, 1, 0], [0.375, 0.25, 0.0])
     assert paper.shares == [f32(0.6), f32(0.4), 0.0]
     assert (diffkv.sums, diffkv.counts) == ([1.75, 0.75, 0.5], [3, 2, 1])
-    assert leankv_units.significance(p, score_queries=1).counts == [1, 1, 0]
-    assert leankv_units.counts_at([0, 2, 3], 4, 3) == [3, 1, 0]
-    assert leankv_units.counts_at([0, 2, 3], 4, 3, "diffkv") == [4, 2, 1]
-    assert leankv_units.step_scores([1.0, 2.0], [[0.5, 0.5], [0.25, 0.75]], [0, 5], 5) == [1.5, 2.0]
-    assert leankv_units.step_scores([1.0, 2.0], [[0.5, 0.5], [0.25, 0.75]], [0, 5], 5, "diffkv") == [1.5, 2.75]
+    assert units.significance(p, score_queries=1).counts == [1, 1, 0]
+    assert units.counts_at([0, 2, 3], 4, 3) == [3, 1, 0]
+    assert units.counts_at([0, 2, 3], 4, 3, "diffkv") == [4, 2, 1]
+    assert units.step_scores([1.0, 2.0], [[0.5, 0.5], [0.25, 0.75]], [0, 5], 5) == [1.5, 2.0]
+    assert units.step_scores([1.0, 2.0], [[0.5, 0.5], [0.25, 0.75]], [0, 5], 5, "diffkv") == [1.5, 2.75]
 
 
 def test_critical_tokens_and_coefficients() -> None:
-    assert [leankv_units.critical_tokens([0.25, 0.5, 0.125, 0.125], x) for x in (0, 0.5, 0.51, 1)] == [0, 1, 2, 4]
-    assert leankv_units.coefficients([0.5, 0.25], [[3, 4], [0, -1]]) == [2.5, 0.25]
+    assert [units.critical_tokens([0.25, 0.5, 0.125, 0.125], x) for x in (0, 0.5, 0.51, 1)] == [0, 1, 2, 4]
+    assert units.coefficients([0.5, 0.25], [[3, 4], [0, -1]]) == [2.5, 0.25]
 
 
 def decide(high: list[float], low: list[float], t_low: float, t_high: float, window: int = 2) -> tuple[str, Decision]:
@@ -179,11 +181,11 @@ def decide(high: list[float], low: list[float], t_low: float, t_high: float, win
     n = len(high) + len(low)
     old = n - window
     positions = list(range(len(low), n))
-    found = leankv_units.algorithm1(
+    found = units.algorithm1(
         list(zip(positions, high, strict=True)), list(zip(range(len(low)), low, strict=True)), n, window, t_low, t_high
     )
     assert old in positions
-    return {v: k for k, v in leankv_units.CASES.items()}[found.case], found
+    return {v: k for k, v in units.CASES.items()}[found.case], found
 
 
 @pytest.mark.parametrize(
@@ -212,9 +214,9 @@ def test_stored_tokens_grow_by_one_at_most() -> None:
     for n in range(4, 60):
         high = [(t, f32(float(next(draws) >> 40) ** 2)) for t, _ in high]
         low = [(t, f32(float(next(draws) >> 44) ** 2)) for t, _ in low]
-        found = leankv_units.algorithm1(high, low, n, 4, 0.01, 0.08)
+        found = units.algorithm1(high, low, n, 4, 0.01, 0.08)
         sizes = len(high), len(low)
-        high, low = leankv_units.apply(high, low, found, (n, 0.0))
+        high, low = units.apply(high, low, found, (n, 0.0))
         assert (len(high) - sizes[0], len(low) - sizes[1]) == found[3:]
         assert sum(found[3:]) in (0, 1)
         assert {t for t, _ in high} >= set(range(n - 3, n + 1))
@@ -223,32 +225,32 @@ def test_stored_tokens_grow_by_one_at_most() -> None:
 
 def test_published_policy() -> None:
     high, low = [(0, 0.5), (1, 0.01), (2, 0.3), (3, 0.3)], [(9, 0.001)]
-    cases = leankv_units.CASES
+    cases = units.CASES
 
-    assert leankv_units.diffkv(high, [], 4, 8, 0.1, 0.5)[0] == cases["append"]
-    assert leankv_units.diffkv(high, [], 10, 2, 0.2, 0.5) == (cases["prune"], 1, -1, 0, 0)
-    assert leankv_units.diffkv(high, low, 12, 2, 0.2, 0.5) == (cases["swap"], 1, 0, 0, 0)
-    assert leankv_units.diffkv(high, [], 10, 2, 0.05, 0.5) == (cases["downgrade"], 1, 0, 0, 1)
-    assert leankv_units.diffkv(high, low, 10, 2, 0.0, 0.05)[0] == cases["append"]
+    assert units.diffkv(high, [], 4, 8, 0.1, 0.5)[0] == cases["append"]
+    assert units.diffkv(high, [], 10, 2, 0.2, 0.5) == (cases["prune"], 1, -1, 0, 0)
+    assert units.diffkv(high, low, 12, 2, 0.2, 0.5) == (cases["swap"], 1, 0, 0, 0)
+    assert units.diffkv(high, [], 10, 2, 0.05, 0.5) == (cases["downgrade"], 1, 0, 0, 1)
+    assert units.diffkv(high, low, 10, 2, 0.0, 0.05)[0] == cases["append"]
 
 
 def test_ties_by_reversed_lanes() -> None:
     section = [(t, 1.0) for t in range(200)]
 
-    assert leankv_units.lane_minimum(section, 1000, 2) == (1.0, 0)
+    assert units.lane_minimum(section, 1000, 2) == (1.0, 0)
     for first, second in [(1, 2), (3, 64), (5, 6), (129, 2), (127, 126)]:
         tied = [(t, 0.0 if t in (first, second) else 1.0) for t in range(200)]
-        assert leankv_units.lane_minimum(tied, 1000, 2)[1] == min(
+        assert units.lane_minimum(tied, 1000, 2)[1] == min(
             first, second, key=lambda t: (int(f"{t % 128:07b}"[::-1], 2), t)
         )
 
 
 def test_equal_budgets() -> None:
-    found = leankv_units.static_prompt([0.5, 0.1, 0.1, 0.4, 0.0, 0.0], 2, 67)
+    found = units.static_prompt([0.5, 0.1, 0.1, 0.4, 0.0, 0.0], 2, 67)
 
     assert found.classes == [HIGH, PRUNED, PRUNED, HIGH, WINDOW, WINDOW]
-    assert leankv_units.static_step([(0, 0.5), (3, 0.4), (4, 0), (5, 0)], 6, 2, 50)[:3] == (13, 2, -1)
-    assert leankv_units.static_step([(0, 0.5), (3, 0.4), (4, 0), (5, 0)], 6, 2, 80)[0] == 12
+    assert units.static_step([(0, 0.5), (3, 0.4), (4, 0), (5, 0)], 6, 2, 50)[:3] == (13, 2, -1)
+    assert units.static_step([(0, 0.5), (3, 0.4), (4, 0), (5, 0)], 6, 2, 80)[0] == 12
 
 
 # Memory.
@@ -257,7 +259,7 @@ def test_equal_budgets() -> None:
 @pytest.mark.parametrize("reserve", [0, 1])
 def test_memory_example(reserve: int) -> None:
     """[leankv Fig. 5]: eight tokens, two heads, pages of two high or four low tokens."""
-    manager = leankv_memory.Manager(32, 1, 2, 2, 4, 12, reserve)
+    manager = memory.Manager(32, 1, 2, 2, 4, 12, reserve)
     manager.prompt_allocate({0: 8})
     first = 4 + reserve
     assert [manager.pages[0, 0, h].high for h in (0, 1)] == [list(range(first)), list(range(first, 2 * first))]
@@ -268,19 +270,19 @@ def test_memory_example(reserve: int) -> None:
     assert manager.cells((0, 0, 1)) == {0: first, 1: first + 1, 6: first + 2}
     assert manager.list.ring[: 3 + 2 * reserve] == ([2, 3, 7], [2, 3, 4, 8, 9])[reserve]
     assert (manager.list.bounds, len(manager.list.free)) == ((2 * first, 2 + 2 * reserve), 27)
-    assert leankv_memory.prefix([2, 1], 0)[0] == [2, 3]
+    assert memory.prefix([2, 1], 0)[0] == [2, 3]
 
 
 def test_prefix_network() -> None:
-    assert leankv_memory.prefix([16, 32]) == ([16, 48], 1, 1)
+    assert memory.prefix([16, 32]) == ([16, 48], 1, 1)
     for m in range(1, 40):
-        sums, levels, additions = leankv_memory.prefix([1] * m, 5)
+        sums, levels, additions = memory.prefix([1] * m, 5)
         assert (sums, levels) == ([5 + i for i in range(1, m + 1)], math.ceil(math.log2(m)))
         assert additions == m * levels - (2**levels - 1)
 
 
 def test_pages_are_never_lost() -> None:
-    manager = leankv_memory.Manager(60, 2, 2, 2, 4, 12)
+    manager = memory.Manager(60, 2, 2, 2, 4, 12)
     manager.prompt_allocate({7: 8, 8: 3})
     kept = {head: (8, 0) if head[0] == 7 else (1, 2) for head in manager.all_heads([7, 8])}
     kept[7, 1, 1] = (7, 1)
@@ -300,7 +302,7 @@ def test_pages_are_never_lost() -> None:
 
 def test_table_without_extra_cells_overflows() -> None:
     for extra in (0, 1):
-        manager = leankv_memory.Manager(30, 1, 1, 2, 4, 8, extra=extra)
+        manager = memory.Manager(30, 1, 1, 2, 4, 8, extra=extra)
         manager.prompt_allocate({0: 8})
         manager.prompt_release({(0, 0, 0): (7, 1)})
         if extra:
@@ -313,13 +315,13 @@ def test_table_without_extra_cells_overflows() -> None:
 # Attention.
 
 
-@pytest.mark.parametrize("options", [leankv_attention.Options(), leankv_attention.Options("sequential", False)])
+@pytest.mark.parametrize("options", [attention.Options(), attention.Options("sequential", False)])
 @pytest.mark.parametrize("recip", [False, True])
-def test_attention_is_near_the_exact_one(options: leankv_attention.Options, recip: bool) -> None:
-    options = options._replace(recip=recip, eps=leankv_attention.EPSILON if recip else 0.0)
+def test_attention_is_near_the_exact_one(options: attention.Options, recip: bool) -> None:
+    options = options._replace(recip=recip, eps=attention.EPSILON if recip else 0.0)
     q = bells(1, 32)
     tokens = [(bells(2 + t, 32), bells(200 + t, 32)) for t in range(41)]
-    out, p = leankv_attention.paged_attention(q, [tokens[:12], tokens[12:20]], [tokens[20:40], tokens[40:]], options)
+    out, p = attention.paged_attention(q, [tokens[:12], tokens[12:20]], [tokens[20:40], tokens[40:]], options)
     logits = [sum(a * b for a, b in zip(q, key, strict=True)) / math.sqrt(32) for key, _ in tokens]
     e = [math.exp(x - max(logits)) for x in logits]
 
@@ -332,21 +334,21 @@ def test_attention_is_near_the_exact_one(options: leankv_attention.Options, reci
 
 def test_one_token_and_one_chunk() -> None:
     value = bells(3, 32)
-    out, p = leankv_attention.paged_attention(bells(1, 32), [[(bells(2, 32), value)]], [])
+    out, p = attention.paged_attention(bells(1, 32), [[(bells(2, 32), value)]], [])
 
     assert (out, p) == ([fp16.from_float(v) for v in value], [1.0])
-    assert leankv_attention.chunk_tokens(32, 60) == 5760
-    assert leankv_attention.chunk_tokens(32, 52) == 4992
+    assert attention.chunk_tokens(32, 60) == 5760
+    assert attention.chunk_tokens(32, 52) == 4992
 
 
 def test_maximum_of_some_lanes() -> None:
     keys = [[float(t == 2)] + [0.0] * 31 for t in range(4)]
     pages = [[(key, key) for key in keys]]
     q = [8.0] + [0.0] * 31
-    out, p = leankv_attention.paged_attention(q, pages, [], leankv_attention.Options(lane_max=True))
+    out, p = attention.paged_attention(q, pages, [], attention.Options(lane_max=True))
 
     assert sum(map(Fraction, p)) > Fraction(999, 1000)
-    assert leankv_attention.attend(q, pages, [], leankv_attention.Options(lane_max=True)).maximum == 0.0
+    assert attention.attend(q, pages, [], attention.Options(lane_max=True)).maximum == 0.0
     assert len(out) == 32
 
 
@@ -354,8 +356,8 @@ def test_chunks_agree_with_one_block() -> None:
     q = bells(1, 32)
     tokens = [(bells(2 + t, 32), bells(200 + t, 32)) for t in range(60)]
     pages = [tokens[i : i + 10] for i in range(0, 40, 10)], [tokens[40:60]]
-    whole = leankv_attention.attend(q, *pages, leankv_attention.Options())
-    parts = leankv_attention.partitioned(q, *pages, leankv_attention.Options(), (2400, 1))
+    whole = attention.attend(q, *pages, attention.Options())
+    parts = attention.partitioned(q, *pages, attention.Options(), (2400, 1))
 
     for a, b in zip(whole.p, parts[1], strict=True):
         assert math.isclose(a, b, rel_tol=1e-5)
@@ -368,7 +370,7 @@ def test_pages_share_accumulators_by_eights() -> None:
     amounts = {0: 2.0**30, 3: 1.0, 8: -(2.0**30)}
     key = [0.0] * 32
     pages = [[(key, [amounts.get(j, 0.0)] * 32), (key, key)] for j in range(9)]
-    out, p = leankv_attention.paged_attention(key, pages, [])
+    out, p = attention.paged_attention(key, pages, [])
 
     assert p == [f32(1 / 18)] * 18
     assert out == [fp16.from_float(f32(1 / 18))] * 32

@@ -45,10 +45,27 @@ def test_the_shown_values_are_the_real_ones() -> None:
     assert names["mac"].state == names["before"]
 
 
-@pytest.mark.model
-def test_the_model_block_runs(smollm2: Any) -> None:
+@pytest.mark.parametrize("name", ["tiny", pytest.param("smollm2-135m", marks=[pytest.mark.model, pytest.mark.slow])])
+def test_the_model_block_runs(name: str, request: pytest.FixtureRequest) -> None:
+    """As shown, and with the shipped model in place of the real one."""
+    if name != "tiny":
+        request.getfixturevalue("smollm2")
     (block,) = [block for block in BLOCKS if "smollm2" in block]
+    assert block.count('load("smollm2-135m")') == 1
     names: dict[str, Any] = {}
-    exec(compile(block, "README.md", "exec"), names)
+    exec(compile(block.replace("smollm2-135m", name), "README.md", "exec"), names)
 
-    assert names["run"].logits.shape[1] == 49_152
+    assert names["run"].logits.shape[1] == names["model"].config.vocab
+
+
+def test_the_way_to_a_decision_is_as_written() -> None:
+    """CONTRIBUTING's three steps from the README to the line that takes D-olive-18."""
+    steps = (ROOT / "CONTRIBUTING.md").read_text().split("D-olive-18 say:\n")[1].split("\n\n")[0]
+    module = re.search(r"`(refemu/units/olive/)`.*?`(\w+\.py)`", steps, re.DOTALL)
+    assert module and steps.count("\n") == 2 and "docs/decisions.md" in README
+    source = (ROOT / (module[1] + module[2])).read_text()
+    function = re.search(r"`OvpDecoder\.(\w+)`", steps)
+
+    assert "### D-olive-18" in (ROOT / "docs" / "decisions.md").read_text()
+    assert "D-olive-18" in source.split('"""')[1]
+    assert function and re.search(rf'def {function[1]}\(.*\n +""".*D-olive-18', source)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from refemu import golden, models
-from refemu.golden import campaign
+from refemu.golden.campaign import plan
 
 SETS = ["ovp_decoder", "olive_mac", "fp16_mac", "bfp_pe", "orizuru", "index_norm", "kv_quantizer"]
 SHARDS = ["concat", "orizuru", "bfp_aligner", "kv_quantizer"]
@@ -23,7 +23,7 @@ ROWS = 2048
 def main() -> None:
     folder = Path(sys.argv[1])
     golden.generate(folder / "sets", units=SETS, kinds=["paper", "edge", "random"])
-    campaign.run(campaign.request(ROWS, units_=SHARDS), folder / "campaign")
+    plan.run(plan.request(ROWS, units_=SHARDS), folder / "campaign")
     found = {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))

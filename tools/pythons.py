@@ -21,14 +21,14 @@ TESTS = [
     f"tests/{name}.py"
     for name in (
         "arith/test_fp16",
-        "arith/test_float_jit",
+        "arith/float_jit/test_float_jit",
         "arith/test_jit",
-        "formats/test_ovp",
-        "formats/test_bfp_tensor",
-        "units/test_ovp_decoder",
-        "units/test_bfp_pe",
-        "golden/test_npz",
-        "golden/test_store",
+        "formats/olive/test_ovp",
+        "formats/harmonia/test_bfp_tensor",
+        "units/olive/test_ovp_decoder",
+        "units/harmonia/test_bfp_pe",
+        "golden/files/test_npz",
+        "golden/files/test_store",
         "cli/test_main",
         "test_home",
     )

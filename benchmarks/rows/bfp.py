@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
-from refemu.formats import BFP8, INT4_G128, BfpTensor, bfp_jit, groupint_jit
-from refemu.units import bfp_converter_jit
+from benchmarks.rows.arith import normal
+from refemu.formats import BFP8, INT4_G128, BfpTensor
+from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.formats.twins import groupint as groupint_jit
+from refemu.units.harmonia.twins import bfp_converter as bfp_converter_jit
 
 
 def numpy_encode(x: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +70,7 @@ def convert() -> list[Row]:
             "bfp_converter, 2^20 fp16 in blocks of 8 x 32",
             "NumPy shifts on uint16",
             lambda: numpy_encode(x),
-            lambda: bfp_converter_jit.run(x),
+            lambda: bfp_converter_jit.convert(x),
             lambda theirs, ours: same(theirs, ours.tensor),
         )
     ]

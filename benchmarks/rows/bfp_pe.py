@@ -4,16 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
+from benchmarks.rows.arith import normal
 from refemu.formats import BFP8
-from refemu.formats.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.formats.bfp_dot_jit import bfp_dot as bfp_dot_jit
-from refemu.formats.bfp_dot_jit import bfp_dot_int as bfp_dot_int_jit
-from refemu.formats.bfp_dot_jit import prepare
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.formats.groupint import INT4_G128
-from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.formats.groupint import INT4_G128, GroupIntTensor
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
+from refemu.formats.harmonia.twins.bfp_dot import bfp_dot as bfp_dot_jit
+from refemu.formats.harmonia.twins.bfp_dot import bfp_dot_int as bfp_dot_int_jit
+from refemu.formats.harmonia.twins.bfp_dot import prepare
 
 
 def operands(rows: int, inner: int, columns: int) -> tuple[BfpTensor, GroupIntTensor]:

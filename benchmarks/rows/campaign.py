@@ -1,6 +1,7 @@
 """Campaigns by one worker and by several: rates, bytes, and whether the bytes are equal.
 
-    python -m benchmarks.campaign [--cases N] [--seconds S] [--workers 1 2] [--unit U]... [--markdown docs/scale.md]
+    python -m benchmarks.rows.campaign [--cases N] [--seconds S] [--workers 1 2] [--unit U]...
+        [--markdown docs/scale.md]
 
 A table of every unit: each campaign is made by `refemu generate` in a folder of its own, which is removed afterwards;
 10^6 rows of the widest unit are 4 GB for each of its configurations. With --seconds a unit whose campaign would take
@@ -22,9 +23,9 @@ from typing import Any
 from benchmarks.commands import REFEMU
 from benchmarks.pairs import First, Row, row
 from refemu import units
-from refemu.golden import campaign, campaign_shards
+from refemu.golden.campaign import plan, shards
 
-BEGIN, END = "<!-- table: python -m benchmarks.campaign -->", "<!-- end of table -->"
+BEGIN, END = "<!-- table: python -m benchmarks.rows.campaign -->", "<!-- end of table -->"
 PROBE = 0.2  #: seconds of a probe that finds the rate of a unit
 COUNT = 3  #: campaigns of each kind in a row of the suite
 UNIT, CASES = "orizuru", 1_000_000
@@ -85,7 +86,7 @@ def affordable(unit: str, cases: int, seconds: float) -> int:
     """Rows of each configuration that take one worker about `seconds`: at most `cases`, at least those of a seed."""
     needed, least = 0.0, 1
     for config in units.find(unit).configs:
-        each = campaign.rows_per_seed(unit, config)
+        each = plan.rows_per_seed(unit, config)
         if each:
             needed += 1 / _rate(unit, config)
             least = max(least, each)
@@ -95,10 +96,10 @@ def affordable(unit: str, cases: int, seconds: float) -> int:
 def _rate(unit: str, config: str) -> float:
     """Rows a second of one configuration, when its twin is compiled."""
     seeds, rows, taken = 1, 0, 0.0
-    list(campaign_shards.RandomShard(unit, config, 0, 1).render())
+    list(shards.RandomShard(unit, config, 0, 1).render())
     while taken < PROBE:
         begin = time.thread_time()
-        ((_, files),) = campaign_shards.RandomShard(unit, config, 0, seeds).render()
+        ((_, files),) = shards.RandomShard(unit, config, 0, seeds).render()
         taken, rows = time.thread_time() - begin, json.loads(files["manifest.json"])["rows"]
         seeds *= 2
     return rows / taken
@@ -176,7 +177,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _options() -> Any:
-    options = argparse.ArgumentParser(prog="python -m benchmarks.campaign")
+    options = argparse.ArgumentParser(prog="python -m benchmarks.rows.campaign")
     options.add_argument("--cases", type=int, default=1_000_000, metavar="N", help="rows of each configuration; 10^6")
     options.add_argument("--seconds", type=float, metavar="S", help="fewer rows where one worker would take longer")
     options.add_argument("--workers", type=int, nargs="+", default=[1, 2], metavar="N", help="default 1 2")

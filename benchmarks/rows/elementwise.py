@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, absolute, pairs
+from benchmarks.rows.arith import normal
 from refemu.arith import fp16, fp16_jit, fp32, fp32_jit, rotary, tables
 from refemu.formats import E2M1_BIAS2
 from refemu.models.backend import Jit

@@ -6,14 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, absolute, pairs
+from benchmarks.rows.arith import normal
 from refemu.arith import dot_jit, exact, float_jit, fp16
 from refemu.arith.orders import Exact
 from refemu.formats import OVP_INT4, OVP_INT8, Ovp
-from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.models.backend import Jit
-from refemu.units import weighted_sum, weighted_sum_jit
+from refemu.units.kllm import weighted_sum
+from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
 
 SIZE, TILE = 4096, 512  #: columns whose counters are summed, and those of a tile
 GOAL = "goal: 8 G MAC/s"

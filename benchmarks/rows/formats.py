@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
-from refemu.formats import OVP_INT4, ovp_jit
+from benchmarks.rows.arith import normal
+from refemu.formats import OVP_INT4
+from refemu.formats.olive.twins import ovp as ovp_jit
 
 MAGNITUDES = np.array([12, 16, 24, 32, 48, 64, 96], np.float32)
 

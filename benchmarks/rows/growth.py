@@ -5,17 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.float32_forward import Forward
-from benchmarks.kllm import operands
-from benchmarks.leankv_memory import attention_row, step_row
 from benchmarks.pairs import Row, pairs
+from benchmarks.rows.arith import normal
+from benchmarks.rows.kllm import operands
+from benchmarks.rows.leankv_memory import attention_row, step_row
 from refemu import models
 from refemu.arith import dot, dot_jit
 from refemu.arith.orders import Sequential
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from refemu.units import index_matmul, index_matmul_jit, orizuru_jit
+from refemu.units.kllm import index_matmul
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from refemu.units.kllm.twins import orizuru as orizuru_jit
 
 SCALES = (256, 512, 1024, 2048, 4096)
 SMALL = 5  #: pairs of a point: the fit is over the points
@@ -60,14 +62,14 @@ def _indexed(k: int, n: int) -> Row:
     a, b = operands(1, k, n)
     few = operands(1, k, n)[1]
     few = replace(few, index=few.index[:, :2].copy(), mask=few.mask[:, :2].copy(), scale=few.scale[:2].copy())
-    right, want = index_matmul_jit.prepare(b), index_matmul.run(a, few).y
+    right, want = index_matmul_jit.prepare(b), index_matmul.matmul(a, few).y
     x, kept = a.dequantized().astype(np.float32), b.codebook.centroids[b.index] * b.scales.astype(np.float32)
     return pairs(
         "",
         f"1 x {k} x {n}",
         "sgemm on kept float32 weights",
         lambda: x @ kept,
-        lambda: index_matmul_jit.run(a, right),
+        lambda: index_matmul_jit.matmul(a, right),
         lambda _, ours: want.tobytes() == np.ascontiguousarray(ours.y[:, :2]).tobytes(),
         count=SMALL,
     )
@@ -97,7 +99,7 @@ def _selected(n: int, k: int) -> Row:
         f"64 x {n}, k = {k} + {k}",
         "np.argpartition at both ends, float32",
         lambda: np.argpartition(wide, (k - 1, n - k), axis=-1),
-        lambda: orizuru_jit.run(x, k),
+        lambda: orizuru_jit.pops(x, k),
         same,
         count=SMALL,
     )

@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
+from benchmarks.rows.arith import normal
 from refemu.formats import train
-from refemu.formats.kmeans import KMeans, TopK
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_counter_jit, index_matmul, index_matmul_jit
+from refemu.formats.kllm.kmeans import KMeans, TopK
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm import index_matmul
+from refemu.units.kllm.twins import index_counter as index_counter_jit
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 
 SIZE = 4096
 
@@ -47,7 +49,7 @@ def counting() -> list[Row]:
             f"index_counter: 256 columns of {SIZE} joint indices",
             "np.bincount per column",
             lambda: np.stack([np.bincount(column, minlength=256) for column in given]),
-            lambda: index_counter_jit.run(given, 8),
+            lambda: index_counter_jit.counts(given, 8),
             lambda theirs, ours: np.array_equal(theirs, ours.count),
         ),
     ]
@@ -65,7 +67,7 @@ def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
     centroids, x = b.codebook.centroids, a.dequantized().astype(np.float32)
     scale = b.scales.astype(np.float32)
     kept = centroids[b.index] * scale
-    first = index_matmul.run(*(_part(t, 0) for t in (a, b)))
+    first = index_matmul.matmul(*(_part(t, 0) for t in (a, b)))
 
     def dequantize() -> np.ndarray:
         return x @ (np.take(centroids, b.index) * scale)
@@ -76,7 +78,7 @@ def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
 
     name = f"index MatMul {rows} x {k} x {n}, W4A4, fp16 MAC"
     return [
-        pairs("PERF-13", name, rival, call, lambda: index_matmul_jit.run(a, right), same, goal=goal)
+        pairs("PERF-13", name, rival, call, lambda: index_matmul_jit.matmul(a, right), same, goal=goal)
         for rival, call, goal in (
             ("dequantize by table, sgemm", dequantize, 5.0 if rows == 1 else 0.0),
             ("sgemm on kept float32 weights", lambda: x @ kept, 0.5 if rows == 1 else 0.0),

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Absent, Row, pairs
-from refemu.formats import Codebook, KllmArith, KMeans, TopK, kmeans_jit, kmeans_train_jit
-from refemu.formats.kmeans import normalized_inliers
-from refemu.formats.kmeans_nearest import nearest_normalized
+from benchmarks.rows.arith import normal
+from refemu.formats import Codebook, KllmArith, KMeans, TopK
+from refemu.formats.kllm.kmeans import normalized_inliers
+from refemu.formats.kllm.kmeans_nearest import nearest_normalized
+from refemu.formats.kllm.twins import kmeans as kmeans_jit
+from refemu.formats.kllm.twins import kmeans_train as kmeans_train_jit
 
 EXACT = KllmArith.preset("exact")
 

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
-from refemu.formats import K8V4, Affine, UnifiedPage, affine_jit, kv_page_jit
+from benchmarks.rows.arith import normal
+from refemu.formats import K8V4, Affine, UnifiedPage
+from refemu.formats.leankv.twins import affine as affine_jit
+from refemu.formats.leankv.twins import kv_page as kv_page_jit
 
 VECTORS, FEATURES = 1 << 13, 128
 

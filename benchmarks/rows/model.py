@@ -141,7 +141,7 @@ def long_context() -> list[Row]:
 
 
 def _process(spec: str) -> str:
-    command = [sys.executable, "-c", f"from benchmarks import model; model.run_long({spec!r})"]
+    command = [sys.executable, "-c", f"from benchmarks.rows import model; model.run_long({spec!r})"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

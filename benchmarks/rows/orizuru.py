@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
-from refemu.units import functional_jit, orizuru_jit
-from refemu.units.orizuru import Result
+from benchmarks.rows.arith import normal
+from refemu.units.kllm.orizuru import Result
+from refemu.units.kllm.twins import functional as functional_jit
+from refemu.units.kllm.twins import orizuru as orizuru_jit
 
 N, K = 4096, 20  #: values of a token, outliers per side
 
@@ -37,7 +38,7 @@ def _tokens(what: str, x: np.ndarray, goal: float) -> Row:
         f"Orizuru, {what} of {N}, k = {K} + {K}, fp16",
         "np.argpartition at both ends, float32",
         lambda: _ends(wide),
-        lambda: orizuru_jit.run(x, K),
+        lambda: orizuru_jit.pops(x, K),
         lambda theirs, ours: _same(wide, theirs, ours),
         goal=goal,
     )
@@ -63,7 +64,7 @@ def softmax() -> list[Row]:
             "softmax of 512 rows of 512 fp16 logits",
             "NumPy in float32, unrounded",
             lambda: _numpy_softmax(wide),
-            lambda: functional_jit.run(x, op="softmax"),
+            lambda: functional_jit.apply(x, op="softmax"),
             lambda theirs, ours: _near(theirs, ours.y),
         )
     ]

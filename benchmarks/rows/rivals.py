@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.arith import normal
-from benchmarks.elementwise import half
 from benchmarks.pairs import Absent, Row, pairs
+from benchmarks.rows.arith import normal
+from benchmarks.rows.elementwise import half
 from refemu.arith import dot_jit, fp16_jit
 from refemu.arith.orders import Sequential
-from refemu.formats import BFP8, E2M1_BIAS2, bfp_jit
+from refemu.formats import BFP8, E2M1_BIAS2
+from refemu.formats.harmonia.twins import bfp as bfp_jit
 
 Rows = list[Row | Absent]
 

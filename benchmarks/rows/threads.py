@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import bfp_pe, kllm
-from benchmarks.arith import normal
 from benchmarks.pairs import Row, pairs
+from benchmarks.rows import bfp_pe, kllm
+from benchmarks.rows.arith import normal
 from refemu.arith import dot_jit
 from refemu.arith.orders import Sequential
 from refemu.arith.threads import using_threads
-from refemu.formats.bfp_dot_jit import bfp_dot_int, prepare
-from refemu.units import index_matmul_jit, orizuru_jit
+from refemu.formats.harmonia.twins.bfp_dot import bfp_dot_int, prepare
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from refemu.units.kllm.twins import orizuru as orizuru_jit
 
 COUNT = int(os.environ.get("NUMBA_NUM_THREADS", "1"))  #: threads of this process, those of BLAS too
 
@@ -111,7 +112,7 @@ def indexed() -> list[Row]:
             "index MatMul 64 x 576 x 1536, W4A4, fp16 MAC",
             "sgemm on kept float32 weights",
             lambda: x @ kept,
-            lambda: index_matmul_jit.run(a, right),
+            lambda: index_matmul_jit.matmul(a, right),
             lambda one, other: one.equals(other),
         ),
         *beside(
@@ -119,7 +120,7 @@ def indexed() -> list[Row]:
             "Orizuru, 256 tokens of 4096, k = 20 + 20",
             "np.argpartition, one thread",
             lambda: np.argpartition(wide, (19, 4076), axis=-1),
-            lambda: orizuru_jit.run(rows, 20),
+            lambda: orizuru_jit.pops(rows, 20),
             lambda one, other: one.equals(other),
         ),
     ]

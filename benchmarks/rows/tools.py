@@ -9,15 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.arith import normal
 from benchmarks.commands import REFEMU, process_row
 from benchmarks.pairs import Absent, Row, absolute
-from benchmarks.vectors import EXAMPLES, drawn
+from benchmarks.rows.arith import normal
+from benchmarks.rows.vectors import EXAMPLES, drawn
 from refemu.formats import OVP_INT4
-from refemu.golden import build, generator, hexfile, npz, sets, store
-from refemu.golden.rows import evaluate
-from refemu.units import find, orizuru, orizuru_jit
-from refemu.units.index_counter import IndexCounter
+from refemu.golden.files import hexfile, npz, sets, store
+from refemu.golden.make import build, generate
+from refemu.golden.make.rows import evaluate
+from refemu.units import find
+from refemu.units.kllm import orizuru
+from refemu.units.kllm.index_counter import IndexCounter
+from refemu.units.kllm.twins import orizuru as orizuru_jit
 
 UNIT, CONFIG = "ovp_decoder", "int8"
 MILLION = 10**6
@@ -59,13 +62,13 @@ def cases() -> list[Row]:
     config, rows = unit.configs[CONFIG], 1 << 16
 
     def ours() -> list[object]:
-        blocks = generator.collect(unit, CONFIG, ("exhaustive",), 0, ())[0]
+        blocks = generate.collect(unit, CONFIG, ("exhaustive",), 0, ())[0]
         return [evaluate(unit, config, block, 0) for block in blocks]
 
     def good(blocks: list[object]) -> bool:
         want = [
             evaluate(unit, config, block, rows + 1)
-            for block in generator.collect(unit, CONFIG, ("exhaustive",), 0, ())[0]
+            for block in generate.collect(unit, CONFIG, ("exhaustive",), 0, ())[0]
         ]
         return all(
             np.array_equal(a.arrays[name], b.arrays[name])  # type: ignore[attr-defined]
@@ -120,9 +123,9 @@ def diff() -> list[Row]:
 def _million(folder: Path) -> int:
     """A set and an answer below `folder`; returns its rows."""
     unit = find(UNIT)
-    each = sum(len(next(iter(block.inputs.values()))) for block in generator.random_cases(unit, CONFIG, 0, 1))
-    blocks = generator.random_cases(unit, CONFIG, 0, -(-MILLION // each))
-    made = {"random": {"function": generator.function_of(unit), "seed": 0}}
+    each = sum(len(next(iter(block.inputs.values()))) for block in generate.random_cases(unit, CONFIG, 0, 1))
+    blocks = generate.random_cases(unit, CONFIG, 0, -(-MILLION // each))
+    made = {"random": {"function": generate.function_of(unit), "seed": 0}}
     manifest, arrays = build.build(unit, CONFIG, blocks, generator=made)
     store.replace(folder / f"{UNIT}-{CONFIG}", sets.render(manifest, arrays))
     npz.write(folder / "answer.npz", {name: array for name, array in arrays.items() if name.startswith("out.")})
@@ -141,7 +144,7 @@ def steps() -> list[Row]:
         return device.snapshot().count
 
     def same(ours: orizuru.Result) -> bool:
-        return ours.equals(orizuru_jit.run(x, 20))
+        return ours.equals(orizuru_jit.pops(x, 20))
 
     return [
         absolute(
@@ -157,7 +160,7 @@ def steps() -> list[Row]:
             "Orizuru, one token of 4096, k = 20 + 20, readable",
             "goal: 20 ms",
             0.02,
-            lambda: orizuru.run(x, 20),
+            lambda: orizuru.pops(x, 20),
             same,
             count=5,
         ),

@@ -4,12 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.arith import normal
-from benchmarks.formats import numpy_encode
 from benchmarks.pairs import Row, pairs
-from refemu.formats import OVP_INT4, OVP_INT8, Ovp, ovp_jit
-from refemu.units import bfp_pe, bfp_pe_jit, mmaovp_jit, olive_edp_jit
-from refemu.units.bfp_accumulator import exponent
+from benchmarks.rows.arith import normal
+from benchmarks.rows.formats import numpy_encode
+from refemu.formats import OVP_INT4, OVP_INT8, Ovp
+from refemu.formats.olive.twins import ovp as ovp_jit
+from refemu.units.harmonia import bfp_pe
+from refemu.units.harmonia.bfp_accumulator import exponent
+from refemu.units.harmonia.twins import bfp_pe as bfp_pe_jit
+from refemu.units.olive.twins import mmaovp as mmaovp_jit
+from refemu.units.olive.twins import olive_edp as olive_edp_jit
 
 TYPES = {"int4": (OVP_INT4, "ovpi4"), "int8": (OVP_INT8, "ovpi8")}
 BIAS = {"int4": 2, "int8": 4}  #: of the outliers beside each type

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.pairs import Row, pairs
-from refemu.golden import build, dut, generator, npz, sets, store
-from refemu.golden.check import check_files
-from refemu.golden.diff import compare
+from refemu.golden.compare import dut
+from refemu.golden.compare.check import check_files
+from refemu.golden.compare.diff import compare
+from refemu.golden.files import npz, sets, store
+from refemu.golden.make import build, generate
 from refemu.units import find
 
 UNIT, CONFIG, KINDS = "ovp_decoder", "int8", ("exhaustive",)
@@ -27,7 +29,7 @@ EXAMPLES = 60
 def made() -> dict[str, bytes]:
     """Every file of a set of 65,536 vectors: cases, answers by the compiled twin, manifest and hashes."""
     unit = find(UNIT)
-    blocks, how = generator.collect(unit, CONFIG, KINDS, 0, ())
+    blocks, how = generate.collect(unit, CONFIG, KINDS, 0, ())
     manifest, arrays = build.build(unit, CONFIG, blocks, generator=how)
     return sets.render(manifest, arrays)
 

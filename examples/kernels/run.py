@@ -15,8 +15,8 @@ from examples.kernels.bugs import BUGS, Bug, planted
 from examples.kernels.ways import HERE, WAYS, Absent, Run
 from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.golden import dut
-from refemu.golden.diff import compare
+from refemu.golden.compare import dut
+from refemu.golden.compare.diff import compare
 
 UNITS = {"ovp_decoder": ("int4", "flint4", "int8", "int8_repo"), "bfp_pe": ("paper", "exact")}  #: sets of each kernel
 NAMES = {"ovp_decoder": "outlier-victim decode", "bfp_pe": "BFP dot product"}
@@ -44,7 +44,7 @@ def sets(out: Path) -> None:
 
 
 def held(out: Path, way: str, unit: str, config: str) -> Line:
-    """One kernel against one set, by `refemu.golden.diff`."""
+    """One kernel against one set, by `refemu.golden.compare.diff`."""
     name = f"{unit}-{config}"
     try:
         with tempfile.TemporaryDirectory() as work:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.ctypeslib import ndpointer
 
 from refemu.golden import load
-from refemu.golden.hexfile import case_starts
+from refemu.golden.files.hexfile import case_starts
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent

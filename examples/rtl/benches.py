@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refemu import golden, units
-from refemu.golden import rtl
+from refemu.golden.rtl import bench as rtl
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent

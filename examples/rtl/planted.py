@@ -12,7 +12,8 @@ import numpy as np
 
 from examples.rtl.benches import DESIGNS, HERE, Design, call, make, program
 from refemu import golden, units
-from refemu.golden import hexfile, manifest, rtl, sets, store
+from refemu.golden.files import hexfile, manifest, sets, store
+from refemu.golden.rtl import bench
 
 #: a design of each kind: combinational, with registers, with care masks; and one of them with another configuration,
 #: whose ports and rows are as many
@@ -102,7 +103,7 @@ def wrapped(design: Design, folder: Path) -> list[Path]:
     unit = units.find(design.unit)
     ports = unit.ports(unit.configs[design.config])
     bits = {port.name: port.bits * port.lanes for port in ports.outputs}
-    inputs = [*(rtl.CLOCKED if unit.timing == "event" else ()), *(port.name for port in ports.inputs)]
+    inputs = [*(bench.CLOCKED if unit.timing == "event" else ()), *(port.name for port in ports.inputs)]
     connected = [*(f".{name}({name})" for name in inputs), *(f".{name}(right_{name})" for name in bits)]
     body = BODY.format(
         unit=design.unit,
@@ -114,7 +115,7 @@ def wrapped(design: Design, folder: Path) -> list[Path]:
             for name, width in bits.items()
         ),
     )
-    stub = rtl.files(unit, design.config)[f"{design.unit}.v"].decode()
+    stub = bench.files(unit, design.config)[f"{design.unit}.v"].decode()
     (folder / "faulty.v").write_text(stub.replace("endmodule\n", body))
     return [folder / name for name in (*design.sources, "faulty.v")]
 

@@ -19,7 +19,7 @@ from examples.rtl import planted
 from examples.rtl.benches import DESIGNS, HERE, ROOT, SIMULATORS, Design, Verdict, absent, bench, call, export, make
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden
-from refemu.golden import dut
+from refemu.golden.compare import dut
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reading an .npz that anybody may have made: names, then headers, then contents, each only when it is asked for."""
+"""Reader of .npz files from anybody: names, then headers, then contents, each only when it is asked for."""
 
 import io
 import re
@@ -17,7 +17,7 @@ _HEADER = 1 << 16  # bytes of a member that are read for its header: NumPy takes
 
 
 class Header(NamedTuple):
-    """What a member says that it holds."""
+    """Header of a member."""
 
     shape: tuple[int, ...]
     fortran: bool

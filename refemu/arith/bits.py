@@ -11,11 +11,36 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_integers, require_range
 from refemu.arith.integers import as_int64, require_bits, require_width
 
+__all__ = ["code_dtype", "f16_join", "f16_split", "field", "join", "pack", "sign_extend", "to_twos", "unpack"]
+
+
 _BLOCK = 1 << 16  # codes packed at once: a multiple of 8, so that every block but the last fills whole bytes
 
 
 def field(code: ArrayLike, low: int, width: int) -> np.ndarray:
-    """Bits [low, low + width) of `code`, integers of any shape and sign (two's complement). Returns int64."""
+    """Extract bits [low, low + width) of codes.
+
+    Parameters
+    ----------
+    code : array_like of integers
+        Codes, negative ones as two's complement.
+    low : int
+        First bit, 0 to 63.
+    width : int
+        Number of bits, 1 to 63.
+
+    Returns
+    -------
+    ndarray of int64
+        Fields, in the shape of the codes.
+
+    Raises
+    ------
+    Refused
+        `low` or `width` is out of range.
+    RefusedType
+        Another dtype.
+    """
     require_bits(width, "field")
     if not 0 <= low <= 63:
         raise Refused(f"field: low must be in [0, 63], got {low}")
@@ -27,9 +52,22 @@ def field(code: ArrayLike, low: int, width: int) -> np.ndarray:
 
 
 def join(*fields: tuple[ArrayLike, int]) -> np.ndarray:
-    """One word from (value, width) pairs, the first in the least significant bits. Returns int64.
+    """Join fields to one word, the first in the least significant bits: the inverse of `field`.
 
-    Values broadcast, each in [0, 2**width); the widths sum to 63 at most. The inverse of `field`.
+    Parameters
+    ----------
+    *fields : (array_like of integers, int)
+        Value below 2**width, and width; the widths sum to 63 at most.
+
+    Returns
+    -------
+    ndarray of int64
+        Words; values broadcast.
+
+    Raises
+    ------
+    Refused
+        A value does not fit its width, or the widths are too many bits.
     """
     word, low = np.asarray(0, np.int64), 0
     for position, (value, width) in enumerate(fields):
@@ -42,26 +80,92 @@ def join(*fields: tuple[ArrayLike, int]) -> np.ndarray:
 
 
 def sign_extend(code: ArrayLike, width: int) -> np.ndarray:
-    """Values of `width`-bit two's complement codes in [0, 2**width), any shape. Returns int64."""
+    """Read two's complement codes.
+
+    Parameters
+    ----------
+    code : array_like of integers
+        Codes below 2**width.
+    width : int
+        Width of a code, 1 to 63.
+
+    Returns
+    -------
+    ndarray of int64
+        Values.
+
+    Raises
+    ------
+    Refused
+        A code does not fit.
+    """
     sign = 1 << (require_bits(width, "sign_extend") - 1)
     return (require_width(code, width, False, "sign_extend") ^ sign) - sign
 
 
 def to_twos(value: ArrayLike, width: int) -> np.ndarray:
-    """`width`-bit two's complement codes of values in [-2**(width-1), 2**(width-1)), any shape. Returns int64."""
+    """Write values as two's complement codes.
+
+    Parameters
+    ----------
+    value : array_like of integers
+        -2**(width - 1) to 2**(width - 1) - 1.
+    width : int
+        Width of a code, 1 to 63.
+
+    Returns
+    -------
+    ndarray of int64
+        Codes below 2**width.
+
+    Raises
+    ------
+    Refused
+        A value does not fit.
+    """
     return require_width(value, width, True, "to_twos") & ((1 << width) - 1)
 
 
 def code_dtype(width: int) -> np.dtype:
-    """The narrowest unsigned dtype for codes of `width` bits, 1 to 32."""
+    """Narrowest unsigned dtype for codes of a width.
+
+    Parameters
+    ----------
+    width : int
+        Width of a code, 1 to 32.
+
+    Returns
+    -------
+    dtype
+        uint8, uint16 or uint32.
+    """
     return np.dtype(np.uint8 if width <= 8 else np.uint16 if width <= 16 else np.uint32)
 
 
 def pack(codes: ArrayLike, width: int) -> bytes:
-    """Codes of `width` bits (1 to 32) as one stream of bits, C order, without gaps.
+    """Pack codes as one stream of bits, C order, without gaps.
 
     Element i stands at bits [i * width, (i + 1) * width); bit j of the stream in byte j // 8 at position j % 8
-    (D-arith-12). Spare high bits of the last byte are 0. Refused: a code outside [0, 2**width), with its index.
+    (D-arith-12). Spare high bits of the last byte are 0.
+
+    Parameters
+    ----------
+    codes : array_like of integers
+        Codes below 2**width.
+    width : int
+        Width of a code, 1 to 32.
+
+    Returns
+    -------
+    bytes
+        Stream.
+
+    Raises
+    ------
+    Refused
+        A code is out of range, with its index.
+    RefusedType
+        Another dtype.
     """
     _require_code_width(width, "pack")
     array = require_integers(codes, "pack")
@@ -79,9 +183,28 @@ def _pack_block(codes: np.ndarray, width: int) -> bytes:
 
 
 def unpack(data: bytes | np.ndarray, width: int, count: int) -> np.ndarray:
-    """The `count` codes of `width` bits (1 to 32) that `pack` wrote. Returns (count,) uint8, uint16 or uint32.
+    """Unpack codes that `pack` wrote.
 
-    data: bytes or a uint8 array. Refused: a length that is not exactly right, or spare bits that are not 0.
+    Parameters
+    ----------
+    data : bytes or ndarray of uint8
+        Stream.
+    width : int
+        Width of a code, 1 to 32.
+    count : int
+        Number of codes.
+
+    Returns
+    -------
+    ndarray of uint8, uint16 or uint32 (count,)
+        Codes.
+
+    Raises
+    ------
+    Refused
+        The length is not exactly right, or spare bits are not 0.
+    RefusedType
+        An array of another dtype.
     """
     _require_code_width(width, "unpack")
     stream = _bytes(data)
@@ -119,10 +242,25 @@ def _require_code_width(width: int, thing: str) -> None:
 
 
 def f16_split(u: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sign, significand and effective exponent of fp16 words `u` in [0, 2**16), any shape, as int64.
+    """Split fp16 words.
 
-    A finite word is (-1)^sign * sig * 2^(eff - 25), with sig in [0, 2048) and eff in [1, 30]; infinity and NaN have
-    eff 31 and their fraction under a hidden one.
+    A finite word is (-1)^sign * sig * 2^(eff - 25), with sig in [0, 2048) and eff in [1, 30]; infinity and NaN have eff
+    31 and their fraction under a hidden one.
+
+    Parameters
+    ----------
+    u : array_like of integers
+        Words below 2**16.
+
+    Returns
+    -------
+    sign, sig, eff : ndarray of int64
+        Sign, significand and effective exponent.
+
+    Raises
+    ------
+    Refused
+        A word is out of range.
     """
     word = as_int64(require_range(u, 0, 1 << 16, "f16_split", "word"), "f16_split")
     exponent, fraction = (word >> 10) & 31, word & 0x3FF
@@ -130,9 +268,26 @@ def f16_split(u: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def f16_join(sign: ArrayLike, sig: ArrayLike, eff: ArrayLike) -> np.ndarray:
-    """The fp16 words, uint16, whose `f16_split` is (sign, sig, eff); arguments broadcast.
+    """Join fp16 words from the parts of `f16_split`; arguments broadcast.
 
-    Refused: a sign outside 0..1, sig outside [0, 2048), eff outside [1, 31], sig below 1024 with eff above 1.
+    Parameters
+    ----------
+    sign : array_like of integers
+        0 or 1.
+    sig : array_like of integers
+        Significand below 2048; at least 1024 where `eff` is above 1.
+    eff : array_like of integers
+        Effective exponent, 1 to 31.
+
+    Returns
+    -------
+    ndarray of uint16
+        Words.
+
+    Raises
+    ------
+    Refused
+        A part is out of range.
     """
     s = require_range(sign, 0, 2, "f16_join", "sign").astype(np.int64)
     m = require_range(sig, 0, 1 << 11, "f16_join", "significand").astype(np.int64)

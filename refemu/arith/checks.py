@@ -6,7 +6,7 @@ with exit code 2 and everything else with 3.
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -59,27 +59,38 @@ def require_range(values: Any, low: int, high: int, thing: str, name: str = "val
     return array
 
 
-def plain(value: Any) -> Any:
+def plain(value: T) -> T:
     """A parameter as Python's own: NumPy's scalars become int, float, bool or str, also inside a tuple."""
+    same: Any = value  # of the type that the parameter is declared with
     if isinstance(value, np.generic):
-        return value.item()
-    return tuple(map(plain, value)) if type(value) is tuple else value
+        same = value.item()
+    elif type(value) is tuple:
+        same = tuple(map(plain, same))
+    return cast(T, same)
 
 
-def require_int(value: Any, low: int, high: int, thing: str, name: str) -> None:
-    """Refuse a parameter that is not an int, of Python or NumPy, in [low, high]."""
+def require_int(value: Any, low: int, high: int, thing: str, name: str) -> int:
+    """A parameter as Python's int; refuses one that is not an int, of Python or NumPy, in [low, high]."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise RefusedType(f"{thing}: {name} must be an int, got {value!r}")
     if not low <= value <= high:
         raise Refused(f"{thing}: {name} must be in [{low}, {high}], got {value}")
+    return int(value)
+
+
+def require_bool(value: Any, thing: str, name: str) -> bool:
+    """A parameter as Python's bool; refuses one that is not a bool, of Python or NumPy."""
+    if not isinstance(value, bool | np.bool_):
+        raise RefusedType(f"{thing}: {name} must be a bool, got {value!r}")
+    return bool(value)
 
 
 def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
-    """`value` if it is one of `choices`; refuses it with the list."""
+    """The member of `choices` that equals `value`; refuses another value with the list."""
     known = list(choices)
     if value not in known:
         raise Refused(f"{thing}: {name} must be one of {', '.join(map(repr, known))}, got {value!r}")
-    return value
+    return known[known.index(value)]
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:

@@ -21,7 +21,9 @@ from refemu.arith.fp32 import fma32, softmax32
 from refemu.arith.integers import Overflow
 from refemu.arith.operands import (
     ACCUMULATORS,
+    Accumulator,
     Grouped,
+    Precision,
     Request,
     require_attention,
     require_grouped,
@@ -57,17 +59,42 @@ def dot(
     b: ArrayLike,
     *,
     order: Order,
-    acc: str,
+    acc: Accumulator,
     start: Any = 0.0,
-    out: str | None = None,
+    out: Precision | None = None,
     bits: int | None = None,
-    overflow: Overflow | str | None = None,
+    overflow: Overflow | None = None,
 ) -> np.ndarray:
-    """Sum of products along the last axis of `a` and `b`, whose other axes broadcast.
+    """Sum products along the last axis, in a stated order and accumulator.
 
-    start: scalar, a value of the accumulator. Returns float32 (fp16-valued for the fp16 accumulators), int64 for
-    "int"; without terms, `start`. Refused: values that are not fp16 where `acc` needs them, an order that does not go
-    with `acc`, an integer that does not fit `bits`. NaN is canonical.
+    Parameters
+    ----------
+    a, b : array_like of float16, float32 or integers (..., K)
+        Factors; their other axes broadcast.
+    order : Order
+        Order of the sum.
+    acc : {"fp32", "fp32_fma", "fp16", "fp16_fma", "exact", "int"}
+        Accumulator; the module says what each computes.
+    start : float or int
+        Value of the accumulator before the sum.
+    out : {"fp16", "fp32"}, optional
+        Final rounding of "exact".
+    bits : int, optional
+        Signed bits that limit "int" after every step.
+    overflow : {"refuse", "wrap", "saturate"}, optional
+        Rule for a value beyond `bits`.
+
+    Returns
+    -------
+    ndarray of float32, int64 for "int"
+        Sums, fp16 values for the fp16 accumulators; without terms `start`. NaN is canonical.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16 where `acc` needs it, the order does not go with `acc`, or an integer does not fit `bits`.
+    RefusedType
+        Another dtype or shape.
     """
     request = Request("dot", order, acc, start, out, bits, overflow)
     x, y = dot_operands(a, b, request)
@@ -92,12 +119,42 @@ def matmul(
     b: ArrayLike,
     *,
     order: Order,
-    acc: str,
-    out: str | None = None,
+    acc: Accumulator,
+    out: Precision | None = None,
     bits: int | None = None,
-    overflow: Overflow | str | None = None,
+    overflow: Overflow | None = None,
 ) -> np.ndarray:
-    """Product of (M, K) and (K, N), every output the `dot` of a row and a column, from +0. Returns (M, N)."""
+    """Multiply matrices; every output is the `dot` of a row and a column, from +0.
+
+    Parameters
+    ----------
+    a : array_like of float16, float32 or integers (M, K)
+        Left factor.
+    b : array_like of float16, float32 or integers (K, N)
+        Right factor.
+    order : Order
+        Order of the sums.
+    acc : {"fp32", "fp32_fma", "fp16", "fp16_fma", "exact", "int"}
+        Accumulator.
+    out : {"fp16", "fp32"}, optional
+        Final rounding of "exact".
+    bits : int, optional
+        Signed bits that limit "int" after every step.
+    overflow : {"refuse", "wrap", "saturate"}, optional
+        Rule for a value beyond `bits`.
+
+    Returns
+    -------
+    ndarray of float32, int64 for "int" (M, N)
+        Product.
+
+    Raises
+    ------
+    Refused
+        As `dot` does.
+    RefusedType
+        Another dtype or shape.
+    """
     request = Request("matmul", order, acc, 0.0, out, bits, overflow)
     x, y = matmul_operands(a, b, request)
     terms = [(x[:, k, None], y[k]) for k in range(y.shape[0])]
@@ -120,7 +177,7 @@ def sum_products(terms: list[Term], request: Request) -> np.ndarray:
         if not terms:
             return np.asarray(start)
         left, right = zip(*terms, strict=True)
-        return exact.sum_products(list(left), list(right), start, str(request.out))
+        return exact.sum_products(list(left), list(right), start, request.rounded_to)
     with np.errstate(all="ignore"):
         add, step, leaf = _arithmetic(request)
         result = np.asarray(reduce(request.order, terms, start, add, step, leaf))
@@ -165,17 +222,50 @@ def grouped_matmul(
     a_exp: ArrayLike,
     b_exp: ArrayLike | None = None,
     b_scale: ArrayLike | None = None,
-    partial: str,
-    product: str | None = None,
+    partial: Precision,
+    product: Precision | None = None,
     order: Order,
-    acc: str,
+    acc: Precision,
 ) -> np.ndarray:
-    """(M, K) times (K, N) integers in G = K / group groups, each with its power of two and its scale. Returns float32.
+    """Multiply integer matrices in G = K / group groups, each with its power of two and its scale.
 
-    a_exp: integers (M, G). b_exp: integers (G, N), 0 if None. b_scale: fp16 values (G, N), none if None.
     Per group: exact integer sum P; P * 2**(a_exp + b_exp) rounded once to `partial`; times b_scale rounded once to
-    `product`; added to the accumulator by `acc` in `order` over groups. All three roundings are "fp16" or "fp32".
-    Refused: K no multiple of group, |P| that could reach 2**53, acc="fp16" over terms that are not fp16.
+    `product`; added to the accumulator by `acc` in `order` over groups.
+
+    Parameters
+    ----------
+    a : array_like of integers (M, K)
+        Left factor.
+    b : array_like of integers (K, N)
+        Right factor.
+    group : int
+        Elements of a group, a divisor of K.
+    a_exp : array_like of integers (M, G)
+        Exponents of the left factor.
+    b_exp : array_like of integers (G, N), optional
+        Exponents of the right factor; by default 0.
+    b_scale : array_like of fp16 values (G, N), optional
+        Scales of the right factor.
+    partial : {"fp16", "fp32"}
+        Rounding of a group's sum.
+    product : {"fp16", "fp32"}, optional
+        Rounding of the product with the scale; needed beside `b_scale`.
+    order : Order
+        Order over groups.
+    acc : {"fp16", "fp32"}
+        Accumulator.
+
+    Returns
+    -------
+    ndarray of float32 (M, N)
+        Product.
+
+    Raises
+    ------
+    Refused
+        K is no multiple of `group`, |P| could reach 2**53, or acc is "fp16" over terms that are not fp16.
+    RefusedType
+        Another dtype or shape.
     """
     operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
     require_roundings(partial, product, acc, operands.scale is not None)
@@ -186,26 +276,49 @@ def grouped_matmul(
     return fp16.canonical(np.broadcast_to(total, (operands.a.shape[0], operands.b.shape[1])))
 
 
-def _group_term(operands: Grouped, g: int, partial: str, product: str | None) -> np.ndarray:
+def _group_term(operands: Grouped, g: int, partial: Precision, product: Precision | None) -> np.ndarray:
     part = slice(g * operands.group, (g + 1) * operands.group)
     exponent = operands.exponents[0][:, g, None] + operands.exponents[1][g]
     total = integers.matmul(operands.a[:, part], operands.b[part]).astype(np.float64)
     value = _rounded(np.ldexp(total, exponent), partial)
     if operands.scale is None:
         return value
-    return _rounded(value.astype(np.float64) * operands.scale[g], str(product))  # 24 + 11 bits: exact before rounding
+    assert product is not None  # `require_roundings` demands it beside scales
+    return _rounded(value.astype(np.float64) * operands.scale[g], product)  # 24 + 11 bits: exact before rounding
 
 
-def _rounded(x: np.ndarray, to: str) -> np.ndarray:
+def _rounded(x: np.ndarray, to: Precision) -> np.ndarray:
     return fp16.round16_of_f64(x) if to == "fp16" else x.astype(np.float32)
 
 
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int) -> np.ndarray:
-    """Causal grouped-query attention of scheme fp16: `matmul`, `softmax32`, `matmul`, all sequential, one round16.
+    """Compute causal grouped-query attention: `matmul`, `softmax32`, `matmul`, all sequential, then one round16.
 
-    q: fp16 values (T, H, D), query t at position start + t; k, v: fp16 values (S, KV, D), S >= start + T; query head h
-    reads key head h * KV // H, keys 0 to start + t. logit = f32(dot(q, k) * scale); probabilities stay float32.
-    Returns fp16-valued float32 (T, H, D).
+    Query head h reads key head h * KV // H, keys 0 to start + t. logit = f32(dot(q, k) * scale); probabilities stay
+    float32.
+
+    Parameters
+    ----------
+    q : array_like of fp16 values (T, H, D)
+        Queries, query t at position start + t.
+    k, v : array_like of fp16 values (S, KV, D)
+        Keys and values, S >= start + T.
+    scale : float32
+        Factor of the logits.
+    start : int
+        Position of the first query.
+
+    Returns
+    -------
+    ndarray of float32 (T, H, D)
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype or shape.
     """
     query, key, value = require_attention(q, k, v, start)
     result = np.empty_like(query)

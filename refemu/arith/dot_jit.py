@@ -18,7 +18,7 @@ from refemu.arith.fp16_jit import holds_fp16, plain, ready, require_fp16
 from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
 from refemu.arith.integers import Overflow
 from refemu.arith.jit import FUSES
-from refemu.arith.operands import Request, require_attention, require_grouped, require_roundings
+from refemu.arith.operands import Accumulator, Precision, Request, require_attention, require_grouped, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_jit import rows, total32, total64
@@ -47,11 +47,11 @@ def dot(
     b: ArrayLike,
     *,
     order: Order,
-    acc: str,
+    acc: Accumulator,
     start: Any = 0.0,
-    out: str | None = None,
+    out: Precision | None = None,
     bits: int | None = None,
-    overflow: Overflow | str | None = None,
+    overflow: Overflow | None = None,
 ) -> np.ndarray:
     """`dot.dot`; integers take the readable form."""
     request = Request("dot", order, acc, start, out, bits, overflow, require_fp16)
@@ -66,10 +66,10 @@ def matmul(
     b: ArrayLike | Panels,
     *,
     order: Order,
-    acc: str,
-    out: str | None = None,
+    acc: Accumulator,
+    out: Precision | None = None,
     bits: int | None = None,
-    overflow: Overflow | str | None = None,
+    overflow: Overflow | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
     """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: of `threads`, share out the outputs."""
@@ -94,7 +94,7 @@ def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.
     return request.operand(a, "a"), b
 
 
-def _sequential(x: np.ndarray, b: Panels, acc: str, threads: int | None) -> np.ndarray:
+def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None) -> np.ndarray:
     """Tiles, or for one row in fp32 the panels from end to end."""
     ready()
     out = np.empty((x.shape[0], b.shape[0]), np.float32)
@@ -125,13 +125,13 @@ def _least(products: int) -> int:
     return -(-LEAST // max(products, 1))
 
 
-def _equal(acc: str, x: np.ndarray, b: Panels) -> str:
+def _equal(acc: Accumulator, x: np.ndarray, b: Panels) -> Accumulator:
     """The faster accumulator with the same bits: a product of two fp16 values is exact, fused or not."""
     either = acc == "fp32_fma" or (acc == "fp32" and FUSES and x.shape[0] > 1)
     return ("fp32_fma" if FUSES else "fp32") if either and b.holds_fp16 and holds_fp16(x) else acc
 
 
-def _vector(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
+def _vector(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
     *operands, first, last = arguments
     columns = min(GRAIN * last, b.values.shape[0] * b.values.shape[2])
     kernel = {"fp32": float_jit.vector_fp32, "fp32_fma": float_jit.vector_fma32, "fp16": float_jit.vector_fp16}[acc]
@@ -139,7 +139,7 @@ def _vector(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
         kernel(x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
 
 
-def _tiles(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
+def _tiles(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
     kernel = {
         "fp32": float_jit.matmul_fp32,
         "fp32_fma": float_jit.matmul_fma32,
@@ -150,7 +150,7 @@ def _tiles(acc: str, x: np.ndarray, b: Panels, *arguments: Any) -> None:
         kernel(x, *_options(acc, x, b), *arguments)
 
 
-def _options(acc: str, x: np.ndarray, b: Panels) -> list[bool]:
+def _options(acc: Accumulator, x: np.ndarray, b: Panels) -> list[bool]:
     """Whether products stay below the overflow of fp16; a sum that starts at +0 does not see the sign of a zero."""
     return [peak(x) * b.peak < fp16.OVERFLOW] if acc == "fp16" else []
 
@@ -162,7 +162,7 @@ def _integer_matmul(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> np
     x, y = readable.matmul_operands(a, b, request)
     top = None if request.bits is None else 1 << (request.bits - 1)
     safe = top is None or integers.peak(x) * integers.peak(y) * max(x.shape[1], 1) < top
-    if not safe and request.overflow != Overflow.WRAP:
+    if not safe and request.overflow != "wrap":
         return readable.matmul(x, y, order=request.order, acc="int", bits=request.bits, overflow=request.overflow)
     return request.limit(integers.matmul(x, y))
 
@@ -172,7 +172,7 @@ def _in_order(a: np.ndarray, b: np.ndarray, request: Request, threads: int | Non
     ready()
     start = request.first()
     if request.acc == "exact":
-        return _exact(a, b, start, str(request.out), threads)
+        return _exact(a, b, start, request.rounded_to, threads)
     program, slots = lower(request.order, b.shape[0], bool(start == 0))
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
     left, right, acc = plain(a), plain(b), float_jit.ACCUMULATORS[request.acc]
@@ -186,7 +186,7 @@ def _in_order(a: np.ndarray, b: np.ndarray, request: Request, threads: int | Non
     return out
 
 
-def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: str, threads: int | None) -> np.ndarray:
+def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: Precision, threads: int | None) -> np.ndarray:
     """Three limbs an output; where something is not finite, the limbs are those of the finite terms."""
     if not b.shape[0]:
         return np.full((a.shape[0], b.shape[1]), start)
@@ -221,16 +221,17 @@ def grouped_matmul(
     a_exp: ArrayLike,
     b_exp: ArrayLike | None = None,
     b_scale: ArrayLike | None = None,
-    partial: str,
-    product: str | None = None,
+    partial: Precision,
+    product: Precision | None = None,
     order: Order,
-    acc: str,
+    acc: Precision,
     threads: int | None = None,
 ) -> np.ndarray:
     """`dot.grouped_matmul`; compiled where no sum inside a group can reach 2**24.
 
     b may be `group_panels(...)`, which has its exponents and scales. threads: of `threads`, share out the outputs.
     """
+    rounding: Any = {"partial": partial, "product": product, "order": order, "acc": acc}
     if isinstance(b, GroupPanels):
         if b_exp is not None or b_scale is not None or group != b.group:
             raise Refused(
@@ -240,33 +241,12 @@ def grouped_matmul(
         if _is_plain(partial, product, order, acc) and left is not None:
             require_roundings(partial, product, acc, b.scaled)
             return _grouped(*left, b, partial, product, threads)
-        return grouped_matmul(
-            a,
-            group=group,
-            a_exp=a_exp,
-            partial=partial,
-            product=product,
-            order=order,
-            acc=acc,
-            threads=threads,
-            **b.arrays(),
-        )
+        return grouped_matmul(a, group=group, a_exp=a_exp, threads=threads, **rounding, **b.arrays())
     operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
     require_roundings(partial, product, acc, operands.scale is not None)
     require_order(order, acc, operands.groups, "grouped_matmul")
     if operands.bound >= 1 << 24 or not operands.groups:  # beyond what float32 holds exactly
-        return readable.grouped_matmul(
-            a,
-            b,
-            group=group,
-            a_exp=a_exp,
-            b_exp=b_exp,
-            b_scale=b_scale,
-            partial=partial,
-            product=product,
-            order=order,
-            acc=acc,
-        )
+        return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, **rounding)
     if _is_plain(partial, product, order, acc) and fits(operands):
         largest = integers.peak(operands.a)
         return _grouped(operands.a, operands.exponents[0], largest, pack(operands), partial, product, threads)
@@ -282,7 +262,7 @@ def grouped_matmul(
     return _in_order(ones, flat, Request("grouped_matmul", order, acc)).reshape(terms.shape[1:])
 
 
-def _is_plain(partial: str, product: str | None, order: Order, acc: str) -> bool:
+def _is_plain(partial: Precision, product: Precision | None, order: Order, acc: Precision) -> bool:
     """Whether tiles do it: groups in sequence into float32, and no rounding after one that is not exact."""
     return isinstance(order, Sequential) and acc == "fp32" and (partial, product) != ("fp32", "fp16")
 
@@ -306,8 +286,8 @@ def _grouped(
     a_exp: np.ndarray,
     largest: int,
     b: GroupPanels,
-    partial: str,
-    product: str | None,
+    partial: Precision,
+    product: Precision | None,
     threads: int | None,
 ) -> np.ndarray:
     left, powers = plain(a.astype(np.float32)), plain(np.ldexp(np.float32(1), a_exp.astype(np.int32)))
@@ -319,8 +299,8 @@ def group_sums(
     powers: np.ndarray,
     largest: int,
     b: GroupPanels,
-    partial: str,
-    product: str | None = None,
+    partial: Precision,
+    product: Precision | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
     """`grouped_matmul` in sequence into float32, of operands that are as the kernel reads them and are not checked.
@@ -334,30 +314,16 @@ def group_sums(
     terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.narrow.size else 0
     depth = next((n for n in (16, 8) if n <= terms and b.group % n == 0), 0)
 
+    right = b.narrow, b.wide, b.powers, b.scales
+    roundings = partial == "fp16", b.scaled and product == "fp16"
+
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.grouped_tiles(
-                left,
-                powers,
-                b.narrow,
-                b.wide,
-                b.powers,
-                b.scales,
-                partial == "fp16",
-                b.scaled and product == "fp16",
-                depth,
-                out,
-                first,
-                last,
-            )
+            float_jit.grouped_tiles(left, powers, *right, *roundings, depth, out, first, last)
 
     rows_of_unit = min(left.shape[0], float_jit.GROUP_ROWS)
-    share_out(
-        run,
-        b.scales.shape[0] * -(-left.shape[0] // float_jit.GROUP_ROWS),
-        threads,
-        _least(rows_of_unit * left.shape[1] * b.scales.shape[2]),
-    )
+    pieces = b.scales.shape[0] * -(-left.shape[0] // float_jit.GROUP_ROWS)
+    share_out(run, pieces, threads, _least(rows_of_unit * left.shape[1] * b.scales.shape[2]))
     return out
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from refemu.arith import fp16, integers
+from refemu.arith.operands import Precision
 from refemu.arith.orders import Sequential
 from refemu.arith.sums import reduce
 
@@ -19,7 +20,7 @@ def steps(x: np.ndarray | np.float32) -> np.ndarray:
     return integers.from_float(np.ldexp(np.where(np.isfinite(x), x, np.float32(0)).astype(np.float64), 24))
 
 
-def sum_products(a: list[np.ndarray], b: list[np.ndarray], start: np.float32, out: str) -> np.ndarray:
+def sum_products(a: list[np.ndarray], b: list[np.ndarray], start: np.float32, out: Precision) -> np.ndarray:
     """Sum over k of a[k] * b[k] (fp16-valued float32, arrays that broadcast), plus `start`, rounded once to `out`.
 
     An infinite or NaN product decides the result as IEEE addition has it, whatever the order.
@@ -39,7 +40,7 @@ def special(a: list[np.ndarray], b: list[np.ndarray], start: np.float32) -> np.n
 
 
 def finish(
-    total: np.ndarray, extremes: np.ndarray, out: str, rounder: Callable[[np.ndarray], np.ndarray]
+    total: np.ndarray, extremes: np.ndarray, out: Precision, rounder: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """`total` by `rounder`, float64 that one more rounding brings to `out`; `extremes` where they are not 0."""
     value = np.where(extremes == 0, rounder(total), extremes.astype(np.float64))

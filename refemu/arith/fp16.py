@@ -7,18 +7,53 @@ Decisions: D-arith-1 (one NaN), D-arith-2 (`Fp16Mode`), D-arith-3 (fused or not 
 """
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import integers, selftest
+from refemu.arith.casts import narrow as narrow
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
-from refemu.arith.rounding import Rounding
+
+__all__ = [
+    "IEEE",
+    "MAX",
+    "MIN_NORMAL",
+    "NAN_BITS",
+    "OVERFLOW",
+    "Fp16Mode",
+    "Fp16Overflow",
+    "Fp16Rounding",
+    "Subnormals",
+    "add16",
+    "bits",
+    "canonical",
+    "div16",
+    "fma16",
+    "from_scaled",
+    "is_fp16",
+    "mul16",
+    "order_key",
+    "require_fp16",
+    "round16",
+    "round16_of_f64",
+    "sqrt16",
+    "sub16",
+    "to_f16",
+    "to_f32",
+    "values",
+]
+
 
 MAX = 65_504.0  #: the largest finite value
 MIN_NORMAL = 1 / (1 << 14)  #: the smallest value that is not subnormal
 OVERFLOW = 65_520.0  #: from here on a magnitude rounds to infinity: halfway from MAX to 2**16
 NAN_BITS = 0x7E00  #: the one NaN (D-arith-1)
+
+Fp16Rounding: TypeAlias = Literal["half_even", "truncate"]  #: Modes of `Rounding` that an fp16 datapath has
+Fp16Overflow: TypeAlias = Literal["inf", "saturate"]  #: Result of a magnitude of OVERFLOW or more
+Subnormals: TypeAlias = Literal["keep", "flush"]  #: Treatment of magnitudes below MIN_NORMAL: values, or zeros
 
 _WORD: dict[int, type[np.unsignedinteger]] = {2: np.uint16, 4: np.uint32, 8: np.uint64}  # by bytes of a float
 _NAN = {2: NAN_BITS, 4: 0x7FC0_0000, 8: 0x7FF8_0000_0000_0000}
@@ -26,22 +61,21 @@ _NAN = {2: NAN_BITS, 4: 0x7FC0_0000, 8: 0x7FF8_0000_0000_0000}
 
 @dataclass(frozen=True)
 class Fp16Mode:
-    """How an fp16 datapath departs from IEEE 754 (D-arith-2); the default does not."""
+    """Departures of an fp16 datapath from IEEE 754 (D-arith-2); the default has none."""
 
-    rounding: Rounding | str = Rounding.HALF_EVEN  #: or "truncate": the bits below are dropped; overflow gives MAX
-    overflow: str = "inf"  #: or "saturate": MAX for every magnitude of OVERFLOW or more, infinity included
-    subnormals: str = "keep"  #: or "flush": operands, and rounded results, below MIN_NORMAL become 0 of their sign
+    rounding: Fp16Rounding = "half_even"  #: or "truncate": the bits below are dropped; overflow gives MAX
+    overflow: Fp16Overflow = "inf"  #: or "saturate": MAX for every magnitude of OVERFLOW or more, infinity included
+    subnormals: Subnormals = "keep"  #: or "flush": operands and rounded results below MIN_NORMAL become 0 of their sign
 
     def __post_init__(self) -> None:
-        require_choice(str(self.rounding), ["half_even", "truncate"], "Fp16Mode", "rounding")
-        require_choice(self.overflow, ["inf", "saturate"], "Fp16Mode", "overflow")
-        require_choice(self.subnormals, ["keep", "flush"], "Fp16Mode", "subnormals")
-        object.__setattr__(self, "rounding", str(self.rounding))
+        require_choice(self.rounding, get_args(Fp16Rounding), "Fp16Mode", "rounding")
+        require_choice(self.overflow, get_args(Fp16Overflow), "Fp16Mode", "overflow")
+        require_choice(self.subnormals, get_args(Subnormals), "Fp16Mode", "subnormals")
 
     @property
     def truncates(self) -> bool:
         """Whether results are cut off rather than rounded to nearest."""
-        return self.rounding == Rounding.TRUNCATE
+        return self.rounding == "truncate"
 
     @property
     def flushes(self) -> bool:
@@ -53,7 +87,23 @@ IEEE = Fp16Mode()  #: to nearest even, infinities, subnormals
 
 
 def bits(x: ArrayLike) -> np.ndarray:
-    """The words, uint16, of float16 `x` of any shape, not copied. Raises RefusedType for another dtype."""
+    """Words of float16 values, not copied.
+
+    Parameters
+    ----------
+    x : array_like of float16
+        Values.
+
+    Returns
+    -------
+    ndarray of uint16
+        Words.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
+    """
     array = np.asarray(x)
     if array.dtype != np.float16:
         raise RefusedType(f"bits: float16 is needed, got dtype {array.dtype}")
@@ -61,15 +111,48 @@ def bits(x: ArrayLike) -> np.ndarray:
 
 
 def values(u: ArrayLike) -> np.ndarray:
-    """The float16 values of words `u`, integers in [0, 2**16) of any shape; uint16 is not copied."""
+    """Float16 values of words; uint16 is not copied.
+
+    Parameters
+    ----------
+    u : array_like of integers
+        Words below 2**16.
+
+    Returns
+    -------
+    ndarray of float16
+        Values.
+
+    Raises
+    ------
+    Refused
+        A word is out of range.
+    RefusedType
+        Another dtype.
+    """
     words = require_range(u, 0, 1 << 16, "values", "word")
     return words.astype(np.uint16, copy=False).view(np.float16)
 
 
 def canonical(x: ArrayLike) -> np.ndarray:
-    """float16, float32 or float64 `x` with every NaN replaced by the positive quiet one, a new array (D-arith-1).
+    """Replace every NaN by the positive quiet one (D-arith-1).
 
-    For whatever is hashed, exported, compared or looked up: which payload survives an operation differs by CPU.
+    For values that are hashed, exported, compared or looked up: which payload survives an operation differs by CPU.
+
+    Parameters
+    ----------
+    x : array_like of float16, float32 or float64
+        Values.
+
+    Returns
+    -------
+    ndarray of the same dtype
+        A new array.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
     """
     array = np.asarray(x)
     if array.dtype.kind != "f" or array.itemsize not in _WORD:
@@ -78,19 +161,27 @@ def canonical(x: ArrayLike) -> np.ndarray:
     return np.where(np.isnan(array), word(_NAN[array.itemsize]), array.view(word)).view(array.dtype)
 
 
-def narrow(x: np.ndarray) -> np.ndarray:
-    """float16 nearest to float32 or float64 `x`, ties to even, in one rounding whatever the width: the cast itself.
-
-    The only `astype(np.float16)` of the package; everything else goes through `round16`, `round16_of_f64`, `to_f16`.
-    """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return np.asarray(x).astype(np.float16)
-
-
 def to_f16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """float32, float64 or integers of any shape as float16, one rounding from the exact value, NaN canonical.
+    """Convert to float16 in one rounding from the exact value, NaN canonical.
 
-    Integers are exact up to 2,048. float16 passes, but for NaN. Raises RefusedType for another dtype.
+    Integers are exact up to 2,048. float16 passes, but for NaN.
+
+    Parameters
+    ----------
+    x : array_like of float16, float32, float64 or integers
+        Values.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float16
+        Values.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
     """
     array = np.asarray(x)
     if array.dtype == np.float16:
@@ -103,7 +194,23 @@ def to_f16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
 
 
 def to_f32(x: ArrayLike) -> np.ndarray:
-    """float16 `x` as fp16-valued float32: exact, NaN canonical. Raises RefusedType for another dtype."""
+    """Convert float16 to fp16-valued float32: exact, NaN canonical.
+
+    Parameters
+    ----------
+    x : array_like of float16
+        Values.
+
+    Returns
+    -------
+    ndarray of float32
+        Values.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
+    """
     array = np.asarray(x)
     if array.dtype != np.float16:
         raise RefusedType(f"to_f32: float16 is needed, got dtype {array.dtype}")
@@ -111,10 +218,24 @@ def to_f32(x: ArrayLike) -> np.ndarray:
 
 
 def round16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """float32 (or float16) of any shape rounded once to fp16. Returns fp16-valued float32, same shape.
+    """Round float32 once to fp16: to nearest, ties to even, from 65,520 on infinity, the sign kept on zero.
 
-    To nearest, ties to even, from 65,520 on infinity, the sign kept on zero, unless `mode` says otherwise. float64 is
-    refused with RefusedType: it goes through `round16_of_f64`, since two roundings are wrong.
+    Parameters
+    ----------
+    x : array_like of float32 or float16
+        Values. float64 goes through `round16_of_f64`, since two roundings are wrong.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
     """
     array = np.asarray(x)
     if array.dtype not in (np.float32, np.float16):
@@ -123,7 +244,25 @@ def round16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
 
 
 def round16_of_f64(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """float64 of any shape rounded once to fp16, never by way of float32. Returns fp16-valued float32, same shape."""
+    """Round float64 once to fp16, never by way of float32.
+
+    Parameters
+    ----------
+    x : array_like of float64
+        Values.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
+    """
     array = np.asarray(x)
     if array.dtype != np.float64:
         raise RefusedType(f"round16_of_f64: float64 is needed, got dtype {array.dtype}")
@@ -159,9 +298,28 @@ def _flush(x: np.ndarray) -> np.ndarray:
 
 
 def from_scaled(n: ArrayLike, exponent: ArrayLike = 0, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """n * 2**exponent rounded once to fp16, arguments broadcast. Returns fp16-valued float32.
+    """Round n * 2**exponent once to fp16; arguments broadcast.
 
-    n: integers, |n| < 2**53, refused otherwise. exponent: integers in [-1000, 900], so that float64 holds the product.
+    Parameters
+    ----------
+    n : array_like of integers
+        |n| < 2**53.
+    exponent : array_like of integers
+        -1000 to 900, so that float64 holds the product.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is out of range.
+    RefusedType
+        Another dtype.
     """
     number = integers.as_int64(n, "from_scaled")
     bad = (number <= -(1 << 53)) | (number >= 1 << 53)
@@ -173,14 +331,42 @@ def from_scaled(n: ArrayLike, exponent: ArrayLike = 0, mode: Fp16Mode = IEEE) ->
 
 
 def is_fp16(x: np.ndarray) -> np.ndarray:
-    """Where float32 or float64 `x` holds an fp16 value (any NaN is one): bool, same shape."""
+    """Whether floats hold fp16 values; any NaN is one.
+
+    Parameters
+    ----------
+    x : ndarray of float32 or float64
+        Values.
+
+    Returns
+    -------
+    ndarray of bool
+        In the shape of x.
+    """
     return (narrow(x).astype(x.dtype) == x) | np.isnan(x)
 
 
 def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
-    """`x` as fp16-valued float32: float16, or float32 that holds fp16 values.
+    """Check that values are fp16 and widen them.
 
-    Refused as `<thing>: <name> must hold fp16 values, got 0.1 at index (0, 3)`; RefusedType for another dtype.
+    Parameters
+    ----------
+    x : array_like of float16 or float32
+        Values.
+    thing, name : str
+        Start of a refusal, `<thing>: <name> must hold fp16 values, got 0.1 at index (0, 3)`.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype.
     """
     array = np.asarray(x)
     if array.dtype == np.float16:
@@ -209,9 +395,26 @@ def require_fp16_values(x: ArrayLike, thing: str, name: str) -> np.ndarray:
 
 
 def add16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """a + b rounded once. a, b: float16, or float32 that holds fp16 values; they broadcast.
+    """Add, rounded once.
 
-    Returns fp16-valued float32. Refused: a value that is not fp16. So for the other operations.
+    Parameters
+    ----------
+    a, b : array_like of float16, or of float32 that holds fp16 values
+        Operands; they broadcast.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype.
     """
     x, y = _operands("add16", mode, a=a, b=b)
     with np.errstate(all="ignore"):
@@ -219,38 +422,137 @@ def add16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
 
 
 def sub16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """a - b rounded once; arguments and result as for `add16`."""
+    """Subtract, a - b rounded once.
+
+    Parameters
+    ----------
+    a, b : array_like of float16, or of float32 that holds fp16 values
+        Operands; they broadcast.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype.
+    """
     x, y = _operands("sub16", mode, a=a, b=b)
     with np.errstate(all="ignore"):
         return _result(x - y, mode)
 
 
 def mul16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """a * b rounded once; arguments and result as for `add16`."""
+    """Multiply, rounded once.
+
+    Parameters
+    ----------
+    a, b : array_like of float16, or of float32 that holds fp16 values
+        Operands; they broadcast.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype.
+    """
     x, y = _operands("mul16", mode, a=a, b=b)
     with np.errstate(all="ignore"):
         return _result(x * y, mode)
 
 
 def div16(a: ArrayLike, b: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """a / b rounded once; arguments and result as for `add16`. x / 0 is infinite, 0 / 0 NaN."""
+    """Divide, a / b rounded once; x / 0 is infinite, 0 / 0 NaN.
+
+    Parameters
+    ----------
+    a, b : array_like of float16, or of float32 that holds fp16 values
+        Operands; they broadcast.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype.
+    """
     x, y = _operands("div16", mode, a=a, b=b)
     with np.errstate(all="ignore"):
         return _result(x / y, mode)
 
 
 def sqrt16(a: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """The square root of a, rounded once; argument and result as for `add16`. -0 gives -0, negative values NaN."""
+    """Take the square root, rounded once; -0 gives -0, negative values NaN.
+
+    Parameters
+    ----------
+    a : array_like of float16, or of float32 that holds fp16 values
+        Operand.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype.
+    """
     (x,) = _operands("sqrt16", mode, a=a)
     with np.errstate(all="ignore"):
         return _result(np.sqrt(x), mode)
 
 
 def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """a * b + c, rounded once; arguments and result as for `add16`. Not `mul16` then `add16` (D-arith-3).
+    """Multiply and add, a * b + c rounded once: not `mul16` then `add16` (D-arith-3).
 
-    In float64 the product is exact, and a sum that is not lies too near an fp16 value to reach a midpoint. float32
-    does not suffice.
+    In float64 the product is exact, and a sum that is not lies too near an fp16 value to reach a midpoint. float32 does
+    not suffice.
+
+    Parameters
+    ----------
+    a, b, c : array_like of float16, or of float32 that holds fp16 values
+        Operands; they broadcast.
+    mode : Fp16Mode
+        Departures from IEEE 754.
+
+    Returns
+    -------
+    ndarray of float32
+        fp16 values.
+
+    Raises
+    ------
+    Refused
+        A value is not fp16.
+    RefusedType
+        Another dtype.
     """
     operands = _operands("fma16", mode, a=a, b=b, c=c)
     with np.errstate(all="ignore"):
@@ -288,10 +590,28 @@ def round_to_odd(total: np.ndarray, p: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def order_key(u: ArrayLike, total: bool = False) -> np.ndarray:
-    """Integers in the order of fp16 words `u` (uint16, or float16), for comparing without floats. Returns int64.
+    """Map fp16 words to integers of the same order, for comparing without floats.
 
-    IEEE order has -0 = +0, both key 0; `total=True` has -0 < +0 (D-arith-11). A NaN lies beyond the infinity of its
-    sign.
+    In IEEE order -0 = +0, both key 0. A NaN lies beyond the infinity of its sign.
+
+    Parameters
+    ----------
+    u : array_like of uint16 or float16
+        Words or values.
+    total : bool
+        Order -0 before +0 (D-arith-11).
+
+    Returns
+    -------
+    ndarray of int64
+        Keys.
+
+    Raises
+    ------
+    Refused
+        A word is out of range.
+    RefusedType
+        Another dtype.
     """
     array = np.asarray(u)
     word = bits(array) if array.dtype == np.float16 else require_range(array, 0, 1 << 16, "order_key", "word")

@@ -17,6 +17,9 @@ from refemu.arith.fp16 import canonical, round_to_odd
 from refemu.arith.orders import Order
 from refemu.arith.sums import total32
 
+__all__ = ["exp32", "fma32", "layernorm", "rmsnorm", "rotate", "rsqrt32", "sigmoid32", "silu32", "softmax32"]
+
+
 EXP_TABLE_SHA256 = "88c233557c8c42e92e6e0af7bd1704fcad9d649c3c5aeef5a87004915d81d98f"
 INV = float.fromhex("0x1.71547652b82fep+6")  #: 64 / ln 2
 HI = float.fromhex("0x1.62e42feep-7")  #: ln 2 / 64 to 32 bits, so that its product with k is exact
@@ -35,9 +38,24 @@ def require_f32(x: ArrayLike, thing: str, name: str = "x") -> np.ndarray:
 
 
 def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """a * b + c rounded once to float32. a, b, c: float32, broadcast. Returns float32.
+    """Multiply and add, a * b + c rounded once to float32.
 
     The product is exact in float64; the sum, rounded to odd there, cannot lead the second rounding astray.
+
+    Parameters
+    ----------
+    a, b, c : array_like of float32
+        Operands; they broadcast.
+
+    Returns
+    -------
+    ndarray of float32
+        Results.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
     """
     operands = [require_f32(value, "fma32", name) for value, name in ((a, "a"), (b, "b"), (c, "c"))]
     with np.errstate(all="ignore"):
@@ -65,10 +83,25 @@ def exp_table() -> np.ndarray:
 
 
 def exp32(x: ArrayLike) -> np.ndarray:
-    """e**x rounded once to float32, right for every float32 of any shape. Returns float32.
+    """Exponential, rounded once to float32: right for every float32.
 
     x = (k + r) ln 2 / 64 with |r| <= 1/2: a table of 64 powers, a polynomial, and a power of 2, all in float64 with an
     error below 1.26 ulp, which no exact result is near enough to a midpoint to notice.
+
+    Parameters
+    ----------
+    x : array_like of float32
+        Values.
+
+    Returns
+    -------
+    ndarray of float32
+        e**x.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
     """
     value = require_f32(x, "exp32")
     nan = np.isnan(value)
@@ -87,14 +120,46 @@ def exp32(x: ArrayLike) -> np.ndarray:
 
 
 def sigmoid32(x: ArrayLike) -> np.ndarray:
-    """1 / (1 + exp32(-x)), each operation rounded to float32. Returns float32, same shape."""
+    """Sigmoid 1 / (1 + exp32(-x)), each operation rounded to float32.
+
+    Parameters
+    ----------
+    x : array_like of float32
+        Values.
+
+    Returns
+    -------
+    ndarray of float32
+        Results.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
+    """
     value = require_f32(x, "sigmoid32")
     with np.errstate(all="ignore"):
         return canonical(np.float32(1) / (np.float32(1) + exp32(-value)))
 
 
 def silu32(x: ArrayLike) -> np.ndarray:
-    """x * sigmoid32(x) in float32; -inf gives -0."""
+    """SiLU x * sigmoid32(x) in float32; -inf gives -0.
+
+    Parameters
+    ----------
+    x : array_like of float32
+        Values.
+
+    Returns
+    -------
+    ndarray of float32
+        Results.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
+    """
     value = require_f32(x, "silu32")
     with np.errstate(all="ignore"):
         product = value * sigmoid32(value)
@@ -102,15 +167,50 @@ def silu32(x: ArrayLike) -> np.ndarray:
 
 
 def rsqrt32(x: ArrayLike) -> np.ndarray:
-    """1 / sqrt(x) in float32, two roundings; +-0 gives +-inf (D-arith-9), negative values NaN."""
+    """Reciprocal square root in float32, two roundings; +-0 gives +-inf (D-arith-9), negative values NaN.
+
+    Parameters
+    ----------
+    x : array_like of float32
+        Values.
+
+    Returns
+    -------
+    ndarray of float32
+        1 / sqrt(x).
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
+    """
     with np.errstate(all="ignore"):
         return canonical(np.float32(1) / np.sqrt(require_f32(x, "rsqrt32")))
 
 
 def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
-    """Softmax of the last axis of float32 `x` (..., K), K >= 1: e = exp32(x - max), then e / `total32(e, order)`.
+    """Softmax of the last axis: e = exp32(x - max), then e / `total32(e, order)`.
 
-    Returns float32. Refused: a row that holds -inf only. A row with NaN or +inf is NaN all over (D-arith-17).
+    A row with NaN or +inf is NaN all over (D-arith-17).
+
+    Parameters
+    ----------
+    x : array_like of float32 (..., K)
+        K >= 1.
+    order : Order
+        Order of the sum.
+
+    Returns
+    -------
+    ndarray of float32 (..., K)
+        Probabilities.
+
+    Raises
+    ------
+    Refused
+        A row holds -inf only.
+    RefusedType
+        Another dtype or shape.
     """
     value = require_rows(x, "softmax32")
     top = np.max(_key(value), axis=-1, keepdims=True)
@@ -141,9 +241,30 @@ def _from_key(key: np.ndarray) -> np.ndarray:
 
 
 def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndarray:
-    """Root-mean-square norm of the last axis of float32 `x` (..., K), gain `gamma` (K,). Returns float32, not rounded.
+    """Root-mean-square norm of the last axis.
 
     ss = sum of x*x in `order`; v = ss / K; v = v + eps; g = rsqrt32(v); y = (x * g) * gamma, every step float32.
+
+    Parameters
+    ----------
+    x : array_like of float32 (..., K)
+        Values.
+    gamma : array_like of float32 (K,)
+        Gain.
+    eps : float
+        Added to the mean square.
+    order : Order
+        Order of the sum.
+
+    Returns
+    -------
+    ndarray of float32 (..., K)
+        Normed values, not rounded to fp16.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype or shape.
     """
     value, gain = norm_operands(x, gamma, "rmsnorm")
     with np.errstate(all="ignore"):
@@ -151,7 +272,29 @@ def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndar
 
 
 def layernorm(x: ArrayLike, gamma: ArrayLike, beta: ArrayLike, eps: float, order: Order) -> np.ndarray:
-    """Layer norm of the last axis: mean = sum / K, d = x - mean, then `rmsnorm` on d, then + beta. Returns float32."""
+    """Layer norm of the last axis: mean = sum / K, d = x - mean, then `rmsnorm` on d, then + beta.
+
+    Parameters
+    ----------
+    x : array_like of float32 (..., K)
+        Values.
+    gamma, beta : array_like of float32 (K,)
+        Gain and offset.
+    eps : float
+        Added to the variance.
+    order : Order
+        Order of the sums.
+
+    Returns
+    -------
+    ndarray of float32 (..., K)
+        Normed values, not rounded to fp16.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype or shape.
+    """
     value, gain = norm_operands(x, gamma, "layernorm")
     _, offset = norm_operands(x, beta, "layernorm", "beta")
     with np.errstate(all="ignore"):
@@ -174,10 +317,28 @@ def norm_operands(x: ArrayLike, vector: ArrayLike, thing: str, name: str = "gamm
 
 
 def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> np.ndarray:
-    """Rotary positions: pairs (a, b) of the last axis of `x` (T, H, D) become (a*c - b*s, a*s + b*c).
+    """Rotate pairs (a, b) of the last axis to (a*c - b*s, a*s + b*c): rotary positions.
 
-    cos, sin: float32 (T, D/2), of each position. interleaved: pairs are (0, 1), (2, 3), ... or else (i, i + D/2).
-    Every operation float32, nothing fused, not rounded to fp16. Returns float32 (T, H, D).
+    Every operation is float32, nothing fused.
+
+    Parameters
+    ----------
+    x : array_like of float32 (T, H, D)
+        Queries or keys.
+    cos, sin : array_like of float32 (T, D/2)
+        Cosine and sine of each position.
+    interleaved : bool
+        Pairs are (0, 1), (2, 3), ... or else (i, i + D/2).
+
+    Returns
+    -------
+    ndarray of float32 (T, H, D)
+        Rotated values, not rounded to fp16.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype or shape.
     """
     value, c, s = rotate_operands(x, cos, sin)
     half = value.shape[-1] // 2

@@ -3,26 +3,58 @@
 Decision: D-arith-10 (what an overflow does is stated by the unit; the default is to refuse).
 """
 
-from enum import StrEnum
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_integers
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_integers
+
+__all__ = [
+    "Overflow",
+    "Right",
+    "as_int64",
+    "fits",
+    "from_float",
+    "limit",
+    "limits",
+    "matmul",
+    "peak",
+    "saturate",
+    "total",
+    "wrap",
+]
 
 
-class Overflow(StrEnum):
-    """What happens to a value that does not fit its register (D-arith-10)."""
-
-    REFUSE = "refuse"  #: an error: silent overflow is never a golden value
-    WRAP = "wrap"  #: the low bits stay
-    SATURATE = "saturate"  #: the nearest value that fits
+#: Rule for a value that does not fit its register (D-arith-10)
+Overflow: TypeAlias = Literal[
+    "refuse",  # an error: silent overflow is never a golden value
+    "wrap",  # the low bits stay
+    "saturate",  # the nearest value that fits
+]
 
 
 def as_int64(values: ArrayLike, thing: str) -> np.ndarray:
-    """`values` as int64, not copied if they are; refuses other than integers and values from 2**63 on.
+    """Convert integers to int64, not copied if they are.
 
-    thing: what the message starts with. Raises RefusedType for the dtype, Refused for a value.
+    Parameters
+    ----------
+    values : array_like of integers
+        Values below 2**63.
+    thing : str
+        Start of a refusal.
+
+    Returns
+    -------
+    ndarray of int64
+        Values.
+
+    Raises
+    ------
+    Refused
+        A value does not fit.
+    RefusedType
+        Another dtype.
     """
     array = require_integers(values, thing)
     if array.dtype == np.uint64 and (bad := array >> np.uint64(63) != 0).any():
@@ -32,7 +64,20 @@ def as_int64(values: ArrayLike, thing: str) -> np.ndarray:
 
 
 def limits(bits: int, signed: bool) -> tuple[int, int]:
-    """Smallest and largest value of `bits` bits, two's complement if `signed`."""
+    """Smallest and largest value of a width.
+
+    Parameters
+    ----------
+    bits : int
+        Width.
+    signed : bool
+        Two's complement.
+
+    Returns
+    -------
+    smallest, largest : int
+        Limits.
+    """
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
@@ -44,7 +89,29 @@ def require_bits(bits: int, thing: str) -> int:
 
 
 def fits(v: ArrayLike, bits: int, signed: bool) -> np.ndarray:
-    """Where `v` (integers of any shape) fits `bits` bits: bool, same shape."""
+    """Whether values fit a width.
+
+    Parameters
+    ----------
+    v : array_like of integers
+        Values.
+    bits : int
+        Width, 1 to 63.
+    signed : bool
+        Two's complement.
+
+    Returns
+    -------
+    ndarray of bool
+        In the shape of v.
+
+    Raises
+    ------
+    Refused
+        The width is out of range.
+    RefusedType
+        Another dtype.
+    """
     low, high = limits(require_bits(bits, "fits"), signed)
     values = as_int64(v, "fits")
     return (values >= low) & (values <= high)
@@ -66,9 +133,30 @@ def require_width(v: ArrayLike, bits: int, signed: bool, name: str) -> np.ndarra
 
 
 def wrap(v: ArrayLike, bits: int, signed: bool) -> np.ndarray:
-    """The low `bits` bits of `v` (integers of any shape), read as two's complement if `signed`. Returns int64.
+    """Keep the low bits of values.
 
     A ring: a sum wrapped once at the end equals one wrapped at every step, in any order.
+
+    Parameters
+    ----------
+    v : array_like of integers
+        Values.
+    bits : int
+        Width, 1 to 63.
+    signed : bool
+        Read as two's complement.
+
+    Returns
+    -------
+    ndarray of int64
+        Wrapped values.
+
+    Raises
+    ------
+    Refused
+        The width is out of range.
+    RefusedType
+        Another dtype.
     """
     require_bits(bits, "wrap")
     low_bits = as_int64(v, "wrap") & ((1 << bits) - 1)
@@ -79,29 +167,94 @@ def wrap(v: ArrayLike, bits: int, signed: bool) -> np.ndarray:
 
 
 def saturate(v: ArrayLike, bits: int, signed: bool) -> np.ndarray:
-    """`v` (integers of any shape) or the nearest value of `bits` bits. Returns int64.
+    """Clamp values to a width.
 
     Not a ring: a saturating sum is stepped in its stated order.
+
+    Parameters
+    ----------
+    v : array_like of integers
+        Values.
+    bits : int
+        Width, 1 to 63.
+    signed : bool
+        Two's complement.
+
+    Returns
+    -------
+    ndarray of int64
+        Nearest values that fit.
+
+    Raises
+    ------
+    Refused
+        The width is out of range.
+    RefusedType
+        Another dtype.
     """
     low, high = limits(require_bits(bits, "saturate"), signed)
     return np.minimum(np.maximum(as_int64(v, "saturate"), low), high)
 
 
-def limit(v: ArrayLike, bits: int, signed: bool, overflow: Overflow | str, name: str) -> np.ndarray:
-    """`v` in a register of `bits` bits, as `overflow` says (D-arith-10); `name` starts the message of a refusal."""
-    if overflow == Overflow.REFUSE:
-        return require_width(v, bits, signed, name)
-    if overflow == Overflow.WRAP:
-        return wrap(v, bits, signed)
-    if overflow == Overflow.SATURATE:
-        return saturate(v, bits, signed)
-    raise Refused(f"{name}: overflow must be one of {', '.join(map(repr, map(str, Overflow)))}, got {overflow!r}")
+def limit(v: ArrayLike, bits: int, signed: bool, overflow: Overflow, name: str) -> np.ndarray:
+    """Put values into a register (D-arith-10).
+
+    Parameters
+    ----------
+    v : array_like of integers
+        Values.
+    bits : int
+        Width, 1 to 63.
+    signed : bool
+        Two's complement.
+    overflow : {"refuse", "wrap", "saturate"}
+        Rule for a value that does not fit.
+    name : str
+        Start of a refusal.
+
+    Returns
+    -------
+    ndarray of int64
+        Values of the register.
+
+    Raises
+    ------
+    Refused
+        A value does not fit and the rule is "refuse", or the rule is unknown.
+    RefusedType
+        Another dtype.
+    """
+    require_choice(overflow, get_args(Overflow), name, "overflow")
+    match overflow:
+        case "refuse":
+            return require_width(v, bits, signed, name)
+        case "wrap":
+            return wrap(v, bits, signed)
+        case "saturate":
+            return saturate(v, bits, signed)
 
 
 def total(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
-    """Exact sum of integers (bools count as 0 and 1) along `axis`, or of all. Returns int64.
+    """Sum integers exactly; bools count as 0 and 1.
 
-    Refused where max|x| times the number of terms reaches 2**63. The only integer sum of the package.
+    Parameters
+    ----------
+    x : array_like of integers or bool
+        Terms.
+    axis : int or tuple of int, optional
+        Axes of the sum; by default all.
+
+    Returns
+    -------
+    ndarray of int64
+        Sums.
+
+    Raises
+    ------
+    Refused
+        max|x| times the number of terms reaches 2**63.
+    RefusedType
+        Another dtype.
     """
     array = np.asarray(x)
     array = require_integers(array.view(np.uint8) if array.dtype == np.bool_ else array, "total")
@@ -114,13 +267,24 @@ def total(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> np.ndarray
 
 def _length(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> int:
     length = 1
-    for one in (axis,) if isinstance(axis, int) else axis:
-        length *= shape[one]
+    for dimension in (axis,) if isinstance(axis, int) else axis:
+        length *= shape[dimension]
     return length
 
 
 def peak(x: np.ndarray) -> int:
-    """Largest magnitude in an integer array, as a Python integer; 0 if it is empty."""
+    """Largest magnitude of integers, 0 if there are none.
+
+    Parameters
+    ----------
+    x : ndarray of integers
+        Values.
+
+    Returns
+    -------
+    int
+        Magnitude.
+    """
     return max(-int(x.min()), int(x.max())) if x.size else 0
 
 
@@ -128,10 +292,24 @@ _END = float(1 << 63)  # the first magnitude outside int64
 
 
 def from_float(x: ArrayLike) -> np.ndarray:
-    """Floats of any shape that hold integers, as int64. The only float-to-integer cast of the package.
+    """Convert floats that hold integers to int64.
 
-    Refused: NaN, infinity, a fraction, a magnitude of 2**63 or more (there the C cast is undefined), with the first
-    bad index. Raises RefusedType for a dtype that is not float.
+    Parameters
+    ----------
+    x : array_like of floats
+        Integers below 2**63 in magnitude.
+
+    Returns
+    -------
+    ndarray of int64
+        Values.
+
+    Raises
+    ------
+    Refused
+        NaN, infinity, a fraction or a magnitude of 2**63 or more, with the first bad index.
+    RefusedType
+        Another dtype.
     """
     array = np.asarray(x)
     if array.dtype.kind != "f":
@@ -154,20 +332,33 @@ def _describe(value: float) -> str:
 
 
 class Right:
-    """A right factor of `matmul` prepared once: its bound and its values in the narrowest type that stays exact."""
+    """Right factor of `matmul`, prepared once: its bound, and its values in the narrowest type that stays exact."""
 
     def __init__(self, b: ArrayLike, largest: int = 1) -> None:
-        """b: (K, N) integers. largest: magnitude of the left factors to expect; more only costs a conversion."""
+        """Prepare a right factor.
+
+        Parameters
+        ----------
+        b : array_like of integers (K, N)
+            Factor.
+        largest : int
+            Magnitude of the left factors to expect; more only costs a conversion.
+
+        Raises
+        ------
+        RefusedType
+            Another dtype or shape.
+        """
         array = require_integers(b, "matmul")
         if array.ndim != 2:
             raise RefusedType(f"matmul: b must have two axes, got shape {array.shape}")
-        self.column_sum = _column_sum(array)  #: max over columns of the sum of magnitudes
-        self.values = array.astype(_exact_dtype(max(largest, 1) * self.column_sum))  #: (K, N)
+        self.column_sum: int = _column_sum(array)  #: max over columns of the sum of magnitudes
+        self.values: np.ndarray = array.astype(_exact_dtype(max(largest, 1) * self.column_sum))  #: (K, N)
         self.values.flags.writeable = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(K, N)."""
+        """Shape (K, N)."""
         return self.values.shape
 
     def __repr__(self) -> str:
@@ -175,11 +366,29 @@ class Right:
 
 
 def matmul(a: ArrayLike, b: ArrayLike | Right) -> np.ndarray:
-    """Exact product of integer matrices, (..., K) x (K, N) -> (..., N) int64.
+    """Multiply integer matrices exactly.
 
-    b: integers, or a `Right` prepared from them. Refused where a sum could leave int64.
     With bound = max|a| * max over columns of sum|b| below 2**24 (2**53) every partial sum, in any order and fused or
-    not, is an integer that float32 (float64) holds, so BLAS gives the exact answer whatever it does.
+    not, is an integer that float32 (float64) holds, so BLAS gives the exact answer.
+
+    Parameters
+    ----------
+    a : array_like of integers (..., K)
+        Left factor.
+    b : array_like of integers (K, N) or Right
+        Right factor.
+
+    Returns
+    -------
+    ndarray of int64 (..., N)
+        Product.
+
+    Raises
+    ------
+    Refused
+        A sum could leave int64.
+    RefusedType
+        Another dtype or shape.
     """
     left = require_integers(a, "matmul")
     largest = peak(left)

@@ -1,4 +1,4 @@
-"""How kernels are compiled: the only place that names numba's `njit`, its cache, and the choice of rounding path.
+"""Compilation of kernels: the only place that names numba's `njit`, its cache, and the choice of rounding path.
 
 Environment, read when this module is imported (D-arith-13):
 REFEMU_CACHE    a folder: compiled code is kept there; 1: in the user's cache; 0: nowhere, whoever asks

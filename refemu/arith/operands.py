@@ -1,8 +1,8 @@
-"""Checks that the readable sums and their compiled twins share: what `acc` may be, what it needs, which shapes fit."""
+"""Checks shared by the readable sums and their compiled twins: accumulators, the orders they take, shapes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,12 @@ from refemu.arith.checks import Refused, RefusedType, require_choice, require_in
 from refemu.arith.integers import Overflow
 from refemu.arith.orders import Order, require_order
 
-ACCUMULATORS = ("fp32", "fp32_fma", "fp16", "fp16_fma", "exact", "int")
+Accumulator: TypeAlias = Literal["fp32", "fp32_fma", "fp16", "fp16_fma", "exact", "int"]  #: one step, as in dot.py
+Precision: TypeAlias = Literal["fp16", "fp32"]  #: Width that a value is rounded to, once
+
+#: Accumulators of a sum of products; `arith.dot` says what each computes
+ACCUMULATORS: tuple[Accumulator, ...] = get_args(Accumulator)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)  #: The choices of `Precision`
 
 
 @dataclass(frozen=True)
@@ -21,11 +26,11 @@ class Request:
 
     thing: str
     order: Order
-    acc: str
+    acc: Accumulator
     start: Any = 0.0
-    out: str | None = None
+    out: Precision | None = None
     bits: int | None = None
-    overflow: Overflow | str | None = None
+    overflow: Overflow | None = None
     require_fp16: Callable[[ArrayLike, str, str], np.ndarray] = fp16.require_fp16  #: or its compiled twin
 
     @property
@@ -38,17 +43,23 @@ class Request:
         """Whether operands must be fp16 values."""
         return self.acc in ("fp16", "fp16_fma", "exact")
 
+    @property
+    def rounded_to(self) -> Precision:
+        """Final rounding of an exact sum: `out`, which `require` demands of it."""
+        assert self.out is not None
+        return self.out
+
     def require(self, terms: int) -> None:
         """Refuse keywords that do not go together, or an order that does not fit `terms` terms."""
         require_choice(self.acc, ACCUMULATORS, self.thing, "acc")
         require_order(self.order, self.acc, terms, self.thing)
         if self.acc == "exact":
-            require_choice(self.out, ["fp16", "fp32"], self.thing, "out")
+            require_choice(self.out, PRECISIONS, self.thing, "out")
         elif self.out is not None:
             raise Refused(f'{self.thing}: out goes with acc="exact" only, got acc={self.acc!r}, out={self.out!r}')
         if (self.bits is not None and not self.is_int) or (self.bits is None and self.overflow is not None):
-            given = f"acc={self.acc!r}, bits={self.bits}, overflow={self.overflow!r}"
-            raise Refused(f'{self.thing}: bits goes with acc="int" only, and overflow with bits, got {given}')
+            options = f"acc={self.acc!r}, bits={self.bits}, overflow={self.overflow!r}"
+            raise Refused(f'{self.thing}: bits goes with acc="int" only, and overflow with bits, got {options}')
         self.first()
 
     def operand(self, x: ArrayLike, name: str) -> np.ndarray:
@@ -81,7 +92,7 @@ class Request:
         """An int64 accumulator after one step."""
         if self.bits is None:
             return s
-        return integers.limit(s, self.bits, True, self.overflow or Overflow.REFUSE, self.thing)
+        return integers.limit(s, self.bits, True, self.overflow or "refuse", self.thing)
 
 
 def require_product(a: np.ndarray, b: np.ndarray, request: Request) -> None:
@@ -171,12 +182,12 @@ def _exponents(values: ArrayLike, shape: tuple[int, ...], name: str) -> np.ndarr
     return array
 
 
-def require_roundings(partial: str, product: str | None, acc: str, scaled: bool) -> None:
+def require_roundings(partial: Precision, product: Precision | None, acc: Precision, scaled: bool) -> None:
     """Refuse what is not a rounding, and an fp16 accumulator over terms that are not fp16 values."""
-    require_choice(partial, ["fp16", "fp32"], "grouped_matmul", "partial")
-    require_choice(acc, ["fp16", "fp32"], "grouped_matmul", "acc")
+    require_choice(partial, PRECISIONS, "grouped_matmul", "partial")
+    require_choice(acc, PRECISIONS, "grouped_matmul", "acc")
     if scaled:
-        require_choice(product, ["fp16", "fp32"], "grouped_matmul", "product")
+        require_choice(product, PRECISIONS, "grouped_matmul", "product")
     last = product if scaled else partial
     if acc == "fp16" and last != "fp16":
         raise Refused(f'grouped_matmul: acc="fp16" adds fp16 values, got {"product" if scaled else "partial"}={last!r}')

@@ -7,12 +7,18 @@ gives the start; otherwise the start enters where the outermost order begins (D-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_range
-from refemu.arith.records import parameters
+from refemu.arith.records import parameters, plain_fields
+
+__all__ = ["Chunks", "Exact", "Halves", "LaneStart", "Lanes", "Order", "Sequential", "Split", "Tree", "require_order"]
+
+
+Split: TypeAlias = Literal["strided", "blocked"]  #: Lane of term k: k mod count, or k // ceil(K / count)
+LaneStart: TypeAlias = Literal["zero", "product"]  #: a lane begins with +0, or with its first product
 
 
 @dataclass(frozen=True)
@@ -27,13 +33,16 @@ class Exact:
 
 @parameters
 class Tree:
-    """Blocks of `width` consecutive terms; in a block neighbours (0, 1), (2, 3), ... level by level, an odd last one
-    moves up unchanged. Block results are added to the start in sequence; a single block on a zero start is the result.
+    """Blocks of `width` consecutive terms, each added pairwise: neighbours (0, 1), (2, 3), ... level by level.
+
+    An odd last term moves up unchanged. Block results are added to the start in sequence; a single block on a zero
+    start is the result.
     """
 
     width: int  #: terms of a block, at least 1; the last block may be short
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         _require_count(self.width, "Tree", "width")
 
 
@@ -44,6 +53,7 @@ class Halves:
     width: int  #: a power of two
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         _require_count(self.width, "Halves", "width")
         if self.width & (self.width - 1):
             raise Refused(f"Halves: width must be a power of two, got {self.width}")
@@ -53,24 +63,38 @@ class Halves:
 class Lanes:
     """Terms dealt to `count` lanes, each summed in ascending order, an empty one +0; `across` combines the lanes."""
 
-    count: int
-    split: str | tuple[int, ...]  #: "strided": k mod count; "blocked": k // ceil(K/count); or the lane of each term
-    across: "Order"
-    first: str = "zero"  #: a lane starts from +0, or from its first "product"
+    count: int  #: number of lanes
+    split: Split | tuple[int, ...]  #: "strided": k mod count; "blocked": k // ceil(K/count); or the lane of each term
+    across: "Order"  #: order over the results of the lanes
+    first: LaneStart = "zero"  #: a lane starts from +0, or from its first "product"
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         _require_count(self.count, "Lanes", "count")
-        require_choice(self.first, ["zero", "product"], "Lanes", "first")
+        require_choice(self.first, get_args(LaneStart), "Lanes", "first")
         _require_order(self.across, "Lanes", "across")
         if isinstance(self.split, str):
-            require_choice(self.split, ["strided", "blocked"], "Lanes", "split")
+            require_choice(self.split, get_args(Split), "Lanes", "split")
             return
-        given = np.asarray(self.split) if np.size(self.split) else np.empty(0, np.int64)
-        lanes = require_range(given, 0, self.count, "Lanes", "split")
+        split = np.asarray(self.split) if np.size(self.split) else np.empty(0, np.int64)
+        lanes = require_range(split, 0, self.count, "Lanes", "split")
         object.__setattr__(self, "split", tuple(lanes.ravel().tolist()))
 
     def lane(self, k: int, terms: int) -> int:
-        """Lane of term k of `terms`."""
+        """Lane of a term.
+
+        Parameters
+        ----------
+        k : int
+            Number of the term.
+        terms : int
+            Number of terms.
+
+        Returns
+        -------
+        int
+            Lane.
+        """
         if self.split == "strided":
             return k % self.count
         if self.split == "blocked":
@@ -82,17 +106,18 @@ class Lanes:
 class Chunks:
     """`inner` inside each chunk of `width` consecutive terms, from +0; `outer` over the results of the chunks."""
 
-    width: int
-    inner: "Order"
-    outer: "Order"
+    width: int  #: terms of a chunk, at least 1
+    inner: "Order"  #: order inside a chunk
+    outer: "Order"  #: order over the results of the chunks
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         _require_count(self.width, "Chunks", "width")
         _require_order(self.inner, "Chunks", "inner")
         _require_order(self.outer, "Chunks", "outer")
 
 
-Order: TypeAlias = Sequential | Tree | Halves | Lanes | Chunks | Exact
+Order: TypeAlias = Sequential | Tree | Halves | Lanes | Chunks | Exact  #: Order of a sum
 _ORDERS = (Sequential, Tree, Halves, Lanes, Chunks)
 
 
@@ -109,7 +134,26 @@ def _require_order(order: object, thing: str, name: str = "order") -> None:
 
 
 def require_order(order: object, acc: str, terms: int, thing: str) -> None:
-    """Refuse what is no order, what does not go with `acc`, and a `split` that is not `terms` long."""
+    """Check that an order suits an accumulator and a number of terms.
+
+    Parameters
+    ----------
+    order : Order
+        Order.
+    acc : str
+        Accumulator, as for `dot`.
+    terms : int
+        Number of terms.
+    thing : str
+        Start of a refusal.
+
+    Raises
+    ------
+    Refused
+        The order does not go with `acc`, or a `split` is not `terms` long.
+    RefusedType
+        `order` is no order.
+    """
     if (acc == "exact") != isinstance(order, Exact):
         raise Refused(f'{thing}: acc="exact" and order=Exact() go together only, got acc={acc!r}, order={order!r}')
     if acc == "exact":

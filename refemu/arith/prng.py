@@ -10,21 +10,57 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 
+__all__ = ["bell", "below", "stream", "words", "words_of"]
+
+
 _STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 _MIX = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)  # splitmix64's two shift-multiply rounds
 _BLOCK = 1 << 14  # words that a second-level cache holds beside their shifted copy
 
 
 def words(seed: int, start: int, count: int) -> np.ndarray:
-    """Words [start, start + count) of the sequence of `seed`: (count,) uint64.
+    """Generate words [start, start + count) of a sequence.
 
-    seed: in [0, 2**64), as `stream` makes them. Refused: a seed outside, a negative start or count.
+    Parameters
+    ----------
+    seed : int
+        Seed below 2**64, as `stream` makes them.
+    start, count : int
+        First word and number of words.
+
+    Returns
+    -------
+    ndarray of uint64 (count,)
+        Words.
+
+    Raises
+    ------
+    Refused
+        A seed is out of range, or a start or count negative.
     """
     return words_of([seed], start, count)[0]
 
 
 def words_of(seeds: Sequence[int], start: int, count: int) -> np.ndarray:
-    """`words` of each of `seeds`, whose number is S: (S, count) uint64. Refuses what `words` refuses."""
+    """Generate the same words of several sequences.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        Seeds below 2**64, S of them.
+    start, count : int
+        First word and number of words.
+
+    Returns
+    -------
+    ndarray of uint64 (S, count)
+        Words.
+
+    Raises
+    ------
+    Refused
+        A seed is out of range, or a start or count negative.
+    """
     for seed in (min(seeds, default=0), max(seeds, default=0)):
         if not 0 <= seed < 1 << 64:
             raise Refused(f"words: seed must be in [0, 2**64), got {seed}")
@@ -51,9 +87,24 @@ def _mix(z: np.ndarray, shifted: np.ndarray) -> None:
 
 
 def stream(label: str, seed: int) -> int:
-    """Seed of the sequence named `label`, one label per purpose (unit/kind/port), under the user's `seed`.
+    """Derive the seed of a named sequence: the first 8 bytes, little-endian, of sha256 over `label/seed` in ASCII.
 
-    The first 8 bytes, little-endian, of sha256 over `label/seed` in ASCII; a label that is not ASCII is refused.
+    Parameters
+    ----------
+    label : str
+        Name of the sequence, one per purpose (unit/kind/port), in ASCII.
+    seed : int
+        The user's seed.
+
+    Returns
+    -------
+    int
+        Seed below 2**64.
+
+    Raises
+    ------
+    Refused
+        The label is not ASCII.
     """
     if not label.isascii():
         raise Refused(f"stream: label must be ASCII, got {label!r}")
@@ -61,16 +112,49 @@ def stream(label: str, seed: int) -> int:
 
 
 def below(w: np.ndarray, n: int) -> np.ndarray:
-    """Words `w` (uint64, any shape) as integers in [0, n), from their upper halves. Returns int64. 1 <= n <= 2**32."""
+    """Map words to integers in [0, n), from their upper halves.
+
+    Parameters
+    ----------
+    w : ndarray of uint64
+        Words.
+    n : int
+        1 to 2**32.
+
+    Returns
+    -------
+    ndarray of int64
+        Integers, in the shape of w.
+
+    Raises
+    ------
+    Refused
+        `n` is out of range.
+    RefusedType
+        Another dtype.
+    """
     if not 1 <= n <= 1 << 32:
         raise Refused(f"below: n must be in [1, 2**32], got {n}")
     return (((_require_words(w, "below") >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
 
 
 def bell(w: np.ndarray) -> np.ndarray:
-    """Words `w` (uint64, any shape) as bell-shaped integers in [-131070, 131070]. Returns int64.
+    """Map words to bell-shaped integers: the sum of the four 16-bit fields less its mean.
 
-    The sum of the four 16-bit fields less its mean; standard deviation 37,837.2.
+    Parameters
+    ----------
+    w : ndarray of uint64
+        Words.
+
+    Returns
+    -------
+    ndarray of int64
+        -131070 to 131070, standard deviation 37,837.2.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype.
     """
     word = _require_words(w, "bell")
     fields = [((word >> np.uint64(low)) & np.uint64(0xFFFF)).astype(np.int64) for low in (0, 16, 32, 48)]

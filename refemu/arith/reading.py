@@ -1,4 +1,4 @@
-"""Readers of what users bring: whatever damaged input makes the code behind a reader raise becomes a refusal.
+"""Reading of user input: an exception that damaged input causes inside a reader becomes a refusal.
 
 A reader parses inside `reading(thing)`. The guard stands around parsing only: what goes wrong while refemu computes is
 an error of refemu, and stays one.
@@ -15,19 +15,8 @@ from refemu.arith.checks import Refused, RefusedType
 
 DIGITS = 1000  #: characters of an integer, at most: Python's own conversions take a time that grows with their square
 _SHOWN = 200  # characters of a message that came from below
-_INPUT: tuple[type[Exception], ...] = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    NotImplementedError,
-    TypeError,
-    ValueError,
-    csv.Error,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_PLAIN = (ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, TypeError, ValueError)
+_INPUT: tuple[type[Exception], ...] = (*_PLAIN, csv.Error, struct.error, zipfile.BadZipFile, zlib.error)
 _PANIC = "PanicException"  # of a library in Rust: no Exception, and of no class that could be imported
 
 

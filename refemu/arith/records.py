@@ -1,28 +1,83 @@
-"""Frozen dataclasses of parameters, which keep them as Python's own."""
+"""A frozen-dataclass decorator for records of parameters, whose NumPy scalars become plain Python values."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, dataclass_transform
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
-from refemu.arith.checks import plain
+from refemu.arith.checks import plain, require_choice
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
 
 
+@overload
 @dataclass_transform(frozen_default=True)
-def parameters(cls: Any = None, **options: bool) -> Any:
-    """`dataclass(frozen=True, **options)` of a class whose `__post_init__` checks its fields.
+def parameters(cls: type[T], /) -> type[T]: ...
 
-    What NumPy made, as `np.int64(4)`, is an int, float, bool or str of Python before it is checked, shown and stored.
+
+@overload
+@dataclass_transform(frozen_default=True)
+def parameters(*, eq: bool = ..., repr: bool = ...) -> Callable[[type[T]], type[T]]: ...
+
+
+def parameters(
+    cls: type[T] | None = None, /, *, eq: bool = True, repr: bool = True
+) -> type[T] | Callable[[type[T]], type[T]]:
+    """`dataclass(frozen=True)` for a class whose `__post_init__` calls `plain_fields` before it checks its fields."""
+    frozen: Callable[[type[T]], type[T]] = dataclass(frozen=True, eq=eq, repr=repr)
+    return frozen if cls is None else frozen(cls)
+
+
+def plain_fields(record: "DataclassInstance") -> None:
+    """Convert NumPy scalars in the fields of a frozen `record` to int, float, bool or str, also inside tuples.
+
+    Called first in `__post_init__`: `np.int64(4)` is 4 before it is checked, shown, compared and stored.
     """
-    if cls is None:
-        return lambda cls: parameters(cls, **options)
-    cls.__post_init__ = _plain_before(cls.__post_init__)
-    return dataclass(frozen=True, **options)(cls)
+    for field in fields(record):
+        object.__setattr__(record, field.name, plain(getattr(record, field.name)))
 
 
-def _plain_before(check: Callable[[Any], None]) -> Callable[[Any], None]:
-    def __post_init__(self: Any) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, plain(getattr(self, field.name)))
-        check(self)
+def require_options(record: "DataclassInstance", thing: str) -> None:
+    """Refuse fields that hold none of the values that their annotation names: a `Literal`, a bool, None beside these.
 
-    return __post_init__
+    Of a field that is a tuple of options every member is checked. thing: what a refusal starts with.
+    """
+    for name, (choices, many) in _options(type(record)).items():
+        value = getattr(record, name)
+        for option in value if many else (value,):
+            require_choice(option, choices, thing, name)
+
+
+@functools.cache
+def _options(record: type) -> dict[str, tuple[tuple[Any, ...], bool]]:
+    """The values of the fields that are options, and whether a field is a tuple of them."""
+    hints = {name: hint for name, hint in get_type_hints(record).items() if get_origin(hint) is not ClassVar}
+    tuples = {name: get_args(hint)[0] for name, hint in hints.items() if get_origin(hint) is tuple}
+    choices = {name: _choices(tuples.get(name, hint)) for name, hint in hints.items()}
+    return {name: (values, name in tuples) for name, values in choices.items() if values}
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The values that an annotation names; nothing for one that names none, or a type beside them."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    if hint in (bool, NoneType):
+        return (True, False) if hint is bool else (None,)
+    members = [_choices(member) for member in get_args(hint)] if get_origin(hint) in (Union, UnionType) else []
+    return tuple(value for values in members for value in values) if all(members) else ()

@@ -8,6 +8,7 @@ import functools
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +17,7 @@ from refemu.arith import selftest
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_range
 
 POSITIONS = 1 << 22  #: positions lie below
-MODES = ("exact", "f32_angle")
+RotaryMode: TypeAlias = Literal["exact", "f32_angle"]  #: of the exact angle, or of one rounded to float32 (D-arith-8)
 
 _CONTEXT = Context(prec=60)
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
@@ -26,14 +27,16 @@ _SIN = [(-1) ** n / math.factorial(2 * n + 1) for n in range(7, 0, -1)]
 _COS = [(-1) ** n / math.factorial(2 * n) for n in range(8, 0, -1)]
 
 
-def rotary(positions: ArrayLike, head_dim: int, base: float, mode: str = "exact") -> tuple[np.ndarray, np.ndarray]:
+def rotary(
+    positions: ArrayLike, head_dim: int, base: float, mode: RotaryMode = "exact"
+) -> tuple[np.ndarray, np.ndarray]:
     """(cos, sin), float64 (..., head_dim / 2), of `positions`, integers in [0, 2**22) of any shape (...).
 
     The caller rounds once, to float32 or fp16. mode "exact": of the exact angle p * base**(-2i/head_dim). "f32_angle":
     of f32(f32(p) * f32(1 / f32(base**(2i/head_dim)))), as code in float32 has it; its error grows with the position.
     Raises Refused for a position out of range, an odd `head_dim`, a `base` that is not above 0, an unknown mode.
     """
-    require_choice(mode, MODES, "rotary", "mode")
+    require_choice(mode, get_args(RotaryMode), "rotary", "mode")
     p = require_range(positions, 0, POSITIONS, "rotary", "position").astype(np.int64)
     _require_parameters(head_dim, base)
     selftest.require_round_to_nearest()

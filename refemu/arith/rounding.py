@@ -1,6 +1,6 @@
 """Rounding of integers, exact ratios and exact floats to an integer, in eight modes."""
 
-from enum import StrEnum
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,25 +8,45 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
 from refemu.arith.integers import as_int64
 
-
-class Rounding(StrEnum):
-    """Which integer stands for a value between two: the first three by direction, the others nearest, by tie rule."""
-
-    FLOOR = "floor"  #: toward -infinity: two's complement truncation
-    CEIL = "ceil"  #: toward +infinity
-    TRUNCATE = "truncate"  #: toward 0: sign-magnitude truncation
-    HALF_EVEN = "half_even"  #: ties to the even neighbour: IEEE 754
-    HALF_AWAY = "half_away"  #: ties away from 0: C's `round`
-    HALF_UP = "half_up"  #: ties toward +infinity
-    HALF_DOWN = "half_down"  #: ties toward -infinity: argmin over an ascending table
-    HALF_ZERO = "half_zero"  #: ties toward 0
+__all__ = ["Rounding", "div_round", "require_mode", "round_float", "shift_round"]
 
 
-def shift_round(n: ArrayLike, s: ArrayLike, mode: Rounding | str) -> np.ndarray:
-    """n / 2**s rounded to an integer as `mode` says; arguments broadcast. Returns int64.
+#: Mode of a rounding: the first three by direction, the others to the nearest integer, by tie rule
+Rounding: TypeAlias = Literal[
+    "floor",  # toward -infinity: two's complement truncation
+    "ceil",  # toward +infinity
+    "truncate",  # toward 0: sign-magnitude truncation
+    "half_even",  # ties to the even neighbour: IEEE 754
+    "half_away",  # ties away from 0: C's `round`
+    "half_up",  # ties toward +infinity
+    "half_down",  # ties toward -infinity: argmin over an ascending table
+    "half_zero",  # ties toward 0
+]
 
-    n: integers, |n| < 2**61. s: integers; 0 returns n, a negative one shifts left exactly.
-    Refused: |n| from 2**61 on, a left shift that leaves int64, an unknown mode.
+
+def shift_round(n: ArrayLike, s: ArrayLike, mode: Rounding) -> np.ndarray:
+    """Round n / 2**s to an integer; arguments broadcast.
+
+    Parameters
+    ----------
+    n : array_like of integers
+        |n| < 2**61.
+    s : array_like of integers
+        Places; a negative one shifts left exactly.
+    mode : str
+        One of `Rounding`.
+
+    Returns
+    -------
+    ndarray of int64
+        Rounded quotients.
+
+    Raises
+    ------
+    Refused
+        |n| is 2**61 or more, a left shift leaves int64, or the mode is unknown.
+    RefusedType
+        Another dtype.
     """
     rounding = require_mode(mode, "shift_round")
     number, shift = np.broadcast_arrays(as_int64(n, "shift_round"), as_int64(s, "shift_round"))
@@ -45,28 +65,47 @@ def _shift_right(n: np.ndarray, s: np.ndarray, mode: Rounding) -> np.ndarray:
     """n / 2**s rounded, 1 <= s <= 62: add what carries exactly the values that go up, then floor."""
     half = np.int64(1) << (s - 1)
     match mode:
-        case Rounding.FLOOR:
+        case "floor":
             return n >> s
-        case Rounding.CEIL:
+        case "ceil":
             return -((-n) >> s)
-        case Rounding.TRUNCATE:
+        case "truncate":
             return (n + ((n >> 63) & ((np.int64(1) << s) - 1))) >> s
-        case Rounding.HALF_EVEN:
+        case "half_even":
             return (n + half - 1 + ((n >> s) & 1)) >> s
-        case Rounding.HALF_AWAY:
+        case "half_away":
             return (n + half - (n < 0)) >> s
-        case Rounding.HALF_UP:
+        case "half_up":
             return (n + half) >> s
-        case Rounding.HALF_DOWN:
+        case "half_down":
             return (n + half - 1) >> s
-        case Rounding.HALF_ZERO:
+        case "half_zero":
             return (n + half - (n >= 0)) >> s
 
 
-def div_round(n: ArrayLike, d: ArrayLike, mode: Rounding | str) -> np.ndarray:
-    """n / d rounded to an integer as `mode` says; arguments broadcast. Returns int64.
+def div_round(n: ArrayLike, d: ArrayLike, mode: Rounding) -> np.ndarray:
+    """Round n / d to an integer; arguments broadcast.
 
-    n: integers in int64. d: integers in [1, 2**62); refused otherwise.
+    Parameters
+    ----------
+    n : array_like of integers
+        Numerators in int64.
+    d : array_like of integers
+        Divisors, 1 to 2**62 - 1.
+    mode : str
+        One of `Rounding`.
+
+    Returns
+    -------
+    ndarray of int64
+        Rounded quotients.
+
+    Raises
+    ------
+    Refused
+        A divisor is out of range, or the mode unknown.
+    RefusedType
+        Another dtype.
     """
     rounding = require_mode(mode, "div_round")
     number, divisor = np.broadcast_arrays(as_int64(n, "div_round"), as_int64(d, "div_round"))
@@ -79,34 +118,51 @@ def div_round(n: ArrayLike, d: ArrayLike, mode: Rounding | str) -> np.ndarray:
 def _goes_up(n: np.ndarray, q: np.ndarray, r: np.ndarray, t: np.ndarray, mode: Rounding) -> np.ndarray:
     """1 where q + r/d, with t = 2r - d, rounds to q + 1, else 0; bool for some modes."""
     match mode:
-        case Rounding.FLOOR:
+        case "floor":
             return np.zeros_like(q)
-        case Rounding.CEIL:
+        case "ceil":
             return r > 0
-        case Rounding.TRUNCATE:
+        case "truncate":
             return (r > 0) & (n < 0)
-        case Rounding.HALF_EVEN:
+        case "half_even":
             return np.where(t == 0, q & 1, t > 0)
-        case Rounding.HALF_AWAY:
+        case "half_away":
             return np.where(t == 0, n > 0, t > 0)
-        case Rounding.HALF_UP:
+        case "half_up":
             return t >= 0
-        case Rounding.HALF_DOWN:
+        case "half_down":
             return t > 0
-        case Rounding.HALF_ZERO:
+        case "half_zero":
             return np.where(t == 0, n < 0, t > 0)
 
 
-def round_float(x: ArrayLike, mode: Rounding | str) -> np.ndarray:
-    """Floats of any shape rounded to integers as `mode` says, in the same float dtype; exact, as the input is.
+def round_float(x: ArrayLike, mode: Rounding) -> np.ndarray:
+    """Round floats to integers of the same dtype; NaN and infinities pass, a zero keeps the sign of x.
 
-    NaN and infinities pass; a zero result keeps the sign of x. Raises RefusedType for a dtype that is not float.
+    Parameters
+    ----------
+    x : array_like of floats
+        Values.
+    mode : str
+        One of `Rounding`.
+
+    Returns
+    -------
+    ndarray of the same dtype
+        Integers.
+
+    Raises
+    ------
+    Refused
+        The mode is unknown.
+    RefusedType
+        Another dtype.
     """
     rounding = require_mode(mode, "round_float")
     array = np.asarray(x)
     if array.dtype.kind != "f":
         raise RefusedType(f"round_float: floats are needed, got dtype {array.dtype}")
-    whole = {Rounding.HALF_EVEN: np.rint, Rounding.FLOOR: np.floor, Rounding.CEIL: np.ceil, Rounding.TRUNCATE: np.trunc}
+    whole = {"half_even": np.rint, "floor": np.floor, "ceil": np.ceil, "truncate": np.trunc}
     if rounding in whole:
         return whole[rounding](array)
     cut = np.trunc(array)
@@ -118,17 +174,35 @@ def round_float(x: ArrayLike, mode: Rounding | str) -> np.ndarray:
 
 
 def _tie_leaves_zero(x: np.ndarray, mode: Rounding) -> np.ndarray:
-    """Where a tie at x rounds to the neighbour of larger magnitude."""
-    if mode is Rounding.HALF_UP:
+    """Whether a tie at x rounds to the neighbour of larger magnitude."""
+    if mode == "half_up":
         return x > 0
-    if mode is Rounding.HALF_DOWN:
+    if mode == "half_down":
         return x < 0
-    return np.full_like(x, mode is Rounding.HALF_AWAY, dtype=np.bool_)
+    return np.full_like(x, mode == "half_away", dtype=np.bool_)
 
 
-def require_mode(mode: Rounding | str, thing: str) -> Rounding:
-    """`mode` as a Rounding; refused with the list of modes if it is none."""
-    return Rounding(require_choice(str(mode), [str(known) for known in Rounding], thing, "rounding"))
+def require_mode(mode: Rounding, thing: str) -> Rounding:
+    """Check a rounding mode.
+
+    Parameters
+    ----------
+    mode : str
+        Mode.
+    thing : str
+        Start of a refusal.
+
+    Returns
+    -------
+    str
+        The mode.
+
+    Raises
+    ------
+    Refused
+        It is none of `Rounding`.
+    """
+    return require_choice(mode, get_args(Rounding), thing, "rounding")
 
 
 def _refuse_first(bad: np.ndarray, values: np.ndarray, thing: str, rule: str) -> None:

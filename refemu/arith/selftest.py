@@ -1,4 +1,4 @@
-"""Self-test of the floating-point environment: another library may have changed the rounding mode of the process.
+"""Self-test of the floating-point environment, whose rounding mode another library may have changed.
 
 Every bit of the package rests on rounding to nearest. Flushing of subnormals does not change fp16 work, but it does
 change float32 work, so it is refused as well.
@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from refemu.arith import casts
 from refemu.arith.bits import f16_split
 
 _CAUSE = "another library changed the floating-point control register; set it back or run in a fresh process"
@@ -30,12 +31,12 @@ def check() -> None:
     Some tens of microseconds; not cached, for every run that writes or checks vectors.
     """
     for name, dtype, bits, smallest in (("float32", np.float32, 24, -126), ("float64", np.float64, 53, -1022)):
-        one, ulp = dtype(1), np.ldexp(dtype(1), 1 - bits)
-        _require(name, f"1 + 2**-{bits}", one + ulp / dtype(2), one)
-        _require(name, f"1 + 3*2**-{bits}", one + dtype(1.5) * ulp, one + ulp + ulp)
-        _require(name, f"-1 - 2**-{bits}", -one - ulp / dtype(2), -one)
-        _require(name, f"-1 - 3*2**-{bits}", -one - dtype(1.5) * ulp, -one - ulp - ulp)
-        tiny = np.ldexp(one, smallest) * dtype(0.5)
+        unity, ulp = dtype(1), np.ldexp(dtype(1), 1 - bits)
+        _require(name, f"1 + 2**-{bits}", unity + ulp / dtype(2), unity)
+        _require(name, f"1 + 3*2**-{bits}", unity + dtype(1.5) * ulp, unity + ulp + ulp)
+        _require(name, f"-1 - 2**-{bits}", -unity - ulp / dtype(2), -unity)
+        _require(name, f"-1 - 3*2**-{bits}", -unity - dtype(1.5) * ulp, -unity - ulp - ulp)
+        tiny = np.ldexp(unity, smallest) * dtype(0.5)
         if tiny.tobytes() == bytes(tiny.itemsize):  # not by ==, which would take a subnormal for 0
             raise ArithmeticError(f"refemu: {name} arithmetic flushes subnormals (2**{smallest}/2 gave 0): {_CAUSE}")
     _check_casts()
@@ -48,13 +49,11 @@ def _require(name: str, what: str, got: np.floating, want: np.floating) -> None:
 
 def _check_casts() -> None:
     """Eight casts to fp16: ties both ways, subnormals, both sides of the overflow."""
-    from refemu.arith import fp16  # here, since fp16 calls this module
-
     ties = np.ldexp(np.array([2049.0, 2051.0, 1.0, 3.0, 2047.0]), [-11, -11, -25, -25, -25])
     inputs = np.array([*ties, 65_519.99, 65_520.0, -65_520.0])
     want = [0x3C00, 0x3C02, 0x0000, 0x0002, 0x0400, 0x7BFF, 0x7C00, 0xFC00]
     for dtype in (np.float32, np.float64):
-        got = fp16.narrow(inputs.astype(dtype)).view(np.uint16).tolist()
+        got = casts.narrow(inputs.astype(dtype)).view(np.uint16).tolist()
         if got != want:
             raise ArithmeticError(f"refemu: casts to float16 do not round to nearest (got {got}, not {want}): {_CAUSE}")
 

@@ -96,12 +96,48 @@ def _lane(terms: list[Any], first: str, zero: Any, step: Step, leaf: Leaf) -> An
 
 
 def total32(x: ArrayLike, *, order: Order) -> np.ndarray:
-    """Sum of float32 `x` (..., K) along the last axis, every addition rounded to float32. Returns float32 (...)."""
+    """Sum float32 along the last axis, every addition rounded to float32.
+
+    Parameters
+    ----------
+    x : array_like of float32 (..., K)
+        Terms.
+    order : Order
+        Order of the sum.
+
+    Returns
+    -------
+    ndarray of float32 (...)
+        Sums, NaN canonical.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype or shape.
+    """
     return _total(x, np.dtype(np.float32), order, "total32")
 
 
 def total64(x: ArrayLike, *, order: Order) -> np.ndarray:
-    """`total32` in float64: for searches, statistics and calibration, never inside a unit."""
+    """Sum float64 along the last axis, for searches, statistics and calibration, never inside a unit.
+
+    Parameters
+    ----------
+    x : array_like of float64 (..., K)
+        Terms.
+    order : Order
+        Order of the sum.
+
+    Returns
+    -------
+    ndarray of float64 (...)
+        Sums, NaN canonical.
+
+    Raises
+    ------
+    RefusedType
+        Another dtype or shape.
+    """
     return _total(x, np.dtype(np.float64), order, "total64")
 
 

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +17,18 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import lookup, require_range
 
-SHA256 = {
+__all__ = ["COMPOSED", "SHA256", "FunctionName", "TableMode", "apply16", "table16"]
+
+
+TableMode: TypeAlias = Literal["table", "composed"]  #: Nearest value of the exact result, or fp16 step by step
+
+#: Function with a table
+FunctionName: TypeAlias = Literal[
+    "exp", "exp2", "log", "tanh", "sigmoid", "silu", "gelu_erf", "gelu_tanh", "rsqrt", "recip", "sqrt"
+]
+
+#: sha256 of the little-endian bytes of every table, by name of the function
+SHA256: dict[str, str] = {
     "exp": "608c213c696b69ed1068ffad77c072bb7b6077f54f58ae277d4e54278020f342",
     "exp2": "6c319b8ad56f1601204b80c99bb4d7bba57cc9ea183fedb7a1382099bb2c5acb",
     "log": "322c994520bd9cc2f82db2af6dd2a93063983c1b8f6603b19b207ad75f17f99a",
@@ -28,7 +40,7 @@ SHA256 = {
     "rsqrt": "87d0a874cbf78a0e82326401468f258c0f7e28d56f2f65182ca1f9a4499187fb",
     "recip": "5fd7378a5f83896053b9073ac4f22597d153cfc2dc1e0ac03b77b310830b80a1",
     "sqrt": "72fc6043a8d21ea91d728e1627b582f14dcba8d0ffbbe50889e02898d9947836",
-}  #: of the little-endian bytes of every table
+}
 
 _FAR = 700.0  # exp of it is finite in float64 and far beyond fp16, both ways
 
@@ -101,11 +113,25 @@ _FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 @functools.cache
-def table16(name: str) -> np.ndarray:
-    """The table of function `name`, uint16 (65536,), read-only: entry u is the fp16 word of f(value of word u).
+def table16(name: FunctionName) -> np.ndarray:
+    """Tabulate a function: entry u is the fp16 word of f of word u.
 
-    NaN is 0x7E00. Raises Refused for an unknown name, ArithmeticError where this platform's library gives another
-    table than the pinned one.
+    Parameters
+    ----------
+    name : str
+        One of `SHA256`.
+
+    Returns
+    -------
+    ndarray of uint16 (65536,)
+        Read-only table.
+
+    Raises
+    ------
+    Refused
+        An unknown name.
+    ArithmeticError
+        This platform's math library gives another table than the pinned one.
     """
     function = lookup("fp16 function", name, _FUNCTIONS)
     inputs = np.arange(1 << 16).astype(np.uint16).view(np.float16)
@@ -117,7 +143,7 @@ def table16(name: str) -> np.ndarray:
     return words
 
 
-def _require_pinned(name: str, words: np.ndarray) -> None:
+def _require_pinned(name: FunctionName, words: np.ndarray) -> None:
     digest = hashlib.sha256(words.tobytes()).hexdigest()
     if digest != SHA256[name]:
         raise ArithmeticError(
@@ -126,10 +152,29 @@ def _require_pinned(name: str, words: np.ndarray) -> None:
         )
 
 
-def apply16(name: str, codes: ArrayLike, mode: str = "table") -> np.ndarray:
-    """Function `name` of fp16 words `codes`, integers in [0, 2**16) of any shape. Returns uint16, same shape.
+def apply16(name: FunctionName, codes: ArrayLike, mode: TableMode = "table") -> np.ndarray:
+    """Apply a function to fp16 words.
 
-    mode: "table", or "composed" for the functions of `COMPOSED`: another unit, which rounds after every step.
+    Parameters
+    ----------
+    name : str
+        One of `SHA256`; with "composed" one of `COMPOSED`.
+    codes : array_like of integers
+        Words below 2**16.
+    mode : {"table", "composed"}
+        "composed" is another unit, which rounds after every step.
+
+    Returns
+    -------
+    ndarray of uint16
+        Words, in the shape of `codes`.
+
+    Raises
+    ------
+    Refused
+        A name or mode is unknown, or a word out of range.
+    RefusedType
+        Another dtype.
     """
     words = require_range(codes, 0, 1 << 16, "apply16", "code")
     if mode == "composed":
@@ -160,7 +205,7 @@ def _composed_rsqrt(u: np.ndarray) -> np.ndarray:
     return fp16.div16(np.float32(1), fp16.sqrt16(fp16.to_f32(fp16.values(u))))
 
 
-#: 1 / (1 + exp(-x)); x / (1 + exp(-x)); 1 / sqrt(x): every step one fp16 operation, exp by its table (D-arith-7)
+#: Functions computed step by step in fp16, exp by its table (D-arith-7)
 COMPOSED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sigmoid": _composed_sigmoid,
     "silu": _composed_silu,

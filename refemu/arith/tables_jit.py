@@ -10,7 +10,7 @@ from refemu.arith.fp16_jit import elementwise, plain
 __all__ = ["apply16", "take16", "values16"]
 
 
-def apply16(name: str, codes: ArrayLike, mode: str = "table") -> np.ndarray:
+def apply16(name: tables.FunctionName, codes: ArrayLike, mode: tables.TableMode = "table") -> np.ndarray:
     """`tables.apply16`; compiled for uint16 codes."""
     words = np.asarray(codes)
     if mode != "table" or words.dtype != np.uint16:

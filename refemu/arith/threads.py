@@ -39,19 +39,52 @@ _here = threading.local()  # .inside: this thread runs a part
 
 
 def set_threads(threads: int) -> None:
-    """Make `threads`, 1 to 1024, the number that the whole process uses where a call states none."""
+    """Set the number of threads that the whole process uses where a call states none.
+
+    Parameters
+    ----------
+    threads : int
+        1 to 1024.
+
+    Raises
+    ------
+    Refused
+        The number is out of range.
+    """
     global _threads
     _threads = _checked(threads)
 
 
 def get_threads() -> int:
-    """The number of threads that the process uses where a call states none; 1 at first."""
+    """Number of threads that the process uses where a call states none; 1 at first.
+
+    Returns
+    -------
+    int
+        Threads.
+    """
     return _threads
 
 
 @contextlib.contextmanager
 def using_threads(threads: int) -> Iterator[None]:
-    """`set_threads` for a block; the number before is put back after it, whatever happens inside."""
+    """Set the number of threads for a block; the number before is put back after it.
+
+    Parameters
+    ----------
+    threads : int
+        1 to 1024.
+
+    Returns
+    -------
+    context manager
+        For `with`.
+
+    Raises
+    ------
+    Refused
+        The number is out of range.
+    """
     before = get_threads()
     set_threads(threads)
     try:
@@ -61,7 +94,18 @@ def using_threads(threads: int) -> Iterator[None]:
 
 
 def from_environment() -> int:
-    """What REFEMU_THREADS says, 1 without it. Refused: other than an integer from 1 to 1024."""
+    """Number of threads that REFEMU_THREADS states, 1 without it.
+
+    Returns
+    -------
+    int
+        1 to 1024.
+
+    Raises
+    ------
+    Refused
+        The variable holds anything else.
+    """
     text = os.environ.get("REFEMU_THREADS", "").strip() or "1"
     if not text.isdecimal() or not 1 <= int(text) <= MOST:
         raise Refused(f"REFEMU_THREADS: an integer in [1, {MOST}] is needed, got {text!r}")
@@ -69,12 +113,27 @@ def from_environment() -> int:
 
 
 def share_out(run: Callable[[int, int], object], units: int, threads: int | None = None, least: int = 1) -> None:
-    """`run(first, last)` over all of [0, units), in at most `threads` parts at the same time.
+    """Run a function over all of [0, units), in several parts at the same time.
 
-    run: works on units `first` to `last`, which depend on no other; called once with (0, 0) where there are none.
-    threads: at least 1, or None for `get_threads()`. least: units that a part has at least, so that a part is worth
-    its start, some 50 microseconds. The caller works too. Each part sees the caller's context, such as np.errstate.
-    An error of a part is raised here, after all parts have ended.
+    The caller works too. Each part sees the caller's context, such as np.errstate. An error of a part is raised here,
+    after all parts have ended.
+
+    Parameters
+    ----------
+    run : callable
+        run(first, last) works on units `first` to `last`, which depend on no other; called once with (0, 0) where there
+        are none.
+    units : int
+        Number of units.
+    threads : int, optional
+        Most parts at a time; by default `get_threads()`.
+    least : int
+        Least units of a part, so that it is worth its start, some 50 microseconds.
+
+    Raises
+    ------
+    Refused
+        The number of threads is out of range.
     """
     count = get_threads() if threads is None else _checked(threads)
     parts = min(count, units // max(least, 1))

@@ -55,9 +55,9 @@ def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "code", nargs="?", metavar="CODE", help="0b0101, 0x5 or 5; of a pair format the packed pair; or K8V4"
     )
     command.add_argument("--head", type=_positive, default=128, metavar="F", help="of `page`: head size; default 128")
-    command.add_argument("--page-bytes", type=_positive, metavar="N", help="of `page`: its size; default by the search")
-    command.add_argument("--k-group", type=_positive, metavar="N", help="of `page`: threads per key; default 4")
-    command.add_argument("--byte", type=_natural, metavar="N", help="of `page`: what one byte is")
+    _count(command, "--page-bytes", "of `page`: its size; default by the search")
+    _count(command, "--k-group", "of `page`: threads per key; default 4")
+    _count(command, "--byte", "of `page`: what one byte is", low=0)
 
 
 def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -69,37 +69,32 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
         action="store_true",
         help="stimulus of one --unit as hex words, and an end line: `| device | refemu check --stdin`",
     )
-    command.add_argument("--config", metavar="C", help="with --stdout: a configuration of the unit; default its first")
+    _word(command, "--config", "C", "with --stdout: a configuration of the unit; default its first")
     command.add_argument(
         "--unit",
         action="append",
         metavar="U",
         help="a name of `refemu list units` that has cases of these kinds; repeatable; default all that have",
     )
-    command.add_argument(
-        "--kinds", metavar="K,...", help="of paper, edge, random, exhaustive, model; default all that apply"
-    )
-    command.add_argument(
-        "--model", metavar="M", help="a name of `refemu list models`, for cases of kind model; default tiny"
-    )
+    _word(command, "--kinds", "K,...", "of paper, edge, random, exhaustive, model; default all that apply")
+    _word(command, "--model", "M", "a name of `refemu list models`, for cases of kind model; default tiny")
     command.add_argument(
         "--scheme", action="append", metavar="S", help="NAME or NAME:parameter=value,...; repeatable; default olive-4"
     )
-    command.add_argument("--text", metavar="F", help="UTF-8 text that the model reads; default the text refemu ships")
-    command.add_argument("--tokens", type=_positive, metavar="N", help="tokens of the text to run; default 64")
-    command.add_argument("--seed", type=_natural, default=0, metavar="N", help="of the random cases; default 0")
-    command.add_argument(
-        "--cases", type=_positive, metavar="N", help="a campaign: N random rows of each configuration; resumable"
-    )
-    command.add_argument(
+    _word(command, "--text", "F", "UTF-8 text that the model reads; default the text refemu ships")
+    _count(command, "--tokens", "tokens of the text to run; default 64")
+    _count(command, "--seed", "of the random cases; default 0", 0, low=0)
+    _count(command, "--cases", "a campaign: N random rows of each configuration; resumable")
+    _word(
+        command,
         "--layer",
-        metavar="L,...",
-        help="a campaign of what units meet in these blocks of the model, such as 0-3,7 or all, over --tokens N",
+        "L,...",
+        "a campaign of what units meet in these blocks of the model, such as 0-3,7 or all, over --tokens N",
     )
-    command.add_argument("--win", type=_positive, metavar="N", help="of such a campaign: tokens of a shard; default 64")
-    command.add_argument("--workers", type=_positive, metavar="N", help="of a campaign: processes; default 1")
+    _count(command, "--win", "of such a campaign: tokens of a shard; default 64")
+    _count(command, "--workers", "of a campaign: processes; default 1")
     _threads(command)
-    command.add_argument("--scheduler", metavar="ADDRESS", help="of a campaign: a Dask cluster instead of processes")
+    _word(command, "--scheduler", "ADDRESS", "of a campaign: a Dask cluster instead of processes")
     command.add_argument("--hex", action="store_true", help="also hex/ for $readmemh and include/")
     command.add_argument("--bin", action="store_true", help="also bin/ for C and CUDA and include/")
 
@@ -111,14 +106,13 @@ def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     what.add_argument(
         "--stdin", action="store_true", help="lines of a device: the word of `generate --stdout`, a space, its answer"
     )
-    command.add_argument("--unit", metavar="U", help="with --stdin: the unit that the device is held against")
-    command.add_argument("--config", metavar="C", help="with --stdin: a configuration of the unit; default its first")
+    _word(command, "--unit", "U", "with --stdin: the unit that the device is held against")
+    _word(command, "--config", "C", "with --stdin: a configuration of the unit; default its first")
     command.add_argument("--any-nan", action="store_true", help="with --stdin: take any NaN for any NaN")
-    command.add_argument(
+    _count(
+        command,
         "--rows",
-        type=_positive,
-        metavar="N",
-        help="with --stdin: rows that were sent, for a device that cannot pass the end line of `generate --stdout` on",
+        "with --stdin: rows that were sent, for a device that cannot pass the end line of `generate --stdout` on",
     )
 
 
@@ -129,7 +123,7 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "dut", metavar="DUT", help=".npz with out.* arrays, a set directory, or a text file like gold.mem"
     )
     command.add_argument("--explain", action="store_true", help="name the decisions that make every row agree")
-    command.add_argument("--ports", metavar="P,...", help="outputs to compare; default all, and none may be absent")
+    _word(command, "--ports", "P,...", "outputs to compare; default all, and none may be absent")
     command.add_argument(
         "--any-nan", action="store_true", help="take any NaN for any NaN in words too; default: bit by bit"
     )
@@ -143,12 +137,12 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         ("csv", "a header, then one row a line, decimal"),
         ("jsonl", "one JSON object per row"),
     ):
-        one = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form")
-        one.add_argument("set", metavar="SET", help="directory of the set")
-        one.add_argument("-o", "--out", type=_path, metavar="FILE", help="default: standard output")
+        form_parser = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form")
+        form_parser.add_argument("set", metavar="SET", help="directory of the set")
+        form_parser.add_argument("-o", "--out", type=_path, metavar="FILE", help="default: standard output")
     rtl = _named(forms, "rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set")
     rtl.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
-    rtl.add_argument("--config", metavar="C", help="a ready configuration of the unit; default its first")
+    _word(rtl, "--config", "C", "a ready configuration of the unit; default its first")
     rtl.add_argument(
         "-o", "--out", required=True, type=_path, metavar="DIR", help="benches and sources that are there stay"
     )
@@ -157,29 +151,25 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "step", "step through a unit, one event at a time")
     command.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
-    command.add_argument("--config", metavar="C", help="a ready configuration of the unit; default its first")
-    command.add_argument(
-        "--case", metavar="DIR:ID", help="inputs of one case of a golden set; default, without --input, the paper's own"
-    )
+    _word(command, "--config", "C", "a ready configuration of the unit; default its first")
+    _word(command, "--case", "DIR:ID", "inputs of one case of a golden set; default, without --input, the paper's own")
     command.add_argument(
         "--input", action="append", metavar="PORT=V[,V...]", help="values of a port, one per event; repeatable"
     )
     command.add_argument(
         "--break", dest="stop", metavar="COND", help="stop at the first event where COND holds, e.g. 'illegal == 1'"
     )
-    command.add_argument("--vcd", metavar="FILE", help="also a waveform (GTKWave, Surfer); event names in FILE.events")
+    _word(command, "--vcd", "FILE", "also a waveform (GTKWave, Surfer); event names in FILE.events")
 
 
 def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "ppl", "perplexity of a text under a scheme")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
     command.add_argument("--scheme", default="fp16", metavar="S", help="NAME or NAME:parameter=value,...; default fp16")
-    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
-    command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
-    command.add_argument(
-        "--prefill", type=_natural, default=0, metavar="N", help="tokens of a window that enter as a prompt, unscored"
-    )
-    command.add_argument("--tokens", type=_positive, metavar="N", help="use only the first N tokens of the text")
+    _word(command, "--text", "F", "UTF-8 text; default the text refemu ships")
+    _count(command, "--win", "tokens of a window; default 512", 512)
+    _count(command, "--prefill", "tokens of a window that enter as a prompt, unscored", 0, low=0)
+    _count(command, "--tokens", "use only the first N tokens of the text")
     _threads(command)
 
 
@@ -201,42 +191,25 @@ def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -
 
 def _study_olive(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "olive", "where outliers lie, and what losing them costs [olive Fig. 2, 3, 5; Tbl. 2]")
-    command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
-    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
-    command.add_argument(
-        "--tokens", type=_natural, default=256, metavar="N", help="of the text to run; 0: only the weights; default 256"
-    )
-    command.add_argument(
-        "--win", type=_positive, default=512, metavar="N", help="tokens of a window or paragraph; default 512"
-    )
+    _model_and_text(command)
+    _count(command, "--tokens", "of the text to run; 0: only the weights; default 256", 256, low=0)
+    _count(command, "--win", "tokens of a window or paragraph; default 512", 512)
     _threads(command)
 
 
 def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "accuracy", "what formats do to sentence embeddings and a probe on them [olive Tbl. 6-9]")
-    command.add_argument("--model", default="all-minilm-l6-v2", metavar="M", help="default all-minilm-l6-v2")
-    command.add_argument(
-        "--data", metavar="F", help="rated sentences: number, rating, text by tabs; default film-reviews, once fetched"
-    )
-    command.add_argument(
-        "--sentences",
-        type=_positive,
-        default=1000,
-        metavar="N",
-        help="to test with, and twice as many others to train the probe; default 1000",
-    )
+    _model_and_text(command, "all-minilm-l6-v2", text=False)
+    _word(command, "--data", "F", "rated sentences: number, rating, text by tabs; default film-reviews, once fetched")
+    _count(command, "--sentences", "to test with, and twice as many others to train the probe; default 1000", 1000)
     _threads(command)
 
 
 def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "kllm", "perplexity from fp16 over integers to K-Means [kllm Tables II, IV; Fig. 11]")
-    command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
-    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
-    command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
-    command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
-    command.add_argument(
-        "--calibration-tokens", type=_positive, metavar="N", help="of each calibration window; default 2048"
-    )
+    _model_and_text(command)
+    _window(command, 1024, 512)
+    _count(command, "--calibration-tokens", "of each calibration window; default 2048")
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the ladder; NAME or NAME:parameter=value,..."
     )
@@ -245,13 +218,9 @@ def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 7, 8]")
-    command.add_argument("--model", default="smollm2-135m", metavar="M", help="default smollm2-135m")
-    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
-    command.add_argument("--tokens", type=_positive, default=1536, metavar="N", help="of the text; default 1536")
-    command.add_argument("--win", type=_positive, default=768, metavar="N", help="tokens of a window; default 768")
-    command.add_argument(
-        "--prefill", type=_positive, default=512, metavar="N", help="of them enter as a prompt; default 512"
-    )
+    _model_and_text(command, "smollm2-135m")
+    _window(command, 1536, 768)
+    _count(command, "--prefill", "of them enter as a prompt; default 512", 512)
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the usual ones; NAME or NAME:parameter=value,..."
     )
@@ -260,20 +229,16 @@ def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "harmonia", "perplexity by mantissa bits and smoothing [harmonia Fig. 4, 5, 8, 10]")
-    command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
-    command.add_argument("--text", metavar="F", help="UTF-8 text; default the text refemu ships")
-    command.add_argument("--tokens", type=_positive, default=1024, metavar="N", help="of the text; default 1024")
-    command.add_argument("--win", type=_positive, default=512, metavar="N", help="tokens of a window; default 512")
-    command.add_argument(
+    _model_and_text(command)
+    _window(command, 1024, 512)
+    _count(
+        command,
         "--prefill",
-        type=_natural,
-        default=0,
-        metavar="N",
-        help="tokens of a window that are its prompt, not scored; the others are decoded; default 0: all are a prompt",
+        "tokens of a window that are its prompt, not scored; the others are decoded; default 0: all are a prompt",
+        0,
+        low=0,
     )
-    command.add_argument(
-        "--calibration-tokens", type=_positive, metavar="N", help="to learn offline smoothing on; default 256"
-    )
+    _count(command, "--calibration-tokens", "to learn offline smoothing on; default 256")
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the points; NAME or NAME:parameter=value,..."
     )
@@ -289,12 +254,30 @@ def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
 
 
+def _count(command: _Parser, name: str, help: str, default: int | None = None, low: int = 1) -> None:
+    """An option that is an integer of at least `low`, 0 or 1."""
+    command.add_argument(name, type=_positive if low else _natural, default=default, metavar="N", help=help)
+
+
+def _word(command: _Parser, name: str, metavar: str, help: str, default: str | None = None) -> None:
+    """An option that is a word."""
+    command.add_argument(name, metavar=metavar, help=help, default=default)
+
+
+def _model_and_text(command: _Parser, model: str = "tiny", text: bool = True) -> None:
+    _word(command, "--model", "M", f"default {model}", model)
+    if text:
+        _word(command, "--text", "F", "UTF-8 text; default the text refemu ships")
+
+
+def _window(command: _Parser, tokens: int, win: int) -> None:
+    _count(command, "--tokens", f"of the text; default {tokens}", tokens)
+    _count(command, "--win", f"tokens of a window; default {win}", win)
+
+
 def _threads(command: _Parser) -> None:
-    command.add_argument(
-        "--threads",
-        type=_positive,
-        metavar="N",
-        help="that share out independent outputs; no bit depends on it; default REFEMU_THREADS, else 1",
+    _count(
+        command, "--threads", "that share out independent outputs; no bit depends on it; default REFEMU_THREADS, else 1"
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from refemu.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from refemu.golden.pipe import Verdict
+    from refemu.golden.compare.pipe import Verdict
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,14 +30,14 @@ def run(arguments: argparse.Namespace) -> int:
         return int(not report.equal)
     rows = [
         [
-            one.name,
-            one.rows,
-            one.files,
-            one.how,
-            f"{len(one.findings)} different" if one.findings else "equal",
-            one.note,
+            checked.name,
+            checked.rows,
+            checked.files,
+            checked.how,
+            f"{len(checked.findings)} different" if checked.findings else "equal",
+            checked.note,
         ]
-        for one in report.sets
+        for checked in report.sets
     ]
     print_table(f"check of {arguments.dir}", ["set", "rows", "files", "how", "result", "note"], rows, ["rows", "files"])
     for finding in report.findings:
@@ -49,7 +49,8 @@ def _stream(arguments: argparse.Namespace) -> int:
     """Check what a device sends through the pipe."""
     from refemu import units
     from refemu.arith.checks import Refused, lookup
-    from refemu.golden import masks, pipe
+    from refemu.golden.compare import pipe
+    from refemu.golden.files import masks
 
     if arguments.unit is None:
         raise Refused("check: --stdin needs --unit")
@@ -70,11 +71,11 @@ def _stream(arguments: argparse.Namespace) -> int:
 
 def _failed(verdict: "Verdict", name: str) -> Iterator[str]:
     if verdict.first is not None:
-        one = verdict.first
+        first = verdict.first
         yield f"FAIL {verdict.rows_differ} of {verdict.rows} rows differ from {name}"
         yield (
-            f"line {one['line']}: stimulus {one['stimulus']}, port {one['port']}, lane {one['lane']}: "
-            f"got {one['got']}, want {one['want']}"
+            f"line {first['line']}: stimulus {first['stimulus']}, port {first['port']}, lane {first['lane']}: "
+            f"got {first['got']}, want {first['want']}"
         )
     if verdict.lost:
         yield f"FAIL {verdict.lost}"

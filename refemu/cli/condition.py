@@ -35,22 +35,9 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
 }
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.Not: operator.not_, ast.USub: operator.neg}
-_ALLOWED = (
-    ast.Expression,
-    ast.Compare,
-    ast.BoolOp,
-    ast.And,
-    ast.Or,
-    ast.UnaryOp,
-    ast.BinOp,
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.Subscript,
-    *_BINARY,
-    *_COMPARE,
-    *_UNARY,
-)
+_OPERATIONS = (ast.Expression, ast.Compare, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.BinOp)
+_OPERANDS = (ast.Name, ast.Load, ast.Constant, ast.Subscript)
+_ALLOWED = (*_OPERATIONS, *_OPERANDS, *_BINARY, *_COMPARE, *_UNARY)
 
 
 @dataclass(frozen=True)

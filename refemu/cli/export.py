@@ -11,7 +11,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.form == "rtl":
         return _rtl(arguments)
     from refemu import golden
-    from refemu.golden import exchange, store
+    from refemu.golden.files import exchange, store
 
     lines = exchange.export(golden.load(arguments.set), arguments.form)
     if arguments.out is None:
@@ -25,15 +25,16 @@ def _rtl(arguments: argparse.Namespace) -> int:
     """The golden set is made anew; files beside it that are there already belong to the user and stay."""
     from refemu import golden, units
     from refemu.arith.checks import lookup
-    from refemu.golden import rtl, store
+    from refemu.golden.files import store
+    from refemu.golden.rtl import bench
 
     unit, out = units.find(arguments.unit), Path(arguments.out)
     config = arguments.config or next(iter(unit.configs))
     lookup(f"configuration of {unit.name}", config, unit.configs)
-    missing, kept = rtl.beside(unit, config, out)
-    made = golden.generate(out, units=[unit.name], configs=[config], kinds=["paper", "edge", "random"], hex=True)
+    missing, kept = bench.beside(unit, config, out)
+    written = golden.generate(out, units=[unit.name], configs=[config], kinds=["paper", "edge", "random"], hex=True)
     store.write_files(missing)
-    print(f"{made[0].path}: {made[0].rows} rows; fill in {out / unit.name}.v and run make there")
+    print(f"{written[0].path}: {written[0].rows} rows; fill in {out / unit.name}.v and run make there")
     if kept:
         names = ", ".join(map(str, kept))
         print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")

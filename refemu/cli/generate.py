@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from refemu.cli.output import print_json, print_lines, print_table, progress, size
 
 if TYPE_CHECKING:
-    from refemu.golden.campaign import Request
+    from refemu.golden.campaign.plan import Request
 
 CAMPAIGN = ("cases", "layer", "win", "workers", "scheduler")  #: options of a campaign
 _DIGITS = 4  # of the number of a block: before the model says how many it has, no list grows longer
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.models import text
 
     with progress() as bar:
-        made = golden.generate(
+        summaries = golden.generate(
             arguments.out,
             units=arguments.unit,
             kinds=None if arguments.kinds is None else arguments.kinds.split(","),
@@ -40,12 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
             progress=bar,
         )
     if arguments.json:
-        print_json([dataclasses.asdict(one) for one in made])
+        print_json([dataclasses.asdict(summary) for summary in summaries])
         return 0
-    kinds = [
-        kind for kind in ("paper", "edge", "random", "exhaustive", "model") if any(kind in one.kinds for one in made)
+    from refemu.units.unit import KINDS
+
+    kinds = [kind for kind in KINDS if any(kind in summary.kinds for summary in summaries)]
+    rows = [
+        [summary.name, summary.rows, *(summary.kinds.get(kind, "") for kind in kinds), size(summary.bytes)]
+        for summary in summaries
     ]
-    rows = [[one.name, one.rows, *(one.kinds.get(kind, "") for kind in kinds), size(one.bytes)] for one in made]
     columns = ["set", "rows", *kinds, "size"]
     print_table(f"golden vectors in {arguments.out}", columns, rows, columns[1:])
     return 0
@@ -54,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _stream(arguments: argparse.Namespace) -> int:
     from refemu import units
     from refemu.arith.checks import Refused, lookup, require_choice
-    from refemu.golden import pipe
+    from refemu.golden.compare import pipe
     from refemu.units.unit import KINDS
 
     _leave_out(arguments, *CAMPAIGN, *SETS, why="--stdout writes the stimulus of one unit")
@@ -72,7 +75,7 @@ def _stream(arguments: argparse.Namespace) -> int:
 
 def _campaign(arguments: argparse.Namespace) -> int:
     """Cases in shards; a second run of the same command makes what is missing."""
-    from refemu.golden import campaign
+    from refemu.golden.campaign import plan as campaign
 
     wanted = _model_request(arguments) if arguments.layer is not None else _random_request(arguments)
     with progress() as bar:
@@ -96,7 +99,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
 
 def _random_request(arguments: argparse.Namespace) -> "Request":
     from refemu.arith.checks import Refused
-    from refemu.golden import campaign
+    from refemu.golden.campaign import plan as campaign
 
     if not arguments.cases:
         raise Refused(
@@ -109,7 +112,7 @@ def _random_request(arguments: argparse.Namespace) -> "Request":
 
 def _model_request(arguments: argparse.Namespace) -> "Request":
     from refemu.arith.checks import Refused
-    from refemu.golden import campaign
+    from refemu.golden.campaign import plan as campaign
     from refemu.models import text
 
     if not arguments.tokens:
@@ -146,13 +149,13 @@ def _layers(text: str) -> list[int] | None:
 
     if text == "all":
         return None
-    found: set[int] = set()
+    layers: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not (_is_block(first) and (_is_block(last) if dash else True)) or int(last or first) < int(first):
             raise Refused(f"generate: --layer takes blocks such as 0-3,7 or all, got {text[:60]!r}")
-        found |= set(range(int(first), int(last or first) + 1))
-    return sorted(found)
+        layers |= set(range(int(first), int(last or first) + 1))
+    return sorted(layers)
 
 
 def _is_block(word: str) -> bool:

@@ -9,14 +9,14 @@ from refemu.cli.output import print_json, print_table
 def run(arguments: argparse.Namespace) -> int:
     """Print one kind or all four; returns 0."""
     kinds = [arguments.what] if arguments.what else ["formats", "units", "schemes", "models"]
-    found = {kind: _LISTS[kind]() for kind in kinds}
+    lists = {kind: _LISTS[kind]() for kind in kinds}
     if arguments.json:
-        print_json(found)
+        print_json(lists)
         return 0
-    for row in found.get("units", ()):
+    for row in lists.get("units", ()):
         row["timing"] = _SHORT[row["timing"]]
     for kind, (columns, right) in ((kind, _COLUMNS[kind]) for kind in kinds):
-        rows = [[row[column] for column in columns] for row in found[kind]]
+        rows = [[row[column] for column in columns] for row in lists[kind]]
         print_table(kind, columns, rows, right)
     return 0
 
@@ -63,9 +63,9 @@ def schemes() -> list[dict[str, Any]]:
 
 def models() -> list[dict[str, Any]]:
     """Every model, and whether its weights are here."""
-    from refemu.models import fetch
+    from refemu.models.fetch import store
 
-    return fetch.status()
+    return store.status()
 
 
 def _ports(ports: Any) -> str:

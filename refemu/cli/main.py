@@ -66,10 +66,8 @@ def _failed(error: Exception) -> int:
     import traceback
 
     traceback.print_exc()
-    print(
-        "refemu: this is an error inside refemu, not a difference; please report it with the lines above",
-        file=sys.stderr,
-    )
+    message = "refemu: this is an error inside refemu, not a difference; please report it with the lines above"
+    print(message, file=sys.stderr)
     return BROKEN
 
 

@@ -1,10 +1,10 @@
-"""`refemu models`: which weights there are, where they lie, and how to get them."""
+"""`refemu models`: weights, their places on this machine, and how to get them."""
 
 import argparse
 
 from refemu.arith.checks import Refused
 from refemu.cli.output import print_json, progress
-from refemu.models import fetch
+from refemu.models.fetch import store
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -16,11 +16,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.name:
         raise Refused(f"models {arguments.action}: name a model of `refemu models list`")
     if arguments.action == "remove":
-        removed = fetch.remove(arguments.name)
+        removed = store.remove(arguments.name)
         _say(arguments, arguments.name, "removed" if removed else "was not here", None)
         return 0
     with progress() as bar:
-        path = fetch.fetch(arguments.name, source=arguments.source, progress=bar)
+        path = store.fetch(arguments.name, source=arguments.source, progress=bar)
     _say(arguments, arguments.name, "ready", str(path))
     return 0
 

@@ -8,20 +8,21 @@ from refemu.cli.output import print_json, print_table, progress
 def run(arguments: argparse.Namespace) -> int:
     """Print the perplexity of a text under a scheme; returns 0."""
     from refemu import models
-    from refemu.models import perplexity, text
+    from refemu.models import text
+    from refemu.models.measure import perplexity
 
     model = models.load(arguments.model)
     ids = model.tokenizer.encode(text.read(arguments.text) if arguments.text else text.default())[: arguments.tokens]
     with progress() as bar:
         prepared = models.prepare(model, arguments.scheme, progress=bar)
-        found = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=bar)
+        measured = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=bar)
     row = {
         "model": model.name,
         "scheme": arguments.scheme,
         "tokens": len(ids),
-        "scored": found.scored,
+        "scored": measured.scored,
         "win": arguments.win,
-        "perplexity": found.perplexity,
+        "perplexity": measured.perplexity,
     }
     if arguments.json:
         print_json(row)
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_table(
             "perplexity",
             list(row),
-            [[*list(row.values())[:-1], f"{found.perplexity:.4f}"]],
+            [[*list(row.values())[:-1], f"{measured.perplexity:.4f}"]],
             ["tokens", "scored", "win", "perplexity"],
         )
     return 0

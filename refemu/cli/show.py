@@ -29,12 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"format": repr(fmt), "codes": table})
         return 0
-    print_table(
-        f"{arguments.format.upper()}  {fmt!r}",
-        ["code", "bits", "meaning"],
-        [list(row.values()) for row in table],
-        ["code"],
-    )
+    title = f"{arguments.format.upper()}  {fmt!r}"
+    print_table(title, ["code", "bits", "meaning"], [list(row.values()) for row in table], ["code"])
     if codes.size > LONGEST:
         print(f"... {codes.size - LONGEST} more codes; --json prints all of them, and a code as second argument one")
     return 0
@@ -42,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     """The byte map of a page, or what one of its bytes is."""
-    from refemu.formats import UnifiedPage, hetero_kv, kv_page_map
+    from refemu.formats import UnifiedPage
+    from refemu.formats.leankv import hetero_kv, kv_page_map
 
     if arguments.code is None:
         raise Refused(f"show page: a precision pair is needed, one of {', '.join(hetero_kv.PAIRS)}")
@@ -88,7 +85,8 @@ def _block(arguments: argparse.Namespace, fmt: Any) -> int:
 
 
 def _codes(fmt: Any) -> np.ndarray:
-    return fmt.legal_pairs() if hasattr(fmt, "legal_pairs") else fmt.codes()
+    codes: np.ndarray = fmt.legal_pairs() if hasattr(fmt, "legal_pairs") else fmt.codes()
+    return codes
 
 
 def _row(fmt: Any, code: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from refemu.arith.checks import Refused, lookup
 from refemu.arith.reading import DIGITS, integer
 from refemu.cli import condition
 from refemu.cli.output import print_json, print_table
-from refemu.units import unit_parts
+from refemu.units import events
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,14 +54,14 @@ def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
     """The waveform, and beside it the table that turns event numbers into names."""
     from pathlib import Path
 
-    from refemu.golden import store, vcd
+    from refemu.golden.files import store, vcd
 
     dump, names = vcd.dump(unit.name, ports, states)
     store.write_files({Path(path): dump, Path(f"{path}.events"): names})
 
 
 def _table(unit: Any, name: str, ports: Any, states: list[Any]) -> None:
-    columns, rows = unit_parts.table(ports, states)
+    columns, rows = events.table(ports, states)
     print_table(f"{unit.name} [{name}] {unit.paper}", columns, rows, columns[2:])
 
 
@@ -83,16 +83,16 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
     if not arguments.input:
         return name, _example(unit, name, arguments.json)
     ports = {port.name: port for port in unit.ports(config).inputs}
-    given: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for port, array in (_assignment(word, ports) for word in arguments.input):
-        if port in given:
+        if port in arrays:
             raise Refused(f"step: --input {port} is there twice; separate the values of several events by commas")
-        given[port] = array
-    missing = [port for port in ports if port not in given]
+        arrays[port] = array
+    missing = [port for port in ports if port not in arrays]
     if missing:
         raise Refused(f"step: {unit.name} also needs --input {' '.join(f'{port}=...' for port in missing)}")
-    length = max(array.shape[0] for array in given.values())
-    return name, {port: _stretched(port, array, length) for port, array in given.items()}
+    length = max(array.shape[0] for array in arrays.values())
+    return name, {port: _stretched(port, array, length) for port, array in arrays.items()}
 
 
 def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:

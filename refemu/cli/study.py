@@ -12,61 +12,75 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import models
 
     make, show = _STUDIES[arguments.name]
-    found = make(models.load(arguments.model), arguments)
+    results = make(models.load(arguments.model), arguments)
     if arguments.json:
-        print_json(found)
+        print_json(results)
     else:
-        show(found)
+        show(results)
     return 0
 
 
-def _show_olive(found: dict[str, Any]) -> None:
-    print_table(f"pairs of {found['model']}, percent", list(_PAIRS), _rows(found["pairs"], _PAIRS), list(_PAIRS)[1:])
+def _words(arguments: argparse.Namespace) -> str:
+    """The text of a study."""
+    from refemu.models import text
+
+    return text.read(arguments.text) if arguments.text else text.default()
+
+
+def _ids(model: Any, arguments: argparse.Namespace) -> list[int]:
+    """The tokens that a study of perplexity is about."""
+    tokens: list[int] = model.tokenizer.encode(_words(arguments))[: arguments.tokens]
+    return tokens
+
+
+def _about(model: Any, arguments: argparse.Namespace, tokens: int) -> dict[str, Any]:
+    """What every study of a text says of itself."""
+    return {"study": arguments.name, "model": model.name, "tokens": tokens, "win": arguments.win}
+
+
+def _show_olive(results: dict[str, Any]) -> None:
     print_table(
-        "mean error of the largest weights by outlier format, in sigma",
-        list(_ERRORS),
-        _rows(found["rounding_errors"], _ERRORS),
-        ["error"],
+        f"pairs of {results['model']}, percent", list(_PAIRS), _rows(results["pairs"], _PAIRS), list(_PAIRS)[1:]
     )
-    if found["losses"]:
-        print_table(
-            f"what a run of {found['tokens']} tokens loses", list(_LOSSES), _rows(found["losses"], _LOSSES), ["value"]
-        )
+    title = "mean error of the largest weights by outlier format, in sigma"
+    print_table(title, list(_ERRORS), _rows(results["rounding_errors"], _ERRORS), ["error"])
+    if results["losses"]:
+        title = f"what a run of {results['tokens']} tokens loses"
+        print_table(title, list(_LOSSES), _rows(results["losses"], _LOSSES), ["value"])
 
 
 def olive(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """Everything of [olive Fig. 2, Tbl. 2, Fig. 5], and with tokens also the inputs and [olive Fig. 3]."""
-    from refemu.models import study, text
+    from refemu.models.schemes.olive import outlier_study
+    from refemu.models.schemes.scheme import silent
 
-    words = text.read(arguments.text) if arguments.text else text.default()
-    read = study.texts(model, words, arguments.tokens, arguments.win)
+    read = outlier_study.texts(model, _words(arguments), arguments.tokens, arguments.win)
     with progress() as bar:
-        watch = bar or (lambda what, done, total: None)
-        weights = study.weights(model, watch)
-        pairs = study.summaries(weights, "all weights")
+        watch = bar or silent
+        weights = outlier_study.weights(model, watch)
+        pairs = outlier_study.summaries(weights, "all weights")
         if read:
-            pairs += study.summaries(study.inputs(model, read, watch), "all inputs")
-        losses = list(study.losses(model, read, arguments.win, watch)) if read else []
+            pairs += outlier_study.summaries(outlier_study.inputs(model, read, watch), "all inputs")
+        losses = list(outlier_study.losses(model, read, arguments.win, watch)) if read else []
     return {
-        "study": "olive",
-        "model": model.name,
-        "tokens": len([one for part in read for one in part]),
-        "win": arguments.win,
+        **_about(model, arguments, len([token for part in read for token in part])),
         "pairs": [dataclasses.asdict(row) for row in pairs],
-        "rounding_errors": study.rounding_errors(weights),
+        "rounding_errors": outlier_study.rounding_errors(weights),
         "losses": losses,
     }
 
 
 def accuracy(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """A probe on the embeddings of rated sentences under every scheme of `accuracy.SCHEMES` [olive Tbl. 6-9]."""
-    from refemu.models import accuracy, fetch
     from refemu.models.backend import Jit
+    from refemu.models.fetch import store
+    from refemu.models.measure import accuracy
+    from refemu.models.schemes.scheme import silent
 
-    path = arguments.data or fetch.require("film-reviews")
+    path = arguments.data or store.require("film-reviews")
     rated = accuracy.read(path)
     with progress() as bar:
-        watch = bar or (lambda what, done, total: None)
+        watch = bar or silent
         rows = accuracy.study(model, rated, arguments.sentences, Jit(), watch)
     return {
         "study": "accuracy",
@@ -79,113 +93,85 @@ def accuracy(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _show_accuracy(found: dict[str, Any]) -> None:
-    title = f"a probe on embeddings of {found['model']}: {found['test']} sentences of {found['data']}"
-    print_table(title, list(_ACCURACY), _rows(found["rows"], _ACCURACY), list(_ACCURACY)[2:])
-    print(_MEANING.format(**found))
+def _show_accuracy(results: dict[str, Any]) -> None:
+    title = f"a probe on embeddings of {results['model']}: {results['test']} sentences of {results['data']}"
+    print_table(title, list(_ACCURACY), _rows(results["rows"], _ACCURACY), list(_ACCURACY)[2:])
+    print(_MEANING.format(**results))
 
 
 def kllm(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """Perplexity rung by rung: the ladder of [kllm Table II] and the shares of outliers of [kllm Table IV]."""
-    from refemu.models import text
-    from refemu.models.schemes import kllm_study
+    from refemu.models.schemes.kllm import study as kllm_study
+    from refemu.models.schemes.scheme import silent
 
-    words = text.read(arguments.text) if arguments.text else text.default()
-    ids = model.tokenizer.encode(words)[: arguments.tokens]
+    ids = _ids(model, arguments)
     with progress() as bar:
-        rows = list(
-            kllm_study.study(
-                model,
-                ids,
-                arguments.win,
-                arguments.schemes,
-                arguments.calibration_tokens,
-                progress=bar or (lambda what, done, total: None),
-            )
-        )
+        options: dict[str, Any] = {"calibration_tokens": arguments.calibration_tokens, "progress": bar or silent}
+        rows = list(kllm_study.study(model, ids, arguments.win, arguments.schemes, **options))
     return {
-        "study": "kllm",
-        "model": model.name,
-        "tokens": len(ids),
-        "win": arguments.win,
+        **_about(model, arguments, len(ids)),
         "rungs": [dataclasses.asdict(row) for row in rows],
     }
 
 
-def _show_kllm(found: dict[str, Any]) -> None:
-    title = f"perplexity of {found['model']} on {found['tokens']} tokens, windows of {found['win']}"
-    print_table(title, list(_RUNGS), _rows(found["rungs"], _RUNGS), ["perplexity"])
+def _show_kllm(results: dict[str, Any]) -> None:
+    title = f"perplexity of {results['model']} on {results['tokens']} tokens, windows of {results['win']}"
+    print_table(title, list(_RUNGS), _rows(results["rungs"], _RUNGS), ["perplexity"])
 
 
 def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """Memory share and perplexity through the cache [leankv Table 1, Fig. 7, Fig. 8], sparsity [leankv Fig. 2, 3]."""
-    from refemu.models import text
     from refemu.models.backend import Jit
-    from refemu.models.schemes import leankv_sparsity, leankv_study
+    from refemu.models.schemes.leankv import sparsity
+    from refemu.models.schemes.leankv import study as leankv_study
+    from refemu.models.schemes.scheme import silent
 
-    words = text.read(arguments.text) if arguments.text else text.default()
-    ids = model.tokenizer.encode(words)[: arguments.tokens]
+    ids = _ids(model, arguments)
     with progress() as bar:
-        show = bar or (lambda what, done, total: None)
+        show = bar or silent
         rows = list(leankv_study.study(model, ids, arguments.win, arguments.prefill, arguments.schemes, Jit(), show))
-        layers = leankv_sparsity.sparsity(model, ids, arguments.win, arguments.prefill, Jit(), show)
+        layers = sparsity.sparsity(model, ids, arguments.win, arguments.prefill, Jit(), show)
     return {
-        "study": "leankv",
-        "model": model.name,
-        "tokens": len(ids),
-        "win": arguments.win,
+        **_about(model, arguments, len(ids)),
         "prefill": arguments.prefill,
         "rows": [dataclasses.asdict(row) for row in rows],
         "sparsity": [dataclasses.asdict(row) for row in layers],
     }
 
 
-def _show_leankv(found: dict[str, Any]) -> None:
+def _show_leankv(results: dict[str, Any]) -> None:
     title = (
-        f"KV cache of {found['model']} on {found['tokens']} tokens, windows of {found['win']} with a prompt of "
-        f"{found['prefill']}: percent of fp16, and perplexity"
+        f"KV cache of {results['model']} on {results['tokens']} tokens, windows of {results['win']} with a prompt of "
+        f"{results['prefill']}: percent of fp16, and perplexity"
     )
-    print_table(title, list(_PAGED), _rows(found["rows"], _PAGED), list(_PAGED)[1:])
+    print_table(title, list(_PAGED), _rows(results["rows"], _PAGED), list(_PAGED)[1:])
     title = "percent of the tokens a query sees that carry 95 % of its attention: the last 64 queries of the prompts"
-    print_table(title, list(_SPARSE), _rows(found["sparsity"], _SPARSE), list(_SPARSE)[1:])
+    print_table(title, list(_SPARSE), _rows(results["sparsity"], _SPARSE), list(_SPARSE)[1:])
 
 
 def harmonia(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """Perplexity by mantissa bits, by bits of the cache, by smoothing: [harmonia Fig. 4, 5, 8, 10; Tables I, II]."""
-    from refemu.models import text
-    from refemu.models.schemes import harmonia_study
+    from refemu.models.schemes.harmonia import study as harmonia_study
+    from refemu.models.schemes.scheme import silent
 
-    words = text.read(arguments.text) if arguments.text else text.default()
-    ids = model.tokenizer.encode(words)[: arguments.tokens]
+    ids = _ids(model, arguments)
     with progress() as bar:
-        rows = list(
-            harmonia_study.study(
-                model,
-                ids,
-                arguments.win,
-                arguments.schemes,
-                arguments.prefill,
-                arguments.calibration_tokens,
-                progress=bar or (lambda what, done, total: None),
-            )
-        )
+        options: dict[str, Any] = {"calibration_tokens": arguments.calibration_tokens, "progress": bar or silent}
+        rows = list(harmonia_study.study(model, ids, arguments.win, arguments.schemes, arguments.prefill, **options))
     return {
-        "study": "harmonia",
-        "model": model.name,
-        "tokens": len(ids),
-        "win": arguments.win,
+        **_about(model, arguments, len(ids)),
         "prefill": arguments.prefill,
         "points": [dataclasses.asdict(row) for row in rows],
     }
 
 
-def _show_harmonia(found: dict[str, Any]) -> None:
-    title = f"perplexity of {found['model']} on {found['tokens']} tokens, windows of {found['win']}"
-    print_table(title, list(_POINTS), _rows(found["points"], _POINTS), ["perplexity", "of windows"])
+def _show_harmonia(results: dict[str, Any]) -> None:
+    title = f"perplexity of {results['model']} on {results['tokens']} tokens, windows of {results['win']}"
+    print_table(title, list(_POINTS), _rows(results["points"], _POINTS), ["perplexity", "of windows"])
 
 
-def _rows(found: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
-    return [[show(row[field]) for field, show in columns.values()] for row in found]
+def _rows(results: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
+    return [[show(row[field]) for field, show in columns.values()] for row in results]
 
 
 def _percent(share: float) -> str:

@@ -14,18 +14,15 @@ def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collecti
     right: columns of numbers, which stand at the right. These and the first column are never folded.
     """
     fixed = {name for name in columns if name in right or name == columns[0]}
-    widths = fitted(
-        [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)],
-        [name not in fixed for name in columns],
-        width,
-    )
+    foldable = [name not in fixed for name in columns]
+    widths = fitted([max(map(len, cells)) for cells in zip(columns, *rows, strict=True)], foldable, width)
     aligned: list[Callable[[str, int], str]] = [str.rjust if name in right else str.ljust for name in columns]
     yield _line(columns, widths, aligned)
-    yield "─" * (len("".join("-" * one for one in widths)) + GAP * (len(widths) - 1))
+    yield "─" * (len("".join("-" * size for size in widths)) + GAP * (len(widths) - 1))
     for row in rows:
         folded = [
-            textwrap.wrap(cell, one, break_on_hyphens=False) if len(cell) > one else [cell]
-            for cell, one in zip(row, widths, strict=True)
+            textwrap.wrap(cell, size, break_on_hyphens=False) if len(cell) > size else [cell]
+            for cell, size in zip(row, widths, strict=True)
         ]
         for parts in zip_longest(*folded, fillvalue=""):
             yield _line(parts, widths, aligned)
@@ -33,18 +30,18 @@ def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collecti
 
 def fitted(widths: Sequence[int], foldable: Sequence[bool], width: int) -> list[int]:
     """`widths` with the widest of the foldable columns narrowed until all fit into `width`, or none can be."""
-    found, over = list(widths), GAP * (len(widths) - 1) - width
-    for one in widths:
-        over += one
+    fitting, over = list(widths), GAP * (len(widths) - 1) - width
+    for size in widths:
+        over += size
     while over > 0:
-        left = [index for index, may in enumerate(foldable) if may and found[index] > LEAST]
+        left = [index for index, may in enumerate(foldable) if may and fitting[index] > LEAST]
         if not left:
             break
-        found[max(left, key=lambda index: found[index])] -= 1
+        fitting[max(left, key=lambda index: fitting[index])] -= 1
         over -= 1
-    return found
+    return fitting
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[Callable[[str, int], str]]) -> str:
-    placed = (align(cell, one) for cell, one, align in zip(cells, widths, aligned, strict=True))
+    placed = (align(cell, width) for cell, width, align in zip(cells, widths, aligned, strict=True))
     return (" " * GAP).join(placed).rstrip()

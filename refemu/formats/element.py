@@ -1,23 +1,24 @@
-"""What integer, flint and abfloat formats share: one value, one code, nearest by the same rule.
+"""Base of integer, flint and abfloat formats: one value, one code, nearest by the same rule.
 
 Paper: [olive Tbl. 3, Tbl. 4]. A format adds its magnitudes and how a code spells sign and rank.
 """
 
 import functools
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.bits import code_dtype
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_range
-from refemu.formats.nearest import TIES, exact
+from refemu.formats.nearest import TIES, Ties, exact
 
 WORDS = 1 << 16  #: fp16 words; from so many values on, a table of their codes is sooner made
 
 
 class Element(ABC):
-    """A format that maps one value in grid units to one unsigned code of `width` bits and back."""
+    """Format that maps one value in grid units to one unsigned code of `width` bits and back."""
 
     if TYPE_CHECKING:  # a field of some formats and a property of others, so the base may hold neither
 
@@ -32,34 +33,94 @@ class Element(ABC):
 
     @abstractmethod
     def codes(self) -> np.ndarray:
-        """Every code that stands for a value, ascending, unsigned."""
+        """List every code that stands for a value.
+
+        Returns
+        -------
+        ndarray of unsigned int
+            Codes, ascending.
+        """
 
     @abstractmethod
     def describe(self, code: int) -> str:
-        """One line for people: the bit fields of `code` and its value."""
+        """Describe a code for people.
+
+        Parameters
+        ----------
+        code : int
+            Below 2**width.
+
+        Returns
+        -------
+        str
+            Bit fields and value, one line.
+
+        Raises
+        ------
+        Refused
+            The code is out of range.
+        """
 
     @abstractmethod
-    def code_of(self, values: np.ndarray, rounding: str) -> np.ndarray:
-        """`encode` without its checks: values are float64 (infinities saturate) or integers; returns int64."""
+    def code_of(self, values: np.ndarray, rounding: Ties) -> np.ndarray:
+        """Encode without checks.
+
+        Parameters
+        ----------
+        values : ndarray of float64 or int
+            Values in grid units; infinities saturate.
+        rounding : str
+            One of `nearest.TIES`.
+
+        Returns
+        -------
+        ndarray of int64
+            Codes.
+        """
 
     @abstractmethod
     def value_of(self, codes: np.ndarray) -> np.ndarray:
-        """`decode` without its checks: int64 of int64."""
+        """Decode without checks.
+
+        Parameters
+        ----------
+        codes : ndarray of int64
+            Below 2**width.
+
+        Returns
+        -------
+        ndarray of int64
+            Values in grid units.
+        """
 
     @property
     def identifier(self) -> int:
-        """The code 10...0: never produced; OVP's mark of a victim [olive §3.1]."""
+        """Code 10...0, which is never produced: OVP's mark of a victim [olive §3.1]."""
         return 1 << (self.width - 1)
 
-    def encode(self, values: Any, rounding: str = "half_even") -> np.ndarray:
-        """Codes of the representable values nearest to `values`; beyond the largest magnitude that one.
+    def encode(self, values: ArrayLike, rounding: Ties = "half_even") -> np.ndarray:
+        """Encode values as the nearest representable ones; beyond the largest magnitude as that one.
 
-        values: integers, float16, float32 or float64 of any shape, in grid units, finite; used exactly.
-        rounding: where a value midway between two goes, one of `nearest.TIES` (D-olive-7, D-olive-8).
-        Returns uint8 (uint16 above 8 bits), same shape. Raises TypeError for another dtype, ValueError for NaN and
-        infinity.
+        Parameters
+        ----------
+        values : array_like of integers, float16, float32 or float64
+            Grid units, finite; used exactly.
+        rounding : {"half_even", "half_away", "half_up", "half_down"}
+            Ties (D-olive-7, D-olive-8).
+
+        Returns
+        -------
+        ndarray of uint8, uint16 above 8 bits
+            Codes, in the shape of the values.
+
+        Raises
+        ------
+        Refused
+            A value is NaN or infinite, or the rounding unknown.
+        RefusedType
+            Another dtype.
         """
-        rule = str(require_choice(rounding, TIES, f"{self}.encode", "rounding"))
+        rule = require_choice(rounding, TIES, f"{self}.encode", "rounding")
         if isinstance(values, np.ndarray) and values.dtype == np.float16 and values.size >= WORDS:
             codes = np.take(_of_fp16(self, rule), values.view(np.uint16))
             signed = codes.view(f"i{codes.itemsize}")
@@ -67,24 +128,90 @@ class Element(ABC):
                 return codes
         return self.code_of(exact(values, f"{self}.encode"), rule).astype(code_dtype(self.width))
 
-    def decode(self, codes: Any) -> np.ndarray:
-        """Values of `codes` in grid units, exact.
+    def decode(self, codes: ArrayLike) -> np.ndarray:
+        """Decode codes exactly.
 
-        codes: integers of any shape, each in [0, 2**width). Returns int64, same shape.
-        Raises TypeError for another dtype, ValueError for a code out of range or without a value.
+        Parameters
+        ----------
+        codes : array_like of integers
+            Below 2**width.
+
+        Returns
+        -------
+        ndarray of int64
+            Values in grid units, in the shape of the codes.
+
+        Raises
+        ------
+        Refused
+            A code is out of range or stands for no value.
+        RefusedType
+            Another dtype.
         """
         return np.asarray(self.value_of(self.require_codes(codes).astype(np.int64)))
 
-    def round(self, values: Any, rounding: str = "half_even") -> np.ndarray:
-        """`decode(encode(values))`: the nearest representable values, int64."""
+    def round(self, values: ArrayLike, rounding: Ties = "half_even") -> np.ndarray:
+        """Round values to representable ones, `decode(encode(values))`.
+
+        Parameters
+        ----------
+        values : array_like of integers, float16, float32 or float64
+            Grid units, finite.
+        rounding : {"half_even", "half_away", "half_up", "half_down"}
+            Ties.
+
+        Returns
+        -------
+        ndarray of int64
+            Nearest values.
+
+        Raises
+        ------
+        Refused
+            As `encode` does.
+        """
         return self.decode(self.encode(values, rounding))
 
-    def require_codes(self, codes: Any) -> np.ndarray:
-        """Integer codes in [0, 2**width); the first one outside is refused with its index."""
+    def require_codes(self, codes: ArrayLike) -> np.ndarray:
+        """Check codes.
+
+        Parameters
+        ----------
+        codes : array_like of integers
+            Codes.
+
+        Returns
+        -------
+        ndarray of integers
+            The same codes.
+
+        Raises
+        ------
+        Refused
+            A code is not below 2**width.
+        RefusedType
+            Another dtype.
+        """
         return require_range(codes, 0, 1 << self.width, str(self), "code")
 
     def refuse_identifier(self, codes: np.ndarray) -> np.ndarray:
-        """`codes`, none of which is the identifier; the first one is refused with its index."""
+        """Check that no code is the identifier.
+
+        Parameters
+        ----------
+        codes : ndarray of int
+            Codes.
+
+        Returns
+        -------
+        ndarray of int
+            The same codes.
+
+        Raises
+        ------
+        Refused
+            A code is the identifier.
+        """
         bad = codes == self.identifier
         if bad.any():
             code = f"{self.identifier:0{self.width}b}{at(first_index(bad))}"
@@ -93,7 +220,7 @@ class Element(ABC):
 
 
 @functools.lru_cache(maxsize=32)
-def _of_fp16(fmt: Element, rounding: str) -> np.ndarray:
+def _of_fp16(fmt: Element, rounding: Ties) -> np.ndarray:
     """The code of every fp16 word; the highest bit of the dtype alone for what is not finite.
 
     That is no code of a narrower format, and the identifier, or the least value, of one that fills its dtype. To look

@@ -1,23 +1,199 @@
 """Integer weights with an fp16 factor per group of inputs: INT4 in groups of 128, or one group per row.
 
-Paper: [harmonia §IV-B], [harmonia §V-A, Table I]. Decision: D-harmonia-14 (symmetric; the zero point is an option).
+Paper: [harmonia §IV-B] (the group-wise weight factor), [harmonia §V-A, Table I]. Decision: D-harmonia-14 (symmetric;
+the zero point is an option).
 """
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith import fp16, integers
+from refemu.arith import bits, fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
-from refemu.arith.records import parameters
+from refemu.arith.records import parameters, plain_fields
 from refemu.formats import groups
-from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.formats.field import Field
+from refemu.formats.html import Shown
+
+
+@parameters(eq=False)
+class GroupIntTensor(Shown):
+    """Encoded weights, as `GroupInt.encode` returns them. Arrays are read-only; compare tensors with `equals`."""
+
+    format: "GroupInt"  #: format of the codes
+    code: np.ndarray  #: int8 (uint8 with a zero point), (..., in)
+    scale: np.ndarray  #: float16, (..., groups): finite, not negative
+    zero: np.ndarray | None = None  #: uint8, (..., groups); None without a zero point
+
+    def __post_init__(self) -> None:
+        plain_fields(self)
+        per_group = (*self.shape[:-1], groups.count(self.shape[-1], self.size))
+        for name, array in (("scale", self.scale), ("zero", self.zero)):
+            if array is not None and array.shape != per_group:
+                raise Refused(f"GroupIntTensor: code of shape {self.shape} needs {name} {per_group}, got {array.shape}")
+        self._require_scale()
+        for array in (self.code, self.scale, self.zero):
+            if array is not None:
+                array.flags.writeable = False
+
+    def _require_scale(self) -> None:
+        bad = ~(np.isfinite(self.scale) & ~np.signbit(self.scale))
+        rule = "must be finite and not negative"
+        if not bad.any() and not self.scale.all():
+            bad = (self.scale == 0) & (groups.split(self.grid(), self.size, -1) != 0).any(axis=-1)
+            rule = "stands for codes that are not 0"
+        if bad.any():
+            index = first_index(bad)
+            raise Refused(
+                f"GroupIntTensor: scale {float(self.scale[index])} of row {index[:-1]}, group {index[-1]} {rule}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the values."""
+        return self.code.shape
+
+    @property
+    def size(self) -> int:
+        """Elements of a full group."""
+        return self.format.size(self.shape[-1])
+
+    def fields(self) -> Mapping[str, Field]:
+        """Stored fields as unsigned bit patterns: `code`, `scale`, and `zero` where there is one.
+
+        Returns
+        -------
+        mapping of str to Field
+            By name.
+        """
+        width = self.format.bits
+        codes = self.code.view(np.uint8) & np.uint8((1 << width) - 1)
+        fields = {
+            "code": Field(codes, width, not self.format.zero_point, "code of a weight"),
+            "scale": Field(self.scale.view(np.uint16), 16, True, "fp16 weight factor of the group"),
+        }
+        if self.zero is not None:
+            fields["zero"] = Field(self.zero, width, False, "the code of 0")
+        return fields
+
+    def grid(self) -> np.ndarray:
+        """Codes less their zero points: values in units of the scale.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of the values.
+        """
+        code = self.code.astype(np.int64)
+        return (
+            code
+            if self.zero is None
+            else code - groups.spread(self.zero.astype(np.int64), self.size, self.shape[-1], code.ndim - 1)
+        )
+
+    def decode(self) -> np.ndarray:
+        """Decode exactly.
+
+        Returns
+        -------
+        ndarray of float64
+            Values.
+        """
+        scale = groups.spread(self.scale.astype(np.float64), self.size, self.shape[-1], self.code.ndim - 1)
+        return self.grid() * scale
+
+    def dequantize(self) -> np.ndarray:
+        """Decode to float32, which is exact too: 9 bits times 11 fit.
+
+        Returns
+        -------
+        ndarray of float32
+            Values.
+        """
+        return self.decode().astype(np.float32)
+
+    def scales_of(self, group: int) -> np.ndarray:
+        """Factor of every block floating point group of inputs.
+
+        Parameters
+        ----------
+        group : int
+            Inputs of a group.
+
+        Returns
+        -------
+        ndarray of float16 (..., ceil(in / group))
+            Factors.
+
+        Raises
+        ------
+        Refused
+            A group could meet two factors.
+        """
+        length = self.shape[-1]
+        if self.size % group and length > self.size:
+            raise Refused(f"GroupIntTensor: groups of {group} inputs cross weight groups of {self.size}")
+        return self.scale[..., np.arange(0, length, group) // self.size]
+
+    def storage_bits(self, metadata: bool = True) -> int:
+        """Count the stored bits.
+
+        Parameters
+        ----------
+        metadata : bool
+            Count also 16 bits per scale, and the zero points.
+
+        Returns
+        -------
+        int
+            Bits.
+        """
+        extra = 16 * self.scale.size + (0 if self.zero is None else self.format.bits * self.zero.size)
+        return self.format.bits * self.code.size + (extra if metadata else 0)
+
+    def pack(self) -> bytes:
+        """Pack the codes in C order without gaps, element 0 in the least significant bits.
+
+        Returns
+        -------
+        bytes
+            Packed codes.
+        """
+        return bits.pack(self.fields()["code"].array, self.format.bits)
+
+    def equals(self, other: object) -> bool:
+        """Whether format, codes, scales (by their bits) and zero points are equal.
+
+        Parameters
+        ----------
+        other : object
+            Anything.
+
+        Returns
+        -------
+        bool
+            True if it is an equal GroupIntTensor.
+        """
+        if not isinstance(other, GroupIntTensor) or self.format != other.format:
+            return False
+        pairs = ((self.code, other.code), (self.scale.view(np.uint16), other.scale.view(np.uint16)))
+        same = all(np.array_equal(a, b) for a, b in pairs)
+        return same and (self.zero is None or (other.zero is not None and np.array_equal(self.zero, other.zero)))
+
+    def __repr__(self) -> str:
+        return f"GroupIntTensor({self.format.name}, shape={self.shape}, scale={self.scale.shape})"
 
 
 @parameters
 class GroupInt:
-    """w = scale * code along the last axis, code in two's complement of `bits` bits; with `zero_point` w = scale *
-    (code - zero), both unsigned (D-harmonia-14). The last group of a row may be short.
+    """Integers with an fp16 factor per group along the last axis: w = scale * code, in two's complement.
+
+    With `zero_point` w = scale * (code - zero), both unsigned (D-harmonia-14). The last group of a row may be short.
+
+    References
+    ----------
+    [harmonia §IV-B, §V-A]
     """
 
     bits: int = 4  #: of one code, 2 to 8
@@ -25,6 +201,7 @@ class GroupInt:
     zero_point: bool = False  #: unsigned codes around a zero point per group
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         require_int(self.bits, 2, 8, "GroupInt", "bits")
         if self.group is not None:
             require_int(self.group, 1, 1 << 30, "GroupInt", "group")
@@ -43,20 +220,47 @@ class GroupInt:
 
     @property
     def largest(self) -> int:
-        """What the largest magnitude (with a zero point: the range) of a group is divided by for its scale."""
+        """Divisor of a group's largest magnitude (with a zero point: of its range) that gives the scale."""
         return self.limits[1]
 
     def size(self, length: int) -> int:
-        """Elements of a full group in rows of `length`."""
+        """Elements of a full group.
+
+        Parameters
+        ----------
+        length : int
+            Elements of a row.
+
+        Returns
+        -------
+        int
+            Elements.
+        """
         return self.group or max(length, 1)
 
-    def encode(self, w: Any) -> GroupIntTensor:
-        """Codes nearest to w / scale, ties to even, under scale = fp16(largest magnitude / (2^(bits-1) - 1)).
+    def encode(self, w: ArrayLike) -> GroupIntTensor:
+        """Encode weights as the codes nearest to w / scale, ties to even.
 
-        w: float16 or float32 with at least one element along the last axis (weights: (out, in)). A group whose scale
-        is 0 has codes 0. Quotients are binary64, rounded once. With `zero_point`, scale = fp16(range / (2^bits - 1)) of
-        the range that includes 0, and zero = rint(-smallest / scale).
-        Refused: another dtype; NaN, infinity; a scale above 65504; with row, group and value.
+        Scale is fp16(largest magnitude / (2^(bits-1) - 1)); with `zero_point` fp16(range / (2^bits - 1)) of the range
+        that includes 0, and zero = rint(-smallest / scale). A group whose scale is 0 has codes 0. Quotients are
+        binary64, rounded once.
+
+        Parameters
+        ----------
+        w : array_like of float16 or float32
+            Finite; at least one element along the last axis (weights: (out, in)).
+
+        Returns
+        -------
+        GroupIntTensor
+            Codes, scales and zero points.
+
+        Raises
+        ------
+        Refused
+            NaN, infinity, or a scale above 65504, with row, group and value.
+        RefusedType
+            Another dtype.
         """
         values = require_weights(w)
         blocks = groups.split(values, self.size(values.shape[-1]), -1)
@@ -75,14 +279,41 @@ class GroupInt:
         )
 
     def range_of(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ends, float64, of the range that the codes of each group cover: symmetric, or the data's and 0."""
+        """Range that the codes of each group cover: symmetric, or the data's and 0.
+
+        Parameters
+        ----------
+        blocks : ndarray of float64 (..., groups, size)
+            Weights by group.
+
+        Returns
+        -------
+        low, high : ndarray of float64 (..., groups)
+            Ends.
+        """
         if self.zero_point:
             return blocks.min(axis=-1, initial=0), blocks.max(axis=-1, initial=0)
         high = np.abs(blocks).max(axis=-1, initial=0)
         return -high, high
 
     def scale_of(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The factors, float16, of groups with these ends; refuses one above 65504."""
+        """Factors of groups with these ends.
+
+        Parameters
+        ----------
+        low, high : ndarray of float64
+            Ends.
+
+        Returns
+        -------
+        ndarray of float16
+            Factors.
+
+        Raises
+        ------
+        Refused
+            A factor is above 65504.
+        """
         quotient = (high - low if self.zero_point else high) / self.largest
         bad = quotient > fp16.MAX
         if bad.any():
@@ -93,10 +324,29 @@ class GroupInt:
             )
         return fp16.to_f16(quotient)
 
-    def tensor(self, code: Any, scale: Any, zero: Any = None) -> GroupIntTensor:
-        """The GroupIntTensor of given codes: (..., in), scale float16 and zero (..., groups).
+    def tensor(self, code: ArrayLike, scale: ArrayLike, zero: ArrayLike | None = None) -> GroupIntTensor:
+        """Make the tensor of codes.
 
-        Refused: a code or zero out of range; a scale that is negative, infinite, NaN, or 0 beside codes that are not 0.
+        Parameters
+        ----------
+        code : array_like of integers (..., in)
+            Codes.
+        scale : array_like of float16 (..., groups)
+            Factors, finite and not negative; not 0 beside codes that are not 0.
+        zero : array_like of integers (..., groups), optional
+            Zero points; needed with `zero_point`, and only there.
+
+        Returns
+        -------
+        GroupIntTensor
+            Codes, scales and zero points.
+
+        Raises
+        ------
+        Refused
+            A code, zero point or factor is out of range, or a shape wrong.
+        RefusedType
+            A dtype is wrong.
         """
         low, high = self.limits
         codes = require_integers(code, "GroupIntTensor.code")
@@ -122,7 +372,7 @@ class GroupInt:
         raise Refused(f"GroupIntTensor: {name} {int(codes[index])}{at(index)} is outside [{low}, {high}]")
 
 
-def require_weights(w: Any) -> np.ndarray:
+def require_weights(w: ArrayLike) -> np.ndarray:
     """float16 or float32 weights as float64; refuses NaN and infinity with the first index."""
     array = np.asarray(w)
     if array.dtype not in (np.float16, np.float32):

@@ -1,4 +1,4 @@
-"""What a notebook shows of tensors and pages: small tables of HTML, made of text alone. Base class `Shown`."""
+"""HTML of tensors and pages in notebooks: small tables, made of text alone. Base class `Shown`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -47,18 +47,26 @@ def codes(field: Field, most: int = MOST) -> str:
 
 def of_fields(title: str, fields: Mapping[str, Field]) -> str:
     """One line per field: name, bits of a code, shape, first codes, meaning."""
-    return table(
-        title,
-        ("field", "bits", "shape", "codes (hex)", "meaning"),
-        [(name, field.bits, np.shape(field.array), codes(field), field.meaning) for name, field in fields.items()],
-    )
+    rows = [(name, field.bits, np.shape(field.array), codes(field), field.meaning) for name, field in fields.items()]
+    return table(title, ("field", "bits", "shape", "codes (hex)", "meaning"), rows)
 
 
 class Shown:
     """Base of what has `fields()`: a notebook shows them."""
 
     def fields(self) -> Mapping[str, Field]:
-        """The stored fields by name."""
+        """Stored fields by name.
+
+        Returns
+        -------
+        mapping of str to Field
+            Unsigned bit patterns.
+
+        Raises
+        ------
+        NotImplementedError
+            The class has no fields.
+        """
         raise NotImplementedError
 
     def _repr_html_(self) -> str:

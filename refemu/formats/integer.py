@@ -6,9 +6,9 @@ Paper: [olive §3.1, §3.2, Tbl. 3].
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.arith.records import parameters
+from refemu.arith.records import parameters, plain_fields
 from refemu.formats.element import Element
-from refemu.formats.nearest import nearest
+from refemu.formats.nearest import Ties, nearest
 
 
 @parameters
@@ -22,6 +22,7 @@ class IntFormat(Element):
     symmetric: bool = False  #: values -N .. N only
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         require_int(self.width, 2, 16, "IntFormat", "width")
 
     @property
@@ -35,11 +36,17 @@ class IntFormat(Element):
         return (1 << (self.width - 1)) - 1
 
     def codes(self) -> np.ndarray:
-        """Every code, ascending, without the identifier of a symmetric format."""
+        """List every code but the identifier of a symmetric format.
+
+        Returns
+        -------
+        ndarray of uint8, uint16 above 8 bits
+            Codes, ascending.
+        """
         codes = np.arange(1 << self.width, dtype=np.uint16 if self.width > 8 else np.uint8)
         return codes[codes != self.identifier] if self.symmetric else codes
 
-    def code_of(self, values: np.ndarray, rounding: str) -> np.ndarray:
+    def code_of(self, values: np.ndarray, rounding: Ties) -> np.ndarray:
         """`encode` without its checks."""
         lowest = self.largest if self.symmetric else self.largest + 1
         magnitude = nearest(values, np.arange(lowest + 1), rounding)

@@ -4,18 +4,24 @@ Paper: [olive Alg. 2 l.3] says "Round" and nothing about ties. Decisions: D-oliv
 (ties of outliers). A value is compared with the midpoints, which are exact; no difference is ever rounded.
 """
 
-from typing import Any
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, first_index
-from refemu.arith.rounding import Rounding
 
-#: rule for a value midway between two magnitudes: even rank, away from 0, toward +inf, toward -inf
-TIES = tuple(str(rule) for rule in (Rounding.HALF_EVEN, Rounding.HALF_AWAY, Rounding.HALF_UP, Rounding.HALF_DOWN))
+#: of `Rounding`, the rules for a value midway between two magnitudes
+Ties: TypeAlias = Literal[
+    "half_even",  # to the even rank
+    "half_away",  # away from 0
+    "half_up",  # toward +infinity
+    "half_down",  # toward -infinity
+]
+TIES: tuple[Ties, ...] = get_args(Ties)
 
 
-def exact(values: Any, thing: str) -> np.ndarray:
+def exact(values: ArrayLike, thing: str) -> np.ndarray:
     """`values` without loss: floats as float64, integers as int64 or uint64, same shape.
 
     Refuses what `require_real` and `require_finite` refuse.
@@ -26,7 +32,7 @@ def exact(values: Any, thing: str) -> np.ndarray:
     return array.astype(np.int64 if array.dtype.kind == "i" else np.uint64)
 
 
-def require_real(values: Any, thing: str) -> np.ndarray:
+def require_real(values: ArrayLike, thing: str) -> np.ndarray:
     """`values` as an array of integers, float16, float32 or float64; refuses every other dtype."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
@@ -50,7 +56,7 @@ def magnitude(values: np.ndarray) -> np.ndarray:
     return np.abs(values)
 
 
-def nearest(values: np.ndarray, magnitudes: np.ndarray, rounding: str, first_rank: int = 0) -> np.ndarray:
+def nearest(values: np.ndarray, magnitudes: np.ndarray, rounding: Ties, first_rank: int = 0) -> np.ndarray:
     """Rank of the magnitude nearest to |values|; beyond both ends the end itself.
 
     values: what `exact` returns, or float64 with infinities. magnitudes: ascending int64, below 2^53.
@@ -63,7 +69,7 @@ def nearest(values: np.ndarray, magnitudes: np.ndarray, rounding: str, first_ran
     return np.where(_outward(values, below + first_rank, rounding), above, below) + first_rank
 
 
-def _outward(values: np.ndarray, rank: np.ndarray, rounding: str) -> np.ndarray:
+def _outward(values: np.ndarray, rank: np.ndarray, rounding: Ties) -> np.ndarray:
     """Whether a value midway between `rank` and `rank` + 1 goes to the larger magnitude."""
     rules = {"half_even": rank % 2 == 1, "half_away": rank >= 0, "half_up": values > 0, "half_down": values < 0}
     return rules[rounding]

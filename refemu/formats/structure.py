@@ -1,13 +1,13 @@
-"""What a block format stores, field by field, for people: [harmonia §II-B], [harmonia §IV-B], [leankv §4]."""
+"""Stored fields of a block format, for people: [harmonia §II-B], [harmonia §IV-B], [leankv §4].
 
-from typing import NamedTuple
+Formats are imported when asked for: the package imports this module, whose function has its name, at once.
+"""
 
-from refemu.formats.affine import META_BITS, Affine
-from refemu.formats.bfp import Bfp
-from refemu.formats.groupint import GroupInt
-from refemu.formats.hetero_kv import HeteroKV
+from typing import TYPE_CHECKING, NamedTuple
 
-Block = Bfp | GroupInt | HeteroKV  #: formats with ready constants but no table of codes
+if TYPE_CHECKING:
+    from refemu.formats.leankv.affine import Affine
+    from refemu.formats.ready import Block
 
 
 class Part(NamedTuple):
@@ -19,8 +19,22 @@ class Part(NamedTuple):
     meaning: str
 
 
-def structure(fmt: Block) -> list[Part]:
-    """The fields of a block format in the order in which it stores them."""
+def structure(fmt: "Block") -> list[Part]:
+    """List the stored fields of a block format.
+
+    Parameters
+    ----------
+    fmt : Bfp, GroupInt or HeteroKV
+        Format.
+
+    Returns
+    -------
+    list of Part
+        Fields in the order in which the format stores them.
+    """
+    from refemu.formats.groupint import GroupInt
+    from refemu.formats.harmonia.bfp import Bfp
+
     if isinstance(fmt, Bfp):
         return [
             Part("exponent", 5, f"group of {fmt.group}", "largest fp16 exponent field of the group, bias 15"),
@@ -43,7 +57,9 @@ def structure(fmt: Block) -> list[Part]:
     ]
 
 
-def _vector(name: str, fmt: Affine) -> list[Part]:
+def _vector(name: str, fmt: "Affine") -> list[Part]:
+    from refemu.formats.leankv.affine import META_BITS
+
     if fmt.bits == 16:
         return [Part(name, 16, "feature", "fp16")]
     group = f"{name}" if fmt.groups == 1 else f"{fmt.groups}th part of a {name}"

@@ -1,4 +1,4 @@
-"""Golden vectors: where cases come from, how they are written, checked, compared and exported.
+"""Golden vectors: their generation, files, check, comparison and export.
 
 golden.generate("vec", units=["ovp_decoder"])   # directories vec/<unit>-<configuration>/
 golden.check("vec").equal                       # every file regenerated and compared
@@ -6,23 +6,6 @@ golden.load("vec/ovp_decoder-int4").arrays      # after all checks of manifest a
 golden.diff("vec/ovp_decoder-int4", "dut.npz")  # the first difference, decoded
 """
 
-from refemu.golden.check import Checked, Finding, Report, check
-from refemu.golden.diff import Difference, Mismatch, Value, diff
-from refemu.golden.generator import Summary, generate
-from refemu.golden.sets import Golden, case_inputs, load
+import lazy_loader
 
-__all__ = [
-    "Checked",
-    "Difference",
-    "Finding",
-    "Golden",
-    "Mismatch",
-    "Report",
-    "Summary",
-    "Value",
-    "case_inputs",
-    "check",
-    "diff",
-    "generate",
-    "load",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

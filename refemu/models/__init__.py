@@ -1,4 +1,4 @@
-"""The transformer runtime: models, the schemes that compute them, sessions, and what is measured on them.
+"""The transformer runtime: models, the schemes that compute them, sessions, and measurements.
 
 model = models.load("smollm2-135m")
 run = models.run(model, ids, scheme="olive-4")          # run.logits: float32 (tokens, vocabulary)
@@ -17,13 +17,15 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models import backend as backends
-from refemu.models import encoder, schemes
+from refemu.models import schemes
 from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
-from refemu.models.encoder_config import EncoderConfig
-from refemu.models.model import Model, load
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.loading import load
+from refemu.models.model import Model
 from refemu.models.runtime import Session, greedy
-from refemu.models.schemes.scheme import Prepared, Progress, Scheme, require_layers, silent
+from refemu.models.schemes import registry
+from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
 from refemu.models.taps import Tap
 
 __all__ = ["Model", "Prepared", "Run", "Session", "embedding", "encode", "greedy", "load", "prepare", "run", "session"]
@@ -31,38 +33,74 @@ __all__ = ["Model", "Prepared", "Run", "Session", "embedding", "encode", "greedy
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a model said about a list of tokens."""
+    """Answer of a model for a list of tokens."""
 
-    logits: np.ndarray  #: float32 (tokens, vocabulary): row t is what follows token t
-    counters: dict[str, int]  #: what the scheme counted, by name
-    scheme: Scheme  #: the configuration that computed it
+    logits: np.ndarray  #: float32 (tokens, vocabulary): row t predicts the token after t
+    counters: dict[str, int]  #: counters of the scheme, by name
+    scheme: Scheme  #: configuration of the scheme
 
 
 def prepare(
     model: Model | str,
     scheme: str | Scheme = "fp16",
     backend: str | Backend = "jit",
-    calibration: Sequence[int] | None = None,
+    calibration: CalibrationTokens | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
-    """A model under a scheme, ready to run: weights in the scheme's formats, scales searched.
+    """Prepare a model under a scheme: weights in the scheme's formats, scales searched.
 
-    model: a `Model` or a name that `load` knows. scheme: `name:field=value,...` or a configuration.
-    backend: "jit", "numpy", or one made by hand (`Jit(threads=2)`); no bit depends on it.
-    calibration: token ids for schemes that calibrate; by default the shipped calibration text.
-    progress: called as progress(what, done, total).
+    Parameters
+    ----------
+    model : Model or str
+        Model, or a name that `load` knows.
+    scheme : str or Scheme
+        `name:field=value,...` or a configuration.
+    backend : str or Backend
+        "jit", "numpy", or an instance such as `Jit(threads=2)`; no bit depends on it.
+    calibration : sequence of int, optional
+        Token ids for schemes that calibrate; by default the shipped calibration text.
+    progress : callable, optional
+        Called as progress(what, done, total).
+
+    Returns
+    -------
+    Prepared
+        Model under the scheme, ready to run.
+
+    Raises
+    ------
+    Refused
+        A name is unknown, or the scheme does not compute such models.
     """
-    found, engine = schemes.find(scheme), backends.find(backend)
+    config, engine = schemes.find(scheme), backends.find(backend)
     loaded = load(model) if isinstance(model, str) else model
-    if isinstance(loaded.config, EncoderConfig) and not getattr(found, "encoders", False):
-        raise Refused(f"{type(found).__name__} computes decoders, and {loaded.name} is an encoder")
-    require_layers(found, loaded)
+    if isinstance(loaded.config, EncoderConfig) and not getattr(config, "encoders", False):
+        raise Refused(f"{type(config).__name__} computes decoders, and {loaded.name} is an encoder")
+    require_layers(config, loaded)
     with backends.on_threads(engine):
-        return found.prepare(loaded, engine, calibration, progress or silent)
+        return registry.prepare(config, loaded, engine, calibration, progress or silent)
 
 
 def session(prepared: Prepared, taps: Tap | None = None) -> Session:
-    """An empty sequence; its `append` takes tokens and returns logits."""
+    """Open an empty sequence.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Result of `prepare`, of a decoder.
+    taps : callable, optional
+        Called as taps(layer, unit, case) with the values at the ports of the scheme's units.
+
+    Returns
+    -------
+    Session
+        Its `append` takes tokens and returns logits.
+
+    Raises
+    ------
+    Refused
+        The model is an encoder.
+    """
     return Session(prepared, taps)
 
 
@@ -72,18 +110,39 @@ def run(
     scheme: str | Scheme | Prepared = "fp16",
     backend: str | Backend = "jit",
     taps: Tap | None = None,
-    calibration: Sequence[int] | None = None,
+    calibration: CalibrationTokens | None = None,
 ) -> Run:
-    """Logits of every position of `token_ids`, read from position 0.
+    """Compute the logits of every position of a list of tokens, read from position 0.
 
-    scheme: as for `prepare`, or what `prepare` returned; then `backend` and `calibration` are its own.
-    taps: called as taps(layer, unit, case) with what crosses the ports of the scheme's units.
-    Refuses an empty list, an id outside the vocabulary, more tokens than the context, an encoder.
+    Parameters
+    ----------
+    model : Model or str
+        Model, or a name that `load` knows.
+    token_ids : sequence of int or ndarray
+        At least one, no more than the context holds.
+    scheme : str, Scheme or Prepared
+        As for `prepare`, or its result; then `backend` and `calibration` are its own.
+    backend : str or Backend
+        As for `prepare`.
+    taps : callable, optional
+        Called as taps(layer, unit, case) with the values at the ports of the scheme's units.
+    calibration : sequence of int, optional
+        As for `prepare`.
+
+    Returns
+    -------
+    Run
+        Logits and counters.
+
+    Raises
+    ------
+    Refused
+        The list is empty, an id outside the vocabulary, the context too short, or the model an encoder.
     """
     prepared = _prepared(model, scheme, backend, calibration, EncoderConfig, "is an encoder; use models.encode")
-    one = Session(prepared, taps)
-    logits = one.append(token_ids)
-    return Run(logits, one.counters, prepared.config)
+    current = Session(prepared, taps)
+    logits = current.append(token_ids)
+    return Run(logits, current.counters, prepared.config)
 
 
 def encode(
@@ -92,16 +151,39 @@ def encode(
     scheme: str | Scheme | Prepared = "fp16",
     backend: str | Backend = "jit",
     taps: Tap | None = None,
-    calibration: Any = None,
+    calibration: CalibrationTokens | None = None,
 ) -> np.ndarray:
-    """Hidden states of an encoder behind its last block, float32 (tokens, width).
+    """Compute the hidden states of an encoder behind its last block.
 
-    token_ids: a text as the model was trained to read it, [CLS] and [SEP] included (`model.tokenizer.sentence`).
-    calibration: token ids of one text, or of several; the other arguments are those of `run`.
-    Refuses an empty list, an id outside the vocabulary, more tokens than the context, a decoder.
+    Parameters
+    ----------
+    model : Model or str
+        Model, or a name that `load` knows.
+    token_ids : sequence of int or ndarray
+        Text as the model was trained to read it, [CLS] and [SEP] included (`model.tokenizer.sentence`).
+    scheme : str, Scheme or Prepared
+        As for `run`.
+    backend : str or Backend
+        As for `prepare`.
+    taps : callable, optional
+        As for `run`.
+    calibration : sequence of int, or of sequences, optional
+        Token ids of one text, or of several.
+
+    Returns
+    -------
+    ndarray of float32 (tokens, width)
+        Hidden states.
+
+    Raises
+    ------
+    Refused
+        The list is empty, an id outside the vocabulary, the context too short, or the model a decoder.
     """
     prepared: Any = _prepared(model, scheme, backend, calibration, ModelConfig, "is a decoder; use models.run")
-    return encoder.encode(prepared, [token_ids], taps)
+    from refemu.models.encoder import runtime as encoder_runtime
+
+    return encoder_runtime.encode(prepared, [token_ids], taps)
 
 
 def embedding(
@@ -109,23 +191,53 @@ def embedding(
     token_ids: Sequence[int] | np.ndarray,
     scheme: str | Scheme | Prepared = "fp16",
     backend: str | Backend = "jit",
-    calibration: Any = None,
+    calibration: CalibrationTokens | None = None,
 ) -> np.ndarray:
-    """The embedding of a text: mean of the hidden states over the tokens, divided by its L2 norm; float32 (width,).
+    """Compute the embedding of a text: mean of the hidden states over the tokens, divided by its L2 norm.
 
-    token_ids, calibration: as for `encode`. The sums are float32 in ascending order; what is not finite is refused.
+    Sums are float32 in ascending order.
+
+    Parameters
+    ----------
+    model : Model or str
+        Model, or a name that `load` knows.
+    token_ids : sequence of int or ndarray
+        As for `encode`.
+    scheme : str, Scheme or Prepared
+        As for `run`.
+    backend : str or Backend
+        As for `prepare`.
+    calibration : sequence of int, or of sequences, optional
+        As for `encode`.
+
+    Returns
+    -------
+    ndarray of float32 (width,)
+        Embedding.
+
+    Raises
+    ------
+    Refused
+        As `encode` does, or a hidden state is not finite.
     """
-    return encoder.pool(encode(model, token_ids, scheme, backend, None, calibration))
+    from refemu.models.encoder import runtime as encoder_runtime
+
+    return encoder_runtime.pool(encode(model, token_ids, scheme, backend, None, calibration))
 
 
 def _prepared(
-    model: Model | str, scheme: Any, backend: str | Backend, calibration: Any, wrong: type, use: str
+    model: Model | str,
+    scheme: Any,
+    backend: str | Backend,
+    calibration: CalibrationTokens | None,
+    wrong: type,
+    use: str,
 ) -> Prepared:
     """The prepared model; refuses one whose sizes are of the `wrong` kind, before anything is prepared."""
     ready, name = hasattr(scheme, "embed"), model if isinstance(model, str) else model.name
     if ready and scheme.name != name:
         raise Refused(f"run: the scheme was prepared for model {scheme.name!r}, got {name!r}")
-    found: Any = model if ready or not isinstance(model, str) else load(model)
-    if isinstance(scheme.model if ready else found.config, wrong):
+    loaded: Any = model if ready or not isinstance(model, str) else load(model)
+    if isinstance(scheme.model if ready else loaded.config, wrong):
         raise Refused(f"{name} {use}")
-    return scheme if ready else prepare(found, scheme, backend, calibration)
+    return scheme if ready else prepare(loaded, scheme, backend, calibration)

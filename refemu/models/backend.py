@@ -1,11 +1,11 @@
 """Two ways to compute the same bits: `Jit`, the compiled kernels, and `Numpy`, the readable definitions of `arith`.
 
-A scheme names the steps and their order; a backend only chooses who computes them. All hidden states are float32
+A scheme names the steps and their order; a backend only chooses the code that computes them. Steps on the formats of a
+paper are in that scheme's `steps` module, which chooses by the backend's name. All hidden states are float32
 arrays; where a step rounds to fp16 its result is fp16-valued.
 """
 
 import contextlib
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,9 +13,9 @@ import numpy as np
 from refemu.arith import dot, fp16, fp32, integers, tables
 from refemu.arith.checks import lookup, require_int
 from refemu.arith.dot import Sequential
+from refemu.arith.operands import Accumulator
+from refemu.arith.tables import FunctionName
 from refemu.arith.threads import MOST, using_threads
-from refemu.formats import ovp_search
-from refemu.formats.ovp import Ovp, OvpTensor
 from refemu.models.integer_panels import IntegerPanels, digits
 
 
@@ -30,7 +30,7 @@ class Backend(Protocol):
     def integer_weights(self, rows: np.ndarray) -> Any:
         """int64 (outputs, inputs), every one an fp16 value, as `integer_matmul` wants it."""
 
-    def matmul(self, x: np.ndarray, weights: Any, acc: str) -> np.ndarray:
+    def matmul(self, x: np.ndarray, weights: Any, acc: Accumulator) -> np.ndarray:
         """(tokens, inputs) times the matrix, `Sequential()` in `acc`; float32, not rounded."""
 
     def integer_matmul(self, x: np.ndarray, weights: Any) -> np.ndarray:
@@ -48,20 +48,11 @@ class Backend(Protocol):
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """Rotation of (T, H, D) by (T, D/2) tables, rounded to fp16 once."""
 
-    def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
+    def apply16(self, name: FunctionName, x: np.ndarray) -> np.ndarray:
         """The fp16 table `name` of fp16-valued float32."""
 
     def round16(self, x: np.ndarray) -> np.ndarray:
         """float32 to fp16-valued float32."""
-
-    def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
-        """`x` in pairs along the last axis; scale: float32, one or one per row."""
-
-    def encode_pairs(self, fmt: Ovp, x: np.ndarray, scale: Any) -> np.ndarray:
-        """The words of these pairs as a decoder reads them, (tokens, inputs / 2)."""
-
-    def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
-        """`ovp_search.select`."""
 
 
 class Numpy:
@@ -80,7 +71,7 @@ class Numpy:
         """The transposed matrix, prepared once."""
         return integers.Right(rows.T)
 
-    def matmul(self, x: np.ndarray, weights: np.ndarray, acc: str) -> np.ndarray:
+    def matmul(self, x: np.ndarray, weights: np.ndarray, acc: Accumulator) -> np.ndarray:
         """See `Backend`."""
         return dot.matmul(x, weights, order=Sequential(), acc=acc)
 
@@ -104,25 +95,13 @@ class Numpy:
         """See `Backend`."""
         return fp16.round16(fp32.rotate(x, cos, sin, interleaved=interleaved))
 
-    def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
+    def apply16(self, name: FunctionName, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
         return fp16.values(tables.apply16(name, fp16.bits(fp16.to_f16(x)))).astype(np.float32)
 
     def round16(self, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
         return fp16.round16(x)
-
-    def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
-        """See `Backend`."""
-        return fmt.encode(x, scale)
-
-    def encode_pairs(self, fmt: Ovp, x: np.ndarray, scale: Any) -> np.ndarray:
-        """See `Backend`."""
-        return fmt.encode(x, scale).pairs().reshape(len(x), -1)
-
-    def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
-        """See `Backend`."""
-        return ovp_search.select(x, formats, **options)
 
 
 class Jit:
@@ -133,13 +112,11 @@ class Jit:
     def __init__(self, threads: int | None = None) -> None:
         """threads: None for the number of the process, `refemu.arith.threads`."""
         from refemu.arith import dot_jit, fp16_jit, fp32_jit, tables_jit
-        from refemu.formats import ovp_jit, ovp_search_jit
 
         if threads is not None:
             require_int(threads, 1, MOST, "Jit", "threads")
         self.threads = threads
         self._dot, self._fp16, self._fp32, self._tables = dot_jit, fp16_jit, fp32_jit, tables_jit
-        self._pairs, self._select = ovp_jit, ovp_search_jit.select
 
     def __repr__(self) -> str:
         return "Jit()" if self.threads is None else f"Jit(threads={self.threads})"
@@ -152,7 +129,7 @@ class Jit:
         """Panels of fp16 values and the bound that makes their sums exact."""
         return IntegerPanels(rows, self._dot.panels)
 
-    def matmul(self, x: np.ndarray, weights: Any, acc: str) -> np.ndarray:
+    def matmul(self, x: np.ndarray, weights: Any, acc: Accumulator) -> np.ndarray:
         """See `Backend`."""
         return self._dot.matmul(x, weights, order=Sequential(), acc=acc)
 
@@ -191,7 +168,7 @@ class Jit:
         """See `Backend`."""
         return self.round16(self._fp32.rotate(x, cos, sin, interleaved))
 
-    def apply16(self, name: str, x: np.ndarray) -> np.ndarray:
+    def apply16(self, name: FunctionName, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""
         return self._tables.values16(name, x)
 
@@ -199,21 +176,9 @@ class Jit:
         """See `Backend`."""
         return self._fp16.round16(x)
 
-    def encode(self, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
-        """See `Backend`."""
-        return self._pairs.encode(fmt, x, scale)
-
-    def encode_pairs(self, fmt: Ovp, x: np.ndarray, scale: Any) -> np.ndarray:
-        """See `Backend`."""
-        return self._pairs.encode_pairs(fmt, x, scale).reshape(len(x), -1)
-
-    def select(self, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, ovp_search.Search]:
-        """See `Backend`."""
-        return self._select(x, formats, **options)
-
 
 NUMPY = Numpy()
-NAMES = {"jit": Jit, "numpy": Numpy}
+NAMES: dict[str, type[Jit] | type[Numpy]] = {"jit": Jit, "numpy": Numpy}
 
 
 def on_threads(backend: Backend) -> contextlib.AbstractContextManager[None]:

@@ -7,9 +7,11 @@
 import shutil
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-__legacy__ = sys.modules[__name__]  # the name under which pip asks where an archive has no pyproject.toml
+#: the name under which pip asks where an archive has no pyproject.toml
+__legacy__: ModuleType = sys.modules[__name__]
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Any = None) -> str:

@@ -1,12 +1,25 @@
 """The KV cache of one layer: keys and values of every token so far, appended token by token; and those of a session."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from refemu.arith.checks import Refused
 
 FIRST = 64  #: tokens that a cache has room for before it first grows
+
+
+class Cache(Protocol):
+    """Keys and values of one layer, in whatever form a scheme stores them."""
+
+    def __len__(self) -> int:
+        """Tokens held."""
+
+    def append(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Add the keys and values of some tokens, each (tokens, heads, head_dim); refuses more than the context."""
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` tokens."""
 
 
 class KVCache:

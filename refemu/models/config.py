@@ -1,20 +1,19 @@
-"""The sizes of a decoder, what its layers are, and the names and shapes of its weights that follow from both.
+"""Sizes of a decoder, kinds of its layers, and the names and shapes of its weights that follow.
 
 Canonical names: `embed`, `position`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.o`, `.ffn_norm`, `.gate`, `.up`, `.down`;
 `norm`; `head`. A linear layer is (out, in), row-major. What has a bias has it under its own name: `blk.3.q.bias`.
 """
 
-from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import parameters
-from refemu.models.encoder_config import LINEARS, with_bias
+from typing import Literal, TypeAlias
+
+from refemu.arith.checks import Refused
+from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.models.encoder.config import LINEARS, with_bias
 
 GATED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block; a group reads one input
-CHOICES = {
-    "norm": ("rms", "layer"),
-    "positions": ("rotary", "learned"),
-    "activation": ("silu", "gelu_tanh", "gelu_erf", "relu"),
-    "bias": (False, True),
-}
+
+
+Activation: TypeAlias = Literal["silu", "gelu_tanh", "gelu_erf", "relu"]
 
 
 @parameters
@@ -37,18 +36,20 @@ class ModelConfig:
     rope_interleaved: bool = True  #: pairs (2i, 2i + 1); False: (i, i + head_dim / 2)
     rms_eps: float = 9.999999747378752e-06  #: under the root of every norm: float32 of 1e-5
     tied_head: bool = True  #: the output matrix is the embedding
-    norm: str = "rms"  #: "layer": LayerNorm, which has a bias
-    positions: str = "rotary"  #: "learned": an embedding of each position, added to that of the token
-    activation: str = "silu"  #: silu(gate) * up (SwiGLU); "gelu_tanh", "gelu_erf", "relu": of `up`, without a gate
+    norm: Literal["rms", "layer"] = "rms"  #: "layer": LayerNorm, which has a bias
+    #: "learned": an embedding of each position, added to that of the token
+    positions: Literal["rotary", "learned"] = "rotary"
+    #: silu(gate) * up (SwiGLU); "gelu_tanh", "gelu_erf", "relu": of `up`, without a gate
+    activation: Activation = "silu"
     bias: bool = False  #: every linear layer but the head has one
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         sizes = ("blocks", "width", "ffn", "heads", "kv_heads", "head_dim", "vocab", "context")
         for name in sizes:
             if getattr(self, name) < 1:
                 raise Refused(f"ModelConfig: {name} must be at least 1, got {getattr(self, name)}")
-        for name, allowed in CHOICES.items():
-            require_choice(getattr(self, name), allowed, "ModelConfig", name)
+        require_options(self, "ModelConfig")
         if self.heads % self.kv_heads:
             raise Refused(f"ModelConfig: heads must be a multiple of kv_heads, got {self.heads}, {self.kv_heads}")
         if self.head_dim % 2 and self.positions == "rotary":
@@ -81,17 +82,17 @@ class ModelConfig:
     @property
     def unlike_llama(self) -> tuple[str, ...]:
         """The layers that a Llama-like decoder does not have, in words."""
-        found = {
+        features = {
             "LayerNorm": self.norm == "layer",
             "learned positions": self.positions == "learned",
             "biases": self.bias,
             f"{self.activation} without a gate": not self.gated,
         }
-        return tuple(word for word, there in found.items() if there)
+        return tuple(word for word, there in features.items() if there)
 
     @property
     def meaning(self) -> str:
-        """What the decoder is, for messages."""
+        """Kind of the decoder, for messages."""
         more = ", ".join(self.unlike_llama)
         return f"a decoder with {more}" if more else "a Llama-like decoder"
 

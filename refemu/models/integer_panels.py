@@ -6,11 +6,11 @@ rows into signed digits; the sums of pieces and digits are added in float64.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, integers
+from refemu.arith.panels import Panels
 
 EXACT = 1 << 24  #: integers below are exact in float32, and so is every sum that stays below
 WIDEST = 1 << 20  #: sum of magnitudes of a piece; digits of the left factor keep 4 bits
@@ -19,12 +19,14 @@ WIDEST = 1 << 20  #: sum of magnitudes of a piece; digits of the left factor kee
 class IntegerPanels:
     """A matrix of integers as panels of fp16 values; the further pieces of long rows stand below it."""
 
-    def __init__(self, rows: np.ndarray, panels: Callable[[np.ndarray], Any]) -> None:
+    owners: list[int]  #: the row of each piece below the matrix
+
+    def __init__(self, rows: np.ndarray, panels: Callable[[np.ndarray], Panels]) -> None:
         """rows: (outputs, inputs), every value an fp16 value. panels: makes what the kernel reads, `dot_jit.panels`."""
-        self.outputs = len(rows)
-        matrix, self.owners = pieces(rows, WIDEST)  #: owners: the row of each piece below the matrix
-        self.row_sum = max(1, int(_sums(matrix).max()))  #: largest sum of magnitudes of a piece
-        self.panels = panels(fp16.to_f16(matrix))
+        self.outputs: int = len(rows)
+        matrix, self.owners = pieces(rows, WIDEST)
+        self.row_sum: int = max(1, int(_sums(matrix).max()))  #: largest sum of magnitudes of a piece
+        self.panels: Panels = panels(fp16.to_f16(matrix))
 
     def __repr__(self) -> str:
         return f"<IntegerPanels of {self.outputs} rows and {len(self.owners)} pieces, row_sum={self.row_sum}>"

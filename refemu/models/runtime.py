@@ -1,4 +1,4 @@
-"""A decoder, layer by layer, written once: a scheme's `Prepared` says how each part is computed.
+"""A decoder, layer by layer, written once: a scheme's `Prepared` computes each part.
 
 Pre-norm blocks of grouped-query attention and of a feed-forward half [D-arith-15]: Llama-like with rotary positions and
 SwiGLU, or GPT-2-like and OPT-like with learned positions and without a gate. Hidden states are (tokens, width) float32
@@ -8,20 +8,18 @@ token's bits are the same in a prompt and in a decode step.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_range
 from refemu.models.backend import on_threads
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.schemes.scheme import Prepared
 from refemu.models.taps import Tap, Watch
 
-if TYPE_CHECKING:
-    from refemu.models.schemes.scheme import Prepared
 
-
-def decoder(parts: "Prepared", ids: np.ndarray, caches: Sequence[Any], watch: Watch) -> np.ndarray:
+def decoder(parts: Prepared, ids: np.ndarray, caches: Sequence[Any], watch: Watch) -> np.ndarray:
     """The last norm's output (tokens, width) for `ids`, whose keys and values are appended to `caches`."""
     x = embeddings(parts, ids, len(caches[0]))
     for layer, cache in enumerate(caches):
@@ -30,13 +28,13 @@ def decoder(parts: "Prepared", ids: np.ndarray, caches: Sequence[Any], watch: Wa
     return parts.norm("norm", x)
 
 
-def embeddings(parts: "Prepared", ids: np.ndarray, start: int) -> np.ndarray:
+def embeddings(parts: Prepared, ids: np.ndarray, start: int) -> np.ndarray:
     """Embeddings of the tokens `ids`, the first at position `start`; learned positions are added (D-arith-16)."""
     x = parts.embed(ids)
     return parts.add(x, parts.position(start, len(ids))) if parts.model.positions == "learned" else x
 
 
-def attention(parts: "Prepared", layer: int, x: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
+def attention(parts: Prepared, layer: int, x: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
     """The attention half of a block, without the residual addition."""
     x = parts.norm(f"blk.{layer}.attn_norm", x)
     q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
@@ -46,7 +44,7 @@ def attention(parts: "Prepared", layer: int, x: np.ndarray, cache: Any, watch: W
     return parts.linear(layer, ("o",), parts.attention(layer, q, cache, watch), watch)[0]
 
 
-def feed_forward(parts: "Prepared", layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
+def feed_forward(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
     """The feed-forward half of a block, without the residual addition."""
     x = parts.norm(f"blk.{layer}.ffn_norm", x)
     if parts.model.gated:
@@ -72,14 +70,27 @@ class Mark:
 
 
 class Session:
-    """One sequence of tokens that grows: the prepared model, its KV caches, and what a run counts.
+    """Sequence of tokens that grows: the prepared model, its KV caches, and its counters.
 
     `append` gives the same bits however the sequence is cut into calls, unless the scheme tells a prompt (the first
     call) from the tokens after it. A call that raises changes nothing.
     """
 
-    def __init__(self, prepared: "Prepared", taps: Tap | None = None) -> None:
-        """Refuses an encoder: it reads a text at once."""
+    def __init__(self, prepared: Prepared, taps: Tap | None = None) -> None:
+        """Open an empty sequence.
+
+        Parameters
+        ----------
+        prepared : Prepared
+            Model under a scheme.
+        taps : callable, optional
+            Called as taps(layer, unit, case) with the values at the ports of the scheme's units.
+
+        Raises
+        ------
+        Refused
+            The model is an encoder, which reads a text at once.
+        """
         if isinstance(prepared.model, EncoderConfig):
             raise Refused(f"{prepared.name} is an encoder; use models.encode")
         self.prepared = prepared
@@ -95,14 +106,28 @@ class Session:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What the scheme counted so far, by name."""
+        """Counters of the scheme so far, by name."""
         return dict(sorted(self._watch.counters.items()))
 
     def append(self, ids: Sequence[int] | np.ndarray, last: bool = False) -> np.ndarray:
-        """Logits after each of `ids`, which follow the tokens so far.
+        """Append tokens and compute the logits after each.
 
-        ids: integers in [0, vocabulary), at least one, no more than the context holds.
-        last: only the last row is computed. Returns float32 (tokens or 1, vocabulary).
+        Parameters
+        ----------
+        ids : sequence of int or ndarray
+            At least one id below the vocabulary, no more than the context holds.
+        last : bool
+            Compute the last row only.
+
+        Returns
+        -------
+        ndarray of float32 (tokens or 1, vocabulary)
+            Logits.
+
+        Raises
+        ------
+        Refused
+            The list is empty, an id outside the vocabulary, or the context too short.
         """
         tokens = require_tokens(ids, self.prepared, len(self))
         mark = self.mark()
@@ -120,11 +145,23 @@ class Session:
         return decoder(self.prepared, ids, self._caches, self._watch)
 
     def mark(self) -> Mark:
-        """Where the session is now, for `rewind`."""
+        """Mark the present place, for `rewind`.
+
+        Returns
+        -------
+        Mark
+            Place.
+        """
         return Mark(len(self), tuple(self.counters.items()), self._caches.mark())
 
     def rewind(self, mark: Mark) -> None:
-        """Forget every token since `mark` was taken."""
+        """Forget every token since a mark.
+
+        Parameters
+        ----------
+        mark : Mark
+            Result of `mark`.
+        """
         self._watch.counters = dict(mark.counters)
         self._caches.rewind(mark.tokens, mark.held)
 
@@ -141,8 +178,28 @@ def require_tokens(ids: Sequence[int] | np.ndarray, prepared: Any, before: int =
     return tokens.astype(np.int64)
 
 
-def greedy(prepared: "Prepared", ids: Sequence[int] | np.ndarray, count: int) -> list[int]:
-    """The `count` tokens of highest logit after `ids`, one by one; equal logits: the lowest id."""
+def greedy(prepared: Prepared, ids: Sequence[int] | np.ndarray, count: int) -> list[int]:
+    """Decode the tokens of highest logit one by one; of equal logits the lowest id.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Model under a scheme.
+    ids : sequence of int or ndarray
+        Tokens before.
+    count : int
+        Tokens to decode, at least 1.
+
+    Returns
+    -------
+    list of int
+        Token ids.
+
+    Raises
+    ------
+    Refused
+        `count` is below 1, an id outside the vocabulary, or the context too short.
+    """
     tokens = require_tokens(ids, prepared)
     if count < 1:
         raise Refused(f"greedy: count must be at least 1, got {count}")

@@ -1,4 +1,4 @@
-"""Taps: what crosses the ports of a unit while a model runs, in the shape that golden vectors have.
+"""Taps: values at the ports of a unit while a model runs, in the shape of golden vectors.
 
 `models.run(..., taps=f)` calls f(layer, unit, case): `unit` is a unit's name, `case` a `Cases` of kind "model" whose
 `config` names a configuration of that unit and whose `source` says where the values come from. An f that has an

@@ -51,9 +51,9 @@ def shipped(name: str) -> str:
     """The text `name` of `TEXTS`; refuses an unknown name and a file that is not what was shipped."""
     entry = lookup("text", name, TEXTS)
     raw = (FOLDER / entry.file).read_bytes()
-    found = hashlib.sha256(raw).hexdigest()
-    if found != entry.sha256:
-        raise Refused(f"text {name}: sha256 is {found}, shipped was {entry.sha256}; install refemu again")
+    digest = hashlib.sha256(raw).hexdigest()
+    if digest != entry.sha256:
+        raise Refused(f"text {name}: sha256 is {digest}, shipped was {entry.sha256}; install refemu again")
     return raw.decode("utf-8")
 
 

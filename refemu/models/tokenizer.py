@@ -1,4 +1,4 @@
-"""Text to token ids and back.
+"""Tokenizers: text to token ids and back.
 
 A model's own vocabulary goes through the `tokenizers` library; the models that are built in read bytes. `encode` adds
 no token in front or behind; `sentence` adds those that an encoder was trained with ([CLS] and [SEP]). Special tokens
@@ -7,18 +7,20 @@ written in the text (`<|im_start|>`) are matched.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.models.extras import need
-from refemu.models.weights import GgufFile
+
+if TYPE_CHECKING:
+    from refemu.models.weights.files import GgufFile
 
 CONTROL = 3  #: token type of GGUF: a special token
 
 
 class Tokenizer(Protocol):
-    """What every tokenizer does."""
+    """Protocol of tokenizers."""
 
     def encode(self, text: str) -> list[int]:
         """Token ids of `text`."""
@@ -54,7 +56,7 @@ class LibraryTokenizer:
 
     def __init__(self, library: Any) -> None:
         self._library = library
-        self.vocab = int(library.get_vocab_size(with_added_tokens=True))
+        self.vocab: int = int(library.get_vocab_size(with_added_tokens=True))
 
     def __repr__(self) -> str:
         return f"LibraryTokenizer({self.vocab} tokens)"
@@ -74,9 +76,9 @@ class LibraryTokenizer:
     def _frame(self) -> tuple[list[int], list[int]]:
         """The tokens in front of a text and behind it."""
         with reading("tokenizer", "one that frames a text", Exception):
-            found = self._library.encode("", add_special_tokens=True)
+            framed = self._library.encode("", add_special_tokens=True)
             types = self._library.encode("a", add_special_tokens=True).special_tokens_mask
-        ids = [int(i) for i in found.ids]
+        ids = [int(i) for i in framed.ids]
         front = types.index(0) if 0 in types else 0
         return ids[:front], ids[front:]
 
@@ -87,7 +89,7 @@ class LibraryTokenizer:
             return str(self._library.decode(known, skip_special_tokens=False))
 
 
-def from_gguf(file: GgufFile) -> LibraryTokenizer:
+def from_gguf(file: "GgufFile") -> LibraryTokenizer:
     """The tokenizer that a GGUF file carries: byte-level BPE with SmolLM2's splitting.
 
     First every character of Unicode category N is split off on its own, then GPT-2's pattern applies. Without the first
@@ -104,17 +106,19 @@ def from_gguf(file: GgufFile) -> LibraryTokenizer:
         return LibraryTokenizer(_byte_level(file, tokenizers))
 
 
-def _byte_level(file: GgufFile, tokenizers: Any) -> Any:
+def _byte_level(file: "GgufFile", tokenizers: Any) -> Any:
     tokens = file.metadata("tokenizer.ggml.tokens", [])
     merges = [tuple(pair.split(" ", 1)) for pair in file.metadata("tokenizer.ggml.merges", [])]
     bpe = tokenizers.models.BPE({token: i for i, token in enumerate(tokens)}, merges)
-    made = tokenizers.Tokenizer(bpe)
+    tokenizer = tokenizers.Tokenizer(bpe)
     split = tokenizers.pre_tokenizers
-    made.pre_tokenizer = split.Sequence([split.Digits(individual_digits=True), split.ByteLevel(add_prefix_space=False)])
-    made.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.pre_tokenizer = split.Sequence(
+        [split.Digits(individual_digits=True), split.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
     types = file.metadata("tokenizer.ggml.token_type", [])
-    made.add_special_tokens([token for token, kind in zip(tokens, types, strict=False) if kind == CONTROL])
-    return made
+    tokenizer.add_special_tokens([token for token, kind in zip(tokens, types, strict=False) if kind == CONTROL])
+    return tokenizer
 
 
 def from_json(path: Path) -> LibraryTokenizer:
@@ -123,10 +127,10 @@ def from_json(path: Path) -> LibraryTokenizer:
     if not path.is_file():
         raise Refused(f"{path}: no tokenizer lies beside the weights; give token ids instead of text")
     with reading(str(path), "a readable tokenizer", Exception):  # the library raises bare Exception
-        made = tokenizers.Tokenizer.from_file(str(path))
-        made.no_truncation()  # lengths are the caller's business: the file of all-MiniLM-L6-v2 cuts and pads to 128
-        made.no_padding()
-        return LibraryTokenizer(made)
+        tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        tokenizer.no_truncation()  # lengths are the caller's: the file of all-MiniLM-L6-v2 cuts and pads to 128
+        tokenizer.no_padding()
+        return LibraryTokenizer(tokenizer)
 
 
 def _room(most: int | None, frame: int) -> int | None:

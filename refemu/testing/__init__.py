@@ -1,4 +1,4 @@
-"""For tests of other people's designs: hypothesis strategies, comparison of bits, saved counterexamples.
+"""Test tools for other designs: hypothesis strategies, comparison of bits, saved counterexamples.
 
     from hypothesis import given
     from refemu.testing import hold, inputs
@@ -12,35 +12,39 @@ itself with hypothesis (`st.from_type(OvpTensor)` works) and with pytest (`--ref
 """
 
 import importlib
-import sys
-from typing import Any
+from typing import TYPE_CHECKING
+
+from refemu.registration import register as register
+
+if TYPE_CHECKING:
+    from refemu.testing.blocks import codebooks, tensors
+    from refemu.testing.compare import assert_bits_equal, hold
+    from refemu.testing.machines import PageManagerMachine
+    from refemu.testing.strategies import codes, float16s, float32s, inputs, port_values
+
+__all__ = [
+    "PageManagerMachine",
+    "assert_bits_equal",
+    "codebooks",
+    "codes",
+    "float16s",
+    "float32s",
+    "hold",
+    "inputs",
+    "port_values",
+    "tensors",
+]
 
 _HOME = {
-    "assert_bits_equal": "compare",
-    "hold": "compare",
-    "codes": "strategies",
-    "float16s": "strategies",
-    "float32s": "strategies",
-    "inputs": "strategies",
-    "port_values": "strategies",
-    "tensors": "blocks",
-    "codebooks": "blocks",
     "PageManagerMachine": "machines",
+    **dict.fromkeys(("assert_bits_equal", "hold"), "compare"),
+    **dict.fromkeys(("codebooks", "tensors"), "blocks"),
+    **dict.fromkeys(("codes", "float16s", "float32s", "inputs", "port_values"), "strategies"),
 }
 
-__all__ = sorted(_HOME)  # what `__getattr__` loads
 
-
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    """Import the module that a public name lives in, at its first use."""
     if name not in _HOME:
         raise AttributeError(f"module 'refemu.testing' has no attribute {name!r}")
     return getattr(importlib.import_module(f"refemu.testing.{_HOME[name]}"), name)
-
-
-def register() -> None:
-    """What hypothesis calls when it is imported: types of refemu get their strategies, now or when they are imported.
-
-    Every project of an environment pays for this call, so it loads nothing; `refemu.formats` calls it again.
-    """
-    if "refemu.formats" in sys.modules and "hypothesis.strategies" in sys.modules:
-        importlib.import_module("refemu.testing.types").register()

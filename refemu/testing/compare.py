@@ -1,22 +1,26 @@
-"""Bits against bits: the first difference in hex, in bits and decoded; and a design against a unit of refemu."""
+"""Comparison of bits: the first difference in hex, in bits and decoded; and a design against a unit of refemu."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden import decode, fields, masks
-from refemu.units.unit import Port, Unit
+from refemu.formats import Element, Ovp
+from refemu.golden.compare import decode
+from refemu.golden.files import fields, masks
+from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit
 
 
 @dataclass(frozen=True, eq=False)
 class Failure:
     """A design that was not equal, for whoever wants to keep it."""
 
-    unit: Unit
+    unit: AnyUnit
     config: str
     inputs: Mapping[str, np.ndarray]
     answers: Mapping[str, np.ndarray]  #: bit patterns by output port
@@ -26,18 +30,27 @@ class Failure:
 last: Failure | None = None  #: of `hold`: after a failed test the smallest that hypothesis found
 
 
-def assert_bits_equal(got: Any, want: Any, fmt: Any = None) -> None:
-    """Raise AssertionError unless both have the same dtype, shape and bits.
+def assert_bits_equal(got: object, want: object, fmt: Element | Ovp | None = None) -> None:
+    """Assert that both have the same dtype, shape and bits.
 
-    got, want: arrays of integers, bools or floats, or tensors of one format, whose fields are compared. fmt: a format
-    whose `describe` tells what a code means.
+    Parameters
+    ----------
+    got, want : array_like, or tensors of one format
+        Integers, bools or floats; of tensors the fields are compared.
+    fmt : Element or Ovp, optional
+        Format whose `describe` explains a code.
+
+    Raises
+    ------
+    AssertionError
+        They differ; the message shows the first difference in hex, in bits and decoded.
     """
     __tracebackhide__ = True
     if hasattr(want, "fields") and hasattr(got, "fields"):
         _require(type(got) is type(want), f"got a {type(got).__name__}, want a {type(want).__name__}")
-        given = got.fields()
+        fields = got.fields()
         for name, field in want.fields().items():
-            _compare(np.asarray(given[name].array), np.asarray(field.array), f"{type(want).__name__}.{name}", fmt)
+            _compare(np.asarray(fields[name].array), np.asarray(field.array), f"{type(want).__name__}.{name}", fmt)
         return
     _compare(np.asarray(got), np.asarray(want), "array", fmt)
 
@@ -47,7 +60,7 @@ def _require(holds: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def _compare(got: np.ndarray, want: np.ndarray, thing: str, fmt: Any) -> None:
+def _compare(got: np.ndarray, want: np.ndarray, thing: str, fmt: Element | Ovp | None) -> None:
     _require(got.dtype == want.dtype, f"{thing}: dtype is {got.dtype}, want {want.dtype}")
     _require(got.shape == want.shape, f"{thing}: shape is {got.shape}, want {want.shape}")
     mine, theirs = _bits(got), _bits(want)
@@ -56,10 +69,10 @@ def _compare(got: np.ndarray, want: np.ndarray, thing: str, fmt: Any) -> None:
         return
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     port = Port("element", 8 * got.dtype.itemsize, encoding={"f2": "f16", "f4": "f32"}.get(got.dtype.str[1:], ""))
-    told = [_told(int(array[index]), port, fmt) for array in (mine, theirs)]
+    texts = [_told(int(array[index]), port, fmt) for array in (mine, theirs)]
     count = int(np.count_nonzero(wrong))
     raise AssertionError(
-        f"{thing}: {count} of {wrong.size} differ; [{', '.join(map(str, index))}] got {told[0]}  want {told[1]}"
+        f"{thing}: {count} of {wrong.size} differ; [{', '.join(map(str, index))}] got {texts[0]}  want {texts[1]}"
     )
 
 
@@ -67,7 +80,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
-def _told(code: int, port: Port, fmt: Any) -> str:
+def _told(code: int, port: Port, fmt: Element | Ovp | None) -> str:
     shown = decode.value(code, port)
     described = shown.decoded
     if fmt is not None:
@@ -79,29 +92,46 @@ def _told(code: int, port: Port, fmt: Any) -> str:
 
 
 def hold(
-    unit: str | Unit, config: str | None, inputs: Mapping[str, Any], *, any_nan: bool = False, **answers: Any
+    unit: str | AnyUnit, config: str | None, inputs: Mapping[str, Any], *, any_nan: bool = False, **answers: ArrayLike
 ) -> None:
-    """Raise AssertionError unless `answers` are what the unit gives for `inputs`, in every bit that a device must give.
+    """Assert that `answers` are those of a unit, in every bit that a device must give.
 
-    config: one of the unit's ready configurations, None for its first. inputs: as `refemu.testing.inputs` draws them.
-    any_nan: whether any NaN is taken for any NaN also in words, which are compared bit by bit; in floats it always is.
-    answers: by output port, integers or floats as the unit's Result has them; at least one, others are not compared.
     With `pytest --refemu-save DIR` the (shrunk) stimulus of a failed test is kept as a golden set.
+
+    Parameters
+    ----------
+    unit : str or Unit
+        Unit.
+    config : str or None
+        One of the unit's ready configurations; None for its first.
+    inputs : mapping of str to array_like
+        Stimulus by input port, as `refemu.testing.inputs` draws it.
+    any_nan : bool
+        Take any NaN for any NaN in words too, which are compared bit by bit; in floats it always is.
+    **answers : array_like
+        By output port, integers or floats as the unit's Result has them; at least one, others are not compared.
+
+    Raises
+    ------
+    AssertionError
+        An answer differs; the message shows the first difference and its stimulus.
+    Refused
+        There is no answer, or a name is unknown.
     """
     __tracebackhide__ = True
     global last
-    found = units.find(unit) if isinstance(unit, str) else unit
-    name = config or next(iter(found.configs))
-    parameters = lookup(f"configuration of {found.name}", name, found.configs)
-    ports = {port.name: port for port in found.ports(parameters).outputs}
+    target = units.find(unit) if isinstance(unit, str) else unit
+    name = config or next(iter(target.configs))
+    parameters = lookup(f"configuration of {target.name}", name, target.configs)
+    ports = {port.name: port for port in target.ports(parameters).outputs}
     if not answers:
         raise Refused(f"hold: give an answer for at least one of {', '.join(ports)}")
     for port in answers:
-        lookup(f"output of {found.name}", port, ports)
-    result = found.evaluate(found.configs[name], inputs, jit=False)
-    want = {port: fields.encode(getattr(result, port), ports[port], found.name) for port in answers}
-    got = {port: _given(answers[port], ports[port], want[port], found.name) for port in answers}
-    care = masks.of_result(found, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)
+        lookup(f"output of {target.name}", port, ports)
+    result = target.evaluate(target.configs[name], inputs, jit=False)
+    want = {port: fields.encode(getattr(result, port), ports[port], target.name) for port in answers}
+    got = {port: _given(answers[port], ports[port], want[port], target.name) for port in answers}
+    care = masks.of_result(target, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)
     loose = [
         port
         for port in answers
@@ -110,20 +140,20 @@ def hold(
     for port, codes in want.items():
         unlike = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose) != 0
         if unlike.any():
-            last = Failure(found, name, dict(inputs), got, any_nan)
+            last = Failure(target, name, dict(inputs), got, any_nan)
             raise AssertionError(
-                _sentence(found, name, ports[port], inputs, got[port], codes, unlike) + masks.remark(loose)
+                _sentence(target, name, ports[port], inputs, got[port], codes, unlike) + masks.remark(loose)
             )
 
 
-def _given(values: Any, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
+def _given(values: ArrayLike, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
     codes = fields.encode(values, port, f"{unit}.{port.name}")
     _require(codes.shape == want.shape, f"{unit}.{port.name}: shape is {codes.shape}, want {want.shape}")
     return codes
 
 
 def _sentence(
-    unit: Unit,
+    unit: AnyUnit,
     config: str,
     port: Port,
     inputs: Mapping[str, Any],
@@ -133,11 +163,11 @@ def _sentence(
 ) -> str:
     index = tuple(int(i) for i in np.argwhere(unlike)[0])
     row = index[0] if index else 0
-    told = [decode.value(int(array[index]), port) for array in (got, want)]
+    values = [decode.value(int(array[index]), port) for array in (got, want)]
     lane = f"[{index[-1]}]" if port.lanes > 1 else ""
     stimulus = ", ".join(f"{name}={np.asarray(array)[row].tolist()}" for name, array in inputs.items())
     return (
         f"{unit.name}-{config}: row {row}, {port.name}{lane}: "
-        f"got {told[0].hex} = {told[0].bits} ({told[0].decoded})  "
-        f"want {told[1].hex} = {told[1].bits} ({told[1].decoded})  for {stimulus}"
+        f"got {values[0].hex} = {values[0].bits} ({values[0].decoded})  "
+        f"want {values[1].hex} = {values[1].bits} ({values[1].decoded})  for {stimulus}"
     )

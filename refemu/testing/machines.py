@@ -6,7 +6,7 @@
 
     TestMine = Mine.TestCase
 
-[leankv §5.3] The device needs the methods of `refemu.units.page_manager.PageManager` that the machine calls,
+[leankv §5.3] The device needs the methods of `refemu.units.leankv.page_manager.PageManager` that the machine calls,
 `prompt_allocate`, `prompt_release`, `step_allocate`, `finish`, and those that look at it: `free_ids`, `cells`,
 `lengths`, `used`.
 """
@@ -17,9 +17,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from refemu.units import page_manager
-from refemu.units.page_manager import Shape
-from refemu.units.page_manager_parts import Request, up
+from refemu.units.leankv import page_manager
+from refemu.units.leankv.page_manager import Request, Shape
 
 NAMES = st.integers(0, 5)  #: of sequences: few, so that known and unknown ones are drawn
 
@@ -43,23 +42,59 @@ def shapes() -> st.SearchStrategy[Shape]:
 
 
 class PageManagerMachine(RuleBasedStateMachine):
-    """Drives a device and the golden manager with the same calls; what one refuses the other must refuse too."""
+    """State machine that drives a device and the golden manager with the same calls and compares them.
+
+    A call that one refuses the other must refuse too.
+    """
+
+    golden: page_manager.PageManager  #: the golden manager
+    device: Any  #: what `make` makes: any object with the methods of the golden manager
 
     def make(self, shape: Shape) -> Any:
-        """The device: override this. By default the golden manager's own twin."""
-        from refemu.units import page_manager_jit
+        """Make the device: override this. By default it is the golden manager's own twin.
+
+        Parameters
+        ----------
+        shape : Shape
+            Parameters of the manager.
+
+        Returns
+        -------
+        object
+            Device with the methods of the golden manager.
+        """
+        from refemu.units.leankv.twins import page_manager as page_manager_jit
 
         return page_manager_jit.PageManager(**vars(shape))
 
     @initialize(shape=shapes())
     def begin(self, shape: Shape) -> None:
-        """A golden manager and a device of one shape."""
+        """Make a golden manager and a device of one shape.
+
+        Parameters
+        ----------
+        shape : Shape
+            Drawn parameters.
+        """
         self.shape = shape
         self.golden = page_manager.PageManager(**vars(shape))
         self.device = self.make(shape)
 
     def call(self, method: str, *arguments: Any) -> None:
-        """The same call of both; a refused one must be refused by both."""
+        """Make the same call of both; one that is refused must be refused by both, and change nothing.
+
+        Parameters
+        ----------
+        method : str
+            Name of the method.
+        *arguments : object
+            Its arguments.
+
+        Raises
+        ------
+        AssertionError
+            Only one refuses the call, or a refused call changed the device.
+        """
         try:
             getattr(self.golden, method)(*arguments)
         except ValueError as refusal:
@@ -72,8 +107,14 @@ class PageManagerMachine(RuleBasedStateMachine):
             raise AssertionError(f"{method}{arguments}: the device accepts what is refused: {refusal}") from None
         getattr(self.device, method)(*arguments)
 
-    def observed(self) -> Any:
-        """What can be seen of the device."""
+    def observed(self) -> tuple[object, ...]:
+        """Observable state of the device.
+
+        Returns
+        -------
+        tuple
+            Free pages, runs and lengths.
+        """
         names = list(self.golden.requests.table)
         return (
             [int(page) for page in self.device.free_ids()],
@@ -82,7 +123,20 @@ class PageManagerMachine(RuleBasedStateMachine):
         )
 
     def runs(self, manager: Any, names: list[int]) -> list[list[int]]:
-        """Pages of every head: the high run, then the low run, as the table shows them."""
+        """Pages of every head: the high run, then the low run, as the table shows them.
+
+        Parameters
+        ----------
+        manager : object
+            Device or golden manager.
+        names : list of int
+            Sequences.
+
+        Returns
+        -------
+        list of list of int
+            Page ids by head.
+        """
         cells, used = (
             np.asarray(values).reshape(-1, size)
             for values, size in ((manager.cells(names), self.shape.length), (manager.used(names), 2))
@@ -91,12 +145,18 @@ class PageManagerMachine(RuleBasedStateMachine):
 
     @property
     def requests(self) -> dict[int, Request]:
-        """The sequences that the golden manager holds."""
+        """Sequences that the golden manager holds."""
         return self.golden.requests.table
 
     @rule(prompts=st.dictionaries(NAMES, st.integers(0, 13), max_size=3))
     def prompt_allocate(self, prompts: dict[int, int]) -> None:
-        """Known names, empty and too long prompts are among them."""
+        """Admit sequences; known names, empty and too long prompts are among them.
+
+        Parameters
+        ----------
+        prompts : dict of int
+            Drawn tokens of the prompt by name.
+        """
         self.call("prompt_allocate", prompts)
 
     def _heads(self, data: st.DataObject, sequences: list[int], values: st.SearchStrategy[tuple[int, int]]) -> Any:
@@ -108,7 +168,13 @@ class PageManagerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(not request.running for request in self.requests.values()))
     @rule(data=st.data())
     def prompt_release(self, data: st.DataObject) -> None:
-        """Any number of tokens up to those of the prompt."""
+        """Release prompts; every head keeps any number of tokens up to those of the prompt.
+
+        Parameters
+        ----------
+        data : DataObject
+            Draws the sequences and their tokens.
+        """
         waiting = [name for name, request in self.requests.items() if not request.running]
         chosen = data.draw(st.lists(st.sampled_from(waiting), unique=True, min_size=1))
         most = min(self.requests[name].prompt for name in chosen)
@@ -118,14 +184,26 @@ class PageManagerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(request.running for request in self.requests.values()))
     @rule(data=st.data())
     def step_allocate(self, data: st.DataObject) -> None:
-        """One section of a head grows, or none."""
+        """Grow one section of every head, or none.
+
+        Parameters
+        ----------
+        data : DataObject
+            Draws the sequences and their sections.
+        """
         running = [name for name, request in self.requests.items() if request.running]
         chosen = data.draw(st.lists(st.sampled_from(running), unique=True, min_size=1))
         self.call("step_allocate", chosen, *self._heads(data, chosen, st.sampled_from([(0, 0), (1, 0), (0, 1)])))
 
     @rule(sequences=st.lists(NAMES, max_size=3))
     def finish(self, sequences: list[int]) -> None:
-        """Unknown names and the same one twice are among them."""
+        """Finish sequences; unknown names and the same one twice are among them.
+
+        Parameters
+        ----------
+        sequences : list of int
+            Drawn names.
+        """
         self.call("finish", sequences)
 
     @rule(
@@ -135,13 +213,25 @@ class PageManagerMachine(RuleBasedStateMachine):
         pair=st.sampled_from([(99, 0), (1, 1), (-1, 0), (0, -1)]),
     )
     def impossible(self, data: st.DataObject, sequences: list[int], method: str, pair: tuple[int, int]) -> None:
-        """Numbers that no head can have, or sequences in the wrong phase."""
+        """Call with numbers that no head can have, or sequences in the wrong phase.
+
+        Parameters
+        ----------
+        data : DataObject
+            Source of further draws.
+        sequences : list of int
+            Drawn names.
+        method : str
+            Drawn method.
+        pair : (int, int)
+            Drawn numbers of high and low tokens.
+        """
         shape = len(sequences), self.shape.layers, self.shape.heads
         self.call(method, sequences, np.full(shape, pair[0]), np.full(shape, pair[1]))
 
     @invariant()
     def device_is_as_golden(self) -> None:
-        """Free pages in their order, the runs of every head, its tokens."""
+        """Check free pages in their order, the runs of every head, and its tokens."""
         if hasattr(self, "golden"):
             names = list(self.requests)
             assert [int(page) for page in self.device.free_ids()] == self.golden.free_ids()
@@ -150,18 +240,18 @@ class PageManagerMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_page_has_one_owner(self) -> None:
-        """Free pages and those of all runs are a permutation: none lost, none with two owners, no stale id read."""
+        """Check that every page is free or in one run: none lost, none with two owners, no stale id read."""
         if hasattr(self, "golden"):
             owned = [page for run in self.runs(self.device, list(self.requests)) for page in run]
             assert sorted(owned + [int(page) for page in self.device.free_ids()]) == list(range(self.shape.pages))
 
     @invariant()
     def pages_hold_their_tokens(self) -> None:
-        """Runs are as long as their tokens need; prompts, reserves and eager pages may have some more."""
+        """Check that runs are as long as their tokens need; prompts, reserves and eager pages may have some more."""
         if hasattr(self, "golden"):
             names, shape = list(self.requests), self.shape
             tokens, used = (np.asarray(x).reshape(-1, 2) for x in (self.device.lengths(names), self.device.used(names)))
-            need = np.stack([up(tokens[:, 0], shape.high_tokens), up(tokens[:, 1], shape.low_tokens or 1)], axis=-1)
+            need = -(-tokens // np.array([shape.high_tokens, shape.low_tokens or 1]))
             assert (used >= need).all() and (used[:, 0] + used[:, 1] <= shape.length).all()
             running = np.array([self.requests[name].running for name in names], np.bool_)
             if shape.lazy_pages:

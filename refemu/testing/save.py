@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from refemu.golden import build, npz, sets, store
-from refemu.golden.generator_remake import SAVED
+from refemu.golden.files import npz, sets, store
+from refemu.golden.make import build
+from refemu.golden.make.regenerate import SAVED
 from refemu.testing.compare import Failure
 from refemu.units.unit import Cases
 
@@ -29,9 +30,9 @@ def save(failure: Failure, folder: Path, test: str) -> str:
     for port, codes in failure.answers.items():  # before them may stand a worked example, taken as answered right
         answers[f"out.{port}"][first : first + len(codes)] = codes
     store.write_files({place / "dut.npz": npz.to_bytes(answers)})
-    made = place / f"{unit.name}-{config}"
+    target = place / f"{unit.name}-{config}"
     return (
-        f"counterexample saved; replay it with:\n  refemu diff {made} {place / 'dut.npz'} --explain --ports "
+        f"counterexample saved; replay it with:\n  refemu diff {target} {place / 'dut.npz'} --explain --ports "
         f"{','.join(failure.answers)}{' --any-nan' * failure.any_nan}\n"
-        f"  refemu step {unit.name} --case {made}:{first}"
+        f"  refemu step {unit.name} --case {target}:{first}"
     )

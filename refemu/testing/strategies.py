@@ -17,28 +17,16 @@ from hypothesis import strategies as st
 from refemu import units
 from refemu.arith.checks import lookup, require_int
 from refemu.arith.integers import total
-from refemu.units.unit import Config, Port, Unit
-from refemu.units.unit_cases import admitted
+from refemu.formats import Element
+from refemu.units.ports import Port
+from refemu.units.stimuli import admitted
+from refemu.units.unit import AnyUnit, Config
 
 F16 = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x0401, 0x3BFF, 0x3C00, 0xBC00, 0x3C01, 0x4000, 0x7BFF, 0xFBFF)
-F32 = (
-    0x00000000,
-    0x80000000,
-    0x00000001,
-    0x007FFFFF,
-    0x00800000,
-    0x3F000000,
-    0x3F800000,
-    0xBF800000,
-    0x3FC00000,
-    0x40000000,
-    0x40600000,
-    0x47000000,
-    0x477FE000,
-    0x477FF000,
-    0x7F7FFFFF,
-    0xFF7FFFFF,
-)
+SMALL32 = (0x00000000, 0x80000000, 0x00000001, 0x007FFFFF, 0x00800000)  #: zeros, subnormal, the smallest normal
+MIDDLE32 = (0x3F000000, 0x3F800000, 0xBF800000, 0x3FC00000, 0x40000000, 0x40600000)
+LARGE32 = (0x47000000, 0x477FE000, 0x477FF000, 0x7F7FFFFF, 0xFF7FFFFF)  #: around the largest of fp16, and of fp32
+F32 = SMALL32 + MIDDLE32 + LARGE32
 NAN = {16: 0x7E00, 32: 0x7FC00000}
 INFINITY = {16: 0x7C00, 32: 0x7F800000}
 PATCHES = 4  #: special codes, and copies, in one array
@@ -95,7 +83,20 @@ def _floats(shape: int | tuple[int, ...], bits: int, special: Sequence[int], nan
 def float16s(
     shape: int | tuple[int, ...], *, allow_nan: bool = False, allow_infinity: bool = False
 ) -> st.SearchStrategy[np.ndarray]:
-    """float16 arrays of `shape`: all finite words, subnormals and both zeros among them, ties by equal elements."""
+    """Strategy for float16 arrays: all words, subnormals and both zeros among them, and ties by equal elements.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the arrays.
+    allow_nan, allow_infinity : bool
+        Draw NaN and infinities too.
+
+    Returns
+    -------
+    SearchStrategy of ndarray of float16
+        Arrays.
+    """
     strategy: st.SearchStrategy[np.ndarray] = _floats(shape, 16, F16, allow_nan, allow_infinity)
     return strategy
 
@@ -103,13 +104,39 @@ def float16s(
 def float32s(
     shape: int | tuple[int, ...], *, allow_nan: bool = False, allow_infinity: bool = False
 ) -> st.SearchStrategy[np.ndarray]:
-    """float32 arrays of `shape`, as `float16s`."""
+    """Strategy for float32 arrays, as `float16s`.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of the arrays.
+    allow_nan, allow_infinity : bool
+        Draw NaN and infinities too.
+
+    Returns
+    -------
+    SearchStrategy of ndarray of float32
+        Arrays.
+    """
     strategy: st.SearchStrategy[np.ndarray] = _floats(shape, 32, F32, allow_nan, allow_infinity)
     return strategy
 
 
-def codes(fmt: Any, shape: int | tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
-    """Unsigned codes of an element format (`IntFormat`, `Flint`, `AbFloat`), every one of which decodes."""
+def codes(fmt: Element, shape: int | tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
+    """Strategy for codes of an element format, every one of which decodes.
+
+    Parameters
+    ----------
+    fmt : IntFormat, Flint or AbFloat
+        Format.
+    shape : int or tuple of int
+        Shape of the arrays.
+
+    Returns
+    -------
+    SearchStrategy of ndarray of unsigned int
+        Arrays.
+    """
     known = np.asarray(fmt.codes())
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     ends = (0, len(known) - 1, len(known) // 2)
@@ -118,28 +145,59 @@ def codes(fmt: Any, shape: int | tuple[int, ...]) -> st.SearchStrategy[np.ndarra
 
 
 def port_values(port: Port, rows: int) -> st.SearchStrategy[np.ndarray]:
-    """What a port takes in `rows` rows: its dtype, (rows,) or (rows, lanes), within its limits."""
+    """Strategy for the values of a port, within its limits.
+
+    Parameters
+    ----------
+    port : Port
+        Port.
+    rows : int
+        Rows of an array.
+
+    Returns
+    -------
+    SearchStrategy of ndarray
+        Arrays of the port's dtype, (rows,) or (rows, lanes).
+    """
     return _rows([port], rows, rows).map(lambda drawn: drawn[port.name])
 
 
 def inputs(
-    unit: str | Unit, config: str | None = None, *, min_rows: int = 1, max_rows: int = 8
+    unit: str | AnyUnit, config: str | None = None, *, min_rows: int = 1, max_rows: int = 8
 ) -> st.SearchStrategy[dict[str, np.ndarray]]:
-    """Stimulus of a unit: one array per input port, of the same number of rows, as `Unit.evaluate` takes it.
+    """Strategy for the stimulus of a unit, as `Unit.evaluate` takes it.
 
-    config: one of the unit's ready configurations; default its first. Rows of a unit with registers are consecutive
-    events from reset. What the unit refuses is replaced by what it takes.
+    Rows of a unit with registers are consecutive events from reset. Values that the unit refuses are replaced.
+
+    Parameters
+    ----------
+    unit : str or Unit
+        Unit.
+    config : str, optional
+        One of the unit's ready configurations; by default its first.
+    min_rows, max_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    SearchStrategy of dict of ndarray
+        One array per input port, of the same number of rows.
+
+    Raises
+    ------
+    Refused
+        A name is unknown, or a number of rows out of range.
     """
-    found = units.find(unit) if isinstance(unit, str) else unit
-    name = config or next(iter(found.configs))
-    chosen = lookup(f"configuration of {found.name}", name, found.configs)
+    target = units.find(unit) if isinstance(unit, str) else unit
+    name = config or next(iter(target.configs))
+    chosen = lookup(f"configuration of {target.name}", name, target.configs)
     require_int(min_rows, 1, 1 << 20, "inputs", "min_rows")
     require_int(max_rows, min_rows, 1 << 20, "inputs", "max_rows")
-    drawn = _rows(found.ports(chosen).inputs, min_rows, max_rows)
-    return drawn.map(partial(_legal, found, chosen))
+    drawn = _rows(target.ports(chosen).inputs, min_rows, max_rows)
+    return drawn.map(partial(_legal, target, chosen))
 
 
-def _legal(unit: Unit, config: Config, drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _legal(unit: AnyUnit, config: Config, drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return dict(unit.legal(config, drawn)) if unit.legal else drawn
 
 
@@ -184,16 +242,16 @@ def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.n
     raw = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     total_lanes = int(total([column.port.lanes for column in columns]))
     patches = [_patches(row) for row in rows]
-    found, byte, first = {}, PATCH.size, 0
+    drawn, byte, first = {}, PATCH.size, 0
     for column in columns:
         lanes = column.port.lanes
         values = column.values(raw[:, byte : byte + column.size * lanes]).copy()
         for row, (codes, copies) in zip(values, patches, strict=True):
             _patch(column, row, first, total_lanes, codes, copies)
         byte, first = byte + column.size * lanes, first + lanes
-        made = column.admitted(values).astype(column.port.dtype)
-        found[column.port.name] = made if lanes > 1 else made[:, 0]
-    return found
+        coded = column.admitted(values).astype(column.port.dtype)
+        drawn[column.port.name] = coded if lanes > 1 else coded[:, 0]
+    return drawn
 
 
 def _patch(column: _Column, lanes: np.ndarray, first: int, all_lanes: int, codes: Any, copies: Any) -> None:

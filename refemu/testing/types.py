@@ -1,4 +1,7 @@
-"""Which strategy hypothesis takes for a type of refemu: `@given(...)` by annotation and `st.from_type` work."""
+"""Strategies for types of refemu, registered with hypothesis by importing this module.
+
+`@given(...)` by annotation and `st.from_type` find them.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +49,7 @@ def codebooks(bits: int) -> st.SearchStrategy[Codebook]:
 def _ready(kind: type) -> Callable[[Any], st.SearchStrategy[Any]]:
     """The ready constants of a type."""
     return lambda _: st.sampled_from(
-        [one for one in (*formats.constants().values(), *formats.blocks().values()) if isinstance(one, kind)]
+        [fmt for fmt in (*formats.constants().values(), *formats.blocks().values()) if isinstance(fmt, kind)]
     )
 
 
@@ -88,8 +91,5 @@ STRATEGIES: dict[type, Callable[[Any], st.SearchStrategy[Any]]] = {
     KMeansTensor: _kmeans_tensor,
 }
 
-
-def register() -> None:
-    """Tell hypothesis about every type of STRATEGIES."""
-    for kind, strategy in STRATEGIES.items():
-        st.register_type_strategy(kind, strategy)
+for _kind, _strategy in STRATEGIES.items():
+    st.register_type_strategy(_kind, _strategy)

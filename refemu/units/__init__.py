@@ -1,21 +1,136 @@
-"""What a hardware block does: one module per block, found by name. Knows no model."""
+"""Hardware blocks: a folder per paper, in it one module or package per block. `find(name)` is a block's descriptor.
+
+The types of both, and of `from refemu.units import orizuru`, stand in `__init__.pyi`, which tools/stubs.py writes.
+"""
 
 import importlib
-import pkgutil
-from functools import cache
+from types import ModuleType
 
 from refemu.arith.checks import lookup
-from refemu.units.unit import Unit
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Clocked, Result, Stepped
+from refemu.units.unit import Alternative, AnyUnit, Cases, Config, Flag, Unit, choices
+
+__all__ = [
+    "PAPERS",
+    "Alternative",
+    "AnyUnit",
+    "Cases",
+    "Clocked",
+    "Config",
+    "Flag",
+    "Port",
+    "Ports",
+    "Result",
+    "Stepped",
+    "Unit",
+    "choices",
+    "find",
+    "module",
+    "names",
+]
+
+#: The paper of every unit, by which its module is found: `refemu.units.<paper>.<name>`.
+PAPERS = {
+    "bfp_accumulator": "harmonia",
+    "bfp_aligner": "harmonia",
+    "bfp_converter": "harmonia",
+    "bfp_pe": "harmonia",
+    "bfp_pe_array": "harmonia",
+    "bit_allocator": "harmonia",
+    "clustering": "kllm",
+    "concat": "kllm",
+    "fdgf": "harmonia",
+    "flint_decoder": "olive",
+    "fp16_mac": "kllm",
+    "fp2half": "harmonia",
+    "free_page_list": "leankv",
+    "functional": "kllm",
+    "generation_compressor": "leankv",
+    "harmonia_core": "harmonia",
+    "index_counter": "kllm",
+    "index_function": "kllm",
+    "index_matmul": "kllm",
+    "index_norm": "kllm",
+    "index_product": "kllm",
+    "k_offset": "harmonia",
+    "kllm_chip": "kllm",
+    "kv_compressor": "leankv",
+    "kv_quantizer": "leankv",
+    "mmaovp": "olive",
+    "olive_edp": "olive",
+    "olive_mac": "olive",
+    "olive_pe8": "olive",
+    "olive_systolic": "olive",
+    "orizuru": "kllm",
+    "outlier_decoder": "olive",
+    "ovp_decoder": "olive",
+    "ovp_encoder": "olive",
+    "page_manager": "leankv",
+    "page_table": "leankv",
+    "paged_attention": "leankv",
+    "prefix_sum": "leankv",
+    "prompt_compressor": "leankv",
+    "score_quantizer": "kllm",
+    "significance": "leankv",
+    "sub_pe": "harmonia",
+    "v_grouper": "harmonia",
+    "weighted_sum": "kllm",
+}
 
 
-@cache
 def names() -> tuple[str, ...]:
-    """Every unit, in alphabetical order: the modules here that are neither twins, cases nor parts of others."""
-    modules = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(sorted(name for name in modules if name != "unit" and not name.endswith(("_jit", "_cases", "_parts"))))
+    """List every unit.
+
+    Returns
+    -------
+    tuple of str
+        Names in alphabetical order.
+    """
+    return tuple(PAPERS)
 
 
-def find(name: str) -> Unit:
-    """The descriptor of unit `name`; an unknown name is refused with the nearest known one."""
-    known = lookup("unit", name, {unit: unit for unit in names()})
-    return importlib.import_module(f"refemu.units.{known}").UNIT
+def find(name: str) -> AnyUnit:
+    """Find the descriptor of a unit.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+
+    Returns
+    -------
+    Unit
+        Descriptor.
+
+    Raises
+    ------
+    Refused
+        An unknown name; the refusal shows the nearest known one.
+    """
+    return module(lookup("unit", name, {unit: unit for unit in PAPERS})).UNIT
+
+
+def module(name: str, compiled: bool = False) -> ModuleType:
+    """Import the module of a unit, or of its compiled twin.
+
+    Parameters
+    ----------
+    name : str
+        Name of the unit.
+    compiled : bool
+        Import the twin.
+
+    Returns
+    -------
+    module
+        Module.
+    """
+    return importlib.import_module(f"refemu.units.{PAPERS[name]}.{'twins.' if compiled else ''}{name}")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """The module of a unit: `from refemu.units import orizuru`."""
+    if name not in PAPERS:
+        raise AttributeError(f"module 'refemu.units' has no attribute {name!r}")
+    return module(name)

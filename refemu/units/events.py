@@ -1,4 +1,4 @@
-"""Events as a table: which columns, and what stands in a cell. For `refemu step` and for notebooks."""
+"""Tables of events, as text for `refemu step` and as HTML for notebooks."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import first_index
-from refemu.formats import html
 
 
 def cell(port: Any, value: Any, most: int = 1 << 62) -> str:
-    """Decimal for numbers, hex for codes; at most `most` lanes, separated by spaces, lane 0 first."""
+    """Text of a port's value: numbers in decimal, codes in hex; at most `most` lanes, lane 0 first."""
     lanes = value if isinstance(value, tuple) else (value,)
     rest = " …" if len(lanes) > most else ""
     if port.kind in ("uint", "int"):
@@ -21,7 +20,7 @@ def cell(port: Any, value: Any, most: int = 1 << 62) -> str:
 
 
 def table(ports: Any, states: Sequence[Any], most: int = 1 << 62) -> tuple[list[str], list[list[Any]]]:
-    """Column names and one row per state: its number, the event, every port and register, every counter.
+    """Column names, and a row per state: its number, the event, every port and register, every counter.
 
     ports: of the configuration (`Unit.ports`). states: at least one, of one unit. most: lanes in a cell.
     """
@@ -44,7 +43,9 @@ def table(ports: Any, states: Sequence[Any], most: int = 1 << 62) -> tuple[list[
 
 
 def to_html(title: str, ports: Any, states: Sequence[Any]) -> str:
-    """That table for a notebook; `#` is left out where there is one state."""
+    """HTML of `table`, without the column `#` where there is one state."""
+    from refemu.formats import html
+
     head, rows = table(ports, states, html.MOST)
     first = int(len(rows) == 1)
     return html.table(title, head[first:], [row[first:] for row in rows])
@@ -52,7 +53,7 @@ def to_html(title: str, ports: Any, states: Sequence[Any]) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Events:
-    """States of one device, one line each: what `refemu step` prints, as text or in a notebook."""
+    """States of one device as a table of one line each, as text or in a notebook."""
 
     ports: Any  #: `device.ports`, or `Unit.ports(config)`
     states: Sequence[Any]
@@ -68,12 +69,15 @@ class Events:
 
 
 def as_float(port: Any, values: np.ndarray) -> str:
-    """What the first of `values` outside the limits of a port of float patterns means, for the end of a message."""
+    """The end of a refusal: as a float, the first of `values` outside the limits of a port of float patterns.
+
+    Empty for other ports, and for a value that is no pattern.
+    """
     dtypes: dict[str, tuple[type, type]] = {"f16": (np.uint16, np.float16), "f32": (np.uint32, np.float32)}
     low, high = port.limits
     first = int(values[first_index((values < low) | (values > high))])
     if port.encoding not in dtypes or not 0 <= first < 1 << port.bits:
         return ""
     word, real = dtypes[port.encoding]
-    got, least, most = np.array([first, low, high], word).view(real).tolist()
-    return f": {got!r} is not from {least!r} to {most!r}"
+    value, least, most = np.array([first, low, high], word).view(real).tolist()
+    return f": {value!r} is not from {least!r} to {most!r}"

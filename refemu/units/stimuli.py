@@ -1,25 +1,25 @@
-"""Golden cases, the parts that every unit needs: seeded random port values, and columns of one length.
+"""Stimuli for golden cases: seeded random port values, columns of one length, sequences of events.
 
-A module `<unit>_cases.py` holds the cases of a unit whose own module would grow too long with them; its citations, such
-as [olive §4.2], are those of the unit.
+A module `cases/<unit>.py` cites what its unit cites, such as [olive §4.2].
 """
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import prng
-from refemu.units.unit import Port
+from refemu.units.ports import Port
 
 Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
 
 
 def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
-    """The first `count` words of the sequence named `label` of every seed, each with `after` added: (seeds, count)."""
+    """The first `count` words of the sequence `label` of every seed plus `after`: uint64 (seeds, count)."""
     seeds = seed if isinstance(seed, range) else (seed,)
-    return prng.words_of([prng.stream(label, one + after) for one in seeds], 0, count)
+    return prng.words_of([prng.stream(label, each + after) for each in seeds], 0, count)
 
 
 def random(
@@ -27,21 +27,21 @@ def random(
 ) -> np.ndarray:
     """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes).
 
-    Words of an fp16 port are finite; a port with limits of its own gets values between them. A range of seeds: what
-    each of them draws, one after the other along the first axis. first: rows that are left out before `shape`.
+    Words of an fp16 port are finite; values lie between the port's limits. seed: a range concatenates the values of its
+    seeds along the first axis. first: number of rows of the sequence to skip.
     """
     full = (*shape, port.lanes) if port.lanes > 1 else shape
     seeds = seed if isinstance(seed, range) else (seed,)
-    streams = [prng.stream(f"{unit}/{kind}/{port.name}", one) for one in seeds]
+    streams = [prng.stream(f"{unit}/{kind}/{port.name}", each) for each in seeds]
     words = prng.words_of(streams, first * prod(full[1:]), prod(full))
-    drawn = words.view(np.int64) if port.signed else words
-    drawn >>= drawn.dtype.type(64 - port.bits)  # of a signed port with its sign
-    values = admitted(port, drawn.view(np.int64))
+    top = words.view(np.int64) if port.signed else words
+    top >>= top.dtype.type(64 - port.bits)  # an arithmetic shift where the port is signed
+    values = admitted(port, top.view(np.int64))
     return values.reshape(len(seeds) * full[0], *full[1:]) if isinstance(seed, range) else values.reshape(full)
 
 
 def admitted(port: Port, values: np.ndarray) -> np.ndarray:
-    """int64 `values` of the port's bits as ones between its limits, and finite for fp16; most stay as they are."""
+    """Map int64 `values` of the port's bits to its limits, fp16 patterns to finite ones; others stay as they are."""
     if port.kind == "f16":
         values = np.where(values & 0x7C00 == 0x7C00, values ^ 0x4000, values)
     low, high = port.limits
@@ -52,26 +52,29 @@ def admitted(port: Port, values: np.ndarray) -> np.ndarray:
 
 
 def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: Seeds) -> dict[str, np.ndarray]:
-    """`random` for every port, by name."""
+    """Uniform values of every port, by its name, as `random` draws them."""
     return {port.name: random(unit, port, shape, seed) for port in ports}
 
 
 def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict[str, np.ndarray]:
-    """The `few` first of every `rows` rows, which are what a seed drew."""
+    """The first `few` of every `rows` rows, which one seed drew."""
     return {
         name: np.concatenate([array[low : low + few] for low in range(0, len(array), rows)])
         for name, array in inputs.items()
     }
 
 
-def columns(**values: Any) -> dict[str, np.ndarray]:
-    """Port values given as sequences and scalars, as arrays of one length: `columns(pair=[1, 2], bias=3)`."""
+def columns(**values: ArrayLike) -> dict[str, np.ndarray]:
+    """Arrays of one length from sequences and scalars, by port: `columns(pair=[1, 2], bias=3)`."""
     arrays = {port: np.asarray(value) for port, value in values.items()}
     length = max(array.shape[0] for array in arrays.values() if array.ndim)
     return {port: array if array.ndim else np.full(length, array) for port, array in arrays.items()}
 
 
-def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -> Mapping[str, np.ndarray]:
-    """Inputs of cases that are sequences of events, all equally long; an event holds one value per name."""
+def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
+    """Inputs of cases that are sequences of events: int64 (cases, events) by name.
+
+    events: cases of equal length; an event holds one value per name.
+    """
     table = np.array(events, np.int64)
     return {name: table[:, :, column] for column, name in enumerate(names)}

@@ -77,6 +77,14 @@ def same(a: Any, b: Any) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
 
 
+def codes(shape: int | tuple[int, ...], bits: int) -> st.SearchStrategy[np.ndarray]:
+    """int64 arrays of codes below 2**bits; `bits` at most 62; drawn as bytes, which shrink to zeros one by one."""
+    size = 1 if bits <= 8 else 2 if bits <= 16 else 4 if bits <= 32 else 8
+    count = size * int(np.prod(shape))
+    drawn = st.binary(min_size=count, max_size=count)
+    return drawn.map(lambda raw: np.frombuffer(raw, f"<u{size}").astype(np.int64).reshape(shape) & (1 << bits) - 1)
+
+
 def fp16_values(shape, seed=0, scale=1.0):
     """Seeded normal draws, rounded to fp16, as float32."""
     values = np.random.default_rng(seed).normal(size=shape) * scale

@@ -67,6 +67,18 @@ def test_a_choice_is_returned_or_refused_with_the_list():
         checks.require_choice("c", ["a", "b"], "unit", "mode")
 
 
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_flag_becomes_pythons_own(value):
+    assert type(checks.require_bool(value, "thing", "flag")) is bool
+    assert checks.require_bool(value, "thing", "flag") == value
+
+
+@pytest.mark.parametrize("value", [1, 0.0, "yes", None, np.int64(1), np.array([True])])
+def test_what_is_no_bool_is_refused_as_a_flag(value):
+    with pytest.raises(RefusedType, match="thing: flag must be a bool, got"):
+        checks.require_bool(value, "thing", "flag")
+
+
 def test_lookup_finds_by_name():
     assert checks.lookup("unit", "mac", {"mac": 1}) == 1
 

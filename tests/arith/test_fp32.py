@@ -17,9 +17,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Lanes, Sequential, Tree
 from tests.arith.interpreted import WAYS, needs_jit
 from tests.arith.strategies import same, singles
-from tests.oracles import exp as exp_oracle
-from tests.oracles import fp16 as oracle
-from tests.oracles import sums as sums_oracle
+from tests.oracles import exp, fp16, sums
 
 ORDERS = [Sequential(), Tree(4), Lanes(3, "strided", Sequential())]
 EDGES = np.array(
@@ -69,7 +67,7 @@ def words(x):
 @pytest.mark.parametrize("way", WAYS)
 @given(any_single, any_single, any_single)
 def test_fma32_rounds_once(way, a, b, c):
-    want = oracle.f32_bits(oracle.fma32(float(a), float(b), float(c)))
+    want = fp16.f32_bits(fp16.fma32(float(a), float(b), float(c)))
     with way():
         got = fp32_jit.fma32(a, b, c)
 
@@ -83,7 +81,7 @@ def test_fma32_rounds_once_where_results_are_subnormal(fma, a, exponent, negativ
     b, c = np.float32(math.ldexp(1 + 2**-20, exponent // 2)), np.float32(math.ldexp(-1 if negative else 1, exponent))
     a = np.float32(math.ldexp(math.frexp(float(a))[0], exponent // 2))
 
-    assert oracle.f32_bits(oracle.fma32(float(a), float(b), float(c))) == int(words(fma(a, b, c)))
+    assert fp16.f32_bits(fp16.fma32(float(a), float(b), float(c))) == int(words(fma(a, b, c)))
 
 
 def _ties_that_float64_does_not_see():
@@ -105,7 +103,7 @@ def _ties_that_float64_does_not_see():
 def test_fma32_sees_what_float64_does_not(fma):
     """The sum is rounded to odd; float64's own sum, rounded again, is wrong in half of these cases."""
     a, b, c = _ties_that_float64_does_not_see()
-    want = [oracle.f32_bits(oracle.fma32(*row)) for row in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)]
+    want = [fp16.f32_bits(fp16.fma32(*row)) for row in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)]
     wrong = words((a.astype(np.float64) * b + c).astype(np.float32)) != np.array(want, np.uint32)
 
     assert want == words(fma(a, b, c)).tolist()
@@ -117,7 +115,7 @@ def test_fma32_sees_what_float64_does_not(fma):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_exp32_at_the_edges(way):
-    want = [oracle.f32_bits(exp_oracle.exp32(float(x))) for x in EDGES]
+    want = [fp16.f32_bits(exp.exp32(float(x))) for x in EDGES]
     with way():
         got = fp32_jit.exp32(EDGES)
 
@@ -126,7 +124,7 @@ def test_exp32_at_the_edges(way):
 
 @given(st.one_of(st.floats(-110, 90, width=32), any_single))
 def test_exp32_is_the_oracles(x):
-    assert oracle.f32_bits(exp_oracle.exp32(float(x))) == int(words(fp32.exp32(np.float32(x))))
+    assert fp16.f32_bits(exp.exp32(float(x))) == int(words(fp32.exp32(np.float32(x))))
 
 
 #: of the 543 million arguments with a normal result, some whose exponential comes nearest to a midpoint
@@ -146,7 +144,7 @@ def test_the_hardest_arguments_of_exp32(exp32):
     """Nothing normal comes nearer to a midpoint than e**0xC16912CD, by 1.27 ulp64 (D-arith-6)."""
     x = np.array(HARDEST, np.uint32).view(np.float32)
 
-    assert [oracle.f32_bits(exp_oracle.exp32(v)) for v in x.tolist()] == words(exp32(x)).tolist()
+    assert [fp16.f32_bits(exp.exp32(v)) for v in x.tolist()] == words(exp32(x)).tolist()
 
 
 def _differences(start, step):
@@ -229,12 +227,12 @@ def test_nothing_is_fused_by_the_compiler(kernel, assembly):
 
 def test_sigmoid_and_silu_step_by_step():
     x = np.array([0, -0.0, 1, -1, 20, -20, 200, -200, np.inf, -np.inf, np.nan], np.float32)
-    e = [oracle.f32(exp_oracle.exp32(-float(v))) for v in x]
-    sigmoid = [oracle.f32(1 / oracle.f32(1 + v)) for v in e]
-    silu = [-0.0 if v == -np.inf else oracle.f32(float(v) * s) for v, s in zip(x, sigmoid, strict=True)]
+    e = [fp16.f32(exp.exp32(-float(v))) for v in x]
+    sigmoid = [fp16.f32(1 / fp16.f32(1 + v)) for v in e]
+    silu = [-0.0 if v == -np.inf else fp16.f32(float(v) * s) for v, s in zip(x, sigmoid, strict=True)]
 
-    assert [oracle.f32_bits(v) for v in sigmoid] == words(fp32.sigmoid32(x)).tolist()
-    assert [oracle.f32_bits(v) for v in silu] == words(fp32.silu32(x)).tolist()
+    assert [fp16.f32_bits(v) for v in sigmoid] == words(fp32.sigmoid32(x)).tolist()
+    assert [fp16.f32_bits(v) for v in silu] == words(fp32.silu32(x)).tolist()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -246,9 +244,9 @@ def test_softmax_is_exponentials_over_their_ordered_sum(way, order):
     rows[3] = -np.abs(rows[3])  # the largest has the smallest word
     want = []
     for row in rows.tolist():
-        e = [exp_oracle.exp32(oracle.f32(v - max(row))) for v in row]
-        total = sums_oracle.total32(e, _tuple(order))
-        want.append([oracle.f32(v / total) for v in e])
+        e = [exp.exp32(fp16.f32(v - max(row))) for v in row]
+        total = sums.total32(e, _tuple(order))
+        want.append([fp16.f32(v / total) for v in e])
     with way():
         got = fp32_jit.softmax32(rows, order)
 
@@ -288,10 +286,10 @@ def test_rsqrt32_of_zeros():
 def test_rmsnorm_step_by_step(way, order):
     rng = np.random.default_rng(2)
     x, gain = rng.normal(size=(3, 9)).astype(np.float32), rng.normal(size=9).astype(np.float32)
-    f32 = oracle.f32
+    f32 = fp16.f32
     want = []
     for row in x.tolist():
-        ss = sums_oracle.total32([f32(v * v) for v in row], _tuple(order))
+        ss = sums.total32([f32(v * v) for v in row], _tuple(order))
         root = f32(math.sqrt(f32(f32(ss / 9) + f32(1e-5))))
         want.append([f32(f32(v * f32(1 / root)) * g) for v, g in zip(row, gain.tolist(), strict=True)])
     with way():

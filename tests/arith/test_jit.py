@@ -26,18 +26,18 @@ SWITCHES = (
     "NUMBA_CACHE_DIR",
 )
 
-#: widens one fp16 word with a kernel; prints the value, hits and misses of the cache, the folder, numba's own setting
+#: calls a kernel; prints the value, hits and misses of the cache, the folder, numba's own setting
 USE = """
-import numpy as np, numba
-from refemu.arith import fp16_jit, float_jit, jit
-value = fp16_jit.to_f32(np.float16([1.5]))[0]
-stats = getattr(float_jit.widen_all, "stats", None)
+import numba
+from refemu.arith import jit
+from tests.small_kernel import double
+value, stats = double(0.75), getattr(double, "stats", None)
 print(value, *(sum(s.values()) for s in (stats.cache_hits, stats.cache_misses)) if stats else "--", jit._folder,
       repr(numba.config.CACHE_DIR))
 """
 NO_CACHE = ["1.5", "0", "1", "None", "''"]
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {USE!r}], check=True)"
-ENABLE = "from refemu.arith import jit, float_jit; jit.enable_cache({folder!r})\n" + USE
+ENABLE = "from refemu.arith import jit; from tests import small_kernel; jit.enable_cache({folder!r})\n" + USE
 needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners of files")
 
 
@@ -181,7 +181,7 @@ def test_the_key_covers_every_kernel_file():
     """numba notices an edit only in the file that defines the kernel it loads."""
     with_kernels = {path for path in jit.PACKAGE.rglob("*.py") if house_rules.defines_a_kernel(path.read_text())}
 
-    assert len(with_kernels) > 50 and jit.PACKAGE / "formats" / "kmeans_jit.py" in with_kernels
+    assert len(with_kernels) > 50 and jit.PACKAGE / "formats" / "kllm" / "twins" / "kmeans.py" in with_kernels
     assert with_kernels <= set(jit.kernel_files())
 
 
@@ -235,14 +235,29 @@ PATH = "from refemu.arith import jit; print(jit.ROUND16)"
 AVAILABLE = jit.llvmlite.binding.get_host_cpu_features().get("f16c", False)
 
 
-def test_the_rounding_path_follows_the_target():
-    """Hardware conversions only where the target is this CPU as it is, and has them."""
+def test_the_rounding_path_is_chosen_when_a_process_starts():
     assert run(PATH) == ["hardware" if AVAILABLE else "portable"]
     assert run(PATH, NUMBA_CPU_NAME="generic") == ["portable"]
-    assert run(PATH, NUMBA_CPU_FEATURES="+sse2") == ["portable"]
-    assert run(PATH, REFEMU_ROUND16="portable") == ["portable"]
-    assert run(PATH, NUMBA_DISABLE_JIT="1") == ["portable"]
-    assert run(PATH, NUMBA_DISABLE_JIT="1", REFEMU_ROUND16="hardware") == ["portable"]
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted", "path"),
+    [
+        ({}, "", "hardware" if AVAILABLE else "portable"),
+        ({"CPU_NAME": "generic"}, "", "portable"),
+        ({"CPU_FEATURES": "+sse2"}, "", "portable"),
+        ({}, "portable", "portable"),
+        ({"DISABLE_JIT": 1}, "", "portable"),
+        ({"DISABLE_JIT": 1}, "hardware", "portable"),
+    ],
+)
+def test_the_rounding_path_follows_the_target(config, wanted, path, monkeypatch):
+    """Hardware conversions only where the target is this CPU as it is, and has them."""
+    for name, value in ({"CPU_NAME": None, "CPU_FEATURES": None, "DISABLE_JIT": 0} | config).items():
+        monkeypatch.setattr(numba.config, name, value)
+    monkeypatch.setenv("REFEMU_ROUND16", wanted)
+
+    assert jit.rounding_path() == path
 
 
 def test_a_path_that_would_crash_is_refused(monkeypatch):
@@ -260,7 +275,8 @@ def test_an_unknown_path_is_refused(monkeypatch):
 
 
 def test_without_jit_kernels_are_plain_python():
-    code = USE + "print(type(float_jit.widen_all).__name__, type(float_jit.scalars.fma32).__name__, len(jit._kernels))"
+    types = "print(type(float_jit.widen_all).__name__, type(float_jit.scalars.fma32).__name__, len(jit._kernels))"
+    code = "from refemu.arith import float_jit" + USE + types
 
     assert run(code, NUMBA_DISABLE_JIT="1", REFEMU_CACHE="/nowhere") == [
         "1.5",

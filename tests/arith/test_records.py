@@ -1,11 +1,17 @@
-"""Records of parameters are the standard library's frozen dataclasses, with values of Python's own."""
+"""Records of parameters are the standard library's frozen dataclasses, with values of Python's own, and options."""
 
+import ast
 import dataclasses
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 
-from refemu.arith.records import parameters
+from refemu.arith.checks import Refused
+from refemu.arith.records import parameters, plain_fields, require_options
+
+PACKAGE = Path(__file__).resolve().parents[2] / "refemu"
 
 
 @parameters
@@ -14,6 +20,7 @@ class Checked:
     more: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         if type(self.value) is not int:
             raise TypeError("not an int of Python")
 
@@ -23,16 +30,16 @@ class Bare:
     value: int
 
     def __post_init__(self) -> None:
-        pass
+        plain_fields(self)
 
 
 def test_numpy_scalars_are_pythons_own_before_they_are_checked() -> None:
-    made = Checked(np.int64(4), (np.float32(0.5), 2.0))  # type: ignore[arg-type]
+    record = Checked(np.int64(4), (np.float32(0.5), 2.0))  # type: ignore[arg-type]
 
-    assert repr(made) == "Checked(value=4, more=(0.5, 2.0))"
-    assert made == Checked(4, (0.5, 2.0)) and hash(made) == hash(Checked(4, (0.5, 2.0)))
-    assert [type(value) for value in made.more] == [float, float]
-    assert type(dataclasses.replace(made, value=np.uint8(7)).value) is int  # type: ignore[arg-type]
+    assert repr(record) == "Checked(value=4, more=(0.5, 2.0))"
+    assert record == Checked(4, (0.5, 2.0)) and hash(record) == hash(Checked(4, (0.5, 2.0)))
+    assert [type(value) for value in record.more] == [float, float]
+    assert type(dataclasses.replace(record, value=np.uint8(7)).value) is int  # type: ignore[arg-type]
 
 
 def test_what_python_made_is_kept_as_it_is() -> None:
@@ -45,3 +52,77 @@ def test_options_are_the_standard_librarys_and_records_are_frozen() -> None:
     assert repr(Bare(1)).startswith("<")
     with pytest.raises(dataclasses.FrozenInstanceError):
         Bare(1).value = 2  # type: ignore[misc]
+
+
+@parameters
+class Options:
+    kind: ClassVar[Literal["options"]] = "options"
+
+    mode: Literal["paper", "exact"] = "paper"
+    width: Literal[4, 8] | None = 4
+    fused: bool = True
+    split: "bool | None" = None
+    types: tuple[Literal["int", "flint"], ...] = ("int",)
+    count: int = 1
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        plain_fields(self)
+        require_options(self, "thing")
+
+
+def test_options_are_what_annotations_name() -> None:
+    free: dict[str, Any] = {"count": -3, "name": "anything"}
+
+    assert Options("exact", None, False, True, ("flint", "int"), **free).width is None
+    assert Options(fused=np.True_, types=()).fused is True  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"mode": "trunk"}, "thing: mode must be one of 'paper', 'exact', got 'trunk'"),
+        ({"mode": None}, "thing: mode must be one of 'paper', 'exact', got None"),
+        ({"width": 5}, "thing: width must be one of 4, 8, None, got 5"),
+        ({"fused": "no"}, "thing: fused must be one of True, False, got 'no'"),
+        ({"split": 2}, "thing: split must be one of True, False, None, got 2"),
+        ({"types": ("int", "float")}, "thing: types must be one of 'int', 'flint', got 'float'"),
+    ],
+)
+def test_another_value_is_refused_with_the_choices(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        Options(**wrong)
+
+    assert str(refusal.value) == message
+
+
+def unconverted(source: str) -> list[str]:
+    """The classes under `@parameters` whose `__post_init__` does not begin with `plain_fields(self)`."""
+    return [
+        record.name
+        for record in ast.walk(ast.parse(source))
+        if isinstance(record, ast.ClassDef)
+        and any(ast.unparse(decorator).partition("(")[0] == "parameters" for decorator in record.decorator_list)
+        and not any(
+            isinstance(method, ast.FunctionDef)
+            and method.name == "__post_init__"
+            and ast.unparse(method.body[0]) == "plain_fields(self)"
+            for method in record.body
+        )
+    ]
+
+
+def test_every_record_of_parameters_converts_its_fields_first() -> None:
+    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
+    wrong = {path: unconverted(source) for path, source in sources.items()}
+
+    assert {path: names for path, names in wrong.items() if names} == {}
+    assert sum("@parameters" in source for source in sources.values()) > 20
+
+
+@pytest.mark.parametrize("decorator", ["@parameters", "@parameters(eq=False)"])
+@pytest.mark.parametrize(
+    "body", ["width: int", "def __post_init__(self):\n        check(self)\n        plain_fields(self)"]
+)
+def test_a_record_that_keeps_numpy_scalars_is_seen(decorator: str, body: str) -> None:
+    assert unconverted(f"{decorator}\nclass Planted:\n    {body}\n") == ["Planted"]

@@ -3,13 +3,14 @@
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from refemu.arith import rotary
 from refemu.arith.checks import Refused, RefusedType
-from tests.oracles import fp16 as oracle
+from tests.oracles import fp16
 
 CONTEXT = Context(prec=70)
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
@@ -33,8 +34,8 @@ def exact_angle(position, i, dim, base):
 
 def f32_angle(position, i, dim, base):
     power = CONTEXT.exp(CONTEXT.multiply(CONTEXT.ln(Decimal(base)), CONTEXT.divide(Decimal(2 * i), dim)))
-    inverse = oracle.f32_from_fraction(1 / Fraction(oracle.f32_from_fraction(Fraction(power))))
-    return Decimal(oracle.f32(oracle.f32(position) * inverse))
+    inverse = fp16.f32_from_fraction(1 / Fraction(fp16.f32_from_fraction(Fraction(power))))
+    return Decimal(fp16.f32(fp16.f32(position) * inverse))
 
 
 @pytest.mark.parametrize(("mode", "angle"), [("exact", exact_angle), ("f32_angle", f32_angle)])
@@ -46,13 +47,13 @@ def test_tables_round_right(mode, angle, dim, base):
         for i in range(dim // 2):
             for table, value in zip(tables, cos_sin(angle(position, i, dim, base)), strict=True):
                 exact = Fraction(value)
-                assert np.float32(table[p, i]) == oracle.f32_from_fraction(exact), (position, i)
-                assert oracle.from_float(float(table[p, i])) & 0x7FFF == oracle.from_fraction(exact) & 0x7FFF
+                assert np.float32(table[p, i]) == fp16.f32_from_fraction(exact), (position, i)
+                assert fp16.from_float(float(table[p, i])) & 0x7FFF == fp16.from_fraction(exact) & 0x7FFF
 
 
 def test_modes_differ_and_more_so_far_away():
     near, far = (
-        [rotary.rotary(positions, 128, 10_000, mode)[0].astype(np.float32) for mode in rotary.MODES]
+        [rotary.rotary(positions, 128, 10_000, mode)[0].astype(np.float32) for mode in get_args(rotary.RotaryMode)]
         for positions in (np.arange(64), np.arange(130_000, 130_064))
     )
 

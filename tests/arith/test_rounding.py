@@ -1,18 +1,21 @@
 """Rounding against exact fractions."""
 
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refemu.arith import rounding
+from refemu.arith import fp16, rounding
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.rounding import Rounding, div_round, round_float, shift_round
+from refemu.formats import nearest
+from refemu.formats.harmonia import bfp
 from tests.oracles.rounding import round_fraction
 
-MODES = list(Rounding)
+MODES = get_args(Rounding)
 LIMIT = 1 << 61
 
 
@@ -127,8 +130,14 @@ def test_ties_go_where_the_name_says(mode):
 
 
 def test_a_mode_is_its_name():
-    assert str(Rounding.HALF_EVEN) == f"{Rounding.HALF_EVEN}" == "half_even"
-    assert rounding.require_mode("half_up", "x") is Rounding.HALF_UP
+    assert rounding.require_mode("half_up", "x") == "half_up" == str(rounding.require_mode(np.str_("half_up"), "x"))
+    with pytest.raises(Refused, match=r"x: rounding must be one of 'floor', .*'half_zero', got 'half_odd'"):
+        rounding.require_mode("half_odd", "x")
+
+
+@pytest.mark.parametrize("some", [fp16.Fp16Rounding, nearest.Ties, bfp.BfpRounding], ids=["fp16", "ties", "bfp"])
+def test_every_rounding_of_the_package_is_one_of_the_vocabulary(some):
+    assert set(get_args(some)) < set(MODES)
 
 
 @pytest.mark.parametrize(

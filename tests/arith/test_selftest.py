@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from refemu.arith import fp16, selftest
+from refemu.arith import casts, fp16, selftest
 from tests.oracles import fp16 as oracle
 
 X86 = platform.machine() in ("x86_64", "AMD64") and platform.libc_ver()[0] == "glibc"
@@ -74,8 +74,8 @@ def test_the_check_runs_once_a_process(monkeypatch):
 
 
 def test_a_wrong_cast_is_refused(monkeypatch):
-    cast = fp16.narrow
-    monkeypatch.setattr(fp16, "narrow", lambda x: cast(np.nextafter(x, x.dtype.type(0))))
+    cast = casts.narrow
+    monkeypatch.setattr(casts, "narrow", lambda x: cast(np.nextafter(x, x.dtype.type(0))))
     with pytest.raises(ArithmeticError, match="casts to float16 do not round to nearest"):
         selftest.check()
 

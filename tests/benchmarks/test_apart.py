@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import apart
 from benchmarks.pairs import Absent
-from tests.benchmarks.rows import row
+from tests.benchmarks.factory import row
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux")
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import history
 from benchmarks.__main__ import main
-from tests.benchmarks.rows import CONTEXT, row
+from tests.benchmarks.factory import CONTEXT, row
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import history, model_costs
 from benchmarks.pairs import First, Row, row
-from tests.benchmarks.rows import CONTEXT
+from tests.benchmarks.factory import CONTEXT
 
 FIRST = First(0.0, 0.0, None)
 ROWS = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import pairs
-from tests.benchmarks.rows import row
+from tests.benchmarks.factory import row
 
 
 def test_a_ratio_is_the_rivals_time_over_ours():

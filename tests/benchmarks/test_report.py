@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.pairs import Absent
-from tests.benchmarks.rows import CONTEXT, row
+from tests.benchmarks.factory import CONTEXT, row
 
 ROWS = [row(), row("PERF-2", 0.5), row("PERF-3", 2.0, 0.0), Absent("PERF-16", "beside torch", "not installed: pip x")]
 

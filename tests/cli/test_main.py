@@ -11,8 +11,7 @@ import pytest
 import refemu
 from refemu import golden
 from refemu.arith.checks import Refused, RefusedType
-from refemu.cli import main
-from refemu.cli import models as command
+from refemu.cli import main, models
 
 
 def refuse(error: BaseException) -> Callable[..., int]:
@@ -37,7 +36,7 @@ def refuse(error: BaseException) -> Callable[..., int]:
 def test_exit_code_of_every_failure(
     error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "run", refuse(error))
+    monkeypatch.setattr(models, "run", refuse(error))
 
     assert main(["models"]) == code
     assert message in capsys.readouterr().err

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.models import accuracy, encoder, fetch
-from refemu.models.accuracy import Rated
-from refemu.models.float_encoder import FloatEncoder
+from refemu.models.encoder import runtime
+from refemu.models.encoder.plain_float import FloatEncoder
+from refemu.models.fetch import store
+from refemu.models.measure import accuracy
+from refemu.models.measure.accuracy import Rated
 from tests.conformance.conftest import absent
 
 pytestmark = pytest.mark.model
@@ -16,16 +18,16 @@ pytestmark = pytest.mark.model
 @pytest.fixture(scope="module")
 def reviews() -> list[Rated]:
     """The sentences as the reference read them: UTF-8 taken for latin-1, in 133 of 10,605."""
-    if fetch.path("film-reviews") is None:
+    if store.path("film-reviews") is None:
         absent("the text of film-reviews is not here; run: refemu models fetch film-reviews")
-    found = accuracy.read(fetch.require("film-reviews"))
+    found = accuracy.read(store.require("film-reviews"))
     return [Rated(one.rating, one.text.encode("utf-8").decode("latin-1")) for one in found]
 
 
 def test_hidden_states_are_those_of_float32(minilm: Any, reference: Any) -> None:
     """Two float32 programs: at most 5e-6 apart by relative L2 per token."""
     data = reference("models/minilm_oracle")
-    found, expected = encoder.encode(FloatEncoder(minilm), [data["ids64"].astype(np.int64)]), data["hidden64"][-1]
+    found, expected = runtime.encode(FloatEncoder(minilm), [data["ids64"].astype(np.int64)]), data["hidden64"][-1]
 
     assert (np.linalg.norm(found - expected, axis=-1) < 5e-6 * np.linalg.norm(expected, axis=-1)).all()
 

@@ -12,10 +12,10 @@ import pytest
 from refemu.arith import fp32
 from refemu.arith.dot import Sequential
 from refemu.models import backend, runtime, text
-from refemu.models.schemes import harmonia_study
-from refemu.models.schemes.harmonia_search import Observer
-from refemu.units import k_offset_jit
-from refemu.units.k_offset import Offsets
+from refemu.models.schemes.harmonia import study
+from refemu.models.schemes.harmonia.search import Observer
+from refemu.units.harmonia.k_offset import Offsets
+from refemu.units.harmonia.twins import k_offset as k_offset_jit
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 TOKENS = 512
@@ -33,15 +33,15 @@ WINDOWS = 4
 def found(smollm2: Any) -> dict[str, float]:
     """Perplexity of 511 tokens by scheme, what the cache has aside."""
     ids = smollm2.tokenizer.encode(text.default())[:TOKENS]
-    names = [name for name in harmonia_study.POINTS.values() if name not in CACHES]
-    return {point.scheme: point.perplexity for point in harmonia_study.study(smollm2, ids, TOKENS, names)}
+    names = [name for name in study.POINTS.values() if name not in CACHES]
+    return {point.scheme: point.perplexity for point in study.study(smollm2, ids, TOKENS, names)}
 
 
 @pytest.fixture(scope="module")
 def windows(smollm2: Any) -> dict[str, np.ndarray]:
     """Perplexity of four windows by scheme of the cache."""
     ids = smollm2.tokenizer.encode(text.default())[: WINDOWS * TOKENS]
-    points = harmonia_study.study(smollm2, ids, TOKENS, CACHES)
+    points = study.study(smollm2, ids, TOKENS, CACHES)
     return {point.scheme: np.array([*point.windows, point.perplexity]) for point in points}
 
 
@@ -87,8 +87,7 @@ def test_bit_allocation_costs_as_little_in_decode(smollm2: Any) -> None:
     ids = smollm2.tokenizer.encode(text.default())[: WINDOWS * TOKENS]
     names = ("harmonia-kv8", "harmonia-kv4-naive", NONE)
     eight, naive, asymmetric = (
-        np.array([*point.windows, point.perplexity])
-        for point in harmonia_study.study(smollm2, ids, TOKENS, names, prefill=352)
+        np.array([*point.windows, point.perplexity]) for point in study.study(smollm2, ids, TOKENS, names, prefill=352)
     )
 
     assert (np.abs(asymmetric / eight - 1) < 0.04).all() and 0 < asymmetric[-1] / eight[-1] - 1 < 0.01

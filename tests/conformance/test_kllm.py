@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from refemu.models import text
-from refemu.models.schemes import kllm_study
+from refemu.models.schemes.kllm import study
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
@@ -20,9 +20,9 @@ UNWEIGHTED = "kllm-a4:weight_sensitivity=none"
 @pytest.fixture(scope="module")
 def found(smollm2: Any) -> dict[str, tuple[float, ...]]:
     """Mean nll of every window by scheme, calibrated on windows of 64."""
-    names = [*kllm_study.rungs(), UNWEIGHTED]
+    names = [*study.rungs(), UNWEIGHTED]
     ids = smollm2.tokenizer.encode(text.default())[: WINDOW * WINDOWS]
-    return {rung.scheme: rung.windows for rung in kllm_study.study(smollm2, ids, WINDOW, names, WINDOW)}
+    return {rung.scheme: rung.windows for rung in study.study(smollm2, ids, WINDOW, names, WINDOW)}
 
 
 def ratios(found: dict[str, tuple[float, ...]], worse: str, better: str) -> tuple[str, str]:

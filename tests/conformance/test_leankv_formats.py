@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.formats import Affine, HeteroKV, UnifiedPage, affine_jit, kv_layout
-from refemu.units import kv_quantizer
+from refemu.formats import Affine, HeteroKV, UnifiedPage
+from refemu.formats.leankv import kv_layout
+from refemu.formats.leankv.twins import affine as affine_jit
+from refemu.units.leankv import kv_quantizer
 from tests.conformance.conftest import FOLDER, absent
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.units import page_manager, page_manager_jit
+from refemu.units.leankv import page_manager
+from refemu.units.leankv.twins import page_manager as page_manager_jit
 
 makes = pytest.mark.parametrize("make", [page_manager.PageManager, page_manager_jit.PageManager], ids=["unit", "twin"])
 

@@ -11,9 +11,9 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes, text
-from refemu.models.schemes import leankv_sparsity, leankv_study
-from refemu.models.schemes.leankv_study import Row
-from refemu.units.significance import critical_tokens
+from refemu.models.schemes.leankv import sparsity, study
+from refemu.models.schemes.leankv.study import Row
+from refemu.units.leankv.significance import critical_tokens
 
 pytestmark = pytest.mark.model
 CONTEXT = 512
@@ -34,9 +34,10 @@ def prompt(smollm2: Any) -> Any:
 
 
 def rows(smollm2: Any, names: list[str], tokens: int, win: int, prefill: int) -> list[Row]:
-    return list(leankv_study.study(smollm2, ids(smollm2)[:tokens], win, prefill, names))
+    return list(study.study(smollm2, ids(smollm2)[:tokens], win, prefill, names))
 
 
+@pytest.mark.slow
 def test_critical_tokens_differ_by_layer_and_head(prompt: Any) -> None:
     """[leankv Fig. 2, Fig. 3]: percent of the tokens that get 95 % of a head's attention: 6 to 89, in layers 44 to 81.
 
@@ -50,6 +51,7 @@ def test_critical_tokens_differ_by_layer_and_head(prompt: Any) -> None:
     assert [round(float(layers.min())), round(float(layers.max()))] == [44, 81]
 
 
+@pytest.mark.slow
 def test_scores_span_more_decades_than_norms_of_values(prompt: Any) -> None:
     """[leankv Fig. 1]: between the 1st and the 99th percentile, median over the KV heads."""
     spans = []
@@ -75,7 +77,7 @@ SPARSITY = """
 @pytest.mark.slow
 def test_tokens_that_a_query_needs(smollm2: Any) -> None:
     """[leankv §3.2, Fig. 2, Fig. 3]: 95 % of the attention of each of the last 64 queries of four prompts of 512."""
-    found = leankv_sparsity.sparsity(smollm2, ids(smollm2)[:2048], 512, 512)
+    found = sparsity.sparsity(smollm2, ids(smollm2)[:2048], 512, 512)
     text_ = [" ".join(f"{100 * share:.2f}" for share in (row.mean, row.least, row.most)) for row in found]
 
     assert text_ == SPARSITY.replace("\n", " ").strip().split(", ")
@@ -134,7 +136,7 @@ FIGURES = {
 @pytest.mark.slow
 def test_figures_of_the_study(smollm2: Any) -> None:
     """`refemu study leankv`, to the last digit shown [leankv Fig. 7, Fig. 8]."""
-    found = leankv_study.study(smollm2, ids(smollm2)[:1536], 768, 512)
+    found = study.study(smollm2, ids(smollm2)[:1536], 768, 512)
 
     assert {row.scheme: f"{100 * row.payload:.2f} {row.perplexity:.3f}" for row in found} == FIGURES
 
@@ -145,7 +147,7 @@ def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
 
     With 42 % of the tokens heads win in three windows and in all together; with 53 % in two, and not in all.
     """
-    found = list(leankv_study.study(smollm2, ids(smollm2)[:1280], 320, 256, leankv_study.BUDGETS[2:]))
+    found = list(study.study(smollm2, ids(smollm2)[:1280], 320, 256, study.BUDGETS[2:]))
 
     assert [f"{100 * row.kept:.2f} {row.perplexity:.3f}" for row in found] == [
         "53.35 37.451",

@@ -10,16 +10,11 @@ import numpy as np
 import pytest
 
 from refemu.formats import HeteroKV, UnifiedPage
-from refemu.units import (
-    generation_compressor,
-    generation_compressor_jit,
-    kv_compressor,
-    kv_compressor_jit,
-    prompt_compressor,
-    prompt_compressor_jit,
-    significance,
-)
-from refemu.units.prompt_compressor import LOW, PRUNED
+from refemu.units.leankv import generation_compressor, kv_compressor, prompt_compressor, significance
+from refemu.units.leankv.prompt_compressor import LOW, PRUNED
+from refemu.units.leankv.twins import generation_compressor as generation_compressor_jit
+from refemu.units.leankv.twins import kv_compressor as kv_compressor_jit
+from refemu.units.leankv.twins import prompt_compressor as prompt_compressor_jit
 
 RUNS = [f"kernels_cfg{i}" for i in range(6)]
 QUIRKS = ("score_by_rank", "position_epoch")

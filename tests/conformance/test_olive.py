@@ -13,8 +13,11 @@ import pytest
 
 from refemu import formats
 from refemu.arith.checks import Refused
-from refemu.formats import Ovp, OvpTensor, ovp_jit, ovp_search, ovp_search_jit
-from refemu.units import flint_decoder
+from refemu.formats import Ovp, OvpTensor
+from refemu.formats.olive import ovp_search
+from refemu.formats.olive.twins import ovp as ovp_jit
+from refemu.formats.olive.twins import ovp_search as ovp_search_jit
+from refemu.units.olive import flint_decoder
 
 LSB = {"int4": 4.0, "flint4": 2.0, "int8": 0.25}
 REPO = {"int4": formats.OVP_INT4_REPO, "flint4": formats.OVP_FLINT4_REPO, "int8": formats.OVP_INT8_REPO}

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.oracles import fp16, ovp
+from tests.oracles import fp16
+from tests.oracles.olive import ovp
 
 TESTFLOAT = "testfloat/testfloat_f16_level1"
 LSB = {"int4": 4.0, "flint4": 2.0, "int8": 0.25}

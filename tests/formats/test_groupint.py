@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import INT4_G128, GroupInt, GroupIntTensor, groupint_jit
-from tests.oracles import bfp as oracle
+from refemu.formats import INT4_G128, GroupInt, GroupIntTensor
+from refemu.formats.twins import groupint as groupint_jit
+from tests.oracles.harmonia import bfp
 
 Encode = Callable[[GroupInt, Any], GroupIntTensor]
 
@@ -39,7 +40,7 @@ def test_rows_equal_the_oracle(encode: Encode, row: list[np.float32], bits: int,
     """[harmonia §V-A] D-harmonia-14: symmetric, absmax / 7 rounded once to fp16, codes to even."""
     tensor = encode(GroupInt(bits, group), np.array([row, row[::-1]], np.float32))
     for line, codes, scales in zip((row, row[::-1]), tensor.code.tolist(), tensor.scale, strict=True):
-        expected = oracle.encode_int([float(w) for w in line], bits, group)
+        expected = bfp.encode_int([float(w) for w in line], bits, group)
         assert codes == [code for one in expected for code in one.code]
         assert scales.view(np.uint16).tolist() == [one.scale for one in expected]
 
@@ -50,7 +51,7 @@ def test_a_row_of_576_has_four_groups_and_a_half(encode: Encode) -> None:
     w = np.random.default_rng(1).standard_normal((3, 576)).astype(np.float32)
     tensor = encode(INT4_G128, w)
 
-    assert tensor.scale.shape == (3, 5) and tensor.storage_bits() == 3 * oracle.int_storage_bits(576)
+    assert tensor.scale.shape == (3, 5) and tensor.storage_bits() == 3 * bfp.int_storage_bits(576)
     assert encode(INT4_G128, w[:, :512]).storage_bits() == Fraction(33, 8) * 3 * 512
     assert np.array_equal(tensor.scale[:, 4], encode(INT4_G128, w[:, 512:]).scale[:, 0])
 

@@ -7,7 +7,7 @@ import pytest
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import INT4_G128, GroupInt, GroupIntTensor
-from tests.oracles import bits as oracle
+from tests.oracles import bits
 
 FMT = GroupInt(4, 2)
 
@@ -33,7 +33,7 @@ def test_zero_points_are_subtracted() -> None:
 def test_codes_are_packed_as_twos_complement_from_the_least_significant_bits_on() -> None:
     given = tensor()
 
-    assert given.pack() == oracle.pack([0b1000, 7, 1], 4)
+    assert given.pack() == bits.pack([0b1000, 7, 1], 4)
     assert np.asarray(given.fields()["code"]).tolist() == [[8, 7, 1]]
     assert np.asarray(given.fields()["scale"]).tolist() == [[0x3800, 0x4000]]
 

@@ -1,10 +1,15 @@
 """The ready constants are found by name."""
 
+from typing import get_args
+
 import pytest
 
 from refemu import formats
 from refemu.arith.checks import Refused
-from tests.oracles import ovp as oracle
+from refemu.formats import ready
+from refemu.formats.leankv.hetero_kv import PAIRS, PairName
+from tests.formats.names import PUBLIC
+from tests.oracles.olive import ovp
 
 NAMES = (
     "E0M3_BIAS0",
@@ -29,21 +34,48 @@ NAMES = (
     "OVP_INT8_REPO",
 )
 
+TYPED = {
+    formats.AbFloat: ready.AbFloatName,
+    formats.Flint: ready.FlintName,
+    formats.IntFormat: ready.IntName,
+    formats.Ovp: ready.OvpName,
+    formats.Bfp: ready.BfpName,
+    formats.GroupInt: ready.GroupIntName,
+    formats.HeteroKV: PairName,
+}
+
 
 def test_constants_are_the_ready_formats() -> None:
     assert tuple(formats.constants()) == NAMES
-    assert set(NAMES) == {name for name in oracle.ELEMENTS | oracle.PAIRS if not name.endswith("_PLAIN")}
+    assert set(NAMES) == {name for name in ovp.ELEMENTS | ovp.PAIRS if not name.endswith("_PLAIN")}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_find_takes_any_case_and_repr_evaluates_back(name: str) -> None:
-    found = formats.find(name.lower().replace("_", "-"))
+    fmt = formats.find(name.lower().replace("_", "-"))
 
-    assert found is getattr(formats, name)
-    assert eval(repr(found), vars(formats)) == found  # the text is ours
-    assert hash(found) == hash(eval(repr(found), vars(formats)))
+    assert fmt is getattr(formats, name)
+    assert eval(repr(fmt), PUBLIC) == fmt  # the text is ours
+    assert hash(fmt) == hash(eval(repr(fmt), PUBLIC))
 
 
 def test_find_refuses_an_unknown_name_with_the_nearest() -> None:
     with pytest.raises(Refused, match="unknown format 'OVP_INT5'; did you mean 'OVP_INT"):
         formats.find("ovp_int5")
+
+
+def test_the_tables_hold_every_constant_of_the_package() -> None:
+    kinds = (formats.Element, formats.Ovp, formats.Bfp, formats.GroupInt, formats.HeteroKV)
+    tables = {**ready.CONSTANTS, **ready.BLOCKS}
+
+    assert tables == {name: value for name, value in PUBLIC.items() if isinstance(value, kinds)}
+    assert tuple(formats.blocks()) == ("BFP4", "BFP8", "INT4_G128", *sorted(PAIRS))
+    assert set(tables) <= set(formats.__all__)
+
+
+def test_names_whose_type_is_known_are_the_names_of_the_tables() -> None:
+    tables = {**ready.CONSTANTS, **ready.BLOCKS}
+    typed = {kind: get_args(names) for kind, names in TYPED.items()}
+
+    assert sorted(name for names in typed.values() for name in names) == sorted(tables)
+    assert all(type(tables[name]) is kind for kind, names in typed.items() for name in names)

@@ -9,7 +9,7 @@ from refemu import formats, units
 from tests.fuzz.mutate import VALUES
 
 _ENCODINGS = ("uint", "int", "f16", "f32", "x", *(name.lower() for name in formats.constants()))
-_FUNCTIONS = ("refemu.models:run", "refemu.testing:hold", "os:system", "x")
+_FUNCTIONS = ("model.run", "testing.hold", "os:system", "x")
 _SOURCE = {
     "model": "tiny",
     "weights_sha256": "0" * 64,

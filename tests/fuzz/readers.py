@@ -11,10 +11,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from refemu.golden import manifest as manifests
-from refemu.golden import npz
-from refemu.models import accuracy, schemes, text
-from refemu.models.model import load
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files import npz
+from refemu.models import schemes, text
+from refemu.models.loading import load
+from refemu.models.measure import accuracy
 from tests.fuzz import archives, commands, plausible
 from tests.fuzz.mutate import damaged, dumped, retold, swapped
 from tests.fuzz.samples import Samples, Set

@@ -12,10 +12,11 @@ import tokenizers
 
 from refemu import golden
 from refemu.arith.prng import words
-from refemu.golden import campaign, exchange
-from refemu.models.decoder_checkpoint import KINDS, gpt2_source, opt_source
-from refemu.models.encoder_checkpoint import raw_name
-from refemu.models.encoder_config import EncoderConfig
+from refemu.golden.campaign import plan
+from refemu.golden.files import exchange
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.weights.decoder_checkpoint import KINDS, gpt2_source, opt_source
+from refemu.models.weights.encoder_checkpoint import raw_name
 from tests.models import toy_files
 
 UNITS = {"concat": "a4", "orizuru": "n8", "sub_pe": "paper"}  #: a table, a device of lanes with registers, a float one
@@ -182,5 +183,5 @@ def _shards(folder: Path) -> Path:
 
 def _campaign(folder: Path) -> Path:
     """A campaign of random cases that is finished."""
-    campaign.run(campaign.request(64, units_=["concat"]), folder)
+    plan.run(plan.request(64, units_=["concat"]), folder)
     return folder

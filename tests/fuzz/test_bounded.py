@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from refemu import golden
-from refemu.golden import manifest as manifests
+from refemu.golden.files import manifest
 from tests.fuzz import samples as good
 from tests.models import toy_files
 
@@ -93,7 +93,7 @@ def seeds_beyond_the_rows(samples: good.Samples, folder: Path) -> tuple[list[str
     path = folder / "fp2half-paper/manifest.json"
     told = json.loads(path.read_text())
     told["generator"]["random"]["seeds"] = 10**9
-    path.write_bytes(manifests.canonical(manifests.sealed(told)))
+    path.write_bytes(manifest.canonical(manifest.sealed(told)))
     return ["check", str(folder / "fp2half-paper")], 1, "1000000000 seeds give 128000000000 rows, the set has"
 
 
@@ -107,7 +107,7 @@ def rows_beyond_the_vectors(samples: good.Samples, folder: Path) -> tuple[list[s
     told["cases"] = told["cases"][:1]
     for entry in told["arrays"]:
         entry["shape"][0] = 10**12
-    path.write_bytes(manifests.canonical(manifests.sealed(told)))
+    path.write_bytes(manifest.canonical(manifest.sealed(told)))
     return ["check", str(folder / "fp2half-paper")], 1, "its arrays need "
 
 

@@ -18,7 +18,7 @@ import pytest
 from refemu.arith.checks import Refused, RefusedType
 from refemu.cli import main as command_line
 from refemu.cli.arguments import parser
-from refemu.golden import model_cases
+from refemu.golden.make import model_cases
 from tests.fuzz import samples as good
 from tests.fuzz.readers import READERS, Job
 
@@ -137,7 +137,7 @@ def test_the_command_itself_answers_as_the_function_does(reader: str, samples: g
 
 def test_the_samples_are_good(samples: good.Samples, apart: Path) -> None:
     """Undamaged, they are read: or nothing behind a refusal of all would be tried."""
-    from refemu.models.model import load
+    from refemu.models.loading import load
 
     for one in samples.sets:
         assert command_line(["check", str(one.folder)]) == 0

@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 
 from refemu import units
-from refemu.golden import generator_remake, sets
-from refemu.golden import manifest as manifests
+from refemu.golden.files import manifest, sets
+from refemu.golden.make import regenerate
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 NAMES = sorted(path.parent.name for path in VECTORS.glob("*/manifest.json"))
@@ -20,6 +20,6 @@ def read(name: str) -> sets.Golden:
 
 @cache
 def _remade(name: str) -> sets.Golden:
-    files = generator_remake.regenerate(manifests.parse((VECTORS / name / sets.MANIFEST).read_bytes(), name))
-    made = manifests.parse(files[sets.MANIFEST], name)
+    files = regenerate.regenerate(manifest.parse((VECTORS / name / sets.MANIFEST).read_bytes(), name))
+    made = manifest.parse(files[sets.MANIFEST], name)
     return sets.Golden(made, sets.arrays_of(made, files[sets.VECTORS], name))

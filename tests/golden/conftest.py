@@ -8,10 +8,11 @@ import pytest
 
 import refemu.units
 from refemu import golden
-from refemu.golden import campaign, model_cases
+from refemu.golden.campaign import plan
+from refemu.golden.make import model_cases
 from refemu.units.unit import Cases
 from tests.golden import fakes
-from tests.golden.campaigns import MODEL, UNITS
+from tests.golden.campaign.campaigns import MODEL, UNITS
 
 
 @pytest.fixture
@@ -64,23 +65,23 @@ def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> campaign.RandomRequest:
+def small(monkeypatch: pytest.MonkeyPatch) -> plan.RandomRequest:
     """Three or four shards for each of four configurations and more."""
-    monkeypatch.setattr(campaign, "ROWS", 1 << 12)
-    return campaign.request(3 << 12, units_=UNITS)
+    monkeypatch.setattr(plan, "ROWS", 1 << 12)
+    return plan.request(3 << 12, units_=UNITS)
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, campaign.Outcome]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, plan.Outcome]:
     """The campaign of `small`, made in one go by one process."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(campaign, "ROWS", 1 << 12)
-        return folder, campaign.run(campaign.request(3 << 12, units_=UNITS), folder)
+        patch.setattr(plan, "ROWS", 1 << 12)
+        return folder, plan.run(plan.request(3 << 12, units_=UNITS), folder)
 
 
 @pytest.fixture(scope="session")
-def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, campaign.Outcome]:
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, plan.Outcome]:
     """What `tiny` meets in 40 tokens, 16 at a time, made in one go by one process."""
     folder = tmp_path_factory.mktemp("read")
-    return folder, campaign.run(campaign.model_request(40, **MODEL), folder)
+    return folder, plan.run(plan.model_request(40, **MODEL), folder)

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Unit
-from refemu.units.unit_cases import Seeds
+from refemu.units import stepped
+from refemu.units.ports import Port, Ports
+from refemu.units.stimuli import Seeds
+from refemu.units.unit import Cases, Config, Flag, Unit
 
 
 @dataclass(frozen=True, eq=False)
-class Blend(unit.Result):
+class Blend(stepped.Result):
     """What `blender` gives."""
 
     both: np.ndarray
@@ -75,7 +76,7 @@ BLENDER = Unit(
 
 
 @dataclass(frozen=True, eq=False)
-class Reading(unit.Result):
+class Reading(stepped.Result):
     """What `meter` gives."""
 
     total: np.ndarray
@@ -124,7 +125,7 @@ METER = Unit(
 
 
 @dataclass(frozen=True, eq=False)
-class Inverted(unit.Result):
+class Inverted(stepped.Result):
     """What `inverter` gives."""
 
     y: np.ndarray

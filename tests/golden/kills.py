@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from refemu.cli import main as command_line
-from refemu.golden import sets
-from refemu.models import catalog
+from refemu.cli import main
+from refemu.golden.files import sets
+from refemu.models.fetch import catalog
 from tests.models.toy_package import ENTRY, write_wheel
 
 UNIT = ["--unit", "flint_decoder", "--kinds"]
@@ -88,7 +88,7 @@ class Calls:
 def run(words: list[str], folder: Path) -> int:
     """Run the command in this process, silently; its exit code."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        return command_line([word.format(folder) for word in words])
+        return main([word.format(folder) for word in words])
 
 
 def started(action: Callable[[], int]) -> int:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.golden import fields, hexfile, sets
-from refemu.golden.diff import compare, differing
-from refemu.golden.dut import Answer
+from refemu.golden.compare.diff import compare, differing
+from refemu.golden.compare.dut import Answer
+from refemu.golden.files import fields, hexfile, sets
 from tests.golden import committed
 
 WITH_MASKS = [name for name in committed.NAMES if units.find(name.partition("-")[0]).care]

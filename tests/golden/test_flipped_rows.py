@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.golden import dut, exchange, hexfile, pipe, sets
-from refemu.golden import manifest as manifests
-from refemu.golden.diff import compare, differing
+from refemu.golden.compare import dut, pipe
+from refemu.golden.compare.diff import compare, differing
+from refemu.golden.files import exchange, hexfile, manifest, sets
 from refemu.testing import hold
 from tests.golden import committed
 
@@ -64,9 +64,7 @@ def flipped(golden: sets.Golden, step: int) -> tuple[dict[str, np.ndarray], np.n
 def with_answers(golden: sets.Golden, answers: Arrays) -> sets.Golden:
     """The set with other answers, and their digests."""
     arrays = {**golden.arrays, **answers}
-    entries = [
-        {**entry, "sha256": manifests.array_sha256(arrays[entry["name"]])} for entry in golden.manifest["arrays"]
-    ]
+    entries = [{**entry, "sha256": manifest.array_sha256(arrays[entry["name"]])} for entry in golden.manifest["arrays"]]
     return sets.Golden({**golden.manifest, "arrays": entries}, arrays)
 
 

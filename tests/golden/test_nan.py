@@ -11,8 +11,10 @@ import pytest
 
 from refemu import golden, units
 from refemu.cli import main
-from refemu.golden import dut, hexfile, pipe, rows, sets
-from refemu.golden.diff import compare, differing
+from refemu.golden.compare import dut, pipe
+from refemu.golden.compare.diff import compare, differing
+from refemu.golden.files import hexfile, sets
+from refemu.golden.make import rows
 from refemu.testing import compare as testing
 from refemu.testing import hold, save
 from refemu.units.unit import Cases

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from refemu.models import build_backend, catalog, fetch
+from refemu.models import build_backend
+from refemu.models.fetch import catalog, store
 from tests.models.toy_package import TEXT, TEXT_ENTRY, sha256, write_source_archive
 
 PLANT = "import os; open(os.environ['REFEMU_PLANTED'], 'a').write({name!r} + '\\n')\n"
@@ -100,7 +101,7 @@ def test_neither_setup_py_nor_a_build_tool_runs(python: Path, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(sys, "executable", str(python))
 
-    assert fetch.fetch("toy-text").read_bytes() == TEXT
+    assert store.fetch("toy-text").read_bytes() == TEXT
     assert planted(tmp_path) == []
 
 

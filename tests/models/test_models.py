@@ -1,18 +1,20 @@
 """The package's front door: prepare, run and session take names or objects, and refuse what does not fit."""
 
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from refemu import models
+from refemu import models, units
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models.backend import NUMPY
-from refemu.models.schemes.fp16 import Fp16Config
-from refemu.models.schemes.olive import OliveConfig
+from refemu.models.schemes.fp16.config import Fp16Config
+from refemu.models.schemes.olive.config import OliveConfig
 
 IDS = [1, 2, 3]
+PAPERS = set(units.PAPERS.values())
 
 
 def test_names_and_objects_give_equal_bits() -> None:
@@ -61,8 +63,26 @@ def test_refuses(arguments: dict, error: type[Exception], message: str) -> None:
         models.run("tiny", IDS, **arguments)
 
 
+def loaded(code: str) -> set[str]:
+    """The modules that a new interpreter has loaded after running `code`."""
+    command = [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
 def test_import_leaves_numba_and_scipy_alone() -> None:
     """`refemu list schemes` should not wait for a compiler."""
-    code = "import sys; import refemu.models; sys.exit('numba' in sys.modules or 'scipy' in sys.modules)"
+    assert not {"numba", "scipy"} & loaded("import refemu.models")
 
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+@pytest.mark.parametrize(
+    ("code", "configured"),
+    [("import refemu.models", set()), ("from refemu.models import schemes; schemes.find('kllm-a4')", {"kllm"})],
+)
+def test_import_loads_nothing_that_runs_a_scheme(code: str, configured: set[str]) -> None:
+    """Neither a unit of a paper nor a module of a scheme, but the configuration of one that is named."""
+    modules = loaded(code)
+    blocks = {name for name in modules if name.startswith("refemu.units.") and name.split(".")[2] in PAPERS}
+    parts = {name for name in modules if re.fullmatch(r"refemu\.models\.schemes\.\w+\.\w+", name)}
+
+    assert blocks == set()
+    assert parts == {f"refemu.models.schemes.{scheme}.config" for scheme in configured}

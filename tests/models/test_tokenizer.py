@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.models import text
 from refemu.models.tokenizer import ByteTokenizer, from_gguf, from_json
-from refemu.models.weights import GgufFile
+from refemu.models.weights.files import GgufFile
 from tests.models import toy_encoder, toy_files
 
 CHARACTERS = toy_files.byte_characters()

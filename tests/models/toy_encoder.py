@@ -8,8 +8,8 @@ import numpy as np
 import safetensors.numpy
 import tokenizers
 
-from refemu.models.encoder_checkpoint import raw_name
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.weights.encoder_checkpoint import raw_name
 from tests.models.held import drawn
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "in", "the", "##s", "a"]

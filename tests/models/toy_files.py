@@ -8,8 +8,8 @@ import gguf
 import numpy as np
 import safetensors.numpy
 
-from refemu.models.checkpoint import raw_name_gguf, raw_name_hf
 from refemu.models.config import ModelConfig
+from refemu.models.weights.checkpoint import raw_name_gguf, raw_name_hf
 
 CONFIG = ModelConfig(
     blocks=2,

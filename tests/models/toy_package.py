@@ -7,7 +7,7 @@ import textwrap
 import zipfile
 from pathlib import Path
 
-from refemu.models.catalog import Entry, File, Package
+from refemu.models.fetch.catalog import Entry, File, Package
 
 CONTENT, BESIDE = bytes(range(64)), b"{}"
 

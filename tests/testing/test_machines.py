@@ -8,12 +8,12 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from refemu.testing import PageManagerMachine
-from refemu.units import page_manager
-from refemu.units.page_manager import Moved, Shape
+from refemu.units.leankv import page_manager
+from refemu.units.leankv.page_manager import Moved, Shape
 
 FEW = settings(
     deadline=None,
-    max_examples=150,
+    max_examples=2000,  # ends with the first failure
     stateful_step_count=15,
     database=None,
     derandomize=True,

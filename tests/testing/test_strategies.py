@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from refemu import formats, units
 from refemu.arith.checks import Refused
 from refemu.testing import codebooks, codes, float16s, float32s, inputs, port_values, tensors
-from refemu.units.unit import Config, Port
+from refemu.units.ports import Port
+from refemu.units.unit import Config
 
 CONFIGS = [
     pytest.param(name, config, id=f"{name}-{config}") for name in units.names() for config in units.find(name).configs

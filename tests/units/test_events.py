@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.units.bfp_pe_array import BfpPeArray
-from refemu.units.olive_mac import OliveMac
-from refemu.units.orizuru import Orizuru
-from refemu.units.ovp_decoder import OvpDecoder
-from refemu.units.unit import Port
-from refemu.units.unit_parts import Events, cell, table
+from refemu.units.events import Events, cell, table
+from refemu.units.harmonia.bfp_pe_array import BfpPeArray
+from refemu.units.kllm.orizuru import Orizuru
+from refemu.units.olive.olive_mac import OliveMac
+from refemu.units.olive.ovp_decoder import OvpDecoder
+from refemu.units.ports import Port
 
 
 def parsed(text: str) -> list[list[str]]:

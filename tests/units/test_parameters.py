@@ -10,10 +10,11 @@ import pytest
 from refemu import formats, units
 from refemu.arith import orders
 from refemu.arith.checks import Refused, RefusedType, plain, require_int
-from refemu.golden import build
+from refemu.golden.make import build
 from refemu.models import schemes
+from refemu.models.schemes.olive.config import OliveConfig
+from refemu.units.stimuli import random_inputs
 from refemu.units.unit import Config, Unit
-from refemu.units.unit_cases import random_inputs
 
 UNITS = [
     pytest.param(units.find(name), config, id=f"{name}-{config}")
@@ -54,7 +55,7 @@ def test_results_hold_plain_counters(name: str) -> None:
     want = unit.evaluate(config, inputs)
 
     for run in (unit.run, unit.run_jit):
-        assert run(**{unit.arguments.get(port, port): array for port, array in inputs.items()}, **given).equals(want)
+        assert run(**inputs, **given).equals(want)
     assert unit.evaluate(given, inputs).equals(want)
 
 
@@ -66,7 +67,7 @@ def test_results_hold_plain_counters(name: str) -> None:
         (lambda: formats.Bfp(mantissa_bits=np.int64(8)), formats.Bfp(mantissa_bits=8)),
         (lambda: formats.TopK(percent=np.float32(0.5)), formats.TopK(percent=0.5)),
         (lambda: formats.TopK(k=np.int32(3)), formats.TopK(k=3)),
-        (lambda: schemes.OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8)), schemes.SCHEMES["olive-8"]),
+        (lambda: OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8)), schemes.SCHEMES["olive-8"]),
         (lambda: orders.Tree(np.int64(8)), orders.Tree(8)),
     ],
 )
@@ -81,7 +82,7 @@ def test_manifests_hold_plain_values() -> None:
     numpys_unit = replace(unit, configs={"example": Config(**{key: numpys(value) for key, value in config.items()})})
     blocks = list(unit.cases(config, "paper", 0))
     made = [json.dumps(build.build(each, "example", blocks, generator={})[0]) for each in (unit, numpys_unit)]
-    scheme = schemes.OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8))
+    scheme = OliveConfig(weight_bits=np.int64(8), act_bits=np.int8(8))
 
     assert made[0] == made[1]
     assert json.dumps(schemes.parameters(scheme)) == json.dumps(schemes.parameters(schemes.SCHEMES["olive-8"]))

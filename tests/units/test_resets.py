@@ -9,7 +9,7 @@ import pytest
 
 from refemu import units
 from refemu.units.unit import Unit
-from tests.units.test_units import CONFIGS, blocks, one_case
+from tests.units.protocol.blocks import CONFIGS, blocks, one_case
 
 ONE16 = 0x3C00  #: 1.0 in fp16
 LOWEST16 = 0xFC00  #: -infinity in fp16
@@ -155,9 +155,9 @@ def test_index_is_the_number_of_the_operation_or_of_the_event(unit: Unit, name: 
         device = unit.unit_class(**unit.configs[name])
         numbers, want = [device.snapshot().index], [-1]
         inputs = one_case(unit, dict(block.inputs), 0)
-        arrays = [inputs[port.name].tolist() for port in unit.ports(unit.configs[name]).inputs]
-        for event in zip(*arrays, strict=True):
-            numbers.append(device.step(*event).index)
+        names = [port.name for port in unit.ports(unit.configs[name]).inputs]
+        for event in zip(*(inputs[port].tolist() for port in names), strict=True):
+            numbers.append(device.step(**dict(zip(names, event, strict=True))).index)
             want.append(want[-1] + 1)
             while device.busy:
                 numbers.append(device.step().index)

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.units.unit import Port, Unit
-from refemu.units.unit_cases import columns, random, random_inputs, sequences
-from tests.oracles import prng as oracle
+from refemu.units.ports import Port
+from refemu.units.stimuli import columns, random, random_inputs, sequences
+from refemu.units.unit import Unit
+from tests.oracles import prng
 
 
 def test_random_takes_the_top_bits_of_the_words_of_its_own_sequence() -> None:
-    words = oracle.words(oracle.stream("unit/random/x", 7), 0, 6)
+    words = prng.words(prng.stream("unit/random/x", 7), 0, 6)
 
     assert random("unit", Port("x", 5), (6,), 7).tolist() == [word >> 59 for word in words]
     assert random("unit", Port("x", 5, lanes=3), (2,), 7).ravel().tolist() == [word >> 59 for word in words]

@@ -39,10 +39,10 @@ def attention_heads(q, k, v, scale, start, out, paid, counting, first, last):
             clear_all(total)
             block_fp32(queries, np.int64(0), keys, logits[:rows], most)
             for i in range(rows):
-                own = start + (r0 + i) // heads + 1
-                for j in range(own):
+                reach = start + (r0 + i) // heads + 1
+                for j in range(reach):
                     logits[i, j] = logits[i, j] * scale
-                shifted_exp(logits[i, :own], chances[i, :own])
+                shifted_exp(logits[i, :reach], chances[i, :reach])
             total_rows(chances, most, total[:rows])
             for i in range(rows):
                 for j in range(most):
@@ -55,8 +55,8 @@ def attention_heads(q, k, v, scale, start, out, paid, counting, first, last):
                     )
             block_fp32(chances, np.int64(0), values[:least], sums[:rows], depth)
             for i in range(rows):
-                own, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
-                row_fp32(chances[i, least:own], values[least:own], np.int64(0), sums[i], depth)
+                reach, o = start + (r0 + i) // heads + 1, out[(r0 + i) // heads, shared * heads + (r0 + i) % heads]
+                row_fp32(chances[i, least:reach], values[least:reach], np.int64(0), sums[i], depth)
                 for d in range(depth):
                     o[d] = canonical(round16(sums[i, d]))
 

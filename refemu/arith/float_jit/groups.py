@@ -95,16 +95,8 @@ def grouped_tiles(a, powers, narrow, wide, b_powers, scales, partial16, product1
                     for m in range(rows):
                         _take(parts[m], sums[m], width)
             for m in range(rows):
-                _finish_group(
-                    sums[m],
-                    powers[m0 + m, g],
-                    b_powers[panel, g],
-                    scales[panel, g],
-                    partial16,
-                    product16,
-                    acc[m],
-                    width,
-                )
+                power = powers[m0 + m, g]
+                _finish_group(sums[m], power, b_powers[panel, g], scales[panel, g], partial16, product16, acc[m], width)
         for m in range(rows):
             _store_row(acc[m], out[m0 + m], panel * width, width)
 

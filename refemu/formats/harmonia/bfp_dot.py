@@ -7,17 +7,21 @@ D-harmonia-8 (`product`), D-harmonia-9 (`scale_per`), D-harmonia-10 (groups asce
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused, RefusedType, require_choice
 from refemu.arith.dot import Sequential
+from refemu.arith.operands import PRECISIONS, Precision
 from refemu.formats import groups
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.formats.groupint import GroupIntTensor
+from refemu.formats.harmonia.bfp import BfpTensor
 
-PRESETS = {"paper": "fp16", "exact": "fp32"}  #: `partial` of each preset (D-harmonia-7)
+ScalePer: TypeAlias = Literal[32, 128]  #: inputs under one product with the weight factor (D-harmonia-9)
+Preset: TypeAlias = Literal["paper", "exact"]  #: rounded partial sums, or exact ones
+PRESETS: dict[Preset, Precision] = {"paper": "fp16", "exact": "fp32"}  #: `partial` of each preset (D-harmonia-7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,64 +53,113 @@ class Rows:
 
 
 def bfp_dot_int(
-    a: BfpTensor, w: GroupIntTensor, *, partial: str = "fp16", product: str = "fp32", scale_per: int = 32
+    a: BfpTensor,
+    w: GroupIntTensor,
+    *,
+    partial: Precision = "fp16",
+    product: Precision = "fp32",
+    scale_per: ScalePer = 32,
 ) -> np.ndarray:
-    """Activations times INT4 weights, mode M8W4 (and any other width): one float32 per row of `a` and row of `w`.
+    """Multiply activations by INT4 weights, mode M8W4 (and any other width).
 
-    a: (in,) or (tokens, in), grouped along `in`. w: (in,) or (out, in). Returns float32 (), (out,), (tokens,) or
-    (tokens, out). Per group: the exact sum of s M w; times 2**power rounded to `partial`, "fp16" or "fp32" (exact below
-    2**24); times the weight factor rounded to `product`; added in FP32. scale_per: 32, the factor at every group, or
-    128: the partials of a weight group are added in FP32 from +0 and scaled once.
-    Refused: lengths that differ, groups of `a` that cross weight groups. Paper: [harmonia §IV-B].
+    Per group: the exact sum of s M w; times 2**power, rounded to `partial`; times the weight factor, rounded to
+    `product`; added in FP32.
+
+    Parameters
+    ----------
+    a : BfpTensor (in,) or (tokens, in)
+        Grouped along `in`.
+    w : GroupIntTensor (in,) or (out, in)
+        Weights.
+    partial : {"fp16", "fp32"}
+        Rounding of a group's sum; "fp32" is exact below 2**24.
+    product : {"fp32", "fp16"}
+        Rounding of the product with the weight factor.
+    scale_per : {32, 128}
+        32: the factor at every group; 128: partials of a weight group are added in FP32 from +0 and scaled once.
+
+    Returns
+    -------
+    ndarray of float32
+        (), (out,), (tokens,) or (tokens, out).
+
+    Raises
+    ------
+    Refused
+        Lengths differ, or groups of `a` cross weight groups.
+
+    References
+    ----------
+    [harmonia §IV-B]
     """
     left = rows(a, "bfp_dot_int")
     return weighted(_product, left, weight_rows(w, left.group), partial, product, scale_per)
 
 
-def bfp_dot(a: BfpTensor, b: BfpTensor, *, partial: str = "fp16") -> np.ndarray:
-    """Activations times activations, modes M8M8 and M8M4 (and any other widths): one float32 per row of `a` and of `b`.
+def bfp_dot(a: BfpTensor, b: BfpTensor, *, partial: Precision = "fp16") -> np.ndarray:
+    """Multiply activations by activations, modes M8M8 and M8M4 (and any other widths).
 
-    a, b: vectors or matrices in groups of one size along the reduction, which may be either axis: scores take queries
-    (tokens, d) and keys (tokens, d) along -1; the context takes scores (tokens, keys) along -1 and values (keys, d)
-    along 0. Returns float32 (), (b's rows,), (a's rows,) or both. Per group: the exact sum of s s M M times 2**power,
-    rounded to `partial`, "fp16" or "fp32" (exact below 2**24), added in FP32.
-    Refused: lengths or groups that differ. Paper: [harmonia §III-D], [harmonia §IV-B].
+    The reduction may be either axis: scores take queries (tokens, d) and keys (tokens, d) along -1; the context takes
+    scores (tokens, keys) along -1 and values (keys, d) along 0. Per group: the exact sum of s s M M times 2**power,
+    rounded to `partial`, added in FP32.
+
+    Parameters
+    ----------
+    a, b : BfpTensor
+        Vectors or matrices in groups of one size along the reduction.
+    partial : {"fp16", "fp32"}
+        Rounding of a group's sum; "fp32" is exact below 2**24.
+
+    Returns
+    -------
+    ndarray of float32
+        (), (b's rows,), (a's rows,) or both.
+
+    Raises
+    ------
+    Refused
+        Lengths or groups differ.
+
+    References
+    ----------
+    [harmonia §III-D, §IV-B]
     """
     left, right = rows(a, "bfp_dot"), rows(b, "bfp_dot")
     require_pair(left, right, "bfp_dot")
     return shaped(_product(left, right, partial, None), left, right)
 
 
-def weighted(multiply: "Multiply", left: Rows, right: Rows, partial: str, product: str, scale_per: int) -> np.ndarray:
+def weighted(
+    multiply: "Multiply", left: Rows, right: Rows, partial: Precision, product: Precision, scale_per: ScalePer
+) -> np.ndarray:
     """`bfp_dot_int` of rows, by `multiply`."""
-    require_choice(scale_per, (32, 128), "bfp_dot_int", "scale_per")
+    require_choice(scale_per, get_args(ScalePer), "bfp_dot_int", "scale_per")
     require_pair(left, right, "bfp_dot_int")
     if scale_per == 32:
         return shaped(multiply(left, right, partial, product), left, right)
     return shaped(scaled_late(multiply, left, right, partial, product), left, right)
 
 
-def _product(left: Rows, right: Rows, partial: str, product: str | None) -> np.ndarray:
-    return dot.grouped_matmul(
-        left.values,
-        right.values.T,
-        group=left.group,
-        a_exp=left.power,
-        b_exp=right.power.T,
-        b_scale=None if right.scale is None else right.scale.T,
-        partial=partial,
-        product=product,
-        order=Sequential(),
-        acc="fp32",
-    )
+def _product(left: Rows, right: Rows, partial: Precision, product: Precision | None) -> np.ndarray:
+    return grouped(dot.grouped_matmul, left, right, partial, product)
 
 
-Multiply = Callable[[Rows, Rows, str, str | None], np.ndarray]
+def grouped(
+    matmul: Callable[..., np.ndarray], left: Rows, right: Rows, partial: Precision, product: Precision | None
+) -> np.ndarray:
+    """Sums over groups in ascending order from +0, by `dot.grouped_matmul` or its twin."""
+    exponents = {"a_exp": left.power, "b_exp": right.power.T}
+    scale = None if right.scale is None else right.scale.T
+    rounding = {"partial": partial, "product": product, "order": Sequential(), "acc": "fp32"}
+    return matmul(left.values, right.values.T, group=left.group, b_scale=scale, **exponents, **rounding)
 
 
-def scaled_late(multiply: Multiply, left: Rows, right: Rows, partial: str, product: str) -> np.ndarray:
+Multiply = Callable[[Rows, Rows, Precision, Precision | None], np.ndarray]
+
+
+def scaled_late(multiply: Multiply, left: Rows, right: Rows, partial: Precision, product: Precision) -> np.ndarray:
     """`scale_per` 128: every weight group summed without its factor by `multiply`, then scaled, then added."""
-    require_choice(product, ("fp16", "fp32"), "bfp_dot_int", "product")
+    require_choice(product, PRECISIONS, "bfp_dot_int", "product")
     total = np.zeros((len(left.values), len(right.values)), np.float32)
     for first in range(0, left.power.shape[1], right.weight_groups):
         sums = multiply(left.part(first, right.weight_groups), right.part(first, right.weight_groups), partial, None)
@@ -135,18 +188,11 @@ def vectors(t: BfpTensor, signed: np.ndarray, thing: str) -> Rows:
 def weight_rows(w: object, group: int) -> Rows:
     """Weights, one row per output, in the groups of `group` inputs that the activations have."""
     if not isinstance(w, GroupIntTensor) or w.code.ndim not in (1, 2):
-        told = w.shape if isinstance(w, GroupIntTensor) else type(w).__name__
-        raise RefusedType(f"bfp_dot_int: w must be a GroupIntTensor of one or two axes, got {told}")
+        shape = w.shape if isinstance(w, GroupIntTensor) else type(w).__name__
+        raise RefusedType(f"bfp_dot_int: w must be a GroupIntTensor of one or two axes, got {shape}")
     code, scale = (array.reshape(-1, array.shape[-1]) for array in (w.grid(), w.scales_of(group)))
-    return Rows(
-        filled(code, group),
-        np.zeros(scale.shape, np.int64),
-        scale,
-        group,
-        w.shape[-1],
-        groups.count(w.size, group),
-        w.shape[:-1],
-    )
+    power, weight_groups = np.zeros(scale.shape, np.int64), groups.count(w.size, group)
+    return Rows(filled(code, group), power, scale, group, w.shape[-1], weight_groups, w.shape[:-1])
 
 
 def filled(values: np.ndarray, group: int) -> np.ndarray:

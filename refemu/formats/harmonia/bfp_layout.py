@@ -1,10 +1,10 @@
-"""How block floating point codes lie in memory: group words, or planes of which demotion drops the last.
+"""Memory layout of block floating point codes: group words, or planes of which demotion drops the last.
 
 Paper: [harmonia §III-B], [harmonia §IV-C, Fig. 14]. Decision: D-harmonia-34 (the paper gives no packing).
 """
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from refemu.arith import bits
 from refemu.arith.checks import Refused, at, first_index, require_choice
 from refemu.formats import groups
 
-if TYPE_CHECKING:
-    from refemu.formats.bfp import Bfp
-    from refemu.formats.bfp_tensor import BfpTensor
+Layout: TypeAlias = Literal["group", "planes"]  #: words of whole groups, or one plane per field
 
-LAYOUTS = ("group", "planes")
+
+class GroupRows(NamedTuple):
+    """The codes of every group of a tensor, one group a row, the grouped axis moved last, in C order."""
+
+    sign: np.ndarray  #: (groups, group)
+    mantissa: np.ndarray  #: (groups, group)
+    exponent: np.ndarray  #: (groups,)
 
 
 def require_codes(array: np.ndarray, limit: int, name: str) -> None:
@@ -27,40 +31,37 @@ def require_codes(array: np.ndarray, limit: int, name: str) -> None:
     raise Refused(f"BfpTensor: {name} {int(array[index])}{at(index)} is outside [0, {limit})")
 
 
-def require_layout(fmt: "Bfp", layout: str) -> None:
-    """Refuse an unknown layout, and planes of a format whose magnitudes are not nibbles."""
-    require_choice(layout, LAYOUTS, "Bfp", "layout")
-    if layout == "planes" and fmt.mantissa_bits not in (4, 8):
-        raise Refused(f"Bfp: layout 'planes' needs 4 or 8 mantissa bits, got {fmt.mantissa_bits}")
+def rows_of(sign: np.ndarray, mantissa: np.ndarray, exponent: np.ndarray, axis: int, group: int) -> GroupRows:
+    """The codes of a tensor group by group; the end of a short group is filled with zeros."""
+    signs, mantissas = (groups.split(part, group, axis).reshape(-1, group) for part in (sign, mantissa))
+    return GroupRows(signs, mantissas, np.moveaxis(exponent, axis, -1).reshape(-1))
 
 
-def pack(tensor: "BfpTensor", layout: str) -> bytes:
-    """`BfpTensor.pack`."""
-    require_layout(tensor.format, layout)
+def pack(rows: GroupRows, width: int, layout: Layout) -> bytes:
+    """The bytes of `BfpTensor.pack`. width: bits of a magnitude."""
+    _require_layout(layout, width)
     if layout == "group":
-        return np.packbits(_stream(tensor).reshape(-1), bitorder="little").tobytes()
-    exponent, sign, mantissa = _by_group(tensor)
-    nibbles = [bits.pack(mantissa >> shift & 15, 4) for shift in ((0,) if tensor.format.mantissa_bits == 4 else (4, 0))]
-    return b"".join([bits.pack(exponent, 5), bits.pack(sign, 1), *nibbles])
+        return np.packbits(_stream(rows, width).reshape(-1), bitorder="little").tobytes()
+    nibbles = [bits.pack(rows.mantissa >> shift & 15, 4) for shift in ((0,) if width == 4 else (4, 0))]
+    return b"".join([bits.pack(rows.exponent, 5), bits.pack(rows.sign, 1), *nibbles])
 
 
-def words(tensor: "BfpTensor") -> list[int]:
-    """`BfpTensor.words`."""
-    rows = np.packbits(_stream(tensor), axis=1, bitorder="little")
-    return [int.from_bytes(row.tobytes(), "little") for row in rows]
+def words(rows: GroupRows, width: int) -> list[int]:
+    """One integer per group, as `BfpTensor.words` has them. width: bits of a magnitude."""
+    packed = np.packbits(_stream(rows, width), axis=1, bitorder="little")
+    return [int.from_bytes(word.tobytes(), "little") for word in packed]
 
 
-def _by_group(tensor: "BfpTensor") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Exponents (groups,), signs and mantissas (groups, group), the axis moved last, in C order."""
-    size = tensor.format.group
-    parts = [groups.split(part, size, tensor.axis).reshape(-1, size) for part in (tensor.sign, tensor.mantissa)]
-    return np.moveaxis(tensor.exponent, tensor.axis, -1).reshape(-1), parts[0], parts[1]
+def _require_layout(layout: Layout, width: int) -> None:
+    """Refuse an unknown layout, and planes of magnitudes that are not nibbles."""
+    require_choice(layout, get_args(Layout), "Bfp", "layout")
+    if layout == "planes" and width not in (4, 8):
+        raise Refused(f"Bfp: layout 'planes' needs 4 or 8 mantissa bits, got {width}")
 
 
-def _stream(tensor: "BfpTensor") -> np.ndarray:
-    """The bits of every group word, least significant first: uint8 (groups, group_bits)."""
-    exponent, sign, mantissa = _by_group(tensor)
-    parts = [_bits_of(exponent[:, None], 5), sign, _bits_of(mantissa, tensor.format.mantissa_bits)]
+def _stream(rows: GroupRows, width: int) -> np.ndarray:
+    """The bits of every group word, least significant first: uint8 (groups, 5 + group * (1 + width))."""
+    parts = [_bits_of(rows.exponent[:, None], 5), rows.sign, _bits_of(rows.mantissa, width)]
     return np.concatenate(parts, axis=1)
 
 
@@ -71,26 +72,27 @@ def _bits_of(codes: np.ndarray, width: int) -> np.ndarray:
 
 
 def unpack(
-    fmt: "Bfp", data: bytes, shape: tuple[int, ...], axis: int, layout: str
+    data: bytes, shape: tuple[int, ...], axis: int, group: int, width: int, layout: Layout
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sign, mantissa and exponent of `Bfp.unpack`, in the places that a tensor has them."""
-    require_layout(fmt, layout)
+    """Sign, mantissa and exponent of values of `shape` in groups of `group` along `axis`, as a tensor has them."""
+    _require_layout(layout, width)
     rest = tuple(n for i, n in enumerate(shape) if i != axis)
-    per_row = groups.count(shape[axis], fmt.group)
+    per_row = groups.count(shape[axis], group)
     number = prod(rest) * per_row
-    exponent, sign, mantissa = (_from_words if layout == "group" else _from_planes)(fmt, data, number)
-    parts = [part.reshape(*rest, per_row * fmt.group) for part in (sign, mantissa)]
+    rows = (_from_words if layout == "group" else _from_planes)(data, number, group, width)
+    parts = [part.reshape(*rest, per_row * group) for part in (rows.sign, rows.mantissa)]
     for name, part in zip(("sign", "mantissa"), parts, strict=True):
         _require_zeros(part, shape[axis], name)
     sign, mantissa = (np.moveaxis(part[..., : shape[axis]], -1, axis) for part in parts)
-    return sign, mantissa, np.moveaxis(exponent.reshape(*rest, per_row), -1, axis)
+    return sign, mantissa, np.moveaxis(rows.exponent.reshape(*rest, per_row), -1, axis)
 
 
-def _from_words(fmt: "Bfp", data: bytes, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    stream = bits.unpack(data, 1, number * fmt.group_bits).reshape(number, fmt.group_bits)
-    cut = 5 + fmt.group
-    mantissa = stream[:, cut:].reshape(number, fmt.group, fmt.mantissa_bits)
-    return _codes_of(stream[:, None, :5])[:, 0], stream[:, 5:cut], _codes_of(mantissa)
+def _from_words(data: bytes, number: int, group: int, width: int) -> GroupRows:
+    group_bits = 5 + group * (1 + width)
+    stream = bits.unpack(data, 1, number * group_bits).reshape(number, group_bits)
+    cut = 5 + group
+    mantissa = stream[:, cut:].reshape(number, group, width)
+    return GroupRows(stream[:, 5:cut], _codes_of(mantissa), _codes_of(stream[:, None, :5])[:, 0])
 
 
 def _codes_of(split: np.ndarray) -> np.ndarray:
@@ -101,19 +103,18 @@ def _codes_of(split: np.ndarray) -> np.ndarray:
     return codes
 
 
-def _from_planes(fmt: "Bfp", data: bytes, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    elements = number * fmt.group
-    widths = [(5, number), (1, elements), *[(4, elements)] * (fmt.mantissa_bits // 4)]
-    sizes = [(width * count + 7) // 8 for width, count in widths]
+def _from_planes(data: bytes, number: int, group: int, width: int) -> GroupRows:
+    elements = number * group
+    widths = [(5, number), (1, elements), *[(4, elements)] * (width // 4)]
+    sizes = [(bits_of_code * count + 7) // 8 for bits_of_code, count in widths]
     ends = np.cumsum([0, *sizes]).tolist()
     if len(data) != ends[-1]:
         raise Refused(f"Bfp.unpack: {number} groups need {ends[-1]} bytes, got {len(data)}")
     planes = [
-        bits.unpack(data[start : start + size], width, count).astype(np.int64)
-        for start, size, (width, count) in zip(ends[:-1], sizes, widths, strict=True)
+        bits.unpack(data[start : start + size], bits_of_code, count).astype(np.int64)
+        for start, size, (bits_of_code, count) in zip(ends[:-1], sizes, widths, strict=True)
     ]
-    mantissa = planes[2] if fmt.mantissa_bits == 4 else planes[2] << 4 | planes[3]
-    return planes[0], planes[1], mantissa
+    return GroupRows(planes[1], planes[2] if width == 4 else planes[2] << 4 | planes[3], planes[0])
 
 
 def _require_zeros(part: np.ndarray, length: int, name: str) -> None:

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_range
-from refemu.arith.records import parameters
+from refemu.arith.records import parameters, plain_fields
 
 CLUSTER_BITS = 4  #: widest index that a Concat port takes [kllm §IV-A]
 TABLE_BITS = 8  #: widest concatenated index: the register of a Concat unit [kllm §IV-A]
@@ -19,19 +20,23 @@ TABLE_BITS = 8  #: widest concatenated index: the register of a Concat unit [kll
 
 @parameters(eq=False, repr=False)
 class Codebook:
-    """2**bits entries in index order, finite, a zero always +0.
+    """Table of 2**bits entries in index order, finite, a zero always +0.
 
-    values: integers are patterns of `entry_bits` bits, floats are values that the entries hold exactly; shape
-    (2**bits,), or (..., 2**bits) for one table per vector. Stored as patterns, uint16 or uint32, read-only.
-    A codebook can encode (it is a "cluster") if it has one row of fp16 entries, ascending with repeats allowed, and at
+    Floats must be values that the entries hold exactly. Shape (2**bits,), or (..., 2**bits) for one table per vector. A
+    codebook can encode (it is a "cluster") if it has one row of fp16 entries, ascending with repeats allowed, and at
     most 4 bits; every other one is a "table".
+
+    References
+    ----------
+    [kllm §II-A, Eq. (1), §III-A, §III-B]
     """
 
     bits: int  #: of an index, 1 to 8
-    values: np.ndarray
+    values: np.ndarray  #: entries, as integers (patterns) or floats; stored as patterns, uint16 or uint32, read-only
     entry_bits: int = 16  #: 16 for fp16, 32 for float32 entries
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         require_int(self.bits, 1, TABLE_BITS, "Codebook", "bits")
         if self.entry_bits not in (16, 32):
             raise Refused(f"Codebook: entry_bits must be 16 or 32, got {self.entry_bits!r}")
@@ -52,11 +57,17 @@ class Codebook:
 
     @cached_property
     def kind(self) -> str:
-        """ "cluster" or "table"."""
+        """Kind of the codebook, "cluster" or "table"."""
         return "cluster" if self.why_not() is None else "table"
 
     def why_not(self) -> str | None:
-        """Why this codebook cannot encode; None if it can."""
+        """Reason that this codebook cannot encode.
+
+        Returns
+        -------
+        str or None
+            Reason, None if it can.
+        """
         if self.values.ndim != 1 or self.entry_bits != 16:
             return f"one row of fp16 entries encodes, got {self.values.shape} of {self.entry_bits} bits"
         if self.bits > CLUSTER_BITS:
@@ -89,7 +100,7 @@ class Codebook:
         return f"Codebook(bits={self.bits}, values={rows.replace(chr(10), '')}{entry})"
 
 
-def _words(values: Any, entry_bits: int) -> np.ndarray:
+def _words(values: ArrayLike, entry_bits: int) -> np.ndarray:
     """A new array of patterns; floats are refused where the entries do not hold them."""
     array = values.centroids if isinstance(values, Codebook) else np.asarray(values)
     word: type[np.unsignedinteger] = np.uint16 if entry_bits == 16 else np.uint32

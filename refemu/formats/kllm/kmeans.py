@@ -5,28 +5,30 @@ zeros), D-kllm-27 (NaN and infinity are refused), D-kllm-30 (static scale).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, require_choice
-from refemu.arith.records import parameters
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_nearest import nearest, normalized
-from refemu.formats.kmeans_outliers import Thresholds, TopK, require_values
-from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.arith.records import parameters, plain_fields
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_nearest import nearest, normalized
+from refemu.formats.kllm.kmeans_outliers import Thresholds, TopK, require_values
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 
 __all__ = ["Codebook", "KMeans", "KMeansTensor", "Thresholds", "TopK"]
 
 Outliers = TopK | Thresholds | None
-SCALES = ("inlier", "outlier")  #: what the scale is taken from (D-kllm-9)
+ScaleOf: TypeAlias = Literal["inlier", "outlier"]  #: what the scale is taken from (D-kllm-9)
+SCALES: tuple[ScaleOf, ...] = get_args(ScaleOf)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the values of every vector lie: scales, and offsets and zero points if there are any."""
+    """Range of every vector: scales, and offsets and zero points if there are any."""
 
     scale: np.ndarray  #: fp16-valued float32, the shape of the vectors; so are the others
     offset: np.ndarray | None = None
@@ -35,20 +37,25 @@ class Frame:
 
 @parameters
 class KMeans:
-    """Every inlier becomes the index of the centroid nearest to x / s; s is the largest inlier magnitude.
+    """K-Means format: an inlier becomes the index of the centroid nearest to x / s, s the largest inlier magnitude.
 
     With `scale="outlier"` s is the larger magnitude of the two values that bound the inliers, the k-th largest and the
     k-th smallest; where k is 0 it stays the largest inlier. With thresholds s is max(|hi|, |lo|), whatever the vector
     holds (D-kllm-30). A scale of 0 becomes 1 (D-kllm-11).
+
+    References
+    ----------
+    [kllm §II-A, Eq. (1), §III-A]
     """
 
     codebook: Codebook  #: one that can encode: ascending, at most 4 bits
     outliers: Outliers = None  #: which values stay in fp16; None = none do
     zero_point: bool = False  #: off = r16((lo + hi) / 2), s = r16((hi - lo) / 2), z = r16(-off / s) (D-kllm-10)
-    preset: str | KllmArith = "paper"  #: a preset of KLLM, or its choices one by one
-    scale: str = "inlier"  #: of what: the "inlier"s, or the "outlier"s next to them (D-kllm-9)
+    preset: Preset | KllmArith = "paper"  #: a preset of KLLM, or its choices one by one
+    scale: ScaleOf = "inlier"  #: of what: the "inlier"s, or the "outlier"s next to them (D-kllm-9)
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         if not isinstance(self.codebook, Codebook) or not isinstance(self.outliers, Outliers):
             raise RefusedType(
                 "KMeans: codebook must be a Codebook and outliers a TopK, Thresholds or None, got "
@@ -63,14 +70,30 @@ class KMeans:
 
     @property
     def arith(self) -> KllmArith:
-        """The choices behind `preset`."""
+        """Options of arithmetic that `preset` stands for."""
         return KllmArith.preset(self.preset)
 
-    def encode(self, x: Any, axis: int = -1) -> KMeansTensor:
-        """Indices, scales and outliers of `x`; a vector (a token, or an output channel) lies along `axis`.
+    def encode(self, x: ArrayLike, axis: int = -1) -> KMeansTensor:
+        """Encode vectors along an axis: a token, or an output channel.
 
-        x: float16, or float32 that holds fp16 values, at least one axis, finite. Raises TypeError for another dtype;
-        ValueError for NaN, infinity, other values, empty vectors, vectors too short for their outliers.
+        Parameters
+        ----------
+        x : array_like of float16, or of float32 that holds fp16 values
+            At least one axis, finite.
+        axis : int
+            Axis of the vectors.
+
+        Returns
+        -------
+        KMeansTensor
+            Indices, scales and outliers.
+
+        Raises
+        ------
+        Refused
+            NaN, infinity, other values, empty vectors, or vectors too short for their outliers.
+        RefusedType
+            Another dtype.
         """
         values = require_values(x, "KMeans.encode", axis)
         moved = np.moveaxis(values, axis, -1)
@@ -82,13 +105,45 @@ class KMeans:
         return self.tensor(np.where(mask, np.uint8(0), index), frame, mask, words_of(moved[mask]), axis)
 
     def tensor(self, index: np.ndarray, frame: Frame, mask: np.ndarray, outlier: np.ndarray, axis: int) -> KMeansTensor:
-        """The encoded tensor from its parts, whose vectors lie along the last axis; `axis` is where they belong."""
+        """Make the encoded tensor from its parts, whose vectors lie along the last axis.
+
+        Parameters
+        ----------
+        index : ndarray of uint8 (..., N)
+            Indices.
+        frame : Frame
+            Scales and zero points.
+        mask : ndarray of bool (..., N)
+            True at outliers.
+        outlier : ndarray of uint16
+            fp16 patterns, vector by vector.
+        axis : int
+            Axis of the vectors in the tensor.
+
+        Returns
+        -------
+        KMeansTensor
+            Tensor.
+        """
         index, mask = (np.ascontiguousarray(np.moveaxis(array, -1, axis)) for array in (index, mask))
         zero = None if frame.zero is None else words_of(frame.zero)
         return KMeansTensor(self.codebook, index, words_of(frame.scale), mask, outlier, axis, zero)
 
     def frame(self, x: np.ndarray, mask: np.ndarray) -> Frame:
-        """Scales of vectors x (..., N) whose outliers `mask` marks; with zero points off and z too."""
+        """Scales of vectors; with zero points offsets and zero points too.
+
+        Parameters
+        ----------
+        x : ndarray of float32 (..., N)
+            Values.
+        mask : ndarray of bool (..., N)
+            True at outliers.
+
+        Returns
+        -------
+        Frame
+            Scales, offsets and zero points.
+        """
         low, high = self._ends(x, mask)
         if not self.zero_point:
             largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
@@ -98,7 +153,7 @@ class KMeans:
         return Frame(scale, offset, fp16.div16(-offset, scale) + np.float32(0))  # a zero is +0
 
     def _ends(self, x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What bounds the inliers of every vector from below and from above, float64."""
+        """Bounds of the inliers of every vector from below and from above, float64."""
         if isinstance(self.outliers, Thresholds):
             return np.full(x.shape[:-1], self.outliers.lo), np.full(x.shape[:-1], self.outliers.hi)
         if k := self.outlier_rank(x.shape[-1]):
@@ -110,19 +165,47 @@ class KMeans:
         )
 
     def outlier_rank(self, n: int) -> int:
-        """Rank from either end of the values that bound vectors of `n` values; 0: the inliers do."""
+        """Rank from either end of the values that bound a vector.
+
+        Parameters
+        ----------
+        n : int
+            Values of the vector.
+
+        Returns
+        -------
+        int
+            Rank; 0 where the inliers bound it.
+        """
         return self.outliers.count(n) if self.scale == "outlier" and isinstance(self.outliers, TopK) else 0
 
-    def samples(self, x: Any, axis: int = -1) -> np.ndarray:
-        """Normalized inliers of `x`, what `train` takes: fp16-valued float32, one axis, vector by vector.
+    def samples(self, x: ArrayLike, axis: int = -1) -> np.ndarray:
+        """Normalized inliers of a tensor, as `train` takes them.
 
-        Dividing by the scale, whatever the preset, so that every preset trains alike. Arguments as for `encode`.
+        Divided by the scale, whatever the preset, so that every preset trains alike.
+
+        Parameters
+        ----------
+        x : array_like
+            As for `encode`.
+        axis : int
+            Axis of the vectors.
+
+        Returns
+        -------
+        ndarray of float32, one axis
+            fp16 values, vector by vector.
+
+        Raises
+        ------
+        Refused
+            As `encode` does.
         """
         return normalized_inliers(x, self.outliers, axis, self.zero_point, self.scale)
 
 
 def normalized_inliers(
-    x: Any, outliers: Outliers = None, axis: int = -1, zero_point: bool = False, scale: str = "inlier"
+    x: ArrayLike, outliers: Outliers = None, axis: int = -1, zero_point: bool = False, scale: ScaleOf = "inlier"
 ) -> np.ndarray:
     """`KMeans.samples` before there is a codebook: r16(x / s) of every inlier."""
     any_codebook = Codebook(1, np.zeros(2))

@@ -1,4 +1,4 @@
-"""Which centroid a value is nearest to, in every arithmetic that KllmArith names: all elements at once.
+"""Nearest centroid of a value, in every arithmetic that KllmArith names: all elements at once.
 
 Paper: [kllm §III-A, §IV-A], the Clustering Unit. Decisions: D-kllm-7 (a tie goes to the lower index), D-kllm-8
 (normalizing and distances), D-kllm-10 (zero points).
@@ -7,8 +7,8 @@ Paper: [kllm §III-A, §IV-A], the Clustering Unit. Decisions: D-kllm-7 (a tie g
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Tie
 
 
 def nearest(
@@ -61,7 +61,7 @@ def _distances(x: np.ndarray, codebook: Codebook) -> np.ndarray:
         return np.abs(fp16.round16(x[..., None] - codebook.centroids))
 
 
-def _least(distances: np.ndarray, tie: str) -> np.ndarray:
+def _least(distances: np.ndarray, tie: Tie) -> np.ndarray:
     """Index of the least distance, the lowest or the highest one."""
     if tie == "low":
         return np.argmin(distances, axis=-1)
@@ -74,8 +74,8 @@ def neighbours(codebook: Codebook) -> np.ndarray:
     return centroids[:-1] + centroids[1:]
 
 
-def _count(x: np.ndarray, borders: np.ndarray, codebook: Codebook, tie: str) -> np.ndarray:
-    """How many borders x lies above, a tie counting if it is "high"."""
+def _count(x: np.ndarray, borders: np.ndarray, codebook: Codebook, tie: Tie) -> np.ndarray:
+    """Number of borders below x, a tie counting if it is "high"."""
     above = x[..., None] > borders if tie == "low" else x[..., None] >= borders
     return first_alike(codebook)[np.count_nonzero(above, axis=-1)]
 

@@ -1,4 +1,4 @@
-"""What index-based norms need around their counts: roundings, delayed divisions, and offline sums over the weights.
+"""Helpers of index-based norms: roundings, delayed divisions, and offline sums over the weights.
 
 Paper: [kllm §III-C2, Eq. (3), Fig. 4]. Decisions: D-kllm-20 (where sums are rounded), D-kllm-39 (LayerNorm's R_n is a
 sum over the quantized weights).
@@ -9,11 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import exact, fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset, Statistic
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 
 
 def folds(arith: KllmArith) -> bool:
@@ -26,7 +27,7 @@ def width(arith: KllmArith) -> int:
     return 64 if arith.stat == "exact" else 32
 
 
-def rounder(stat: str) -> Callable[[Any], Any]:
+def rounder(stat: Statistic) -> Callable[[Any], Any]:
     """Rounds float64 arrays or numbers that an operation on narrower ones gave: "fp32", "fp16"; "exact" keeps them.
 
     One float64 operation on float32 (or fp16) operands, rounded again, is the operation rounded once.
@@ -34,12 +35,12 @@ def rounder(stat: str) -> Callable[[Any], Any]:
     return {"fp32": _round32, "fp16": _round16, "exact": lambda x: x}[stat]
 
 
-def _round32(x: Any) -> Any:
+def _round32(x: ArrayLike) -> Any:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return np.asarray(x, np.float64).astype(np.float32).astype(np.float64)[()]
 
 
-def _round16(x: Any) -> Any:
+def _round16(x: ArrayLike) -> Any:
     return fp16.round16_of_f64(np.asarray(x, np.float64)).astype(np.float64)[()]
 
 
@@ -93,7 +94,7 @@ def require_normed(a: Any) -> KMeansTensor:
     return a
 
 
-def row_sums(weights: KMeansTensor, preset: str | KllmArith = "paper") -> np.ndarray:
+def row_sums(weights: KMeansTensor, preset: Preset | KllmArith = "paper") -> np.ndarray:
     """R_n of LayerNorm: the sum of every vector of `weights`, exact from s * c, rounded once (D-kllm-39).
 
     weights: fp16 scales, no zero points, no outliers. Returns float16 of the shape of its vectors; float64 where the
@@ -113,7 +114,7 @@ def row_sums(weights: KMeansTensor, preset: str | KllmArith = "paper") -> np.nda
     return fp16.narrow(exact.round_integers(totals)).reshape(tensor.vectors)
 
 
-def folded_bias(beta: Any, weights: Any, bias: Any = None) -> np.ndarray:
+def folded_bias(beta: Any, weights: ArrayLike, bias: Any = None) -> np.ndarray:
     """b_n of LayerNorm: the sum over k of beta[k] * weights[k, n], plus bias[n], exact, rounded once to fp16.
 
     beta: float16 (K,). weights: float16 (K, N), as they are before quantization. bias: float16 (N,) or None.

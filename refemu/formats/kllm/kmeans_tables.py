@@ -4,20 +4,38 @@ Paper: [kllm §III-B, §III-C]. Decision: D-kllm-5 (products in fp16 or float32)
 the high part).
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, first_index, require_choice, require_range
-from refemu.formats.codebook import TABLE_BITS, Codebook
+from refemu.arith.operands import PRECISIONS, Precision
+from refemu.formats.kllm.codebook import TABLE_BITS, Codebook
 
 
-def cartesian(a: Codebook, b: Codebook, table: str = "fp16") -> Codebook:
-    """Products of all pairs of centroids: entry (i << nB) | j is a_i * b_j [kllm §III-B].
+def cartesian(a: Codebook, b: Codebook, table: Precision = "fp16") -> Codebook:
+    """Multiply all pairs of centroids: entry (i << nB) | j is a_i * b_j.
 
-    table: "fp16", rounded once; "fp32", exact for fp16 centroids. Codebooks with one row per vector broadcast. Refuses
-    an index of more than 8 bits, and a product that overflows.
+    Parameters
+    ----------
+    a, b : Codebook
+        Of at most 8 bits of index together; one row per vector broadcasts.
+    table : {"fp16", "fp32"}
+        Entries, rounded once; "fp32" is exact for fp16 centroids.
+
+    Returns
+    -------
+    Codebook
+        Product codebook.
+
+    Raises
+    ------
+    Refused
+        The joint index is too wide, or a product overflows.
+
+    References
+    ----------
+    [kllm §III-B]
     """
     bits = a.bits + b.bits
     if bits > TABLE_BITS:
@@ -26,16 +44,64 @@ def cartesian(a: Codebook, b: Codebook, table: str = "fp16") -> Codebook:
     return _table(products.reshape(*products.shape[:-2], 1 << bits), bits, table, "cartesian")
 
 
-def squares(codebook: Codebook, table: str = "fp16") -> Codebook:
-    """The square of every centroid [kllm §III-C]; `table` and refusals as for `cartesian`."""
+def squares(codebook: Codebook, table: Precision = "fp16") -> Codebook:
+    """Square every centroid.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        Centroids.
+    table : {"fp16", "fp32"}
+        Entries, rounded once.
+
+    Returns
+    -------
+    Codebook
+        Squares, by the same index.
+
+    Raises
+    ------
+    Refused
+        A square overflows.
+
+    References
+    ----------
+    [kllm §III-C]
+    """
     return _table(_exact(codebook) * _exact(codebook), codebook.bits, table, "squares")
 
 
-def function_table(codebook: Codebook, function: Any, scale: Any = None, name: str = "function") -> Codebook:
-    """f(r16(s * c)) of every centroid, or f(c) without a scale [kllm §III-C, Eq. (2)].
+def function_table(
+    codebook: Codebook, function: ArrayLike, scale: ArrayLike | None = None, name: str = "function"
+) -> Codebook:
+    """Evaluate a function at every centroid: f(r16(s * c)), or f(c) without a scale.
 
-    function: uint16 (65536,), entry u the fp16 word of f of word u. scale: fp16 patterns, positive; of shape (...) they
-    give one row of the table each. name: of the function, for refusals, such as that of a value that is not finite.
+    Parameters
+    ----------
+    codebook : Codebook
+        Centroids.
+    function : array_like of uint16 (65536,)
+        Entry u is the fp16 word of f of word u.
+    scale : array_like of integers (...), optional
+        fp16 patterns, positive; each gives a row of the table.
+    name : str
+        Name of the function, for refusals.
+
+    Returns
+    -------
+    Codebook
+        Table, by the same index.
+
+    Raises
+    ------
+    Refused
+        A value is not finite, or a scale not positive.
+    RefusedType
+        The function is no such table.
+
+    References
+    ----------
+    [kllm §III-C, Eq. (2)]
     """
     words = np.asarray(function)
     if words.shape != (1 << 16,) or words.dtype != np.uint16:
@@ -58,8 +124,8 @@ def _exact(codebook: Codebook) -> np.ndarray:
     return codebook.centroids.astype(np.float64)
 
 
-def _table(values: np.ndarray, bits: int, table: str, thing: str) -> Codebook:
-    require_choice(table, ("fp16", "fp32"), thing, "table")
+def _table(values: np.ndarray, bits: int, table: Precision, thing: str) -> Codebook:
+    require_choice(table, PRECISIONS, thing, "table")
     with np.errstate(over="ignore", under="ignore"):
         stored = fp16.narrow(values) if table == "fp16" else values.astype(np.float32)
     bad = ~np.isfinite(stored)

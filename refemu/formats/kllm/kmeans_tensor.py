@@ -6,18 +6,20 @@ outliers are stored).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from refemu.arith import bits, fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
-from refemu.formats.codebook import Codebook
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
+from refemu.formats.kllm.codebook import Codebook
+
+OutlierLayout: TypeAlias = Literal["mask", "list", "none"]  #: a bit per value; positions; no outliers (D-kllm-38)
 
 #: part of a tensor -> what it may be stored as; compared at every step of a decoder, hence made once
-DTYPES = {
+DTYPES: dict[str, tuple[np.dtype, ...]] = {
     "index": (np.dtype(np.uint8),),
     "scale": (np.dtype(np.uint16), np.dtype(np.uint32)),
     "mask": (np.dtype(np.bool_),),
@@ -28,10 +30,10 @@ DTYPES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KMeansTensor(Shown):
-    """What `KMeans.encode` returns; results of index functions and index products too. Arrays are read-only.
+    """Encoded tensor of `KMeans.encode`, and result of index functions and index products. Arrays are read-only.
 
     A vector (a token, or an output channel) lies along `axis`; `vectors` is the shape without it. Value of an element,
-    [kllm Eq. (1)]: s * (c[index] - z), or its fp16 outlier. Raises ValueError where a part breaks its line below.
+    [kllm Eq. (1)]: s * (c[index] - z), or its fp16 outlier. A part that breaks its line below is refused.
     """
 
     codebook: Codebook  #: one for all vectors, or with one row per vector
@@ -95,7 +97,7 @@ class KMeansTensor(Shown):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the values."""
+        """Shape of the values."""
         return self.index.shape
 
     @property
@@ -110,7 +112,7 @@ class KMeansTensor(Shown):
 
     @property
     def bits(self) -> int:
-        """Of an index."""
+        """Width of an index."""
         return self.codebook.bits
 
     @property
@@ -124,14 +126,31 @@ class KMeansTensor(Shown):
         return None if self.zero is None else self.zero.view(np.float16)
 
     def rows(self, array: np.ndarray | None = None) -> np.ndarray:
-        """`index`, or another array of the shape of the values, as (number of vectors, length), C order."""
+        """Arrange `index`, or another array of the shape of the values, by vectors in C order.
+
+        Parameters
+        ----------
+        array : ndarray, optional
+            Array of the shape of the values.
+
+        Returns
+        -------
+        ndarray (number of vectors, length)
+            A contiguous copy or view.
+        """
         moved = self.index if array is None else array
         if self.axis != moved.ndim - 1:
             moved = np.moveaxis(moved, self.axis, -1)
         return np.ascontiguousarray(moved.reshape(-1, self.length))
 
     def fields(self) -> Mapping[str, Field]:
-        """Every part as unsigned patterns."""
+        """Stored fields as unsigned bit patterns.
+
+        Returns
+        -------
+        mapping of str to Field
+            By name.
+        """
         wide = 8 * self.scale.itemsize
         fields = {
             "index": Field(self.index, self.bits, False, "entry of the codebook; 0 at outliers"),
@@ -145,11 +164,23 @@ class KMeansTensor(Shown):
         return fields
 
     def decode(self) -> np.ndarray:
-        """[kllm Eq. (1)]: s * (c[index] - z) exactly, outliers their value: float64, the shape of the values."""
+        """Decode exactly, s * (c[index] - z) [kllm Eq. (1)]; outliers are their value.
+
+        Returns
+        -------
+        ndarray of float64
+            In the shape of the values.
+        """
         return self._with_outliers(self._inliers())
 
     def dequantized(self) -> np.ndarray:
-        """The values as fp16, float16 in their shape: inliers rounded once from the exact value (D-kllm-32)."""
+        """Decode to fp16: inliers are rounded once from the exact value (D-kllm-32).
+
+        Returns
+        -------
+        ndarray of float16
+            In the shape of the values.
+        """
         return self._with_outliers(fp16.narrow(self._inliers()))
 
     def _inliers(self) -> np.ndarray:
@@ -166,13 +197,27 @@ class KMeansTensor(Shown):
         moved[np.moveaxis(self.mask, self.axis, -1)] = self.outlier.view(np.float16)
         return np.ascontiguousarray(np.moveaxis(moved, -1, self.axis))
 
-    def storage_bits(self, layout: str = "mask", codebook: bool = True) -> int:
-        """Bits of indices, scales, zero points, outliers and, unless `codebook` is False, the codebook (D-kllm-38).
+    def storage_bits(self, layout: OutlierLayout = "mask", codebook: bool = True) -> int:
+        """Count the bits of indices, scales, zero points, outliers and codebook (D-kllm-38).
 
-        layout: of outliers, "mask": one bit per value and 16 per outlier; "list": 16 and a position of ceil(log2 N)
-        bits each; "none": nothing, refused where there are outliers.
+        Parameters
+        ----------
+        layout : {"mask", "list", "none"}
+            Outliers: one bit per value and 16 per outlier; 16 and a position of ceil(log2 N) bits each; or none.
+        codebook : bool
+            Count the codebook.
+
+        Returns
+        -------
+        int
+            Bits.
+
+        Raises
+        ------
+        Refused
+            An unknown layout, or "none" where there are outliers.
         """
-        require_choice(layout, ("mask", "list", "none"), "storage_bits", "layout")
+        require_choice(layout, get_args(OutlierLayout), "storage_bits", "layout")
         if layout == "none" and self.outlier.size:
             raise Refused(f'storage_bits: layout="none" has no place for {self.outlier.size} outliers')
         position = (self.length - 1).bit_length()
@@ -182,11 +227,28 @@ class KMeansTensor(Shown):
         return self.bits * self.index.size + 8 * (vectors + entries) + outliers.get(layout, 0)
 
     def pack(self) -> bytes:
-        """The indices without gaps, vector by vector, element 0 in the least significant bits (D-arith-12)."""
+        """Pack the indices without gaps, vector by vector, element 0 in the least significant bits (D-arith-12).
+
+        Returns
+        -------
+        bytes
+            Packed indices.
+        """
         return bits.pack(self.rows(), self.bits)
 
     def equals(self, other: object) -> bool:
-        """Equal codebooks and axis, and every array equal in dtype, shape and bits."""
+        """Whether codebook and axis are equal, and every array in dtype, shape and bits.
+
+        Parameters
+        ----------
+        other : object
+            Anything.
+
+        Returns
+        -------
+        bool
+            True if it is an equal KMeansTensor.
+        """
         if not isinstance(other, KMeansTensor) or (self.codebook, self.axis) != (other.codebook, other.axis):
             return False
         names = ("index", "scale", "mask", "outlier", "zero")

@@ -9,53 +9,94 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
 from refemu.arith.exact import steps
-from refemu.formats.codebook import CLUSTER_BITS, Codebook
+from refemu.formats.kllm.codebook import CLUSTER_BITS, Codebook
 
 ONE = 1 << 24  #: the value 1 in units of a bin
 FULL = 1 << 32  #: integer weight of the heaviest sample
 LIMIT = 1 << 63  #: what the sum of integer weights stays below
 CHUNK = 1 << 20  #: samples binned at once: their weights sum to 2**52 at most, which float64 holds
 
+#: first centroids: from shares of equal weight, or these
+Start: TypeAlias = Literal["quantile"] | Sequence[float] | np.ndarray
+
 
 class Histogram:
     """Summed integer weights of fp16 samples, by value: all that training needs, so data may come in parts.
 
     A weight w counts as rint(w / w_max * 2**32), the quotient rounded to float64; one that gives 0 drops its sample.
+
+    References
+    ----------
+    [kllm §III-A]
     """
 
     def __init__(self, w_max: float | None = None) -> None:
-        """w_max: the largest weight of all samples, known beforehand; None or 0: every sample weighs 1."""
+        """Begin without samples.
+
+        Parameters
+        ----------
+        w_max : float, optional
+            Largest weight of all samples, known beforehand; None or 0: every sample weighs 1.
+
+        Raises
+        ------
+        Refused
+            `w_max` is negative or not finite.
+        """
         if w_max is not None and not (np.isfinite(w_max) and w_max >= 0):
             raise Refused(f"Histogram: w_max must be finite and at least 0, got {w_max}")
-        self.w_max = float(w_max) if w_max else None
-        self.weights = np.zeros(1 << 16, np.int64)  #: by fp16 word
-        self.total = 0  #: of all weights
+        self.w_max: float | None = float(w_max) if w_max else None
+        self.weights: np.ndarray = np.zeros(1 << 16, np.int64)  #: by fp16 word
+        self.total: int = 0  #: of all weights
 
-    def add(self, values: Any, weights: Any = None) -> None:
-        """Take in samples of any shape: fp16 values, finite; weights: real, of the same shape, in [0, w_max].
+    def add(self, values: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Take in samples; a refused call changes nothing.
 
-        Raises TypeError for another dtype; ValueError for a sample or weight that is not finite, a negative weight,
-        another shape, a sum of weights of 2**63 or more. A refused call changes nothing.
+        Parameters
+        ----------
+        values : array_like of float16 or float32
+            fp16 values, finite.
+        weights : array_like of real numbers, shape of `values`, optional
+            0 to w_max.
+
+        Raises
+        ------
+        Refused
+            A sample or weight is not finite, a weight out of range, a shape wrong, or the sum of weights 2**63 or more.
+        RefusedType
+            Another dtype.
         """
         samples = require_samples(values)
         counted = np.zeros(1 << 16, np.int64)
-        given = None if self.w_max is None else require_weights(weights, samples.shape).ravel()
+        weighing = None if self.w_max is None else require_weights(weights, samples.shape).ravel()
         words = fp16.bits(fp16.to_f16(samples.ravel()))
         words = np.where(words == 0x8000, np.uint16(0), words)
         for start in range(0, words.size, CHUNK):
             part = slice(start, start + CHUNK)
-            counted += _bin(words[part], None if given is None else self._integer(given[part]))
+            counted += _bin(words[part], None if weighing is None else self._integer(weighing[part]))
         self._take(counted)
 
     def merge(self, other: "Histogram") -> None:
-        """Take in what `other` holds, which must have the same w_max."""
+        """Take in the samples of another histogram.
+
+        Parameters
+        ----------
+        other : Histogram
+            Of the same w_max.
+
+        Raises
+        ------
+        Refused
+            Another w_max, or a sum of weights of 2**63 or more.
+        """
         if other.w_max != self.w_max:
             raise Refused(f"Histogram: merge needs one w_max, got {self.w_max} and {other.w_max}")
         self._take(other.weights)
@@ -73,7 +114,13 @@ class Histogram:
         self.weights, self.total = self.weights + counted, total
 
     def bins(self) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct samples in units of 2**-24, ascending, and their weights: int64 (D,) each."""
+        """Distinct samples and their weights.
+
+        Returns
+        -------
+        samples, weights : ndarray of int64 (D,)
+            Samples in units of 2**-24, ascending.
+        """
         words = np.flatnonzero(self.weights)
         values = steps(fp16.to_f32(fp16.values(words)))
         order = np.argsort(values, kind="stable")
@@ -91,7 +138,7 @@ def _bin(words: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return binned.astype(np.int64) if weights is None else integers.from_float(binned)
 
 
-def require_samples(values: Any) -> np.ndarray:
+def require_samples(values: ArrayLike) -> np.ndarray:
     """fp16-valued float32 of any shape, finite."""
     samples = fp16.require_fp16_values(values, "train", "values")
     bad = ~np.isfinite(samples)
@@ -101,7 +148,7 @@ def require_samples(values: Any) -> np.ndarray:
     return samples
 
 
-def require_weights(weights: Any, shape: tuple[int, ...]) -> np.ndarray:
+def require_weights(weights: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray:
     """Real weights of `shape` as float64; the first negative or infinite one is refused with its index."""
     array = np.asarray(weights)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
@@ -117,12 +164,12 @@ def require_weights(weights: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-def histogram(values: Any, weights: Any = None) -> Histogram:
+def histogram(values: ArrayLike, weights: ArrayLike | None = None) -> Histogram:
     """The Histogram of samples that are all there; weights None or all 0: every sample weighs 1."""
     samples = require_samples(values)
-    given = None if weights is None else require_weights(weights, samples.shape)
-    collected = Histogram(None if given is None or not given.size else float(given.max()))
-    collected.add(samples, given)
+    weighing = None if weights is None else require_weights(weights, samples.shape)
+    collected = Histogram(None if weighing is None or not weighing.size else float(weighing.max()))
+    collected.add(samples, weighing)
     return collected
 
 
@@ -134,13 +181,46 @@ class Clusters:
     borders: tuple[int, ...]  #: border i = number of bins in clusters 0 to i; one fewer than centroids
 
 
-def train(values: Any, weights: Any = None, *, bits: int, init: Any = "quantile", max_iter: int = 300) -> Codebook:
-    """The codebook that weighted K-Means finds for normalized samples.
+def train(
+    values: ArrayLike | Histogram,
+    weights: ArrayLike | None = None,
+    *,
+    bits: int,
+    init: Start = "quantile",
+    max_iter: int = 300,
+) -> Codebook:
+    """Train a codebook by weighted K-Means on normalized samples.
 
-    values: fp16 values of any shape, x / s of the inliers, or a Histogram. weights: of the same shape, at least 0;
-    None or all 0 means 1 each. init: "quantile", or 2**bits strictly increasing fp16 values. max_iter: most updates.
-    Fewer distinct samples than clusters: the samples, the last repeated. Raises ValueError for no samples, bad weights
-    (their sum as integers from 2**63 on), bits outside 1..4, an init that does not increase. Paper: [kllm §III-A].
+    With fewer distinct samples than clusters the codebook holds the samples, the last repeated.
+
+    Parameters
+    ----------
+    values : array_like of float16 or float32, or Histogram
+        fp16 values, x / s of the inliers.
+    weights : array_like of real numbers, shape of `values`, optional
+        At least 0; None or all 0 means 1 each.
+    bits : int
+        Width of an index, 1 to 4.
+    init : "quantile" or array_like of 2**bits fp16 values
+        First centroids, strictly increasing.
+    max_iter : int
+        Most updates.
+
+    Returns
+    -------
+    Codebook
+        Centroids, ascending.
+
+    Raises
+    ------
+    Refused
+        There are no samples, weights are bad (their sum as integers from 2**63 on), or a parameter is out of range.
+    RefusedType
+        Another dtype.
+
+    References
+    ----------
+    [kllm §III-A]
     """
     collected, first = prepare(values, weights, bits, init, max_iter)
     points, heavy = (array.tolist() for array in collected.bins())
@@ -150,8 +230,10 @@ def train(values: Any, weights: Any = None, *, bits: int, init: Any = "quantile"
     return codebook(last.centroids, bits)
 
 
-def prepare(values: Any, weights: Any, bits: int, init: Any, max_iter: int) -> tuple[Histogram, list[int] | None]:
-    """What every training checks: the samples as a Histogram, and the given start in units of 2**-24."""
+def prepare(
+    values: ArrayLike | Histogram, weights: ArrayLike | None, bits: int, init: Start, max_iter: int
+) -> tuple[Histogram, list[int] | None]:
+    """Check the arguments of a training: the samples as a Histogram, and the given start in units of 2**-24."""
     require_int(bits, 1, CLUSTER_BITS, "train", "bits")
     require_int(max_iter, 0, 1 << 31, "train", "max_iter")
     first = None if isinstance(init, str) and init == "quantile" else _given(init, bits)
@@ -166,7 +248,7 @@ def prepare(values: Any, weights: Any, bits: int, init: Any, max_iter: int) -> t
     return collected, first
 
 
-def _given(init: Any, bits: int) -> list[int]:
+def _given(init: ArrayLike, bits: int) -> list[int]:
     if isinstance(init, str):
         raise Refused(f'train: init must be "quantile" or {1 << bits} values, got {init!r}')
     values = Codebook(bits, np.asarray(init, np.float64)).centroids
@@ -182,14 +264,14 @@ def few(points: Sequence[int], bits: int) -> Codebook:
     return codebook([Fraction(point) for point in repeated], bits)
 
 
-def start(points: Sequence[int], weights: Sequence[int], bits: int, given: list[int] | None = None) -> list[Fraction]:
-    """The first centroids: `given`, or the samples in the middle of 2**bits shares of equal weight.
+def start(points: Sequence[int], weights: Sequence[int], bits: int, initial: list[int] | None = None) -> list[Fraction]:
+    """The first centroids: `initial`, or the samples in the middle of 2**bits shares of equal weight.
 
     Share i has its middle at the first j with 2M * (W_0 + ... + W_j) >= (2i + 1) * total; then samples are moved up,
     and from the end down, until all differ.
     """
-    if given is not None:
-        return [Fraction(value) for value in given]
+    if initial is not None:
+        return [Fraction(value) for value in initial]
     count, below = 1 << bits, list(accumulate(weights))
     chosen = [bisect_left(below, -(-(2 * i + 1) * below[-1] // (2 * count))) for i in range(count)]
     for i in range(1, count):

@@ -4,25 +4,50 @@ Paper: [leankv §4, §7.2]. Decisions: D-leankv-10 (groups per vector), D-leankv
 D-leankv-55 (what a ratio counts).
 """
 
-from refemu.arith.checks import Refused, RefusedType, lookup, require_choice
-from refemu.arith.records import parameters
-from refemu.formats.affine import META_BITS, Affine
+from typing import ClassVar, Literal, TypeAlias
+
+from refemu.arith.checks import Refused, RefusedType, lookup
+from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.formats.leankv.affine import META_BITS, Affine, Metadata, Preset
 
 SCORE_BYTES = POSITION_BYTES = 4  #: of a token: fp32 and int32 (D-leankv-15)
+
+#: a ready pair by name: bits of a key, bits of a value, groups of each where there is more than one
+PairName: TypeAlias = Literal[
+    "K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16", "K8V4_G12", "K4V2_G24"
+]
 
 
 @parameters
 class HeteroKV:
-    """Widths and groups of the stored keys and values; `K8V4` has keys of 8 bits and values of 4."""
+    """Widths and groups of the stored keys and values; `K8V4` has keys of 8 bits and values of 4.
+
+    References
+    ----------
+    [leankv §4, §7.2]
+    """
 
     k_bits: int  #: of a key code, as `Affine.bits`
     v_bits: int  #: of a value code
     k_groups: int = 1  #: groups with metadata of their own in a key; 0 at 16 bits (D-leankv-10)
     v_groups: int = 1  #: in a value
-    meta: str = "fp16"  #: type of the stored scales and zero points
+    meta: Metadata = "fp16"  #: type of the stored scales and zero points
+
+    K8V8: ClassVar["HeteroKV"]
+    K8V4: ClassVar["HeteroKV"]
+    K8V2: ClassVar["HeteroKV"]
+    K4V4: ClassVar["HeteroKV"]
+    K4V2: ClassVar["HeteroKV"]
+    K4V1: ClassVar["HeteroKV"]
+    K4V8: ClassVar["HeteroKV"]
+    K2V4: ClassVar["HeteroKV"]
+    K16V16: ClassVar["HeteroKV"]
+    K8V4_G12: ClassVar["HeteroKV"]
+    K4V2_G24: ClassVar["HeteroKV"]
 
     def __post_init__(self) -> None:
-        require_choice(self.meta, META_BITS, "HeteroKV", "meta")
+        plain_fields(self)
+        require_options(self, "HeteroKV")
         key, value = Affine(self.k_bits, self.k_groups), Affine(self.v_bits, self.v_groups)
         object.__setattr__(self, "k_groups", key.groups)
         object.__setattr__(self, "v_groups", value.groups)
@@ -33,50 +58,110 @@ class HeteroKV:
         plain = tuple(int(bits < 16) for bits in (self.k_bits, self.v_bits)) == (self.k_groups, self.v_groups)
         return f"K{self.k_bits}V{self.v_bits}" + ("" if plain else f"_G{self.k_groups}{self.v_groups}")
 
-    def key(self, preset: str = "paper") -> Affine:
-        """The format of a key under `preset`, one of `affine.PRESETS`."""
+    def key(self, preset: Preset = "paper") -> Affine:
+        """Format of a key.
+
+        Parameters
+        ----------
+        preset : {"paper", "diffkv"}
+            Preset of the codes.
+
+        Returns
+        -------
+        Affine
+            Format.
+        """
         return self._format(self.k_bits, self.k_groups, preset)
 
-    def value(self, preset: str = "paper") -> Affine:
-        """The format of a value under `preset`."""
+    def value(self, preset: Preset = "paper") -> Affine:
+        """Format of a value.
+
+        Parameters
+        ----------
+        preset : {"paper", "diffkv"}
+            Preset of the codes.
+
+        Returns
+        -------
+        Affine
+            Format.
+        """
         return self._format(self.v_bits, self.v_groups, preset)
 
-    def _format(self, bits: int, groups: int, preset: str) -> Affine:
+    def _format(self, bits: int, groups: int, preset: Preset) -> Affine:
         base = Affine.preset(preset, bits, groups)
         return Affine(bits, groups, base.zero, base.quant_div, base.quantize_with, self.meta)
 
     def payload_bytes(self, head_size: int) -> int:
-        """Bytes of the codes of one token: what the paper's ratios count (D-leankv-55)."""
+        """Bytes of the codes of one token, as the paper's ratios count (D-leankv-55).
+
+        Parameters
+        ----------
+        head_size : int
+            Features of a key and of a value.
+
+        Returns
+        -------
+        int
+            Bytes.
+
+        Raises
+        ------
+        Refused
+            The codes fill no whole bytes.
+        """
         bits = head_size * (self.k_bits + self.v_bits)
         if bits % 8:
             raise Refused(f"{self.name}: head size {head_size} gives {bits} bits of codes, no whole bytes")
         return bits // 8
 
     def token_bytes(self, head_size: int) -> int:
-        """Bytes of one token: codes, scales and zero points, score, position."""
+        """Bytes of one token: codes, scales and zero points, score, position.
+
+        Parameters
+        ----------
+        head_size : int
+            Features of a key and of a value.
+
+        Returns
+        -------
+        int
+            Bytes.
+        """
         metadata = 2 * META_BITS[self.meta] // 8 * (self.k_groups + self.v_groups)
         return self.payload_bytes(head_size) + metadata + SCORE_BYTES + POSITION_BYTES
 
     def payload_ratio(self, head_size: int) -> tuple[int, int]:
-        """`payload_bytes` as numerator, the bytes of fp16 keys and values as denominator."""
+        """Ratio of the codes to fp16 keys and values.
+
+        Parameters
+        ----------
+        head_size : int
+            Features of a key and of a value.
+
+        Returns
+        -------
+        numerator, denominator : int
+            Bytes.
+        """
         return self.payload_bytes(head_size), 4 * head_size
 
 
-K8V8 = HeteroKV(8, 8)  #: [leankv §7.2]
-K8V4 = HeteroKV(8, 4)  #: [leankv §4]: the high precision
-K8V2 = HeteroKV(8, 2)
-K4V4 = HeteroKV(4, 4)
-K4V2 = HeteroKV(4, 2)  #: [leankv §4]: the low precision
-K4V1 = HeteroKV(4, 1)  #: [leankv §7.2]
-K4V8 = HeteroKV(4, 8)  #: the mirrors, for [leankv Fig. 7]
-K2V4 = HeteroKV(2, 4)
-K16V16 = HeteroKV(16, 16)  #: fp16 without metadata
-K8V4_G12 = HeteroKV(8, 4, 1, 2)  #: with two groups per value
-K4V2_G24 = HeteroKV(4, 2, 2, 4)
+HeteroKV.K8V8 = K8V8 = HeteroKV(8, 8)  #: Keys and values of 8 bits [leankv §7.2]
+HeteroKV.K8V4 = K8V4 = HeteroKV(8, 4)  #: The high precision [leankv §4]
+HeteroKV.K8V2 = K8V2 = HeteroKV(8, 2)  #: Keys of 8 bits, values of 2
+HeteroKV.K4V4 = K4V4 = HeteroKV(4, 4)  #: Keys and values of 4 bits
+HeteroKV.K4V2 = K4V2 = HeteroKV(4, 2)  #: The low precision [leankv §4]
+HeteroKV.K4V1 = K4V1 = HeteroKV(4, 1)  #: Keys of 4 bits, values of 1 [leankv §7.2]
+HeteroKV.K4V8 = K4V8 = HeteroKV(4, 8)  #: Mirror of K8V4, for [leankv Fig. 7]
+HeteroKV.K2V4 = K2V4 = HeteroKV(2, 4)  #: Mirror of K4V2, for [leankv Fig. 7]
+HeteroKV.K16V16 = K16V16 = HeteroKV(16, 16)  #: fp16 without metadata
+HeteroKV.K8V4_G12 = K8V4_G12 = HeteroKV(8, 4, 1, 2)  #: K8V4 with two groups per value
+HeteroKV.K4V2_G24 = K4V2_G24 = HeteroKV(4, 2, 2, 4)  #: K4V2 with two groups per key and four per value
 
-PAIRS = {pair.name: pair for pair in (K8V8, K8V4, K8V2, K4V4, K4V2, K4V1, K4V8, K2V4, K16V16, K8V4_G12, K4V2_G24)}
-for _name, _pair in PAIRS.items():
-    setattr(HeteroKV, _name, _pair)  # the constants also as `HeteroKV.K8V4`
+PAIRS: dict[str, HeteroKV] = {
+    pair.name: pair for pair in (K8V8, K8V4, K8V2, K4V4, K4V2, K4V1, K4V8, K2V4, K16V16, K8V4_G12, K4V2_G24)
+}
 
 
 def find(config: "HeteroKV | str") -> HeteroKV:

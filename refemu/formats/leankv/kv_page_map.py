@@ -1,4 +1,4 @@
-"""A page for people: which bytes hold what, segment by segment or byte by byte. [leankv §5.2, §6.2]"""
+"""Map of a page for people: the bytes of every segment, or every byte. [leankv §5.2, §6.2]"""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from refemu.arith.checks import require_int
 from refemu.formats import html
-from refemu.formats.affine_tensor import WORD
-from refemu.formats.kv_page import UnifiedPage
+from refemu.formats.leankv.affine import WORD
+from refemu.formats.leankv.kv_layout import PageLayout
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Segment:
         return self.last - self.first + 1
 
 
-def byte_map(page: UnifiedPage) -> list[Segment]:
+def byte_map(page: PageLayout) -> list[Segment]:
     """Every byte of the page once, in the order of the addresses."""
     used = {
         "key": page.tokens * page.key_packs * 2,
@@ -45,7 +45,7 @@ def byte_map(page: UnifiedPage) -> list[Segment]:
     return [*rows, Segment("-", at, page.size - 1, "unused")] if at < page.size else rows
 
 
-def to_html(page: UnifiedPage) -> str:
+def to_html(page: PageLayout) -> str:
     """The bytes of the page as a bar and a table."""
     rows = byte_map(page)
     title = f"UnifiedPage: {page.size} bytes, {page.tokens} {page.config.name} tokens of head size {page.head_size}"
@@ -56,7 +56,7 @@ def to_html(page: UnifiedPage) -> str:
     ) + html.bar([(row.name, row.bytes) for row in rows])
 
 
-def _meaning(page: UnifiedPage, name: str) -> str:
+def _meaning(page: PageLayout, name: str) -> str:
     vectors = page.key_packs // (page.k_vec * page.k_group)
     blocks, rows = -(-page.tokens // page.v_vec), page.value_packs // page.v_group
     metadata = "fp16 scale and zero point of each token, groups: {}"
@@ -72,20 +72,20 @@ def _meaning(page: UnifiedPage, name: str) -> str:
     }[name]
 
 
-def describe(page: UnifiedPage, byte: int) -> str:
+def describe(page: PageLayout, byte: int) -> str:
     """One line: the token, and the features, metadata, score or position, that a byte of the page belongs to."""
     require_int(byte, 0, page.size - 1, "UnifiedPage", "byte")
-    found = np.argwhere(page.slot_words == byte // 2)
-    if not len(found):
+    places = np.argwhere(page.slot_words == byte // 2)
+    if not len(places):
         return f"byte {byte}: unused"
-    slot, word = (int(i) for i in found[0])
+    slot, word = (int(i) for i in places[0])
     name = next(part for part, words in page.parts.items() if words.start <= word < words.stop)
     inside, half = word - page.parts[name].start, byte % 2
     return f"byte {byte}: {name} of slot {slot}, {_part(page, name, inside, half)}"
 
 
-def _part(page: UnifiedPage, name: str, word: int, half: int) -> str:
-    """What byte `half` of a word of a segment holds."""
+def _part(page: PageLayout, name: str, word: int, half: int) -> str:
+    """Description of byte `half` of a word of a segment."""
     if name in ("key", "val"):
         bits = page.config.k_bits if name == "key" else page.config.v_bits
         if bits == WORD:

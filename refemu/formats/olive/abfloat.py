@@ -9,9 +9,9 @@ formats that [olive Fig. 5] compares).
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.arith.records import parameters
+from refemu.arith.records import parameters, plain_fields
 from refemu.formats.element import Element
-from refemu.formats.nearest import nearest
+from refemu.formats.nearest import Ties, nearest
 
 
 @parameters
@@ -20,6 +20,10 @@ class AbFloat(Element):
 
     Value of a code: (-1)^sign * ((1 << man_bits) + mantissa) << (exponent + bias). The magnitude code 0 is reserved
     with either sign: never produced, decoded as 0.
+
+    References
+    ----------
+    [olive §3.3 Eq. (2), Tbl. 4, Alg. 2]
     """
 
     exp_bits: int  #: width of the exponent field; may be 0
@@ -28,6 +32,7 @@ class AbFloat(Element):
     limit: int | None = None  #: largest magnitude that `encode` produces; `decode` knows no limit
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         for name, value in (("exp_bits", self.exp_bits), ("man_bits", self.man_bits), ("limit", self.limit or 0)):
             if type(value) is not int:
                 raise RefusedType(f"AbFloat: {name} must be an int, got {value!r}")
@@ -64,7 +69,13 @@ class AbFloat(Element):
         return self.limit or int(self.magnitudes()[-1])
 
     def magnitudes(self) -> np.ndarray:
-        """The magnitudes of the codes 1, 2, ..., ascending int64; the limit is not applied."""
+        """Magnitudes of the codes 1, 2, ...; the limit is not applied.
+
+        Returns
+        -------
+        ndarray of int64
+            Magnitudes, ascending.
+        """
         return self._magnitude_of(np.arange(1, self.identifier))
 
     def codes(self) -> np.ndarray:
@@ -72,7 +83,7 @@ class AbFloat(Element):
         codes = np.arange(1 << self.width, dtype=np.uint8)
         return codes[codes & (self.identifier - 1) != 0]
 
-    def code_of(self, values: np.ndarray, rounding: str) -> np.ndarray:
+    def code_of(self, values: np.ndarray, rounding: Ties) -> np.ndarray:
         """`encode` without its checks: [olive Alg. 2] on magnitudes, clamped at both ends (D-olive-10, D-olive-11)."""
         magnitudes = self.magnitudes()
         code = nearest(values, magnitudes[magnitudes <= self.largest], rounding, first_rank=1)

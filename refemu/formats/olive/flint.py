@@ -7,9 +7,9 @@ D-olive-17 (what rounds to 0 has sign 0: 10...0 is the identifier).
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.arith.records import parameters
+from refemu.arith.records import parameters, plain_fields
 from refemu.formats.element import Element
-from refemu.formats.nearest import nearest
+from refemu.formats.nearest import Ties, nearest
 
 
 @parameters
@@ -18,11 +18,16 @@ class Flint(Element):
 
     Value of an unsigned flint: below 2**(n-1) the code itself; else, with `low` its n - 1 low bits and z the leading
     zeros of `low`, low << (2z + 1), and 1 << 2(n-1) for low = 0.
+
+    References
+    ----------
+    [olive §3.2, Tbl. 3]
     """
 
     width: int  #: bits of one code, 3 to 8
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         require_int(self.width, 3, 8, "Flint", "width")
 
     @property
@@ -41,9 +46,17 @@ class Flint(Element):
         return codes[codes != self.identifier]
 
     def split(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Exponent and signed integer of every code, value = integer << exponent (D-olive-16).
+        """Split codes into exponents and signed integers, value = integer << exponent (D-olive-16).
 
-        codes: int64 in [0, 2**width); the identifier gives (0, 0). Returns two int64 arrays of the same shape.
+        Parameters
+        ----------
+        codes : ndarray of int64
+            Below 2**width; the identifier gives (0, 0).
+
+        Returns
+        -------
+        exponent, integer : ndarray of int64
+            In the shape of the codes.
         """
         low_bits = self.width - 2
         low = codes & ((1 << low_bits) - 1)
@@ -53,7 +66,7 @@ class Flint(Element):
         integer = np.where(upper, np.where(low == 0, 1, low << 1), low)
         return exponent, np.where(codes >= self.identifier, -integer, integer)
 
-    def code_of(self, values: np.ndarray, rounding: str) -> np.ndarray:
+    def code_of(self, values: np.ndarray, rounding: Ties) -> np.ndarray:
         """`encode` without its checks."""
         unsigned = np.arange(self.identifier)
         magnitudes = self.value_of(unsigned)

@@ -5,45 +5,181 @@ D-olive-5, D-olive-6 (two outliers in a pair), D-olive-9 (between N and T), D-ol
 division by the scale), D-olive-46 (far outliers), D-olive-47 (NaN and infinity).
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import bits
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
-from refemu.arith.records import parameters
-from refemu.formats.abfloat import E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
-from refemu.formats.flint import FLINT4, Flint
+from refemu.arith.records import parameters, plain_fields
+from refemu.formats.field import Field
+from refemu.formats.html import Shown
 from refemu.formats.integer import INT4, INT8, IntFormat
-from refemu.formats.nearest import TIES, exact, magnitude, require_finite, require_real
-from refemu.formats.ovp_tensor import OvpTensor, from_pairs, padded, to_pairs, without
+from refemu.formats.nearest import TIES, Ties, exact, magnitude, require_finite, require_real
+from refemu.formats.olive.abfloat import E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
+from refemu.formats.olive.flint import FLINT4, Flint
+from refemu.formats.olive.pairs import from_pairs, padded, to_pairs, without
+
+Winner: TypeAlias = Literal["larger", "left"]  #: of two outliers in a pair: an exact tie goes to the right (D-olive-5)
+Pairing: TypeAlias = Literal["axis", "flat"]  #: neighbours along an axis, or in all of a tensor in C order (D-olive-24)
+Half: TypeAlias = Literal["low", "high"]  #: of a packed word (D-olive-1)
 
 SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
+
+
+@parameters(eq=False)
+class OvpTensor(Shown):
+    """Encoded tensor of pairs, as `Ovp.encode` returns it. Arrays are read-only; compare tensors with `equals`."""
+
+    format: "Ovp"  #: format of the codes
+    code: np.ndarray  #: uint8, one code per element, padded shape
+    shape: tuple[int, ...]  #: of the values
+    axis: int  #: along which elements are paired and share a scale; flat pairs run across it
+    scale: np.ndarray | None = None  #: float32, of one shape with the values without `axis`, or a scalar; None = 1
+
+    def __post_init__(self) -> None:
+        plain_fields(self)
+        for array in (self.code, self.scale):
+            if array is not None:
+                array.flags.writeable = False
+
+    def fields(self) -> Mapping[str, Field]:
+        """Stored fields as unsigned bit patterns: `code`, and `scale` where there is one.
+
+        Returns
+        -------
+        mapping of str to Field
+            By name.
+        """
+        fields = {"code": Field(self.code, self.format.width, True, f"{self.format.name} codes, pairs along the axis")}
+        if self.scale is not None:
+            fields["scale"] = Field(self.scale.view(np.uint32), 32, True, "float32 pattern: value = grid units x scale")
+        return fields
+
+    def decode(self) -> np.ndarray:
+        """Decode to grid units; victims are 0, the padding is dropped.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of the values.
+        """
+        grid = self.format.decode(self.code, self.axis)
+        return grid[tuple(slice(n) for n in self.shape)]
+
+    def dequantize(self) -> np.ndarray:
+        """Decode and scale, fl32(grid x scale): one rounding of the exact product.
+
+        Returns
+        -------
+        ndarray of float32
+            In the shape of the values.
+        """
+        if self.scale is None:
+            return self.decode().astype(np.float32)
+        scale = self.scale if self.scale.ndim == 0 else np.expand_dims(self.scale, self.axis)
+        return (self.decode() * scale.astype(np.float64)).astype(np.float32)
+
+    def pairs(self) -> np.ndarray:
+        """Pairs as the decoder's port sees them.
+
+        The paired axis stands last; flat pairs have shape (size / 2,). The left element is in the low half unless the
+        format says `left="high"` (D-olive-1).
+
+        Returns
+        -------
+        ndarray of uint8, uint16 for 8-bit codes
+            (..., padded / 2).
+        """
+        return self.format.join(to_pairs(self.code, self.format.paired(self.shape, self.axis)))
+
+    def pack(self) -> bytes:
+        """Pack the codes: pairs in C order (paired axis last), the lower half of each word first (D-olive-1).
+
+        Returns
+        -------
+        bytes
+            Packed codes.
+        """
+        pairs = to_pairs(self.code, self.format.paired(self.shape, self.axis))
+        return bits.pack(pairs[..., self.format.low_first], self.format.width)
+
+    def storage_bits(self, metadata: bool = True) -> int:
+        """Count the stored bits, padding included.
+
+        Parameters
+        ----------
+        metadata : bool
+            Count also 32 bits per scale, 1 type bit and 4 bias bits.
+
+        Returns
+        -------
+        int
+            Bits.
+        """
+        codes = self.format.width * self.code.size
+        scales = 0 if self.scale is None else self.scale.size
+        return codes + (32 * scales + 5 if metadata else 0)
+
+    def equals(self, other: object) -> bool:
+        """Whether format, shape, axis, codes and scales are equal, bit for bit.
+
+        Parameters
+        ----------
+        other : object
+            Anything.
+
+        Returns
+        -------
+        bool
+            True if it is an equal OvpTensor.
+        """
+        if not isinstance(other, OvpTensor):
+            return False
+        same = (self.format, self.shape, self.axis) == (other.format, other.shape, other.axis)
+        return same and all(_same(a, b) for a, b in ((self.code, other.code), (self.scale, other.scale)))
+
+    def __repr__(self) -> str:
+        scales = "none" if self.scale is None else self.scale.shape
+        return f"OvpTensor({self.format.name}, shape={self.shape}, axis={self.axis}, scale={scales})"
+
+
+def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 @parameters
 class Ovp:
     """Pairs of codes: two normal values, or one outlier beside the identifier 10...0 (the victim, decoded as 0).
 
-    With N the largest normal value, M1 the smallest outlier magnitude, T = `threshold` or (N + M1) / 2:
-    v is an outlier if |v| > T (`closed`: |v| >= T) and |v| <= `far`. A normal value beyond N saturates (D-olive-9).
+    With N the largest normal value, M1 the smallest outlier magnitude, T = `threshold` or (N + M1) / 2: v is an outlier
+    if |v| > T (`closed`: |v| >= T) and |v| <= `far`. A normal value beyond N saturates (D-olive-9).
+
+    References
+    ----------
+    [olive §3.1, Alg. 1, Fig. 4]
     """
 
     normal: IntFormat | Flint  #: type of both values of a pair without outlier
     outlier: AbFloat | None  #: type of the outlier; None = no outliers, everything saturates at N (a baseline)
     threshold: float | None = None  #: T in grid units; None = midway between N and M1 (D-olive-3)
     closed: bool = False  #: whether |v| = T is an outlier (D-olive-4)
-    winner: str = "larger"  #: of two outliers: "larger", an exact tie to the right; or "left" (D-olive-5)
-    rounding: str = "half_even"  #: ties of both types, one of `nearest.TIES`
-    pairing: str = "axis"  #: elements 2k, 2k + 1 along an axis; "flat": of the whole tensor in C order (D-olive-24)
-    left: str = "low"  #: half of the packed word that holds the left element: "low" or "high" (D-olive-1)
+    winner: Winner = "larger"  #: of two outliers: "larger", an exact tie to the right; or "left" (D-olive-5)
+    rounding: Ties = "half_even"  #: ties of both types, one of `nearest.TIES`
+    pairing: Pairing = "axis"  #: elements 2k, 2k + 1 along an axis; "flat": of the whole tensor in C order (D-olive-24)
+    left: Half = "low"  #: half of the packed word that holds the left element: "low" or "high" (D-olive-1)
     far: float | None = None  #: a magnitude beyond it becomes 0 (D-olive-46)
 
     def __post_init__(self) -> None:
-        require_choice(self.winner, ("larger", "left"), "Ovp", "winner")
-        object.__setattr__(self, "rounding", str(require_choice(self.rounding, TIES, "Ovp", "rounding")))
-        require_choice(self.pairing, ("axis", "flat"), "Ovp", "pairing")
-        require_choice(self.left, ("low", "high"), "Ovp", "left")
+        plain_fields(self)
+        require_choice(self.winner, get_args(Winner), "Ovp", "winner")
+        require_choice(self.rounding, TIES, "Ovp", "rounding")
+        require_choice(self.pairing, get_args(Pairing), "Ovp", "pairing")
+        require_choice(self.left, get_args(Half), "Ovp", "left")
         self._require_types()
         for name, value in (("threshold", self.threshold), ("far", self.far)):
             if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
@@ -101,13 +237,30 @@ class Ovp:
         """Lanes of a pair (0 = left) from the least significant half of its word up."""
         return [0, 1] if self.left == "low" else [1, 0]
 
-    def encode(self, x: Any, scale: Any = None, axis: int = -1) -> OvpTensor:
-        """Codes of `x`, elements 2k and 2k + 1 along `axis` forming a pair.
+    def encode(self, x: ArrayLike, scale: ArrayLike | None = None, axis: int = -1) -> OvpTensor:
+        """Encode values; elements 2k and 2k + 1 along `axis` form a pair.
 
-        x: integers, float16, float32 or float64 with at least one axis, finite. Without a scale in grid units, used
-        exactly; with one, v = fl32(fl32(x) / scale) is encoded (D-olive-25), and a quotient beyond float32 saturates.
-        scale: float32, positive and normal, a scalar or of x's shape without `axis`.
-        Raises TypeError for another dtype; ValueError for NaN, infinity, a bad scale, a flat odd size.
+        Parameters
+        ----------
+        x : array_like of integers, float16, float32 or float64
+            At least one axis, finite. Without a scale in grid units, used exactly; with one, fl32(fl32(x) / scale) is
+            encoded (D-olive-25), and a quotient beyond float32 saturates.
+        scale : float32, optional
+            Positive and normal, a scalar or of x's shape without `axis`.
+        axis : int
+            Axis of the pairs.
+
+        Returns
+        -------
+        OvpTensor
+            Codes and scales.
+
+        Raises
+        ------
+        Refused
+            NaN, infinity, a bad scale or axis, or flat pairs of an odd size.
+        RefusedType
+            Another dtype.
         """
         x = np.asarray(x)
         paired = self.paired(x.shape, axis)
@@ -138,11 +291,29 @@ class Ovp:
         left = first & (~second | beats)
         return left, second & ~left
 
-    def decode(self, codes: Any, axis: int = -1, *, strict: bool = True) -> np.ndarray:
-        """Grid values of codes, elements 2k and 2k + 1 along `axis` (flat pairs: of the whole array) forming a pair.
+    def decode(self, codes: ArrayLike, axis: int = -1, *, strict: bool = True) -> np.ndarray:
+        """Decode to grid values; elements 2k and 2k + 1 along `axis` (flat pairs: of the whole array) form a pair.
 
-        codes: integers in [0, 2**width), an even number along the axis. Returns int64, same shape; a victim is 0.
-        Raises ValueError for an illegal pair (an identifier beside a reserved code); with `strict=False` it is (0, 0).
+        Parameters
+        ----------
+        codes : array_like of integers
+            Below 2**width, an even number along the axis.
+        axis : int
+            Axis of the pairs.
+        strict : bool
+            Refuse an illegal pair (an identifier beside a reserved code); otherwise it is (0, 0).
+
+        Returns
+        -------
+        ndarray of int64
+            Grid values in the shape of the codes; a victim is 0.
+
+        Raises
+        ------
+        Refused
+            A code is out of range, a number of them odd, or a pair illegal.
+        RefusedType
+            Another dtype.
         """
         array = require_range(codes, 0, 1 << self.width, "Ovp.decode", "code").astype(np.int64)
         paired = self.paired(array.shape, axis)
@@ -163,7 +334,18 @@ class Ovp:
         return np.where(victim, 0, np.where(victim[..., ::-1], self.outlier.value_of(pairs), normal))
 
     def illegal(self, pairs: np.ndarray) -> np.ndarray:
-        """Whether (..., 2) codes are no pair: an identifier beside a reserved code, or any where no outliers exist."""
+        """Whether codes are no pair: an identifier beside a reserved code, or any where no outliers exist.
+
+        Parameters
+        ----------
+        pairs : ndarray of int (..., 2)
+            Codes, left first.
+
+        Returns
+        -------
+        ndarray of bool (...)
+            True for an illegal pair.
+        """
         victim = pairs == self.normal.identifier
         if self.outlier is None:
             return victim.any(axis=-1)
@@ -175,47 +357,154 @@ class Ovp:
         raise Refused(f"Ovp.decode: pair {place} is 0x{word:0{self.digits}x}: an identifier {self._why(pairs[index])}")
 
     def _why(self, pair: np.ndarray) -> str:
-        """What makes a pair with an identifier illegal."""
+        """Reason that a pair with an identifier is illegal."""
         if self.outlier is None:
             return "in a format without outliers"
         partner = next((int(code) for code in pair if code != self.normal.identifier), self.normal.identifier)
         return f"beside the reserved code {partner:0{self.width}b}"
 
     def join(self, pairs: np.ndarray) -> np.ndarray:
-        """Words of (..., 2) codes as the decoder's port sees them: uint8, or uint16 for codes above 4 bits."""
+        """Join codes to words as the decoder's port sees them.
+
+        Parameters
+        ----------
+        pairs : ndarray of int (..., 2)
+            Codes, left first.
+
+        Returns
+        -------
+        ndarray of uint8, uint16 for codes above 4 bits (...)
+            Words.
+        """
         low, high = (pairs[..., lane].astype(np.uint16) for lane in self.low_first)
         return (low | high << self.width).astype(bits.code_dtype(2 * self.width))
 
-    def split(self, words: Any) -> np.ndarray:
-        """Codes (..., 2), left first, of pair words in [0, 2**(2 * width)), uint8: the inverse of `join`."""
+    def split(self, words: ArrayLike) -> np.ndarray:
+        """Split words into codes: the inverse of `join`.
+
+        Parameters
+        ----------
+        words : array_like of integers (...)
+            Below 2**(2 * width).
+
+        Returns
+        -------
+        ndarray of uint8 (..., 2)
+            Codes, left first.
+
+        Raises
+        ------
+        Refused
+            A word is out of range.
+        RefusedType
+            Another dtype.
+        """
         array = require_range(words, 0, 1 << 2 * self.width, str(self), "pair")
         halves = np.stack([array & ((1 << self.width) - 1), array >> self.width], axis=-1)
         return halves[..., self.low_first].astype(np.uint8)
 
     def legal_pairs(self) -> np.ndarray:
-        """Every pair word that decodes, ascending."""
+        """List every pair word that decodes.
+
+        Returns
+        -------
+        ndarray of uint8, uint16 for codes above 4 bits
+            Words, ascending.
+        """
         words = np.arange(1 << 2 * self.width)
         return words[~self.illegal(self.split(words))].astype(bits.code_dtype(2 * self.width))
 
-    def round(self, x: Any, scale: Any = None, axis: int = -1) -> np.ndarray:
-        """`encode(x, scale, axis).decode()`: int64 grid units."""
+    def round(self, x: ArrayLike, scale: ArrayLike | None = None, axis: int = -1) -> np.ndarray:
+        """Round values to representable ones, `encode(x, scale, axis).decode()`.
+
+        Parameters
+        ----------
+        x : array_like of integers, float16, float32 or float64
+            As for `encode`.
+        scale : float32, optional
+            As for `encode`.
+        axis : int
+            Axis of the pairs.
+
+        Returns
+        -------
+        ndarray of int64
+            Grid units.
+        """
         return self.encode(x, scale, axis).decode()
 
-    def tensor(self, words: Any, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
-        """The OvpTensor of values of `shape` whose `pairs()` are `words`; arguments as `encode` has them."""
+    def tensor(
+        self, words: ArrayLike, shape: tuple[int, ...], scale: ArrayLike | None = None, axis: int = -1
+    ) -> OvpTensor:
+        """Make the tensor whose `pairs()` are given.
+
+        Parameters
+        ----------
+        words : array_like of integers
+            Pair words.
+        shape : tuple of int
+            Shape of the values.
+        scale : float32, optional
+            As for `encode`.
+        axis : int
+            Axis of the pairs.
+
+        Returns
+        -------
+        OvpTensor
+            Codes and scales.
+
+        Raises
+        ------
+        Refused
+            A word is out of range, or a scale or axis bad.
+        """
         paired = self.paired(shape, axis)
         codes = from_pairs(self.split(words), padded(shape, paired), paired)
         scale = None if scale is None else require_scale(scale, shape, axis)
         return OvpTensor(self, codes, tuple(shape), axis % len(shape), scale)
 
-    def unpack(self, data: bytes, shape: tuple[int, ...], scale: Any = None, axis: int = -1) -> OvpTensor:
-        """The OvpTensor of values of `shape` whose `pack()` is `data`; refuses a wrong length."""
+    def unpack(self, data: bytes, shape: tuple[int, ...], scale: ArrayLike | None = None, axis: int = -1) -> OvpTensor:
+        """Make the tensor whose `pack()` is given.
+
+        Parameters
+        ----------
+        data : bytes
+            Packed codes.
+        shape : tuple of int
+            Shape of the values.
+        scale : float32, optional
+            As for `encode`.
+        axis : int
+            Axis of the pairs.
+
+        Returns
+        -------
+        OvpTensor
+            Codes and scales.
+
+        Raises
+        ------
+        Refused
+            A wrong number of bytes.
+        """
         count = np.broadcast_to(0, padded(shape, self.paired(shape, axis))).size
         codes = bits.unpack(data, self.width, count).reshape(count // 2, 2)
         return self.tensor(self.join(codes[:, self.low_first]), shape, scale, axis)
 
     def describe(self, pair: int) -> str:
-        """Kind and both values of a pair word."""
+        """Describe a pair word for people.
+
+        Parameters
+        ----------
+        pair : int
+            Below 2**(2 * width).
+
+        Returns
+        -------
+        str
+            Kind and both values.
+        """
         codes = self.split(pair)
         text = f"0x{int(pair):0{self.digits}x}: "
         if self.illegal(codes):
@@ -233,7 +522,27 @@ class Ovp:
         return text + f"{kind}, {names[stored]} {self.outlier.describe(int(codes[stored]))}, {victim} victim"
 
     def paired(self, shape: tuple[int, ...], axis: int) -> int | None:
-        """The axis that pairs lie along, None for flat pairs; refuses an axis that `shape` does not have."""
+        """Resolve the axis that pairs lie along.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of the values.
+        axis : int
+            Axis.
+
+        Returns
+        -------
+        int or None
+            The axis, None for flat pairs.
+
+        Raises
+        ------
+        Refused
+            `shape` has no such axis.
+        RefusedType
+            `axis` is no int.
+        """
         if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
             raise RefusedType(f"Ovp: axis must be an int, got {axis!r}")
         if not -len(shape) <= axis < len(shape):
@@ -241,7 +550,7 @@ class Ovp:
         return None if self.pairing == "flat" else int(axis)
 
 
-def require_scale(scale: Any, shape: tuple[int, ...], axis: int) -> np.ndarray:
+def require_scale(scale: ArrayLike, shape: tuple[int, ...], axis: int) -> np.ndarray:
     """`scale` rounded to float32, a scalar or of `shape` without `axis`; refuses what is not positive and normal."""
     array = np.array(scale)
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
@@ -267,7 +576,9 @@ def quotient(x: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
 OVP_INT4 = Ovp(INT4, E2M1_BIAS2)  #: T = 9.5 [olive §3.1-§3.3]
 OVP_FLINT4 = Ovp(FLINT4, E2M1_BIAS3)  #: T = 20 [olive §3.1-§3.3]
 OVP_INT8 = Ovp(INT8, E4M3_BIAS4)  #: T = 135.5, outliers up to 2^15 [olive §3.2, §3.3, §4.5]
-#: What the published code does (preset `repo`): closed threshold, the left outlier wins, ties up, pairs across rows.
+#: OVP_INT4 as in the published code (preset `repo`): closed threshold, the left outlier wins, ties up, flat pairs
 OVP_INT4_REPO = Ovp(INT4, E2M1_BIAS2, closed=True, winner="left", rounding="half_up", pairing="flat", far=25_696)
+#: OVP_FLINT4 as in the published code, like OVP_INT4_REPO
 OVP_FLINT4_REPO = Ovp(FLINT4, E2M1_BIAS3, closed=True, winner="left", rounding="half_up", pairing="flat", far=51_392)
+#: OVP_INT8 as in the published code, like OVP_INT4_REPO
 OVP_INT8_REPO = Ovp(INT8, E2M5_BIAS2, closed=True, winner="left", rounding="half_up", pairing="flat", far=411_616)

@@ -7,16 +7,19 @@ D-olive-30 (constant and zero rows).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, first_index, require_choice
 from refemu.arith.dot import Sequential, total64
 from refemu.formats.integer import IntFormat
 from refemu.formats.nearest import exact, require_finite
-from refemu.formats.ovp import SMALLEST_NORMAL, Ovp
+from refemu.formats.olive.ovp import SMALLEST_NORMAL, Ovp
 
+Per: TypeAlias = Literal["row", "tensor"]  #: what has one scale (D-olive-23)
+Base: TypeAlias = Literal["sigma", "mean_sigma"]  #: the candidates are multiples of 3 sigma, or of |mean| + 3 sigma
 Total = Callable[..., np.ndarray]  #: `total64` of arith.sums or of arith.sums_jit
 
 
@@ -62,17 +65,17 @@ class Problem:
         first = np.argmin(np.where(self.usable | none[:, None], errors, np.inf), axis=1)
         row = np.arange(len(first))
         largest = np.float32(self.format.normal.largest)
-        found = (
+        columns = (
             np.where(none, largest, self.alphas[row, first]),
             self.scales[row, first],
             np.where(none, 0, self.ratios[first]),
             errors[row, first] / self.count,
         )
-        return Search(*(array.reshape(self.shape).copy() for array in found))
+        return Search(*(array.reshape(self.shape).copy() for array in columns))
 
 
 def search(
-    x: Any, fmt: Ovp, per: str = "row", base: str = "sigma", low: int = 75, high: int = 250, step: int = 2
+    x: ArrayLike, fmt: Ovp, per: Per = "row", base: Base = "sigma", low: int = 75, high: int = 250, step: int = 2
 ) -> Search:
     """The scale that encodes `x` with the least squared error, for each row or for the tensor.
 
@@ -88,7 +91,13 @@ def search(
 
 
 def select(
-    x: Any, formats: Sequence[Ovp], per: str = "row", base: str = "sigma", low: int = 75, high: int = 250, step: int = 2
+    x: ArrayLike,
+    formats: Sequence[Ovp],
+    per: Per = "row",
+    base: Base = "sigma",
+    low: int = 75,
+    high: int = 250,
+    step: int = 2,
 ) -> tuple[Ovp, Search]:
     """The format with the least sum of mse over the rows, and its search; a tie goes to int (D-olive-29).
 
@@ -97,11 +106,11 @@ def select(
     return choose([(fmt, search(x, fmt, per, base, low, high, step)) for fmt in formats])
 
 
-def choose(found: Sequence[tuple[Ovp, Search]]) -> tuple[Ovp, Search]:
+def choose(searches: Sequence[tuple[Ovp, Search]]) -> tuple[Ovp, Search]:
     """The pair with the least sum of mse; of equals the first with integers, else the first."""
-    if not found:
+    if not searches:
         raise Refused("select: at least one format is needed, got none")
-    ordered = sorted(found, key=lambda pair: not isinstance(pair[0].normal, IntFormat))
+    ordered = sorted(searches, key=lambda pair: not isinstance(pair[0].normal, IntFormat))
     sums = [float(total64(np.atleast_1d(result.mse), order=Sequential())) for _, result in ordered]
     return ordered[sums.index(min(sums))]
 
@@ -114,10 +123,10 @@ def squared_errors(problem: Problem, candidate: int) -> np.ndarray:
     return total64(off * off, order=Sequential())
 
 
-def prepare(x: Any, fmt: Ovp, per: str, base: str, ratios: range, total: Total) -> Problem:
+def prepare(x: ArrayLike, fmt: Ovp, per: Per, base: Base, ratios: range, total: Total) -> Problem:
     """Everything before the errors; arguments as for `search`."""
-    require_choice(base, ("sigma", "mean_sigma"), "search", "base")
-    lines = _lines(x, require_choice(per, ("row", "tensor"), "search", "per"), fmt)
+    require_choice(base, get_args(Base), "search", "base")
+    lines = _lines(x, require_choice(per, get_args(Per), "search", "per"), fmt)
     plain = lines.reshape(len(lines), -1)
     percent = np.array([np.float32(ratio * 0.01) for ratio in ratios], np.float32)
     with np.errstate(over="ignore", under="ignore"):
@@ -150,7 +159,7 @@ def range_of(low: int, high: int, step: int) -> range:
     return range(low, high, step)
 
 
-def _lines(x: Any, per: str, fmt: Ovp) -> np.ndarray:
+def _lines(x: ArrayLike, per: Per, fmt: Ovp) -> np.ndarray:
     """x as (rows, lines, elements) float32: pairs lie inside a line."""
     with np.errstate(over="ignore", under="ignore"):
         array = require_finite(exact(x, "search").astype(np.float32), "search")
@@ -164,7 +173,7 @@ def _lines(x: Any, per: str, fmt: Ovp) -> np.ndarray:
     return np.ascontiguousarray(array.reshape(rows, -1, length))
 
 
-def _base(rows: np.ndarray, fmt: Ovp, base: str, total: Total) -> np.ndarray:
+def _base(rows: np.ndarray, fmt: Ovp, base: Base, total: Total) -> np.ndarray:
     """(R,) float32: what the candidates are multiples of (D-olive-26, D-olive-30)."""
     peak = np.abs(rows).max(axis=1)
     count = rows.shape[1]

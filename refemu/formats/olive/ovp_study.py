@@ -1,4 +1,4 @@
-"""OliVe's own experiments on values: where outliers lie, what losing them or their neighbours does, which format suits.
+"""OliVe's own experiments on values: places of outliers, cost of losing them or their neighbours, best format.
 
 Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5]. Decisions: D-olive-43 (what three sigma is), D-olive-44
 (which normal values are pruned), D-olive-45 (biases of the compared formats, `abfloat.bias_above`), D-olive-30 (a
@@ -6,9 +6,10 @@ tensor without a spread has no outliers), D-olive-47 (NaN and infinity). Sums ar
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import prng
 from refemu.arith.checks import Refused, require_choice
@@ -16,10 +17,12 @@ from refemu.arith.dot import Sequential, total64
 from refemu.formats.element import Element
 from refemu.formats.nearest import exact, require_finite
 
+Per: TypeAlias = Literal["tensor", "row"]  #: what has as many zeros as outliers
+
 
 @dataclass(frozen=True)
 class TensorStatistics:
-    """How far a tensor's values lie out [olive Fig. 2]."""
+    """Spread of a tensor's values [olive Fig. 2]."""
 
     count: int  #: of elements
     sigma: float  #: standard deviation about the mean, count - 1 in the denominator; 0 without a spread
@@ -53,7 +56,7 @@ class PairStatistics:
         return share * share
 
 
-def tensor_statistics(x: Any, center: bool = False) -> TensorStatistics:
+def tensor_statistics(x: ArrayLike, center: bool = False) -> TensorStatistics:
     """Sigma of the whole tensor, its largest magnitude in sigma, and the shares beyond 3 and 6 sigma.
 
     x: integers or floats of any shape, at least one element, finite; rounded to float32 first.
@@ -65,7 +68,7 @@ def tensor_statistics(x: Any, center: bool = False) -> TensorStatistics:
     return TensorStatistics(size.size, sigma, float(size.max()) / sigma if sigma else 0.0, three, six)
 
 
-def pair_statistics(x: Any, sigma: float = 3, axis: int = -1, center: bool = False) -> PairStatistics:
+def pair_statistics(x: ArrayLike, sigma: float = 3, axis: int = -1, center: bool = False) -> PairStatistics:
     """Pairs (2k, 2k + 1) along `axis` by how many of both exceed `sigma` standard deviations of the whole tensor.
 
     x, center: as for `tensor_statistics`; a value exactly there is normal, a last odd element is left out.
@@ -80,7 +83,7 @@ def pair_statistics(x: Any, sigma: float = 3, axis: int = -1, center: bool = Fal
     return PairStatistics(left.size - some, some - both, both)
 
 
-def threshold(x: Any, sigma: float = 3) -> float:
+def threshold(x: ArrayLike, sigma: float = 3) -> float:
     """`sigma` standard deviations of `x`, beyond which a value is an outlier; infinity where there is no spread.
 
     x: as for `tensor_statistics`. sigma: above 0.
@@ -90,7 +93,7 @@ def threshold(x: Any, sigma: float = 3) -> float:
     return factor * deviation if deviation else float("inf")
 
 
-def clip_outliers(x: Any, limit: float | None = None) -> np.ndarray:
+def clip_outliers(x: ArrayLike, limit: float | None = None) -> np.ndarray:
     """`x` with every outlier moved to fl32(limit), its sign kept [olive Fig. 3]. Returns float32, same shape.
 
     x: as for `tensor_statistics`. limit: magnitude beyond which a value is an outlier, by default `threshold(x)`.
@@ -102,7 +105,7 @@ def clip_outliers(x: Any, limit: float | None = None) -> np.ndarray:
     return np.where(_outliers(values, bound), clipped, values)
 
 
-def prune_victims(x: Any, limit: float | None = None, axis: int = -1) -> np.ndarray:
+def prune_victims(x: ArrayLike, limit: float | None = None, axis: int = -1) -> np.ndarray:
     """`x` with 0 for the smaller of every pair that holds an outlier, be it an outlier or not [olive §2.3, Fig. 3].
 
     Of equal magnitudes the right one stays, as in [olive Alg. 1]. x, limit: as for `clip_outliers`. axis: pairs are
@@ -118,7 +121,9 @@ def prune_victims(x: Any, limit: float | None = None, axis: int = -1) -> np.ndar
     return values
 
 
-def prune_normals(x: Any, seed: int, limit: float | None = None, start: int = 0, per: str = "tensor") -> np.ndarray:
+def prune_normals(
+    x: ArrayLike, seed: int, limit: float | None = None, start: int = 0, per: Per = "tensor"
+) -> np.ndarray:
     """`x` with 0 for as many normal values as it has outliers, those with the smallest random words [olive Fig. 3].
 
     x, limit: as for `clip_outliers`. seed: of `prng.words`; element i in C order has the word start + i, ties go to
@@ -126,7 +131,7 @@ def prune_normals(x: Any, seed: int, limit: float | None = None, start: int = 0,
     Where there are fewer normal values than outliers all of them become 0. Returns float32, same shape.
     """
     values = _values(x, "prune_normals").copy()
-    require_choice(per, ("tensor", "row"), "prune_normals", "per")
+    require_choice(per, get_args(Per), "prune_normals", "per")
     rows = values.reshape(-1, values.shape[-1] if per == "row" and values.ndim else values.size)
     outliers = _outliers(rows, _limit(values, limit, "prune_normals"))
     words = prng.words(seed, start, values.size).reshape(rows.shape)
@@ -152,7 +157,7 @@ def outlier_rounding_error(maxima_in_sigma: Any, outlier: Element, normal: int) 
     return float(total64(errors, order=Sequential())) / errors.size
 
 
-def _values(x: Any, thing: str) -> np.ndarray:
+def _values(x: ArrayLike, thing: str) -> np.ndarray:
     """`x` as finite float32, C order, at least one element."""
     with np.errstate(over="ignore", under="ignore"):
         values = require_finite(exact(x, thing).astype(np.float32, order="C"), thing)
@@ -171,7 +176,7 @@ def _sizes(values: np.ndarray, center: bool) -> tuple[np.ndarray, float]:
 
 
 def _beyond(size: np.ndarray, factor: float, sigma: float) -> np.ndarray:
-    """Where a magnitude is an outlier's; nowhere if there is no spread (D-olive-30)."""
+    """Mask of the outliers by magnitude; empty if there is no spread (D-olive-30)."""
     return (size > factor * sigma) & (sigma > 0)
 
 

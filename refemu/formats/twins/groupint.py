@@ -4,21 +4,20 @@ Paper: [harmonia §IV-B], [harmonia §V-A, Table I]. Formats with a zero point t
 """
 
 from math import prod
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, fp16_jit
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
 from refemu.formats import groups
-from refemu.formats.groupint import GroupInt
-from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.formats.groupint import GroupInt, GroupIntTensor
 
 INFINITY = 0x7F800000  # float32 word
 
 
-def encode(fmt: GroupInt, w: Any) -> GroupIntTensor:
+def encode(fmt: GroupInt, w: ArrayLike) -> GroupIntTensor:
     """`fmt.encode(w)`."""
     array = np.asarray(w)
     if fmt.zero_point or array.dtype not in (np.float16, np.float32) or array.ndim == 0 or array.size == 0:

@@ -10,8 +10,8 @@ from typing import Any
 import refemu
 from refemu.arith.checks import Refused
 from refemu.arith.integers import total
-from refemu.golden import campaign_shards
-from refemu.golden.campaign_shards import Done, Failed, Files, Shard
+from refemu.golden.campaign import shards as campaign_shards
+from refemu.golden.campaign.shards import Done, Failed, Files, Shard
 
 AHEAD = 2  #: shards in flight for every thread of the cluster: enough to keep it busy, few enough to hold
 TIMEOUT = 10  #: seconds for the scheduler to answer
@@ -81,16 +81,16 @@ def _connected(scheduler: str) -> Any:
 
 def _within(call: Callable[[], Any]) -> Any:
     """What `call` gives. From a thread, for where somebody takes the call and says nothing Dask waits for ever."""
-    found: Future[Any] = Future()
+    future: Future[Any] = Future()
 
     def answer() -> None:
         try:
-            found.set_result(call())
+            future.set_result(call())
         except Exception as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     threading.Thread(target=answer, daemon=True).start()
-    return found.result(timeout=TIMEOUT + _LOOK)
+    return future.result(timeout=TIMEOUT + _LOOK)
 
 
 def _version() -> str:
@@ -124,10 +124,10 @@ class _Work:
                     error = future.exception() if future.status == "error" else None
                     self._failed(shard, error or f"Dask says it is {future.status}")
                     todo.append(shard)
-                elif (made := self._fetched(future)) is None:
+                elif (files := self._fetched(future)) is None:
                     continue
                 else:
-                    campaign_shards.keep(shard, made.items(), self._folder)
+                    campaign_shards.keep(shard, files.items(), self._folder)
                     self._done(shard)
                 del self._running[key]
                 future.release()
@@ -135,11 +135,11 @@ class _Work:
     def _fetched(self, future: Any) -> dict[str, Files] | None:
         """What a worker made; None if it was lost with the worker and is to be made again."""
         try:
-            made: dict[str, Files] = future.result(timeout=PATIENCE)
+            files: dict[str, Files] = future.result(timeout=PATIENCE)
         except TimeoutError:
             self._require_cluster(PATIENCE)
             return None
-        return made
+        return files
 
     def _finished(self) -> list[str]:
         """Shards in flight that are no longer pending; waits a moment if there are none."""

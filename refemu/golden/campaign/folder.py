@@ -1,4 +1,4 @@
-"""The folder of a campaign: one request, one version, one process at a time, and nothing that is half-written."""
+"""Folder of a campaign: one request, one version, one process at a time, and no half-written file."""
 
 import fcntl
 import json
@@ -11,8 +11,7 @@ from typing import IO, Any
 from refemu import __version__
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
-from refemu.golden import manifest as manifests
-from refemu.golden import store
+from refemu.golden.files import manifest, store
 
 SCHEMA = "refemu.campaign/1"
 REQUEST, LOCK = "campaign.json", ".campaign.lock"
@@ -62,25 +61,25 @@ def _claim(folder: Path, request: Mapping[str, Any]) -> None:
     if not path.exists():
         if others:
             raise Refused(f"{folder}: holds {others[0]} but no {REQUEST}; a campaign needs a folder of its own")
-        store.write_files({path: manifests.canonical(stated)})
+        store.write_files({path: manifest.canonical(stated)})
         return
     with reading(str(path), "a campaign of refemu"):
         _require_same(path, json.loads(path.read_bytes()), stated)
 
 
-def _require_same(path: Path, found: Any, stated: Mapping[str, Any]) -> None:
+def _require_same(path: Path, recorded: Any, stated: Mapping[str, Any]) -> None:
     """Refuse what is written down at `path`, unless it is what is `stated` now."""
-    if found == json.loads(manifests.canonical(stated)):
+    if recorded == json.loads(manifest.canonical(stated)):
         return
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    if not isinstance(recorded, dict) or recorded.get("schema") != SCHEMA:
         raise Refused(f"{path}: is no campaign of refemu that this version knows")
-    if found.get("refemu_version") != __version__:
+    if recorded.get("refemu_version") != __version__:
         raise Refused(
-            f"{path.parent}: was made by refemu {found.get('refemu_version')}, this is {__version__}; "
+            f"{path.parent}: was made by refemu {recorded.get('refemu_version')}, this is {__version__}; "
             "give the new campaign a folder of its own"
         )
     raise Refused(
-        f"{path.parent}: holds another campaign: {_difference(found.get('request'), stated['request'])}; "
+        f"{path.parent}: holds another campaign: {_difference(recorded.get('request'), stated['request'])}; "
         "give this one a folder of its own"
     )
 
@@ -89,7 +88,7 @@ def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:
     """The first word of the request in which the two differ."""
     if not isinstance(theirs, dict) or theirs.keys() != ours.keys():
         return f"one of {', '.join(sorted(theirs))}" if isinstance(theirs, dict) else str(theirs)
-    plain = json.loads(manifests.canonical(ours))
+    plain = json.loads(manifest.canonical(ours))
     word = next((name for name in sorted(ours) if theirs[name] != plain[name]), None)
     if word is None:
         return f"more is said of it than {', '.join(sorted(ours))}"

@@ -14,10 +14,13 @@ from typing import Any, Protocol
 from refemu import units
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, require_int
-from refemu.golden import campaign_folder, campaign_pool, model_cases, sets
-from refemu.golden import manifest as manifests
-from refemu.golden.campaign_shards import ModelShard, RandomShard, Shard, finished, slug
-from refemu.golden.model_cases import Progress
+from refemu.golden.campaign import folder as campaign_folder
+from refemu.golden.campaign import pool
+from refemu.golden.campaign.shards import ModelShard, RandomShard, Shard, finished, slug
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files import sets
+from refemu.golden.make import model_cases
+from refemu.golden.make.model_cases import Progress
 
 ROWS = 1 << 16  #: of a shard of random cases, about: as many seeds as come up to them
 BYTES = 1 << 25  #: of such a shard with wide ports, about
@@ -62,13 +65,13 @@ class RandomRequest:
         every = (
             shard for name in self.units for config in units.find(name).configs for shard in self._shards(name, config)
         )
-        found = sorted(itertools.islice(every, SHARDS + 1))
-        if len(found) > SHARDS:
+        first = sorted(itertools.islice(every, SHARDS + 1))
+        if len(first) > SHARDS:
             raise Refused(
                 f"campaign: {self.rows} rows are more than {SHARDS} shards; ask for fewer rows or units, or "
                 "for parts in folders of their own, each from another seed on"
             )
-        return found
+        return first
 
     def _shards(self, name: str, config: str) -> Iterator[RandomShard]:
         each = rows_per_seed(name, config)
@@ -81,7 +84,7 @@ class RandomRequest:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What crosses the ports of units while a model reads a text in windows, each from an empty cache."""
+    """Request for values at the ports of units while a model reads a text, window by window, from an empty cache."""
 
     weights: str  #: what `models.load` takes
     runs: tuple[model_cases.Source, ...] = field(repr=False)  #: all tokens, one a scheme
@@ -119,7 +122,7 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished campaign is."""
+    """Summary of a finished campaign."""
 
     shards: int
     made: int  #: this time; the others were there
@@ -136,7 +139,9 @@ def request(rows: int, *, units_: Sequence[str] | None = None, seed: int = 0) ->
     require_int(rows, 1, 1 << 48, "campaign", "rows")
     require_int(seed, 0, 1 << 40, "campaign", "seed")
     names = sorted(set(units.names() if units_ is None else units_))
-    without = [name for name in units_ or () if not any(rows_per_seed(name, one) for one in units.find(name).configs)]
+    without = [
+        name for name in units_ or () if not any(rows_per_seed(name, config) for config in units.find(name).configs)
+    ]
     if without:
         raise Refused(f"campaign: units: each must have random cases, got none for {', '.join(sorted(set(without)))}")
     return RandomRequest(rows, seed, {name: units.find(name).version for name in names})
@@ -158,7 +163,7 @@ def model_request(
     all that the schemes tap. Refused: an encoder, blocks that the model has not, a text that is too short, a window
     beyond the context, a unit that no scheme taps.
     """
-    from refemu.models.encoder_config import EncoderConfig
+    from refemu.models.encoder.config import EncoderConfig
 
     require_int(tokens, 1, 1 << 48, "campaign", "tokens")
     weights = model or model_cases.DEFAULT_MODEL
@@ -181,7 +186,7 @@ def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) ->
     """The units of a request, each tapped by a scheme of it."""
     from refemu.models import schemes
 
-    known = sorted({unit for run in runs for unit in getattr(schemes.parse(run.scheme), "taps", ())})
+    known = sorted({unit for run in runs for unit in schemes.taps(schemes.parse(run.scheme))})
     names = known if units_ is None else sorted({units.find(name).name for name in units_})
     if strange := [name for name in names if name not in known]:
         raise Refused(
@@ -194,10 +199,10 @@ def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) ->
 
 
 def _whole_run(weights: str, scheme: str, text: str | None, tokens: int) -> model_cases.Source:
-    found = model_cases.source(weights, scheme, text, tokens, whole=True)
-    if found.tokens < tokens:
-        raise Refused(f"campaign: the text has {found.tokens} tokens, {tokens} are asked for")
-    return found
+    run = model_cases.source(weights, scheme, text, tokens, whole=True)
+    if run.tokens < tokens:
+        raise Refused(f"campaign: the text has {run.tokens} tokens, {tokens} are asked for")
+    return run
 
 
 def rows_per_seed(name: str, config: str) -> int:
@@ -241,13 +246,13 @@ def run(
         missing = [shard for shard in shards if not finished(shard, folder)]
         counter = _Counter(len(shards), len(shards) - len(missing), progress, notice)
         if scheduler is not None:
-            from refemu.golden import cluster
+            from refemu.golden.campaign import cluster
 
             cluster.run(missing, folder, scheduler, counter.finish, counter.fail)
         elif workers == 1 or len(missing) < 2:
-            campaign_pool.alone(missing, folder, counter.finish, counter.fail)
+            pool.alone(missing, folder, counter.finish, counter.fail)
         else:
-            campaign_pool.pool(missing, folder, min(workers, len(missing)), counter.finish, counter.fail)
+            pool.pool(missing, folder, min(workers, len(missing)), counter.finish, counter.fail)
         return _outcome(shards, folder, len(missing), wanted.named)
 
 
@@ -280,7 +285,7 @@ class _Counter:
             self._progress("shards", self.done, self.total)
 
 
-def _outcome(shards: Sequence[Shard], folder: Path, made: int, named: Sequence[str]) -> Outcome:
+def _outcome(shards: Sequence[Shard], folder: Path, count: int, named: Sequence[str]) -> Outcome:
     digest, rows, size, without = hashlib.sha256(), 0, 0, set(named)
     for shard in shards:
         for name in shard.listed(folder) or ():
@@ -297,4 +302,4 @@ def _outcome(shards: Sequence[Shard], folder: Path, made: int, named: Sequence[s
         )
     if not rows:
         raise Refused("campaign: none of the units has cases of this kind")
-    return Outcome(len(shards), made, rows, size, digest.hexdigest())
+    return Outcome(len(shards), count, rows, size, digest.hexdigest())

@@ -13,12 +13,13 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
-from refemu.golden import campaign_folder, campaign_shards
-from refemu.golden.campaign_shards import Done, Failed, Shard
+from refemu.golden.campaign import folder as campaign_folder
+from refemu.golden.campaign import shards as campaign_shards
+from refemu.golden.campaign.shards import Done, Failed, Shard
 
 LOST = "a worker died while it was in flight (killed, or out of memory)"
 AHEAD = 2  #: shards in flight for every worker, so that none waits for this process
-SERVER = "refemu.golden.campaign_server"  #: what the server that workers are forked from imports
+SERVER = "refemu.golden.campaign.server"  #: what the server that workers are forked from imports
 
 
 def alone(shards: Sequence[Shard], folder: Path, done: Done, failed: Failed) -> None:

@@ -4,9 +4,8 @@ Beside the imports it makes a few rows with a compiled twin, because numba reads
 """
 
 from refemu.arith import jit
-from refemu.golden.campaign_shards import RandomShard
+from refemu.golden.campaign.shards import RandomShard
 
 __all__ = ["jit"]
 
-for _ in RandomShard("concat", "a4", 0, 1).render():
-    pass
+list(RandomShard("concat", "a4", 0, 1).render())

@@ -1,4 +1,4 @@
-"""Shards: what a campaign makes at once, keeps or makes again. Their bytes follow from what they say, nothing else.
+"""Shards: the parts that a campaign makes at once. Their bytes follow from their description alone.
 
 A shard of random cases is one golden set; a shard of a model's cases is a folder of them, one for each unit,
 configuration and block, and a list of their digests, which is written last.
@@ -16,8 +16,9 @@ from typing import Any, Protocol, TypeAlias
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
-from refemu.golden import build, generator, generator_remake, model_cases, sets, store
-from refemu.golden import manifest as manifests
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files import sets, store
+from refemu.golden.make import build, generate, model_cases, regenerate
 
 Files = dict[str, bytes]
 _SET = re.compile(r"[a-z0-9_]+-[a-z0-9_-]+-layer-[0-9]+")  # folder of a set inside that of its shard
@@ -25,7 +26,7 @@ LIST = "sets.json"  #: of a shard of several sets: name -> self_sha256
 
 
 class Shard(Protocol):
-    """What the workers of a campaign need to know of a shard."""
+    """Description of a shard for the workers of a campaign."""
 
     @property
     def name(self) -> str:
@@ -62,8 +63,8 @@ class RandomShard:
     def render(self) -> Iterator[tuple[str, Files]]:
         """The one set."""
         unit = units.find(self.unit)
-        blocks = generator.random_cases(unit, self.config, self.seed, self.seeds)
-        entry = {"function": generator.function_of(unit), "seed": self.seed, "seeds": self.seeds}
+        blocks = generate.random_cases(unit, self.config, self.seed, self.seeds)
+        entry = {"function": generate.function_of(unit), "seed": self.seed, "seeds": self.seeds}
         manifest, arrays = build.build(
             unit, self.config, blocks, generator={"random": entry}, seed=self.seed, twin_from=1
         )
@@ -100,21 +101,21 @@ class ModelShard:
             raise Refused(
                 f"{self.weights}: has sha256 {loaded.sha256}, the campaign began with {self.run.weights_sha256}"
             )
-        found, source = model_cases.crossed(self.run, self.units, max(self.layers)), model_cases.described(self.run)
+        blocks, source = model_cases.crossed(self.run, self.units, max(self.layers)), model_cases.described(self.run)
         for layer in self.layers:
-            for (name, config), cases in sorted(found.get(layer, {}).items()):
-                files = generator_remake.block_set(units.find(name), config, layer, cases, source)
+            for (name, config), cases in sorted(blocks.get(layer, {}).items()):
+                files = regenerate.block_set(units.find(name), config, layer, cases, source)
                 yield f"{self.name}/{name}-{config}-layer-{layer:03d}", files
 
     def listed(self, folder: Path) -> Mapping[str, str] | None:
-        """What the list says."""
+        """Contents of the list."""
         try:
             with reading(LIST, "the list of a shard"):
-                found = json.loads((folder / self.name / LIST).read_bytes())["sets"]
-                listed = {f"{self.name}/{name}": str(digest) for name, digest in found.items()}
+                entries = json.loads((folder / self.name / LIST).read_bytes())["sets"]
+                listed = {f"{self.name}/{name}": str(digest) for name, digest in entries.items()}
         except (OSError, Refused):
             return None
-        return listed if all(_SET.fullmatch(name) for name in found) else None
+        return listed if all(_SET.fullmatch(name) for name in entries) else None
 
     def holds(self, manifest: Mapping[str, Any]) -> bool:
         """By the run; the block is in the name of the set, whose digest is listed."""

@@ -1,4 +1,4 @@
-"""Sets against what refemu makes now: every file regenerated and compared byte for byte.
+"""Check of sets against the present refemu: every file regenerated and compared byte for byte.
 
 A reader does not notice every change of a container, so the bytes are compared; the arrays only say where it hurts.
 """
@@ -14,9 +14,11 @@ import numpy as np
 from refemu import __version__
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, first_index
-from refemu.golden import generator_remake, model_cases, npz, sets, store
-from refemu.golden import manifest as manifests
-from refemu.golden.model_cases import Progress
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files import npz, sets, store
+from refemu.golden.make import model_cases
+from refemu.golden.make import regenerate as generator_remake
+from refemu.golden.make.model_cases import Progress
 
 REGENERATED, HASHES_ONLY, UNREAD = "regenerated", "hashes only", "not regenerated"
 _SHOWN = 60  # characters of a value in a finding
@@ -24,11 +26,11 @@ _SHOWN = 60  # characters of a value in a finding
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be."""
+    """Difference between a file and what it should be."""
 
     set: str  #: folder of the set
-    file: str
-    what: str
+    file: str  #: file of the set
+    what: str  #: the difference
 
     def __str__(self) -> str:
         return f"{self.set}/{self.file}: {self.what}"
@@ -36,52 +38,68 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """One set that was looked at."""
+    """Outcome of checking one set."""
 
-    path: str
-    name: str
-    rows: int
-    files: int
+    path: str  #: folder of the set
+    name: str  #: name of the set
+    rows: int  #: rows of the set
+    files: int  #: files of the set
     how: str  #: "regenerated", "hashes only" (`note` says why) or, for a damaged manifest, "not regenerated"
-    note: str
-    findings: tuple[Finding, ...]
+    note: str  #: reason for checking hashes only
+    findings: tuple[Finding, ...]  #: differences
 
 
 @dataclass(frozen=True)
 class Report:
-    """All sets below a folder."""
+    """Outcome of checking all sets below a folder."""
 
-    sets: tuple[Checked, ...]
+    sets: tuple[Checked, ...]  #: sets in order
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Of all sets, in order."""
-        return tuple(finding for one in self.sets for finding in one.findings)
+        """Findings of all sets, in order."""
+        return tuple(finding for checked in self.sets for finding in checked.findings)
 
     @property
     def equal(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
 
 def check(path: str | Path, progress: Progress | None = None) -> Report:
-    """Regenerate every set at or below `path` and compare all files; any changed bit is a finding.
+    """Regenerate every set at or below a folder and compare all files; any changed bit is a finding.
 
     Sets with cases of a model whose weights are absent are checked by their hashes, their answers regenerated from the
-    stimulus on file. progress: called as progress(what, done, total). Refused: no set at all, a manifest that is none
-    of refemu's or follows an unknown schema, and a unit that this refemu does not know.
+    stimulus on file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folder.
+    progress : callable, optional
+        Called as progress(what, done, total).
+
+    Returns
+    -------
+    Report
+        Findings of every set.
+
+    Raises
+    ------
+    Refused
+        There is no set, a manifest is none of refemu's or follows an unknown schema, or a unit is unknown.
     """
     selftest.check()
     model_cases.forget()
     folders = find(Path(path))
-    found = []
+    checked = []
     for done, folder in enumerate(folders):
         if progress:
             progress("check", done, len(folders))
-        found.append(check_files(str(folder), store.read(folder), progress))
+        checked.append(check_files(str(folder), store.read(folder), progress))
     if progress:
         progress("check", len(folders), len(folders))
-    return Report(tuple(found))
+    return Report(tuple(checked))
 
 
 def find(path: Path) -> list[Path]:
@@ -91,7 +109,11 @@ def find(path: Path) -> list[Path]:
     if not path.is_dir():
         raise Refused(f"{path}: no such directory")
     candidates = {file.parent for name in (sets.MANIFEST, sets.VECTORS) for file in path.rglob(name)}
-    visible = [one for one in candidates if not any(part.startswith(".") for part in one.relative_to(path).parts)]
+    visible = [
+        candidate
+        for candidate in candidates
+        if not any(part.startswith(".") for part in candidate.relative_to(path).parts)
+    ]
     if not visible or (visible == [path] and not (path / sets.MANIFEST).is_file()):
         raise Refused(
             f"{path}: no {sets.MANIFEST} here or below; a golden set is a directory that `refemu generate` wrote"
@@ -121,12 +143,12 @@ def check_files(
         except model_cases.Absent as error:
             how, note = HASHES_ONLY, str(error)
             wanted = _from_stimulus(manifest, files.get(sets.VECTORS, b""))
-        found = list(_differences(manifest, files, wanted))
+        differences = list(_differences(manifest, files, wanted))
     except manifests.Damaged as error:
         return _unread(folder, files, str(error))
     except _Unreadable as error:
-        found = [(sets.VECTORS, str(error).removeprefix(f"{sets.VECTORS}: "))]
-    findings = tuple(Finding(folder, name, what) for name, what in found)
+        differences = [(sets.VECTORS, str(error).removeprefix(f"{sets.VECTORS}: "))]
+    findings = tuple(Finding(folder, name, what) for name, what in differences)
     return Checked(folder, manifest["name"], manifest["rows"], len(files), how, note, findings)
 
 
@@ -225,7 +247,7 @@ def _key_difference(got: Any, want: Any, path: str = "") -> str:
 
 
 def _array_difference(manifest: Mapping[str, Any], got: bytes, want: bytes) -> str:
-    """Which array, row, port and lane a changed .npz differs in, as far as it can be read."""
+    """First array, row, port and lane in which a changed .npz differs, as far as it can be read."""
     try:
         archive = npz.Archive(got, sets.VECTORS)
         return _archive_difference(archive, npz.Archive(want, sets.VECTORS))
@@ -241,9 +263,9 @@ def _archive_difference(got: npz.Archive, want: npz.Archive) -> str:
         head, due = got.header(name), want.header(name)
         if (head.dtype, head.shape) != (due.dtype, due.shape):
             return f"{name} is {head.dtype} {head.shape}, must be {due.dtype} {due.shape}"
-        one, other = got.array(name), want.array(name)
-        if (unequal := one != other).any():
+        ours, other = got.array(name), want.array(name)
+        if (unequal := ours != other).any():
             index = first_index(unequal)
             lane = f", lane {index[1]}" if len(index) > 1 else ""
-            return f"{name}, row {index[0]}{lane}: got {int(one[index]):#x}, must be {int(other[index]):#x}"
+            return f"{name}, row {index[0]}{lane}: got {int(ours[index]):#x}, must be {int(other[index]):#x}"
     return "its arrays read back equal, the container does not"

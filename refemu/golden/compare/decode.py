@@ -1,4 +1,4 @@
-"""One code for people: hex, bits split into fields, and what it means in the port's format."""
+"""A code for people: hex, bits split into fields, and its value in the port's format."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from refemu import formats
 from refemu.arith.checks import Refused
-from refemu.golden import fields
-from refemu.units.unit import Port
+from refemu.golden.files import fields
+from refemu.units.ports import Port
 
 _SPLIT = {"f16": (1, 5, 10), "f32": (1, 8, 23)}
 _FLOAT = {"f16": np.float16, "f32": np.float32}
@@ -15,11 +15,11 @@ _FLOAT = {"f16": np.float16, "f32": np.float32}
 
 @dataclass(frozen=True)
 class Value:
-    """A code at a port, three times."""
+    """Code at a port as hex, as bits and decoded."""
 
-    hex: str
+    hex: str  #: hexadecimal digits
     bits: str  #: most significant first, fields apart
-    decoded: str
+    decoded: str  #: value for people
 
 
 def value(code: int, port: Port, unknown: int = 0) -> Value:
@@ -41,10 +41,11 @@ def _described(code: int, port: Port) -> str:
     """The value of a number, or what the port's format says of a code."""
     if port.kind in _FLOAT:
         return str(np.array(code, fields.dtype_of(port.bits)).view(_FLOAT[port.kind]))
-    if port.kind in ("uint", "int") or port.kind.upper() not in formats.constants():
+    fmt = None if port.kind in ("uint", "int") else formats.constants().get(port.kind.upper())
+    if fmt is None:
         return str(int(fields.decode(np.array(code, fields.dtype_of(port.bits)), port)))
     try:
-        return formats.find(port.kind).describe(code)
+        return fmt.describe(code)
     except Refused as refusal:  # a code that the format does not have
         return str(refusal)
 
@@ -54,8 +55,8 @@ def _split(bits: str, port: Port, described: str) -> str:
     if port.kind in _SPLIT:
         sign, exponent, _ = _SPLIT[port.kind]
         return f"{bits[:sign]} {bits[sign : sign + exponent]} {bits[sign + exponent :]}"
-    told = described.partition("=")[0].strip()
-    return told if told.replace(" ", "") == bits else _grouped(bits)
+    name = described.partition("=")[0].strip()
+    return name if name.replace(" ", "") == bits else _grouped(bits)
 
 
 def _grouped(bits: str) -> str:

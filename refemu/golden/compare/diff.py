@@ -8,45 +8,46 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import dut, sets
-from refemu.golden.decode import Value, value
-from refemu.golden.explain import explanations
-from refemu.golden.sets import Golden
+from refemu.golden.compare import dut
+from refemu.golden.compare.decode import Value, value
+from refemu.golden.compare.explain import explanations
+from refemu.golden.files import sets
+from refemu.golden.files.sets import Golden
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference: lowest row, then ports in the order of the set, then lanes."""
+    """First difference: lowest row, then ports in the order of the set, then lanes."""
 
     array: str  #: `out.<port>` or `st.<register>`
-    port: str
+    port: str  #: name of the port
     case: int  #: number of its first row, as `refemu step --case` takes it
-    row: int
-    lane: int
-    kind: str
-    why: str
+    row: int  #: row of the set
+    lane: int  #: lane of the port
+    kind: str  #: kind of the case
+    why: str  #: reason of the case
     decision: str  #: id behind the expected answer, or ""
     flags: tuple[str, ...]  #: of the row
     stimulus: Mapping[str, tuple[Value, ...]]  #: input port -> its lanes in this row
-    got: Value
-    want: Value
+    got: Value  #: answer of the device
+    want: Value  #: answer of the set
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What `diff` found."""
+    """Outcome of `diff`."""
 
-    set: str
-    unit: str
-    config: str
+    set: str  #: name of the set
+    unit: str  #: name of the unit
+    config: str  #: name of the configuration
     rows: int  #: compared
-    compared: tuple[str, ...]
+    compared: tuple[str, ...]  #: arrays that were compared
     not_compared: tuple[str, ...]  #: arrays of the set that the answer lacks
     any_nan: tuple[str, ...]  #: arrays in which any NaN was taken for any NaN: floats, and with `any_nan` words too
-    rows_differ: int
+    rows_differ: int  #: rows that differ
     ports: Mapping[str, int]  #: array -> rows in which it differs, only those with any
     flags: Mapping[str, int]  #: flag -> differing rows that carry it; "" for rows without any
-    first: Mismatch | None
+    first: Mismatch | None  #: first difference, None where there is none
     explanation: tuple[str, ...]  #: with `explain`: which other decision would make the device right
 
     @property
@@ -56,7 +57,7 @@ class Difference:
 
     @property
     def remark(self) -> str:
-        """`all 12 are TIE`, where one flag is on every differing row; else ""."""
+        """Remark `all 12 are TIE`, where one flag is on every differing row; else ""."""
         all_ = [name for name, count in self.flags.items() if name and count == self.rows_differ]
         return f"all {self.rows_differ} are {' and '.join(all_)}" if all_ and self.rows_differ > 0 else ""
 
@@ -68,12 +69,30 @@ def diff(
     ports: Sequence[str] | None = None,
     any_nan: bool = False,
 ) -> Difference:
-    """Compare the answer in `dut_path` with the set in directory `golden_path`, in every bit that is to be compared.
+    """Compare a device's answer with a set, in every bit that is to be compared.
 
-    dut_path: an .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`. explain:
-    whether to look for another decision that would make the device right. ports: the outputs that count; default
-    all. any_nan: whether any NaN is taken for any NaN also where the answer has words, which are compared bit by bit;
-    where it has arrays of floats it always is. Refused: what cannot be read, and where nothing can be compared.
+    Parameters
+    ----------
+    golden_path : str or Path
+        Directory of the set.
+    dut_path : str or Path
+        An .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`.
+    explain : bool
+        Look for another decision that would make the device right.
+    ports : sequence of str, optional
+        Outputs that count; by default all.
+    any_nan : bool
+        Take any NaN for any NaN in words too, which are compared bit by bit; in arrays of floats it always is.
+
+    Returns
+    -------
+    Difference
+        First difference, and how many there are.
+
+    Raises
+    ------
+    Refused
+        A file cannot be read, or nothing can be compared.
     """
     golden = sets.load(golden_path)
     return compare(golden, dut.read(dut_path, golden, ports, any_nan), explain)
@@ -106,7 +125,7 @@ def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Diffe
 
 
 def differing(golden: Golden, answer: dut.Answer) -> dict[str, np.ndarray]:
-    """Where a bit that counts differs, or is x: array -> bool of its shape, in the order of the set."""
+    """Mask of the elements in which a bit that counts differs, or is x: bool by array, in the order of the set."""
     names = [entry["name"] for entry in golden.manifest["arrays"] if entry["name"] in answer.arrays]
     return {name: answer.differing(golden, name) != 0 for name in names}
 
@@ -158,10 +177,10 @@ def _code(array: np.ndarray, row: int, lane: int) -> int:
 
 
 def _stimulus(golden: Golden, row: int) -> dict[str, tuple[Value, ...]]:
-    found = {}
+    values = {}
     for entry in golden.manifest["arrays"]:
         if entry["role"] == "stimulus":
             port = sets.port_of(entry)
             codes = golden.arrays[entry["name"]][row].reshape(-1).tolist()
-            found[port.name] = tuple(value(code, port) for code in codes)
-    return found
+            values[port.name] = tuple(value(code, port) for code in codes)
+    return values

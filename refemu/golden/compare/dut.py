@@ -10,8 +10,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused, lookup
 from refemu.arith.reading import reading
-from refemu.golden import exchange, fields, hexfile, masks, npz, sets
-from refemu.golden.sets import Golden
+from refemu.golden.files import exchange, fields, hexfile, masks, npz, sets
+from refemu.golden.files.sets import Golden
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,15 @@ def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None, a
     that counts. Registers (`st.*`) may be left out.
     """
     with reading(str(path), "a readable answer"):
-        found = _read(Path(path), golden, [f"out.{port}" for port in _known(ports, golden)])
-    kept = {name: array for name, array in found.arrays.items() if ports is None or name.removeprefix("out.") in ports}
+        answers = _read(Path(path), golden, [f"out.{port}" for port in _known(ports, golden)])
+    kept = {
+        name: array for name, array in answers.arrays.items() if ports is None or name.removeprefix("out.") in ports
+    }
     floats = {name for name in kept if fields.holds_floats(sets.port_of(golden.array(name)))} if any_nan else set()
     return Answer(
-        kept, {name: bits for name, bits in found.unknown.items() if name in kept}, found.any_nan & kept.keys() | floats
+        kept,
+        {name: bits for name, bits in answers.unknown.items() if name in kept},
+        answers.any_nan & kept.keys() | floats,
     )
 
 

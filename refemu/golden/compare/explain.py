@@ -1,4 +1,4 @@
-"""Why a device may differ: the decision behind the case, and other decisions under which it would be right.
+"""Explanation of a difference: the decision behind the case, and other decisions that would make the device right.
 
 The alternatives are those that the unit states, one at a time and then two at a time; after them the parameters of its
 other ready configurations.
@@ -16,10 +16,11 @@ import numpy as np
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import dut, sets
-from refemu.golden.rows import evaluate, stacked
-from refemu.golden.sets import Golden
-from refemu.units.unit import Alternative, Cases, Config, Unit
+from refemu.golden.compare import dut
+from refemu.golden.files import sets
+from refemu.golden.files.sets import Golden
+from refemu.golden.make.rows import evaluate, stacked
+from refemu.units.unit import Alternative, AnyUnit, Cases, Config
 
 _ID = re.compile(r"D-[a-z]+-[0-9]+")
 
@@ -30,16 +31,16 @@ def explanations(golden: Golden, answer: dut.Answer, wrong: np.ndarray, row: int
     answer: the device's. wrong: bool per row that differs. row: the first of them.
     """
     trial = _Trial(golden, answer, wrong)
-    own = _Changed("", trial.unit.configs[golden.config])
+    unchanged = _Changed("", trial.unit.configs[golden.config])
     singles = _singles(trial.unit, golden.config)
-    matches = [one.text for one in singles if trial.matches(one.config)]
+    matches = [change.text for change in singles if trial.matches(change.config)]
     if not matches:
-        doubles = (one for one in _doubles(trial.unit, own.config) if trial.matches(one.config))
-        matches = [one.text for one in doubles]
+        doubles = (change for change in _doubles(trial.unit, unchanged.config) if trial.matches(change.config))
+        matches = [change.text for change in doubles]
     partly = [
-        f"the device is right in row {row} if {one.text}"
-        for one in singles
-        if not matches and trial.right(one.config, row)
+        f"the device is right in row {row} if {change.text}"
+        for change in singles
+        if not matches and trial.right(change.config, row)
     ]
     # A device that is right under an alternative differs from the set just where the alternative does.
     tell = f"{np.count_nonzero(wrong)} of {golden.rows} rows can tell that from the set's answers"
@@ -99,11 +100,11 @@ class _Trial:
         rows = _rows(entry)
         right = np.ones(rows.stop - rows.start, np.bool_)
         for name, array in self.answer.arrays.items():
-            made = stacked([block.arrays[name]])
-            if made.shape != array[rows].shape:
+            answers = stacked([block.arrays[name]])
+            if answers.shape != array[rows].shape:
                 return None
-            unlike = self.answer.differing(self.golden, name, made, rows) != 0
-            right &= ~unlike.reshape(len(made), -1).any(axis=1)
+            unlike = self.answer.differing(self.golden, name, answers, rows) != 0
+            right &= ~unlike.reshape(len(answers), -1).any(axis=1)
         return right
 
 
@@ -112,7 +113,7 @@ def _rows(entry: Mapping[str, Any]) -> slice:
 
 
 def _decisions(golden: Golden, row: int) -> Iterator[str]:
-    """What the expected answer of a row follows: the decision behind its case, and those behind its flags."""
+    """Decisions behind the expected answer of a row: that of its case, and those of its flags."""
     entry, flags = golden.entry(row), int(golden.arrays["flags"][row])
     if "decision" in entry:
         yield f"the expected answer follows {entry['decision']}; see docs/decisions.md"
@@ -121,51 +122,55 @@ def _decisions(golden: Golden, row: int) -> Iterator[str]:
             yield f"row {row} is {name}: {flag['why']}"
 
 
-def _singles(unit: Unit, name: str) -> list[_Changed]:
+def _singles(unit: AnyUnit, name: str) -> list[_Changed]:
     """Configurations under one other decision, then with one parameter as another ready one has it, then those."""
-    own = unit.configs[name]
-    found = _applied(own, [(one,) for one in unit.alternatives])
-    for parameter, current in own.items():
+    base = unit.configs[name]
+    changes = _applied(base, [(alternative,) for alternative in unit.alternatives])
+    for parameter, current in base.items():
         for candidate in _candidates(unit, parameter, current):
             text = f"{parameter} is {_text(candidate)} (here {_text(current)})"
-            found.append(_Changed(text, Config(**{**own, parameter: candidate})))
-    found += [_Changed(f"its configuration is {other} (here {name})", config) for other, config in unit.configs.items()]
-    return _unlike(found, own)
+            changes.append(_Changed(text, Config(**{**base, parameter: candidate})))
+    changes += [
+        _Changed(f"its configuration is {other} (here {name})", config) for other, config in unit.configs.items()
+    ]
+    return _unlike(changes, base)
 
 
-def _doubles(unit: Unit, own: Config) -> list[_Changed]:
+def _doubles(unit: AnyUnit, base: Config) -> list[_Changed]:
     """Configurations under two other decisions."""
     pairs = [
         (first, second) for first, second in combinations(unit.alternatives, 2) if first.decision != second.decision
     ]
-    return _unlike(_applied(own, pairs), own)
+    return _unlike(_applied(base, pairs), base)
 
 
-def _applied(own: Config, changes: Sequence[Sequence[Alternative]]) -> list[_Changed]:
+def _applied(base: Config, changes: Sequence[Sequence[Alternative]]) -> list[_Changed]:
     """One configuration for each sequence of alternatives, without those that cannot be."""
-    found = []
+    applied = []
     for change in changes:
-        config = own
+        config = base
         try:
-            for one in change:
-                config = one.apply(config)
+            for alternative in change:
+                config = alternative.apply(config)
         except (Refused, RefusedType):
             continue
-        found.append(_Changed(" and ".join(f"{one.decision}: {one.says}" for one in change), config))
-    return found
+        applied.append(
+            _Changed(" and ".join(f"{alternative.decision}: {alternative.says}" for alternative in change), config)
+        )
+    return applied
 
 
-def _unlike(found: Sequence[_Changed], own: Config) -> list[_Changed]:
+def _unlike(changes: Sequence[_Changed], base: Config) -> list[_Changed]:
     """Every configuration once, the first text for it, without that of the set."""
-    seen, kept = {repr(own)}, []
-    for one in found:
-        if repr(one.config) not in seen:
-            seen.add(repr(one.config))
-            kept.append(one)
+    seen, kept = {repr(base)}, []
+    for change in changes:
+        if repr(change.config) not in seen:
+            seen.add(repr(change.config))
+            kept.append(change)
     return kept
 
 
-def _candidates(unit: Unit, parameter: str, current: Any) -> list[Any]:
+def _candidates(unit: AnyUnit, parameter: str, current: Any) -> list[Any]:
     offered = [config[parameter] for config in unit.configs.values() if parameter in config]
     if isinstance(current, bool):
         offered.append(not current)

@@ -15,10 +15,12 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
-from refemu.golden import decode, fields, hexfile, masks
-from refemu.golden.pipe_end import Ledger, end_line
-from refemu.golden.rows import Block, evaluate, stacked
-from refemu.units.unit import Cases, Config, Port, Unit
+from refemu.golden.compare import decode
+from refemu.golden.compare.pipe_end import Ledger, end_line
+from refemu.golden.files import fields, hexfile, masks
+from refemu.golden.make.rows import Block, evaluate, stacked
+from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit, Cases, Config, Kind
 
 CHUNK = 1 << 16  #: lines that are checked at once
 CHUNK_BYTES = 1 << 23  #: at most this much text of them
@@ -28,7 +30,7 @@ COMMENT = b"//"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came back."""
+    """Outcome of a stream."""
 
     rows: int
     rows_differ: int
@@ -42,7 +44,7 @@ class Verdict:
         return self.rows_differ == 0 and not self.lost
 
 
-def stimulus(unit: Unit, config: str, kinds: Iterable[str], seed: int) -> Iterator[bytes]:
+def stimulus(unit: AnyUnit, config: str, kinds: Iterable[Kind], seed: int) -> Iterator[bytes]:
     """The lines of all cases of these kinds, without a header or a sentinel, and the end line."""
     layout = _layouts(unit, unit.configs[config])[0]
     sent, rows = hashlib.sha256(), 0
@@ -55,7 +57,7 @@ def stimulus(unit: Unit, config: str, kinds: Iterable[str], seed: int) -> Iterat
     yield end_line(rows, sent.hexdigest())
 
 
-def check(unit: Unit, config: str, stream: BinaryIO, rows: int | None = None, any_nan: bool = False) -> Verdict:
+def check(unit: AnyUnit, config: str, stream: BinaryIO, rows: int | None = None, any_nan: bool = False) -> Verdict:
     """Hold every line of `stream` against the unit in every bit that counts, and their number against the rows sent.
 
     rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. Refused:
@@ -70,15 +72,15 @@ def check(unit: Unit, config: str, stream: BinaryIO, rows: int | None = None, an
         if lines[0].startswith(COMMENT):
             ledger.end(lines[0])
             continue
-        found = _compared(unit, unit.configs[config], lines, total, loose)
+        verdict = _compared(unit, unit.configs[config], lines, total, loose)
         ledger.count(lines)
-        total, differ, first = total + found.rows, differ + found.rows_differ, first or found.first
+        total, differ, first = total + verdict.rows, differ + verdict.rows_differ, first or verdict.first
     if total == 0:
         raise Refused("check: nothing came through standard input: nothing was compared")
     return Verdict(total, differ, first, loose, ledger.lost())
 
 
-def _layouts(unit: Unit, config: Config) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _layouts(unit: AnyUnit, config: Config) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Fields of a stimulus word and of an answer."""
     ports = unit.ports(config)
     return hexfile.layout(_entries(ports.inputs), unit.timing == "event"), hexfile.layout(_entries(ports.outputs))
@@ -88,7 +90,7 @@ def _entries(ports: Sequence[Port]) -> list[dict[str, Any]]:
     return [{"name": port.name, "lanes": port.lanes, "bits": port.bits, "signed": port.signed} for port in ports]
 
 
-def _words(unit: Unit, config: Config, cases: Cases) -> dict[str, np.ndarray]:
+def _words(unit: AnyUnit, config: Config, cases: Cases) -> dict[str, np.ndarray]:
     """Codes of every input port, one row per event, and for units with registers where a case begins."""
     arrays = {}
     for port in unit.ports(config).inputs:
@@ -101,7 +103,7 @@ def _words(unit: Unit, config: Config, cases: Cases) -> dict[str, np.ndarray]:
     return {**flat, "first": (np.arange(count * rows) % rows == 0).astype(np.uint8)}
 
 
-def _chunks(unit: Unit, config: Config, stream: BinaryIO) -> Iterator[list[bytes]]:
+def _chunks(unit: AnyUnit, config: Config, stream: BinaryIO) -> Iterator[list[bytes]]:
     """Answers, many at once, of a unit with registers always whole cases; and each comment as a chunk of its own."""
     digits, answer = (-(-hexfile.width(layout) // 4) for layout in _layouts(unit, config))
     enough = max(1, min(CHUNK, CHUNK_BYTES // (digits + answer)))
@@ -134,7 +136,7 @@ def _lines(stream: BinaryIO, longest: int) -> Iterator[bytes]:
             yield line
 
 
-def _begins(line: bytes, digits: int, unit: Unit, config: Config) -> bool:
+def _begins(line: bytes, digits: int, unit: AnyUnit, config: Config) -> bool:
     top = hexfile.width(_layouts(unit, config)[0]) - 1
     try:
         return bool(int(line.split()[0][:digits], 16) >> top & 1)
@@ -142,7 +144,7 @@ def _begins(line: bytes, digits: int, unit: Unit, config: Config) -> bool:
         return True  # refused when the chunk is read
 
 
-def _compared(unit: Unit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]) -> Verdict:
+def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]) -> Verdict:
     with reading("check", "lines of a device"):
         asked, answers, unknown = _read(unit, config, lines, before)
     blocks = list(_expected(unit, config, asked))
@@ -160,7 +162,7 @@ def _compared(unit: Unit, config: Config, lines: Sequence[bytes], before: int, a
     port = next(port for port in unit.ports(config).outputs if unlike[port.name][row].any())
     lane = int(np.argmax(unlike[port.name][row] != 0))
     got, want = (decode.value(int(array[port.name][row].reshape(-1)[lane]), port) for array in (answers, expected))
-    told = {
+    parsed = {
         "line": before + row + 1,
         "stimulus": lines[row].split()[0].decode(),
         "port": port.name,
@@ -168,11 +170,11 @@ def _compared(unit: Unit, config: Config, lines: Sequence[bytes], before: int, a
         "got": f"{got.hex} = {got.decoded}",
         "want": f"{want.hex} = {want.decoded}",
     }
-    return Verdict(len(lines), int(np.count_nonzero(rows)), told)
+    return Verdict(len(lines), int(np.count_nonzero(rows)), parsed)
 
 
 def _read(
-    unit: Unit, config: Config, lines: Sequence[bytes], before: int
+    unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Stimulus, answers, and bits of answers that are x or z."""
     words = [line.split() for line in lines]
@@ -188,7 +190,7 @@ def _read(
     return asked, answers, unknown
 
 
-def _expected(unit: Unit, config: Config, asked: dict[str, np.ndarray]) -> Iterator[Block]:
+def _expected(unit: AnyUnit, config: Config, asked: dict[str, np.ndarray]) -> Iterator[Block]:
     """The unit's answers to the words that came back, a block for every run of equally long cases."""
     ports = unit.ports(config)
     for start, cases, rows in _runs(unit, asked):
@@ -199,7 +201,7 @@ def _expected(unit: Unit, config: Config, asked: dict[str, np.ndarray]) -> Itera
         yield evaluate(unit, config, Cases("random", "read from a pipe", inputs), keep_nan=True)
 
 
-def _runs(unit: Unit, asked: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int]]:
+def _runs(unit: AnyUnit, asked: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int]]:
     """First row, number of cases and rows of each, for every run of equally long cases."""
     total = len(next(iter(asked.values())))
     if unit.timing != "event":

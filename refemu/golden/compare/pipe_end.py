@@ -1,4 +1,4 @@
-"""The end line of a stream of stimulus, and what an answer to that stream may lack.
+"""The end line of a stream of stimulus, and rows that an answer to it may lack.
 
 A line is `// end rows=N sha256=D`: the number of stimulus words before it, and the digest of these words, each with a
 newline. A device passes it through; a stream that ends without it, as that of a device that died, is no pass.
@@ -57,7 +57,7 @@ class Ledger:
         self._begin()
 
     def lost(self) -> str:
-        """What is missing at the end of the stream, with what to do; "" if nothing is."""
+        """Description of missing rows at the end of the stream, with a remedy; "" if none is missing."""
         if self._rows is not None and self._total != self._rows:
             self._keep(f"{self._rows} rows were sent (--rows), {self._total} answers came back")
         elif self._rows is None and self._open:

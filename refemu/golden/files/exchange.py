@@ -16,8 +16,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import integer, reading
-from refemu.golden import fields
-from refemu.golden.sets import Golden
+from refemu.golden.files import fields
+from refemu.golden.files.sets import Golden
 
 FORMS = ("testfloat", "csv", "jsonl")
 _ROLES = {"stimulus": "in", "expected": "out", "state": "st"}
@@ -38,12 +38,12 @@ class Column(NamedTuple):
 
 def columns(golden: Golden, roles: Sequence[str] = tuple(_ROLES)) -> list[Column]:
     """The lanes of all arrays in these roles, in the order of the manifest."""
-    found = []
+    chosen = []
     for entry in golden.manifest["arrays"]:
         if entry["role"] in roles:
             lanes = range(entry["lanes"]) if entry["lanes"] > 1 else (-1,)
-            found += [Column(entry["name"], lane, entry["bits"]) for lane in lanes]
-    return found
+            chosen += [Column(entry["name"], lane, entry["bits"]) for lane in lanes]
+    return chosen
 
 
 def export(golden: Golden, form: str) -> Iterator[str]:
@@ -53,13 +53,16 @@ def export(golden: Golden, form: str) -> Iterator[str]:
 
 def _values(golden: Golden, chosen: Sequence[Column]) -> list[list[int]]:
     """One list of Python ints per column."""
-    arrays = [golden.arrays[one.array] for one in chosen]
-    return [(array if one.lane < 0 else array[:, one.lane]).tolist() for one, array in zip(chosen, arrays, strict=True)]
+    arrays = [golden.arrays[column.array] for column in chosen]
+    return [
+        (array if column.lane < 0 else array[:, column.lane]).tolist()
+        for column, array in zip(chosen, arrays, strict=True)
+    ]
 
 
 def _testfloat(golden: Golden) -> Iterator[str]:
     chosen = columns(golden, ("stimulus", "expected"))
-    digits = [-(-one.bits // 4) for one in chosen]
+    digits = [-(-column.bits // 4) for column in chosen]
     flags = golden.arrays["flags"].tolist()
     for row, flag in zip(zip(*_values(golden, chosen), strict=True), flags, strict=True):
         yield " ".join(f"{code:0{width}X}" for code, width in zip(row, digits, strict=True)) + f" {flag:02X}\n"
@@ -67,7 +70,7 @@ def _testfloat(golden: Golden) -> Iterator[str]:
 
 def _csv(golden: Golden) -> Iterator[str]:
     chosen = columns(golden)
-    yield ",".join(["case", *(one.name for one in chosen), "flags"]) + "\n"
+    yield ",".join(["case", *(column.name for column in chosen), "flags"]) + "\n"
     cases, flags = _cases(golden), golden.arrays["flags"].tolist()
     for case, row, flag in zip(cases, zip(*_values(golden, chosen), strict=True), flags, strict=True):
         yield ",".join(map(str, (case, *row, flag))) + "\n"
@@ -80,20 +83,20 @@ def _jsonl(golden: Golden) -> Iterator[str]:
     bits = {flag: item["bit"] for flag, item in golden.manifest["flags"].items()}
     flags = golden.arrays["flags"].tolist()
     for number, (case, row) in enumerate(zip(_cases(golden), zip(*arrays, strict=True), strict=True)):
-        made: dict[str, Any] = {"row": number, "case": case}
+        record: dict[str, Any] = {"row": number, "case": case}
         for (group, port), value in zip(names, row, strict=True):
-            made.setdefault(group, {})[port] = value
-        made["flags"] = [flag for flag, bit in bits.items() if flags[number] >> bit & 1]
-        yield json.dumps(made, separators=(",", ":")) + "\n"
+            record.setdefault(group, {})[port] = value
+        record["flags"] = [flag for flag, bit in bits.items() if flags[number] >> bit & 1]
+        yield json.dumps(record, separators=(",", ":")) + "\n"
 
 
 def _cases(golden: Golden) -> list[int]:
     """The id of the case of every row."""
-    found: list[int] = []
+    firsts: list[int] = []
     for entry in golden.manifest["cases"]:
         starts = np.arange(entry["cases"]) * entry["rows"] + entry["first"]
-        found += np.repeat(starts, entry["rows"]).tolist()
-    return found
+        firsts += np.repeat(starts, entry["rows"]).tolist()
+    return firsts
 
 
 def recognised(data: bytes, suffix: str) -> str:
@@ -120,28 +123,31 @@ def read(data: bytes, form: str, golden: Golden, thing: str) -> dict[str, np.nda
     if len(rows) != golden.rows:
         raise Refused(f"{thing}: {len(rows)} rows, the set has {golden.rows}")
     every = columns(golden)
-    given = [one for one in every if rows and one.name in rows[0]]
-    arrays = {one.array for one in given}
-    for one in every:
-        if one.array in arrays and one not in given:
-            raise Refused(f"{thing}: {one.array} lacks its lane {one.lane}")
-    found: dict[str, list[np.ndarray]] = {}
-    for one in given:
-        found.setdefault(one.array, []).append(_column(one, rows, thing))
+    present = [column for column in every if rows and column.name in rows[0]]
+    arrays = {column.array for column in present}
+    for column in every:
+        if column.array in arrays and column not in present:
+            raise Refused(f"{thing}: {column.array} lacks its lane {column.lane}")
+    values: dict[str, list[np.ndarray]] = {}
+    for column in present:
+        values.setdefault(column.array, []).append(_column(column, rows, thing))
     return _checked(
-        {name: lanes[0] if len(lanes) == 1 else np.stack(lanes, axis=1) for name, lanes in found.items()}, golden, thing
+        {name: lanes[0] if len(lanes) == 1 else np.stack(lanes, axis=1) for name, lanes in values.items()},
+        golden,
+        thing,
     )
 
 
-def _column(one: Column, rows: Sequence[Mapping[str, int]], thing: str) -> np.ndarray:
+def _column(column: Column, rows: Sequence[Mapping[str, int]], thing: str) -> np.ndarray:
     for number, row in enumerate(rows):
-        if one.name not in row:
-            raise Refused(f"{thing}: row {number} has no {one.name}")
-        if not 0 <= row[one.name] <= fields.mask_of(one.bits):
+        if column.name not in row:
+            raise Refused(f"{thing}: row {number} has no {column.name}")
+        if not 0 <= row[column.name] <= fields.mask_of(column.bits):
             raise Refused(
-                f"{thing}: {one.name} in row {number} must be in [0, {fields.mask_of(one.bits)}], got {row[one.name]}"
+                f"{thing}: {column.name} in row {number} must be in [0, {fields.mask_of(column.bits)}], "
+                f"got {row[column.name]}"
             )
-    return np.array([row[one.name] for row in rows], fields.dtype_of(one.bits))
+    return np.array([row[column.name] for row in rows], fields.dtype_of(column.bits))
 
 
 def _checked(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str) -> dict[str, np.ndarray]:
@@ -154,7 +160,7 @@ def _checked(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str) -> di
 
 
 def _read_testfloat(text: str, golden: Golden, thing: str) -> list[dict[str, int]]:
-    chosen = [one.name for one in columns(golden, ("stimulus", "expected"))]
+    chosen = [column.name for column in columns(golden, ("stimulus", "expected"))]
     rows: list[dict[str, int]] = []
     needed: tuple[int, ...] = (len(chosen), len(chosen) + 1)
     for number, line in enumerate(filter(str.strip, text.splitlines())):
@@ -167,7 +173,7 @@ def _read_testfloat(text: str, golden: Golden, thing: str) -> list[dict[str, int
 
 
 def _read_csv(text: str, golden: Golden, thing: str) -> list[dict[str, int]]:
-    known = {one.name for one in columns(golden)}
+    known = {column.name for column in columns(golden)}
     rows = []
     for number, row in enumerate(csv.DictReader(io.StringIO(text))):
         if None in row or None in row.values():

@@ -1,4 +1,4 @@
-"""Values at a port and the unsigned bit patterns that vectors hold, both ways."""
+"""Conversion between values at a port and the unsigned bit patterns of vectors."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index
 from refemu.arith.integers import limits
-from refemu.units.unit import Port
+from refemu.units.ports import Port
 
 _FLOATS: dict[str, tuple[np.dtype, int, int]] = {  # with infinity and the one NaN
     "f16": (np.dtype(np.float16), 0x7C00, 0x7E00),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import fields
+from refemu.golden.files import fields
 
 _VALUE = np.full(256, 255, np.uint8)
 _VALUE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
@@ -22,13 +22,13 @@ def layout(entries: Sequence[Mapping[str, Any]], first: bool = False) -> list[di
 
     first: whether a bit `first` on top says that a case begins.
     """
-    found: list[dict[str, Any]] = []
+    fields: list[dict[str, Any]] = []
     lsb = 0
     for entry in entries:
         for lane in range(entry["lanes"]):
-            found.append(_field(entry["name"], lane, lsb, entry["bits"], entry["signed"]))
+            fields.append(_field(entry["name"], lane, lsb, entry["bits"], entry["signed"]))
             lsb += entry["bits"]
-    return [*found, _field("first", 0, lsb, 1, False)] if first else found
+    return [*fields, _field("first", 0, lsb, 1, False)] if first else fields
 
 
 def _field(name: str, lane: int, lsb: int, bits: int, signed: bool) -> dict[str, Any]:
@@ -46,14 +46,14 @@ def files(
     """`stim.mem`, `gold.mem` and, where a set has masks, `care.mem`: name -> (fields, content)."""
     role = {name: [entry for entry in manifest["arrays"] if entry["role"] == name] for name in ("stimulus", "expected")}
     stimulus, expected = layout(role["stimulus"], manifest["timing"] == "event"), layout(role["expected"])
-    found = {
+    contents = {
         "stim.mem": (stimulus, words(stimulus, {**arrays, "first": case_starts(manifest)})),
         "gold.mem": (expected, words(expected, arrays)),
     }
     masks = care(role["expected"], arrays)
     if masks:
-        found["care.mem"] = (expected, words(expected, masks))
-    return found
+        contents["care.mem"] = (expected, words(expected, masks))
+    return contents
 
 
 def care(entries: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -148,15 +148,15 @@ def _digit_matrix(data: bytes, digits: int, thing: str) -> np.ndarray:
             and (matrix[:, :-1] != ord("_")).all()
         ):
             return matrix[:, :-1]
-    found = []
+    blocks = []
     for number, line in enumerate(data.splitlines(), 1 + comment.startswith(b"//")):
         word = line.partition(b"//")[0].strip().replace(b"_", b"")
         if word and len(word) != digits:
             shown = word[:40].decode("ascii", "backslashreplace")
             raise Refused(f"{thing}: line {number} has {len(word)} digits, a word has {digits}: {shown}")
         if word:
-            found.append(word)
-    return np.frombuffer(b"".join(found), np.uint8).reshape(-1, digits)
+            blocks.append(word)
+    return np.frombuffer(b"".join(blocks), np.uint8).reshape(-1, digits)
 
 
 def _value(digits: np.ndarray) -> np.ndarray:
@@ -185,10 +185,10 @@ def _split(packed: np.ndarray, layout_: Sequence[Mapping[str, Any]], thing: str)
     bits = np.unpackbits(packed, axis=1, bitorder="little")
     if thing and (over := bits[:, width(layout_) :].any(axis=1)).any():
         raise Refused(f"{thing}: word {int(np.argmax(over))} has more than {width(layout_)} bits")
-    found: dict[str, list[np.ndarray]] = {}
+    arrays: dict[str, list[np.ndarray]] = {}
     for field in layout_:
-        found.setdefault(field["name"], []).append(_codes(bits[:, field["lsb"] : field["lsb"] + field["bits"]]))
-    return {name: lanes[0] if len(lanes) == 1 else np.stack(lanes, axis=1) for name, lanes in found.items()}
+        arrays.setdefault(field["name"], []).append(_codes(bits[:, field["lsb"] : field["lsb"] + field["bits"]]))
+    return {name: lanes[0] if len(lanes) == 1 else np.stack(lanes, axis=1) for name, lanes in arrays.items()}
 
 
 def _codes(bits: np.ndarray) -> np.ndarray:

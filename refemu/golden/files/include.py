@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.golden import hexfile
+from refemu.golden.files import hexfile
 
 _C_TYPES = {"u1": "uint8_t", "u2": "uint16_t", "u4": "uint32_t", "u8": "uint64_t"}
 _PREFIX = {"stimulus": "", "expected": "", "state": "ST_"}

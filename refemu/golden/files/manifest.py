@@ -1,4 +1,4 @@
-"""The manifest: canonical JSON, its hashes, and a reader that says what is wrong.
+"""The manifest: canonical JSON, its hashes, and a reader that names every fault.
 
 Numbers are integers; a real number travels as its `float.hex()` string, so that no reader rounds it.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import manifest_arrays
+from refemu.golden.files import manifest_arrays
 
 SCHEMA = "refemu.vectors/1"
 RELEASES = ("0.1.0",)  #: versions that a set may name as the last that changed it
@@ -161,7 +161,7 @@ def validated(manifest: dict[str, Any], thing: str) -> dict[str, Any]:
 def _validator() -> Callable[[Any], Any]:
     import fastjsonschema
 
-    schema = resources.files("refemu.golden").joinpath("schema/vectors-1.json").read_text("ascii")
+    schema = resources.files("refemu.golden.files").joinpath("schema/vectors-1.json").read_text("ascii")
     return fastjsonschema.compile(json.loads(schema))
 
 
@@ -183,10 +183,10 @@ def _require_rows(manifest: dict[str, Any], thing: str) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return entries
 
 
 def _no_float(text: str) -> Any:

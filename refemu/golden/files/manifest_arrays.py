@@ -1,10 +1,10 @@
-"""What the arrays that a manifest lists must be among themselves: a reader relies on it before it opens the vectors."""
+"""Rules for the arrays that a manifest lists, on which a reader relies before it opens the vectors."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from refemu.golden import fields
+from refemu.golden.files import fields
 
 _NAMES = {
     "stimulus": r"in\.[a-z][a-z0-9_]*",
@@ -18,7 +18,7 @@ _FLOAT_BITS = {"f16": 16, "f32": 32}
 
 
 def faults(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the arrays of a manifest that follows the schema; nothing where all is well."""
+    """Yield the faults in the arrays of a manifest that follows the schema."""
     entries = {entry["name"]: entry for entry in manifest["arrays"]}
     if len(entries) < len(manifest["arrays"]):
         yield "an array is listed twice"

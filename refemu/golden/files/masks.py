@@ -1,4 +1,4 @@
-"""Which bits of an answer count, and the comparison of bits under a mask that every way of comparing goes through.
+"""Masks of the bits that count, and the one comparison of bits under a mask.
 
 A mask is 0 or all ones of its port. A unit that leaves some bits of a port open says which and why in `partial_care`.
 """
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, lookup
-from refemu.golden import fields
-from refemu.units.unit import Config, Port, Unit
+from refemu.golden.files import fields
+from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit, Config
 
 
-def of_result(unit: Unit, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+def of_result(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Masks that `unit` states for a Result: array name -> bit patterns, of the shape of that array in the Result.
 
     Refused: masks of no output, of another shape, and partial ones without a reason.
@@ -26,14 +27,14 @@ def of_result(unit: Unit, config: Config, inputs: Mapping[str, np.ndarray], resu
         for prefix, group in (("out", ports.outputs), ("st", ports.state))
         for port in group
     }
-    found = {}
+    masks = {}
     for name, mask in unit.care(config, inputs, result).items():
         port, thing = lookup(f"array with a mask of {unit.name}", name, known), f"{unit.name}: mask of {name}"
         shape = np.shape(getattr(result, port.name))
         if np.shape(mask) != shape:
             raise Refused(f"{thing}: shape must be {shape}, got {np.shape(mask)}")
-        found[name] = widened(mask, port, unit.partial_care.get(name, ""), thing)
-    return found
+        masks[name] = widened(mask, port, unit.partial_care.get(name, ""), thing)
+    return masks
 
 
 def widened(mask: Any, port: Port, partial: str, thing: str) -> np.ndarray:

@@ -9,23 +9,24 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
-from refemu.golden import binary, fields, hexfile, include, masks, npz
-from refemu.golden import manifest as manifests
-from refemu.units.unit import Port, Unit
+from refemu.golden.files import binary, fields, hexfile, include, masks, npz
+from refemu.golden.files import manifest as manifests
+from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit
 
 MANIFEST, VECTORS = "manifest.json", "vectors.npz"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Golden:
-    """A set that was checked: `manifest` as it stands in the file, `arrays` as unsigned integers, read-only."""
+    """Set of golden vectors that was checked."""
 
-    manifest: Mapping[str, Any]
-    arrays: Mapping[str, np.ndarray]
+    manifest: Mapping[str, Any]  #: contents of manifest.json
+    arrays: Mapping[str, np.ndarray]  #: by name, unsigned integers, read-only
 
     @property
     def name(self) -> str:
-        """`<unit>-<configuration>`."""
+        """Name of the set, `<unit>-<configuration>`."""
         return str(self.manifest["name"])
 
     @property
@@ -39,17 +40,60 @@ class Golden:
         return int(self.manifest["rows"])
 
     def array(self, name: str) -> Mapping[str, Any]:
-        """The item of the manifest's `arrays` with this name."""
+        """Item of the manifest's `arrays`.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+
+        Returns
+        -------
+        mapping
+            Item.
+        """
         return next(entry for entry in self.manifest["arrays"] if entry["name"] == name)
 
     def entry(self, row: int) -> Mapping[str, Any]:
-        """The item of the manifest's `cases` that holds `row`; refused outside the set."""
+        """Item of the manifest's `cases` that holds a row.
+
+        Parameters
+        ----------
+        row : int
+            Row.
+
+        Returns
+        -------
+        mapping
+            Item.
+
+        Raises
+        ------
+        Refused
+            The row is outside the set.
+        """
         if not 0 <= row < self.rows:
             raise Refused(f"{self.name}: row {row} is outside [0, {self.rows})")
         return next(entry for entry in reversed(self.manifest["cases"]) if entry["first"] <= row)
 
     def case(self, row: int) -> int:
-        """Id of the case that holds `row`: the number of its first row."""
+        """Id of the case that holds a row: the number of its first row.
+
+        Parameters
+        ----------
+        row : int
+            Row.
+
+        Returns
+        -------
+        int
+            Id.
+
+        Raises
+        ------
+        Refused
+            The row is outside the set.
+        """
         entry = self.entry(row)
         return int(row - (row - entry["first"]) % entry["rows"])
 
@@ -58,10 +102,22 @@ class Golden:
 
 
 def load(path: str | Path) -> Golden:
-    """The set in directory `path` (or beside the manifest `path`), with every check of its manifest and hashes.
+    """Load a set, with every check of its manifest and hashes. Nothing is ever unpickled.
 
-    Refused with what is wrong: no manifest, an unknown schema, a changed manifest, and vectors that are not exactly the
-    arrays it lists, with their dtypes, shapes, widths and sha256. Nothing is ever unpickled.
+    Parameters
+    ----------
+    path : str or Path
+        Directory of the set, or its manifest.
+
+    Returns
+    -------
+    Golden
+        Manifest and arrays.
+
+    Raises
+    ------
+    Refused
+        There is no manifest, its schema is unknown, it was changed, or the vectors are not exactly the arrays it lists.
     """
     folder = Path(path)
     folder = folder.parent if folder.name == MANIFEST else folder
@@ -158,28 +214,47 @@ def port_of(entry: Mapping[str, Any]) -> Port:
 
 def inputs(golden: Golden, first: int, cases: int, rows: int) -> dict[str, np.ndarray]:
     """Stimulus of `cases` cases of `rows` rows from row `first`, by port: values, as `Cases.inputs` has them."""
-    found = {}
+    arrays = {}
     for entry in golden.manifest["arrays"]:
         if entry["role"] == "stimulus":
             port = port_of(entry)
             values = fields.decode(golden.arrays[entry["name"]][first : first + cases * rows], port)
-            found[port.name] = (
+            arrays[port.name] = (
                 values.reshape(cases, rows, *values.shape[1:]) if golden.manifest["timing"] == "event" else values
             )
-    return found
+    return arrays
 
 
-def case_inputs(golden: Golden, case: int, unit: Unit) -> tuple[str, dict[str, np.ndarray]]:
-    """Configuration name and inputs of one case, each (rows,) and lanes, for `unit.trace`.
+def case_inputs(golden: Golden, case: int, unit: AnyUnit) -> tuple[str, dict[str, np.ndarray]]:
+    """Configuration and inputs of one case, as `Unit.trace` takes them.
 
-    case: the number of its first row. unit: must be the set's. Refused: another unit, a row that begins no case.
+    Parameters
+    ----------
+    golden : Golden
+        Set.
+    case : int
+        Number of its first row.
+    unit : Unit
+        Unit of the set.
+
+    Returns
+    -------
+    config : str
+        Name of the configuration.
+    inputs : dict of ndarray
+        By port, (rows,) and lanes.
+
+    Raises
+    ------
+    Refused
+        Another unit, or a row that begins no case.
     """
     if golden.manifest["unit"] != unit.name:
         raise Refused(f"{golden.name}: holds cases of {golden.manifest['unit']}, not of {unit.name}")
     if golden.case(case) != case:
         raise Refused(f"{golden.name}: row {case} is inside case {golden.case(case)}; give {golden.case(case)}")
     rows = golden.entry(case)["rows"]
-    found = inputs(golden, case, 1, rows)
+    arrays = inputs(golden, case, 1, rows)
     return golden.config, {
-        name: array[0] if golden.manifest["timing"] == "event" else array for name, array in found.items()
+        name: array[0] if golden.manifest["timing"] == "event" else array for name, array in arrays.items()
     }

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from refemu import scratch
 from refemu.arith.checks import Refused
-from refemu.golden import manifest as manifests
-from refemu.golden.sets import MANIFEST, VECTORS
+from refemu.golden.files import manifest
+from refemu.golden.files.sets import MANIFEST, VECTORS
 
 _OURS = re.compile(
     rf"{re.escape(MANIFEST)}|{re.escape(VECTORS)}|hex/(stim|gold|care)\.mem|bin/[a-z0-9_.]+\.bin"
@@ -23,13 +23,13 @@ _ADVICE = "nothing was changed. Choose another folder, or move that away"
 
 def names(folder: Path) -> list[str]:
     """Every file below `folder`, as a path inside it with `/`, sorted; folders that are empty end in `/`."""
-    found = []
+    names = []
     for path in sorted(folder.rglob("*")):
         if not path.is_dir() or path.is_symlink():
-            found.append(path.relative_to(folder).as_posix())
+            names.append(path.relative_to(folder).as_posix())
         elif not any(path.iterdir()):
-            found.append(f"{path.relative_to(folder).as_posix()}/")
-    return found
+            names.append(f"{path.relative_to(folder).as_posix()}/")
+    return names
 
 
 def read(folder: Path) -> dict[str, bytes]:
@@ -41,12 +41,12 @@ def require_replaceable(folder: Path) -> None:
     """Refuse to replace what refemu did not make: a file, a link, a folder with anything but the files of a set."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise Refused(f"{folder}: is not a directory; a set needs one of its own")
-    found = names(folder) if folder.exists() else []
-    foreign = [name for name in found if not _OURS.fullmatch(name) or (folder / name).is_symlink()]
+    present = names(folder) if folder.exists() else []
+    foreign = [name for name in present if not _OURS.fullmatch(name) or (folder / name).is_symlink()]
     if foreign:
         raise Refused(f"{folder}: holds {foreign[0]}, which refemu did not make; {_ADVICE}")
-    if found and not (MANIFEST in found and manifests.is_ours((folder / MANIFEST).read_bytes())):
-        raise Refused(f"{folder}: holds {found[0]} but no manifest of refemu; {_ADVICE}")
+    if present and not (MANIFEST in present and manifest.is_ours((folder / MANIFEST).read_bytes())):
+        raise Refused(f"{folder}: holds {present[0]} but no manifest of refemu; {_ADVICE}")
 
 
 def replace(folder: Path, files: Mapping[str, bytes]) -> None:

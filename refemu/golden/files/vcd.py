@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from refemu.units.unit import Port, Ports
+from refemu.units.ports import Port, Ports
 
 EVENT = Port("event", 8, meaning="number of the event's name; see the table beside the dump")
 COUNTER_BITS = 64

@@ -1,4 +1,4 @@
-"""From a unit and its cases to the arrays and the manifest of a set."""
+"""Arrays and manifest of a set, from a unit and its cases."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 
 from refemu import formats
-from refemu.golden import keywords, manifest
-from refemu.golden.lead import led
-from refemu.golden.rows import TWIN_FROM, Block, columns, evaluate, stacked
-from refemu.units.unit import Cases, Port, Ports, Unit
+from refemu.golden.files import manifest
+from refemu.golden.make.first_row import led
+from refemu.golden.make.rows import TWIN_FROM, Block, columns, evaluate, stacked
+from refemu.golden.rtl import keywords
+from refemu.units.ports import Port, Ports
+from refemu.units.unit import AnyUnit, Cases
 
 RESET = "a case starts from reset; inputs are those before the active edge, outputs and state those after it"
 _PACKING = {"byte_order": "little", "element_0": "least significant"}
 
 
 def build(
-    unit: Unit,
+    unit: AnyUnit,
     config: str,
     cases: Iterable[Cases],
     *,
@@ -60,7 +62,7 @@ def _joined(ports: Ports, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
     return {**arrays, "flags": stacked([block.flags for block in blocks])}
 
 
-def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _described(unit: AnyUnit, config: str, blocks: Sequence[Block], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     rows = int(arrays["flags"].shape[0])
     return {
         "schema": manifest.SCHEMA,
@@ -84,9 +86,10 @@ def _described(unit: Unit, config: str, blocks: Sequence[Block], arrays: Mapping
 
 def spelled(value: Any) -> Any:
     """A parameter with everything that is behind it: a format is spelled out, also where it stands by name."""
-    ready: dict[str, Any] = {**formats.constants(), **formats.blocks()}
-    if isinstance(value, str) and value in ready:
-        return {"name": value, **spelled(ready[value])}
+    if isinstance(value, str) and value in formats.__all__:  # constants are public by their names
+        ready: dict[str, Any] = {**formats.constants(), **formats.blocks()}
+        if value in ready:
+            return {"name": value, **spelled(ready[value])}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: spelled(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"type": type(value).__name__, **parts}
@@ -112,7 +115,7 @@ def _entries(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
         first += cases * rows
 
 
-def _array_entries(unit: Unit, ports: Ports, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+def _array_entries(unit: AnyUnit, ports: Ports, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
     for column in columns(ports):
         yield _array_entry(column.name, column.role, column.port, arrays[column.name], column.port.meaning)
         if (mask := f"{column.name}.care") in arrays:
@@ -138,7 +141,7 @@ def _array_entry(name: str, role: str, port: Port, array: np.ndarray, meaning: s
     }
 
 
-def _require_names(unit: Unit, ports: Ports) -> None:
+def _require_names(unit: AnyUnit, ports: Ports) -> None:
     wires = [port.name for port in (*ports.inputs, *ports.outputs)]
     for names in (wires, [port.name for port in ports.state]):
         keywords.require_names(names, unit.name)

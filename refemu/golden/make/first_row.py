@@ -1,4 +1,4 @@
-"""Row 0 of a set: it must tell a working device from an absent one.
+"""Choice of row 0 of a set, which distinguishes a working device from an absent one.
 
 A two-state simulator that loads nothing sees zeros in and zeros expected, and passes. So the first stimulus is not
 zero, and its answer is neither zero nor what an all-zero stimulus gives.
@@ -9,13 +9,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden.rows import TWIN_FROM, Block, evaluate
-from refemu.units.unit import Cases, Config, Unit
+from refemu.golden.make.rows import TWIN_FROM, Block, evaluate
+from refemu.units.unit import AnyUnit, Cases, Config, Kind
 
-_SPARE_KINDS = ("paper", "edge", "random")  # where a first row is taken from if the wanted kinds have none
+# where a first row is taken from if the wanted kinds have none
+_SPARE_KINDS: tuple[Kind, ...] = ("paper", "edge", "random")
 
 
-def led(unit: Unit, config: Config, blocks: list[Block], twin_from: int = TWIN_FROM) -> list[Block]:
+def led(unit: AnyUnit, config: Config, blocks: list[Block], twin_from: int = TWIN_FROM) -> list[Block]:
     """`blocks` with a telling row 0.
 
     The first block that has a telling case comes first, rotated to it; if none has, one such case of another kind goes
@@ -32,8 +33,8 @@ def led(unit: Unit, config: Config, blocks: list[Block], twin_from: int = TWIN_F
     return [_spare(unit, config, silent), *blocks]
 
 
-def _silence(unit: Unit, config: Config, block: Block, twin_from: int) -> dict[str, np.ndarray]:
-    """What the outputs are when all inputs are zero, in one row; {} if the unit refuses zeros."""
+def _silence(unit: AnyUnit, config: Config, block: Block, twin_from: int) -> dict[str, np.ndarray]:
+    """Outputs of one row of zeros; {} if the unit refuses zeros."""
     zeros = {
         name: np.zeros(
             (1,) + (1,) * (unit.timing == "event") + np.shape(array)[1 + (unit.timing == "event") :], np.uint8
@@ -57,12 +58,12 @@ def _telling(block: Block, silent: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.flatnonzero(stimulus & answer & other)
 
 
-def _spare(unit: Unit, config: Config, silent: Mapping[str, np.ndarray]) -> Block:
+def _spare(unit: AnyUnit, config: Config, silent: Mapping[str, np.ndarray]) -> Block:
     for kind in _SPARE_KINDS:
         for cases in unit.cases(config, kind, 0):
             block = evaluate(unit, config, cases)
             if (telling := _telling(block, silent)).size:
                 why = f"{cases.why}; here because a set must not begin with a row that an empty simulation passes"
-                one = Cases(cases.kind, why, cases.inputs, cases.decision)
-                return Block(one, block.arrays, block.flags, block.care).pick(telling[:1])
+                spare = Cases(cases.kind, why, cases.inputs, cases.decision)
+                return Block(spare, block.arrays, block.flags, block.care).pick(telling[:1])
     raise Refused(f"{unit.name}: no case tells a working device from an absent one")

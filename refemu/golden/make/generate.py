@@ -11,28 +11,29 @@ import numpy as np
 from refemu import units as unit_names
 from refemu.arith import integers, selftest
 from refemu.arith.checks import Refused, require_choice
-from refemu.golden import build, fields, model_cases, sets, store
-from refemu.golden import manifest as manifests
-from refemu.golden.generator_missing import require_cases
-from refemu.golden.model_cases import Progress, Source
-from refemu.units.unit import KINDS, Cases, Config, Unit
+from refemu.golden.files import fields, sets, store
+from refemu.golden.files import manifest as manifests
+from refemu.golden.make import build, model_cases
+from refemu.golden.make.missing import require_cases
+from refemu.golden.make.model_cases import Progress, Source
+from refemu.units.unit import KINDS, AnyUnit, Cases, Config, Kind
 
 PART = 1 << 19  #: values of random cases that are drawn at once, about: 4 MB until they are narrow
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One set that was written."""
+    """Summary of a set that was written."""
 
-    name: str
-    unit: str
-    config: str
-    path: str
-    rows: int
-    cases: int
-    kinds: Mapping[str, int]  #: kind -> rows
+    name: str  #: name of the set
+    unit: str  #: name of the unit
+    config: str  #: name of the configuration
+    path: str  #: folder of the set
+    rows: int  #: rows of every array
+    cases: int  #: number of cases
+    kinds: Mapping[Kind, int]  #: kind -> rows
     bytes: int  #: of all its files
-    self_sha256: str
+    self_sha256: str  #: digest of the manifest
     refemu_version: str  #: the version that last changed the set
 
 
@@ -41,7 +42,7 @@ def generate(
     *,
     units: Sequence[str] | None = None,
     configs: Sequence[str] | None = None,
-    kinds: Sequence[str] | None = None,
+    kinds: Sequence[Kind] | None = None,
     model: str | None = None,
     scheme: str | Sequence[str] | None = None,
     text: str | None = None,
@@ -53,13 +54,39 @@ def generate(
 ) -> list[Summary]:
     """Write one set per unit and ready configuration into `out`/<unit>-<configuration>/.
 
-    units, configs, kinds: names; by default all. model, scheme, text, tokens: what cases of kind "model" are tapped
-    from; by default 64 tokens of the shipped text through `tiny` under `olive-4`. scheme: one or several; each unit
-    is tapped under the one that has it. text: the text itself, not a path. seed: of the random cases. hex, bin:
-    also export `hex/`, `bin/` and headers. progress: called as progress(what, done, total). Each directory is
-    replaced as a whole, or, when anything goes wrong, left as it was. Refused: unknown names, and folders that hold
-    what refemu did not make, before anything is computed; two schemes that tap one unit in one configuration; and,
-    before anything is written, `units` of which one has no case of these kinds.
+    Each directory is replaced as a whole, or, when anything goes wrong, left as it was.
+
+    Parameters
+    ----------
+    out : str or Path
+        Folder of the sets.
+    units, configs, kinds : sequence of str, optional
+        Names; by default all.
+    model : str, optional
+        Model that cases of kind "model" are tapped from; by default `tiny`.
+    scheme : str or sequence of str, optional
+        Schemes; each unit is tapped under the one that has it. By default `olive-4`.
+    text : str, optional
+        The text itself, not a path; by default the shipped one.
+    tokens : int, optional
+        Tokens of the text; by default 64.
+    seed : int
+        Seed of the random cases.
+    hex, bin : bool
+        Export `hex/` or `bin/` too, with headers.
+    progress : callable, optional
+        Called as progress(what, done, total).
+
+    Returns
+    -------
+    list of Summary
+        Sets that were written.
+
+    Raises
+    ------
+    Refused
+        A name is unknown, a folder holds files that refemu did not make, two schemes tap one unit in one configuration,
+        or one of `units` has no case of these kinds.
     """
     selftest.check()
     model_cases.forget()
@@ -75,7 +102,11 @@ def generate(
         store.require_replaceable(folder)
     store.sweep(Path(out))
     schemes = [scheme] if scheme is None or isinstance(scheme, str) else list(scheme)
-    runs = [model_cases.source(model, one, text, tokens) for one in schemes] if "model" in wanted else []
+    runs = (
+        [model_cases.source(model, chosen_scheme, text, tokens) for chosen_scheme in schemes]
+        if "model" in wanted
+        else []
+    )
     taps = _tapped(runs, [unit.name for unit in chosen], progress)
     if units is not None:
         require_cases(chosen, targets, wanted, seed, taps, runs)
@@ -85,7 +116,7 @@ def generate(
     return written
 
 
-def _kinds(kinds: Sequence[str] | None) -> list[str]:
+def _kinds(kinds: Sequence[Kind] | None) -> list[Kind]:
     for kind in kinds or ():
         require_choice(kind, KINDS, "generate", "kinds")
     return [kind for kind in KINDS if kinds is None or kind in kinds]
@@ -95,21 +126,21 @@ def _tapped(
     runs: Sequence[Source], names: Sequence[str], progress: Progress | None
 ) -> dict[tuple[str, str], tuple[Source, Sequence[Cases]]]:
     """The model cases of every unit and configuration, with the run that they come from."""
-    found: dict[tuple[str, str], tuple[Source, Sequence[Cases]]] = {}
+    tapped: dict[tuple[str, str], tuple[Source, Sequence[Cases]]] = {}
     for run in runs:
         for key, cases in model_cases.tapped(run, progress, names).items():
-            if key in found:
+            if key in tapped:
                 raise Refused(
-                    f"generate: schemes {found[key][0].scheme} and {run.scheme} both tap {'-'.join(key)}; "
+                    f"generate: schemes {tapped[key][0].scheme} and {run.scheme} both tap {'-'.join(key)}; "
                     "give each a folder of its own"
                 )
-            found[key] = run, cases
-    return found
+            tapped[key] = run, cases
+    return tapped
 
 
 def _written(
-    targets: Sequence[tuple[Unit, str, Path]],
-    kinds: Sequence[str],
+    targets: Sequence[tuple[AnyUnit, str, Path]],
+    kinds: Sequence[Kind],
     seed: int,
     taps: Mapping[tuple[str, str], tuple[Source, Sequence[Cases]]],
     hex: bool,
@@ -129,26 +160,26 @@ def _written(
 
 
 def collect(
-    unit: Unit, config: str, kinds: Iterable[str], seed: int, tapped: Sequence[Cases]
+    unit: AnyUnit, config: str, kinds: Iterable[Kind], seed: int, tapped: Sequence[Cases]
 ) -> tuple[list[Cases], dict[str, Any]]:
     """The cases of the wanted kinds in their order, and for the manifest what makes each kind that has any."""
     blocks: list[Cases] = []
     generator: dict[str, Any] = {}
     for kind in kinds:
-        found = list(tapped) if kind == "model" else list(unit.cases(unit.configs[config], kind, seed))
-        if found:
+        cases = list(tapped) if kind == "model" else list(unit.cases(unit.configs[config], kind, seed))
+        if cases:
             function = model_cases.FUNCTION if kind == "model" else function_of(unit)
             generator[kind] = {"function": function, "seed": seed}
-        blocks += found
+        blocks += cases
     return blocks, generator
 
 
-def function_of(unit: Unit) -> str:
-    """What makes a unit's cases, as a manifest says it."""
-    return f"{unit.cases.__module__}:{unit.cases.__qualname__}"
+def function_of(unit: AnyUnit) -> str:
+    """Name of the function that makes a unit's cases, as in a manifest."""
+    return f"{unit.name}.cases"
 
 
-def random_cases(unit: Unit, config: str, seed: int, seeds: int) -> list[Cases]:
+def random_cases(unit: AnyUnit, config: str, seed: int, seeds: int) -> list[Cases]:
     """The random cases of consecutive seeds, cases of one reason in one block, integers in the dtypes of the ports."""
     values = int(
         integers.total(
@@ -160,13 +191,13 @@ def random_cases(unit: Unit, config: str, seed: int, seeds: int) -> list[Cases]:
         )
     )
     step, last = max(1, PART // max(1, values)), seed + seeds
-    made = [
+    drawn = [
         _drawn(unit, unit.configs[config], range(first, min(first + step, last))) for first in range(seed, last, step)
     ]
-    return [_merged(blocks) for blocks in zip(*made, strict=True)]
+    return [_merged(blocks) for blocks in zip(*drawn, strict=True)]
 
 
-def _drawn(unit: Unit, config: Config, seeds: range) -> list[Cases]:
+def _drawn(unit: AnyUnit, config: Config, seeds: range) -> list[Cases]:
     """The random cases of a few seeds."""
     ports = {port.name: port for port in unit.ports(config).inputs}
     return [
@@ -187,7 +218,7 @@ def _merged(blocks: Sequence[Cases]) -> Cases:
 
 
 def _write(
-    unit: Unit, config: str, folder: Path, blocks: Sequence[Cases], hex: bool, bin: bool, **facts: Any
+    unit: AnyUnit, config: str, folder: Path, blocks: Sequence[Cases], hex: bool, bin: bool, **facts: Any
 ) -> Summary:
     manifest, arrays = build.build(unit, config, blocks, **facts)
     files = sets.render(manifest, arrays, hex, bin)
@@ -225,7 +256,7 @@ def _kept_version(folder: Path, sealed: Mapping[str, Any]) -> str:
     return str(sealed["refemu_version"])
 
 
-def _rows(manifest: Mapping[str, Any], kind: str) -> int:
+def _rows(manifest: Mapping[str, Any], kind: Kind) -> int:
     rows = 0
     for entry in manifest["cases"]:
         rows += entry["cases"] * entry["rows"] if entry["kind"] == kind else 0

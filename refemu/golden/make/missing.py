@@ -1,20 +1,20 @@
-"""Units that a request names and that have no cases: which they are, and why."""
+"""Refusal of requested units that have no cases, with the reason."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.golden import model_cases
-from refemu.golden.model_cases import Source
-from refemu.units.unit import Unit
+from refemu.golden.make import model_cases
+from refemu.golden.make.model_cases import Source
+from refemu.units.unit import AnyUnit, Kind
 
-Target = tuple[Unit, str, Any]  #: unit, name of a configuration, where its set goes
+Target = tuple[AnyUnit, str, Any]  #: unit, name of a configuration, where its set goes
 
 
 def require_cases(
-    units: Sequence[Unit],
+    units: Sequence[AnyUnit],
     targets: Sequence[Target],
-    kinds: Sequence[str],
+    kinds: Sequence[Kind],
     seed: int,
     taps: Collection[tuple[str, str]],
     runs: Sequence[Source],
@@ -41,16 +41,16 @@ def require_cases(
     )
 
 
-def _has_cases(unit: Unit, config: str, kinds: Sequence[str], seed: int) -> bool:
+def _has_cases(unit: AnyUnit, config: str, kinds: Sequence[Kind], seed: int) -> bool:
     """Whether there is a case that comes from no model; only the first is made."""
     return any(True for kind in kinds if kind != "model" for _ in unit.cases(unit.configs[config], kind, seed))
 
 
-def _no_configuration(unit: Unit) -> str:
+def _no_configuration(unit: AnyUnit) -> str:
     return f"none of its configurations is asked for: {', '.join(unit.configs)}"
 
 
-def _why(unit: Unit, kinds: Sequence[str], runs: Sequence[Source]) -> str:
+def _why(unit: AnyUnit, kinds: Sequence[Kind], runs: Sequence[Source]) -> str:
     reasons = [f"no cases of kind {', '.join(kinds)}"]
     for run in runs:
         if unit.name in model_cases.tapped_units(run):

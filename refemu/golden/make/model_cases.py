@@ -1,9 +1,10 @@
-"""Cases of kind "model": what crosses the ports of the units while a model reads a text.
+"""Cases of kind "model": values at the ports of the units while a model reads a text.
 
 A set keeps a part of it: model_cases_kept.py. A campaign keeps everything: `crossed`.
 """
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import manifest as manifests
-from refemu.golden.model_cases_kept import chosen_layers, largest, windows
+from refemu.golden.files import manifest
+from refemu.golden.make.model_cases_kept import chosen_layers, largest, windows
 from refemu.units.unit import Cases
 
-FUNCTION = "refemu.models:run"  #: what makes these cases, as a manifest says
+FUNCTION = "model.run"  #: what makes these cases, as a manifest says
 _TOKENS = 1 << 31  # of every vocabulary, at most
 REMEMBERED = 8  #: runs: a folder of sets holds one for each scheme
 DEFAULT_MODEL, DEFAULT_SCHEME, DEFAULT_TOKENS = "tiny", "olive-4", 64
@@ -54,7 +55,7 @@ def source(model: str | None, scheme: str | None, text: str | None, tokens: int 
     """
     from refemu.models import schemes
     from refemu.models import text as texts
-    from refemu.models.encoder_config import EncoderConfig
+    from refemu.models.encoder.config import EncoderConfig
 
     if tokens is not None and tokens < 1:
         raise Refused(f"generate: tokens must be at least 1, got {tokens}")
@@ -64,16 +65,16 @@ def source(model: str | None, scheme: str | None, text: str | None, tokens: int 
     count = tokens or DEFAULT_TOKENS
     count = count if whole else min(count, loaded.config.context)
     encodes = isinstance(loaded.config, EncoderConfig)  # an encoder reads a text in its frame
-    found = loaded.tokenizer.sentence(read, count) if encodes else loaded.tokenizer.encode(read)[:count]
-    ids = tuple(int(token) for token in found)
+    chosen = loaded.tokenizer.sentence(read, count) if encodes else loaded.tokenizer.encode(read)[:count]
+    ids = tuple(int(token) for token in chosen)
     if not ids:
         raise Refused("generate: the text holds no token")
     return Source(
         loaded.name,
         loaded.sha256,
         schemes.text(config),
-        manifests.plain(schemes.parameters(config)),
-        manifests.sha256(read.encode()),
+        manifest.plain(schemes.parameters(config)),
+        manifest.sha256(read.encode()),
         0,
         len(ids),
         ids,
@@ -91,7 +92,7 @@ def load(model: str) -> Any:
 
 def described(source_: Source) -> dict[str, Any]:
     """The manifest's `source`."""
-    return dict(manifests.plain(source_))
+    return dict(manifest.plain(source_))
 
 
 def recorded(entry: Mapping[str, Any]) -> Source:
@@ -100,7 +101,8 @@ def recorded(entry: Mapping[str, Any]) -> Source:
     Raises Absent where this refemu cannot repeat that run: weights that are not here, or that came from a file of the
     user's. Refused: a source that is none.
     """
-    from refemu.models import catalog, schemes
+    from refemu.models import schemes
+    from refemu.models.fetch import catalog
 
     names = [field.name for field in fields(Source)]
     if sorted(entry) != sorted(names):
@@ -112,19 +114,17 @@ def recorded(entry: Mapping[str, Any]) -> Source:
     ids = entry["token_ids"]
     if not isinstance(ids, list) or not all(type(token) is int and 0 <= token < _TOKENS for token in ids):
         raise Refused(f"source of model cases: token_ids must be integers in [0, {_TOKENS}), got {ids!r:.60}")
-    found = Source(**{**entry, "token_ids": tuple(ids)})
-    if found.model not in catalog.MODELS:
-        raise Absent(f"{found.model} is no model of `refemu models list`: the set came from a weight file")
+    run = Source(**{**entry, "token_ids": tuple(ids)})
+    if run.model not in catalog.MODELS:
+        raise Absent(f"{run.model} is no model of `refemu models list`: the set came from a weight file")
     try:
-        loaded = load(found.model)
+        loaded = load(run.model)
     except Refused as error:
         raise Absent(str(error)) from error
-    if loaded.sha256 != found.weights_sha256:
-        raise Absent(
-            f"weights of {found.model} have sha256 {loaded.sha256}, the set was made from {found.weights_sha256}"
-        )
-    config = manifests.plain(schemes.parameters(schemes.parse(found.scheme)))
-    return replace(found, scheme_config=config, tokens=len(found.token_ids))
+    if loaded.sha256 != run.weights_sha256:
+        raise Absent(f"weights of {run.model} have sha256 {loaded.sha256}, the set was made from {run.weights_sha256}")
+    config = manifest.plain(schemes.parameters(schemes.parse(run.scheme)))
+    return replace(run, scheme_config=config, tokens=len(run.token_ids))
 
 
 def forget() -> None:
@@ -141,10 +141,10 @@ def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[s
     wanted = tapped_units(source_, units_)
     key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted
     if key not in _runs:
-        found = _run(source_, wanted, progress).kept() if wanted else {}
+        kept = _run(source_, wanted, progress).kept() if wanted else {}
         while len(_runs) >= REMEMBERED:
             del _runs[next(iter(_runs))]
-        _runs[key] = found
+        _runs[key] = kept
     return _runs[key]
 
 
@@ -165,7 +165,7 @@ def tapped_units(source_: Source, units_: Iterable[str] | None = None) -> frozen
     """The units that the scheme of a run taps, of `units_` or of all."""
     from refemu.models import schemes  # here: who only compares vectors should not load the runtime
 
-    known = getattr(schemes.parse(source_.scheme), "taps", ())
+    known = schemes.taps(schemes.parse(source_.scheme))
     return frozenset(known if units_ is None else set(known).intersection(units_))
 
 
@@ -184,8 +184,7 @@ def _run(
     source_: Source, wanted: frozenset[str], progress: Progress | None, last: int | None = None, prepared: Any = None
 ) -> "_Collector":
     from refemu import models
-    from refemu.models import encoder
-    from refemu.models.encoder_config import EncoderConfig
+    from refemu.models.encoder.config import EncoderConfig
 
     model = _loaded.get((source_.model, source_.weights_sha256), source_.model)
     prepared = prepared or models.prepare(model, source_.scheme, progress=progress)
@@ -193,9 +192,11 @@ def _run(
     collector = _Collector(prepared, wanted, None if phases else last)
     ids = list(source_.token_ids)
     if isinstance(prepared.model, EncoderConfig):
-        encoder.encode(collector, [ids], collector.tap)
+        from refemu.models.encoder import runtime
+
+        runtime.encode(collector.watched, [ids], collector.tap)
         return collector
-    session = models.session(collector, collector.tap)
+    session = models.session(collector.watched, collector.tap)
     prompt = len(ids) - len(ids) // 2 if phases else len(ids)
     with contextlib.suppress(_Enough):
         session.append(ids[:prompt])
@@ -220,38 +221,40 @@ class _Tap:
 
 
 class _Collector:
-    """A prepared model that also keeps the peak of the linear inputs of each block, and what the taps deliver."""
+    """Keeps the peak of the linear inputs of each block, and what the taps deliver.
+
+    `watched` is the prepared model with a look at the input before each linear layer.
+    """
 
     def __init__(self, prepared: Any, wanted: frozenset[str], last: int | None = None) -> None:
         """last: the run ends behind this block."""
-        self._prepared, self._last = prepared, last
+        self._linear, self._last = prepared.linear, last
+        self.watched = copy.copy(prepared)
+        self.watched.linear = self._look
         self._peaks: dict[int, float] = {}
         self.tap = _Tap(wanted)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._prepared, name)
-
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Any:
+    def _look(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Any:
         """As the scheme computes it, after a look at the input."""
         if self._last is not None and not 0 <= layer <= self._last:  # a later block, or the output matrix
             raise _Enough
         self._peaks[layer] = max(self._peaks.get(layer, 0.0), float(np.abs(x).max()))
-        return self._prepared.linear(layer, names, x, watch)
+        return self._linear(layer, names, x, watch)
 
     def kept(self) -> Tapped:
         """The cases of the chosen blocks, in the order in which they crossed the ports."""
         chosen = chosen_layers(self._peaks)
-        found: dict[tuple[str, str], list[Cases]] = {}
-        for layer, unit, case in largest([one for one in self.tap.cases if one[0] in chosen]):
-            for one in windows(unit, case):
-                why = f"{one.source['tensor']} (block {layer}: {chosen[layer]}): {one.why}"
-                found.setdefault((unit, case.config), []).append(replace(one, why=why))
-        return found
+        blocks: dict[tuple[str, str], list[Cases]] = {}
+        for layer, unit, case in largest([entry for entry in self.tap.cases if entry[0] in chosen]):
+            for window in windows(unit, case):
+                why = f"{window.source['tensor']} (block {layer}: {chosen[layer]}): {window.why}"
+                blocks.setdefault((unit, case.config), []).append(replace(window, why=why))
+        return blocks
 
     def all(self) -> dict[int, Tapped]:
         """Every case of every block, in the order in which they crossed the ports."""
-        found: dict[int, dict[tuple[str, str], list[Cases]]] = {}
+        blocks: dict[int, dict[tuple[str, str], list[Cases]]] = {}
         for layer, unit, case in self.tap.cases:
-            one = replace(case, why=f"{case.source['tensor']} (block {layer}): {case.why}")
-            found.setdefault(layer, {}).setdefault((unit, case.config), []).append(one)
-        return dict(found)
+            block = replace(case, why=f"{case.source['tensor']} (block {layer}): {case.why}")
+            blocks.setdefault(layer, {}).setdefault((unit, case.config), []).append(block)
+        return dict(blocks)

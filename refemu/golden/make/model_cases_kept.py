@@ -1,4 +1,4 @@
-"""Which of the cases of a model's run a set keeps.
+"""Selection of the cases of a model's run that a set keeps.
 
 Kept are three blocks: the first, the last, and the one whose linear inputs peak highest, where a massive activation
 sits. Of a tensor's rows, which stand token by token, windows of at most WINDOW rows: of token 0, whose activations are
@@ -66,21 +66,23 @@ def _starts(unit: str, case: Cases) -> dict[int, list[str]]:
     size = case.source["pairs_per_token"]
     flagged = _flagged(unit, case).reshape(-1, size)
     most = int(np.argmax(np.count_nonzero(flagged, axis=1)))
-    found: dict[int, list[str]] = {}
+    starts: dict[int, list[str]] = {}
     for token, why in ((0, "the first token"), (most, "the token with the most flagged rows")):
         counts = [np.count_nonzero(flagged[token, at : at + WINDOW]) for at in range(0, size, WINDOW)]
-        found.setdefault(token * size + WINDOW * int(np.argmax(counts)), []).append(why)
+        starts.setdefault(token * size + WINDOW * int(np.argmax(counts)), []).append(why)
     if "peak_row" in case.source:
         token, at = divmod(case.source["peak_row"], size)
-        found.setdefault(token * size + at // WINDOW * WINDOW, []).append("the largest magnitude")
-    return found
+        starts.setdefault(token * size + at // WINDOW * WINDOW, []).append("the largest magnitude")
+    return starts
 
 
 def _flagged(unit: str, case: Cases) -> np.ndarray:
     """Whether each row carries a flag. By the compiled twin: these are all rows, not only those that are kept."""
-    found = units.find(unit)
-    config, inputs = found.configs[case.config], dict(case.inputs)
+    descriptor = units.find(unit)
+    config, inputs = descriptor.configs[case.config], dict(case.inputs)
     rows = np.zeros(len(next(iter(inputs.values()))), np.bool_)
-    for mark in found.mark(config, inputs, found.evaluate(config, inputs)).values() if found.mark else ():
+    for mark in (
+        descriptor.mark(config, inputs, descriptor.evaluate(config, inputs)).values() if descriptor.mark else ()
+    ):
         rows |= mark
     return rows

@@ -1,19 +1,20 @@
-"""Sets of golden vectors once more: from a manifest to the same bytes, and what a campaign makes of a model's run."""
+"""Regeneration of sets from their manifests, to the same bytes, and a campaign's cases of a model's run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu import units as unit_names
+from refemu import units
 from refemu.arith.checks import lookup
-from refemu.golden import build, model_cases, sets
-from refemu.golden import manifest as manifests
-from refemu.golden.generator import collect, function_of, random_cases
-from refemu.golden.model_cases import Progress, Source
-from refemu.units.unit import KINDS, Cases, Unit
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files import sets
+from refemu.golden.make import build, model_cases
+from refemu.golden.make.generate import collect, function_of, random_cases
+from refemu.golden.make.model_cases import Progress, Source
+from refemu.units.unit import KINDS, AnyUnit, Cases
 
-SAVED = "refemu.testing:hold"  #: in place of what makes cases: a test saved them, nothing makes them again
+SAVED = "testing.hold"  #: in place of what makes cases: a test saved them, nothing makes them again
 
 
 def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) -> dict[str, bytes]:
@@ -35,7 +36,8 @@ def _taps(run: Source, layer: int | None, progress: Progress | None) -> model_ca
 
 def _layer(manifest: Mapping[str, Any]) -> int | None:
     """The block of a set that a campaign made of a model's run."""
-    return manifest["generator"].get("model", {}).get("layer")
+    layer: int | None = manifest["generator"].get("model", {}).get("layer")
+    return layer
 
 
 def _saved(manifest: Mapping[str, Any]) -> bool:
@@ -44,7 +46,7 @@ def _saved(manifest: Mapping[str, Any]) -> bool:
 
 def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping[str, Any]) -> dict[str, bytes]:
     """As `regenerate`, with the cases of kind "model" and the run behind them given."""
-    unit, config = unit_names.find(manifest["unit"]), _config(manifest)
+    unit, config = units.find(manifest["unit"]), _config(manifest)
     lookup(f"configuration of {unit.name}", config, unit.configs)
     kinds = [kind for kind in KINDS if kind in manifest["generator"]]
     if "seeds" in manifest["generator"].get("random", {}):
@@ -54,7 +56,7 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
     blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
     if _saved(manifest):
         generator["model"] = {"function": SAVED, "seed": 0}
-    made, arrays = build.build(
+    manifest_, arrays = build.build(
         unit,
         config,
         blocks,
@@ -63,22 +65,22 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
         source=source if "model" in generator else {},
         version=manifest["refemu_version"],
     )
-    return sets.render(made, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
+    return sets.render(manifest_, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
 
 
-def _shard(unit: Unit, config: str, manifest: Mapping[str, Any]) -> dict[str, bytes]:
+def _shard(unit: AnyUnit, config: str, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     """A set of several seeds, as a campaign makes them."""
     entry = manifest["generator"]["random"]
     _require_seeds(unit, config, entry, manifest["rows"])
     blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
-    made = {"random": {**entry, "function": function_of(unit)}}
+    generator = {"random": {**entry, "function": function_of(unit)}}
     described, arrays = build.build(
-        unit, config, blocks, generator=made, seed=entry["seed"], version=manifest["refemu_version"], twin_from=1
+        unit, config, blocks, generator=generator, seed=entry["seed"], version=manifest["refemu_version"], twin_from=1
     )
     return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
 
 
-def _require_seeds(unit: Unit, config: str, entry: Mapping[str, Any], rows: int) -> None:
+def _require_seeds(unit: AnyUnit, config: str, entry: Mapping[str, Any], rows: int) -> None:
     """Raise Damaged where the seeds give more rows than the set has: one of them is drawn, and no other yet."""
     each = 0
     for block in random_cases(unit, config, entry["seed"], 1):
@@ -91,7 +93,7 @@ def _require_seeds(unit: Unit, config: str, entry: Mapping[str, Any], rows: int)
 
 
 def block_set(
-    unit: Unit,
+    unit: AnyUnit,
     config: str,
     layer: int,
     cases: Sequence[Cases],
@@ -103,9 +105,9 @@ def block_set(
     exports: a manifest whose version and exports it shall have.
     """
     asked = exports or {"refemu_version": manifests.RELEASES[-1], "hex": {}, "bin": {}}
-    made = {"model": {"function": model_cases.FUNCTION, "seed": 0, "layer": layer}}
+    generator = {"model": {"function": model_cases.FUNCTION, "seed": 0, "layer": layer}}
     described, arrays = build.build(
-        unit, config, cases, generator=made, source=source, version=asked["refemu_version"], twin_from=1
+        unit, config, cases, generator=generator, source=source, version=asked["refemu_version"], twin_from=1
     )
     return sets.render(described, arrays, bool(asked["hex"]), bool(asked["bin"]))
 
@@ -116,11 +118,11 @@ def _config(manifest: Mapping[str, Any]) -> str:
 
 def model_blocks(golden: sets.Golden) -> list[Cases]:
     """The cases of kind "model" as they stand in a set: their stimulus, and what the manifest says of them."""
-    found = []
+    blocks = []
     for entry in golden.manifest["cases"]:
         if entry["kind"] == "model":
             inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
-            found.append(
+            blocks.append(
                 Cases(
                     "model",
                     entry["why"],
@@ -130,4 +132,4 @@ def model_blocks(golden: sets.Golden) -> list[Cases]:
                     golden.config,
                 )
             )
-    return found
+    return blocks

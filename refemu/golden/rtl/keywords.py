@@ -1,4 +1,4 @@
-"""Words that no port may be called, since RTL and C take the spelling from the descriptor."""
+"""Words that no port may have as a name, since RTL and C take the spelling from the descriptor."""
 
 import re
 from collections.abc import Sequence

@@ -12,12 +12,16 @@ What real decoders show is planted (seen in SmolLM2-135M):
 - clustered outliers into the attention output: in block 0 two neighbouring V channels of each head read the mark.
 """
 
+from collections.abc import Mapping
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
-from refemu.models import seeded
+from refemu.models.builtin import seeded
 from refemu.models.config import ModelConfig
+from refemu.models.model import Model
+from refemu.models.tokenizer import ByteTokenizer
 
 CONFIG = ModelConfig(blocks=3, width=64, ffn=96, heads=4, kv_heads=2, head_dim=16, vocab=256, context=2048)
 TEST_TOKENS = 16  #: of a default test run: 1.8 million multiply-accumulates
@@ -50,7 +54,7 @@ def integers(name: str) -> np.ndarray:
 class Tiny(seeded.Weights):
     """The weights of model `tiny`."""
 
-    shapes = CONFIG.shapes
+    shapes: ClassVar[Mapping[str, tuple[int, ...]]] = CONFIG.shapes
     integers = staticmethod(integers)
     fraction = staticmethod(fraction)
 
@@ -133,3 +137,8 @@ _PLANT = {
     "up": _plant_detector,
     "down": _plant_down,
 }
+
+
+def model() -> Model:
+    """The model "tiny"."""
+    return Model("tiny", CONFIG, Tiny(), sha256(), ByteTokenizer)

@@ -9,41 +9,19 @@ integer operations, and an fp16 value: the same everywhere. Planted, as seen in 
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import lookup
-from refemu.models import seeded
+from refemu.models.builtin import seeded
 from refemu.models.config import ModelConfig
+from refemu.models.model import Model
 
-GPT2 = ModelConfig(
-    blocks=2,
-    width=64,
-    ffn=128,
-    heads=4,
-    kv_heads=4,
-    head_dim=16,
-    vocab=256,
-    context=512,
-    norm="layer",
-    positions="learned",
-    activation="gelu_tanh",
-    bias=True,
-)
-OPT = ModelConfig(
-    blocks=2,
-    width=64,
-    ffn=160,
-    heads=2,
-    kv_heads=2,
-    head_dim=32,
-    vocab=256,
-    context=512,
-    norm="layer",
-    positions="learned",
-    activation="relu",
-    bias=True,
-)
+COMMON: dict[str, Any] = {"blocks": 2, "width": 64, "vocab": 256, "context": 512}
+LAYERS: dict[str, Any] = {"norm": "layer", "positions": "learned", "bias": True}
+GPT2 = ModelConfig(ffn=128, heads=4, kv_heads=4, head_dim=16, activation="gelu_tanh", **COMMON, **LAYERS)
+OPT = ModelConfig(ffn=160, heads=2, kv_heads=2, head_dim=32, activation="relu", **COMMON, **LAYERS)
 CONFIGS = {"tiny-gpt2": GPT2, "tiny-opt": OPT}
 
 LOUD = (20, 21)  #: neighbouring channels of the norms inside a block
@@ -96,3 +74,8 @@ def _plant_gain(part: str, w: np.ndarray) -> np.ndarray:
 def _plant_position(w: np.ndarray) -> np.ndarray:
     w[0, MASSIVE] = 24 << FRACTION["position"]
     return w
+
+
+def model(name: str) -> Model:
+    """The model `name`, a key of `CONFIGS`."""
+    return Model(name, CONFIGS[name], TinyDecoder(name), sha256(name))

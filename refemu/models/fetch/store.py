@@ -15,9 +15,9 @@ from typing import Any
 from refemu import scratch
 from refemu.arith.checks import Refused
 from refemu.home import cache_folder, user_path
-from refemu.models import catalog, download
-from refemu.models.catalog import Entry, Package
-from refemu.models.files import Progress, digest, take, verify
+from refemu.models.fetch import catalog, download
+from refemu.models.fetch.catalog import Entry, Package
+from refemu.models.fetch.files import Progress, digest, take, verify
 
 _PARTIAL = ".partial-"
 _LEFT = re.compile(re.escape(_PARTIAL) + "[a-z0-9_]+")
@@ -30,7 +30,7 @@ def path(name: str) -> Path | None:
     """
     entry = catalog.find(name)
     if entry.package is None:
-        return Path(__file__).with_name(f"{entry.name.replace('-', '_')}.py")
+        return Path(__file__).parents[1].joinpath("builtin", f"{entry.name.replace('-', '_')}.py")
     for candidate in (_folder(entry) / entry.weights.name, _installed(entry)):
         if candidate is not None and candidate.is_file():
             return candidate

@@ -1,4 +1,4 @@
-"""What `refemu study accuracy` measures: what number formats do to an encoder's embeddings and to a probe on them.
+"""Measurements of `refemu study accuracy`: effect of number formats on an encoder's embeddings and a probe on them.
 
 Paper: [olive Tbl. 6-9], whose tasks and models this stands in for: sentences of film reviews, good or bad. The probe is
 a ridge regression on float32 embeddings, fitted once; every scheme is then judged by that same probe, unchanged. A
@@ -17,10 +17,11 @@ from refemu import models
 from refemu.arith import dot, prng
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
-from refemu.models import encoder, text
+from refemu.models import text
 from refemu.models.backend import Backend
-from refemu.models.encoder_config import EncoderConfig
-from refemu.models.float_encoder import FloatEncoder
+from refemu.models.encoder import runtime
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.encoder.plain_float import FloatEncoder
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Progress, silent
 
@@ -72,7 +73,7 @@ def split(rated: Sequence[Rated], sentences: int) -> tuple[list[Rated], list[Rat
 
     The test sentences of a smaller number are the first of those of a larger one.
     """
-    clear = [one for one in rated if abs(one.rating) >= CLEAR]
+    clear = [sentence for sentence in rated if abs(sentence.rating) >= CLEAR]
     need = sentences * (1 + TRAINING)
     if sentences < 1 or need > len(clear):
         raise Refused(
@@ -97,10 +98,11 @@ def study(
     if not isinstance(model.config, EncoderConfig):
         raise Refused(f"accuracy: {model.name} is a decoder; name an encoder of `refemu models list`")
     test, train = split(rated, sentences)
-    good = np.array([one.rating > 0 for one in test])
+    good = np.array([sentence.rating > 0 for sentence in test])
     plain = FloatEncoder(model)
     weights = fit(
-        embeddings(plain, model, train, "fp32, training", progress), np.array([one.rating > 0 for one in train])
+        embeddings(plain, model, train, "fp32, training", progress),
+        np.array([sentence.rating > 0 for sentence in train]),
     )
     exact = embeddings(plain, model, test, "fp32", progress)
     rows = [_row("fp32", "", weights, exact, exact, good)]
@@ -114,14 +116,14 @@ def embeddings(
     prepared: Any, model: Model, rated: Sequence[Rated], what: str = "", progress: Progress = silent
 ) -> np.ndarray:
     """The embedding of every sentence, float32 (sentences, width); long ones are cut at the context."""
-    ids = [model.tokenizer.sentence(one.text, model.config.context) for one in rated]
-    found: list[np.ndarray] = []
+    ids = [model.tokenizer.sentence(sentence.text, model.config.context) for sentence in rated]
+    rows: list[np.ndarray] = []
     for start in range(0, len(ids), BATCH):
         batch = ids[start : start + BATCH]
-        hidden = encoder.encode(prepared, batch)
-        found += [encoder.pool(part) for part in np.split(hidden, np.cumsum([len(one) for one in batch[:-1]]))]
-        progress(what, len(found), len(ids))
-    return np.array(found)
+        hidden = runtime.encode(prepared, batch)
+        rows += [runtime.pool(part) for part in np.split(hidden, np.cumsum([len(sentence) for sentence in batch[:-1]]))]
+        progress(what, len(rows), len(ids))
+    return np.array(rows)
 
 
 def fit(vectors: np.ndarray, good: np.ndarray) -> np.ndarray:
@@ -151,19 +153,19 @@ def _with_one(vectors: np.ndarray) -> np.ndarray:
     return np.concatenate([vectors.astype(np.float64), np.ones((len(vectors), 1))], axis=1)
 
 
-def _row(name: str, scheme: str, weights: np.ndarray, found: np.ndarray, exact: np.ndarray, good: np.ndarray) -> Row:
-    said, plain = predict(weights, found), predict(weights, exact)
-    return Row(name, scheme, _share(said == good), _share(said == plain), error(found, exact))
+def _row(name: str, scheme: str, weights: np.ndarray, vectors: np.ndarray, exact: np.ndarray, good: np.ndarray) -> Row:
+    said, plain = predict(weights, vectors), predict(weights, exact)
+    return Row(name, scheme, _share(said == good), _share(said == plain), error(vectors, exact))
 
 
 def _share(hits: np.ndarray) -> float:
     return int(np.count_nonzero(hits)) / hits.size
 
 
-def error(found: np.ndarray, exact: np.ndarray) -> float:
+def error(vectors: np.ndarray, exact: np.ndarray) -> float:
     """Mean of |found - exact| / |exact|, row by row."""
     off, length = (
         np.sqrt(dot.total64(part * part, order=Sequential()))
-        for part in (found.astype(np.float64) - exact, exact.astype(np.float64))
+        for part in (vectors.astype(np.float64) - exact, exact.astype(np.float64))
     )
     return float(dot.total64(off / length, order=Sequential())) / len(off)

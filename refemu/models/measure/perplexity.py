@@ -47,12 +47,12 @@ def perplexity(
     decode differ. Windows of P tokens or fewer are dropped.
     """
     cut = windows(prepared.model.context, ids, win, prefill)
-    found = []
+    losses = []
     for index, window in enumerate(cut):
         (progress or silent)("perplexity", index, len(cut))
-        found.append(_window(prepared, window, prefill))
+        losses.append(_window(prepared, window, prefill))
     (progress or silent)("perplexity", len(cut), len(cut))
-    return summary(found)
+    return summary(losses)
 
 
 def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: int) -> list[np.ndarray]:
@@ -63,10 +63,10 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
         raise Refused(f"perplexity: prefill must be in [0, {win}), got {prefill}")
     tokens, shortest = np.asarray(ids), max(2, prefill + 1)
     cut = [tokens[at : at + win] for at in range(0, len(tokens), win)]
-    found = [window for window in cut if len(window) >= shortest]
-    if not found:
+    kept = [window for window in cut if len(window) >= shortest]
+    if not kept:
         raise Refused(f"perplexity: at least {shortest} tokens are needed, got {len(tokens)}")
-    return found
+    return kept
 
 
 def _window(prepared: Prepared, ids: np.ndarray, prefill: int) -> np.ndarray:
@@ -92,9 +92,9 @@ def surprise(logits: np.ndarray, following: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def summary(found: Sequence[np.ndarray]) -> Perplexity:
+def summary(losses: Sequence[np.ndarray]) -> Perplexity:
     """The figure of windows, each the negative log-likelihoods of its scored tokens."""
-    means = tuple(float(dot.total64(nll, order=Sequential())) / nll.size for nll in found)
-    every = np.concatenate(found)
+    means = tuple(float(dot.total64(nll, order=Sequential())) / nll.size for nll in losses)
+    every = np.concatenate(losses)
     mean = float(dot.total64(every, order=Sequential())) / every.size
     return Perplexity(float(np.exp(mean)), mean, int(every.size), means)

@@ -1,101 +1,252 @@
-"""What a scheme is: a frozen configuration, and what `prepare` makes of it and a model's weights.
+"""Protocols of schemes: a frozen configuration, and the model prepared under it.
 
-A configuration's fields are the scheme's parameters: the command line sets them by name, a manifest carries them.
+A configuration's fields are the scheme's parameters: the command line sets them by name, a manifest carries them. It
+imports none of the code that runs the scheme; strings on its class name that code.
 `Prepared` is the list of parts that `refemu.models.runtime` asks for. Scheme `fp16` computes every one of them
 [D-arith-15]; another scheme derives from it and replaces what its paper changes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models.backend import Backend
-from refemu.models.config import GATED
-
-if TYPE_CHECKING:
-    from refemu.models.cache import Caches
-    from refemu.models.config import ModelConfig
-    from refemu.models.model import Model
-    from refemu.models.taps import Watch
+from refemu.models.cache import Cache, Caches
+from refemu.models.config import GATED, ModelConfig
+from refemu.models.model import Model
+from refemu.models.taps import Watch
 
 GROUPS = GATED  #: linear layers of a Llama-like block; a group reads one input
 
-Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
+CalibrationTokens: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  #: of one text, or of several
+Progress: TypeAlias = Callable[[str, int, int], None]  #: progress(what, done, total)
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """The progress that nobody watches."""
+    """Report no progress."""
 
 
 class Prepared(Protocol):
-    """A model under a scheme, ready to run. Hidden states are float32 (tokens, width)."""
+    """Model under a scheme, ready to run. Hidden states are float32 (tokens, width)."""
 
-    name: str  #: of the model
-    sha256: str  #: of its weights
-    model: "ModelConfig"
-    config: "Scheme"
-    backend: Backend
+    name: str  #: name of the model
+    sha256: str  #: sha256 of its weights
+    model: ModelConfig  #: sizes of the model
+    config: "Scheme"  #: configuration of the scheme
+    backend: Backend  #: backend that computes
 
     def embed(self, ids: np.ndarray) -> np.ndarray:
-        """Rows of the embedding, (tokens, width)."""
+        """Look up rows of the embedding.
+
+        Parameters
+        ----------
+        ids : ndarray of int (tokens,)
+            Token ids.
+
+        Returns
+        -------
+        ndarray of float32 (tokens, width)
+            Hidden states.
+        """
 
     def position(self, start: int, count: int) -> np.ndarray:
-        """Learned embeddings of the positions start, start + 1, ..., (count, width)."""
+        """Learned embeddings of consecutive positions.
+
+        Parameters
+        ----------
+        start, count : int
+            First position and number of positions.
+
+        Returns
+        -------
+        ndarray of float32 (count, width)
+            Embeddings.
+        """
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """The norm `name` ("blk.3.attn_norm", "norm") of every token."""
+        """Apply a norm to every token.
 
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
-        """The projections `names` of a block (one of `model.groups`) that read the same input `x`, in that order."""
+        Parameters
+        ----------
+        name : str
+            "blk.3.attn_norm", "norm", ...
+        x : ndarray of float32 (tokens, width)
+            Hidden states.
+
+        Returns
+        -------
+        ndarray of float32 (tokens, width)
+            Hidden states.
+        """
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
+        """Apply projections of a block that read the same input.
+
+        Parameters
+        ----------
+        layer : int
+            Block.
+        names : sequence of str
+            One of `model.groups`.
+        x : ndarray of float32 (tokens, width)
+            Input.
+        watch : Watch
+            Taps and counters.
+
+        Returns
+        -------
+        sequence of ndarray of float32
+            Outputs, in the order of `names`.
+        """
 
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
-        """Rotary positions start, start + 1, ... applied to (tokens, heads, head_dim)."""
+        """Apply rotary positions.
 
-    def cache(self, layer: int) -> Any:
-        """An empty KV cache of a block: `len`, `append(k, v)`, `truncate(length)`."""
+        Parameters
+        ----------
+        x : ndarray of float32 (tokens, heads, head_dim)
+            Queries or keys.
+        start : int
+            Position of the first token.
 
-    def caches(self) -> "Caches":
-        """The empty caches of a session."""
+        Returns
+        -------
+        ndarray of float32 (tokens, heads, head_dim)
+            Rotated vectors.
+        """
 
-    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
-        """Scores, softmax and weighted sum of the last tokens over all that `cache` holds, (tokens, heads * dim)."""
+    def cache(self, layer: int) -> Cache:
+        """Make the empty KV cache of a block: `len`, `append(k, v)`, `truncate(length)`.
 
-    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
-        """silu(gate) * up."""
+        Parameters
+        ----------
+        layer : int
+            Block.
 
-    def activate(self, layer: int, up: np.ndarray, watch: "Watch") -> np.ndarray:
-        """The activation of a feed-forward half without a gate."""
+        Returns
+        -------
+        object
+            Cache.
+        """
+
+    def caches(self) -> Caches:
+        """Make the empty caches of a session.
+
+        Returns
+        -------
+        Caches
+            One cache per block.
+        """
+
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
+        """Compute scores, softmax and weighted sum of the last tokens over the cache.
+
+        Parameters
+        ----------
+        layer : int
+            Block.
+        q : ndarray of float32 (tokens, heads, head_dim)
+            Queries.
+        cache : object
+            Cache of the block, the tokens' own keys and values included.
+        watch : Watch
+            Taps and counters.
+
+        Returns
+        -------
+        ndarray of float32 (tokens, heads * head_dim)
+            Output.
+        """
+
+    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
+        """Compute silu(gate) * up.
+
+        Parameters
+        ----------
+        layer : int
+            Block.
+        gate, up : ndarray of float32 (tokens, width)
+            Projections.
+        watch : Watch
+            Taps and counters.
+
+        Returns
+        -------
+        ndarray of float32 (tokens, width)
+            Product.
+        """
+
+    def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
+        """Apply the activation of a feed-forward half without a gate.
+
+        Parameters
+        ----------
+        layer : int
+            Block.
+        up : ndarray of float32 (tokens, width)
+            Projection.
+        watch : Watch
+            Taps and counters.
+
+        Returns
+        -------
+        ndarray of float32 (tokens, width)
+            Activations.
+        """
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The residual addition."""
+        """Add a residual.
 
-    def head(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
-        """Logits, float32 (tokens, vocabulary)."""
+        Parameters
+        ----------
+        x, y : ndarray of float32 (tokens, width)
+            Hidden states.
+
+        Returns
+        -------
+        ndarray of float32 (tokens, width)
+            Sum.
+        """
+
+    def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
+        """Compute logits.
+
+        Parameters
+        ----------
+        x : ndarray of float32 (tokens, width)
+            Hidden states.
+        watch : Watch
+            Taps and counters.
+
+        Returns
+        -------
+        ndarray of float32 (tokens, vocabulary)
+            Logits.
+        """
 
 
 class Scheme(Protocol):
     """A frozen dataclass whose fields are the scheme's parameters.
 
-    A scheme that also computes BERT-like encoders says so by a class variable `encoders` that is true; its `prepare`
-    then answers them with a `refemu.models.encoder.PreparedEncoder`. One that computes every decoder a `ModelConfig`
-    can describe, not only Llama-like ones, has a true `every_decoder`. One that taps names the units whose ports a run
-    can show in an attribute `taps`.
+    `prepared_by` names a function "package.module:function". `models.prepare` calls it by keyword, as
+    `function(config=, model=, backend=, calibration=, progress=)`: it converts the weights to the scheme's formats,
+    searches or trains what the scheme needs offline, and returns a `Prepared`. calibration: token ids for schemes that
+    calibrate; None stands for the model's calibration text.
+
+    Optional class variables: `encoders` is true if the scheme also computes BERT-like encoders; for these the function
+    returns a `refemu.models.encoder.runtime.PreparedEncoder`. `every_decoder` is true if it computes every decoder that
+    a `ModelConfig` can describe, not only Llama-like ones. `two_phases` is true if a prompt is not computed like the
+    tokens after it. `tapped_by` names a function, as `prepared_by` does, that takes the configuration and returns the
+    names of the units whose ports a run can show.
     """
 
     paper: ClassVar[str]  #: "olive §3.4", or where else the scheme is defined
-
-    def prepare(
-        self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
-    ) -> Prepared:
-        """Weights to the scheme's formats; what it searches or trains offline.
-
-        calibration: token ids for schemes that calibrate; None stands for the model's calibration text.
-        """
+    prepared_by: ClassVar[str]  #: "refemu.models.schemes.olive.prepare:prepare"
 
 
-def require_layers(scheme: Any, model: "Model") -> None:
+def require_layers(scheme: Any, model: Model) -> None:
     """Refuse a decoder with layers that the scheme does not compute."""
     more = getattr(model.config, "unlike_llama", ())
     if more and not getattr(scheme, "every_decoder", False):

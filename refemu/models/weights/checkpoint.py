@@ -1,4 +1,4 @@
-"""What a weight file says about its model: sizes, and which tensor is which.
+"""Sizes of a model and names of its tensors, read from a weight file.
 
 A tensor or setting that a Llama-like decoder as modelled here does not use is refused, never ignored: a bias left out
 would give other logits without a word.
@@ -14,8 +14,8 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.models.config import ModelConfig
-from refemu.models.encoder_config import EncoderConfig
-from refemu.models.weights import GgufFile, WeightFile
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.weights.files import GgufFile, WeightFile
 
 GGUF_NAMES = {
     "embed": "token_embd",
@@ -80,9 +80,9 @@ def gguf_config(file: GgufFile) -> ModelConfig:
 def hf_config(folder: Path) -> ModelConfig:
     """Sizes from Hugging Face's `config.json`; rotary pairs are half a head apart."""
     where = folder / "config.json"
-    found = read_json(where)
-    read = Settings(f"{where}: ", found.get)
-    rope = found.get("rope_parameters") or {}
+    settings = read_json(where)
+    read = Settings(f"{where}: ", settings.get)
+    rope = settings.get("rope_parameters") or {}
     if not isinstance(rope, dict):
         raise Refused(f"{where}: rope_parameters must be an object, got {type(rope).__name__}")
     rotary = Settings(f"{where}: rope_parameters.", rope.get)
@@ -185,39 +185,39 @@ class Settings:
         self._where, self._get = where, get
 
     def value(self, key: str, default: Any = None) -> Any:
-        found = self._get(key, default)
-        if isinstance(found, str | list | dict) or found is None:
-            raise Refused(f"{self._where}{key} must be a number, got {found!r}")
-        return found
+        setting = self._get(key, default)
+        if isinstance(setting, str | list | dict) or setting is None:
+            raise Refused(f"{self._where}{key} must be a number, got {setting!r}")
+        return setting
 
     def whole(self, key: str, default: int | None = None) -> int:
-        found = self.value(key, default)
-        if isinstance(found, bool) or not (isinstance(found, int) or float(found).is_integer()):
-            raise Refused(f"{self._where}{key} must be a whole number, got {found!r}")
-        return int(found)
+        setting = self.value(key, default)
+        if isinstance(setting, bool) or not (isinstance(setting, int) or float(setting).is_integer()):
+            raise Refused(f"{self._where}{key} must be a whole number, got {setting!r}")
+        return int(setting)
 
     def real(self, key: str, default: float | None = None) -> float:
-        found = self.value(key, default)
-        if isinstance(found, bool) or not -_LARGEST <= found <= _LARGEST:  # NaN is not either
-            raise Refused(f"{self._where}{key} must be a number that float32 holds, got {found!r}")
-        return float(found)
+        setting = self.value(key, default)
+        if isinstance(setting, bool) or not -_LARGEST <= setting <= _LARGEST:  # NaN is not either
+            raise Refused(f"{self._where}{key} must be a number that float32 holds, got {setting!r}")
+        return float(setting)
 
     def expect(self, key: str, wanted: Any, why: str) -> None:
-        found = self._get(key, wanted)
-        if found != wanted:
-            raise Refused(f"{self._where}{key} must be {wanted!r} ({why}), got {found!r}")
+        setting = self._get(key, wanted)
+        if setting != wanted:
+            raise Refused(f"{self._where}{key} must be {wanted!r} ({why}), got {setting!r}")
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; refuses a missing file and anything else in it."""
     try:
         with reading(str(path), "JSON"):
-            found = json.loads(path.read_text("utf-8"))
+            content = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}; the sizes of a safetensors model stand there") from None
-    if not isinstance(found, dict):
-        raise Refused(f"{path}: a JSON object is needed, got {type(found).__name__}")
-    return found
+    if not isinstance(content, dict):
+        raise Refused(f"{path}: a JSON object is needed, got {type(content).__name__}")
+    return content
 
 
 def float32(value: float) -> float:

@@ -1,4 +1,4 @@
-"""What a safetensors file and its `config.json` say about a GPT-2-like or OPT-like decoder.
+"""Sizes and tensor names of a GPT-2-like or OPT-like decoder, from a safetensors file and its `config.json`.
 
 GPT-2 stores its linear layers (in, out), query, key and value side by side in one; OPT stores two rows in front of its
 position embedding that no token reads. As in `checkpoint`, a setting or tensor that is not modelled is refused.
@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.models.checkpoint import Settings, float32, read_json, require_blocks, require_same
-from refemu.models.config import ModelConfig
-from refemu.models.encoder_config import BIAS
-from refemu.models.weights import WeightFile
+from refemu.models.config import Activation, ModelConfig
+from refemu.models.encoder.config import BIAS
+from refemu.models.weights.checkpoint import Settings, float32, read_json, require_blocks, require_same
+from refemu.models.weights.files import WeightFile
 
-ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_erf", "relu": "relu"}
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+}
 HEAD = "lm_head.weight"
 OFFSET = 2  #: rows of OPT's position embedding in front of position 0
 OPT_EPS = 1e-5  #: of LayerNorm, which OPT's configuration does not state
@@ -52,7 +57,7 @@ OPT_NAMES = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where a weight stands in a file."""
+    """Place of a weight in a file."""
 
     raw: str  #: name of the tensor
     shape: tuple[int, ...]  #: of the tensor
@@ -74,9 +79,10 @@ class Converted:
     ) -> None:
         """source: where a weight stands. unused: tensors that may be there."""
         require_blocks(file, config.blocks)
-        self.file, self._shapes = file, config.shapes
+        self.file: WeightFile = file
+        self._shapes = config.shapes
         self._sources = {name: source(name) for name in config.shapes}
-        wanted = {one.raw: one.shape for one in self._sources.values()}
+        wanted = {place.raw: place.shape for place in self._sources.values()}
         require_same(file, wanted, config.meaning, (*unused, *([HEAD] if config.tied_head else [])))
         if config.tied_head and HEAD in file.names and not np.array_equal(file.tensor(HEAD), self.tensor("embed")):
             raise Refused(f"{file.path}: tensor {HEAD} must be the embedding, as tie_word_embeddings says")
@@ -101,17 +107,17 @@ class Converted:
 
 def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted] | None:
     """Sizes and weights of a GPT-2-like or OPT-like decoder; None where `config.json` tells of another model."""
-    found = KINDS.get(str(read_json(folder / "config.json").get("model_type")))
-    if found is None:
+    kind = KINDS.get(str(read_json(folder / "config.json").get("model_type")))
+    if kind is None:
         return None
-    config, weights = found
+    config, weights = kind
     sizes = config(folder)
     return sizes, weights(file, sizes)
 
 
 def gpt2_config(folder: Path) -> ModelConfig:
     """Sizes from Hugging Face's `config.json` of a GPT-2-like decoder."""
-    where, found, read = _settings(folder)
+    where, settings, read = _settings(folder)
     for key, wanted in (
         ("scale_attn_weights", True),
         ("scale_attn_by_inverse_layer_idx", False),
@@ -125,13 +131,13 @@ def gpt2_config(folder: Path) -> ModelConfig:
         heads=heads,
         kv_heads=heads,
         head_dim=_head_dim(where, width, heads),
-        ffn=4 * width if found.get("n_inner") is None else read.whole("n_inner"),
+        ffn=4 * width if settings.get("n_inner") is None else read.whole("n_inner"),
         vocab=read.whole("vocab_size"),
         context=read.whole("n_positions"),
         rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)),
         norm="layer",
         positions="learned",
-        activation=_activation(where, found, "gelu_new"),
+        activation=_activation(where, settings, "gelu_new"),
         bias=True,
         tied_head=bool(read.value("tie_word_embeddings", True)),
     )
@@ -139,7 +145,7 @@ def gpt2_config(folder: Path) -> ModelConfig:
 
 def opt_config(folder: Path) -> ModelConfig:
     """Sizes from Hugging Face's `config.json` of an OPT-like decoder; LayerNorm behind a block half is refused."""
-    where, found, read = _settings(folder)
+    where, settings, read = _settings(folder)
     width, heads = read.whole("hidden_size"), read.whole("num_attention_heads")
     read.expect("do_layer_norm_before", True, "LayerNorm behind a block half is not modelled")
     for key, wanted in (
@@ -160,7 +166,7 @@ def opt_config(folder: Path) -> ModelConfig:
         rms_eps=float32(OPT_EPS),
         norm="layer",
         positions="learned",
-        activation=_activation(where, found, "relu"),
+        activation=_activation(where, settings, "relu"),
         bias=bool(read.value("enable_bias", True)),
         tied_head=bool(read.value("tie_word_embeddings", True)),
     )
@@ -213,13 +219,13 @@ def _raw(name: str, table: dict[str, str], blocks: str, start: str) -> tuple[str
 
 def _settings(folder: Path) -> tuple[Path, dict[str, Any], Settings]:
     where = folder / "config.json"
-    found = read_json(where)
-    return where, found, Settings(f"{where}: ", found.get)
+    settings = read_json(where)
+    return where, settings, Settings(f"{where}: ", settings.get)
 
 
-def _activation(where: Path, found: dict[str, Any], usual: str) -> str:
+def _activation(where: Path, settings: dict[str, Any], usual: str) -> Activation:
     key = "activation_function"
-    name = found.get(key, usual)
+    name = settings.get(key, usual)
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise Refused(f"{where}: {key} must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
     return ACTIVATIONS[name]

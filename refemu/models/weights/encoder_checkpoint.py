@@ -1,4 +1,4 @@
-"""What a safetensors file and its `config.json` say about a BERT-like encoder: sizes, and which tensor is which.
+"""Sizes and tensor names of a BERT-like encoder, from a safetensors file and its `config.json`.
 
 A setting or tensor that the encoder as modelled here does not use is refused, but for those in `UNUSED`, which no
 hidden state depends on.
@@ -7,9 +7,9 @@ hidden state depends on.
 import re
 from pathlib import Path
 
-from refemu.models.checkpoint import Renamed, Settings, read_json
-from refemu.models.encoder_config import BIAS, EncoderConfig
-from refemu.models.weights import WeightFile
+from refemu.models.encoder.config import BIAS, EncoderConfig
+from refemu.models.weights.checkpoint import Renamed, Settings, read_json
+from refemu.models.weights.files import WeightFile
 
 HF_NAMES = {
     "embed": "embeddings.word_embeddings",
@@ -36,8 +36,8 @@ def is_encoder(folder: Path) -> bool:
 def hf_config(folder: Path) -> EncoderConfig:
     """Sizes from Hugging Face's `config.json`."""
     where = folder / "config.json"
-    found = read_json(where)
-    read = Settings(f"{where}: ", found.get)
+    settings = read_json(where)
+    read = Settings(f"{where}: ", settings.get)
     for key, wanted in (
         ("model_type", "bert"),
         ("hidden_act", "gelu"),

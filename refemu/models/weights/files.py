@@ -68,9 +68,9 @@ class GgufFile:
 
     def tensor(self, name: str) -> np.ndarray:
         """A tensor as float32. Refuses NaN, infinity, and block types the library cannot decode."""
-        found = lookup("tensor", name, self._tensors)
+        stored = lookup("tensor", name, self._tensors)
         with _readable(self.path, "GGUF"):
-            values = self._library.quants.dequantize(found.data, found.tensor_type).reshape(self.shape(name))
+            values = self._library.quants.dequantize(stored.data, stored.tensor_type).reshape(self.shape(name))
         return _finite(values, self.path, name)
 
 
@@ -149,7 +149,8 @@ def _reader(library: Any) -> type:
             self.data = np.asarray(self.data)
             if int(count) < 0 or int(offset) + int(count) * np.dtype(dtype).itemsize > self.data.size:
                 raise ValueError(f"{int(count)} elements at byte {int(offset)} reach beyond byte {self.data.size}")
-            return super()._get(offset, dtype, count, *rest, **more)
+            elements: np.ndarray = super()._get(offset, dtype, count, *rest, **more)
+            return elements
 
     return Reader
 

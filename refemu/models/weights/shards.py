@@ -1,4 +1,4 @@
-"""Safetensors weights in several files: `model.safetensors.index.json` says which tensor stands in which."""
+"""Safetensors weights in several files, which `model.safetensors.index.json` lists."""
 
 import hashlib
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
-from refemu.models.checkpoint import read_json
-from refemu.models.files import digest
-from refemu.models.weights import open_weights
+from refemu.models.fetch.files import digest
+from refemu.models.weights.checkpoint import read_json
+from refemu.models.weights.files import open_weights
 
 INDEX = "model.safetensors.index.json"
 
@@ -55,10 +55,10 @@ class ShardedFile:
 
 def _weight_map(path: Path) -> dict[str, str]:
     """File by tensor; a file is a name beside the index, never a path."""
-    found: Any = read_json(path).get("weight_map")
-    if not isinstance(found, dict) or not found:
-        raise Refused(f"{path}: weight_map must say which file holds which tensor, got {type(found).__name__}")
-    for tensor, name in found.items():
+    names: Any = read_json(path).get("weight_map")
+    if not isinstance(names, dict) or not names:
+        raise Refused(f"{path}: weight_map must say which file holds which tensor, got {type(names).__name__}")
+    for tensor, name in names.items():
         if not isinstance(name, str) or not name.isprintable() or not name or Path(name).name != name:
             raise Refused(f"{path}: weight_map must name a file beside it for tensor {tensor}, got {name!r}")
-    return found
+    return names

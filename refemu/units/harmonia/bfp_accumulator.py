@@ -5,23 +5,47 @@ exact), D-harmonia-8 (precision of the product with the weight factor), D-harmon
 fused), D-harmonia-11 (nibbles meet as integers).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_choice
-from refemu.units import bfp_accumulator_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.arith.operands import PRECISIONS, Precision
+from refemu.units.harmonia.cases import bfp_accumulator as bfp_accumulator_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-M8W4, M8M4, M8M8 = range(3)  #: modes: INT4 weights; 8 by 4 bits of mantissa; 8 by 8
-MODES = ("M8W4", "M8M4", "M8M8")
+__all__ = [
+    "FP16_OVERFLOW",
+    "FP16_UNDERFLOW",
+    "INVALID",
+    "M8M4",
+    "M8M8",
+    "M8W4",
+    "MODES",
+    "PRECISIONS",
+    "UNIT",
+    "Accumulator",
+    "Precision",
+    "State",
+    "add",
+    "exponent",
+    "fuse",
+    "number",
+    "run",
+    "word",
+]
+
+
+M8W4, M8M4, M8M8 = range(3)  #: Modes: INT4 weights; 8 by 4 bits of mantissa; 8 by 8
+MODES = ("M8W4", "M8M4", "M8M8")  #: Names of the modes, in the order of their numbers
 POINT = (-22, -40, -44)  #: what is added to the exponents of a partial sum, by mode: 14 + m for each BFP operand
-FP16_OVERFLOW, FP16_UNDERFLOW, INVALID = 1, 2, 4  #: bits of `flags`
+FP16_OVERFLOW, FP16_UNDERFLOW, INVALID = 1, 2, 4  #: Bits of the port `flags`
 MOST = 122_400  #: largest magnitude of a sub-PE's sum, 32 * 255 * 15
 
 
@@ -48,48 +72,52 @@ class State:
     fp32_adds: int
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the accumulator after every group."""
+class Accumulator(Clocked[State]):
+    """Shared accumulator of a PE: one event takes the partial sums of one group.
 
-    p: np.ndarray  #: int32, (..., groups)
-    value: np.ndarray  #: uint32, words of float32: what is added
-    acc: np.ndarray  #: uint32, words of float32
-    flags: np.ndarray  #: uint8, sticky since `clear`
-    fusions: int
-    fp_converts: int
-    scale_mults: int
-    fp32_adds: int
-
-
-class Accumulator(Stepped):
-    """The block of [harmonia Fig. 13]; one event takes the partial sums of one group."""
+    References
+    ----------
+    [harmonia §IV-B, Fig. 13]
+    """
 
     name = "bfp_accumulator"
 
-    def __init__(self, partial: str = "fp16", product: str = "fp32") -> None:
-        """partial: what a group's sum is rounded to, "fp16" as the paper has it, or "fp32", which is exact.
+    def __init__(self, partial: Precision = "fp16", product: Precision = "fp32") -> None:
+        """Configure the accumulator.
 
-        product: what the product with the weight factor is rounded to, "fp32" (exact beside FP16 partials) or "fp16".
+        Parameters
+        ----------
+        partial : {"fp16", "fp32"}
+            Rounding of a group's sum: "fp16" as in the paper, or "fp32", which is exact (D-harmonia-7).
+        product : {"fp32", "fp16"}
+            Rounding of the product with the weight factor; "fp32" is exact beside FP16 partials (D-harmonia-8).
+
+        Raises
+        ------
+        Refused
+            An unknown precision.
         """
-        require_choice(partial, ("fp16", "fp32"), self.name, "partial")
-        require_choice(product, ("fp16", "fp32"), self.name, "product")
-        self.partial, self.product = partial, product
-        self.ports = ports({})
-        self.state = State("reset", -1, *(0,) * 15)
+        self.partial = require_choice(partial, PRECISIONS, self.name, "partial")
+        self.product = require_choice(product, PRECISIONS, self.name, "product")
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State)
 
     def step(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> State:
-        """One group. psum: sum of a sub-PE (M8M8: of the high nibbles); low: of the low nibbles, 0 in other modes."""
-        mode, clear, psum, low, a_exp, b_exp, w_scale = self.accept(mode, clear, psum, low, a_exp, b_exp, w_scale)
+        """Add the partial sums of one group; those of M8M8 are of the high and of the low nibbles."""
+        return self._open(*self.accept(mode, clear, psum, low, a_exp, b_exp, w_scale))
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse what `require_legal` does."""
+        mode, _, _, low, _, b_exp, w_scale = inputs
         require_legal(self.name, mode, w_scale, low=low, b_exp=b_exp)
+
+    def _open(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> State:
         before = self.state
         p = fuse(psum, low) if mode == M8M8 else psum
         value, flags = self.convert(p, mode, a_exp, b_exp)
         value = self.scale(value, w_scale) if mode == M8W4 else value
         acc, invalid = add(0 if clear else before.acc, value)
-        self.state = State(
-            "accumulate",
-            before.index + 1,
+        self.state = self.latched(
             mode,
             clear,
             psum,
@@ -97,19 +125,35 @@ class Accumulator(Stepped):
             a_exp,
             b_exp,
             w_scale,
-            p,
-            value,
-            acc,
-            flags | invalid | (0 if clear else before.flags),
-            before.fusions + (mode == M8M8),
-            before.fp_converts + 1,
-            before.scale_mults + (mode == M8W4),
-            before.fp32_adds + 1,
+            event="accumulate",
+            p=p,
+            value=value,
+            acc=acc,
+            flags=flags | invalid | (0 if clear else before.flags),
+            fusions=before.fusions + (mode == M8M8),
+            fp_converts=before.fp_converts + 1,
+            scale_mults=before.scale_mults + (mode == M8W4),
+            fp32_adds=before.fp32_adds + 1,
         )
         return self.state
 
     def convert(self, p: int, mode: int, a_exp: int, b_exp: int) -> tuple[int, int]:
-        """The integer p times its power of two as a word of float32, and the flags of that (D-harmonia-7)."""
+        """Convert a partial sum to floating point (D-harmonia-7).
+
+        Parameters
+        ----------
+        p : int
+            Exact sum of the group.
+        mode : int
+            0 M8W4, 1 M8M4, 2 M8M8.
+        a_exp, b_exp : int
+            Shared exponents, 0 to 31.
+
+        Returns
+        -------
+        word, flags : int
+            float32 word of the sum times its power of two, and bits of `flags`.
+        """
         x = exponent(mode, a_exp, b_exp)
         exact = np.ldexp(float(p), x)
         if self.partial == "fp32":
@@ -119,55 +163,140 @@ class Accumulator(Stepped):
         return word(half), FP16_OVERFLOW * (abs(half) == float("inf")) | FP16_UNDERFLOW * small
 
     def scale(self, value: int, w_scale: int) -> int:
-        """The word of float32 `value` times the weight factor, rounded once (D-harmonia-8)."""
+        """Multiply by the weight factor, rounded once (D-harmonia-8).
+
+        Parameters
+        ----------
+        value : int
+            float32 word.
+        w_scale : int
+            fp16 word.
+
+        Returns
+        -------
+        int
+            float32 word.
+        """
         with np.errstate(invalid="ignore"):  # infinity times a factor of 0
             exact = np.float64(number(value)) * np.float64(fp16.values(w_scale))  # 24 and 11 bits
         return word(fp16.round16_of_f64(exact) if self.product == "fp16" else exact)
 
-    def steps(
-        self, mode: Any, clear: Any, psum: Any, low: Any, a_exp: Any, b_exp: Any, w_scale: Any
-    ) -> Iterator[State]:
-        """Yield the State after every group of one device; the arguments, (groups,) or scalars, broadcast."""
-        arrays = admit_events(self.name, self.ports.inputs, (mode, clear, psum, low, a_exp, b_exp, w_scale))
-        if arrays[0].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of groups, got shape {arrays[0].shape}")
-        for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self.step(*event)
 
-    def __repr__(self) -> str:
-        return f"Accumulator(partial={self.partial!r}, product={self.product!r})"
+@overload
+def exponent(mode: int, a_exp: int, b_exp: int) -> np.int64: ...
 
 
-def exponent(mode: Any, a_exp: Any, b_exp: Any) -> Any:
-    """Of the power of two that a partial sum is counted in; ints, or arrays that broadcast. E' = max(E, 1)."""
-    one = np.maximum(a_exp, 1) + np.take(POINT, mode)
-    return one + np.where(np.equal(mode, M8W4), 0, np.maximum(b_exp, 1))
+@overload
+def exponent(mode: ArrayLike, a_exp: ArrayLike, b_exp: ArrayLike) -> np.ndarray | np.int64: ...
+
+
+def exponent(mode: ArrayLike, a_exp: ArrayLike, b_exp: ArrayLike) -> np.ndarray | np.int64:
+    """Exponent of the power of two that a partial sum is counted in; an exponent field of 0 counts as 1.
+
+    Parameters
+    ----------
+    mode : int or array_like of int
+        0 M8W4, 1 M8M4, 2 M8M8.
+    a_exp, b_exp : int or array_like of int
+        Shared exponents, broadcast against `mode`.
+
+    Returns
+    -------
+    int or ndarray of int64
+        Exponent.
+
+    References
+    ----------
+    [harmonia §II-B, §IV-B]
+    """
+    of_a = np.maximum(a_exp, 1) + np.asarray(POINT)[np.asarray(mode)]
+    return of_a + np.where(np.equal(mode, M8W4), 0, np.maximum(b_exp, 1))
 
 
 def fuse(high: int, low: int) -> int:
-    """The sum of 8 by 8 bits from those of the nibbles: integers, before any conversion (D-harmonia-11)."""
+    """Join the sums of the nibbles to that of 8 by 8 bits, as integers (D-harmonia-11).
+
+    Parameters
+    ----------
+    high, low : int
+        Sums of the high and of the low nibbles.
+
+    Returns
+    -------
+    int
+        16 * high + low.
+
+    References
+    ----------
+    [harmonia §IV-B]
+    """
     return (high << 4) + low
 
 
 def add(acc: int, value: int) -> tuple[int, int]:
-    """The float32 sum of two words, rounded once, and INVALID if it is NaN (D-harmonia-10)."""
+    """Add two float32 words, rounded once (D-harmonia-10).
+
+    Parameters
+    ----------
+    acc, value : int
+        float32 words.
+
+    Returns
+    -------
+    word, flag : int
+        The sum, and INVALID if it is NaN.
+
+    References
+    ----------
+    [harmonia §IV-B]
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         total = number(acc) + number(value)
     return word(total), INVALID * bool(np.isnan(total))
 
 
 def number(bits: int) -> np.float32:
-    """The float32 of a word."""
+    """Read a word as float32.
+
+    Parameters
+    ----------
+    bits : int
+        Word of 32 bits.
+
+    Returns
+    -------
+    float32
+        Its value.
+
+    References
+    ----------
+    [harmonia §IV-B]
+    """
     return np.uint32(bits).view(np.float32)
 
 
-def word(x: Any) -> int:
-    """The word of `x` rounded once to float32, NaN canonical."""
+def word(x: float | np.floating | np.ndarray) -> int:
+    """Round a number to float32, NaN canonical.
+
+    Parameters
+    ----------
+    x : float
+        Number.
+
+    Returns
+    -------
+    int
+        Word of 32 bits.
+
+    References
+    ----------
+    [harmonia §IV-B]
+    """
     with np.errstate(over="ignore"):
         return int(fp16.canonical(np.float32(x)).view(np.uint32))
 
 
-def require_legal(name: str, mode: Any, w_scale: Any, **others: Any) -> None:
+def require_legal(name: str, mode: ArrayLike, w_scale: ArrayLike, **others: ArrayLike) -> None:
     """Refuse bits set in fields that the mode does not use, and a weight factor that is not finite.
 
     others: `low`, used in M8M8 alone, and fields `b_...`, not used in M8W4; lanes may follow the axes of `mode`.
@@ -191,42 +320,6 @@ def _refuse(name: str, field: str, value: Any, modes: np.ndarray, where: np.ndar
         raise Refused(f"{name}: {field} {int(values[index])}{at(index)} {rule} in mode {mode}")
 
 
-def run(
-    mode: Any,
-    clear: Any,
-    psum: Any,
-    low: Any,
-    a_exp: Any,
-    b_exp: Any,
-    w_scale: Any,
-    *,
-    partial: str = "fp16",
-    product: str = "fp32",
-) -> Result:
-    """Every group of one device or of many.
-
-    mode: 0 (M8W4), 1 (M8M4) or 2 (M8M8). clear: 1 to start an output with this group. psum, low: sums of sub-PEs, of at
-    most 122,400 in magnitude; low is 0 but in M8M8. a_exp, b_exp: shared exponents E, below 32; b_exp 0 in M8W4.
-    w_scale: a finite FP16 word, 0 but in M8W4. All (..., groups), and they broadcast; each device starts from reset.
-    partial, product: as for Accumulator. Returns the Result, arrays of the common shape. Refuses a value outside its
-    port or set where the mode has none. Paper: [harmonia §IV-B].
-    """
-    device = Accumulator(partial, product)
-    arrays = admit_events(device.name, device.ports.inputs, (mode, clear, psum, low, a_exp, b_exp, w_scale))
-    shape = arrays[0].shape
-    require_legal(device.name, arrays[0], arrays[6], low=arrays[3], b_exp=arrays[5])
-    reset, states = device.state, list[State]()
-    counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-    for one in zip(*(array.reshape(prod(shape[:-1]), shape[-1]) for array in arrays), strict=True):
-        device.state = reset
-        states += list(device.steps(*one))
-        counts = {name: count + getattr(device.state, name) for name, count in counts.items()}
-    return Result(**collect(states, device.ports.outputs, shape), **counts)
-
-
-COUNTERS = ("fusions", "fp_converts", "scale_mults", "fp32_adds")
-
-
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
     return Ports(
@@ -248,38 +341,27 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see bfp_accumulator_cases.py."""
-    return bfp_accumulator_cases.cases(ports(config).inputs, kind, seed)
-
-
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with 0 where the mode has no field and with finite weight factors."""
-    return bfp_accumulator_cases.legal(inputs)
-
-
 FLAGS = {
     "FP16_OVERFLOW": Flag(0, "a partial sum is beyond FP16: infinity (D-harmonia-7)"),
     "FP16_UNDERFLOW": Flag(1, "a partial sum is subnormal or 0 in FP16, and not exact (D-harmonia-7)"),
     "INVALID": Flag(2, "the accumulator is NaN: infinities of both signs, or one times a factor of 0"),
 }
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="bfp_accumulator",
     paper="harmonia §IV-B, Fig. 13",
     meaning="shared accumulator of a PE: integer to FP16, weight factor, FP32 sum over groups",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
     ports=ports,
-    run=run,
-    twin="refemu.units.bfp_accumulator_jit:run",
     unit_class=Accumulator,
-    cases=cases,
-    timing="event",
+    cases=bfp_accumulator_cases.cases,
+    counters=("fusions", "fp_converts", "scale_mults", "fp32_adds"),
     mark=bfp_accumulator_cases.mark,
     flags=FLAGS,
-    legal=legal,
+    legal=bfp_accumulator_cases.legal,
     alternatives=(
         *choices("D-harmonia-7", "partial", "fp16", "fp32"),
         *choices("D-harmonia-8", "product", "fp16", "fp32"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

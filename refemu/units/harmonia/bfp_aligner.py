@@ -4,19 +4,36 @@ Paper: [harmonia §IV-C, Fig. 14c], [harmonia §II-B, Fig. 3] (shift and truncat
 D-harmonia-4 (subnormals), D-harmonia-5 (infinity and NaN), D-harmonia-6 (sign of a zero).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
+from refemu.arith.fp16 import Subnormals
+from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
+from refemu.units.harmonia.cases import bfp_aligner as bfp_aligner_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-from refemu.formats import Bfp
-from refemu.units import bfp_aligner_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+__all__ = [
+    "LANES",
+    "SPECIAL",
+    "UNIT",
+    "BfpAligner",
+    "Element",
+    "Rounding",
+    "Special",
+    "State",
+    "Subnormals",
+    "ZeroSign",
+    "run",
+]
 
-LANES = 8  #: elements aligned in one cycle [harmonia §IV-C]
-SPECIAL = 31  #: exponent field of infinity and NaN
+
+LANES = 8  #: Elements aligned in one cycle [harmonia §IV-C]
+SPECIAL = 31  #: Exponent field of infinity and NaN
+
+Rounding: TypeAlias = BfpRounding  #: Rounding of a magnitude (D-harmonia-2)
 
 
 @dataclass(frozen=True)
@@ -35,127 +52,142 @@ class State:
     illegals: int  #: lanes that were not
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, lanes last; counters as in State."""
-
-    sign: np.ndarray  #: bool, (..., 8)
-    mantissa: np.ndarray  #: uint16, (..., 8)
-    illegal: np.ndarray  #: bool, (..., 8)
-    aligned: int
-    illegals: int
-
-
 class Element(NamedTuple):
-    """What one lane puts out."""
+    """Output of one lane."""
 
-    sign: int
-    mantissa: int
-    illegal: int = 0
+    sign: int  #: 1 = negative
+    mantissa: int  #: magnitude in the low m bits
+    illegal: int = 0  #: 1 if the word's exponent is above the shared one, or special and not admitted
 
 
-class BfpAligner(Stepped):
-    """The block, combinational: one step aligns eight lanes."""
+class BfpAligner(Stepped[State]):
+    """Shared aligner, combinational: one step aligns eight lanes.
+
+    References
+    ----------
+    [harmonia §IV-C, Fig. 14c]
+    """
 
     name = "bfp_aligner"
 
     def __init__(
-        self, rounding: str = "truncate", special: str = "error", subnormals: str = "keep", zero_sign: str = "keep"
+        self,
+        rounding: Rounding = "truncate",
+        special: Special = "error",
+        subnormals: Subnormals = "keep",
+        zero_sign: ZeroSign = "keep",
     ) -> None:
-        """rounding, special, subnormals, zero_sign: as for `Bfp`; special="error" flags field 31 as illegal."""
-        self.options = Bfp(8, LANES, rounding, special, subnormals, zero_sign)
-        self.ports = ports({})
-        zeros = (0,) * LANES
-        self.state = State("reset", -1, zeros, zeros, 1, zeros, zeros, zeros, 0, 0)
+        """Configure the aligner; options are those of `Bfp`.
 
-    def step(self, x: Any, emax: Any, m: Any) -> State:
-        """Align eight words, each under its lane's exponent, to `m` bits; returns the State after it."""
-        return self._event(*self.accept(x, emax, m))
+        Parameters
+        ----------
+        rounding : {"truncate", "half_even", "half_away", "floor"}
+            Rounding of a magnitude (D-harmonia-2).
+        special : {"error", "hw", "saturate"}
+            Infinity and NaN (D-harmonia-5); "error" flags field 31 as illegal.
+        subnormals : {"keep", "flush"}
+            Subnormals (D-harmonia-4).
+        zero_sign : {"keep", "canonical"}
+            Sign of a magnitude of 0 (D-harmonia-6).
 
-    def _event(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> State:
+        Raises
+        ------
+        Refused
+            An unknown option.
+        """
+        self.options: Bfp = Bfp(8, LANES, rounding, special, subnormals, zero_sign)
+        self.rounding, self.special = self.options.rounding, self.options.special
+        self.subnormals, self.zero_sign = self.options.subnormals, self.options.zero_sign
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State, m=1)
+
+    def step(self, x: Sequence[int], emax: Sequence[int], m: int) -> State:
+        """Align eight fp16 words, each under its lane's exponent, to `m` bits."""
+        return self._open(*self.accept(x, emax, m))
+
+    def _open(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> State:
         lanes = [self.align(word, exponent, m) for word, exponent in zip(x, emax, strict=True)]
         sign, mantissa, illegal = zip(*lanes, strict=True)
         illegals = illegal.count(1)
-        self.state = State(
-            "align",
-            self.state.index + 1,
+        self.state = self.latched(
             x,
             emax,
             m,
-            sign,
-            mantissa,
-            illegal,
-            self.state.aligned + LANES - illegals,
-            self.state.illegals + illegals,
+            event="align",
+            sign=sign,
+            mantissa=mantissa,
+            illegal=illegal,
+            aligned=self.state.aligned + LANES - illegals,
+            illegals=self.state.illegals + illegals,
         )
         return self.state
 
     def align(self, word: int, emax: int, m: int) -> Element:
-        """One lane: 0 and `illegal` where the word's exponent is above `emax`, or special and not admitted."""
-        word = self.admitted(word)
+        """Align one lane.
+
+        Parameters
+        ----------
+        word : int
+            fp16 word.
+        emax : int
+            Shared exponent, 0 to 31.
+        m : int
+            Mantissa bits, 1 to 11.
+
+        Returns
+        -------
+        Element
+            Zeros and `illegal` where the word's exponent is above `emax`, or special and not admitted.
+        """
+        word = self.clamped(word)
         sign, field, fraction = word >> 15, (word >> 10) & 31, word & 0x3FF
-        if field > emax or (field == SPECIAL and self.options.special != "hw"):
+        if field > emax or (field == SPECIAL and self.special != "hw"):
             return Element(0, 0, 1)
-        significand = fraction | 0x400 if field else fraction if self.options.subnormals == "keep" else 0
+        significand = fraction | 0x400 if field else fraction if self.subnormals == "keep" else 0
         shift = 11 - m + max(emax, 1) - max(field, 1)  # a field of 0 weighs as one of 1 [harmonia §II-B]
         mantissa = min(self.shifted(significand, shift, sign), (1 << m) - 1)
-        return Element(0 if mantissa == 0 and self.options.zero_sign == "canonical" else sign, mantissa)
+        return Element(0 if mantissa == 0 and self.zero_sign == "canonical" else sign, mantissa)
 
-    def admitted(self, word: int) -> int:
-        """The word, or 65504 of its sign for an infinity under special="saturate" (D-harmonia-5)."""
-        return word - 1 if self.options.special == "saturate" and word & 0x7FFF == 0x7C00 else word
+    def clamped(self, word: int) -> int:
+        """Replace infinity by 65504 of its sign under special="saturate" (D-harmonia-5).
+
+        Parameters
+        ----------
+        word : int
+            fp16 word.
+
+        Returns
+        -------
+        int
+            fp16 word.
+        """
+        return word - 1 if self.special == "saturate" and word & 0x7FFF == 0x7C00 else word
 
     def shifted(self, significand: int, shift: int, sign: int) -> int:
-        """significand / 2**shift rounded as the options say (D-harmonia-2)."""
+        """Shift a significand right and round it (D-harmonia-2).
+
+        Parameters
+        ----------
+        significand : int
+            11 bits.
+        shift : int
+            Places, at least 0.
+        sign : int
+            1 if the value is negative.
+
+        Returns
+        -------
+        int
+            Rounded magnitude.
+        """
         whole, rest = significand >> shift, significand & ((1 << shift) - 1)
-        if self.options.rounding == "truncate" or rest == 0:
+        if self.rounding == "truncate" or rest == 0:
             return whole
-        if self.options.rounding == "floor":  # toward minus infinity: a negative magnitude goes up
+        if self.rounding == "floor":  # toward minus infinity: a negative magnitude goes up
             return whole + sign
         half = 1 << (shift - 1)
-        up = rest > half or (rest == half and (self.options.rounding == "half_away" or whole & 1 == 1))
+        up = rest > half or (rest == half and (self.rounding == "half_away" or whole & 1 == 1))
         return whole + int(up)
-
-    def steps(self, x: Any, emax: Any, m: Any) -> Iterator[State]:
-        """Yield the State after every group of lanes, in C order; arguments broadcast beside their lanes."""
-        arrays = admit(self.name, self.ports.inputs, (x, emax, m))
-        flat = [array.reshape(-1, LANES).tolist() for array in arrays[:2]]
-        for words, exponents, width in zip(*flat, arrays[2].reshape(-1).tolist(), strict=True):
-            yield self._event(tuple(words), tuple(exponents), width)
-
-    def __repr__(self) -> str:
-        return f"BfpAligner({options_text(self.options)})"
-
-
-def options_text(options: Bfp) -> str:
-    """The options of a conversion as keyword arguments."""
-    return (
-        f"rounding={options.rounding!r}, special={options.special!r}, subnormals={options.subnormals!r}, "
-        f"zero_sign={options.zero_sign!r}"
-    )
-
-
-def run(
-    x: Any,
-    emax: Any,
-    m: Any,
-    *,
-    rounding: str = "truncate",
-    special: str = "error",
-    subnormals: str = "keep",
-    zero_sign: str = "keep",
-) -> Result:
-    """Groups of eight lanes, any number.
-
-    x: fp16 words, (..., 8). emax: shared exponents, (..., 8), below 32. m: mantissa bits 1 to 11, (...). They broadcast
-    beside their lanes. rounding, special, subnormals, zero_sign: as for BfpAligner.
-    Returns the Result; illegal lanes have sign 0 and mantissa 0. Refuses a value outside its port.
-    Paper: [harmonia §IV-C, Fig. 14c].
-    """
-    aligner = BfpAligner(rounding, special, subnormals, zero_sign)
-    arrays = admit(aligner.name, aligner.ports.inputs, (x, emax, m))
-    outputs = collect(list(aligner.steps(*arrays)), aligner.ports.outputs, arrays[2].shape)
-    return Result(**outputs, aligned=aligner.state.aligned, illegals=aligner.state.illegals)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -174,14 +206,9 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see bfp_aligner_cases.py."""
-    return bfp_aligner_cases.cases(config, ports(config).inputs, kind, seed)
-
-
 PAPER = {"rounding": "truncate", "special": "error", "subnormals": "keep", "zero_sign": "keep"}
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="bfp_aligner",
     paper="harmonia §IV-C, Fig. 14c",
     meaning="shift eight fp16 words to a shared exponent",
@@ -192,10 +219,9 @@ UNIT = Unit(
         "hw": Config(**PAPER | {"special": "hw"}),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.bfp_aligner_jit:run",
     unit_class=BfpAligner,
-    cases=cases,
+    cases=bfp_aligner_cases.cases,
+    counters=("aligned", "illegals"),
     mark=bfp_aligner_cases.mark,
     care=bfp_aligner_cases.care,
     flags={
@@ -209,3 +235,4 @@ UNIT = Unit(
         *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

@@ -1,4 +1,4 @@
-"""The controller of the flexible data generation flow: which tiles are fetched when, and the dispatchers' addresses.
+"""The controller of the flexible data generation flow: the order of fetches, and the dispatchers' addresses.
 
 Paper: [harmonia §IV-D, Fig. 15]. A is M x N, B is N x K, C is M x K, in tiles of m rows of A and k columns of B.
 Decisions: D-harmonia-30 (part of a tile is fetched whole; the formula's fraction on request), D-harmonia-31 (which
@@ -10,22 +10,46 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.units import fdgf_cases, unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
+from refemu.units.harmonia.cases import fdgf as fdgf_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, RunFunction, Unit
 
-COLUMN_MAJOR, ROW_MAJOR = 1, 2  #: dataflow 1: a tile of B stays; dataflow 2: a tile of A stays [harmonia §IV-D]
-EVENTS = ("idle", "start", "fetch_a", "fetch_b", "compute", "read", "store", "done")
+__all__ = [
+    "B_BITS",
+    "COLUMN_MAJOR",
+    "COUNTERS",
+    "EMA_UNITS",
+    "EVENTS",
+    "ROW_MAJOR",
+    "UNIT",
+    "BType",
+    "EmaUnit",
+    "FdgfController",
+    "State",
+    "Tile",
+    "passes",
+    "run",
+]
+
+
+COLUMN_MAJOR, ROW_MAJOR = 1, 2  #: Dataflow 1: a tile of B stays; dataflow 2: a tile of A stays [harmonia §IV-D]
+EVENTS = ("idle", "start", "fetch_a", "fetch_b", "compute", "read", "store", "done")  #: Events by the port `code`
 IDLE, START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(8)
 PASS_ROWS, PASS_COLUMNS, LANES = 8, 16, 32  #: of the array, and elements of a group
 SIZE_BITS = 17  #: of M, N and K: the widest layer of the paper's models has 16,384 columns
 A_BITS = Fraction(293, 32)  #: stored bits of an element of A, 8-bit mantissas
-B_BITS = {"int4": Fraction(33, 8), "bfp8": Fraction(293, 32), "bfp4": Fraction(165, 32)}
+EmaUnit = Literal["elements", "bits"]  #: Unit of external memory access
+EMA_UNITS: tuple[EmaUnit, ...] = ("elements", "bits")  #: The choices of `EmaUnit`
+BType = Literal["int4", "bfp8", "bfp4"]  #: Type of B
+#: Stored bits of an element of B
+B_BITS: dict[BType, Fraction] = {"int4": Fraction(33, 8), "bfp8": Fraction(293, 32), "bfp4": Fraction(165, 32)}
 
 
 @dataclass(frozen=True)
@@ -33,7 +57,7 @@ class State:
     """Ports and registers after one event, and what happened since reset."""
 
     event: str  #: one of EVENTS
-    index: int  #: -1 for the reset
+    index: int  #: number of the event, -1 for the reset
     start: int
     rows: int  #: M
     inner: int  #: N
@@ -58,61 +82,80 @@ class State:
     stores: int
 
 
-COUNTERS = tuple(State.__dataclass_fields__)[-4:]
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What the controller does, event by event; arrays (..., events), counters as in State."""
-
-    code: np.ndarray
-    dataflow: np.ndarray
-    mt: np.ndarray
-    kt: np.ndarray
-    count: np.ndarray
-    a_address: np.ndarray
-    b_address: np.ndarray
-    fetched: np.ndarray
-    fetches: int
-    computes: int
-    reads: int
-    stores: int
+COUNTERS = ("fetches", "computes", "reads", "stores")  #: Counters of a run
 
 
 class Tile(NamedTuple):
-    """A fetch, a computation or a store of a product."""
+    """Fetch, computation or store of a product."""
 
     code: int  #: FETCH_A, FETCH_B, COMPUTE or STORE
-    dataflow: int
-    mt: int
-    kt: int
-    elements: int
+    dataflow: int  #: 1 column-major, 2 row-major
+    mt: int  #: tile of rows
+    kt: int  #: tile of columns
+    elements: int  #: elements fetched, computed or stored
 
 
-class FdgfController(Stepped):
-    """The controller of [harmonia §IV-D]. One event starts a product or is the next step of it."""
+class FdgfController(Clocked[State]):
+    """Dataflow controller: one event starts a product or is the next step of it.
+
+    References
+    ----------
+    [harmonia §IV-D, Fig. 15]
+    """
 
     name = "fdgf"
+    m: int
+    k: int
 
-    def __init__(self, m: int = 64, k: int = 64, ema_unit: str = "elements", b_type: str = "int4") -> None:
-        """m, k: rows and columns of a tile, multiples of 32. ema_unit: what the choice of a dataflow counts,
-        "elements" as the paper does, or stored "bits", for which b_type is "int4", "bfp8" or "bfp4".
+    def __init__(self, m: int = 64, k: int = 64, ema_unit: EmaUnit = "elements", b_type: BType = "int4") -> None:
+        """Configure the controller.
+
+        Parameters
+        ----------
+        m, k : int
+            Rows and columns of a tile, multiples of 32 up to 8192.
+        ema_unit : {"elements", "bits"}
+            Count that decides the dataflow: elements as in the paper, or stored bits.
+        b_type : {"int4", "bfp8", "bfp4"}
+            Type of B, for "bits".
+
+        Raises
+        ------
+        Refused
+            A size is out of range or an option unknown.
         """
-        for name, value in (("m", m), ("k", k)):
-            require_int(value, 32, 1 << 13, self.name, name)
+        self.m, self.k = (require_int(value, 32, 1 << 13, self.name, name) for name, value in (("m", m), ("k", k)))
+        for name, value in (("m", self.m), ("k", self.k)):
             if value % LANES:
                 raise Refused(f"{self.name}: {name} must be a multiple of {LANES}, got {value}")
-        require_choice(ema_unit, ("elements", "bits"), self.name, "ema_unit")
-        require_choice(b_type, B_BITS, self.name, "b_type")
-        self.m, self.k, self.ema_unit, self.b_type = m, k, ema_unit, b_type
-        self.ports = ports({})
-        self.state = State("idle", -1, *(0,) * 14, (0, 0, 0), *(0,) * 7)
+        self.ema_unit = require_choice(ema_unit, EMA_UNITS, self.name, "ema_unit")
+        self.b_type = require_choice(b_type, B_BITS, self.name, "b_type")
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State, event="idle", sizes=(0, 0, 0))
 
     def ema(self, rows: int, inner: int, columns: int, dataflow: int, literal: bool = False) -> Fraction:
-        """External accesses to A and B in units of `ema_unit`: dataflow 1 fetches A for every tile of columns.
+        """External accesses to A and B in units of `ema_unit`; dataflow 1 fetches A for every tile of columns.
 
-        [harmonia §IV-D] K/k * M*N + N*K, and M/m * N*K + M*N for dataflow 2; number of tiles rounded up, or with
-        `literal` the fraction (D-harmonia-30).
+        Dataflow 1 takes K/k * M*N + N*K [harmonia §IV-D], dataflow 2 M/m * N*K + M*N.
+
+        Parameters
+        ----------
+        rows, inner, columns : int
+            M, N and K.
+        dataflow : int
+            1 column-major, 2 row-major.
+        literal : bool
+            Keep the fraction of tiles, rather than round it up (D-harmonia-30).
+
+        Returns
+        -------
+        Fraction
+            Accesses.
+
+        Raises
+        ------
+        Refused
+            A size is 0 or the dataflow unknown.
         """
         require_choice(dataflow, (COLUMN_MAJOR, ROW_MAJOR), self.name, "dataflow")
         require_sizes(self.name, rows, inner, columns)
@@ -124,26 +167,44 @@ class FdgfController(Stepped):
         return times * a + b if dataflow == COLUMN_MAJOR else times * b + a
 
     def choose(self, rows: int, inner: int, columns: int) -> int:
-        """The dataflow with fewer accesses, on a tie dataflow 1 (D-harmonia-31)."""
+        """Choose the dataflow with fewer accesses, on a tie dataflow 1 (D-harmonia-31).
+
+        Parameters
+        ----------
+        rows, inner, columns : int
+            M, N and K.
+
+        Returns
+        -------
+        int
+            1 column-major, 2 row-major.
+        """
         first, second = (self.ema(rows, inner, columns, dataflow) for dataflow in (COLUMN_MAJOR, ROW_MAJOR))
         return COLUMN_MAJOR if first <= second else ROW_MAJOR
 
-    @property
-    def busy(self) -> bool:
-        """Never: every event takes the inputs, of which `start` says whether they count."""
-        return False
+    def step(self, start: int, rows: int, inner: int, columns: int, forced: int, v: int) -> State:
+        """Begin a product with start=1; with 0 execute the next event of the one under way, `done` after the last."""
+        return self._open(*self.accept(start, rows, inner, columns, forced, v))
 
-    def step(self, start: int, rows: int, inner: int, columns: int, force: int, v: int) -> State:
-        """With start=1 begin a product; with 0 the next event of the one under way, `done` after the last.
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse sizes of 0 at a start."""
+        start, rows, inner, columns, *_ = inputs
+        require_sizes(self.name, rows, inner, columns, start)
 
-        force: 0 choose, else the dataflow. v: 1 if C is grouped along rows, so that blocks are 32 x 16, not 8 x 32.
-        Refused: sizes of 0 at a start.
-        """
-        start, rows, inner, columns, force, v = self.accept(start, rows, inner, columns, force, v)
-        if start:
-            require_sizes(self.name, rows, inner, columns)
-        inputs = {"start": start, "rows": rows, "inner": inner, "columns": columns, "forced": force, "v": v}
-        before = replace(self.state, **inputs, index=self.state.index + 1, count=0, a_address=0, b_address=0)
+    def admitted(
+        self,
+        start: ArrayLike,
+        rows: ArrayLike,
+        inner: ArrayLike,
+        columns: ArrayLike,
+        forced: ArrayLike = 0,
+        v: ArrayLike = 0,
+    ) -> list[np.ndarray]:
+        """Check the inputs of many events, (..., events); sizes of 0 at a start are refused."""
+        return super().admitted(start, rows, inner, columns, forced, v)
+
+    def _open(self, start: int, *inputs: int) -> State:
+        before = self.latched(start, *inputs, count=0, a_address=0, b_address=0)
         self.state = self._start(before) if start else self._next(before)
         return self.state
 
@@ -225,16 +286,48 @@ class FdgfController(Stepped):
         return self._event(before, DONE)
 
     def plan(self, rows: int, inner: int, columns: int, dataflow: int = 0, v: int = 0) -> Iterator[State]:
-        """Yield the States of one whole product from its start to its last store, on a controller of its own."""
+        """Yield the States of one whole product, from its start to its last store, on a controller of its own.
+
+        Parameters
+        ----------
+        rows, inner, columns : int
+            M, N and K.
+        dataflow : int
+            0 to choose, else the dataflow.
+        v : int
+            1 if C is grouped along rows, so that blocks are 32 x 16, not 8 x 32.
+
+        Returns
+        -------
+        iterator of State
+            States in order.
+        """
         device = FdgfController(self.m, self.k, self.ema_unit, self.b_type)
         yield device.step(1, rows, inner, columns, dataflow, v)
         while device.step(0, 0, 0, 0, 0, 0).code != DONE:
             yield device.state
 
     def tiles(self, rows: int, inner: int, columns: int, dataflow: int = 0) -> Iterator[Tile]:
-        """The events of `plan` but its start and its reads, without a step for each of those.
+        """Yield the events of `plan` but its start and its reads, without a step for each of those.
 
-        Two nested loops over tiles, of columns and of rows in dataflow 1, of rows and of columns in dataflow 2.
+        Two nested loops over tiles: of columns and of rows in dataflow 1, of rows and of columns in dataflow 2.
+
+        Parameters
+        ----------
+        rows, inner, columns : int
+            M, N and K.
+        dataflow : int
+            0 to choose, else the dataflow.
+
+        Returns
+        -------
+        iterator of Tile
+            Fetches, computations and stores in order.
+
+        Raises
+        ------
+        Refused
+            A size is 0.
         """
         require_sizes(self.name, rows, inner, columns)
         way = dataflow or self.choose(rows, inner, columns)
@@ -254,23 +347,30 @@ class FdgfController(Stepped):
                 yield Tile(COMPUTE, way, mt, kt, long * short)
                 yield Tile(STORE, way, mt, kt, long * short)
 
-    def steps(self, start: Any, rows: Any, inner: Any, columns: Any, force: Any, v: Any) -> Iterator[State]:
-        """Yield the State after every event of one device; the arguments, (events,) or scalars, broadcast."""
-        arrays = admit_events(self.name, self.ports.inputs, (start, rows, inner, columns, force, v))
-        if arrays[0].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {arrays[0].shape}")
-        for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self.step(*event)
-
-    def __repr__(self) -> str:
-        return f"FdgfController(m={self.m}, k={self.k}, ema_unit={self.ema_unit!r}, b_type={self.b_type!r})"
-
 
 @cache
 def passes(high: int, wide: int, dataflow: int, v: int) -> tuple[tuple[int, int], ...]:
-    """(row8, col16) of the array passes of a tile: by blocks of the converter, blocks in the dataflow's order.
+    """Array passes of a tile: by blocks of the converter, in the dataflow's order.
 
-    A block is 1 x 2 passes, of V 4 x 1; blocks go down the columns in dataflow 1, along the rows in dataflow 2.
+    A block is 1 x 2 passes, of V 4 x 1. Blocks go down the columns in dataflow 1, along the rows in dataflow 2.
+
+    Parameters
+    ----------
+    high, wide : int
+        Passes of the tile, down and across.
+    dataflow : int
+        1 column-major, 2 row-major.
+    v : int
+        1 for blocks of V.
+
+    Returns
+    -------
+    tuple of (int, int)
+        Row of 8 and column of 16 of every pass.
+
+    References
+    ----------
+    [harmonia §IV-D]
     """
     tall, broad = (4, 1) if v else (1, 2)
     corners = [(row, column) for row in range(0, high, tall) for column in range(0, wide, broad)]
@@ -284,42 +384,13 @@ def passes(high: int, wide: int, dataflow: int, v: int) -> tuple[tuple[int, int]
     )
 
 
-def require_sizes(name: str, rows: Any, inner: Any, columns: Any) -> None:
-    """Refuse a product without elements."""
-    for letter, size in (("M", rows), ("N", inner), ("K", columns)):
-        if size < 1:
-            raise Refused(f"{name}: {letter} must be at least 1, got {size}")
-
-
-def run(
-    start: Any,
-    rows: Any,
-    inner: Any,
-    columns: Any,
-    force: Any = 0,
-    v: Any = 0,
-    *,
-    m: int = 64,
-    k: int = 64,
-    ema_unit: str = "elements",
-    b_type: str = "int4",
-) -> Result:
-    """Every event of one controller or of many.
-
-    start: 1 where a product begins. rows, inner, columns: M, N, K, below 2**17, read at a start. force: 0, or the
-    dataflow. v: as for `step`. All (..., events), and they broadcast; each device starts from reset. m, k, ema_unit,
-    b_type: as for FdgfController. Returns the Result. Refuses sizes of 0 at a start. Paper: [harmonia §IV-D].
-    """
-    device = FdgfController(m, k, ema_unit, b_type)
-    arrays = admit_events(device.name, device.ports.inputs, (start, rows, inner, columns, force, v))
-    shape = arrays[0].shape
-    reset, states = device.state, list[State]()
-    counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-    for one in zip(*(array.reshape(prod(shape[:-1]), shape[-1]) for array in arrays), strict=True):
-        device.state = reset
-        states += list(device.steps(*one))
-        counts = {name: count + getattr(device.state, name) for name, count in counts.items()}
-    return Result(**collect(states, device.ports.outputs + device.ports.state, shape), **counts)
+def require_sizes(name: str, rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, start: ArrayLike = 1) -> None:
+    """Refuse a product without elements, where one starts."""
+    for letter, size in (("M", np.asarray(rows)), ("N", np.asarray(inner)), ("K", np.asarray(columns))):
+        empty = (size < 1) & (np.asarray(start) == 1)
+        if empty.any():
+            index = first_index(empty)
+            raise Refused(f"{name}: {letter} must be at least 1, got {int(size[index])}{at(index)}")
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -346,18 +417,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see fdgf_cases.py."""
-    return fdgf_cases.cases(config, kind, seed)
-
-
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with sizes of at least 1."""
-    sizes = ("rows", "inner", "columns")
-    return {**inputs, **{name: np.maximum(inputs[name], np.asarray(1, inputs[name].dtype)) for name in sizes}}
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="fdgf",
     paper="harmonia §IV-D, Fig. 15",
     meaning="dataflow controller: tiles, their order, read addresses",
@@ -366,11 +426,9 @@ UNIT = Unit(
         "small": Config(m=32, k=32, ema_unit="elements", b_type="int4"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.fdgf_jit:run",
     unit_class=FdgfController,
-    cases=cases,
-    timing="event",
-    arguments={"forced": "force"},
-    legal=legal,
+    cases=fdgf_cases.cases,
+    counters=COUNTERS,
+    legal=fdgf_cases.legal,
 )
+run: RunFunction[Result] = UNIT.run

@@ -3,20 +3,24 @@
 Paper: [harmonia §IV-A (4), Fig. 12]. Decision: D-harmonia-13 (what does not fit becomes infinity).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import RefusedType
+from refemu.arith.checks import RefusedType, plain
 from refemu.arith.fp16 import Fp16Mode
-from refemu.units import fp2half_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.units.harmonia.cases import fp2half as fp2half_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-LANES = 8  #: rows of the array [harmonia §IV-A (2)]
+__all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
+
+
+LANES = 8  #: Rows of the array [harmonia §IV-A]
 
 
 @dataclass(frozen=True)
@@ -32,74 +36,56 @@ class State:
     overflows: int  #: lanes with `overflow` set
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, lanes last; counters as in State."""
+class Fp2Half(Stepped[State]):
+    """FP2Half, combinational: one step is one column of 8 lanes.
 
-    y: np.ndarray  #: uint16, (..., 8)
-    overflow: np.ndarray  #: bool, (..., 8)
-    columns: int
-    overflows: int
-
-
-class Fp2Half(Stepped):
-    """The block, combinational: one step is one column of 8 lanes."""
+    References
+    ----------
+    [harmonia §IV-A, Fig. 12]
+    """
 
     name = "fp2half"
 
     def __init__(self, saturate: bool = False) -> None:
-        """saturate: 65504 of the sign instead of infinity (D-harmonia-13)."""
-        if not isinstance(saturate, bool):
+        """Configure the unit.
+
+        Parameters
+        ----------
+        saturate : bool
+            65504 of the sign instead of infinity (D-harmonia-13).
+
+        Raises
+        ------
+        RefusedType
+            `saturate` is no bool.
+        """
+        self.saturate: bool = plain(saturate)
+        if not isinstance(self.saturate, bool):
             raise RefusedType(f"{self.name}: saturate must be a bool, got {saturate!r}")
-        self.saturate = saturate
-        self.mode = Fp16Mode(overflow="saturate" if saturate else "inf")
-        self.ports = ports({})
-        zeros = (0,) * LANES
-        self.state = State("reset", -1, zeros, zeros, zeros, 0, 0)
+        self.mode: Fp16Mode = Fp16Mode(overflow="saturate" if self.saturate else "inf")
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State)
 
-    def step(self, x: Any) -> State:
-        """Convert one column of float32 words; returns the State after it."""
-        return self._convert(*self.accept(x))
+    def step(self, x: Sequence[int]) -> State:
+        """Convert one column of eight float32 words."""
+        return self._open(*self.accept(x))
 
-    def _convert(self, words: tuple[int, ...]) -> State:
-        column = np.array(words, np.uint32).view(np.float32)
+    def _open(self, x: tuple[int, ...]) -> State:
+        column = np.array(x, np.uint32).view(np.float32)
         y = fp16.bits(fp16.to_f16(column, self.mode))
         overflow = tuple(
             int(word & 0x7FFFFFFF < 0x7F800000 and abs(value) >= fp16.OVERFLOW)
-            for word, value in zip(words, column.tolist(), strict=True)
+            for word, value in zip(x, column.tolist(), strict=True)
         )
-        self.state = State(
-            "convert",
-            self.state.index + 1,
-            words,
-            tuple(y.tolist()),
-            overflow,
-            self.state.columns + 1,
-            self.state.overflows + overflow.count(1),
+        self.state = self.latched(
+            x,
+            event="convert",
+            y=tuple(y.tolist()),
+            overflow=overflow,
+            columns=self.state.columns + 1,
+            overflows=self.state.overflows + overflow.count(1),
         )
         return self.state
-
-    def steps(self, x: Any) -> Iterator[State]:
-        """Yield the State after every column, in C order."""
-        (words,) = admit(self.name, self.ports.inputs, (x,))
-        for column in words.reshape(-1, LANES).tolist():
-            yield self._convert(tuple(column))
-
-    def __repr__(self) -> str:
-        return f"Fp2Half(saturate={self.saturate})"
-
-
-def run(x: Any, *, saturate: bool = False) -> Result:
-    """Columns of any number.
-
-    x: float32 words as unsigned integers, (..., 8): `values.view(np.uint32)`. saturate: as for Fp2Half.
-    Returns the Result: fp16 words, nearest, ties to even, NaN 0x7E00; overflow marks finite values that left fp16.
-    Paper: [harmonia §IV-A (4)].
-    """
-    device = Fp2Half(saturate)
-    (words,) = admit(device.name, device.ports.inputs, (x,))
-    outputs = collect(list(device.steps(words)), device.ports.outputs, words.shape[:-1])
-    return Result(**outputs, columns=device.state.columns, overflows=device.state.overflows)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -113,21 +99,15 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see fp2half_cases.py."""
-    return fp2half_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="fp2half",
     paper="harmonia §IV-A (4), Fig. 12",
     meaning="a column of eight FP32 values to FP16",
     configs={"paper": Config(saturate=False), "saturate": Config(saturate=True)},
     ports=ports,
-    run=run,
-    twin="refemu.units.fp2half_jit:run",
     unit_class=Fp2Half,
-    cases=cases,
+    cases=fp2half_cases.cases,
+    counters=("columns", "overflows"),
     mark=fp2half_cases.mark,
     flags={
         "OVERFLOW": Flag(0, "a lane left fp16: infinite or saturated by configuration (D-harmonia-13)"),
@@ -135,3 +115,4 @@ UNIT = Unit(
     },
     alternatives=choices("D-harmonia-13", "saturate", False, True),
 )
+run: RunFunction[Result] = UNIT.run

@@ -5,34 +5,42 @@ D-harmonia-24 (how many channels, and among which), D-harmonia-25 (after the rot
 token is shifted, by offsets frozen after the window).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.arith.records import parameters
-from refemu.units import k_offset_cases, unit
-from refemu.units.unit import (
-    Cases,
-    Config,
-    Flag,
-    Port,
-    Ports,
-    Stepped,
-    Unit,
-    admit_events,
-    choices,
-    collect,
-    fields,
-    lanes,
-)
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.units.harmonia.cases import k_offset as k_offset_cases
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-WINDOW = 32  #: tokens that are looked at [harmonia §III-C]
+__all__ = [
+    "COUNTERS",
+    "SCOPES",
+    "SIGNS",
+    "UNIT",
+    "WINDOW",
+    "KOffsetGenerator",
+    "Offsets",
+    "Scope",
+    "Sign",
+    "State",
+    "run",
+]
+
+
+WINDOW = 32  #: Tokens that are tracked [harmonia §III-C]
+
+Scope = Literal["layer", "head"]  #: Channels among which some are chosen: those of the layer, or of each head
+SCOPES: tuple[Scope, ...] = ("layer", "head")  #: The choices of `Scope`
+Sign = Literal["signed", "unsigned"]  #: Sign of an offset: that of the peak, or positive (D-harmonia-23)
+SIGNS: tuple[Sign, ...] = ("signed", "unsigned")  #: The choices of `Sign`
 
 
 @dataclass(frozen=True)
@@ -40,62 +48,46 @@ class State:
     """Ports and registers after one event, and what happened since reset."""
 
     event: str  #: "reset", "track", "select", "apply" or "idle"
-    index: int
-    k: Any
+    index: int  #: number of the event, -1 for the reset
+    k: Lanes
     valid: int
     last: int
-    offset: Any
-    selected: Any
-    k_out: Any
+    offset: Lanes
+    selected: Lanes
+    k_out: Lanes
     out_valid: int
     ready: int
-    peak: Any
+    peak: Lanes
     value: tuple[int, ...]  #: the words that had them
     rows: tuple[tuple[int, ...], ...]  #: tokens of the window, which wait in the temporary SRAM
     frozen: bool  #: the window is over
     chosen: int  #: channels selected so far
     applied: int  #: tokens put out
     comparisons: int  #: of magnitudes, while tracking
-    select_comparisons: int
-    subtractions: int
+    select_comparisons: int  #: comparisons of peaks, while selecting
+    subtractions: int  #: offsets subtracted
     gated_tokens: int  #: tokens after the window, which are not tracked
 
 
-COUNTERS = ("comparisons", "select_comparisons", "subtractions", "gated_tokens")
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one row per event; counters over all devices."""
-
-    offset: np.ndarray  #: uint16, (..., channels)
-    selected: np.ndarray  #: bool, (..., channels)
-    k_out: np.ndarray  #: uint16, (..., channels)
-    out_valid: np.ndarray  #: bool
-    ready: np.ndarray  #: bool
-    peak: np.ndarray  #: uint16, (..., channels)
-    comparisons: int
-    select_comparisons: int
-    subtractions: int
-    gated_tokens: int
+COUNTERS = ("comparisons", "select_comparisons", "subtractions", "gated_tokens")  #: Counters of a run
 
 
 @parameters
 class Offsets:
-    """What is selected, and from how many tokens."""
+    """Choice of channels: how many, among which, and from how many tokens."""
 
     channels: int = 64  #: of the layer: KV heads x head dimension
     window: int = WINDOW  #: tokens that are tracked
     offset_k: int | None = None  #: channels per scope; None: one in 32, at least one (D-harmonia-24)
-    offset_scope: str = "layer"  #: or "head"
+    offset_scope: Scope = "layer"  #: or "head"
     heads: int = 1  #: KV heads, for scope "head"
-    offset_sign: str = "signed"  #: or "unsigned": half of the magnitude (D-harmonia-23)
+    offset_sign: Sign = "signed"  #: or "unsigned": half of the magnitude (D-harmonia-23)
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         for name, least in (("channels", 1), ("window", 1), ("heads", 1)):
             require_int(getattr(self, name), least, 1 << 20, "k_offset", name)
-        require_choice(self.offset_scope, ("layer", "head"), "k_offset", "offset_scope")
-        require_choice(self.offset_sign, ("signed", "unsigned"), "k_offset", "offset_sign")
+        require_options(self, "k_offset")
         if self.channels % self.heads:
             raise Refused(f"k_offset: channels must be a multiple of heads, got {self.channels} and {self.heads}")
         if self.offset_k is not None:
@@ -117,8 +109,13 @@ class Offsets:
         return self.per_scope * (self.channels // self.scope)
 
 
-class KOffsetGenerator(Stepped):
-    """The block. One event tracks a token, selects a channel, or puts a token out."""
+class KOffsetGenerator(Clocked[State]):
+    """K-offset generator: one event tracks a token, selects a channel, or puts a token out.
+
+    References
+    ----------
+    [harmonia §III-C, Fig. 10, §IV-A]
+    """
 
     name = "k_offset"
 
@@ -127,33 +124,58 @@ class KOffsetGenerator(Stepped):
         channels: int = 64,
         window: int = WINDOW,
         offset_k: int | None = None,
-        offset_scope: str = "layer",
+        offset_scope: Scope = "layer",
         heads: int = 1,
-        offset_sign: str = "signed",
+        offset_sign: Sign = "signed",
     ) -> None:
-        """channels, window, offset_k, offset_scope, heads, offset_sign: as for Offsets."""
-        self.rule = Offsets(channels, window, offset_k, offset_scope, heads, offset_sign)
-        self.ports = ports({"channels": channels})
-        zeros, row = (0,) * channels, lanes([0] * channels)
-        self.state = State("reset", -1, row, 0, 0, row, row, row, 0, 1, row, zeros, (), False, *(0,) * 6)
+        """Configure the generator, as for `Offsets`.
 
-    def step(self, k: Any, valid: Any, last: Any) -> State:
-        """One event.
+        Parameters
+        ----------
+        channels : int
+            KV heads x head dimension.
+        window : int
+            Tokens that are tracked.
+        offset_k : int, optional
+            Channels per scope; by default one in 32, at least one (D-harmonia-24).
+        offset_scope : {"layer", "head"}
+            Channels among which some are chosen.
+        heads : int
+            KV heads, for scope "head"; a divisor of `channels`.
+        offset_sign : {"signed", "unsigned"}
+            Half of the signed peak, or of its magnitude (D-harmonia-23).
 
-        k: fp16 words of a token, after the rotary embedding. valid: 0 = no token comes, and a frozen unit selects the
-        next channel or puts out the next token of the window. last: the window ends with this token.
-        Refused: a token while those of the window are still inside; infinity and NaN.
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
         """
-        return self._event(*self.accept(k, valid, last))
+        self.rule: Offsets = Offsets(channels, window, offset_k, offset_scope, heads, offset_sign)
+        rule = self.rule
+        self.channels: int = rule.channels
+        self.window: int = rule.window
+        self.heads: int = rule.heads
+        self.offset_k: int | None = rule.offset_k
+        self.offset_scope: Scope = rule.offset_scope
+        self.offset_sign: Sign = rule.offset_sign
+        self.ports: Ports = ports({"channels": self.channels})
+        self.state: State = self.reset(State, ready=1, value=(0,) * self.channels, rows=(), frozen=False)
 
-    def _event(self, k: Any, valid: int, last: int) -> State:
-        row, before = fields(k), self.state
-        if valid and not before.ready:
-            raise Refused(f"{self.name}: token in event {before.index + 1} while the window's tokens are inside")
-        self.state = self._next(row, valid, last)
-        inputs = {"k": k, "valid": valid, "last": last, "index": before.index + 1}
-        busy = self.state.frozen and self.state.applied < len(self.state.rows)
-        self.state = replace(self.state, **inputs, ready=int(not busy))
+    def step(self, k: Sequence[int] | int, valid: int, last: int) -> State:
+        """Execute one event.
+
+        With valid=0 no token comes, and a frozen unit selects the next channel or puts out the next token of the
+        window. Refused are a token while those of the window are still inside, infinity and NaN.
+        """
+        return self._open(*self.accept(k, valid, last))
+
+    def _open(self, k: Any, valid: int, last: int) -> State:
+        number = self.state.index + 1
+        if valid and not self.state.ready:
+            raise Refused(f"{self.name}: token in event {number} while the window's tokens are inside")
+        after = self._next(fields(k), valid, last)
+        inside = after.frozen and after.applied < len(after.rows)
+        self.state = replace(after, k=k, valid=valid, last=last, index=number, ready=int(not inside))
         return self.state
 
     def _next(self, row: tuple[int, ...], valid: int, last: int) -> State:
@@ -166,39 +188,91 @@ class KOffsetGenerator(Stepped):
             return self._apply(row, gated=1)
         if state.frozen and state.applied < len(state.rows):
             return self._apply(state.rows[state.applied], gated=0)
-        return replace(state, event="idle", out_valid=0, k_out=lanes([0] * self.rule.channels))
+        return replace(state, event="idle", out_valid=0, k_out=self._none)
 
-    def track(self, k: Any, last: bool = False) -> State:
-        """A token of the window, float16 (channels,). Refused after the window, and beside other dtypes or shapes."""
+    def track(self, k: ArrayLike, last: bool = False) -> State:
+        """Track one token of the window.
+
+        Parameters
+        ----------
+        k : array_like of float16 (channels,)
+            Keys after the rotary embedding.
+        last : bool
+            Whether the window ends with this token.
+
+        Returns
+        -------
+        State
+            Registers after the event.
+
+        Raises
+        ------
+        Refused
+            The window is over, or a key is infinite or NaN.
+        RefusedType
+            Another dtype or shape.
+        """
         if self.state.frozen:
             raise Refused(f"{self.name}: track after the offsets are frozen")
-        return self._event(lanes(self._words(k)), 1, int(last))
+        return self._open(lanes(self._words(k)), 1, int(last))
 
     def select(self) -> State:
-        """Choose every channel that is left to choose. A window that is still open ends here (a short prompt)."""
+        """Choose every channel that is left to choose; a window that is still open ends here, as of a short prompt.
+
+        Returns
+        -------
+        State
+            Registers after the last choice.
+        """
         if not self.state.frozen:
             self.state = replace(self.state, frozen=True, ready=int(not self.state.rows))
         while self.state.chosen < self.rule.chosen:
-            self._event(self._none, 0, 0)
+            self._open(self._none, 0, 0)
         return self.state
 
-    def apply(self, k: Any = None) -> State:
-        """Put out the next token of the window, or with `k`, float16 (channels,), a later one.
+    def apply(self, k: ArrayLike | None = None) -> State:
+        """Put out the next token of the window, or with `k` a later one.
 
-        Refused: before `select`; a later token while some of the window are inside, and none where none is.
+        Parameters
+        ----------
+        k : array_like of float16 (channels,), optional
+            Keys of a later token.
+
+        Returns
+        -------
+        State
+            Registers after the event.
+
+        Raises
+        ------
+        Refused
+            Channels are not selected, a later token comes while some of the window are inside, or none is left.
         """
         if not self.state.frozen or self.state.chosen < self.rule.chosen:
             raise Refused(f"{self.name}: apply before select")
         if k is not None:
-            return self._event(lanes(self._words(k)), 1, 0)
+            return self._open(lanes(self._words(k)), 1, 0)
         if self.state.ready:
             raise Refused(f"{self.name}: apply needs a token, those of the window are out")
-        return self._event(self._none, 0, 0)
+        return self._open(self._none, 0, 0)
 
-    def freeze(self, offset: Any) -> State:
-        """Take over the offsets of a prompt, fp16 words (channels,): from here on tokens are shifted, none is tracked.
+    def freeze(self, offset: ArrayLike) -> State:
+        """Take over the offsets of a prompt: from here on tokens are shifted, none is tracked.
 
-        Refused: after a token, more channels than are chosen, infinity and NaN.
+        Parameters
+        ----------
+        offset : array_like of uint16 (channels,)
+            fp16 words.
+
+        Returns
+        -------
+        State
+            Registers with the offsets.
+
+        Raises
+        ------
+        Refused
+            After a token, or offsets of more channels than are chosen, infinite or NaN.
         """
         if self.state.index >= 0:
             raise Refused(f"{self.name}: freeze after {self.state.index + 1} events")
@@ -210,9 +284,9 @@ class KOffsetGenerator(Stepped):
 
     @property
     def _none(self) -> Any:
-        return lanes([0] * self.rule.channels)
+        return lanes([0] * self.channels)
 
-    def _words(self, k: Any) -> tuple[int, ...]:
+    def _words(self, k: ArrayLike) -> tuple[int, ...]:
         """The words of one token's float16 row, checked."""
         return fields(self.accept(fp16.bits(k), 0, 0)[0])
 
@@ -230,7 +304,7 @@ class KOffsetGenerator(Stepped):
             value=tuple(value),
             rows=rows,
             out_valid=0,
-            k_out=lanes([0] * len(row)),
+            k_out=self._none,
             frozen=bool(last) or len(rows) == self.rule.window,
             comparisons=state.comparisons + len(row),
         )
@@ -251,13 +325,24 @@ class KOffsetGenerator(Stepped):
             selected=lanes(selected),
             offset=lanes(offset),
             out_valid=0,
-            k_out=lanes([0] * rule.channels),
+            k_out=self._none,
             chosen=state.chosen + 1,
             select_comparisons=state.select_comparisons + rule.scope - 1,
         )
 
     def half(self, word: int) -> int:
-        """Half of a value, to even where a subnormal's last bit is lost; its magnitude's for "unsigned"."""
+        """Half of a peak, rounded to even where a subnormal's last bit is lost.
+
+        Parameters
+        ----------
+        word : int
+            fp16 word.
+
+        Returns
+        -------
+        int
+            fp16 word, of the magnitude's half for "unsigned".
+        """
         value = fp16.values(np.array([word & 0x7FFF if self.rule.offset_sign == "unsigned" else word]))
         return int(fp16.bits(fp16.to_f16(fp16.to_f32(value) / np.float32(2)))[0])
 
@@ -277,38 +362,13 @@ class KOffsetGenerator(Stepped):
             gated_tokens=state.gated_tokens + gated,
         )
 
-    def steps(self, k: Any, valid: Any, last: Any) -> Iterator[State]:
-        """Yield the State after every event of one device; arguments as for `step`, (events,) or scalars."""
-        rows, *flags = self.admitted(k, valid, last)
-        if flags[0].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {flags[0].shape}")
-        for event in zip(rows.tolist(), *(flag.tolist() for flag in flags), strict=True):
-            yield self._event(lanes(fields(tuple(event[0]) if self.rule.channels > 1 else event[0])), *event[1:])
-
-    def admitted(self, *values: Any) -> list[np.ndarray]:
-        """Arrays of many events; refuses also infinity and NaN, with token and channel."""
-        arrays = admit_events(self.name, self.ports.inputs, values)
-        self._require_finite(arrays[0])
-        return arrays
-
-    def accept(self, *values: Any) -> list[Any]:
-        """As for every unit; refuses also infinity and NaN."""
-        accepted = super().accept(*values)
-        self._require_finite(np.array(accepted[0]))
-        return accepted
-
-    def _require_finite(self, words: np.ndarray) -> None:
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse infinity and NaN."""
+        words = inputs[0]
         bad = words & 0x7C00 == 0x7C00
         if bad.any():
             index = first_index(bad)
             raise Refused(f"{self.name}: k 0x{int(words[index]):04x}{at(index)} must be finite")
-
-    def __repr__(self) -> str:
-        rule = self.rule
-        return (
-            f"KOffsetGenerator(channels={rule.channels}, window={rule.window}, offset_k={rule.offset_k}, "
-            f"offset_scope={rule.offset_scope!r}, heads={rule.heads}, offset_sign={rule.offset_sign!r})"
-        )
 
 
 def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
@@ -324,41 +384,6 @@ def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
             f"{unit}: {name} must have at most {most} channels that are not 0, "
             f"got {int(np.atleast_1d(count)[index])}{at(index)}"
         )
-
-
-def run(
-    k: Any,
-    valid: Any,
-    last: Any,
-    *,
-    channels: int = 64,
-    window: int = WINDOW,
-    offset_k: int | None = None,
-    offset_scope: str = "layer",
-    heads: int = 1,
-    offset_sign: str = "signed",
-) -> Result:
-    """Every event of one device or of many.
-
-    k: fp16 words, (..., events, channels) ((..., events) for one channel). valid, last: 0 or 1, (..., events). They
-    broadcast; each device, an index of the leading axes, starts from reset. channels, window, offset_k, offset_scope,
-    heads, offset_sign: as for Offsets. Returns the Result. Refuses what `KOffsetGenerator.step` does.
-    Paper: [harmonia §III-C], [harmonia §IV-A (5)].
-    """
-    device = KOffsetGenerator(channels, window, offset_k, offset_scope, heads, offset_sign)
-    rows, *flags = device.admitted(k, valid, last)
-    shape = flags[0].shape
-    flat = prod(shape[:-1]), shape[-1]
-    reset, states = device.state, list[State]()
-    counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-    for events in zip(
-        rows.reshape(*flat, channels).tolist(), *(flag.reshape(flat).tolist() for flag in flags), strict=True
-    ):
-        device.state = reset
-        states += [device._event(lanes(row), *given) for row, *given in zip(*events, strict=True)]
-        counts = {name: count + getattr(device.state, name) for name, count in counts.items()}
-    shown: dict[str, Any] = collect(states, device.ports.outputs, shape)
-    return Result(**shown, **counts)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -381,14 +406,16 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see k_offset_cases.py."""
-    return k_offset_cases.cases(config, kind, seed)
+PAPER: dict[str, int | str | None] = {
+    "channels": 8,
+    "window": 4,
+    "offset_k": 2,
+    "offset_scope": "layer",
+    "heads": 1,
+    "offset_sign": "signed",
+}
 
-
-PAPER = {"channels": 8, "window": 4, "offset_k": 2, "offset_scope": "layer", "heads": 1, "offset_sign": "signed"}
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="k_offset",
     paper="harmonia §III-C, §IV-A (5), Fig. 10",
     meaning="offsets of the widest key channels",
@@ -398,13 +425,12 @@ UNIT = Unit(
         "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2}),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.k_offset_jit:run",
     unit_class=KOffsetGenerator,
-    timing="event",
-    cases=cases,
+    cases=k_offset_cases.cases,
+    counters=COUNTERS,
     mark=k_offset_cases.mark,
     legal=k_offset_cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
     alternatives=(*choices("D-harmonia-23", "offset_sign", "unsigned"), *choices("D-harmonia-24", "offset_k", 1)),
 )
+run: RunFunction[Result] = UNIT.run

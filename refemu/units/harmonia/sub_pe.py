@@ -4,18 +4,23 @@ Paper: [harmonia §IV-B, Fig. 13] "dot-products on 32 pairs of 4-bit and 8-bit o
 D-harmonia-12 (the 4-bit port takes INT4 magnitudes, 4-bit mantissas, and either nibble of an 8-bit mantissa of `b`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from refemu.units.harmonia.cases import sub_pe as sub_pe_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, RunFunction, Unit
 
-from refemu.units import sub_pe_cases, unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import Seeds
+__all__ = ["LANES", "PSUM_BITS", "UNIT", "State", "SubPe", "psum", "run"]
 
-LANES = 32  #: pairs of one dot product, a BFP group [harmonia §IV-B]
-PSUM_BITS = 18  #: of the sum: 32 * 255 * 15 = 122,400 is below 2^17
+
+LANES = 32  #: Pairs of one dot product, a BFP group [harmonia §IV-B]
+PSUM_BITS = 18  #: Width of the sum: 32 * 255 * 15 = 122,400 is below 2^17
+
+
+Lanes = tuple[int, ...]  #: a value of each of the 32 pairs
 
 
 @dataclass(frozen=True)
@@ -33,75 +38,66 @@ class State:
     macs4x8: int  #: products of 4 by 8 bits, those with a zero included
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the sub-PE."""
+class SubPe(Stepped[State]):
+    """Sub-PE, combinational: one event is one dot product.
 
-    psum: np.ndarray  #: int32, (...)
-    psums: int
-    macs4x8: int
-
-
-class SubPe(Stepped):
-    """The block of [harmonia Fig. 13]: combinational, one event per dot product."""
+    References
+    ----------
+    [harmonia §IV-B, Fig. 13]
+    """
 
     name = "sub_pe"
 
     def __init__(self) -> None:
-        self.ports = ports({})
-        zeros = (0,) * LANES
-        self.state = State("reset", -1, zeros, zeros, zeros, zeros, 0, 0, 0)
+        """Make the unit; it has no parameters."""
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State)
 
-    def step(self, a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> State:
-        """One dot product; each argument holds 32 lanes."""
-        a_sign, a_mag, b_sign, b_mag = self.accept(a_sign, a_mag, b_sign, b_mag)
-        before = self.state
-        self.state = State(
-            "psum",
-            before.index + 1,
+    def step(self, a_sign: Sequence[int], a_mag: Sequence[int], b_sign: Sequence[int], b_mag: Sequence[int]) -> State:
+        """Compute one dot product of 32 lanes."""
+        return self._open(*self.accept(a_sign, a_mag, b_sign, b_mag))
+
+    def _open(self, a_sign: Lanes, a_mag: Lanes, b_sign: Lanes, b_mag: Lanes) -> State:
+        self.state = self.latched(
             a_sign,
             a_mag,
             b_sign,
             b_mag,
-            psum(a_sign, a_mag, b_sign, b_mag),
-            before.psums + 1,
-            before.macs4x8 + LANES,
+            event="psum",
+            psum=psum(a_sign, a_mag, b_sign, b_mag),
+            psums=self.state.psums + 1,
+            macs4x8=self.state.macs4x8 + LANES,
         )
         return self.state
 
-    def steps(self, a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> Iterator[State]:
-        """Yield the State after every dot product, in C order; arguments (..., 32) broadcast."""
-        arrays = admit(self.name, self.ports.inputs, (a_sign, a_mag, b_sign, b_mag))
-        for operands in zip(*(array.reshape(-1, LANES).tolist() for array in arrays), strict=True):
-            yield self.step(*operands)
 
-    def __repr__(self) -> str:
-        return "SubPe()"
+def psum(a_sign: Lanes, a_mag: Lanes, b_sign: Lanes, b_mag: Lanes) -> int:
+    """Sum the products of two operands with signs; the sum is exact, so its order is free.
 
+    Parameters
+    ----------
+    a_sign : tuple of 32 int
+        1 where negative.
+    a_mag : tuple of 32 int
+        Magnitudes below 256.
+    b_sign : tuple of 32 int
+        1 where negative.
+    b_mag : tuple of 32 int
+        Magnitudes below 16.
 
-def psum(a_sign: tuple[int, ...], a_mag: tuple[int, ...], b_sign: tuple[int, ...], b_mag: tuple[int, ...]) -> int:
-    """Sum of (-1)^(sign of a xor sign of b) times the product of the magnitudes: exact, so its order is free."""
+    Returns
+    -------
+    int
+        Sum.
+
+    References
+    ----------
+    [harmonia §IV-B, Fig. 13]
+    """
     total = 0
     for left, x, right, y in zip(a_sign, a_mag, b_sign, b_mag, strict=True):
         total += -x * y if left ^ right else x * y
     return total
-
-
-def run(a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> Result:
-    """The sums of products of magnitudes with signs, for dot products of any shape.
-
-    a_sign, b_sign: (..., 32) of 0 and 1, 1 = negative. a_mag: (..., 32) below 256. b_mag: (..., 32) below 16. They
-    broadcast. Returns the Result, arrays of shape (...). Refuses a value outside its port, lanes other than 32.
-    Paper: [harmonia §IV-B, Fig. 13].
-    """
-    device = SubPe()
-    arrays = admit(device.name, device.ports.inputs, (a_sign, a_mag, b_sign, b_mag))
-    states = list(device.steps(*arrays))
-    return Result(
-        **collect(states, device.ports.outputs, arrays[0].shape[:-1]),
-        psums=device.state.psums,
-        macs4x8=device.state.macs4x8,
-    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -117,19 +113,14 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see sub_pe_cases.py."""
-    return sub_pe_cases.cases(ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="sub_pe",
     paper="harmonia §IV-B, Fig. 13",
     meaning="dot product of 32 pairs of 8-bit and 4-bit magnitudes",
     configs={"paper": Config()},
     ports=ports,
-    run=run,
-    twin="refemu.units.sub_pe_jit:run",
     unit_class=SubPe,
-    cases=cases,
+    cases=sub_pe_cases.cases,
+    counters=("psums", "macs4x8"),
 )
+run: RunFunction[Result] = UNIT.run

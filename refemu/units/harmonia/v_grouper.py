@@ -4,28 +4,36 @@ Paper: [harmonia §III-A, Fig. 6b]. Decisions: D-harmonia-20 (reconvert, or shif
 residual rows stay in FP16), D-harmonia-2 (why truncation makes both equal).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import prod
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
 from refemu.formats import Bfp, BfpTensor
-from refemu.units import unit, v_grouper_cases
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.units.harmonia.bfp_aligner import Rounding
+from refemu.units.harmonia.cases import v_grouper as v_grouper_cases
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-GROUP = 32  #: tokens under one exponent
+__all__ = ["COUNTERS", "GROUP", "GROWTHS", "UNIT", "Codes", "Growth", "State", "VGrouper", "run"]
+
+
+GROUP = 32  #: Tokens under one exponent
+
+Growth = Literal["reconvert", "realign"]  #: Growth of a group by one token (D-harmonia-20)
+GROWTHS: tuple[Growth, ...] = ("reconvert", "realign")  #: The choices of `Growth`
 
 
 class Codes(NamedTuple):
-    """Groups of some tokens, one per channel: tuples by token and channel; by channel."""
+    """Codes of some tokens, one group per channel."""
 
-    sign: tuple[tuple[int, ...], ...]
-    mantissa: tuple[tuple[int, ...], ...]
-    exponent: tuple[int, ...]
+    sign: tuple[tuple[int, ...], ...]  #: by token, then by channel
+    mantissa: tuple[tuple[int, ...], ...]  #: by token, then by channel
+    exponent: tuple[int, ...]  #: by channel
 
 
 @dataclass(frozen=True)
@@ -33,14 +41,14 @@ class State:
     """Ports and registers after one token, and what happened since reset."""
 
     event: str  #: "reset", "prefill", "convert" (temporary) or "commit"
-    index: int
-    v: Any
+    index: int  #: number of the event, -1 for the reset
+    v: Lanes
     commit: int
     count: int
     sign: tuple[int, ...]
     mantissa: tuple[int, ...]
-    exponent: Any
-    tokens: int
+    exponent: Lanes
+    tokens: int  #: tokens stored
     residual: tuple[tuple[int, ...], ...]  #: fp16 words of the rows that wait
     committed: tuple[Codes, ...]  #: full groups
     temporary: Codes | None  #: conversion of the residual
@@ -50,57 +58,97 @@ class State:
     residual_reads: int  #: rows of the residual read for conversions
 
 
-COUNTERS = ("conversions", "commits", "converted_elements", "residual_reads")
+COUNTERS = ("conversions", "commits", "converted_elements", "residual_reads")  #: Counters of a run
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one row per appended token; counters over all devices."""
+class VGrouper(Clocked[State]):
+    """V grouper: one event appends one token's row of `channels` values.
 
-    commit: np.ndarray  #: bool
-    count: np.ndarray  #: uint8
-    sign: np.ndarray  #: bool, (..., 32 * channels), token by token
-    mantissa: np.ndarray  #: uint8 or uint16, same shape
-    exponent: np.ndarray  #: uint8, (..., channels)
-    tokens: np.ndarray  #: uint32
-    conversions: int
-    commits: int
-    converted_elements: int
-    residual_reads: int
-
-
-class VGrouper(Stepped):
-    """The block. One event appends one token's row of `channels` values."""
+    References
+    ----------
+    [harmonia §III-A, Fig. 6b]
+    """
 
     name = "v_grouper"
 
     def __init__(
-        self, channels: int = 64, high: int = 8, growth: str = "reconvert", rounding: str = "truncate"
+        self, channels: int = 64, high: int = 8, growth: Growth = "reconvert", rounding: Rounding = "truncate"
     ) -> None:
-        """channels: KV heads x head dimension. high: mantissa bits. growth: "reconvert", from fp16, or "realign", the
-        stored magnitudes shift when an exponent rises (D-harmonia-20), which needs truncation. rounding: as for Bfp.
+        """Configure the grouper.
+
+        Parameters
+        ----------
+        channels : int
+            KV heads x head dimension, 1 to 65536.
+        high : int
+            Mantissa bits.
+        growth : {"reconvert", "realign"}
+            Convert from fp16 again, or shift stored magnitudes when an exponent rises, which needs truncation
+            (D-harmonia-20).
+        rounding : {"truncate", "half_even", "half_away", "floor"}
+            As for `Bfp`.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range, an option unknown, or "realign" not beside truncation.
         """
-        require_int(channels, 1, 1 << 16, self.name, "channels")
-        require_choice(growth, ("reconvert", "realign"), self.name, "growth")
+        self.channels: int = require_int(channels, 1, 1 << 16, self.name, "channels")
+        self.growth = require_choice(growth, GROWTHS, self.name, "growth")
         if growth == "realign" and rounding != "truncate":
             raise Refused(f"{self.name}: growth='realign' needs rounding='truncate', got {rounding!r}")
-        self.channels, self.growth, self.format = channels, growth, Bfp(high, GROUP, rounding)
-        self.ports = ports({"channels": channels, "high": high})
-        zeros = (0,) * (GROUP * channels)
-        row = lanes([0] * channels)
-        self.state = State("reset", -1, row, 0, 0, zeros, zeros, row, 0, (), (), None, 0, 0, 0, 0)
+        self.format: Bfp = Bfp(high, GROUP, rounding)
+        self.high: int = self.format.mantissa_bits
+        self.rounding = self.format.rounding
+        self.ports: Ports = ports({"channels": self.channels, "high": self.high})
+        self.state: State = self.reset(State, residual=(), committed=(), temporary=None)
 
-    def step(self, v: Any) -> State:
-        """Append one row of fp16 words; returns the State after it."""
-        (row,) = self.accept(v)
-        return self._append(row if isinstance(row, tuple) else (row,))
+    def step(self, v: Sequence[int] | int) -> State:
+        """Append one row of fp16 words."""
+        return self._open(*self.accept(v))
 
-    def append(self, v_row: Any) -> State:
-        """Append one token's row, float16 (channels,); returns the State after it. Refused: another shape or dtype."""
-        return self._append(tuple(self._words(v_row, (self.channels,)).tolist()))
+    def append(self, v_row: ArrayLike) -> State:
+        """Append one token's row.
 
-    def prefill(self, v: Any) -> State:
-        """Store a prompt, float16 (tokens, channels), in an empty cache: full groups, and one temporary conversion."""
+        Parameters
+        ----------
+        v_row : array_like of float16 (channels,)
+            Finite values.
+
+        Returns
+        -------
+        State
+            Registers after the event.
+
+        Raises
+        ------
+        Refused
+            A value is infinite or NaN.
+        RefusedType
+            Another dtype or shape.
+        """
+        return self._open(lanes(self._words(v_row, (self.channels,)).tolist()))
+
+    def prefill(self, v: ArrayLike) -> State:
+        """Store a prompt in an empty cache: full groups, and one temporary conversion.
+
+        Parameters
+        ----------
+        v : array_like of float16 (tokens, channels)
+            Finite values.
+
+        Returns
+        -------
+        State
+            Registers after the event.
+
+        Raises
+        ------
+        Refused
+            The cache is not empty, or a value infinite or NaN.
+        RefusedType
+            Another dtype or shape.
+        """
         if self.state.tokens:
             raise Refused(f"{self.name}: prefill needs an empty cache, got one of {self.state.tokens} tokens")
         words = self._words(v, (len(np.atleast_1d(v)), self.channels))
@@ -108,23 +156,24 @@ class VGrouper(Stepped):
         full = len(words) // GROUP
         residual = tuple(map(tuple, words[full * GROUP :].tolist()))
         temporary = codes[full] if len(codes) > full else None
-        counts = len(codes), full, words.size, len(words)
         shown = self._shown(codes[-1], len(words) - GROUP * (len(codes) - 1), temporary is None) if codes else {}
-        before = vars(self.state) | shown | dict(zip(COUNTERS, counts, strict=True))
-        self.state = State(
-            **before
-            | {
-                "event": "prefill",
-                "index": self.state.index + 1,
-                "tokens": len(words),
-                "residual": residual,
-                "committed": tuple(codes[:full]),
-                "temporary": temporary,
-            }
+        self.state = replace(
+            self.state,
+            **shown,
+            event="prefill",
+            index=self.state.index + 1,
+            tokens=len(words),
+            residual=residual,
+            committed=tuple(codes[:full]),
+            temporary=temporary,
+            conversions=len(codes),
+            commits=full,
+            converted_elements=words.size,
+            residual_reads=len(words),
         )
         return self.state
 
-    def _words(self, values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    def _words(self, values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
         array = np.asarray(values)
         if array.dtype != np.float16 or array.shape != shape:
             raise RefusedType(
@@ -133,28 +182,24 @@ class VGrouper(Stepped):
         self.format.admitted(array, False, self.name)  # refuses infinity and NaN
         return np.ascontiguousarray(array).view(np.uint16)
 
-    def _append(self, row: tuple[int, ...]) -> State:
-        before = self.state
+    def _open(self, v: Any) -> State:
+        before, row = self.state, fields(v)
         residual = (*before.residual, row)
         realigned = self.growth == "realign" and before.temporary is not None
         codes = self._grow(before.temporary, row) if realigned else self._encode(np.array(residual, np.uint16))
         full = len(residual) == GROUP
-        counts = (
-            before.conversions + 1,
-            before.commits + int(full),
-            before.converted_elements + len(residual) * self.channels,
-            before.residual_reads + (1 if realigned else len(residual)),
-        )
-        self.state = State(
+        self.state = self.latched(
+            v,
             **self._shown(codes, len(residual), full),
             event="commit" if full else "convert",
-            index=before.index + 1,
-            v=lanes(row),
             tokens=before.tokens + 1,
             residual=() if full else residual,
             committed=(*before.committed, codes) if full else before.committed,
             temporary=None if full else codes,
-            **dict(zip(COUNTERS, counts, strict=True)),
+            conversions=before.conversions + 1,
+            commits=before.commits + int(full),
+            converted_elements=before.converted_elements + len(residual) * self.channels,
+            residual_reads=before.residual_reads + (1 if realigned else len(residual)),
         )
         return self.state
 
@@ -186,65 +231,33 @@ class VGrouper(Stepped):
         return self.format.tensor(np.array(codes.sign), np.array(codes.mantissa), np.array([codes.exponent]), 0)
 
     def groups(self) -> BfpTensor:
-        """All tokens so far, (tokens, channels) along axis 0: committed groups, then the temporary conversion."""
+        """Codes of all tokens so far: committed groups, then the temporary conversion.
+
+        Returns
+        -------
+        BfpTensor
+            (tokens, channels) along axis 0.
+
+        Raises
+        ------
+        Refused
+            The cache is empty.
+        """
         parts = [*self.state.committed, *([self.state.temporary] if self.state.temporary else [])]
         if not parts:
             raise Refused(f"{self.name}: groups of an empty cache")
         sign, mantissa = (np.concatenate([np.array(part[at]) for part in parts]) for at in (0, 1))
         return self.format.tensor(sign, mantissa, np.array([part.exponent for part in parts]), 0)
 
-    def steps(self, v: Any) -> Iterator[State]:
-        """Yield the State after every token of one device; v: fp16 words (tokens, channels)."""
-        rows = self.admitted(v)
-        if rows.ndim != 1 + (self.channels > 1):
-            raise Refused(f"{self.name}: steps takes one sequence of tokens, got shape {rows.shape}")
-        for row in rows.reshape(-1, self.channels).tolist():
-            yield self._append(tuple(row))
-
-    def admitted(self, v: Any) -> np.ndarray:
-        """Words (..., tokens, channels) as uint16; refuses also field 31."""
-        (words,) = admit_events(self.name, self.ports.inputs, (v,))
-        self.format.admitted(np.ascontiguousarray(words), True, self.name)
-        return words
-
-    def accept(self, *values: Any) -> list[Any]:
-        """As for every unit; refuses also field 31."""
-        accepted = super().accept(*values)
-        self.format.admitted(np.array(accepted, np.uint16), True, self.name)
-        return accepted
-
-    def __repr__(self) -> str:
-        return (
-            f"VGrouper(channels={self.channels}, high={self.format.mantissa_bits}, growth={self.growth!r}, "
-            f"rounding={self.format.rounding!r})"
-        )
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse field 31."""
+        self.format.admitted(np.ascontiguousarray(inputs[0]), True, self.name)
 
 
 def _codes(tensor: BfpTensor) -> Codes:
     """Codes of one group of tokens as tuples."""
     sign, mantissa = (tuple(map(tuple, array.tolist())) for array in (tensor.sign, tensor.mantissa))
     return Codes(sign, mantissa, tuple(tensor.exponent[0].tolist()))
-
-
-def run(v: Any, *, channels: int = 64, high: int = 8, growth: str = "reconvert", rounding: str = "truncate") -> Result:
-    """Every token of one device or of many.
-
-    v: fp16 words, (..., tokens, channels) ((..., tokens) for one channel); each device, an index of the leading axes,
-    starts empty. channels, high, growth, rounding: as for VGrouper.
-    Returns the Result: after every token, the conversion of its group so far. Refuses infinity and NaN.
-    Paper: [harmonia §III-A, Fig. 6b].
-    """
-    grouper = VGrouper(channels, high, growth, rounding)
-    words = grouper.admitted(v)
-    shape = words.shape[: words.ndim - (channels > 1)]
-    reset, states = grouper.state, list[State]()
-    counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-    for device in words.reshape(prod(shape[:-1]), shape[-1], channels).tolist():
-        grouper.state = reset
-        states += [grouper._append(tuple(row)) for row in device]
-        counts = {name: count + getattr(grouper.state, name) for name, count in counts.items()}
-    shown: dict[str, Any] = collect(states, grouper.ports.outputs, shape)
-    return Result(**shown, **counts)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -263,25 +276,19 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see v_grouper_cases.py."""
-    return v_grouper_cases.cases(config, kind, seed)
+PAPER: dict[str, int | str] = {"channels": 4, "high": 8, "growth": "reconvert"}
 
-
-PAPER = {"channels": 4, "high": 8, "growth": "reconvert"}
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="v_grouper",
     paper="harmonia §III-A, Fig. 6b",
     meaning="V in groups of 32 tokens while tokens arrive",
     configs={"paper": Config(**PAPER), "realign": Config(**PAPER | {"growth": "realign"})},
     ports=ports,
-    run=run,
-    twin="refemu.units.v_grouper_jit:run",
     unit_class=VGrouper,
-    timing="event",
-    cases=cases,
+    cases=v_grouper_cases.cases,
+    counters=COUNTERS,
     mark=v_grouper_cases.mark,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
     alternatives=choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
 )
+run: RunFunction[Result] = UNIT.run

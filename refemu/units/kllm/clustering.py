@@ -4,20 +4,24 @@ Paper: [kllm §IV-A, Fig. 6, Table I]. Decisions: D-kllm-7 (ties), D-kllm-8 (wha
 infinity are refused), D-kllm-31 (elements per cycle).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.formats.codebook import CLUSTER_BITS
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_nearest import normalized
-from refemu.units import clustering_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import Refused, at, first_index, plain, require_int
+from refemu.formats.kllm.codebook import CLUSTER_BITS
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_nearest import normalized
+from refemu.units.kllm.cases import clustering as clustering_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit
+
+__all__ = ["UNIT", "Clustering", "State", "run"]
+
 
 LARGEST = 0x7BFF  #: pattern of the largest finite fp16 value
 
@@ -39,60 +43,81 @@ class State:
     cycles: int  #: of `lanes` elements each
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one value per element."""
+class Clustering(Stepped[State]):
+    """Clustering Unit: one step gives one inlier the index of its nearest centroid.
 
-    index: np.ndarray  #: uint8
-    overflow: np.ndarray  #: bool: x^, or the reciprocal of the scale, became infinite
-    distances: int
-    cycles: int
-
-
-class Clustering(Stepped):
-    """The block of [kllm §IV-A]: one step is one inlier."""
+    References
+    ----------
+    [kllm §IV-A, Fig. 6]
+    """
 
     name = "clustering"
 
-    def __init__(self, bits: int = 4, preset: str | KllmArith = "paper", lanes: int = 16) -> None:
-        """bits: of an index, 1 to 4. preset: of KLLM, or its choices one by one. lanes: elements per cycle."""
-        require_int(bits, 1, CLUSTER_BITS, self.name, "bits")
-        require_int(lanes, 1, 1 << 16, self.name, "lanes")
-        self.bits, self.preset, self.lanes = bits, preset, lanes
-        self.arith = KllmArith.preset(preset)
-        self.ports = ports({"bits": bits})
-        self.state = State("reset", -1, 0, 1, (0,) * (1 << bits), 0, 0, 0, (), 0, 0)
+    def __init__(self, bits: int = 4, preset: Preset | KllmArith = "paper", lanes: int = 16) -> None:
+        """Configure the unit.
 
-    def step(self, x: int, scale: int, codebook: Any) -> State:
-        """Cluster one element; returns the State after it."""
-        words, scales, books = self.admitted(*self.accept(x, scale, codebook))
-        return self._event(int(words), int(scales), tuple(books.tolist()))
+        Parameters
+        ----------
+        bits : int
+            Width of an index, 1 to 4.
+        preset : str or KllmArith
+            Preset of KLLM's arithmetic, or its choices one by one; `normalize`, `distance` and `tie` matter.
+        lanes : int
+            Elements per cycle, 1 to 65536 (D-kllm-31).
 
-    def _event(self, x: int, scale: int, codebook: tuple[int, ...]) -> State:
+        Raises
+        ------
+        Refused
+            A parameter is out of range or the preset unknown.
+        """
+        self.bits: int = require_int(bits, 1, CLUSTER_BITS, self.name, "bits")
+        self.lanes: int = require_int(lanes, 1, 1 << 16, self.name, "lanes")
+        self.preset: Preset | KllmArith = plain(preset)
+        self.arith: KllmArith = KllmArith.preset(self.preset)
+        self.ports: Ports = ports({"bits": self.bits})
+        self.state: State = self.reset(State, element=-1, index=0, scale=1, compared=())
+
+    def step(self, x: int, scale: int, codebook: Sequence[int]) -> State:
+        """Cluster one element; all inputs are fp16 patterns."""
+        return self._open(*self.accept(x, scale, codebook))
+
+    def _open(self, x: int, scale: int, codebook: tuple[int, ...]) -> State:
         before, centroids = self.state, fp16.to_f32(fp16.values(np.array(codebook)))
         x_hat, overflow = self.normalize(x, scale)
         compared = self.compare(x_hat, scale, centroids)
-        found = self.choose(compared)
-        while found and centroids[found - 1] == centroids[found]:
-            found -= 1  # of equal centroids the first is the answer
+        nearest = self.choose(compared)
+        while nearest and centroids[nearest - 1] == centroids[nearest]:
+            nearest -= 1  # of equal centroids the first is the answer
         element = before.element + 1
-        self.state = State(
-            "cluster",
-            element,
-            x,
-            scale,
-            codebook,
-            found,
-            overflow,
-            x_hat,
-            compared,
-            before.distances + len(compared),
-            element // self.lanes + 1,
+        self.state = replace(
+            before,
+            event="cluster",
+            element=element,
+            x=x,
+            scale=scale,
+            codebook=codebook,
+            index=nearest,
+            overflow=overflow,
+            x_hat=x_hat,
+            compared=compared,
+            distances=before.distances + len(compared),
+            cycles=element // self.lanes + 1,
         )
         return self.state
 
     def normalize(self, x: int, scale: int) -> tuple[int, int]:
-        """Pattern of x^, and 1 if an fp16 result on the way became infinite; x itself if nothing is normalized."""
+        """Divide a value by its scale as the preset says (D-kllm-8).
+
+        Parameters
+        ----------
+        x, scale : int
+            fp16 patterns.
+
+        Returns
+        -------
+        pattern, overflow : int
+            Pattern of the quotient, or `x` where nothing is normalized; 1 if an fp16 result on the way became infinite.
+        """
         if self.arith.normalize == "none":
             return x, 0
         value, divisor = (fp16.to_f32(fp16.values(np.array([word]))) for word in (x, scale))
@@ -102,7 +127,23 @@ class Clustering(Stepped):
         return x_hat, int(lost or x_hat & 0x7FFF > LARGEST)
 
     def compare(self, x_hat: int, scale: int, centroids: np.ndarray) -> tuple[int, ...]:
-        """Patterns of the distances; or whether the value lies above (tie "high": not below) each midpoint."""
+        """Compare a normalized value with the centroids, or with the midpoints between them.
+
+        Parameters
+        ----------
+        x_hat : int
+            fp16 pattern of the normalized value.
+        scale : int
+            fp16 pattern; multiplies the midpoints where nothing is normalized.
+        centroids : ndarray of float32 (2**bits,)
+            Ascending.
+
+        Returns
+        -------
+        tuple of int
+            fp16 patterns of the distances; or 1 for every midpoint that is passed. A value on a midpoint passes it with
+            tie "high" only.
+        """
         value = fp16.to_f32(fp16.values(np.array(x_hat)))
         if self.arith.distance == "fp16":
             with np.errstate(invalid="ignore"):
@@ -118,7 +159,18 @@ class Clustering(Stepped):
         return tuple(above.astype(np.int64).tolist())
 
     def choose(self, compared: tuple[int, ...]) -> int:
-        """The least distance, a later one only if it is strictly smaller (D-kllm-7); or the midpoints passed."""
+        """Choose the index: the least distance (ties: D-kllm-7), or the number of midpoints passed.
+
+        Parameters
+        ----------
+        compared : tuple of int
+            Answer of `compare`.
+
+        Returns
+        -------
+        int
+            Index of the centroid.
+        """
         if self.arith.distance != "fp16":
             return compared.count(1)
         best = 0
@@ -127,48 +179,20 @@ class Clustering(Stepped):
                 best = i
         return best
 
-    def steps(self, x: Any, scale: Any, codebook: Any) -> Iterator[State]:
-        """Yield the State after every element, in C order; the arguments broadcast."""
-        words, scales, books = self.admitted(x, scale, codebook)
-        for one in zip(
-            words.ravel().tolist(), scales.ravel().tolist(), books.reshape(-1, books.shape[-1]).tolist(), strict=True
-        ):
-            yield self._event(one[0], one[1], tuple(one[2]))
-
-    def admitted(self, x: Any, scale: Any, codebook: Any) -> list[np.ndarray]:
-        """The inputs as arrays of one shape. Refuses NaN, infinity, and centroids that do not ascend."""
-        arrays = admit(self.name, self.ports.inputs, (x, scale, codebook))
-        for port, array in zip(self.ports.inputs, arrays, strict=True):
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse NaN, infinity, and centroids that do not ascend (D-kllm-27)."""
+        for port, array in zip(self.ports.inputs, inputs, strict=True):
             bad = array & 0x7FFF > LARGEST
             if bad.any():
                 place = first_index(bad)
                 raise Refused(f"{self.name}: {port.name} must be finite, got {fp16.values(array[place])!s}{at(place)}")
-        keys = fp16.order_key(arrays[2])
+        keys = fp16.order_key(inputs[2])
         down = keys[..., 1:] < keys[..., :-1]
         if down.any():
             place = first_index(down)
             raise Refused(
                 f"{self.name}: codebook must ascend, got a smaller centroid after lane {place[-1]}{at(place[:-1])}"
             )
-        return arrays
-
-    def __repr__(self) -> str:
-        return f"Clustering(bits={self.bits}, preset={self.preset!r}, lanes={self.lanes})"
-
-
-def run(
-    x: Any, scale: Any, codebook: Any, *, bits: int = 4, preset: str | KllmArith = "paper", lanes: int = 16
-) -> Result:
-    """Cluster elements of any shape.
-
-    x, scale: fp16 patterns; scale positive. codebook: fp16 patterns (..., 2**bits), ascending. They broadcast without
-    that last axis. bits, preset, lanes: as for Clustering. Returns the Result, arrays of the common shape.
-    Refuses NaN, infinity, a scale that is not positive, centroids that do not ascend. Paper: [kllm §IV-A].
-    """
-    device = Clustering(bits, preset, lanes)
-    words, scales, books = device.admitted(x, scale, codebook)
-    outputs = collect(list(device.steps(words, scales, books)), device.ports.outputs, words.shape)
-    return Result(**outputs, distances=device.state.distances, cycles=device.state.cycles)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -187,12 +211,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see clustering_cases.py."""
-    return clustering_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="clustering",
     paper="kllm §IV-A, Fig. 6, Table I",
     meaning="index of the centroid nearest to a scaled value",
@@ -202,10 +221,9 @@ UNIT = Unit(
         "paper_3": Config(bits=3, preset="paper"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.clustering_jit:run",
     unit_class=Clustering,
-    cases=cases,
+    cases=clustering_cases.cases,
+    counters=("distances", "cycles"),
     mark=clustering_cases.mark,
     legal=clustering_cases.legal,
     flags={
@@ -213,3 +231,4 @@ UNIT = Unit(
         "OVERFLOW": Flag(1, "x^ became infinite, so every distance did: index 0"),
     },
 )
+run: RunFunction[Result] = UNIT.run

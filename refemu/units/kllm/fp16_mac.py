@@ -5,19 +5,24 @@ Decisions: D-kllm-3 (two roundings, not one: the product is rounded, then the su
 flag: it stays 0 where a product overflows and meets an infinity or a NaN).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import require_choice
-from refemu.units import fp16_mac_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.units.kllm.cases import fp16_mac as fp16_mac_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-STEPS = ("fp16", "fp16_fma")  #: rounded twice, or once
+__all__ = ["ROUNDINGS", "UNIT", "Fp16Mac", "Rounding", "State", "run"]
+
+
+Rounding = Literal["fp16", "fp16_fma"]  #: Rounding of a multiply-accumulate: twice, or once
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)  #: The choices of `Rounding`
 
 
 @dataclass(frozen=True)
@@ -36,74 +41,58 @@ class State:
     overflows: int
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one value per step."""
+class Fp16Mac(Stepped[State]):
+    """FP16 multiply-accumulate unit: one event is one multiplication and one addition.
 
-    y: np.ndarray  #: uint16, fp16 words
-    overflow: np.ndarray  #: bool: y is infinite or NaN although no operand is (D-arith-18)
-    macs: int
-    overflows: int
-
-
-class Fp16Mac(Stepped):
-    """The unit; one event is one multiplication and one addition."""
+    References
+    ----------
+    [kllm §IV-A, Table I]
+    """
 
     name = "fp16_mac"
 
-    def __init__(self, rounding: str = "fp16") -> None:
-        """rounding: "fp16", r16(acc + r16(a * b)), or "fp16_fma", r16(acc + a * b)."""
-        self.rounding = require_choice(rounding, STEPS, self.name, "rounding")
-        self.ports = PORTS
-        self.state = State("reset", -1, *(0,) * 8)
+    def __init__(self, rounding: Rounding = "fp16") -> None:
+        """Configure the unit.
 
-    def step(self, a: Any, b: Any, acc: Any) -> State:
-        """One step on fp16 words; returns the State after it."""
-        a, b, acc = self.accept(a, b, acc)
-        before, (x, y, s) = self.state, fp16.to_f32(fp16.values([a, b, acc]))
+        Parameters
+        ----------
+        rounding : {"fp16", "fp16_fma"}
+            "fp16" computes r16(acc + r16(a * b)), "fp16_fma" r16(acc + a * b) (D-kllm-3).
+
+        Raises
+        ------
+        Refused
+            An unknown rounding.
+        """
+        self.rounding = require_choice(rounding, ROUNDINGS, self.name, "rounding")
+        self.ports = PORTS
+        self.state: State = self.reset(State)
+
+    def step(self, a: int, b: int, acc: int) -> State:
+        """Execute one step on fp16 words."""
+        return self._open(*self.accept(a, b, acc))
+
+    def _open(self, a: int, b: int, acc: int) -> State:
+        x, y, s = fp16.to_f32(fp16.values([a, b, acc]))
         product = fp16.mul16(x, y)
         total = fp16.add16(s, product) if self.rounding == "fp16" else fp16.fma16(x, y, s)
         overflow = int(bool(np.isfinite([x, y, s]).all()) and not np.isfinite(total))
-        self.state = State(
-            "mac",
-            before.index + 1,
+        self.state = self.latched(
             a,
             b,
             acc,
-            _word(product),
-            _word(total),
-            overflow,
-            before.macs + 1,
-            before.overflows + overflow,
+            event="mac",
+            product=_word(product),
+            y=_word(total),
+            overflow=overflow,
+            macs=self.state.macs + 1,
+            overflows=self.state.overflows + overflow,
         )
         return self.state
-
-    def steps(self, a: Any, b: Any, acc: Any) -> Iterator[State]:
-        """Yield the State after every step; the arguments, fp16 words, broadcast."""
-        arrays = admit(self.name, self.ports.inputs, (a, b, acc))
-        for event in zip(*(array.ravel().tolist() for array in arrays), strict=True):
-            yield self.step(*event)
-
-    def __repr__(self) -> str:
-        return f"Fp16Mac(rounding={self.rounding!r})"
 
 
 def _word(value: np.ndarray) -> int:
     return int(fp16.to_f16(value).view(np.uint16))
-
-
-def run(a: Any, b: Any, acc: Any, *, rounding: str = "fp16") -> Result:
-    """y = acc + a * b for steps of any shape.
-
-    a, b, acc: fp16 words, integers in [0, 2**16); they broadcast. rounding: as for Fp16Mac. Returns the Result.
-    Paper: [kllm §IV-A].
-    """
-    mac = Fp16Mac(rounding)
-    arrays = admit(mac.name, mac.ports.inputs, (a, b, acc))
-    states = list(mac.steps(*arrays))
-    return Result(
-        **collect(states, mac.ports.outputs, arrays[0].shape), macs=mac.state.macs, overflows=mac.state.overflows
-    )
 
 
 PORTS = Ports(
@@ -127,22 +116,17 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return PORTS
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see fp16_mac_cases.py."""
-    return fp16_mac_cases.cases(config, PORTS.inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="fp16_mac",
     paper="kllm §IV-A, Table I",
     meaning="multiply-accumulate in fp16, y = acc + a * b",
     configs={"paper": Config(rounding="fp16"), "fma": Config(rounding="fp16_fma")},
     ports=ports,
-    run=run,
-    twin="refemu.units.fp16_mac_jit:run",
     unit_class=Fp16Mac,
-    cases=cases,
+    cases=fp16_mac_cases.cases,
+    counters=("macs", "overflows"),
     mark=fp16_mac_cases.mark,
-    alternatives=choices("D-kllm-3", "rounding", *STEPS),
+    alternatives=choices("D-kllm-3", "rounding", *ROUNDINGS),
     flags={"OVERFLOW": Flag(0, "finite operands whose product or sum leaves fp16")},
 )
+run: RunFunction[Result] = UNIT.run

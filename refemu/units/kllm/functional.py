@@ -5,23 +5,32 @@ Softmax takes the fp16 logits that are never quantized [kllm §III-A] and makes 
 exponentials with their sum, the divisions. Decision: D-kllm-20 (the sum is float32).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.arith.tables import table16
-from refemu.units import functional_cases, unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.units import stepped
+from refemu.units.kllm.cases import functional as functional_cases
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, RunFunction, Unit
 
-WIDTH = 8  #: exponential units: values of one cycle
-OPS = {"exp": "exps", "sqrt": "roots", "recip": "divides"}  #: functions of one value, and what counts them
-PASSES = ("max", "exp", "divide")  #: of softmax
-SOFTMAX = ("fp16", "softmax32")  #: the steps in fp16 but the sum; or all in float32, rounded once
+__all__ = ["OPS", "PASSES", "UNIT", "WIDTH", "Functional", "Op", "Result", "Softmax", "State", "apply", "run"]
+
+
+Op = Literal["exp", "sqrt", "recip", "softmax"]  #: Function of the unit
+#: Rounding of softmax: all steps but the sum in fp16, or all in float32 and rounded once
+Softmax = Literal["fp16", "softmax32"]
+
+WIDTH = 8  #: Exponential units: values of one cycle
+OPS = {"exp": "exps", "sqrt": "roots", "recip": "divides"}  #: Functions of one value, with the counter of each
+PASSES = ("max", "exp", "divide")  #: Passes of softmax over a row
 MINUS_INF = 0xFC00
 
 
@@ -31,41 +40,60 @@ class State:
 
     event: str  #: "reset", the function, or one of PASSES
     index: int  #: cycle of the operation, -1 for the reset
-    x: Any  #: words; a tuple of lanes, an int where a port has one lane, here and below
-    y: Any
+    x: Lanes  #: words
+    y: Lanes  #: words of the results
     top: int  #: word of the largest value of the row so far
     terms: tuple[float, ...]  #: exponentials of the row so far
     total: float  #: their float32 sum in order
     exps: int
     roots: int
     divides: int
-    cycles: int
+    cycles: int  #: cycles since reset
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit. From `run` y is float16, between the ports it holds words."""
+class Result(stepped.Result):
+    """Outputs of a run: y as words from `run`, as float16 from `apply`."""
 
-    y: np.ndarray
+    y: np.ndarray  #: uint16 words from `run`, float16 from `apply`; shape of x
     exps: int
     roots: int
     divides: int
     cycles: int  #: 8 values a pass and cycle
 
 
-class Functional(Stepped):
-    """The block of [kllm Fig. 6]: an operation is a function of t values, or the softmax of a row of t values."""
+class Functional(Stepped[State]):
+    """Functional Unit: an operation is a function of t values, or the softmax of a row of t values.
+
+    References
+    ----------
+    [kllm §IV-A, Fig. 6]
+    """
 
     name = "functional"
 
-    def __init__(self, op: str = "exp", t: int = 1, softmax: str = "fp16") -> None:
-        """op: "exp", "sqrt", "recip" or "softmax". t: values of an operation. softmax: one of SOFTMAX."""
-        self.op = require_choice(op, (*OPS, "softmax"), self.name, "op")
-        require_int(t, 1, 1 << 22, self.name, "t")
-        self.t, self.softmax = t, require_choice(softmax, SOFTMAX, self.name, "softmax")
-        self.ports = ports({"t": t})
-        zeros = lanes((0,) * t)
-        self.state = State("reset", -1, zeros, zeros, MINUS_INF, (), 0.0, 0, 0, 0, 0)
+    def __init__(self, op: Op = "exp", t: int = 1, softmax: Softmax = "fp16") -> None:
+        """Configure the unit.
+
+        Parameters
+        ----------
+        op : {"exp", "sqrt", "recip", "softmax"}
+            Function.
+        t : int
+            Values of an operation, 1 to 2**22.
+        softmax : {"fp16", "softmax32"}
+            Which steps of softmax round to fp16.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
+        """
+        self.op = require_choice(op, get_args(Op), self.name, "op")
+        self.t: int = require_int(t, 1, 1 << 22, self.name, "t")
+        self.softmax = require_choice(softmax, get_args(Softmax), self.name, "softmax")
+        self.ports: Ports = ports({"t": self.t})
+        self.state: State = self.reset(State, top=MINUS_INF, terms=(), total=0.0)
 
     @property
     def groups(self) -> int:
@@ -82,19 +110,18 @@ class Functional(Stepped):
         """Whether cycles of the operation are left."""
         return 0 <= self.state.index < self.last
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (x,): the first cycle of an operation. Without: the next one.
+    def step(self, x: Sequence[int] | int | None = None) -> State:
+        """Execute the first cycle of an operation on the fp16 words `x`; without inputs, the next one."""
+        return self._stepped(x=x)
 
-        Refused: inputs while an operation is on its way, none while there is none, NaN, +Inf, a row of -Inf only.
-        """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: cycle {self.state.index} came last" if self.busy else "the inputs of an operation"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        before = self.state
-        if inputs:
-            (x,) = self.accept(*inputs)
-            require_values(fp16.values(np.array(fields(x))), self.op)
-            before = replace(before, index=-1, x=x, y=lanes((0,) * self.t), top=MINUS_INF, terms=(), total=0.0)
+    def _open(self, x: Any) -> State:
+        y = lanes((0,) * self.t)
+        return self._cycle(replace(self.state, index=-1, x=x, y=y, top=MINUS_INF, terms=(), total=0.0))
+
+    def _continue(self) -> State:
+        return self._cycle(self.state)
+
+    def _cycle(self, before: State) -> State:
         index = before.index + 1
         which, group = divmod(index, self.groups)
         event = PASSES[which] if self.op == "softmax" else self.op
@@ -138,12 +165,10 @@ class Functional(Stepped):
         words = fp16.bits(fp16.to_f16(quotients)).tolist()
         return replace(_written(before, here, words), divides=before.divides + len(words))
 
-    def steps(self, x: Any) -> Iterator[State]:
-        """Yield the State after every cycle of every operation, in C order; x: (..., t) words."""
-        yield from self.operations(admit(self.name, self.ports.inputs, (x,)))
-
-    def __repr__(self) -> str:
-        return f"Functional(op={self.op!r}, t={self.t}, softmax={self.softmax!r})"
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse NaN, +Inf, and for softmax a row of -Inf only."""
+        (x,) = inputs
+        require_values(fp16.values(x if self.t > 1 else x[..., None]), self.op)
 
 
 def _written(before: State, here: slice, words: list[int]) -> State:
@@ -152,7 +177,7 @@ def _written(before: State, here: slice, words: list[int]) -> State:
     return replace(before, y=lanes(y))
 
 
-def require_values(x: np.ndarray, op: str) -> None:
+def require_values(x: np.ndarray, op: Op) -> None:
     """Refuse NaN and +Inf among float16 values, and for softmax a row that holds -Inf only."""
     bad = np.isnan(x) | (x == np.inf)
     if bad.any():
@@ -164,7 +189,7 @@ def require_values(x: np.ndarray, op: str) -> None:
             raise Refused(f"functional: a row of softmax without a finite value{at(first_index(empty))}")
 
 
-def require_rows(x: Any, op: str) -> np.ndarray:
+def require_rows(x: ArrayLike, op: Op) -> np.ndarray:
     """`x` as float16, of rows for softmax; its values may still be refused."""
     array = np.asarray(x)
     if array.dtype != np.float16 or (op == "softmax" and array.ndim < 1):
@@ -177,40 +202,46 @@ def require_rows(x: Any, op: str) -> np.ndarray:
     return array
 
 
-def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
-    """A function of every value of `x`, or the softmax of every row.
+def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
+    """Apply a function to every value, or softmax to every row.
 
-    x: float16 of any shape, (..., t) for softmax; no NaN, no +Inf, -Inf only beside finite values in softmax, where it
-    masks. op: "exp", "sqrt", "recip", "softmax". softmax: "fp16" (d = r16(x - max), e = exp(d) rounded to fp16, the sum
-    in float32, p = r16(r32(e / sum))) or "softmax32" (all float32, then r16). Returns y as float16, shape of x.
-    Counters are those of the rows as they stand: a function takes the last axis 8 values a cycle.
+    With softmax "fp16", d = r16(x - max), e = exp(d) rounded to fp16, the sum is float32 (D-kllm-20), and p = r16(r32(e
+    / sum)); with "softmax32" all is float32, then r16. Counters are those of the rows as they stand: a function takes
+    the last axis 8 values a cycle.
+
+    Parameters
+    ----------
+    x : array_like of float16, any shape, (..., t) for softmax
+        No NaN, no +Inf; in softmax -Inf masks, beside finite values only.
+    op : {"exp", "sqrt", "recip", "softmax"}
+        Function.
+    softmax : {"fp16", "softmax32"}
+        Which steps of softmax round to fp16.
+
+    Returns
+    -------
+    Result
+        `y` as float16 of the shape of x, and the counters.
+
+    Raises
+    ------
+    Refused
+        An option is unknown, a value is NaN or +Inf, or a row of softmax is empty or has no finite value.
+    RefusedType
+        `x` is not float16, or a scalar in softmax.
+
+    References
+    ----------
+    [kllm §IV-A, Fig. 6]
     """
-    array = require_rows(x, require_choice(op, (*OPS, "softmax"), "functional", "op"))
+    array = require_rows(x, require_choice(op, get_args(Op), "functional", "op"))
     require_values(array, op)
     t = array.shape[-1] if array.ndim else 1
     if not t:
-        return Result(array.copy(), 0, 0, 0, 0)
-    answer = run_ports(
-        fp16.bits(array).reshape(array.shape if t > 1 else array.shape[:-1]), op=op, t=t, softmax=softmax
-    )
+        return Result(array.copy(), exps=0, roots=0, divides=0, cycles=0)
+    words = fp16.bits(array).reshape(array.shape if t > 1 else array.shape[:-1])
+    answer = run(words, op=op, t=t, softmax=softmax)
     return replace(answer, y=fp16.values(answer.y).reshape(array.shape))
-
-
-def run_ports(x: Any, *, op: str = "exp", t: int = 1, softmax: str = "fp16") -> Result:
-    """`run` between the ports: x (..., t) words, no axis of lanes for t = 1; y words."""
-    device = Functional(op, t, softmax)
-    (words,) = admit(device.name, device.ports.inputs, (x,))
-    shape = words.shape[:-1] if t > 1 else words.shape
-    require_values(fp16.values(words if t > 1 else words[..., None]), op)
-    states = [state for state in device.steps(words) if state.index == device.last]
-    last = device.state
-    return Result(
-        **collect(states, device.ports.outputs, shape),
-        exps=last.exps,
-        roots=last.roots,
-        divides=last.divides,
-        cycles=last.cycles,
-    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -221,12 +252,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see functional_cases.py."""
-    return functional_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="functional",
     paper="kllm §IV-A, Fig. 6",
     meaning="exponential, root, reciprocal; softmax of a row of logits",
@@ -238,8 +264,9 @@ UNIT = Unit(
         "softmax32": Config(op="softmax", t=20, softmax="softmax32"),
     },
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.functional_jit:run_ports",
     unit_class=Functional,
-    cases=cases,
+    cases=functional_cases.cases,
+    counters=("exps", "roots", "divides", "cycles"),
+    result=Result,
 )
+run: RunFunction[Result] = UNIT.run

@@ -4,21 +4,25 @@ Paper: [kllm §III-B1, end]. The result has indices of nA + nB bits into the pro
 outlier, the product of both values in fp16. Decision: D-kllm-16 (the result is read as values, not indexed again).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_tables import cartesian
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_product_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import Seeds
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units import stepped
+from refemu.units.kllm.cases import index_product as index_product_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit
+
+__all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one value per element."""
+class Result(stepped.Result):
+    """Outputs of a run, one value per element."""
 
     q: np.ndarray  #: uint8: (a << nB) | b, 0 at outliers
     mask: np.ndarray  #: bool: the result is kept in fp16
@@ -56,18 +60,24 @@ class Result(unit.Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Product(unit.Result):
-    """The product of two tensors: what the hardware gives, infinities too. No tensor holds those; see `why_not`."""
+class Product(stepped.Result):
+    """The product of two tensors as the hardware computes it, with infinities, which no tensor holds: see `why_not`."""
 
-    bits: Result  #: what the unit gave, element by element
+    bits: Result  #: outputs of the unit, element by element
     scale: np.ndarray  #: patterns, sA * sB: fp16, or float32 where the product of scales is exact
     codebook: Codebook  #: all products of centroids; one row per vector if an operand has
-    axis: int
-    concats: int
-    products_sparse: int
+    axis: int  #: axis of the vectors
+    concats: int  #: elements that were concatenated
+    products_sparse: int  #: elements that were multiplied in fp16
 
     def why_not(self) -> str | None:
-        """Why there is no `tensor`: an outlier or a scale left fp16, or a scale became 0. None if there is one."""
+        """Reason that the product has no `tensor`: an outlier or a scale left fp16, or a scale became 0.
+
+        Returns
+        -------
+        str or None
+            Reason, or None if there is a tensor.
+        """
         wide = np.float16 if self.scale.dtype == np.uint16 else np.float32
         scales: np.ndarray = self.scale.view(wide)
         outliers = fp16.values(self.bits.outlier)
@@ -87,7 +97,7 @@ class Product(unit.Result):
 
     @property
     def tensor(self) -> KMeansTensor:
-        """As a K-Means tensor; `dequantized()` gives the fp16 values. Refused where `why_not` says why."""
+        """Product as a K-Means tensor; `dequantized()` gives fp16 values. Refused for the reason of `why_not`."""
         if (why := self.why_not()) is not None:
             raise Refused(f"{IndexProduct.name}: the product has no tensor: {why}; its words are in `bits`")
         mask = self.bits.mask
@@ -95,7 +105,18 @@ class Product(unit.Result):
         return KMeansTensor(self.codebook, self.bits.q, self.scale, mask.copy(), words, self.axis)
 
     def equals(self, other: object) -> bool:
-        """Equal type, and every field equal in dtype, shape and content."""
+        """Whether the other product is equal in every field, dtypes and shapes included.
+
+        Parameters
+        ----------
+        other : object
+            Anything.
+
+        Returns
+        -------
+        bool
+            True if it is a Product of the same words, codebook, axis and scale.
+        """
         return (
             isinstance(other, Product)
             and self.bits.equals(other.bits)
@@ -113,80 +134,100 @@ class Product(unit.Result):
         )
 
 
-class IndexProduct(Stepped):
-    """A Concat unit, and an fp16 multiplier for outliers; one event is one element."""
+class IndexProduct(Stepped[State]):
+    """Element-wise product: a Concat unit, and an fp16 multiplier for outliers; one event is one element.
+
+    References
+    ----------
+    [kllm §III-B1]
+    """
 
     name = "index_product"
 
     def __init__(self, a_bits: int = 4, b_bits: int = 4) -> None:
-        """a_bits, b_bits: of the indices, 1 to 4."""
-        require_int(a_bits, 1, 4, self.name, "a_bits")
-        require_int(b_bits, 1, 4, self.name, "b_bits")
-        self.a_bits, self.b_bits = a_bits, b_bits
-        self.ports = ports({"a_bits": a_bits, "b_bits": b_bits})
-        self.state = State("reset", -1, *(0,) * 13)
+        """Configure the unit.
 
-    def step(self, a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any) -> State:
-        """One element; returns the State after it."""
-        inputs = self.accept(a, b, a_mask, b_mask, a_value, b_value)
-        return self._event(*inputs)
+        Parameters
+        ----------
+        a_bits, b_bits : int
+            Widths of the indices, 1 to 4.
 
-    def _event(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> State:
-        before, inputs = self.state, (a, b, a_mask, b_mask, a_value, b_value)
-        if a_mask | b_mask:
-            x, y = fp16.to_f32(fp16.values([a_value, b_value]))
-            word = int(fp16.bits(fp16.to_f16(fp16.mul16(x, y))))
-            overflow = int(bool(np.isfinite([x, y]).all()) and word & 0x7C00 == 0x7C00)
-            self.state = State(
-                "multiply",
-                before.index + 1,
-                *inputs,
-                0,
-                1,
-                word,
-                overflow,
-                before.concats + 1,
-                before.products_sparse + 1,
-                before.overflows + overflow,
-            )
-        else:
-            self.state = State(
-                "concat",
-                before.index + 1,
-                *inputs,
-                (a << self.b_bits) | b,
-                0,
-                0,
-                0,
-                before.concats + 1,
-                before.products_sparse,
-                before.overflows,
-            )
+        Raises
+        ------
+        Refused
+            A width is out of range.
+        """
+        self.a_bits: int = require_int(a_bits, 1, 4, self.name, "a_bits")
+        self.b_bits: int = require_int(b_bits, 1, 4, self.name, "b_bits")
+        self.ports: Ports = ports({"a_bits": self.a_bits, "b_bits": self.b_bits})
+        self.state: State = self.reset(State)
+
+    def step(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> State:
+        """Multiply one element.
+
+        `a_mask` and `b_mask` are 1 at outliers; `a_value` and `b_value` are read where either is.
+        """
+        return self._open(*self.accept(a, b, a_mask, b_mask, a_value, b_value))
+
+    def _open(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> State:
+        before = self.latched(a, b, a_mask, b_mask, a_value, b_value, concats=self.state.concats + 1)
+        self.state = self._multiply(before) if a_mask | b_mask else self._concat(before)
         return self.state
 
-    def steps(self, a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any) -> Iterator[State]:
-        """Yield the State after every element, in C order; arguments broadcast."""
-        arrays = admit(self.name, self.ports.inputs, (a, b, a_mask, b_mask, a_value, b_value))
-        for event in zip(*(array.ravel().tolist() for array in arrays), strict=True):
-            yield self._event(*event)
+    def _multiply(self, before: State) -> State:
+        x, y = fp16.to_f32(fp16.values([before.a_value, before.b_value]))
+        word = int(fp16.bits(fp16.to_f16(fp16.mul16(x, y))))
+        overflow = int(bool(np.isfinite([x, y]).all()) and word & 0x7C00 == 0x7C00)
+        return replace(
+            before,
+            event="multiply",
+            q=0,
+            mask=1,
+            outlier=word,
+            overflow=overflow,
+            products_sparse=before.products_sparse + 1,
+            overflows=before.overflows + overflow,
+        )
 
-    def __repr__(self) -> str:
-        return f"IndexProduct(a_bits={self.a_bits}, b_bits={self.b_bits})"
+    def _concat(self, before: State) -> State:
+        q = (before.a << self.b_bits) | before.b
+        return replace(before, event="concat", q=q, mask=0, outlier=0, overflow=0)
 
 
-def run(a: KMeansTensor, b: KMeansTensor, *, preset: str | KllmArith = "paper") -> Product:
-    """The product of two tensors of one shape whose vectors lie along one axis.
+def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "paper") -> Product:
+    """Multiply two tensors element by element.
 
-    a, b: fp16 scales, no zero points, at most 8 bits of index together; a codebook may have one row per vector.
-    preset: of KLLM's arithmetic: `scale_y` and `table` matter. Returns the Product; its `tensor`, if nothing left fp16,
-    has nA + nB bits.
-    Paper: [kllm §III-B1].
+    Parameters
+    ----------
+    a, b : KMeansTensor
+        Of one shape and axis, with fp16 scales, no zero points, at most 8 bits of index together; a codebook may have
+        one row per vector.
+    preset : str or KllmArith
+        Arithmetic; `scale_y` and `table` matter.
+
+    Returns
+    -------
+    Product
+        Words of the product; its `tensor`, if nothing left fp16, has nA + nB bits.
+
+    Raises
+    ------
+    Refused
+        The operands do not fit each other, or the preset is unknown.
+    RefusedType
+        An operand is no KMeansTensor.
+
+    References
+    ----------
+    [kllm §III-B1]
     """
-    return product(a, b, preset, run_ports)
+    return product_by(run, a, b, preset)
 
 
-def product(a: KMeansTensor, b: KMeansTensor, preset: str | KllmArith, elements: Any) -> Product:
-    """`run`, the elements by the readable unit or its twin."""
+def product_by(
+    elements: Callable[..., Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
+) -> Product:
+    """The product of two tensors, whose elements are computed by `elements`: `run` of the unit or of its twin."""
     arith = KllmArith.preset(preset)
     _require(a, b)
     scale = a.scales.astype(np.float64) * b.scales.astype(np.float64)
@@ -216,25 +257,6 @@ def _require(a: KMeansTensor, b: KMeansTensor) -> None:
         raise Refused(f"{name}: both operands need one shape and axis, got {a!r} and {b!r}")
 
 
-def run_ports(
-    a: Any, b: Any, a_mask: Any, b_mask: Any, a_value: Any, b_value: Any, *, a_bits: int = 4, b_bits: int = 4
-) -> Result:
-    """Elements of any shape.
-
-    a, b: indices. a_mask, b_mask: 1 at outliers. a_value, b_value: fp16 words, what each operand stands for: read
-    where either is an outlier. They broadcast. a_bits, b_bits: as for IndexProduct. Returns the Result.
-    """
-    device = IndexProduct(a_bits, b_bits)
-    arrays = admit(device.name, device.ports.inputs, (a, b, a_mask, b_mask, a_value, b_value))
-    states, last = list(device.steps(*arrays)), device.state
-    return Result(
-        **collect(states, device.ports.outputs, arrays[0].shape),
-        concats=last.concats,
-        products_sparse=last.products_sparse,
-        overflows=last.overflows,
-    )
-
-
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     a, b = config["a_bits"], config["b_bits"]
@@ -256,24 +278,20 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see index_product_cases.py."""
-    return index_product_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="index_product",
     paper="kllm §III-B1",
     meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.index_product_jit:run_ports",
     unit_class=IndexProduct,
-    cases=cases,
+    cases=index_product_cases.cases,
+    counters=("concats", "products_sparse", "overflows"),
+    result=Result,
     mark=index_product_cases.mark,
     flags={
         "OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
         "OVERFLOW": Flag(1, "the product of finite values left fp16"),
     },
 )
+run: RunFunction[Result] = UNIT.run

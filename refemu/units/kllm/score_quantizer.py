@@ -5,21 +5,27 @@ Decisions: D-kllm-14 (V has a scale per token, and tokens are what scores x V ad
 D-kllm-15 (unsigned integers of the activations' width, one scale per row from its maximum).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units import score_quantizer_cases, unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import Refused, RefusedType, at, first_index, plain, require_choice, require_int
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.units import stepped
+from refemu.units.kllm.cases import score_quantizer as score_quantizer_cases
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, RunFunction, Unit
 
-MODES = ("fold", "max", "fixed")  #: what is divided by what: p * sV by its maximum; p by its maximum; p by 1
-EVENTS = ("fold", "max", "quantize")
+__all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
+
+
+Mode = Literal["fold", "max", "fixed"]  #: Divisor of the scores: p * sV by its maximum, p by its maximum, or p by 1
+EVENTS = ("fold", "max", "quantize")  #: Events of a row, in order
 ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1, the largest score; the largest finite value
 
 
@@ -29,43 +35,65 @@ class State:
 
     event: str  #: "reset" or one of EVENTS; modes without a fold begin with "max"
     index: int  #: number of the event in its operation, -1 for the reset
-    p: Any  #: words; a tuple of lanes, an int where a port has one lane, here and below
-    v_scale: Any
-    q: Any
+    p: Lanes  #: words
+    v_scale: Lanes  #: words of the scales of V
+    q: Lanes  #: integers of the row
     scale: int  #: word
     folded: tuple[float, ...]  #: p * sV, or p
     top: float  #: what stands for the largest integer
-    divides: int
+    divides: int  #: divisions since reset
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit. From `run` scales are floats, between the ports words."""
+class Result(stepped.Result):
+    """Outputs of a run: scales as words from `run`, as floats from `quantize`."""
 
     q: np.ndarray  #: (..., t), uint8
     scale: np.ndarray  #: (...), float16; float32 where the accumulator is exact
     divides: int  #: one per score and one for the scale; none in rows of zeros, none for scores in mode "fixed"
 
 
-def is_wide(preset: str | KllmArith) -> bool:
+def is_wide(preset: Preset | KllmArith) -> bool:
     """Whether p * sV and the scale are not rounded to fp16."""
     return KllmArith.preset(preset).acc == "exact"
 
 
-class ScoreQuantizer(Stepped):
-    """One row of t scores an operation: fold, find the maximum, quantize."""
+class ScoreQuantizer(Stepped[State]):
+    """Score quantizer: an operation is one row of t scores, in the events fold, max, quantize.
+
+    References
+    ----------
+    [kllm §III-A, §III-B]
+    """
 
     name = "score_quantizer"
 
-    def __init__(self, t: int, bits: int = 4, mode: str = "fold", preset: str = "paper") -> None:
-        """t: scores of a row. bits: of an integer, 1 to 8. mode: one of MODES. preset: "paper" or "exact"."""
-        require_int(t, 1, 1 << 22, self.name, "t")
-        require_int(bits, 1, 8, self.name, "bits")
-        self.t, self.bits, self.mode = t, bits, require_choice(mode, MODES, self.name, "mode")
-        self.preset, self.wide = preset, is_wide(preset)
-        self.ports = ports({"t": t, "bits": bits, "mode": mode, "preset": preset})
-        zeros, ones = lanes((0,) * t), lanes((0x3C00,) * t)
-        self.state = State("reset", -1, zeros, ones, zeros, 0, (), 0.0, 0)
+    def __init__(self, t: int, bits: int = 4, mode: Mode = "fold", preset: Preset | KllmArith = "paper") -> None:
+        """Configure the quantizer.
+
+        Parameters
+        ----------
+        t : int
+            Scores of a row, 1 to 2**22.
+        bits : int
+            Width of an integer, 1 to 8.
+        mode : {"fold", "max", "fixed"}
+            What is divided by what (D-kllm-14, D-kllm-15).
+        preset : str or KllmArith
+            Arithmetic; `acc` matters.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
+        """
+        self.t: int = require_int(t, 1, 1 << 22, self.name, "t")
+        self.bits: int = require_int(bits, 1, 8, self.name, "bits")
+        self.mode = require_choice(mode, get_args(Mode), self.name, "mode")
+        self.preset: Preset | KllmArith = plain(preset)
+        self.wide: bool = is_wide(self.preset)
+        self.ports: Ports = ports({"t": self.t, "bits": self.bits, "mode": self.mode, "preset": self.preset})
+        self.state: State = self.reset(State, v_scale=lanes((ONE,) * self.t), folded=(), top=0.0)
 
     @property
     def largest(self) -> int:
@@ -77,30 +105,52 @@ class ScoreQuantizer(Stepped):
         """Whether the row on its way is not quantized yet."""
         return self.state.event in EVENTS[:-1]
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (p, v_scale), or (p,) without a fold: the first event of a row. Without: the next one.
+    def step(self, p: Sequence[int] | int | None = None, v_scale: Sequence[int] | int | None = None) -> State:
+        """Execute the first event of a row; without inputs, the next one.
 
-        Refused: inputs while a row is on its way, none while there is none.
+        `p` and `v_scale` are fp16 words; `v_scale` is given in mode "fold" only.
         """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.event} was the last event" if self.busy else "the inputs of a row"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        before = self.state
-        if inputs:
-            words = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-            p = tuple(float(value) for value in _values(words["p"]))
-            before = replace(before, index=-1, q=lanes((0,) * self.t), scale=0, folded=p, top=0.0, **words)
-        event = EVENTS[0 if self.mode == "fold" else 1] if inputs else EVENTS[EVENTS.index(before.event) + 1]
+        return self._stepped(p=p, v_scale=v_scale)
+
+    def _open(self, *inputs: Any) -> State:
+        before = replace(self.latched(*inputs), index=-1, q=lanes((0,) * self.t), scale=0, top=0.0)
+        before = replace(before, folded=tuple(_values(before.p).astype(float).tolist()))
+        return self._next(before, "fold" if self.mode == "fold" else "max")
+
+    def _continue(self) -> State:
+        return self._next(self.state, EVENTS[EVENTS.index(self.state.event) + 1])
+
+    def _next(self, before: State, event: str) -> State:
         after = {"fold": self._fold, "max": self._max, "quantize": self._quantize}[event](before)
         self.state = replace(after, event=event, index=before.index + 1)
         return self.state
 
+    def folded(self, p: np.ndarray, v_scale: np.ndarray) -> np.ndarray:
+        """Multiply scores by the scales of V (D-kllm-14), rounded to fp16 unless the accumulator is exact.
+
+        Parameters
+        ----------
+        p, v_scale : ndarray of uint16
+            fp16 words, broadcast against each other.
+
+        Returns
+        -------
+        ndarray of float32 or float64
+            Products; float64 is exact.
+
+        Raises
+        ------
+        Refused
+            A product overflows fp16.
+        """
+        scores, scale = fp16.values(p), fp16.values(v_scale)
+        products = scores.astype(np.float64) * scale.astype(np.float64) if self.wide else fp16.mul16(scores, scale)
+        require_finite(products)
+        return products
+
     def _fold(self, before: State) -> State:
-        """p * sV (D-kllm-14), rounded to fp16 unless wide; the product of two fp16 values is exact in float64."""
-        p, scale = _values(before.p), _values(before.v_scale)
-        folded = p.astype(np.float64) * scale.astype(np.float64) if self.wide else fp16.mul16(p, scale)
-        require_finite(folded)
-        return replace(before, folded=tuple(folded.tolist()))
+        products = self.folded(np.array(fields(before.p)), np.array(fields(before.v_scale)))
+        return replace(before, folded=tuple(products.tolist()))
 
     def _max(self, before: State) -> State:
         return replace(before, top=1.0 if self.mode == "fixed" else max(before.folded))
@@ -114,13 +164,10 @@ class ScoreQuantizer(Stepped):
         divides = before.divides + 1 + (0 if self.mode == "fixed" else self.t)
         return replace(before, q=lanes(q), scale=int(scale_word(scale, self.wide)), divides=divides)
 
-    def steps(self, p: Any, v_scale: Any = None) -> Iterator[State]:
-        """Yield the State after every event of every row, in C order; p, v_scale: (..., t) words, broadcast."""
-        given = (p, v_scale) if self.mode == "fold" else (p,)
-        yield from self.operations(admit(self.name, self.ports.inputs, given))
-
-    def __repr__(self) -> str:
-        return f"ScoreQuantizer(t={self.t}, bits={self.bits}, mode={self.mode!r}, preset={self.preset!r})"
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse a product with v_scale that overflows fp16."""
+        if self.mode == "fold":
+            self.folded(*inputs)
 
 
 def _values(words: Any) -> np.ndarray:
@@ -139,13 +186,12 @@ def scale_word(scale: Any, wide: bool) -> Any:
     return np.asarray(scale, np.float32).view(np.uint32) if wide else fp16.bits(fp16.narrow(scale))
 
 
-def require_input(p: Any, v_scale: Any, mode: str) -> tuple[np.ndarray, ...]:
+def require_input(p: ArrayLike, v_scale: ArrayLike | None, mode: Mode) -> tuple[np.ndarray, ...]:
     """float16 p (..., t), not negative, and with a fold positive float16 v_scale, broadcast; all finite."""
-    require_choice(mode, MODES, "score_quantizer", "mode")
+    require_choice(mode, get_args(Mode), "score_quantizer", "mode")
     if mode != "fold" and v_scale is not None and np.ndim(v_scale) > 0:
         raise Refused(f'score_quantizer: mode "{mode}" needs one scale for all of V, got {np.shape(v_scale)}')
-    given = {"p": p, "v_scale": v_scale} if mode == "fold" else {"p": p}
-    arrays = {name: np.asarray(value) for name, value in given.items()}
+    arrays = {"p": np.asarray(p)} | ({"v_scale": np.asarray(v_scale)} if mode == "fold" else {})
     for name, array in arrays.items():
         if array.dtype != np.float16 or array.ndim < 1:
             raise RefusedType(f"score_quantizer: {name} must be float16 (..., t), got {array.dtype} of {array.shape}")
@@ -161,52 +207,62 @@ def require_input(p: Any, v_scale: Any, mode: str) -> tuple[np.ndarray, ...]:
     try:
         return tuple(np.broadcast_arrays(*(np.abs(array) for array in arrays.values())))  # -0 is 0
     except ValueError:
-        told = " and ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise Refused(f"score_quantizer: shapes do not fit each other: {told}") from None
+        shapes = " and ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise Refused(f"score_quantizer: shapes do not fit each other: {shapes}") from None
 
 
-def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold", preset: str | KllmArith = "paper") -> Result:
-    """Unsigned integers for rows of scores, and a scale per row.
+def quantize(
+    p: ArrayLike,
+    v_scale: ArrayLike | None = None,
+    *,
+    bits: int = 4,
+    mode: Mode = "fold",
+    preset: Preset | KllmArith = "paper",
+) -> Result:
+    """Quantize rows of scores to unsigned integers, with a scale per row.
 
-    p: (..., t) float16, finite, not negative, for "fixed" at most 1. v_scale: float16 that broadcasts against p, above
-    0, the scale of V at every token; needed by mode "fold", where p * v_scale is quantized. Modes "max" (p by its
-    maximum) and "fixed" (p by 1) leave V's scale out: it must be one for the whole tensor. bits: 1 to 8. preset:
-    `paper` rounds products and the scale to fp16, `exact` keeps them. Returns q uint8 and scale, where q * scale stands
-    for p * v_scale.
+    Mode "fold" quantizes p * v_scale. Modes "max" (p by its maximum) and "fixed" (p by 1) leave V's scale out, which
+    must be one for the whole tensor.
+
+    Parameters
+    ----------
+    p : array_like of float16 (..., t)
+        Finite, not negative; at most 1 for "fixed".
+    v_scale : array_like of float16, optional
+        Scale of V at every token, positive; broadcast against `p`. Needed by "fold".
+    bits : int
+        Width of an integer, 1 to 8.
+    mode : {"fold", "max", "fixed"}
+        What is divided by what.
+    preset : str or KllmArith
+        "paper" rounds products and the scale to fp16, "exact" keeps them.
+
+    Returns
+    -------
+    Result
+        `q` uint8 (..., t) and `scale` (...); q * scale stands for p * v_scale.
+
+    Raises
+    ------
+    Refused
+        A value, shape or option is out of range.
+    RefusedType
+        A dtype is not float16, or `p` is a scalar.
+
+    References
+    ----------
+    [kllm §III-A, §III-B]
     """
     arrays = require_input(p, v_scale, mode)
-    shape = arrays[0].shape
-    words = [fp16.bits(array) for array in arrays]
-    answer = _on_words(ScoreQuantizer(shape[-1], bits, mode, preset), words)  # type: ignore[arg-type]
+    shape, t = arrays[0].shape, arrays[0].shape[-1]
+    words = [fp16.bits(array).reshape(shape if t > 1 else shape[:-1]) for array in arrays]
+    answer = run(*words, t=t, bits=bits, mode=mode, preset=preset)
     return replace(answer, q=answer.q.reshape(shape), scale=as_floats(answer.scale))
 
 
 def as_floats(words: np.ndarray) -> np.ndarray:
     """Scales as floats of the words' width."""
     return words.view(np.float16 if words.dtype == np.uint16 else np.float32)
-
-
-def _on_words(device: ScoreQuantizer, arrays: list[np.ndarray]) -> Result:
-    states = [
-        state
-        for state in device.steps(*(array if device.t > 1 else array[..., 0] for array in arrays))
-        if state.event == EVENTS[-1]
-    ]
-    return Result(**collect(states, device.ports.outputs, arrays[0].shape[:-1]), divides=device.state.divides)
-
-
-def run_ports(
-    p: Any, v_scale: Any = None, *, t: int, bits: int = 4, mode: str = "fold", preset: str = "paper"
-) -> Result:
-    """`run` between the ports: p, v_scale (..., t) words, no axis of lanes for t = 1; the scale as words."""
-    device = ScoreQuantizer(t, bits, mode, preset)
-    return _on_words(device, on_lanes(device, p, v_scale))
-
-
-def on_lanes(device: ScoreQuantizer, p: Any, v_scale: Any) -> list[np.ndarray]:
-    """Admitted words of the input ports, with an axis of lanes whatever their number."""
-    arrays = admit(device.name, device.ports.inputs, (p, v_scale) if device.mode == "fold" else (p,))
-    return [array if device.t > 1 else array[..., None] for array in arrays]
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -228,17 +284,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Scores up to 1, as softmax gives them: no product leaves fp16."""
-    return {**inputs, "p": np.minimum(inputs["p"], ONE)}
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see score_quantizer_cases.py."""
-    return score_quantizer_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="score_quantizer",
     paper="kllm §III-A, §III-B",
     meaning="attention scores to integers, V's scales folded in",
@@ -249,9 +295,10 @@ UNIT = Unit(
         "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper"),
     },
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.score_quantizer_jit:run_ports",
     unit_class=ScoreQuantizer,
-    cases=cases,
-    legal=legal,
+    cases=score_quantizer_cases.cases,
+    counters=("divides",),
+    result=Result,
+    legal=score_quantizer_cases.legal,
 )
+run: RunFunction[Result] = UNIT.run

@@ -4,22 +4,26 @@ Paper: [kllm §III-B1 step 3, §IV-A]. Decisions: D-kllm-2 (order), D-kllm-3 (ro
 fp16: rounded, from 65,520 on infinite). Zero counts are executed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import dot, exact, fp16
-from refemu.arith.checks import Refused, require_int
+from refemu.arith.checks import plain, require_int
 from refemu.arith.sums import reduce
-from refemu.formats.kllm_arith import LANES, KllmArith
-from refemu.units import unit, weighted_sum_cases
-from refemu.units.unit import Alternative, Cases, Config, Flag, Port, Ports, Stepped, Unit, admit
-from refemu.units.unit_cases import Seeds
+from refemu.formats.kllm.kllm_arith import LANES, KllmArith, Preset
+from refemu.units.kllm.cases import weighted_sum as weighted_sum_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Alternative, Config, Flag, RunFunction, Unit
 
-COUNT_BITS = 16  #: of a count port: amounts of four bits over 4096 positions reach 61,440
-UNIT_BITS = {"fp16": 24, "fp32": 48}  #: entries of a table are multiples of 2**-24, or as products 2**-48
+__all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
+
+
+COUNT_BITS = 16  #: Width of a count port: amounts of four bits over 4096 positions reach 61,440
+UNIT_BITS = {"fp16": 24, "fp32": 48}  #: Fraction bits of a table's entries: multiples of 2**-24, or as products 2**-48
 
 
 @dataclass(frozen=True)
@@ -39,49 +43,53 @@ class State:
     overflows: int
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit."""
+class WeightedSum(Stepped[State]):
+    """Reduction of one column on a lane's MACs: in a sequential order an event is one MAC, otherwise a whole sum.
 
-    y: np.ndarray  #: uint16, fp16 words
-    overflow: np.ndarray  #: bool: y is not finite
-    lookups: int  #: entries of the codebook read
-    macs: int
-    overflows: int
-
-
-class WeightedSum(Stepped):
-    """The reduction of one column on the MACs of a lane. In sequence one event is one MAC, else a whole sum."""
+    References
+    ----------
+    [kllm §III-B1, §IV-A]
+    """
 
     name = "weighted_sum"
 
-    def __init__(self, bits: int = 8, preset: str | KllmArith = "paper") -> None:
-        """bits: of an index, so 2**bits entries. preset: of KLLM's arithmetic, whose `acc` and `order` matter here."""
-        require_int(bits, 1, 8, self.name, "bits")
-        self.bits, self.preset, self.arith = bits, preset, KllmArith.preset(preset)
-        self.ports = ports({"bits": bits})
-        zeros = (0,) * (1 << bits)
-        self.state = State("reset", -1, zeros, zeros, 0, 0, 0, 0, 0, 0, 0)
+    def __init__(self, bits: int = 8, preset: Preset | KllmArith = "paper") -> None:
+        """Configure the reduction.
+
+        Parameters
+        ----------
+        bits : int
+            Width of an index, 1 to 8; a codebook has 2**bits entries.
+        preset : str or KllmArith
+            Preset of KLLM's arithmetic; `acc` and `order` matter.
+
+        Raises
+        ------
+        Refused
+            The width is out of range or the preset unknown.
+        """
+        self.bits: int = require_int(bits, 1, 8, self.name, "bits")
+        self.preset: Preset | KllmArith = plain(preset)
+        self.arith: KllmArith = KllmArith.preset(self.preset)
+        self.ports: Ports = ports({"bits": self.bits})
+        self.state: State = self.reset(State)
 
     @property
     def busy(self) -> bool:
         """Whether MACs of the sum are left."""
         return self.state.event == "mac" and self.state.done < 1 << self.bits
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (count, codebook): the first MAC of a sum. Without: the next one.
+    def step(self, count: Sequence[int] | None = None, codebook: Sequence[int] | None = None) -> State:
+        """Execute the first MAC of a sum; without inputs, the next one."""
+        return self._stepped(count=count, codebook=codebook)
 
-        Refused: inputs while a sum is on its way, none while there is none.
-        """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.done} MACs are done" if self.busy else "the inputs of a sum"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        before = self.state
-        if inputs:
-            count, codebook = self.accept(*inputs)
-            before = replace(
-                before, index=before.index + 1, count=count, codebook=codebook, acc=0, done=0, y=0, overflow=0
-            )
+    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> State:
+        return self._next(self.latched(count, codebook, acc=0, done=0, y=0, overflow=0))
+
+    def _continue(self) -> State:
+        return self._next(self.state)
+
+    def _next(self, before: State) -> State:
         self.state = self._mac(before) if isinstance(self.arith.order, dot.Sequential) else self._sum(before)
         return self.state
 
@@ -114,13 +122,6 @@ class WeightedSum(Stepped):
             )
         )
 
-    def steps(self, count: Any, codebook: Any) -> Iterator[State]:
-        """Yield the State after every event of every sum, in C order; the arguments broadcast beside their lanes."""
-        yield from self.operations(admit(self.name, self.ports.inputs, (count, codebook)))
-
-    def __repr__(self) -> str:
-        return f"WeightedSum(bits={self.bits}, preset={self.preset!r})"
-
 
 def _word(value: np.ndarray) -> int:
     return int(fp16.canonical(value).view(np.uint32))
@@ -137,10 +138,27 @@ def _finished(state: State) -> State:
 
 
 def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 0.0) -> np.ndarray:
-    """Sum of count * entry along the last axis, as `arith` rounds. Returns float32, fp16-valued for fp16 accumulators.
+    """Sum count * entry along the last axis, rounded as `arith` says.
 
-    count: integers (..., 2**n), at least 0. table: finite float16 or float32 (..., 2**n); they broadcast. start: an
-    accumulator's value. Not for acc="exact".
+    Parameters
+    ----------
+    count : ndarray of integers (..., 2**n)
+        At least 0.
+    table : ndarray of float16 or float32 (..., 2**n)
+        Finite entries; broadcast against `count`.
+    arith : KllmArith
+        Not of acc "exact".
+    start : float
+        Value of the accumulator before the sum.
+
+    Returns
+    -------
+    ndarray of float32
+        Sums; fp16 values where the accumulator is fp16.
+
+    References
+    ----------
+    [kllm §III-B1]
     """
     numbers = fp16.to_f32(fp16.to_f16(count)) if arith.acc.startswith("fp16") else count.astype(np.float32)
     entries = np.asarray(table, np.float32)
@@ -194,28 +212,6 @@ def result16(count: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarr
     return fp16.round16_of_f64(exact.round_integers(total))
 
 
-def run(count: Any, codebook: Any, *, bits: int = 8, preset: str | KllmArith = "paper") -> Result:
-    """y = the sum over i of count i times entry i.
-
-    count: unsigned integers (..., 2**bits) below 2**16. codebook: fp16 words of the same shape; they broadcast.
-    bits, preset: as for WeightedSum. Returns the Result. Paper: [kllm §III-B1 step 3].
-    """
-    device = WeightedSum(bits, preset)
-    counts, words = admit(device.name, device.ports.inputs, (count, codebook))
-    shape, size = counts.shape[:-1], 1 << device.bits
-    flat = zip(counts.reshape(-1, size), fp16.values(words).reshape(-1, size), strict=True)
-    values = np.array([result16(*row, device.arith) for row in flat], np.float32).reshape(shape)
-    return result(values, size)
-
-
-def result(values: np.ndarray, entries: int) -> Result:
-    """The Result of sums that gave float32 `values`, of so many entries each."""
-    words = fp16.bits(fp16.to_f16(values))
-    overflow = np.asarray(~np.isfinite(values))
-    macs = entries * words.size
-    return Result(words, overflow, macs, macs, int(np.count_nonzero(overflow)))
-
-
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     size = 1 << config["bits"]
@@ -231,16 +227,11 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see weighted_sum_cases.py."""
-    return weighted_sum_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-def _with(**choices: Any) -> Any:
+def _with(**choices: Any) -> Callable[[Config], Config]:
     return lambda config: Config(**{**config, "preset": replace(KllmArith.preset(config["preset"]), **choices)})
 
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="weighted_sum",
     paper="kllm §III-B, §IV-A",
     meaning="counts times codebook, reduced on fp16 MACs",
@@ -251,10 +242,9 @@ UNIT = Unit(
         "exact": Config(bits=4, preset="exact"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.weighted_sum_jit:run",
     unit_class=WeightedSum,
-    cases=cases,
+    cases=weighted_sum_cases.cases,
+    counters=("lookups", "macs", "overflows"),
     mark=weighted_sum_cases.mark,
     alternatives=(
         Alternative("D-kllm-2", "32 MACs, their results added as a tree", _with(acc="fp16", order=LANES)),
@@ -262,3 +252,4 @@ UNIT = Unit(
     ),
     flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},
 )
+run: RunFunction[Result] = UNIT.run

@@ -3,24 +3,25 @@
 Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-37 (what start and end mean), D-leankv-53 (too few pages).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.units import free_page_list_cases, unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.units.leankv.cases import free_page_list as free_page_list_cases
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, RunFunction, Unit
 
-ALLOCATE, RECYCLE = 0, 1  #: operations
-COUNTERS = ("allocated", "recycled", "wraps")
+__all__ = ["ALLOCATE", "RECYCLE", "UNIT", "FreePageList", "OutOfPages", "State", "run"]
+
+ALLOCATE, RECYCLE = 0, 1  #: Operations of the port `op`
 
 
 class OutOfPages(Refused):
-    """More pages are needed than are free; nothing has changed (D-leankv-53)."""
+    """Refusal of a call that needs more pages than are free; nothing has changed (D-leankv-53)."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,12 @@ class State:
     index: int  #: number of the event, -1 for the reset
     op: int
     count: int
-    ids: Any  #: an int where the list has one page, as every port of one lane
-    taken: Any  #: ids that left, -1 behind them
-    list_start: int
+    ids: Lanes
+    taken: Lanes  #: ids that left, -1 behind them
+    list_start: int  #: place of the next id that leaves
     list_end: int
     free: int
-    ring: Any
+    ring: Lanes
     head: int  #: ids that ever left; the next one is at head modulo the size of the ring
     tail: int  #: ids that ever came, those at the reset included
     allocated: int
@@ -44,40 +45,53 @@ class State:
     wraps: int  #: how often head or tail passed the end of the ring
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit and what it holds, one row per event; counters over all devices."""
+@dataclass(frozen=True)
+class Event:
+    """The last call, as the State shows it."""
 
-    taken: np.ndarray  #: (..., pages) int32
-    list_start: np.ndarray  #: uint32
-    list_end: np.ndarray  #: uint32
-    free: np.ndarray  #: uint32
-    ring: np.ndarray  #: (..., pages) uint32
-    head: np.ndarray  #: uint64
-    tail: np.ndarray  #: uint64
-    allocated: int
-    recycled: int
-    wraps: int
+    name: str = "reset"
+    op: int = ALLOCATE
+    count: int = 0
+    ids: Sequence[int] = ()
+    taken: Sequence[int] = ()
 
 
-class FreePageList(Stepped):
-    """The list. `allocate` and `recycle` are its two events; `step` is the same with the values of the ports.
+class FreePageList(Clocked[State]):
+    """List of free pages. `allocate` and `recycle` are its two events; `step` is the same with the values of the ports.
 
     At the reset all pages are free, in ascending order. Head and tail are counters that never wrap (D-leankv-37), so an
     empty list and a full one differ; `start` and `end` are the closed interval of places that the paper draws.
+
+    References
+    ----------
+    [leankv §5.2, Fig. 5]
     """
 
     name = "free_page_list"
 
     def __init__(self, pages: int = 32) -> None:
-        """pages: size of the ring; ids are 0 to pages - 1."""
-        require_int(pages, 1, 1 << 24, "FreePageList", "pages")
-        self.pages = pages
-        self._ring = list(range(pages))
-        self._owned = bytearray(pages)  # who is not free: only for refusals
-        self.head, self.tail = 0, pages
-        self._last: Any = ("reset", ALLOCATE, 0, (), ())  # event, op, count, ids, taken
-        self._index, self.allocated, self.recycled, self.wraps = -1, 0, 0, 0
+        """Configure the list.
+
+        Parameters
+        ----------
+        pages : int
+            Size of the ring, 1 to 2**24; ids are 0 to pages - 1.
+
+        Raises
+        ------
+        Refused
+            `pages` is out of range.
+        """
+        self.pages: int = require_int(pages, 1, 1 << 24, "FreePageList", "pages")
+        self._ring = list(range(self.pages))
+        self._owned = bytearray(self.pages)  # pages that are not free: only for refusals
+        self.head: int = 0
+        self.tail: int = self.pages
+        self._last = Event()
+        self._index = -1
+        self.allocated: int = 0
+        self.recycled: int = 0
+        self.wraps: int = 0
 
     @property
     def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
@@ -86,7 +100,7 @@ class FreePageList(Stepped):
 
     @property
     def free(self) -> int:
-        """Pages that are free."""
+        """Number of free pages."""
         return self.tail - self.head
 
     @property
@@ -96,7 +110,7 @@ class FreePageList(Stepped):
 
     @property
     def end(self) -> int:
-        """Place of the id that came last; with no free page it is the place before `start`."""
+        """Place of the id that came last; with no free page, the place before `start`."""
         return (self.tail - 1) % self.pages
 
     @property
@@ -105,11 +119,37 @@ class FreePageList(Stepped):
         return list(self._ring)
 
     def free_ids(self) -> list[int]:
-        """Free pages in the order in which they will leave."""
+        """Free pages in the order in which they will leave.
+
+        Returns
+        -------
+        list of int
+            Ids.
+        """
         return [self._ring[place % self.pages] for place in range(self.head, self.tail)]
 
     def allocate(self, count: int | np.integer) -> list[int]:
-        """Take `count` ids. Raises OutOfPages if fewer are free."""
+        """Take ids from the list.
+
+        Parameters
+        ----------
+        count : int
+            Pages, at least 0.
+
+        Returns
+        -------
+        list of int
+            Ids in the order in which they leave.
+
+        Raises
+        ------
+        OutOfPages
+            Fewer pages are free.
+        Refused
+            `count` is negative.
+        RefusedType
+            `count` is no int.
+        """
         amount = whole(count, "FreePageList: count")
         if amount < 0:
             raise Refused(f"FreePageList: count must not be negative, got {amount}")
@@ -118,31 +158,66 @@ class FreePageList(Stepped):
         taken += self._ring[: amount - len(taken)]  # past the end of the ring
         for page in taken:
             self._owned[page] = 1
-        self._happened("allocate", ALLOCATE, amount, (), tuple(taken))
+        self._record(Event("allocate", ALLOCATE, amount, taken=tuple(taken)))
         self.allocated += amount
         self.wraps += (self.head + amount) // self.pages - self.head // self.pages
         self.head += amount
         return taken
 
     def recycle(self, ids: Iterable[int]) -> None:
-        """Give ids back, in this order. Refused: an id that is free already, or twice in `ids`, or none of the list."""
+        """Give ids back, in this order.
+
+        Parameters
+        ----------
+        ids : iterable of int
+            Pages.
+
+        Raises
+        ------
+        Refused
+            An id is free already, stands twice in `ids`, or is none of the list.
+        RefusedType
+            An id is no int.
+        """
         pages = [whole(page, "FreePageList: id") for page in ids]
         self.require_owned(pages)
         for place, page in enumerate(pages, self.tail):
             self._ring[place % self.pages] = page
             self._owned[page] = 0
-        self._happened("recycle", RECYCLE, len(pages), pages, ())
+        self._record(Event("recycle", RECYCLE, len(pages), ids=pages))
         self.recycled += len(pages)
         self.wraps += (self.tail + len(pages)) // self.pages - self.tail // self.pages
         self.tail += len(pages)
 
     def require_free(self, count: int) -> None:
-        """Raise OutOfPages unless `count` pages are free."""
+        """Check that pages are free.
+
+        Parameters
+        ----------
+        count : int
+            Pages.
+
+        Raises
+        ------
+        OutOfPages
+            Fewer pages are free.
+        """
         if count > self.free:
             raise OutOfPages(f"FreePageList: {count} pages needed, {self.free} free")
 
     def require_owned(self, pages: Sequence[int]) -> None:
-        """Refuse pages that cannot come back."""
+        """Check that pages can come back.
+
+        Parameters
+        ----------
+        pages : sequence of int
+            Ids.
+
+        Raises
+        ------
+        Refused
+            An id is free already, stands twice, or is none of the list.
+        """
         seen = set[int]()
         for page in pages:
             if not 0 <= page < self.pages:
@@ -151,27 +226,21 @@ class FreePageList(Stepped):
                 raise Refused(f"FreePageList: page {page} is free already")
             seen.add(page)
 
-    def _happened(self, *event: Any) -> None:
-        """Keep what `state` shows of the event; the State itself is made when somebody looks."""
+    def _record(self, event: Event) -> None:
+        """Keep what `state` shows of the event; the State itself is made on demand."""
         self._last, self._index = event, self._index + 1
 
-    def step(self, op: int, count: int, ids: Any) -> State:
-        """Allocate `count` pages (op 0), or recycle the first `count` of `ids` (op 1). Returns the State."""
-        op, count, ids = self.accept(op, count, ids)
+    def step(self, op: int, count: int, ids: Sequence[int] | int) -> State:
+        """Allocate `count` pages (op 0), or recycle the first `count` of `ids` (op 1)."""
+        return self._open(*self.accept(op, count, ids))
+
+    def _open(self, op: int, count: int, ids: Lanes) -> State:
         if op == ALLOCATE:
             self.allocate(count)
         else:
             self.recycle(fields(ids)[:count])
-        self._last = (*self._last[:3], fields(ids), self._last[4])
-        return self.snapshot()
-
-    def steps(self, op: Any, count: Any, ids: Any) -> Iterator[State]:
-        """Yield the State after every event of one device; the arguments, (events,) beside lanes, broadcast."""
-        arrays = admit_events(self.name, self.ports.inputs, (op, count, ids))
-        if arrays[0].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {arrays[0].shape}")
-        for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self.step(*event)
+        self._last = replace(self._last, ids=fields(ids))
+        return self.state
 
     def _padded(self, pages: Sequence[int], filler: int) -> tuple[int, ...]:
         return tuple(pages) + (filler,) * (self.pages - len(pages))
@@ -179,76 +248,55 @@ class FreePageList(Stepped):
     @property
     def state(self) -> State:
         """All registers and the last event: made on demand, since a list of many pages is used, not looked at."""
-        event, op, count, ids, taken = self._last
+        last = self._last
         return State(
-            event,
-            self._index,
-            op,
-            count,
-            lanes(self._padded(ids, 0)),
-            lanes(self._padded(taken, -1)),
-            self.start,
-            self.end,
-            self.free,
-            lanes(tuple(self._ring)),
-            self.head,
-            self.tail,
-            self.allocated,
-            self.recycled,
-            self.wraps,
+            event=last.name,
+            index=self._index,
+            op=last.op,
+            count=last.count,
+            ids=lanes(self._padded(last.ids, 0)),
+            taken=lanes(self._padded(last.taken, -1)),
+            list_start=self.start,
+            list_end=self.end,
+            free=self.free,
+            ring=lanes(tuple(self._ring)),
+            head=self.head,
+            tail=self.tail,
+            allocated=self.allocated,
+            recycled=self.recycled,
+            wraps=self.wraps,
         )
 
     @state.setter
     def state(self, state: State) -> None:
         self.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
-        self._last = state.event, state.op, state.count, fields(state.ids), fields(state.taken)
+        self._last = Event(state.event, state.op, state.count, fields(state.ids), fields(state.taken))
         self._index, self.wraps = state.index, state.wraps
 
     def load(self, ring: Sequence[int], head: int, tail: int, allocated: int = 0, recycled: int = 0) -> None:
-        """Set the registers and counters; what is between tail and head of the ring is taken as owned."""
+        """Set the registers and counters; pages between tail and head of the ring count as owned.
+
+        Parameters
+        ----------
+        ring : sequence of int
+            Ids of all places.
+        head, tail : int
+            Ids that ever left, and that ever came.
+        allocated, recycled : int
+            Counters.
+        """
         self._ring, self.head, self.tail = list(ring), head, tail
         self.allocated, self.recycled = allocated, recycled
         self._owned = bytearray(b"\1") * self.pages
         for page in self.free_ids():
             self._owned[page] = 0
 
-    def __repr__(self) -> str:
-        return f"FreePageList(pages={self.pages})"
-
 
 def whole(value: Any, thing: str) -> int:
-    """`value`, an int of Python or NumPy, as Python's; refuses everything else."""
+    """Convert `value`, an int of Python or NumPy, to Python's; refuses everything else."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise RefusedType(f"{thing} must be an int, got {value!r}")
     return int(value)
-
-
-def run(op: Any, count: Any, ids: Any, *, pages: int = 32) -> Result:
-    """Every event of one list or of many.
-
-    op: 0 allocate, 1 recycle. count: pages. ids: (..., pages), of which a recycle takes the first `count`. All
-    (..., events) beside the lanes; each device, an index of the leading axes, starts with all pages free.
-    Returns the Result, arrays of the common shape. Raises OutOfPages; refuses pages that are free already.
-    Paper: [leankv §5.2].
-    """
-    model = FreePageList(pages)
-    arrays = admit_events(model.name, model.ports.inputs, (op, count, ids))
-    shape = arrays[0].shape
-    flat = prod(shape[:-1]), shape[-1]
-    states, counters = list[State](), [0] * len(COUNTERS)
-    columns = [array.reshape(*flat, *array.shape[len(shape) :]) for array in arrays]
-    for device in range(flat[0]):
-        one = FreePageList(pages)
-        states += [one.step(*event) for event in zip(*(column[device].tolist() for column in columns), strict=True)]
-        last = one.snapshot()
-        counters = [count + getattr(last, name) for name, count in zip(COUNTERS, counters, strict=True)]
-    allocated, recycled, wraps = counters
-    return Result(
-        **collect(states, model.ports.outputs + model.ports.state, shape),
-        allocated=allocated,
-        recycled=recycled,
-        wraps=wraps,
-    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -274,26 +322,15 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` as events that a list admits: as many pages as are free, ids that are owned."""
-    return free_page_list_cases.legal(config, inputs)
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see free_page_list_cases.py."""
-    return free_page_list_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="free_page_list",
     paper="leankv §5.2, Fig. 5",
     meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
     ports=ports,
-    run=run,
-    twin="refemu.units.free_page_list_jit:run",
     unit_class=FreePageList,
-    timing="event",
-    cases=cases,
-    legal=legal,
+    cases=free_page_list_cases.cases,
+    counters=("allocated", "recycled", "wraps"),
+    legal=free_page_list_cases.legal,
 )
+run: RunFunction[Result] = UNIT.run

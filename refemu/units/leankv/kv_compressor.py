@@ -5,42 +5,84 @@ prompt_compressor and generation_compressor. Decisions: D-leankv-30 (a low token
 (the freed slot), D-leankv-47, D-leankv-48 (position and score segments as the published code fills them).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice
-from refemu.formats import UnifiedPage, hetero_kv
-from refemu.formats.affine import PRESETS
-from refemu.units import kv_compressor_cases, unit
-from refemu.units.prompt_compressor import HIGH, LOW, WINDOW
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit_events, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import Refused, at, first_index, plain, require_choice
+from refemu.formats import UnifiedPage
+from refemu.formats.leankv import hetero_kv
+from refemu.formats.leankv.affine import PRESETS
+from refemu.formats.leankv.hetero_kv import PairName
+from refemu.units.leankv.cases import kv_compressor as kv_compressor_cases
+from refemu.units.leankv.kv_quantizer import Preset
+from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, RunFunction, Unit, choices
 
-APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: operations
-QUIRKS = ("score_by_rank", "position_epoch")  #: defects of the published code that the pages show
+__all__ = [
+    "APPEND_HIGH",
+    "APPEND_LOW",
+    "DROP",
+    "QUIRKS",
+    "REPLACE",
+    "UNIT",
+    "KvCompressor",
+    "PromptPlan",
+    "State",
+    "places",
+    "plan_prompt",
+    "requantize",
+    "run",
+    "write",
+    "write_prompt",
+]
+
+
+APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op`
+#: Defects of the published code that the pages show (D-leankv-47, D-leankv-48)
+QUIRKS = ("score_by_rank", "position_epoch")
 EPOCH = 64  #: queries after a token that the published code looks at
 
 
 def write(
     page: UnifiedPage,
-    preset: str,
+    preset: Preset,
     images: np.ndarray,
-    pages: Any,
-    slots: Any,
+    pages: Sequence[int] | np.ndarray,
+    slots: Sequence[int] | np.ndarray,
     key: np.ndarray,
     value: np.ndarray,
-    score: Any,
-    position: Any,
+    score: ArrayLike,
+    position: ArrayLike,
 ) -> None:
     """Quantize tokens and put them into slots.
 
-    images: (pages, page_bytes / 2) uint16, written in place. pages, slots: of every token, (count,). key, value:
-    (count, F) fp16. score: float32, position: int32, (count,) or one for all.
+    Parameters
+    ----------
+    page : UnifiedPage
+        Layout.
+    preset : {"paper", "diffkv"}
+        Preset of the codes.
+    images : ndarray of uint16 (pages, page_bytes / 2)
+        Pages, written in place.
+    pages, slots : array_like of int (count,)
+        Page and slot of every token.
+    key, value : ndarray of float16 (count, F)
+        Finite vectors.
+    score : float32, (count,) or one for all
+        Scores.
+    position : int32, (count,) or one for all
+        Positions.
+
+    References
+    ----------
+    [leankv §6.1, Fig. 8]
     """
     records = page.record(page.config.key(preset).encode(key), page.config.value(preset).encode(value), score, position)
     for image, slot, record in zip(pages, slots, records, strict=True):
@@ -50,14 +92,31 @@ def write(
 def requantize(
     high: UnifiedPage,
     low: UnifiedPage,
-    preset: str,
+    preset: Preset,
     images: np.ndarray,
     source: Sequence[tuple[int, int]],
     target: Sequence[tuple[int, int]],
 ) -> None:
-    """Move tokens, each from (page, slot) of the high section to (page, slot) of the low one.
+    """Move tokens from the high to the low section: stored codes are decoded and encoded afresh (D-leankv-30).
 
-    The stored codes are decoded and encoded afresh; score and position go along unchanged (D-leankv-30).
+    Score and position go along unchanged.
+
+    Parameters
+    ----------
+    high, low : UnifiedPage
+        Layouts.
+    preset : {"paper", "diffkv"}
+        Preset of the codes.
+    images : ndarray of uint16 (pages, page_bytes / 2)
+        Pages, written in place.
+    source : sequence of (int, int)
+        Page and slot of every token in the high section.
+    target : sequence of (int, int)
+        Page and slot in the low one.
+
+    References
+    ----------
+    [leankv §4]
     """
     for (image, slot), (to_image, to_slot) in zip(source, target, strict=True):
         token = high.tokens_of(high.read(images[image], slot), preset)
@@ -72,20 +131,44 @@ def requantize(
 
 @dataclass(frozen=True)
 class PromptPlan:
-    """Where the kept tokens of a prompt go: positions and what is stored with them, in the order of the slots."""
+    """Places of the kept tokens of a prompt: positions and what is stored with them, in the order of the slots."""
 
     high: np.ndarray  #: (n_high,) positions of high and window tokens
-    low: np.ndarray  #: (n_low,)
+    low: np.ndarray  #: (n_low,) positions of low tokens
     score: np.ndarray  #: (N,) float32, by position
     position: np.ndarray  #: (N,) int32, by position
 
 
 def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: Sequence[str] = ()) -> PromptPlan:
-    """Slots of the tokens that prompt_compressor classified, and what their score and position segments hold.
+    """Plan the slots of the tokens that prompt_compressor classified, and their score and position segments.
 
-    cls, order: (N,) as it returns them. score: (N,) float32 sums S. quirks: some of QUIRKS. With `score_by_rank` the
-    token of rank r stores S[r], where the prompt was sorted (D-leankv-48); with `position_epoch` a token stores
-    N - min(N - position, 64) (D-leankv-47).
+    With `score_by_rank` the token of rank r stores S[r], where the prompt was sorted (D-leankv-48); with
+    `position_epoch` a token stores N - min(N - position, 64) (D-leankv-47).
+
+    Parameters
+    ----------
+    cls : ndarray of int (N,)
+        Classes.
+    order : ndarray of int (N,)
+        Positions as prompt_compressor orders them.
+    score : ndarray of float32 (N,)
+        Sums S.
+    quirks : sequence of str
+        Some of `QUIRKS`.
+
+    Returns
+    -------
+    PromptPlan
+        Positions by section, scores and positions to store.
+
+    Raises
+    ------
+    Refused
+        An unknown quirk.
+
+    References
+    ----------
+    [leankv §4]
     """
     for quirk in quirks:
         require_choice(quirk, QUIRKS, "kv_compressor", "quirks")
@@ -99,8 +182,27 @@ def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: S
     return PromptPlan(order[(ordered == HIGH) | (ordered == WINDOW)], order[ordered == LOW], stored, position)
 
 
-def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Page and slot of the section slots `slots`: slot r stands in page r // N of the section, at r % N."""
+def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Page and slot of section slots: slot r stands in page r // N of the section, at r % N.
+
+    Parameters
+    ----------
+    page : UnifiedPage
+        Layout of the section, N tokens a page.
+    ids : sequence of int
+        Pages of the section, in order.
+    slots : array_like of int
+        Slots of the section.
+
+    Returns
+    -------
+    pages, slots : ndarray of int
+        Page id and slot within it.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
     r = np.asarray(slots)
     return np.asarray(ids)[r // page.tokens], r % page.tokens
 
@@ -108,14 +210,36 @@ def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: Any) -> tu
 def write_prompt(
     high: UnifiedPage,
     low: UnifiedPage | None,
-    preset: str,
+    preset: Preset,
     images: np.ndarray,
     ids: Sequence[Any],
     plan: PromptPlan,
     key: np.ndarray,
     value: np.ndarray,
 ) -> None:
-    """Write the kept tokens of one head's prompt. ids: page ids of the high and the low section; key, value: (N, F)."""
+    """Write the kept tokens of one head's prompt.
+
+    Parameters
+    ----------
+    high : UnifiedPage
+        Layout of the high section.
+    low : UnifiedPage or None
+        Layout of the low one.
+    preset : {"paper", "diffkv"}
+        Preset of the codes.
+    images : ndarray of uint16 (pages, page_bytes / 2)
+        Pages, written in place.
+    ids : sequence of 2 sequences of int
+        Pages of the high and of the low section.
+    plan : PromptPlan
+        Places of the tokens.
+    key, value : ndarray of float16 (N, F)
+        Vectors of the whole prompt.
+
+    References
+    ----------
+    [leankv §4]
+    """
     for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
         if page is not None and len(tokens):
             pages, slots = places(page, section, np.arange(len(tokens)))
@@ -156,75 +280,88 @@ class State:
     pruned: int  #: tokens whose slot was taken and that went nowhere
 
 
-COUNTERS = ("tokens_written", "requantized", "pruned")
+class KvCompressor(Clocked[State]):
+    """KV compressor of one head, a page per precision: `requantize` where a token moves, then `write`.
 
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one value per operation, and its registers."""
-
-    written: np.ndarray  #: (..., words) uint16; words that the low precision does not need are 0
-    moved: np.ndarray  #: (..., words) uint16; 0 where nothing moved
-    n_high: np.ndarray  #: uint16
-    n_low: np.ndarray  #: uint16
-    high: np.ndarray  #: (..., page_bytes / 2) uint16
-    low: np.ndarray
-    tokens_written: int
-    requantized: int
-    pruned: int
-
-
-class KvCompressor(Stepped):
-    """One KV head with a page for each precision. An operation is `requantize` where a token moves, then `write`."""
+    References
+    ----------
+    [leankv §4, §6.1, Fig. 8]
+    """
 
     name = "kv_compressor"
 
     def __init__(
-        self, head_size: int = 64, high: str = "K8V4", low: str = "K4V2", page_bytes: int = 384, preset: str = "paper"
+        self,
+        head_size: int = 64,
+        high: PairName = "K8V4",
+        low: PairName = "K4V2",
+        page_bytes: int = 384,
+        preset: Preset = "paper",
     ) -> None:
-        """head_size, page_bytes: of the pages. high, low: ready pairs. preset: of the codes, one of affine.PRESETS."""
-        require_choice(preset, PRESETS, self.name, "preset")
-        self.pages = tuple(UnifiedPage(head_size, hetero_kv.find(pair), page_bytes) for pair in (high, low))
-        self.head_size, self.high, self.low, self.page_bytes, self.preset = head_size, high, low, page_bytes, preset
-        self.ports = ports({"head_size": head_size, "high": high, "low": low, "page_bytes": page_bytes})
-        vector, image = (0,) * head_size, (0,) * (page_bytes // 2)
-        written, moved = ((0,) * page.record_words for page in self.pages)
-        self.state = State("reset", -1, 0, 0, 0, vector, vector, 0, 0, written, moved, 0, 0, image, image, 0, 0, 0)
+        """Configure the pages.
+
+        Parameters
+        ----------
+        head_size : int
+            Features of a key and of a value.
+        high, low : str
+            Ready pairs of precisions, "K8V4" say.
+        page_bytes : int
+            Bytes of a page.
+        preset : {"paper", "diffkv"}
+            Preset of the codes.
+
+        Raises
+        ------
+        Refused
+            An option is unknown, or the pages cannot be laid out.
+        """
+        self.preset: Preset = require_choice(preset, get_args(Preset), self.name, "preset")
+        self.head_size: int = plain(head_size)
+        self.page_bytes: int = plain(page_bytes)
+        self.high: PairName = plain(high)
+        self.low: PairName = plain(low)
+        self.pages: tuple[UnifiedPage, ...] = tuple(
+            UnifiedPage(self.head_size, hetero_kv.find(pair), self.page_bytes) for pair in (self.high, self.low)
+        )
+        sizes = {"head_size": self.head_size, "page_bytes": self.page_bytes}
+        self.ports: Ports = ports({**sizes, "high": self.high, "low": self.low})
+        self.state: State = self.reset(State)
 
     @property
     def busy(self) -> bool:
         """Whether the new token is still to be written."""
         return self.state.event == "requantize"
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (op, victim, low_slot, key, value, score, position): the first event. Without: the write.
+    def step(
+        self,
+        op: int | None = None,
+        victim: int | None = None,
+        low_slot: int | None = None,
+        key: Sequence[int] | None = None,
+        value: Sequence[int] | None = None,
+        score: int | None = None,
+        position: int | None = None,
+    ) -> State:
+        """Begin an operation with its first event; without inputs, execute the write that is due.
 
-        Refused: inputs while an operation is on its way, none while there is none, a slot that does not exist, an
-        append to a full page, NaN and infinity.
+        Operations are 0 append to the high section, 1 to the low one, 2 move the victim to `low_slot` and take its
+        slot, 3 take its slot. A slot that does not exist, an append to a full page, NaN and infinity are refused.
         """
-        if bool(inputs) == self.busy:
-            raise Refused(f"{self.name}: step takes {'no inputs' if self.busy else 'the inputs of an operation'} now")
-        if not inputs:
-            self._write()
-            return self.state
-        op, victim, low_slot, key, value, score, position = self.accept(*inputs)
-        require_finite(np.array([key, value]))
-        self._require_slots(op, victim, low_slot)
-        before = self.state
-        self.state = replace(
-            before,
-            index=before.index + 1,
-            op=op,
-            victim=victim,
-            low_slot=low_slot,
-            key=key,
-            value=value,
-            score=score,
-            position=position,
-            written=(0,) * len(before.written),
-            moved=(0,) * len(before.moved),
+        return self._stepped(
+            op=op, victim=victim, low_slot=low_slot, key=key, value=value, score=score, position=position
         )
+
+    def _open(self, op: int, victim: int, low_slot: int, *token: Any) -> State:
+        """token: key, value, score, position."""
+        self._require_slots(op, victim, low_slot)
+        written, moved = ((0,) * page.record_words for page in self.pages)
+        self.state = self.latched(op, victim, low_slot, *token, written=written, moved=moved)
         (self._requantize if op == REPLACE else self._write)()
+        return self.state
+
+    def _continue(self) -> State:
+        self._write()
         return self.state
 
     def _require_slots(self, op: int, victim: int, low_slot: int) -> None:
@@ -286,30 +423,9 @@ class KvCompressor(Stepped):
             pruned=before.pruned + (before.op == DROP),
         )
 
-    def steps(
-        self,
-        op: Any,
-        victim: Any,
-        low_slot: Any,
-        key: Any,
-        value: Any,
-        score: Any,
-        position: Any,
-    ) -> Iterator[State]:
-        """Yield the State after every event of one device; arguments (events,), and they broadcast beside lanes."""
-        arrays = admit_events(self.name, self.ports.inputs, (op, victim, low_slot, key, value, score, position))
-        if arrays[0].ndim != 1:
-            raise RefusedType(f"{self.name}: steps takes one sequence of events, got shape {arrays[0].shape}")
-        for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self.step(*event)
-            while self.busy:
-                yield self.step()
-
-    def __repr__(self) -> str:
-        return (
-            f"KvCompressor(head_size={self.head_size}, high={self.high!r}, low={self.low!r}, "
-            f"page_bytes={self.page_bytes}, preset={self.preset!r})"
-        )
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse vectors that are not finite."""
+        require_finite(np.stack(inputs[3:5]))
 
 
 def require_finite(patterns: np.ndarray) -> None:
@@ -318,27 +434,6 @@ def require_finite(patterns: np.ndarray) -> None:
     if bad.any():
         index = first_index(bad)
         raise Refused(f"kv_compressor: key and value must be finite fp16, got {int(patterns[index]):#06x}{at(index)}")
-
-
-def run(op: Any, victim: Any, low_slot: Any, key: Any, value: Any, score: Any, position: Any, **config: Any) -> Result:
-    """Every operation of one device or of many.
-
-    op: 0 append to the high section, 1 to the low one, 2 move the victim to low_slot and take its slot, 3 take its
-    slot. key, value: fp16 patterns (..., events, F). score: float32 pattern, position: int32. All (..., events), and
-    they broadcast beside lanes; each device starts with empty pages. config: as for KvCompressor.
-    Returns the Result, arrays of the common shape. Refuses slots that do not exist, NaN, infinity.
-    Paper: [leankv §4, §6.1].
-    """
-    device = KvCompressor(**config)
-    arrays = admit_events(device.name, device.ports.inputs, (op, victim, low_slot, key, value, score, position))
-    shape, reset, states, counts = arrays[0].shape, device.state, list[State](), dict.fromkeys(COUNTERS, 0)
-    flat = [array.reshape(prod(shape[:-1]), *array.shape[len(shape) - 1 :]) for array in arrays]
-    for row in range(prod(shape[:-1])):
-        device.state = reset
-        states += [state for state in device.steps(*(array[row] for array in flat)) if state.event == "write"]
-        counts = {name: counts[name] + getattr(device.state, name) for name in COUNTERS}
-    fields: dict[str, Any] = {**collect(states, (*device.ports.outputs, *device.ports.state), shape), **counts}
-    return Result(**fields)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -366,29 +461,16 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with slots that exist when their turn comes, and finite vectors."""
-    device = KvCompressor(**config)
-    return kv_compressor_cases.legal([page.tokens for page in device.pages], inputs)
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see kv_compressor_cases.py."""
-    tokens = [page.tokens for page in KvCompressor(**config).pages]
-    return kv_compressor_cases.cases(config, tokens, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="kv_compressor",
     paper="leankv §4, §6.1",
     meaning="tokens into pages, and from the high to the low precision",
     configs={name: Config(head_size=64, high="K8V4", low="K4V2", page_bytes=384, preset=name) for name in PRESETS},
     ports=ports,
-    run=run,
-    twin="refemu.units.kv_compressor_jit:run",
     unit_class=KvCompressor,
-    timing="event",
-    cases=cases,
-    legal=legal,
+    cases=kv_compressor_cases.cases,
+    counters=("tokens_written", "requantized", "pruned"),
+    legal=kv_compressor_cases.legal,
     alternatives=choices("D-leankv-1", "preset", *PRESETS),
 )
+run: RunFunction[Result] = UNIT.run

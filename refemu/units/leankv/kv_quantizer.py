@@ -6,21 +6,25 @@ D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
-from refemu.formats.affine import PRESETS, Affine
-from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW
-from refemu.units import kv_quantizer_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
+from refemu.units.leankv.cases import kv_quantizer as kv_quantizer_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-BITS = (1, 2, 4, 8)  #: widths that the block packs
+__all__ = ["BITS", "UNIT", "KvQuantizer", "Preset", "QuantizeWith", "State", "run"]
+
+Preset = Literal["paper", "diffkv"]  #: Preset of the codes
+QuantizeWith = Literal["unrounded", "stored"]  #: Step and minimum that codes are made with (D-leankv-3)
+BITS = (1, 2, 4, 8)  #: Widths that the block packs
 
 
 @dataclass(frozen=True)
@@ -47,43 +51,44 @@ class State:
     roundings: int  #: to an integer
 
 
-COUNTERS = ("comparisons", "divisions", "multiplications", "roundings")
+class KvQuantizer(Stepped[State]):
+    """KV quantizer: an operation is `minmax` per element in ascending order, `scale`, and `word` per pack.
 
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the block, one value per group."""
-
-    mn: np.ndarray  #: uint32
-    mx: np.ndarray  #: uint32
-    s32: np.ndarray  #: uint32
-    inv32: np.ndarray  #: uint32
-    scale: np.ndarray  #: uint16
-    zero: np.ndarray  #: uint16
-    words: np.ndarray  #: (..., features / 2) uint16
-    status: np.ndarray  #: uint8
-    comparisons: int
-    divisions: int
-    multiplications: int
-    roundings: int
-
-
-class KvQuantizer(Stepped):
-    """The block. An operation is `minmax` for every element in ascending order, `scale`, and `word` for every pack."""
+    References
+    ----------
+    [leankv §2.2 Eq. (2), §6.2]
+    """
 
     name = "kv_quantizer"
 
-    def __init__(self, features: int = 32, preset: str = "paper", quantize_with: str = "unrounded") -> None:
-        """features: of a group, a multiple of 16. preset, quantize_with: as for `Affine`."""
-        require_int(features, 16, 1 << 12, self.name, "features")
-        if features % WORD:
+    def __init__(self, features: int = 32, preset: Preset = "paper", quantize_with: QuantizeWith = "unrounded") -> None:
+        """Configure the quantizer.
+
+        Parameters
+        ----------
+        features : int
+            Features of a group, a multiple of 16 up to 4096.
+        preset : {"paper", "diffkv"}
+            Preset of the codes, as for `Affine`.
+        quantize_with : {"unrounded", "stored"}
+            Step and minimum that codes are made with (D-leankv-3).
+
+        Raises
+        ------
+        Refused
+            `features` is out of range or an option unknown.
+        """
+        self.features: int = require_int(features, 16, 1 << 12, self.name, "features")
+        if self.features % WORD:
             raise Refused(f"{self.name}: features must be a multiple of 16, got {features}")
-        require_choice(preset, PRESETS, self.name, "preset")
-        self.features, self.preset, self.quantize_with = features, preset, quantize_with
-        base = Affine.preset(preset, 8)
-        self.formats = {bits: Affine(bits, 1, base.zero, base.quant_div, quantize_with) for bits in BITS}
-        self.ports = ports({"features": features})
-        self.state = State("reset", -1, (0,) * features, 1, *(0,) * 6, (0,) * (features // 2), *(0,) * 7)
+        self.preset: Preset = require_choice(preset, get_args(Preset), self.name, "preset")
+        self.quantize_with = require_choice(quantize_with, ("unrounded", "stored"), "Affine", "quantize_with")
+        base = Affine.preset(self.preset, 8)
+        self.formats: dict[int, Affine] = {
+            bits: Affine(bits, 1, base.zero, base.quant_div, self.quantize_with) for bits in BITS
+        }
+        self.ports: Ports = ports({"features": self.features})
+        self.state: State = self.reset(State, bits=1)
 
     @property
     def busy(self) -> bool:
@@ -95,35 +100,21 @@ class KvQuantizer(Stepped):
         """Words of a group."""
         return self.features * bits // WORD
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (x, bits): compare the first element. Without: the next event of the operation.
+    def step(self, x: Sequence[int] | None = None, bits: int | None = None) -> State:
+        """Begin a group and compare its first element; without inputs, execute the next event.
 
-        Refused: inputs while an operation is on its way, none while there is none, NaN, infinity, a width not in BITS.
+        NaN, infinity and a width not in `BITS` are refused.
         """
-        if bool(inputs) == self.busy:
-            raise Refused(f"{self.name}: step takes {'no inputs' if self.busy else 'the inputs of an operation'} now")
-        if inputs:
-            x, bits = self.accept(*inputs)
-            self.require(np.array(x), np.array(bits))
-            self.state = replace(
-                self.state,
-                event="minmax",
-                index=self.state.index + 1,
-                x=x,
-                bits=bits,
-                mn=0,
-                mx=0,
-                s32=0,
-                inv32=0,
-                scale=0,
-                zero=0,
-                words=(0,) * (self.features // 2),
-                status=0,
-                element=0,
-                packed=0,
-            )
-            self._minmax()
-        elif self.state.element < self.features:
+        return self._stepped(x=x, bits=bits)
+
+    def _open(self, x: tuple[int, ...], bits: int) -> State:
+        zeros = dict.fromkeys(("mn", "mx", "s32", "inv32", "scale", "zero", "status", "element", "packed"), 0)
+        self.state = self.latched(x, bits, words=(0,) * (self.features // 2), **zeros)
+        self._minmax()
+        return self.state
+
+    def _continue(self) -> State:
+        if self.state.element < self.features:
             self._minmax()
         elif self.state.event == "minmax":
             self._scale()
@@ -196,7 +187,18 @@ class KvQuantizer(Stepped):
         )
 
     def code(self, value: float) -> int:
-        """The code of one element: half to even, into [0, R], NaN (a constant group) to 0 (D-leankv-5, D-leankv-6)."""
+        """Quantize one element: half to even, into [0, R], NaN (a constant group) to 0 (D-leankv-5, D-leankv-6).
+
+        Parameters
+        ----------
+        value : float
+            Feature.
+
+        Returns
+        -------
+        int
+            Code.
+        """
         state, fmt = self.state, self._format
         low, s = value32(state.mn), value32(state.s32)
         if self.quantize_with == "stored":
@@ -207,29 +209,17 @@ class KvQuantizer(Stepped):
             return 0
         return round(min(max(t, 0.0), float(fmt.steps)))  # Python's round is half to even
 
-    def require(self, x: np.ndarray, bits: np.ndarray) -> None:
+    def _require(self, *inputs: np.ndarray) -> None:
         """Refuse patterns of NaN and infinity (D-leankv-9) and widths that the block does not pack."""
-        bad = np.asarray(x) & 0x7C00 == 0x7C00
+        x, bits = inputs
+        bad = x & 0x7C00 == 0x7C00
         if bad.any():
             index = first_index(bad)
             raise Refused(f"{self.name}: x {int(x[index]):#06x}{at(index)} must be a finite fp16")
         bad = ~np.isin(bits, BITS)
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"{self.name}: bits must be 1, 2, 4 or 8, got {int(np.asarray(bits)[index])}{at(index)}")
-
-    def admitted(self, x: Any, bits: Any) -> list[np.ndarray]:
-        """The inputs as arrays of one shape, checked."""
-        arrays = admit(self.name, self.ports.inputs, (x, bits))
-        self.require(*arrays)
-        return arrays
-
-    def steps(self, x: Any, bits: Any) -> Iterator[State]:
-        """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
-        yield from self.operations(self.admitted(x, bits))
-
-    def __repr__(self) -> str:
-        return f"KvQuantizer(features={self.features}, preset={self.preset!r}, quantize_with={self.quantize_with!r})"
+            raise Refused(f"{self.name}: bits must be 1, 2, 4 or 8, got {int(bits[index])}{at(index)}")
 
 
 def times(a: float, b: float) -> float:
@@ -238,29 +228,11 @@ def times(a: float, b: float) -> float:
 
 
 def sum_of(parts: Iterator[int]) -> int:
-    """Integers that share no bit, joined."""
+    """The bitwise or of integers that share no bit."""
     word = 0
     for part in parts:
         word |= part
     return word
-
-
-def run(x: Any, bits: Any, *, features: int = 32, preset: str = "paper", quantize_with: str = "unrounded") -> Result:
-    """Quantize groups of any shape.
-
-    x: fp16 patterns, (..., features), finite. bits: 1, 2, 4 or 8, (...); they broadcast beside the lanes.
-    features, preset, quantize_with: as for KvQuantizer. Returns the Result, arrays of shape (...).
-    Refuses NaN, infinity and other widths with the first index. Paper: [leankv §2.2 Eq. (2)].
-    """
-    device = KvQuantizer(features, preset, quantize_with)
-    arrays = device.admitted(x, bits)
-    shape, states = arrays[1].shape, list[State]()
-    for state in device.steps(*arrays):
-        if not device.busy:
-            states.append(state)
-    return Result(
-        **collect(states, device.ports.outputs, shape), **{name: getattr(device.state, name) for name in COUNTERS}
-    )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -284,19 +256,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with widths that the block packs and finite features."""
-    x, bits = np.asarray(inputs["x"]), np.asarray(inputs["bits"])
-    finite = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
-    return {"x": finite, "bits": np.array(BITS, bits.dtype)[bits & 3]}
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see kv_quantizer_cases.py."""
-    return kv_quantizer_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="kv_quantizer",
     paper="leankv §2.2 Eq. (2), §6.2",
     meaning="one group of a KV vector to packed affine codes",
@@ -306,11 +266,10 @@ UNIT = Unit(
         "stored": Config(features=32, preset="paper", quantize_with="stored"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.kv_quantizer_jit:run",
     unit_class=KvQuantizer,
-    cases=cases,
-    legal=legal,
+    cases=kv_quantizer_cases.cases,
+    counters=("comparisons", "divisions", "multiplications", "roundings"),
+    legal=kv_quantizer_cases.legal,
     mark=kv_quantizer_cases.mark,
     flags={
         "CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
@@ -322,3 +281,4 @@ UNIT = Unit(
         *choices("D-leankv-3", "quantize_with", "unrounded", "stored"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

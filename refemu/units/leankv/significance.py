@@ -1,30 +1,56 @@
-"""How significant a token is: the attention that later tokens pay to it, summed, averaged, and as a share of all.
+"""Significance of tokens: the attention that later tokens pay to each, summed, averaged, and as a share of all.
 
 Paper: [leankv §3.1 Eq. (3), §3.2, §4]. Decisions: D-leankv-16 (which queries count), D-leankv-17 (a token's attention
 to itself), D-leankv-18 (normalization), D-leankv-19 (heads that share a KV head).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, first_index, require_bool, require_choice, require_int
 from refemu.arith.orders import Sequential
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
-from refemu.units import significance_cases, unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.units import stepped
+from refemu.units.leankv.cases import significance as significance_cases
+from refemu.units.ports import Port, Ports, collect, fields
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, RunFunction, Unit, choices
 
-#: parameters by preset
+__all__ = [
+    "COUNTERS",
+    "LARGEST",
+    "PRESETS",
+    "UNIT",
+    "Gqa",
+    "GqaOrder",
+    "Result",
+    "Significance",
+    "State",
+    "coefficients",
+    "counts",
+    "counts_at",
+    "critical_tokens",
+    "join_heads",
+    "of_prompts",
+    "run",
+    "update",
+]
+
+
+Gqa = Literal["max", "mean"]  #: Join of the query heads of a KV head (D-leankv-19)
+GqaOrder = Literal["sums", "queries"]  #: Order of the join: after the sums of every head, or query by query before
+#: Parameters by preset
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"score_queries": None, "include_self": False, "normalize": True},
     "diffkv": {"score_queries": 64, "include_self": True, "normalize": False},
 }
-LARGEST = 0x3F80_0001  #: pattern of the largest p on a port: a reciprocal may make 1 one place too large
+LARGEST = 0x3F80_0001  #: Pattern of the largest p on a port: a reciprocal may make 1 one place too large
 
 
 @dataclass(frozen=True)
@@ -47,11 +73,11 @@ class State:
     divisions: int
 
 
-COUNTERS = ("adds", "comparisons", "divisions")
+COUNTERS = ("adds", "comparisons", "divisions")  #: Counters of a run
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
+class Result(stepped.Result):
     """One value per token of every prompt; `sum`, `mean`, `share` are float32 patterns."""
 
     sum: np.ndarray  #: (..., N) uint32
@@ -63,8 +89,13 @@ class Result(unit.Result):
     divisions: int
 
 
-class Significance(Stepped):
-    """The block of [leankv §4]. An operation: `query` for every row of p, `mean` for every token, `share` likewise."""
+class Significance(Stepped[State]):
+    """Significance of tokens: an operation is `query` for every row of p, `mean` for every token, then `share`.
+
+    References
+    ----------
+    [leankv §3.1, §4]
+    """
 
     name = "significance"
 
@@ -75,79 +106,72 @@ class Significance(Stepped):
         score_queries: int | None = None,
         include_self: bool = False,
         normalize: bool = True,
-        gqa: str = "max",
-        gqa_order: str = "sums",
+        gqa: Gqa = "max",
+        gqa_order: GqaOrder = "sums",
     ) -> None:
-        """tokens: N of a prompt. heads: query heads G of the KV head.
+        """Configure the block.
 
-        score_queries: only the last so many queries count; None = all. include_self: whether a token's own query does.
-        normalize: whether shares add up to 1; else a share is the mean. gqa: heads joined by "max" or "mean".
-        gqa_order: "sums" = after the sums of each head, "queries" = query by query before.
+        Parameters
+        ----------
+        tokens : int
+            N, tokens of a prompt, 1 to 2**24.
+        heads : int
+            G, query heads of the KV head, 1 to 1024.
+        score_queries : int, optional
+            Number of last queries that count; by default all (D-leankv-16).
+        include_self : bool
+            Whether a token's own query counts (D-leankv-17).
+        normalize : bool
+            Whether shares add up to 1; else a share is the mean (D-leankv-18).
+        gqa : {"max", "mean"}
+            Join of the heads (D-leankv-19).
+        gqa_order : {"sums", "queries"}
+            Join after the sums of each head, or query by query before.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
         """
-        require_int(tokens, 1, 1 << 24, self.name, "tokens")
-        require_int(heads, 1, 1 << 10, self.name, "heads")
-        if score_queries is not None:
-            require_int(score_queries, 1, 1 << 24, self.name, "score_queries")
-        for name, flag in (("include_self", include_self), ("normalize", normalize)):
-            if not isinstance(flag, bool):
-                raise RefusedType(f"{self.name}: {name} must be a bool, got {flag!r}")
-        require_choice(gqa, ("max", "mean"), self.name, "gqa")
-        require_choice(gqa_order, ("sums", "queries"), self.name, "gqa_order")
-        self.tokens, self.heads = tokens, heads
-        self.score_queries, self.include_self, self.normalize = score_queries, include_self, normalize
-        self.gqa, self.gqa_order = gqa, gqa_order
-        self.ports = ports({"tokens": tokens, "heads": heads})
-        self.counts = tuple(counts(tokens, score_queries, include_self).tolist())
-        self.sums = heads if gqa_order == "sums" else 1  #: of one token
+        self.tokens: int = require_int(tokens, 1, 1 << 24, self.name, "tokens")
+        self.heads: int = require_int(heads, 1, 1 << 10, self.name, "heads")
+        self.score_queries: int | None = require_queries(score_queries, self.name)
+        self.include_self: bool = require_bool(include_self, self.name, "include_self")
+        self.normalize: bool = require_bool(normalize, self.name, "normalize")
+        self.gqa = require_choice(gqa, get_args(Gqa), self.name, "gqa")
+        self.gqa_order = require_choice(gqa_order, get_args(GqaOrder), self.name, "gqa_order")
+        self.ports: Ports = ports({"tokens": self.tokens, "heads": self.heads})
+        self.counts: tuple[int, ...] = tuple(counts(self.tokens, self.score_queries, self.include_self).tolist())
+        self.sums: int = self.heads if self.gqa_order == "sums" else 1  #: of one token
 
     @cached_property
-    def state(self) -> State:  # made on demand: p of a model's prompt has 10^7 lanes
+    def state(self) -> State:  # type: ignore[override]  # made on demand: p of a model's prompt has 10^7 lanes
         """Ports and registers."""
+        p = (0,) * (self.tokens * self.heads * self.tokens)
+        return self.reset(State, p=p, **self._cleared())
+
+    def _cleared(self) -> dict[str, tuple[int, ...]]:
+        """Registers of an operation that has not begun."""
         zeros = (0,) * self.tokens
-        return State(
-            "reset",
-            -1,
-            (0,) * (self.tokens * self.heads * self.tokens),
-            zeros,
-            zeros,
-            zeros,
-            zeros,
-            (0,) * (self.sums * self.tokens),
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        )
+        return dict.fromkeys(("sum", "mean", "share", "count"), zeros) | {"of_heads": zeros * self.sums}
 
     @property
     def busy(self) -> bool:
         """Whether rows are still to be added or tokens to be finished."""
         return self.state.event in ("query", "mean") or (self.state.event == "share" and self.state.token < self.tokens)
 
-    def step(self, *inputs: Any) -> State:
-        """With the input p: add the row of query 0. Without: the next event of the operation."""
-        if bool(inputs) == self.busy:
-            raise Refused(f"{self.name}: step takes {'no inputs' if self.busy else 'the input of an operation'} now")
-        before, zeros = self.state, (0,) * self.tokens
-        if inputs:
-            (p,) = self.accept(*inputs)
-            p = p if isinstance(p, tuple) else (p,)
-            self.state = replace(
-                before,
-                index=before.index + 1,
-                p=p,
-                sum=zeros,
-                mean=zeros,
-                share=zeros,
-                total=0,
-                count=zeros,
-                of_heads=(0,) * (self.sums * self.tokens),
-                row=0,
-                token=0,
-            )
-        if self.state.row < self.tokens:
+    def step(self, p: Sequence[int] | int | None = None) -> State:
+        """Add the row of query 0 of a prompt's p; without inputs, execute the next event of the operation."""
+        return self._stepped(p=p)
+
+    def _open(self, p: tuple[int, ...] | int) -> State:
+        self.state = self.latched(fields(p), total=0, row=0, token=0, **self._cleared())
+        self._query()
+        return self.state
+
+    def _continue(self) -> State:
+        before = self.state
+        if before.row < self.tokens:
             self._query()
         elif before.event == "query" or (before.event == "mean" and before.token < self.tokens):
             self._mean(0 if before.event == "query" else before.token)
@@ -172,7 +196,20 @@ class Significance(Stepped):
         self._next("query", counters, of_heads=tuple(pattern32(s) for s in sums), row=row + 1)
 
     def joined(self, values: list[float], counters: dict[str, int]) -> float:
-        """One value of those of all heads (D-leankv-19)."""
+        """Join the values of all heads (D-leankv-19).
+
+        Parameters
+        ----------
+        values : list of float
+            One per head, float32 values.
+        counters : dict of int
+            Counters, which go up.
+
+        Returns
+        -------
+        float
+            Maximum, or mean of the sequential sum.
+        """
         result = 0.0
         for value in values:
             result = max(result, value) if self.gqa == "max" else f32(result + value)
@@ -212,53 +249,121 @@ class Significance(Stepped):
         counted = {name: getattr(self.state, name) + count for name, count in counters.items()}
         self.state = replace(self.state, event=event, **registers, **counted)
 
-    def steps(self, p: Any) -> Iterator[State]:
-        """Yield the State after every event of every operation; p: patterns (..., N * G * N)."""
-        yield from self.operations(admit(self.name, self.ports.inputs, (p,)))
-
-    def __repr__(self) -> str:
-        return (
-            f"Significance(tokens={self.tokens}, heads={self.heads}, score_queries={self.score_queries}, "
-            f"include_self={self.include_self}, normalize={self.normalize}, gqa={self.gqa!r}, "
-            f"gqa_order={self.gqa_order!r})"
-        )
-
 
 def put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
-    """`values` with one replaced."""
+    """`values` with the one at index `at` replaced."""
     return (*values[:at], value, *values[at + 1 :])
 
 
+def require_queries(value: int | None, thing: str) -> int | None:
+    """`score_queries` as Python's int, or None; refuses what is no positive number of queries."""
+    return None if value is None else require_int(value, 1, 1 << 24, thing, "score_queries")
+
+
 def counts(tokens: int, score_queries: int | None = None, include_self: bool = False) -> np.ndarray:
-    """How many queries of a prompt count for each of its tokens: (N,) int64."""
+    """Count the queries of a prompt that count for each of its tokens.
+
+    Parameters
+    ----------
+    tokens : int
+        N.
+    score_queries : int, optional
+        Number of last queries that count; by default all.
+    include_self : bool
+        Whether a token's own query counts.
+
+    Returns
+    -------
+    ndarray of int64 (N,)
+        Queries.
+
+    References
+    ----------
+    [leankv §4]
+    """
     t = np.arange(tokens)
     first = np.maximum(t if include_self else t + 1, tokens - (score_queries or tokens))
     return tokens - first
 
 
 def counts_at(
-    n: int, position: Any, prompt: int, score_queries: int | None = None, include_self: bool = False
+    n: int, position: ArrayLike, prompt: int, score_queries: int | None = None, include_self: bool = False
 ) -> np.ndarray:
-    """Queries that counted for stored tokens when token `n` arrives, int64 in the shape of `position`.
+    """Count the queries that counted for stored tokens when token `n` arrives.
 
-    position: of the tokens, each below n. prompt: tokens of the prompt, N.
+    Parameters
+    ----------
+    n : int
+        Position of the new token.
+    position : array_like of integers
+        Positions of the tokens, each below `n`.
+    prompt : int
+        N, tokens of the prompt.
+    score_queries : int, optional
+        Number of the prompt's last queries that count; by default all.
+    include_self : bool
+        Whether a token's own query counts.
+
+    Returns
+    -------
+    ndarray of int64, shape of `position`
+        Queries.
+
+    References
+    ----------
+    [leankv §4]
     """
     at = np.asarray(position, np.int64)
     first = np.maximum(at if include_self else at + 1, prompt - (score_queries or prompt))
     return np.where(at < prompt, prompt - first + (n - prompt), n - at - (0 if include_self else 1))
 
 
-def update(score: np.ndarray, p: np.ndarray, gqa: str = "max") -> np.ndarray:
-    """Scores after a step: fl(S + the heads' p joined). score: (..., T) float32; p: (..., G, T) float32.
+def update(score: np.ndarray, p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:
+    """Add the attention of a step to the scores: fl(S + the heads' p joined).
 
-    Call it with the tokens that the step counts for: without the new one where a token's own query does not count.
+    Without the new token where its own query does not count.
+
+    Parameters
+    ----------
+    score : ndarray of float32 (..., T)
+        Scores of the tokens that the step counts for.
+    p : ndarray of float32 (..., G, T)
+        Attention of every query head.
+    gqa : {"max", "mean"}
+        Join of the heads.
+
+    Returns
+    -------
+    ndarray of float32 (..., T)
+        Scores.
+
+    References
+    ----------
+    [leankv §4]
     """
     with np.errstate(all="ignore"):
         return score + join_heads(p, gqa)
 
 
-def join_heads(p: np.ndarray, gqa: str = "max") -> np.ndarray:
-    """Values of G heads (..., G, T), joined: the maximum from 0 on, or the sequential sum divided by G. float32."""
+def join_heads(p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:
+    """Join the values of the query heads: the maximum from 0 on, or the sequential sum divided by G.
+
+    Parameters
+    ----------
+    p : ndarray of float32 (..., G, T)
+        Values.
+    gqa : {"max", "mean"}
+        Join of the heads (D-leankv-19).
+
+    Returns
+    -------
+    ndarray of float32 (..., T)
+        Joined values.
+
+    References
+    ----------
+    [leankv §4]
+    """
     result = np.zeros((*p.shape[:-2], p.shape[-1]), np.float32)
     for h in range(p.shape[-2]):
         result = np.maximum(result, p[..., h, :]) if gqa == "max" else result + p[..., h, :]
@@ -266,9 +371,32 @@ def join_heads(p: np.ndarray, gqa: str = "max") -> np.ndarray:
 
 
 def critical_tokens(share: np.ndarray, x: float) -> np.ndarray:
-    """How many tokens, the most significant first, it takes to reach `x` of the sum of shares [leankv §3.2, Fig. 2].
+    """Count the tokens, the most significant first, that reach a part of the sum of shares.
 
-    share: (..., N) float32. Ties: the lower position first; fp32 running sum. Returns int64 (...).
+    Of equal shares the lower position comes first; the running sum is fp32.
+
+    Parameters
+    ----------
+    share : ndarray of float32 (..., N)
+        Shares, not negative.
+    x : float
+        Part of the sum, 0 to 1.
+
+    Returns
+    -------
+    ndarray of int64 (...)
+        Tokens.
+
+    Raises
+    ------
+    Refused
+        `x` is out of range, or a share negative, NaN or infinite.
+    RefusedType
+        `share` is not float32.
+
+    References
+    ----------
+    [leankv §3.2, Fig. 2]
     """
     require_p(share[..., None, :, None, :] if share.ndim > 1 else share[None, None, :], "share")
     if not 0 <= x <= 1:
@@ -280,9 +408,23 @@ def critical_tokens(share: np.ndarray, x: float) -> np.ndarray:
 
 
 def coefficients(p: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Contribution of every token to the output [leankv §3.1 Eq. (3)]: fl(p * |v|), float32 (..., N).
+    """Contribution of every token to the output, fl(p * |v|); |v| is the root of the sequential float32 sum of squares.
 
-    p: (..., N) float32. v: (N, F) float32; |v| is the root of the sequential float32 sum of squares.
+    Parameters
+    ----------
+    p : ndarray of float32 (..., N)
+        Attention.
+    v : ndarray of float32 (N, F)
+        Values.
+
+    Returns
+    -------
+    ndarray of float32 (..., N)
+        Contributions.
+
+    References
+    ----------
+    [leankv §3.1 Eq. (3)]
     """
     return p * np.sqrt(total32(v * v, order=Sequential()))
 
@@ -313,53 +455,56 @@ def require_prompt(p: Any) -> np.ndarray:
     return array
 
 
-def run(p: Any, **parameters: Any) -> Result:
-    """Significance of the tokens of prompts.
+def of_prompts(
+    p: ArrayLike,
+    *,
+    score_queries: int | None = None,
+    include_self: bool = False,
+    normalize: bool = True,
+    gqa: Gqa = "max",
+    gqa_order: GqaOrder = "sums",
+) -> Result:
+    """Compute the significance of the tokens of prompts, without the upper limit of the port.
 
-    p: (..., N, G, N) float32, by query, head and token; what a query may not see is not read. parameters: those of
-    Significance but for its sizes. Returns the Result, arrays (..., N). Refuses negative values, NaN and infinity.
-    Paper: [leankv §4].
+    Parameters
+    ----------
+    p : array_like of float32 (..., N, G, N)
+        Attention by query, head and token; what a query may not see is not read.
+    score_queries : int, optional
+        Number of last queries that count; by default all.
+    include_self : bool
+        Whether a token's own query counts.
+    normalize : bool
+        Whether shares add up to 1; else a share is the mean.
+    gqa : {"max", "mean"}
+        Join of the heads.
+    gqa_order : {"sums", "queries"}
+        Join after the sums of each head, or query by query before.
+
+    Returns
+    -------
+    Result
+        Arrays (..., N).
+
+    Raises
+    ------
+    Refused
+        A value is negative, NaN or infinite, or a parameter out of range.
+    RefusedType
+        `p` is not float32 of that shape.
+
+    References
+    ----------
+    [leankv §4]
     """
     array = require_prompt(p)
-    device = Significance(array.shape[-1], array.shape[-2], **parameters)
-    last = [s for one in array.reshape(-1, *array.shape[-3:]) for s in _drained(device, one)]
-    fields: dict[str, Any] = {
-        port.name: np.array([getattr(state, port.name) for state in last], port.result_dtype).reshape(
-            *array.shape[:-3], array.shape[-1]
-        )
-        for port in device.ports.outputs
-    }
-    return Result(**fields, **{name: getattr(device.state, name) for name in COUNTERS})
-
-
-def _drained(device: Significance, p: np.ndarray) -> list[State]:
-    """The last State of one operation, without the limit of the port."""
-    device.state = replace(
-        device.state,
-        index=device.state.index + 1,
-        row=0,
-        token=0,
-        total=0,
-        p=tuple(p.view(np.uint32).ravel().tolist()),
-        of_heads=(0,) * (device.sums * device.tokens),
-    )
-    device._query()
-    while device.busy:
-        device.step()
-    return [device.state]
-
-
-def run_ports(p: Any, *, tokens: int = 8, heads: int = 2, **parameters: Any) -> Result:
-    """As `run` on patterns (..., N * G * N), at most LARGEST each, of prompts of `tokens` tokens."""
-    device = Significance(tokens, heads, **parameters)
-    (patterns,) = admit(device.name, device.ports.inputs, (p,))
-    shape, states = patterns.shape[:-1] if device.ports.inputs[0].lanes > 1 else patterns.shape, list[State]()
-    for state in device.steps(patterns):
-        if not device.busy:
-            states.append(state)
-    return Result(
-        **collect(states, device.ports.outputs, shape), **{name: getattr(device.state, name) for name in COUNTERS}
-    )
+    *lead, tokens, heads, _ = array.shape
+    device = Significance(tokens, heads, score_queries, include_self, normalize, gqa, gqa_order)
+    patterns = np.ascontiguousarray(array).view(np.uint32).reshape(-1, tokens * heads * tokens)
+    states = [state for state in device.operations([patterns]) if not device.busy]
+    columns = collect(states, device.ports.outputs, (len(states),))
+    shaped = {name: column.reshape(*lead, tokens) for name, column in columns.items()}
+    return Result(**shaped, **{name: getattr(device.state, name) for name in COUNTERS})
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -389,12 +534,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see significance_cases.py."""
-    return significance_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="significance",
     paper="leankv §4, §3.2",
     meaning="attention paid to each token: sums, means, shares",
@@ -403,10 +543,10 @@ UNIT = Unit(
         "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4}),
     },
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.significance_jit:run_ports",
     unit_class=Significance,
-    cases=cases,
+    cases=significance_cases.cases,
+    counters=COUNTERS,
+    result=Result,
     alternatives=(
         *choices("D-leankv-16", "score_queries", None, 64),
         *choices("D-leankv-17", "include_self", True, False),
@@ -414,3 +554,4 @@ UNIT = Unit(
         *choices("D-leankv-19", "gqa", "mean"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

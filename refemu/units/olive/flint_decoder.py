@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units import unit
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind, RunFunction, Unit
 
-Pairs = tuple[tuple[int, int], ...]
+__all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "decode", "run"]
+
+
+Pairs = tuple[tuple[int, int], ...]  #: (exponent, integer) by magnitude code
 
 #: (exponent, integer) of magnitude codes 000 to 111, as a decoder that counts leading zeros gives them (D-olive-16)
 FLINT4_PAIRS: Pairs = ((0, 0), (0, 1), (0, 2), (0, 3), (4, 1), (2, 2), (0, 4), (0, 6))
@@ -22,7 +26,7 @@ FLINT4_PAIRS: Pairs = ((0, 0), (0, 1), (0, 2), (0, 3), (4, 1), (2, 2), (0, 4), (
 
 @dataclass(frozen=True)
 class State:
-    """Ports after one event, and what happened since reset."""
+    """Ports after one event, and counts since reset."""
 
     event: str  #: "reset" or "decode"
     index: int  #: number of the event, -1 for the reset
@@ -32,29 +36,53 @@ class State:
     decodes: int  #: codes decoded
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit: one value per code."""
-
-    exponent: np.ndarray  #: uint8
-    base_int: np.ndarray  #: int8
-    decodes: int
-
-
 def decode(code: int, pairs: Pairs = FLINT4_PAIRS) -> tuple[int, int]:
-    """The pair of the magnitude in bits 2..0; bit 3 negates the integer, so 1000, the identifier, gives <0, 0>."""
+    """Decode one flint code.
+
+    Parameters
+    ----------
+    code : int
+        Flint code, 0 to 15.
+    pairs : tuple of 8 (int, int)
+        Exponent and integer by magnitude code.
+
+    Returns
+    -------
+    exponent, integer : int
+        The pair of bits 2..0, negated by bit 3. The identifier 1000 gives <0, 0>.
+
+    References
+    ----------
+    [olive §4.2, Tbl. 3]
+    """
     exponent, integer = pairs[code & 7]
     return exponent, -integer if code & 8 else integer
 
 
-class FlintDecoder(Stepped):
-    """The block, combinational: one step is one code."""
+class FlintDecoder(Stepped[State]):
+    """Decoder of flint codes, combinational: one step is one code.
+
+    References
+    ----------
+    [olive §4.2]
+    """
 
     name = "flint_decoder"
 
     def __init__(self, pairs: Pairs = FLINT4_PAIRS) -> None:
-        """pairs: (exponent, integer) per magnitude code; each must have the value of FLINT4_PAIRS and fit its port."""
-        self.pairs = tuple((int(exponent), int(integer)) for exponent, integer in pairs)
+        """Configure the decoder (D-olive-16).
+
+        Parameters
+        ----------
+        pairs : tuple of 8 (int, int)
+            Exponent, 0 to 15, and integer, 0 to 7, by magnitude code; of the same values as `FLINT4_PAIRS`.
+
+        Raises
+        ------
+        Refused
+            A pair has another value or does not fit its port, or there are not 8.
+        """
+        self.pairs: tuple[tuple[int, int], ...] = tuple((int(exponent), int(integer)) for exponent, integer in pairs)
         if len(self.pairs) != len(FLINT4_PAIRS):
             raise Refused(f"{self.name}: pairs must hold 8 pairs, got {len(self.pairs)}")
         for code, ((exponent, integer), (shift, value)) in enumerate(zip(self.pairs, FLINT4_PAIRS, strict=True)):
@@ -63,42 +91,22 @@ class FlintDecoder(Stepped):
                     f"{self.name}: pairs[{code}] must have value {value << shift}, an exponent in [0, 16) "
                     f"and an integer in [0, 8), got {(exponent, integer)}"
                 )
-        self.ports = ports({})
-        self.state = State("reset", -1, 0, 0, 0, 0)
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State)
 
     def step(self, code: int) -> State:
-        """Decode one code; returns the State after it."""
-        return self._decode(*self.accept(code))
+        """Decode one code; return the State after it."""
+        return self._open(*self.accept(code))
 
-    def _decode(self, code: int) -> State:
+    def _open(self, code: int) -> State:
         exponent, base_int = decode(code, self.pairs)
-        self.state = State("decode", self.state.index + 1, code, exponent, base_int, self.state.decodes + 1)
+        decodes = self.state.decodes + 1
+        self.state = self.latched(code, event="decode", exponent=exponent, base_int=base_int, decodes=decodes)
         return self.state
-
-    def steps(self, code: Any) -> Iterator[State]:
-        """Yield the State after every code, in C order."""
-        (codes,) = admit(self.name, self.ports.inputs, (code,))
-        for one in codes.ravel().tolist():
-            yield self._decode(one)
-
-    def __repr__(self) -> str:
-        return f"FlintDecoder(pairs={self.pairs})"
-
-
-def run(code: Any, *, pairs: Pairs = FLINT4_PAIRS) -> Result:
-    """Decode codes of any shape.
-
-    code: unsigned integers below 16. pairs: as for FlintDecoder. Returns the Result, arrays of the shape of `code`.
-    Refuses a value outside its port. Paper: [olive §4.2].
-    """
-    decoder = FlintDecoder(pairs)
-    (codes,) = admit(decoder.name, decoder.ports.inputs, (code,))
-    states = list(decoder.steps(codes))
-    return Result(**collect(states, decoder.ports.outputs, codes.shape), decodes=decoder.state.decodes)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths; the same in every configuration."""
+    """Ports, the same in every configuration."""
     return Ports(
         inputs=(Port("code", 4, encoding="flint4", meaning="flint code: sign, unsigned flint"),),
         outputs=(
@@ -108,7 +116,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases: all 16 codes."""
     if kind == "paper":
         yield Cases(kind, "[olive Tbl. 3] the flint4 values 1 2 3 4 6 8 16", {"code": np.array([1, 2, 3, 6, 7, 5, 4])})
@@ -122,14 +130,14 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, "every code", {"code": np.roll(np.arange(16), -1)}, "D-olive-16")
 
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="flint_decoder",
     paper="olive §4.2, Tbl. 3",
     meaning="flint4 code to an exponent-integer pair",
     configs={"flint4": Config(pairs=FLINT4_PAIRS)},
     ports=ports,
-    run=run,
-    twin="refemu.units.flint_decoder_jit:run",
     unit_class=FlintDecoder,
     cases=cases,
+    counters=("decodes",),
 )
+run: RunFunction[Result] = UNIT.run

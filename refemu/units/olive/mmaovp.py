@@ -4,30 +4,52 @@ Paper: [olive §4.6]. Composed of olive_edp. Decisions: D-olive-21 (operands of 
 D-olive-33 (a result that leaves 32 bits), D-olive-34 (one reduction per dot product operation).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, require_choice, require_range
-from refemu.arith.records import parameters
-from refemu.units import mmaovp_cases, unit
-from refemu.units.olive_edp import DotProductUnit
-from refemu.units.olive_mac import ACC_BITS
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import RefusedType, require_choice, require_range
+from refemu.arith.records import parameters, plain_fields
+from refemu.units.olive.cases import mmaovp as mmaovp_cases
+from refemu.units.olive.olive_edp import DotProductUnit, require_types
+from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
+from refemu.units.olive.ovp_decoder import Normal
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-TYPES = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8"}  #: operand types of the instruction
-ROWS = COLUMNS = 8  #: of the tile of D
-CHUNKS = 2  #: dot product operations that one element of D needs
-EDPS = 16  #: of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
-PRODUCTS = {4: 16, 8: 8, 16: 4}  #: of a dot product unit, by the bits of its operands [olive §4.1]
+__all__ = [
+    "CHUNKS",
+    "COLUMNS",
+    "EDPS",
+    "PRODUCTS",
+    "ROWS",
+    "TYPES",
+    "UNIT",
+    "Gpu",
+    "MmaOvp",
+    "State",
+    "Type",
+    "fragments",
+    "run",
+]
+
+
+Type = Literal["ovpi4", "ovpf4", "ovpi8"]  #: Type of an operand of the instruction
+#: the normal values of each operand type
+TYPES: dict[Type, Normal] = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8"}
+ROWS = COLUMNS = 8  #: Rows and columns of the tile of D
+CHUNKS = 2  #: Dot product operations that one element of D needs
+EDPS = 16  #: Dot product units of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
+PRODUCTS = {4: 16, 8: 8, 16: 4}  #: Products of a dot product unit, by the bits of its operands [olive §4.1]
 
 
 @dataclass(frozen=True)
 class State:
-    """Ports after one event, and what happened since reset."""
+    """Ports after one event, and counts since reset."""
 
     event: str  #: "reset" or "edp", one dot product operation
     index: int  #: number of the operation in its tile: row, column, chunk of K, the last fastest; -1 for the reset
@@ -39,55 +61,55 @@ class State:
     d: tuple[int, ...]
     overflow: tuple[int, ...]
     illegal: int
-    operations: int  #: dot products
-    macs: int
-    decodes: int
+    operations: int  #: dot products computed
+    macs: int  #: products made
+    decodes: int  #: pairs decoded
     overflows: int  #: operations that left 32 bits
-    illegal_operations: int
-    cycles: int  #: of a tensor core
+    illegal_operations: int  #: operations with an illegal pair
+    cycles: int  #: cycles of a tensor core
 
 
-COUNTERS = tuple(State.__dataclass_fields__)[-6:]
+COUNTERS = ("operations", "macs", "decodes", "overflows", "illegal_operations", "cycles")
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one tile per instruction."""
+class MmaOvp(Stepped[State]):
+    """Tensor core that executes mmaovp: an instruction is 128 dot product operations, one event each.
 
-    d: np.ndarray  #: int32, (..., 64) row-major
-    overflow: np.ndarray  #: bool, (..., 64): some chunk left 32 bits
-    illegal: np.ndarray  #: bool: some pair was illegal; it contributes 0
-    operations: int
-    macs: int
-    decodes: int
-    overflows: int
-    illegal_operations: int
-    cycles: int
-
-
-class MmaOvp(Stepped):
-    """A tensor core that executes mmaovp: an instruction is 128 dot product operations, one event each."""
+    References
+    ----------
+    [olive §4.6]
+    """
 
     name = "mmaovp"
+    a_type: Type
+    b_type: Type
 
-    def __init__(self, a_type: str = "ovpi4", b_type: str = "ovpi4", overflow: str = "wrap") -> None:
-        """a_type, b_type: "ovpi4", "ovpf4" or "ovpi8", of one width. overflow: "wrap" or "saturate"."""
-        for name, kind in (("a_type", a_type), ("b_type", b_type)):
-            require_choice(kind, TYPES, self.name, name)
-        if (a_type == "ovpi8") != (b_type == "ovpi8"):
-            raise Refused(f"{self.name}: a_type and b_type must have one width, got {a_type} and {b_type}")
-        require_choice(str(overflow), ("wrap", "saturate"), self.name, "overflow")
-        self.a_type, self.b_type, self.overflow = a_type, b_type, str(overflow)
-        self._edp = DotProductUnit(TYPES[a_type], TYPES[b_type], overflow)
-        self.chunk = self._edp.n // 2  #: pairs of one operation
-        self.k = CHUNKS * self._edp.n
-        self.ports = ports({"a_type": a_type, "b_type": b_type})
-        pairs, tile = (0,) * (ROWS * CHUNKS * self.chunk), (0,) * (ROWS * COLUMNS)
-        self.state = State("reset", -1, pairs, pairs, 0, 0, tile, tile, tile, 0, 0, 0, 0, 0, 0, 0)
+    def __init__(self, a_type: Type = "ovpi4", b_type: Type = "ovpi4", overflow: OverflowMode = "wrap") -> None:
+        """Configure the tensor core.
+
+        Parameters
+        ----------
+        a_type, b_type : {"ovpi4", "ovpf4", "ovpi8"}
+            Types of A and B, of one width.
+        overflow : {"wrap", "saturate"}
+            Rule for a result that leaves 32 bits (D-olive-33).
+
+        Raises
+        ------
+        Refused
+            A type is unknown, or the widths differ.
+        """
+        self.a_type, self.b_type = require_types(self.name, TYPES, "ovpi8", a_type=a_type, b_type=b_type)
+        self.overflow = require_overflow(overflow, self.name)
+        self._edp = DotProductUnit(TYPES[self.a_type], TYPES[self.b_type], self.overflow)
+        self.chunk: int = self._edp.n // 2  #: pairs of one operation
+        self.k: int = CHUNKS * self._edp.n
+        self.ports: Ports = ports({"a_type": self.a_type, "b_type": self.b_type})
+        self.state: State = self.reset(State)
 
     @property
     def mnemonic(self) -> str:
-        """Types of D, A, B, C and of the biases (D-olive-21)."""
+        """Name of the instruction with the types of D, A, B, C and of the biases (D-olive-21)."""
         return f"mmaovp.s32.{self.a_type}.{self.b_type}.s32.s4.s4"
 
     @property
@@ -95,30 +117,29 @@ class MmaOvp(Stepped):
         """Whether operations of the tile are left."""
         return 0 <= self.state.index < ROWS * COLUMNS * CHUNKS - 1
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (a_pairs, b_pairs, bias_a, bias_b, c): the tile's first operation. Without: the next one.
+    def step(
+        self,
+        a_pairs: Sequence[int] | None = None,
+        b_pairs: Sequence[int] | None = None,
+        bias_a: int | None = None,
+        bias_b: int | None = None,
+        c: Sequence[int] | None = None,
+    ) -> State:
+        """Execute the first operation of a tile; without inputs, the next one.
 
-        Refused: inputs while a tile is on its way, none while there is none.
+        Row i of A is bytes 16 i to 16 i + 15 of `a_pairs`, and column j of B the same of `b_pairs`; with ovpi8, 8 words
+        of 16 bits each.
         """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: operation {self.state.index} came last" if self.busy else "the inputs of a tile"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        if not inputs:
-            return self._operate(self.state, self.state.index + 1)
-        a_pairs, b_pairs, bias_a, bias_b, c = self.accept(*inputs)
-        begun = replace(
-            self.state,
-            event="edp",
-            a_pairs=a_pairs,
-            b_pairs=b_pairs,
-            bias_a=bias_a,
-            bias_b=bias_b,
-            c=c,
-            d=c,
-            overflow=(0,) * len(c),
-            illegal=0,
-        )
-        return self._operate(begun, 0)
+        return self._stepped(a_pairs=a_pairs, b_pairs=b_pairs, bias_a=bias_a, bias_b=bias_b, c=c)
+
+    def _open(
+        self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: tuple[int, ...]
+    ) -> State:
+        inputs = a_pairs, b_pairs, bias_a, bias_b, c
+        return self._operate(self.latched(*inputs, event="edp", d=c, overflow=(0,) * len(c), illegal=0), 0)
+
+    def _continue(self) -> State:
+        return self._operate(self.state, self.state.index + 1)
 
     def _operate(self, before: State, index: int) -> State:
         """Operation `index`: row i of A by column j of B over one chunk, onto the d of the chunk before."""
@@ -150,13 +171,6 @@ class MmaOvp(Stepped):
         )
         return self.state
 
-    def steps(self, a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any) -> Iterator[State]:
-        """Yield the State after every operation of every tile, in C order; arguments broadcast beside their lanes."""
-        yield from self.operations(admit(self.name, self.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c)))
-
-    def __repr__(self) -> str:
-        return f"MmaOvp(a_type={self.a_type!r}, b_type={self.b_type!r}, overflow={self.overflow!r})"
-
 
 def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
     return (*values[:place], value, *values[place + 1 :])
@@ -164,23 +178,22 @@ def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
 
 @parameters
 class Gpu:
-    """How many of each block a GPU with these tensor cores has: [olive Tbl. 5, Tbl. 10], Turing by default.
+    """Number of blocks of each kind on a GPU with these tensor cores [olive Tbl. 5, Tbl. 10], Turing by default."""
 
-    bits: 4 or 8, of the operands, or 16 for the tensor core without pairs: an EDP of four products of 16-bit floats.
-    """
-
+    #: of the operands, 4 or 8; 16 for a core without pairs, whose EDP makes four products of 16-bit floats
     bits: int = 4
     sms: int = 68  #: streaming multiprocessors
-    cores_per_sm: int = 8
+    cores_per_sm: int = 8  #: tensor cores per streaming multiprocessor
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         require_choice(self.bits, PRODUCTS, "Gpu", "bits")
         for name in ("sms", "cores_per_sm"):
             require_range(getattr(self, name), 1, 1 << 16, "Gpu", name)
 
     @property
     def tensor_cores(self) -> int:
-        """Of all streaming multiprocessors."""
+        """Tensor cores of all streaming multiprocessors."""
         return self.sms * self.cores_per_sm
 
     @property
@@ -199,17 +212,51 @@ class Gpu:
         return self.multipliers if self.bits < 16 else 0
 
     def operations_per_second(self, megahertz: int = 1545) -> int:
-        """Multiplications and additions. The paper states no clock; 1,545 MHz gives its three figures [olive §4.1]."""
+        """Multiplications and additions per second.
+
+        The paper states no clock; 1,545 MHz gives its three figures [olive §4.1].
+
+        Parameters
+        ----------
+        megahertz : int
+            Clock in MHz.
+
+        Returns
+        -------
+        int
+            Operations per second.
+        """
         return 2 * self.multipliers * megahertz * 10**6
 
 
-def fragments(a_pairs: Any, b_pairs: Any, c: Any) -> dict[str, np.ndarray]:
-    """The 32-bit registers of the 32 lanes of a warp, in the layout of Turing's integer mma.
+def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str, np.ndarray]:
+    """Lay out a tile as registers of 32 bits for the 32 lanes of a warp, as Turing's integer mma does.
 
-    a_pairs, b_pairs: integers, (..., 128) bytes or (..., 64) words of 16 bits, as for `run`. c: int32 (..., 64), C or
-    D. Lane l has g = l >> 2 and t = l & 3: of row g of A and column g of B the elements 8t to 8t + 7 (8 bit: 4t to
-    4t + 3), element 8t in the low bits; of C and D row g, columns 2t and 2t + 1. Returns uint32 `a`, `b` (..., 32) and
-    `c` (..., 32, 2). Refuses values outside their port, other numbers of lanes, and A and B of different widths.
+    Lane l has g = l >> 2 and t = l & 3: of row g of A and column g of B the elements 8t to 8t + 7 (8 bit: 4t to 4t +
+    3), element 8t in the low bits; of C and D row g, columns 2t and 2t + 1.
+
+    Parameters
+    ----------
+    a_pairs, b_pairs : array_like of integers, (..., 128) bytes or (..., 64) words of 16 bits
+        Pairs as for `run`.
+    c : array_like of int32 (..., 64)
+        C or D, row-major.
+
+    Returns
+    -------
+    dict of ndarray
+        uint32 `a` and `b` (..., 32), `c` (..., 32, 2).
+
+    Raises
+    ------
+    Refused
+        A value is outside its port.
+    RefusedType
+        A dtype or a number of lanes is wrong, or A and B have different widths.
+
+    References
+    ----------
+    [olive §4.6]
     """
     kind = "ovpi8" if np.shape(a_pairs)[-1:] == (64,) else "ovpi4"
     operands = [port for port in ports({"a_type": kind, "b_type": kind}).inputs if port.lanes > 1]
@@ -227,33 +274,8 @@ def fragments(a_pairs: Any, b_pairs: Any, c: Any) -> dict[str, np.ndarray]:
     return {**words, "c": registers.reshape(*registers.shape[:-1], 4 * ROWS, 2)}
 
 
-def run(
-    a_pairs: Any,
-    b_pairs: Any,
-    bias_a: Any,
-    bias_b: Any,
-    c: Any,
-    *,
-    a_type: str = "ovpi4",
-    b_type: str = "ovpi4",
-    overflow: str = "wrap",
-) -> Result:
-    """D = A x B + C for tiles of any shape.
-
-    a_pairs: (..., 128) bytes, row i of A in bytes 16 i to 16 i + 15, or (..., 64) words of 16 bits for ovpi8.
-    b_pairs: the same by columns of B. bias_a, bias_b: unsigned, below 16. c: int32 (..., 64), row-major. They broadcast
-    beside their lanes. a_type, b_type, overflow: as for MmaOvp. Returns the Result, one tile per instruction.
-    Refuses a value outside its port and types of different width. Paper: [olive §4.6].
-    """
-    core = MmaOvp(a_type, b_type, overflow)
-    arrays = admit(core.name, core.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-    last = ROWS * COLUMNS * CHUNKS - 1
-    outputs = collect([s for s in core.steps(*arrays) if s.index == last], core.ports.outputs, arrays[2].shape)
-    return Result(**outputs, **{name: getattr(core.state, name) for name in COUNTERS})
-
-
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
+    """Ports in one configuration."""
     bits, lanes = (16, 64) if config["a_type"] == "ovpi8" else (8, 128)
     operands = [
         Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{TYPES[config[f'{name}_type']]}", meaning=meaning)
@@ -271,12 +293,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see mmaovp_cases.py."""
-    return mmaovp_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="mmaovp",
     paper="olive §4.6",
     meaning="D = A x B + C on a tile of outlier-victim pairs",
@@ -294,10 +311,9 @@ UNIT = Unit(
         "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.mmaovp_jit:run",
     unit_class=MmaOvp,
-    cases=cases,
+    cases=mmaovp_cases.cases,
+    counters=COUNTERS,
     mark=mmaovp_cases.mark,
     flags={
         "OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
@@ -306,3 +322,4 @@ UNIT = Unit(
     },
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )
+run: RunFunction[Result] = UNIT.run

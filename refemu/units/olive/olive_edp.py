@@ -4,29 +4,31 @@ Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP). Composed of ovp_decoder. Decisions:
 bits), D-olive-34 (width of the adder tree), D-olive-35 (a shifter per product).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.integers import Overflow
-from refemu.units import olive_edp_cases, unit
-from refemu.units.olive_mac import ACC_BITS, reduce
-from refemu.units.ovp_decoder import OvpDecoder
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.units.olive.cases import olive_edp as olive_edp_cases
+from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
+from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-OUTLIER = {"int4": (2, 1), "flint4": (2, 1), "int8": (4, 3)}  #: operand type -> the outlier format beside it
-EVENTS = ("decode", "multiply", "shift", "reduce")
+__all__ = ["EVENTS", "OUTLIER", "TYPES", "UNIT", "DotProductUnit", "State", "run"]
+
+
+#: the outlier format beside the normal values of each operand type
+OUTLIER: dict[Normal, Outlier] = {kind: known[0] for kind, known in OUTLIERS.items()}
+EVENTS = ("decode", "multiply", "shift", "reduce")  #: Events of an operation, in order
 
 Pairs = tuple[tuple[int, int], ...]  #: (exponent, integer) of every element
 
 
 @dataclass(frozen=True)
 class State:
-    """Ports and registers after one event, and what happened since reset. Element 2k is the left one of pair k."""
+    """Ports and registers after one event, and counts since reset. Element 2k is the left one of pair k."""
 
     event: str  #: "reset" or one of EVENTS
     index: int  #: number of the operation, -1 for the reset
@@ -38,8 +40,8 @@ class State:
     d: int
     overflow: int
     illegal: int
-    a: Pairs  #: decoded operands
-    b: Pairs
+    a: Pairs  #: decoded operand a
+    b: Pairs  #: decoded operand b
     shifts: tuple[int, ...]  #: sums of exponents
     products: tuple[int, ...]  #: of the integers
     shifted: tuple[int, ...]  #: products << shifts, exact
@@ -50,94 +52,113 @@ class State:
     illegal_operations: int  #: operations with `illegal` set
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one value per operation."""
-
-    d: np.ndarray  #: int32
-    overflow: np.ndarray  #: bool
-    illegal: np.ndarray  #: bool: some pair was illegal; it contributes 0
-    operations: int
-    macs: int
-    decodes: int
-    overflows: int
-    illegal_operations: int
+T = TypeVar("T", bound=str)
 
 
-class DotProductUnit(Stepped):
-    """The block of [olive Fig. 6a]: an operation is four events, decode, multiply, shift, reduce."""
+def require_types(unit: str, known: Iterable[T], wide: T, **operands: T) -> tuple[T, ...]:
+    """The types of operands, by name of their argument; refuses an unknown one, and `wide` beside a narrow one."""
+    kinds = tuple(require_choice(kind, known, unit, name) for name, kind in operands.items())
+    if len({kind == wide for kind in kinds}) > 1:
+        raise Refused(f"{unit}: {' and '.join(operands)} must have one width, got {' and '.join(kinds)}")
+    return kinds
+
+
+class DotProductUnit(Stepped[State]):
+    """Dot product unit: an operation is four events, decode, multiply, shift, reduce.
+
+    References
+    ----------
+    [olive §4.1, Fig. 6a]
+    """
 
     name = "olive_edp"
+    a: Normal
+    b: Normal
 
-    def __init__(self, a: str = "int4", b: str = "int4", overflow: str = "wrap") -> None:
-        """a, b: types of the operands, of one width: "int4", "flint4", "int8". overflow: "wrap" or "saturate"."""
-        for name, kind in (("a", a), ("b", b)):
-            require_choice(kind, OUTLIER, self.name, name)
-        if (a == "int8") != (b == "int8"):
-            raise Refused(f"{self.name}: a and b must have one width, got {a} and {b}")
-        self.overflow = Overflow(require_choice(str(overflow), ("wrap", "saturate"), self.name, "overflow"))
-        self.a, self.b = a, b
+    def __init__(self, a: Normal = "int4", b: Normal = "int4", overflow: OverflowMode = "wrap") -> None:
+        """Configure the unit: 16 products of 4-bit operands, or 8 of 8-bit ones.
+
+        Parameters
+        ----------
+        a, b : {"int4", "flint4", "int8"}
+            Types of the operands, of one width.
+        overflow : {"wrap", "saturate"}
+            Rule for a result that leaves 32 bits (D-olive-33).
+
+        Raises
+        ------
+        Refused
+            A type is unknown, or the widths differ.
+        """
+        self.a, self.b = require_types(self.name, OUTLIER, "int8", a=a, b=b)
+        self.overflow = require_overflow(overflow, self.name)
         self.n = 8 if a == "int8" else 16  #: products of an operation
-        self.decoders = tuple(OvpDecoder(kind, OUTLIER[kind]) for kind in (a, b))
-        self.ports = ports({"a": a, "b": b})
-        none, zeros = ((0, 0),) * self.n, (0,) * self.n
-        pairs = (0,) * (self.n // 2)
-        self.state = State("reset", -1, pairs, pairs, 0, 0, 0, 0, 0, 0, none, none, zeros, zeros, zeros, 0, 0, 0, 0, 0)
+        self.decoders: tuple[OvpDecoder, ...] = tuple(OvpDecoder(kind, OUTLIER[kind]) for kind in (self.a, self.b))
+        self.ports: Ports = ports({"a": self.a, "b": self.b})
+        elements, zeros = ((0, 0),) * self.n, (0,) * self.n
+        self.state: State = self.reset(State, a=elements, b=elements, shifts=zeros, products=zeros, shifted=zeros)
 
     @property
     def multipliers(self) -> int:
-        """One for every product: 16 of 4 bits or 8 of 8 bits [olive §4.1]."""
+        """Number of multipliers, one for every product: 16 of 4 bits or 8 of 8 bits [olive §4.1]."""
         return self.n
 
     @property
     def pair_decoders(self) -> int:
-        """One for every pair of both operands, as many as multipliers [olive Tbl. 10]."""
+        """Number of decoders, one for every pair of both operands, as many as multipliers [olive Tbl. 10]."""
         return 2 * (self.n // 2)
 
     @property
     def busy(self) -> bool:
-        """Whether an operation is on its way: after `decode` until `reduce`."""
+        """Whether an operation is unfinished: from `decode` until `reduce`."""
         return self.state.event in EVENTS[:-1]
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (a_pairs, b_pairs, bias_a, bias_b, c): decode them. Without: the next event of the operation.
+    def step(
+        self,
+        a_pairs: Sequence[int] | None = None,
+        b_pairs: Sequence[int] | None = None,
+        bias_a: int | None = None,
+        bias_b: int | None = None,
+        c: int | None = None,
+    ) -> State:
+        """Decode the inputs of an operation; without inputs, execute its next event."""
+        return self._stepped(a_pairs=a_pairs, b_pairs=b_pairs, bias_a=bias_a, bias_b=bias_b, c=c)
 
-        Refused: inputs while an operation is on its way, none while there is none.
-        """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.event} was the last event" if self.busy else "the inputs of an operation"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        if inputs:
-            return self._decode(*self.accept(*inputs))
+    def _open(self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: int) -> State:
+        (a, bad_a), (b, bad_b) = self.decoded(0, a_pairs, bias_a), self.decoded(1, b_pairs, bias_b)
+        decodes, illegal = self.state.decodes + self.n, bad_a | bad_b
+        inputs = a_pairs, b_pairs, bias_a, bias_b, c
+        self.state = self.latched(*inputs, event="decode", a=a, b=b, illegal=illegal, decodes=decodes)
+        return self.state
+
+    def _continue(self) -> State:
         event = EVENTS[EVENTS.index(self.state.event) + 1]
         self.state = {"multiply": self._multiplied, "shift": self._shifted, "reduce": self._reduced}[event]()
         return self.state
 
-    def _decode(self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: int) -> State:
-        before = self.state
-        (a, bad_a), (b, bad_b) = self.decoded(0, a_pairs, bias_a), self.decoded(1, b_pairs, bias_b)
-        self.state = replace(
-            before,
-            event="decode",
-            index=before.index + 1,
-            a_pairs=a_pairs,
-            b_pairs=b_pairs,
-            bias_a=bias_a,
-            bias_b=bias_b,
-            c=c,
-            a=a,
-            b=b,
-            illegal=bad_a | bad_b,
-            decodes=before.decodes + self.n,
-        )
-        return self.state
-
     def decoded(self, operand: int, pairs: tuple[int, ...], bias: int) -> tuple[Pairs, int]:
-        """The exponent-integer pairs of one operand (0 = a, 1 = b), and 1 if some pair is illegal."""
+        """Decode the pairs of one operand.
+
+        Parameters
+        ----------
+        operand : int
+            0 for a, 1 for b.
+        pairs : tuple of int
+            Words of the operand.
+        bias : int
+            Outlier bias, 0 to 15.
+
+        Returns
+        -------
+        elements : tuple of (int, int)
+            Exponent and integer of every element.
+        illegal : int
+            1 if some pair is illegal.
+        """
         decoder = self.decoders[operand]
         states = [decoder.step(pair, bias) for pair in pairs]
-        elements = tuple(element for s in states for element in zip(s.exponent, s.base_int, strict=True))
-        return elements, int(any(s.illegal for s in states))
+        elements = tuple(element for state in states for element in zip(state.exponent, state.base_int, strict=True))
+        return elements, int(any(state.illegal for state in states))
 
     def _multiplied(self) -> State:
         elements = tuple(zip(self.state.a, self.state.b, strict=True))
@@ -170,57 +191,9 @@ class DotProductUnit(Stepped):
             illegal_operations=before.illegal_operations + before.illegal,
         )
 
-    def steps(self, a_pairs: Any, b_pairs: Any, bias_a: Any, bias_b: Any, c: Any) -> Iterator[State]:
-        """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
-        arrays = admit(self.name, self.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-        lanes = [port.lanes for port in self.ports.inputs]
-        columns = [
-            array.reshape(-1, n).tolist() if n > 1 else array.ravel().tolist()
-            for array, n in zip(arrays, lanes, strict=True)
-        ]
-        for a, b, *others in zip(*columns, strict=True):
-            yield self.step(a, b, *others)
-            while self.busy:
-                yield self.step()
-
-    def __repr__(self) -> str:
-        return f"DotProductUnit(a={self.a!r}, b={self.b!r}, overflow={self.overflow.value!r})"
-
-
-def run(
-    a_pairs: Any,
-    b_pairs: Any,
-    bias_a: Any,
-    bias_b: Any,
-    c: Any,
-    *,
-    a: str = "int4",
-    b: str = "int4",
-    overflow: str = "wrap",
-) -> Result:
-    """d = c + the dot product of two rows of pairs, for operations of any shape.
-
-    a_pairs, b_pairs: (..., 8) bytes, or (..., 4) words of 16 bits for int8. bias_a, bias_b: unsigned, below 16.
-    c: int32. They broadcast beside their lanes. a, b, overflow: as for DotProductUnit.
-    Returns the Result, arrays of shape (...). Refuses a value outside its port and types of different width.
-    Paper: [olive §4.1, Fig. 6a].
-    """
-    device = DotProductUnit(a, b, overflow)
-    arrays = admit(device.name, device.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-    states = [state for state in device.steps(*arrays) if state.event == "reduce"]
-    last = device.state
-    return Result(
-        **collect(states, device.ports.outputs, arrays[-1].shape),
-        operations=last.operations,
-        macs=last.macs,
-        decodes=last.decodes,
-        overflows=last.overflows,
-        illegal_operations=last.illegal_operations,
-    )
-
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
+    """Ports in one configuration."""
     bits, lanes = (16, 4) if config["a"] == "int8" else (8, 8)
     operands = [
         Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{config[name]}", meaning=f"pairs of operand {name}")
@@ -237,12 +210,8 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see olive_edp_cases.py."""
-    return olive_edp_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-TYPES = {
+#: types of the operands in the ready configurations
+TYPES: dict[str, tuple[Normal, Normal]] = {
     "int4_int4": ("int4", "int4"),
     "int4_flint4": ("int4", "flint4"),
     "flint4_int4": ("flint4", "int4"),
@@ -250,7 +219,7 @@ TYPES = {
     "int8_int8": ("int8", "int8"),
 }
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="olive_edp",
     paper="olive §4.1, Fig. 6a",
     meaning="dot product of 16 (8-bit: 8) elements in pairs, plus c",
@@ -259,10 +228,9 @@ UNIT = Unit(
         "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.olive_edp_jit:run",
     unit_class=DotProductUnit,
-    cases=cases,
+    cases=olive_edp_cases.cases,
+    counters=("operations", "macs", "decodes", "overflows", "illegal_operations"),
     mark=olive_edp_cases.mark,
     flags={
         "OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
@@ -270,3 +238,4 @@ UNIT = Unit(
     },
     alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )
+run: RunFunction[Result] = UNIT.run

@@ -5,27 +5,27 @@ accumulator that leaves 32 bits), D-olive-36 (how a negative integer is split), 
 what, and where the four meet).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import prod
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
-import numpy as np
+from refemu.arith.checks import require_choice
+from refemu.units.olive.cases import olive_pe8 as olive_pe8_cases
+from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-from refemu.arith.checks import Refused, require_choice
-from refemu.arith.integers import Overflow
-from refemu.units import olive_pe8_cases, unit
-from refemu.units.olive_mac import ACC_BITS, reduce
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit_events, choices, collect
-from refemu.units.unit_cases import Seeds
+__all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "halves", "run"]
 
-SPLITS = ("twos_complement", "sign_magnitude")
-PES = 4  #: elements of one 8-bit product: high x high, high x low, low x high, low x low (D-olive-37)
+
+Split = Literal["twos_complement", "sign_magnitude"]  #: Rule that splits an 8-bit integer into halves (D-olive-36)
+PES = 4  #: Elements of one 8-bit product: high x high, high x low, low x high, low x low (D-olive-37)
 
 
 @dataclass(frozen=True)
 class State:
-    """Ports and the register after one event, and what happened since reset. Lanes are the four elements."""
+    """Ports and the register after one event, and counts since reset. Lanes are the four elements."""
 
     event: str  #: "reset", "load" or "mac"
     index: int  #: number of the event, -1 for the reset
@@ -44,111 +44,98 @@ class State:
     overflows: int  #: events with `overflow` set
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, one value per event; counters over all devices."""
+def halves(integer: int, split: Split) -> tuple[int, int]:
+    """Split an 8-bit integer into 16 * high + low; that of an abfloat includes its sign (D-olive-36).
 
-    partial: np.ndarray  #: int16, (..., 4)
-    shift: np.ndarray  #: uint8, (..., 4)
-    acc: np.ndarray  #: int32
-    overflow: np.ndarray  #: bool
-    macs: int
-    pe_multiplications: int
-    overflows: int
+    Parameters
+    ----------
+    integer : int
+        -128 to 127.
+    split : {"twos_complement", "sign_magnitude"}
+        "twos_complement" has high in -8..7 and low in 0..15; in "sign_magnitude" both carry the sign.
 
+    Returns
+    -------
+    high, low : int
+        The halves.
 
-def halves(integer: int, split: str) -> tuple[int, int]:
-    """High and low part of an 8-bit integer, 16 * high + low; an abfloat's integer has its sign folded in (D-olive-36).
-
-    split: "twos_complement" has high in -8..7 and low in 0..15; in "sign_magnitude" both carry the sign.
+    References
+    ----------
+    [olive §4.5]
     """
     if split == "sign_magnitude" and integer < 0:
         return -(-integer >> 4), -(-integer & 15)
     return integer >> 4, integer & 15
 
 
-class OlivePe8(Stepped):
-    """The block of [olive §4.5]. One event loads the accumulator, or makes four products, shifts and adds them."""
+class OlivePe8(Clocked[State]):
+    """8-bit unit: one event loads the accumulator, or makes four products, shifts and adds them.
+
+    References
+    ----------
+    [olive §4.5]
+    """
 
     name = "olive_pe8"
 
-    def __init__(self, split: str = "twos_complement", overflow: str = "wrap") -> None:
-        """split: one of SPLITS. overflow: "wrap" or "saturate"."""
-        self.split = require_choice(split, SPLITS, self.name, "split")
-        self.overflow = Overflow(require_choice(str(overflow), ("wrap", "saturate"), self.name, "overflow"))
-        self.ports = ports({})
-        self.state = State("reset", -1, 0, 0, 0, 0, 0, 0, (0,) * PES, (0,) * PES, 0, 0, 0, 0, 0)
+    def __init__(self, split: Split = "twos_complement", overflow: OverflowMode = "wrap") -> None:
+        """Configure the unit.
+
+        Parameters
+        ----------
+        split : {"twos_complement", "sign_magnitude"}
+            How integers are split (D-olive-36).
+        overflow : {"wrap", "saturate"}
+            Rule for a sum that leaves 32 bits (D-olive-33).
+
+        Raises
+        ------
+        Refused
+            An unknown option.
+        """
+        self.split: Split = require_choice(split, get_args(Split), self.name, "split")
+        self.overflow = require_overflow(overflow, self.name)
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State)
 
     def step(self, load: int, acc_in: int, x_exp: int, x_int: int, y_exp: int, y_int: int) -> State:
-        """One event; returns the State after it. With `load` no product is made: partial and shift show 0."""
-        return self._event(*self.accept(load, acc_in, x_exp, x_int, y_exp, y_int))
+        """Execute one event; return the State after it. With `load` no product is made: partial and shift show 0."""
+        return self._open(*self.accept(load, acc_in, x_exp, x_int, y_exp, y_int))
 
-    def _event(self, load: int, acc_in: int, x_exp: int, x_int: int, y_exp: int, y_int: int) -> State:
-        before, inputs = self.state, (load, acc_in, x_exp, x_int, y_exp, y_int)
-        if load:
-            counts = before.macs, before.pe_multiplications, before.overflows
-            self.state = State("load", before.index + 1, *inputs, (0,) * PES, (0,) * PES, acc_in, 0, *counts)
-            return self.state
-        (high_x, low_x), (high_y, low_y) = halves(x_int, self.split), halves(y_int, self.split)
-        partial = high_x * high_y, high_x * low_y, low_x * high_y, low_x * low_y
-        exponent = x_exp + y_exp
-        shift = 8 + exponent, 4 + exponent, 4 + exponent, exponent
-        total = before.acc
-        for one, by in zip(partial, shift, strict=True):
-            total += one << by  # the extra adder: exact, one reduction below
-        acc, overflow = reduce(total, self.overflow)
-        counts = before.macs + 1, before.pe_multiplications + PES, before.overflows + overflow
-        self.state = State("mac", before.index + 1, *inputs, partial, shift, acc, overflow, *counts)
+    def _open(self, load: int, acc_in: int, x_exp: int, x_int: int, y_exp: int, y_int: int) -> State:
+        before = self.latched(load, acc_in, x_exp, x_int, y_exp, y_int)
+        self.state = self._load(before) if load else self._multiply(before)
         return self.state
 
-    def steps(self, load: Any, acc_in: Any, x_exp: Any, x_int: Any, y_exp: Any, y_int: Any) -> Iterator[State]:
-        """Yield the State after every event of one device; the arguments, (events,) or scalars, broadcast."""
-        arrays = admit_events(self.name, self.ports.inputs, (load, acc_in, x_exp, x_int, y_exp, y_int))
-        if arrays[0].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {arrays[0].shape}")
-        for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self._event(*event)
+    def _load(self, before: State) -> State:
+        zeros = (0,) * PES
+        return replace(before, event="load", partial=zeros, shift=zeros, acc=before.acc_in, overflow=0)
 
-    def __repr__(self) -> str:
-        return f"OlivePe8(split={self.split!r}, overflow={self.overflow.value!r})"
-
-
-def run(
-    load: Any,
-    acc_in: Any,
-    x_exp: Any,
-    x_int: Any,
-    y_exp: Any,
-    y_int: Any,
-    *,
-    split: str = "twos_complement",
-    overflow: str = "wrap",
-) -> Result:
-    """Every event of one device or of many.
-
-    load: 0 or 1. acc_in: int32, what a load puts into the accumulator. x_exp, y_exp: unsigned, below 32. x_int, y_int:
-    int8. All (..., events), and they broadcast; each device, an index of the leading axes, starts from reset, acc = 0.
-    split, overflow: as for OlivePe8. Returns the Result, arrays of the common shape (`partial`, `shift` with 4 lanes).
-    Refuses a value outside its port, and only scalars. Paper: [olive §4.5].
-    """
-    pe = OlivePe8(split, overflow)
-    arrays = admit_events(pe.name, pe.ports.inputs, (load, acc_in, x_exp, x_int, y_exp, y_int))
-    shape = arrays[0].shape
-    reset, states = pe.state, list[State]()
-    counts = np.zeros(3, np.int64)
-    flat = prod(shape[:-1]), shape[-1]
-    for device in zip(*(array.reshape(flat).tolist() for array in arrays), strict=True):
-        pe.state = reset
-        states += [pe._event(*event) for event in zip(*device, strict=True)]
-        counts += [pe.state.macs, pe.state.pe_multiplications, pe.state.overflows]
-    macs, multiplications, overflows = counts.tolist()
-    return Result(
-        **collect(states, pe.ports.outputs, shape), macs=macs, pe_multiplications=multiplications, overflows=overflows
-    )
+    def _multiply(self, before: State) -> State:
+        """Four products of halves, each shifted to its place, and the accumulator, in one sum (D-olive-37)."""
+        (high_x, low_x), (high_y, low_y) = halves(before.x_int, self.split), halves(before.y_int, self.split)
+        partial = high_x * high_y, high_x * low_y, low_x * high_y, low_x * low_y
+        exponent = before.x_exp + before.y_exp
+        shift = 8 + exponent, 4 + exponent, 4 + exponent, exponent
+        total = before.acc
+        for product, places in zip(partial, shift, strict=True):
+            total += product << places  # the extra adder: exact, reduced once below
+        acc, overflow = reduce(total, self.overflow)
+        return replace(
+            before,
+            event="mac",
+            partial=partial,
+            shift=shift,
+            acc=acc,
+            overflow=overflow,
+            macs=before.macs + 1,
+            pe_multiplications=before.pe_multiplications + PES,
+            overflows=before.overflows + overflow,
+        )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths; the same in every configuration."""
+    """Ports, the same in every configuration."""
     operands = [
         port
         for name in ("x", "y")
@@ -172,12 +159,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see olive_pe8_cases.py."""
-    return olive_pe8_cases.cases(ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="olive_pe8",
     paper="olive §4.5",
     meaning="8-bit multiply-accumulate from four 4-bit elements",
@@ -187,11 +169,9 @@ UNIT = Unit(
         "sign_magnitude": Config(split="sign_magnitude", overflow="wrap"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.olive_pe8_jit:run",
     unit_class=OlivePe8,
-    timing="event",
-    cases=cases,
+    cases=olive_pe8_cases.cases,
+    counters=("macs", "pe_multiplications", "overflows"),
     mark=olive_pe8_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
     alternatives=(
@@ -199,3 +179,4 @@ UNIT = Unit(
         *choices("D-olive-36", "split", "twos_complement", "sign_magnitude"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

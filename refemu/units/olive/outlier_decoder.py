@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, require_choice
-from refemu.units import unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import Seeds, columns, random_inputs
+from refemu.arith.checks import require_choice, require_int
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result, Stepped
+from refemu.units.stimuli import Seeds, columns, random_inputs
+from refemu.units.unit import Cases, Config, Flag, Kind, RunFunction, Unit
+
+__all__ = ["FORMATS", "UNIT", "OutlierDecoder", "State", "decode", "run"]
+
 
 FORMATS = ((2, 1), (4, 3), (2, 5))  #: (exp_bits, man_bits); E2M5 is that of the published code (D-olive-14)
 
 
 @dataclass(frozen=True)
 class State:
-    """Ports after one event, and what happened since reset."""
+    """Ports after one event, and counts since reset."""
 
     event: str  #: "reset" or "decode"
     index: int  #: number of the event, -1 for the reset
@@ -31,19 +35,30 @@ class State:
     decodes: int  #: codes decoded
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit: one value per code."""
-
-    exponent: np.ndarray  #: uint8
-    base_int: np.ndarray  #: int8
-    decodes: int
-
-
 def decode(code: int, bias: int, exp_bits: int, man_bits: int, exponent_bits: int) -> tuple[int, int]:
-    """The two equations of [olive §4.2]: exponent = bias + e, integer = (1m)2 or 0 for magnitude code 0; sign last.
+    """Decode one outlier code: exponent = bias + e; integer = (1m)2, or 0 for magnitude code 0; then the sign.
 
-    The exponent is taken modulo 2**exponent_bits (D-olive-20); that of magnitude code 0 stays bias (D-olive-19).
+    The exponent is taken modulo 2**exponent_bits (D-olive-20). That of magnitude code 0 is the bias (D-olive-19).
+
+    Parameters
+    ----------
+    code : int
+        Abfloat code: sign, exponent field, mantissa.
+    bias : int
+        Added to the exponent field, 0 to 15.
+    exp_bits, man_bits : int
+        Widths of the exponent field and the mantissa.
+    exponent_bits : int
+        Width of the exponent port.
+
+    Returns
+    -------
+    exponent, integer : int
+        Unsigned exponent and signed integer.
+
+    References
+    ----------
+    [olive §4.2]
     """
     sign = code >> (exp_bits + man_bits)
     exponent_field = (code >> man_bits) & ((1 << exp_bits) - 1)
@@ -53,68 +68,64 @@ def decode(code: int, bias: int, exp_bits: int, man_bits: int, exponent_bits: in
     return exponent, -magnitude if sign else magnitude
 
 
-class OutlierDecoder(Stepped):
-    """The block of [olive Fig. 7], combinational: one step is one code."""
+class OutlierDecoder(Stepped[State]):
+    """Decoder of outliers, combinational: one step is one code.
+
+    References
+    ----------
+    [olive §4.2, Fig. 7]
+    """
 
     name = "outlier_decoder"
+    exp_bits: int
+    man_bits: int
 
     def __init__(self, exp_bits: int = 2, man_bits: int = 1, exponent_bits: int | None = None) -> None:
-        """exponent_bits: width of the exponent port; by default 4 for 4-bit codes and 5 for 8-bit codes."""
-        require_choice((exp_bits, man_bits), FORMATS, self.name, "(exp_bits, man_bits)")
-        self.exp_bits, self.man_bits = exp_bits, man_bits
-        config = Config(exp_bits=exp_bits, man_bits=man_bits, exponent_bits=exponent_bits)
-        self.exponent_bits = width_of_exponent(config)
-        if not 1 <= self.exponent_bits <= 8:
-            raise Refused(f"{self.name}: exponent_bits must be in [1, 8], got {exponent_bits}")
-        self.ports = ports(config)
-        self.state = State("reset", -1, 0, 0, 0, 0, 0)
+        """Configure the decoder.
+
+        Parameters
+        ----------
+        exp_bits, man_bits : int
+            One of `FORMATS`.
+        exponent_bits : int, optional
+            Width of the exponent port, 1 to 8; by default 4 for 4-bit codes and 5 for 8-bit codes.
+
+        Raises
+        ------
+        Refused
+            The format is unknown or the width out of range.
+        """
+        sizes = require_choice((exp_bits, man_bits), FORMATS, self.name, "(exp_bits, man_bits)")
+        self.exp_bits, self.man_bits = sizes
+        bits = width_of_exponent({"exp_bits": exp_bits, "man_bits": man_bits, "exponent_bits": exponent_bits})
+        self.exponent_bits: int = require_int(bits, 1, 8, self.name, "exponent_bits")
+        self.ports: Ports = ports({"exp_bits": sizes[0], "man_bits": sizes[1], "exponent_bits": self.exponent_bits})
+        self.state: State = self.reset(State)
 
     def step(self, code: int, bias: int) -> State:
-        """Decode one code; returns the State after it."""
-        return self._decode(*self.accept(code, bias))
+        """Decode one code; return the State after it."""
+        return self._open(*self.accept(code, bias))
 
-    def _decode(self, code: int, bias: int) -> State:
+    def _open(self, code: int, bias: int) -> State:
         exponent, base_int = decode(code, bias, self.exp_bits, self.man_bits, self.exponent_bits)
-        before = self.state
-        self.state = State("decode", before.index + 1, code, bias, exponent, base_int, before.decodes + 1)
+        decodes = self.state.decodes + 1
+        self.state = self.latched(code, bias, event="decode", exponent=exponent, base_int=base_int, decodes=decodes)
         return self.state
-
-    def steps(self, code: Any, bias: Any) -> Iterator[State]:
-        """Yield the State after every code, in C order; the arguments broadcast."""
-        codes, biases = admit(self.name, self.ports.inputs, (code, bias))
-        for one in zip(codes.ravel().tolist(), biases.ravel().tolist(), strict=True):
-            yield self._decode(*one)
-
-    def __repr__(self) -> str:
-        return f"OutlierDecoder(exp_bits={self.exp_bits}, man_bits={self.man_bits}, exponent_bits={self.exponent_bits})"
 
 
 def width_of_exponent(config: Mapping[str, Any]) -> int:
-    """Bits of the exponent port.
+    """Bits of the exponent port: `exponent_bits` of the configuration, where it has them.
 
-    If not stated 4 for 4-bit codes, as [olive §4.2] appends 0000, and 5 for 8-bit codes: 15 + 15 fits (D-olive-20).
+    Otherwise 4 for 4-bit codes, as [olive §4.2] appends 0000, and 5 for 8-bit codes: 15 + 15 fits (D-olive-20).
     """
-    stated = config.get("exponent_bits")
-    if stated is not None:
-        return int(stated)
-    return 4 if config["exp_bits"] + config["man_bits"] == 3 else 5
-
-
-def run(code: Any, bias: Any, *, exp_bits: int = 2, man_bits: int = 1, exponent_bits: int | None = None) -> Result:
-    """Decode codes of any shape.
-
-    code: unsigned integers below 2**(1 + exp_bits + man_bits), sign in the top bit. bias: unsigned, below 16. They
-    broadcast. exp_bits, man_bits: one of FORMATS. exponent_bits: as for OutlierDecoder.
-    Returns the Result, arrays of their common shape. Refuses a value outside its port. Paper: [olive §4.2].
-    """
-    decoder = OutlierDecoder(exp_bits, man_bits, exponent_bits)
-    codes, biases = admit(decoder.name, decoder.ports.inputs, (code, bias))
-    states = list(decoder.steps(codes, biases))
-    return Result(**collect(states, decoder.ports.outputs, codes.shape), decodes=decoder.state.decodes)
+    stated: int | None = config.get("exponent_bits")
+    if stated is None:
+        return 4 if config["exp_bits"] + config["man_bits"] == 3 else 5
+    return stated
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
+    """Ports in one configuration."""
     width = 1 + config["exp_bits"] + config["man_bits"]
     return Ports(
         inputs=(
@@ -128,8 +139,8 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases: every code at every bias, which is all this unit can be asked."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases: every code at every bias, the whole input space."""
     width = 1 + config["exp_bits"] + config["man_bits"]
     if kind == "paper":
         yield from _paper_cases(config["man_bits"])
@@ -166,14 +177,14 @@ def _paper_cases(man_bits: int) -> Iterator[Cases]:
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Result) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     magnitude = inputs["code"] & ((1 << (config["exp_bits"] + config["man_bits"])) - 1)
     reserved = magnitude == 0
     wrapped = inputs["bias"] + (magnitude >> config["man_bits"]).astype(np.int64) >= 1 << width_of_exponent(config)
     return {"RESERVED": reserved, "WRAPPED": wrapped, "UNSPECIFIED": reserved | wrapped}
 
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="outlier_decoder",
     paper="olive §4.2, Fig. 7",
     meaning="abfloat code and bias to an exponent-integer pair",
@@ -182,10 +193,9 @@ UNIT = Unit(
         for name, e, m, bits in (("e2m1", 2, 1, 4), ("e4m3", 4, 3, 5), ("e2m5", 2, 5, 5))
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.outlier_decoder_jit:run",
     unit_class=OutlierDecoder,
     cases=cases,
+    counters=("decodes",),
     mark=mark,
     flags={
         "RESERVED": Flag(0, "magnitude code 0: the encoder never makes it; integer 0, exponent = bias (D-olive-19)"),
@@ -193,3 +203,4 @@ UNIT = Unit(
         "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags"),
     },
 )
+run: RunFunction[Result] = UNIT.run

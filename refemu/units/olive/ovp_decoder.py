@@ -5,24 +5,33 @@ in the low half), D-olive-14 (8-bit outliers), D-olive-18 (illegal pairs), D-oli
 (exponents beyond the port).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
-from refemu.units import flint_decoder, outlier_decoder, ovp_decoder_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect
-from refemu.units.unit_cases import Seeds
+from refemu.units import stepped
+from refemu.units.olive import flint_decoder, outlier_decoder
+from refemu.units.olive.cases import ovp_decoder as ovp_decoder_cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-#: normal type -> the outlier formats (exp_bits, man_bits) of its width
-OUTLIERS = {"int4": ((2, 1),), "flint4": ((2, 1),), "int8": ((4, 3), (2, 5))}
+__all__ = ["OUTLIERS", "UNIT", "Normal", "Outlier", "OvpDecoder", "Result", "State", "run"]
+
+
+Normal = Literal["int4", "flint4", "int8"]  #: type of the normal values of a pair
+Outlier = tuple[int, int]  #: exp_bits and man_bits of an abfloat
+#: the outlier formats of a normal type's width, the paper's first (D-olive-14)
+OUTLIERS: dict[Normal, tuple[Outlier, ...]] = {"int4": ((2, 1),), "flint4": ((2, 1),), "int8": ((4, 3), (2, 5))}
 
 
 @dataclass(frozen=True)
 class State:
-    """Ports after one event, and what happened since reset. Lane 0 is the left element."""
+    """Ports after one event, and counts since reset. Lane 0 is the left element."""
 
     event: str  #: "reset" or "decode"
     index: int  #: number of the event, -1 for the reset
@@ -37,8 +46,8 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit; lanes on the last axis, left element first."""
+class Result(stepped.Result):
+    """Outputs of the decoder; lanes on the last axis, left element first."""
 
     exponent: np.ndarray  #: uint8
     base_int: np.ndarray  #: int8
@@ -48,46 +57,79 @@ class Result(unit.Result):
     illegal_pairs: int
 
 
-class OvpDecoder(Stepped):
-    """The block of [olive Fig. 6b], combinational: one step is one pair."""
+class OvpDecoder(Stepped[State]):
+    """Decoder of outlier-victim pairs, combinational: one step is one pair.
+
+    References
+    ----------
+    [olive §4.2, Fig. 6b]
+    """
 
     name = "ovp_decoder"
 
-    def __init__(self, normal: str = "int4", outlier: tuple[int, int] = (2, 1)) -> None:
-        """normal: type of normal values. outlier: (exp_bits, man_bits) of the abfloat, of the same width."""
+    def __init__(self, normal: Normal = "int4", outlier: Outlier = (2, 1)) -> None:
+        """Configure the decoder.
+
+        Parameters
+        ----------
+        normal : {"int4", "flint4", "int8"}
+            Type of the normal values.
+        outlier : (int, int)
+            exp_bits and man_bits of the abfloat, one of `OUTLIERS[normal]`.
+
+        Raises
+        ------
+        Refused
+            The type is unknown, or the outlier format does not belong to it.
+        """
         self.normal = require_choice(normal, OUTLIERS, self.name, "normal")
-        self.outlier = require_choice(tuple(outlier), OUTLIERS[normal], self.name, f"outlier beside {normal}")
-        self.width = 1 + outlier[0] + outlier[1]
-        self.identifier = 1 << (self.width - 1)  #: the code 10..0 [olive §3.1]
-        self.ports = ports({"normal": normal, "outlier": outlier})
-        self.exponent_bits = self.ports.outputs[0].bits
-        self.state = State("reset", -1, 0, 0, (0, 0), (0, 0), 0, 0, 0, 0)
+        sizes: Any = tuple(outlier)  # a list where a configuration comes from JSON
+        self.outlier: Outlier = require_choice(sizes, OUTLIERS[self.normal], self.name, f"outlier beside {normal}")
+        self.width: int = 1 + self.outlier[0] + self.outlier[1]
+        self.identifier: int = 1 << (self.width - 1)  #: the code 10..0 [olive §3.1]
+        self.ports: Ports = ports({"normal": self.normal, "outlier": self.outlier})
+        self.exponent_bits: int = self.ports.outputs[0].bits
+        self.state: State = self.reset(State)
 
     def step(self, pair: int, bias: int) -> State:
-        """Decode one pair; returns the State after it."""
-        return self._decode(*self.accept(pair, bias))
+        """Decode one pair; return the State after it."""
+        return self._open(*self.accept(pair, bias))
 
-    def _decode(self, pair: int, bias: int) -> State:
+    def _open(self, pair: int, bias: int) -> State:
         codes = pair & ((1 << self.width) - 1), pair >> self.width  # left in the low half (D-olive-1)
         left, right = self.lane(codes[0], codes[1], bias), self.lane(codes[1], codes[0], bias)
         before, illegal = self.state, self.is_illegal(*codes)
         outliers = self.holds_outlier(codes[0], codes[1]) + self.holds_outlier(codes[1], codes[0])
-        self.state = State(
-            "decode",
-            before.index + 1,
+        self.state = self.latched(
             pair,
             bias,
-            (left[0], right[0]),
-            (left[1], right[1]),
-            illegal,
-            before.pairs + 1,
-            before.outliers + outliers,
-            before.illegal_pairs + illegal,
+            event="decode",
+            exponent=(left[0], right[0]),
+            base_int=(left[1], right[1]),
+            illegal=illegal,
+            pairs=before.pairs + 1,
+            outliers=before.outliers + outliers,
+            illegal_pairs=before.illegal_pairs + illegal,
         )
         return self.state
 
     def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
-        """Exponent and integer of the element `code` beside `partner`."""
+        """Decode one element of a pair.
+
+        Parameters
+        ----------
+        code : int
+            Code of the element.
+        partner : int
+            Code of the other element.
+        bias : int
+            Outlier bias, 0 to 15.
+
+        Returns
+        -------
+        exponent, integer : int
+            <0, 0> for a victim.
+        """
         if code == self.identifier:
             return 0, 0  # "transforms the outlier identifier to 0" [olive §4.2]: the victim (D-olive-19)
         if self.holds_outlier(code, partner):
@@ -97,48 +139,46 @@ class OvpDecoder(Stepped):
         return 0, code - ((code & self.identifier) << 1)  # "append a 0000 as the exponent" [olive §4.2]
 
     def holds_outlier(self, code: int, partner: int) -> bool:
-        """Whether the outlier decoder answers for `code`: its partner, and not it, is the identifier."""
+        """Whether the outlier decoder answers for `code`: its partner is the identifier, and it is not.
+
+        Parameters
+        ----------
+        code, partner : int
+            Codes of the element and of the other one.
+
+        Returns
+        -------
+        bool
+            True for an outlier.
+        """
         return partner == self.identifier != code
 
     def is_illegal(self, left: int, right: int) -> int:
-        """1 if one code is the identifier and the other has magnitude 0: no encoder makes that (D-olive-18)."""
+        """1 if one code is the identifier and the other has magnitude 0, which no encoder writes (D-olive-18).
+
+        Parameters
+        ----------
+        left, right : int
+            Codes of the pair.
+
+        Returns
+        -------
+        int
+            0 or 1.
+        """
         return int(self.identifier in (left, right) and {left, right} <= {0, self.identifier})
 
-    def steps(self, pairs: Any, bias: Any) -> Iterator[State]:
-        """Yield the State after every pair, in C order; the arguments broadcast."""
-        words, biases = self.admitted(pairs, bias)
-        for one in zip(words.ravel().tolist(), biases.ravel().tolist(), strict=True):
-            yield self._decode(*one)
-
-    def admitted(self, pairs: Any, bias: Any) -> list[np.ndarray]:
-        """The inputs as arrays of one shape. Refuses also bytes where words of 16 bits are due."""
-        if self.width == 8 and getattr(pairs, "dtype", None) == np.uint8:
+    def admitted(self, pair: ArrayLike, bias: ArrayLike) -> list[np.ndarray]:
+        """Pairs and biases as arrays of one shape; refuses bytes where a pair is a word of 16 bits."""
+        if self.width == 8 and getattr(pair, "dtype", None) == np.uint8:
             raise RefusedType(
                 f"{self.name}.pair: 16-bit words are needed for {self.normal}, got dtype uint8; view bytes as '<u2'"
             )
-        return admit(self.name, self.ports.inputs, (pairs, bias))
-
-    def __repr__(self) -> str:
-        return f"OvpDecoder(normal={self.normal!r}, outlier={self.outlier})"
-
-
-def run(pairs: Any, bias: Any, *, normal: str = "int4", outlier: tuple[int, int] = (2, 1)) -> Result:
-    """Decode pairs of any shape.
-
-    pairs: bytes (4-bit types) or 16-bit words (int8), left element in the low half; any integers in range.
-    bias: unsigned, below 16. They broadcast. normal, outlier: as for OvpDecoder.
-    Returns the Result: `exponent` and `base_int` of the common shape + (2,), `illegal` of the common shape; the value
-    of a lane is base_int << exponent. Refuses a value outside its port. Paper: [olive §4.2, Fig. 6b].
-    """
-    decoder = OvpDecoder(normal, outlier)
-    words, biases = decoder.admitted(pairs, bias)
-    outputs = collect(list(decoder.steps(words, biases)), decoder.ports.outputs, words.shape)
-    last = decoder.snapshot()
-    return Result(**outputs, pairs=last.pairs, outliers=last.outliers, illegal_pairs=last.illegal_pairs)
+        return super().admitted(pair, bias)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
+    """Ports in one configuration."""
     exp_bits, man_bits = config["outlier"]
     width = 1 + exp_bits + man_bits
     encoding = f"ovp_{config['normal']}" + ("_repo" if (exp_bits, man_bits) == (2, 5) else "")
@@ -156,12 +196,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see ovp_decoder_cases.py."""
-    return ovp_decoder_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="ovp_decoder",
     paper="olive §4.2, Fig. 6b, Fig. 7",
     meaning="outlier-victim pair to two exponent-integer pairs",
@@ -172,12 +207,11 @@ UNIT = Unit(
         "int8_repo": Config(normal="int8", outlier=(2, 5)),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.ovp_decoder_jit:run",
     unit_class=OvpDecoder,
-    cases=cases,
+    cases=ovp_decoder_cases.cases,
+    counters=("pairs", "outliers", "illegal_pairs"),
+    result=Result,
     mark=ovp_decoder_cases.mark,
-    arguments={"pair": "pairs"},
     flags={
         "ILLEGAL": Flag(0, "an identifier beside a code of magnitude 0, made by no encoder (D-olive-18)"),
         "VICTIM": Flag(1, "one lane is a victim: value 0 is the paper's, exponent 0 a decision (D-olive-19)"),
@@ -185,3 +219,4 @@ UNIT = Unit(
         "UNSPECIFIED": Flag(3, "the paper leaves an output of this row open; see the other flags"),
     },
 )
+run: RunFunction[Result] = UNIT.run

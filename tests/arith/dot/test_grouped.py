@@ -8,7 +8,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.orders import Lanes, Sequential, Tree
 from tests.arith.interpreted import WAYS, needs_jit
 from tests.arith.strategies import described, fp16_values, same
-from tests.oracles import sums as oracle
+from tests.oracles import sums
 
 # Groups
 
@@ -33,7 +33,7 @@ def test_grouped_matmul_is_the_oracles(way, scaled, partial, product, acc, order
     options = {"group": 4, "partial": partial, "product": product, "order": order, "acc": acc}
     want = [
         [
-            oracle.grouped(
+            sums.grouped(
                 a[m].tolist(),
                 b[:, n].tolist(),
                 a_exp=a_exp[m].tolist(),
@@ -73,7 +73,7 @@ def test_powers_of_two_meet_before_they_round(module, partial, exponents):
     a, b = np.array([[3, 2]]), np.array([[1], [0]])
     for first, second in exponents:
         options = {"group": 2, "partial": partial, "product": "fp32", "acc": "fp32"}
-        want = oracle.grouped([3, 2], [1, 0], a_exp=[first], b_exp=[second], order=("sequential",), **options)
+        want = sums.grouped([3, 2], [1, 0], a_exp=[first], b_exp=[second], order=("sequential",), **options)
         got = module.grouped_matmul(a, b, a_exp=[[first]], b_exp=[[second]], order=Sequential(), **options)
         assert same(np.array([[want]], np.float32), got), (first, second)
 

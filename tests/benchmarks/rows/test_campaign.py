@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import campaign
-from benchmarks.campaign import Line, Made
+from benchmarks.rows import campaign
+from benchmarks.rows.campaign import Line, Made
 
 
 def test_table_has_rates_ratios_and_what_many_rows_would_take() -> None:

@@ -1,17 +1,19 @@
 """Block floating point against exact values: every fp16 value under every exponent, the options, examples."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import BFP4, BFP8, Bfp, BfpTensor, bfp_jit
-from tests.formats.bfp_words import FINITE, under, words
-from tests.oracles import bfp as oracle
+from refemu.formats import BFP4, BFP8, Bfp, BfpTensor
+from refemu.formats.harmonia.twins import bfp as bfp_jit
+from tests.formats.harmonia.bfp_words import FINITE, under, words
+from tests.oracles.harmonia import bfp
 
 Encode = Callable[..., BfpTensor]
 OPTIONS = [
@@ -40,7 +42,7 @@ def codes(tensor: BfpTensor) -> list[tuple[list[int], list[int], int]]:
 
 def expected(row: list[int], fmt: Bfp) -> list[tuple[list[int], list[int], int]]:
     """What the oracle says, without the fill of a short group."""
-    found = oracle.encode(
+    found = bfp.encode(
         row,
         fmt.mantissa_bits,
         fmt.group,
@@ -165,16 +167,22 @@ def test_views_and_empty_arrays_are_taken(encode: Encode) -> None:
     group=st.integers(1, 40),
     options=st.sampled_from(OPTIONS),
 )
+@example(row=[0x8001], bits=1, group=1, options={"rounding": "floor"})
 def test_encoding_what_was_decoded_changes_no_code(
     row: list[int], bits: int, group: int, options: dict[str, str]
 ) -> None:
-    """[harmonia §II-B]: every decoded value is an fp16 number, and is its own code; D-harmonia-3 makes it so."""
+    """[harmonia §II-B]: every decoded value is an fp16 number, and is its own code; D-harmonia-3 makes it so.
+
+    But for exponent 0, whose unit is that of 1: a subnormal that is rounded up to 2^-14 has field 1 afterwards.
+    """
     tensor = Bfp(bits, group, **options).encode(np.array(row, np.uint16), bits=True)
     decoded = tensor.decode()
     halves = decoded.astype(np.float16)
 
     assert np.array_equal(halves.astype(np.float64), decoded)
-    assert tensor.format.encode(halves).equals(tensor)
+    again = tensor.format.encode(halves)
+    raised = (tensor.exponent == 0) & (again.exponent == 1)
+    assert dataclasses.replace(again, exponent=np.where(raised, 0, again.exponent).astype(np.uint8)).equals(tensor)
 
 
 @settings(deadline=None, max_examples=60)

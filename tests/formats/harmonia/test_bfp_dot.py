@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import BFP4, BFP8, Bfp, bfp_dot, bfp_dot_jit
-from refemu.formats.bfp_dot import PRESETS
+from refemu.formats import BFP4, BFP8, Bfp
 from refemu.formats.groupint import INT4_G128, GroupInt
-from tests.oracles import bfp as oracle_bfp
-from tests.oracles import harmonia_units as oracle
+from refemu.formats.harmonia import bfp_dot
+from refemu.formats.harmonia.bfp_dot import PRESETS
+from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
+from tests.oracles.harmonia import bfp, units
 
 MODULES = [pytest.param(bfp_dot, id="readable"), pytest.param(bfp_dot_jit, id="compiled")]
 
@@ -24,8 +25,8 @@ def values(shape: tuple[int, ...], seed: int, spread: float = 3) -> np.ndarray:
     return np.where(rng.random(shape) < 0.05, 0, x).astype(np.float16)
 
 
-def groups(row: np.ndarray, m: int, size: int = 32) -> list[oracle_bfp.Group]:
-    return oracle_bfp.encode(row.view(np.uint16).tolist(), m, size)
+def groups(row: np.ndarray, m: int, size: int = 32) -> list[bfp.Group]:
+    return bfp.encode(row.view(np.uint16).tolist(), m, size)
 
 
 def codes_of(w: Any, out: int, size: int) -> tuple[list[list[int]], list[int]]:
@@ -47,7 +48,7 @@ def test_weights_equal_the_oracle(module: Any, preset: str, product: str, scale_
     options = {"partial": PRESETS[preset], "product": product, "scale_per": scale_per}
     got = module.bfp_dot_int(BFP8.encode(x), w, **options)
     wanted = [
-        [oracle.dot_int(groups(row, 8), *codes_of(w, out, 32), preset, product, scale_per)[0] for out in range(2)]
+        [units.dot_int(groups(row, 8), *codes_of(w, out, 32), preset, product, scale_per)[0] for out in range(2)]
         for row in x
     ]
 
@@ -65,7 +66,7 @@ def one_row(w: Any) -> Any:
 def test_activations_equal_the_oracle(module: Any, preset: str, bits: int, length: int) -> None:
     """[harmonia §III-D] Keys along channels, values along tokens: the reduction may be either axis of b."""
     x, y, fmt = values((3, length), 3, 1), values((4, length), 4, 1), Bfp(bits)
-    wanted = [[oracle.dot(groups(a, 8), groups(b, bits), preset)[0] for b in y] for a in x]
+    wanted = [[units.dot(groups(a, 8), groups(b, bits), preset)[0] for b in y] for a in x]
     along = module.bfp_dot(BFP8.encode(x), fmt.encode(y), partial=PRESETS[preset])
     across = module.bfp_dot(BFP8.encode(x), fmt.encode(np.ascontiguousarray(y.T), axis=0), partial=PRESETS[preset])
 
@@ -122,7 +123,7 @@ def test_zero_points_join_the_integer_sum(module: Any) -> None:
     codes = [[w.code[out, at : at + 32].tolist() for at in (0, 32, 64)] for out in range(3)]
     wanted = [
         [
-            oracle.dot_int(
+            units.dot_int(
                 groups(row, 8), codes[out], [int(w.scale.view(np.uint16)[out, 0])] * 3, zeros=[zeros[out]] * 3
             )[0]
             for out in range(3)

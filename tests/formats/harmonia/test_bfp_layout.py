@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.formats import BFP4, BFP8, Bfp
-from tests.formats.bfp_words import words
-from tests.oracles import bfp as oracle
+from tests.formats.harmonia.bfp_words import words
+from tests.oracles.harmonia import bfp
 
 
 @settings(deadline=None)
@@ -23,11 +23,11 @@ def test_packed_rows_equal_the_oracle_and_come_back(row: list[int], bits: int, g
     bits = bits if layout == "group" else (8 if bits > 5 else 4)
     fmt = Bfp(bits, group)
     tensor = fmt.encode(np.array(row, np.uint16), bits=True)
-    groups = oracle.encode(row, bits, group)
+    groups = bfp.encode(row, bits, group)
     data = tensor.pack(layout)
 
-    assert data == oracle.pack(groups, layout)
-    assert tensor.words() == [oracle.word(one) for one in groups]
+    assert data == bfp.pack(groups, layout)
+    assert tensor.words() == [bfp.word(one) for one in groups]
     assert fmt.unpack(data, (len(row),), layout=layout).equals(tensor)
 
 

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import BFP4, BFP8, Bfp, BfpTensor, bfp_jit
-from tests.formats.bfp_words import FINITE, under, within, words
-from tests.oracles import bfp as oracle
+from refemu.formats import BFP4, BFP8, Bfp, BfpTensor
+from refemu.formats.harmonia.twins import bfp as bfp_jit
+from tests.formats.harmonia.bfp_words import FINITE, under, within, words
+from tests.oracles.harmonia import bfp
 
 
 @pytest.mark.parametrize("zero_sign", ["keep", "canonical"])
@@ -72,7 +73,7 @@ def test_storage_counts_real_elements_and_whole_exponents(length: int, bits: int
     """[harmonia §III-B] of short groups."""
     tensor = Bfp(bits, group).encode(np.ones((2, length), np.float16))
 
-    assert tensor.storage_bits(exponent) == 2 * oracle.storage_bits(length, bits, group, exponent)
+    assert tensor.storage_bits(exponent) == 2 * bfp.storage_bits(length, bits, group, exponent)
 
 
 @settings(deadline=None)
@@ -80,9 +81,9 @@ def test_storage_counts_real_elements_and_whole_exponents(length: int, bits: int
 def test_grid_values_and_powers_are_one_number(row: list[int], bits: int, group: int) -> None:
     """[harmonia §II-B] the oracle's integers and fractions; a zero keeps its sign (D-harmonia-6)."""
     tensor = Bfp(bits, group).encode(np.array(row, np.uint16), bits=True)
-    groups = oracle.encode(row, bits, group)
-    whole = [value for one in groups for value in oracle.grid(one)][: len(row)]
-    exact = [value for one in groups for value in oracle.values(one)][: len(row)]
+    groups = bfp.encode(row, bits, group)
+    whole = [value for one in groups for value in bfp.grid(one)][: len(row)]
+    exact = [value for one in groups for value in bfp.values(one)][: len(row)]
 
     assert tensor.grid().tolist() == whole and tensor.grid().dtype == np.int64
     assert [Fraction(value) for value in tensor.decode().tolist()] == exact

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from refemu.formats import Codebook, KllmArith
-from tests.oracles import kllm as oracle
+from tests.oracles.kllm import formats
 
 #: zeros, subnormals, ones and halves with their neighbours, the largest
 WORDS = [
@@ -45,7 +45,7 @@ def ascending(lane: st.SearchStrategy[int], bits: int) -> st.SearchStrategy[list
     few = st.lists(lane, min_size=1, max_size=1 << bits).map(
         lambda drawn: [drawn[i * len(drawn) >> bits] for i in range(1 << bits)]
     )
-    return few.map(lambda drawn: sorted(map(oracle.positive_zero, drawn), key=oracle.key))
+    return few.map(lambda drawn: sorted(map(formats.positive_zero, drawn), key=formats.key))
 
 
 codebooks = (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.formats import Codebook
-from tests.formats.kmeans_strategies import words
+from tests.formats.kllm.kmeans_strategies import words
 
 
 def test_values_are_patterns_or_floats_that_they_hold() -> None:

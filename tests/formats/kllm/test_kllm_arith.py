@@ -7,7 +7,7 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Exact, Lanes, Sequential, Tree
 from refemu.formats import KllmArith
-from refemu.formats import kllm_arith as module
+from refemu.formats.kllm import kllm_arith
 
 
 def test_paper_is_the_literal_fp16_datapath_and_the_default() -> None:
@@ -46,12 +46,12 @@ def test_exact_rounds_once() -> None:
 
 def test_lanes_are_the_macs_of_a_pe_lane() -> None:
     """[kllm Table I]: 32 MACs; D-kllm-2."""
-    assert Lanes(32, "blocked", Tree(32)) == module.LANES
+    assert Lanes(32, "blocked", Tree(32)) == kllm_arith.LANES
 
 
 @pytest.mark.parametrize("arith", [KllmArith(), KllmArith.preset("exact"), KllmArith(tie="high", acc="fp32")], ids=repr)
 def test_repr_evaluates_back_and_a_preset_may_be_given_as_its_choices(arith: KllmArith) -> None:
-    assert eval(repr(arith), vars(module)) == arith == KllmArith.preset(arith)
+    assert eval(repr(arith), vars(kllm_arith)) == arith == KllmArith.preset(arith)
     assert hash(arith) == hash(KllmArith.preset(arith))
 
 

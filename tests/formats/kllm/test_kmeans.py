@@ -9,13 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from refemu import formats
 from refemu.arith.checks import Refused
-from refemu.formats import Codebook, KllmArith, KMeans, KMeansTensor, Thresholds, TopK, kmeans_jit, train
-from refemu.formats.kmeans import normalized_inliers
-from refemu.units.clustering_cases import TRAINED
-from tests.formats.kmeans_strategies import INFINITE, ariths, codebooks, described, halves, units, words
-from tests.oracles import kllm as oracle
+from refemu.formats import Codebook, KllmArith, KMeans, KMeansTensor, Thresholds, TopK, train
+from refemu.formats.kllm.kmeans import normalized_inliers
+from refemu.formats.kllm.twins import kmeans as kmeans_jit
+from refemu.units.kllm.cases.clustering import TRAINED
+from tests.formats.kllm.kmeans_strategies import INFINITE, ariths, codebooks, described, halves, units, words
+from tests.formats.names import PUBLIC
+from tests.oracles.kllm import formats as oracle
 
 BOOK = Codebook(4, TRAINED)
 ENCODERS = [pytest.param(KMeans.encode, id="format"), pytest.param(kmeans_jit.encode, id="twin")]
@@ -239,7 +240,7 @@ def test_indices_of_given_scales_and_masks(preset: Any) -> None:
     ids=repr,
 )
 def test_repr_evaluates_back(fmt: KMeans) -> None:
-    names = vars(formats) | {"Sequential": KllmArith().order.__class__}
+    names = PUBLIC | {"Sequential": KllmArith().order.__class__}
 
     assert eval(repr(fmt), names) == fmt and hash(eval(repr(fmt), names)) == hash(fmt)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from refemu.arith import fp16
 from refemu.formats import Codebook, KllmArith
-from refemu.formats.kmeans_nearest import nearest, nearest_normalized, normalized
-from refemu.units.clustering_cases import TRAINED
-from tests.formats.kmeans_strategies import ariths, codebooks, described, halves, positives, words
-from tests.oracles import kllm as oracle
+from refemu.formats.kllm.kmeans_nearest import nearest, nearest_normalized, normalized
+from refemu.units.kllm.cases.clustering import TRAINED
+from tests.formats.kllm.kmeans_strategies import ariths, codebooks, described, halves, positives, words
+from tests.oracles.kllm import formats
 
 BOOK = Codebook(4, TRAINED)
 UNIT_WORDS = np.concatenate([np.arange(0xBC00, 0x7FFF, -1), np.arange(0x3C01)])  # -1 to 1, both zeros
@@ -37,7 +37,7 @@ def test_every_29th_value_is_clustered_as_the_oracle_says(arith: Any) -> None:
     chosen = np.unique(np.concatenate([UNIT_WORDS[::29], np.arange(0x1500, 0x1640, 3)]))
 
     assert index(chosen, 0x3C00, BOOK, arith) == [
-        oracle.nearest(int(word), 0x3C00, list(TRAINED), **described(arith)) for word in chosen
+        formats.nearest(int(word), 0x3C00, list(TRAINED), **described(arith)) for word in chosen
     ]
 
 
@@ -49,7 +49,7 @@ def test_every_29th_value_is_clustered_as_the_oracle_says(arith: Any) -> None:
 def test_any_value_is_clustered_as_the_oracle_says(x: list[int], scale: int, book: Codebook, arith: Any) -> None:
     """D-kllm-7, D-kllm-8: the lower of two equally near; of equal centroids the first; also of an infinite x^."""
     assert index(x, scale, book, arith) == [
-        oracle.nearest(word, scale, book.values.tolist(), **described(arith)) for word in x
+        formats.nearest(word, scale, book.values.tolist(), **described(arith)) for word in x
     ]
 
 
@@ -72,10 +72,10 @@ def test_normalizing_rounds_the_exact_quotient_once(x: int, scale: int, offset: 
     value, one, shift = (halves([word]).astype(np.float32) for word in (x, scale, offset))
     if how == "divide":
         plain = fp16.bits(fp16.to_f16(normalized(value, one, arith)))[0]
-        assert plain == oracle.normalized(x, scale)
-    if how == "divide" or oracle.fp16.div(0x3C00, scale) != 0x7C00:
+        assert plain == formats.normalized(x, scale)
+    if how == "divide" or formats.fp16.div(0x3C00, scale) != 0x7C00:
         shifted = fp16.bits(fp16.to_f16(normalized(value, one, arith, shift)))[0]
-        assert oracle.positive_zero(int(shifted)) == oracle.positive_zero(oracle.normalized(x, scale, how, offset))
+        assert formats.positive_zero(int(shifted)) == formats.positive_zero(formats.normalized(x, scale, how, offset))
 
 
 def test_indices_of_normalized_values_do_not_fall() -> None:

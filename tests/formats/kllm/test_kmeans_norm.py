@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats.kmeans import Codebook, KMeans, TopK
-from refemu.formats.kmeans_norm import folded_bias, quotient32, rounder, row_sums
-from tests.oracles import fp16, kllm
-from tests.oracles import kllm_functions as oracle
+from refemu.formats.kllm.kmeans import Codebook, KMeans, TopK
+from refemu.formats.kllm.kmeans_norm import folded_bias, quotient32, rounder, row_sums
+from tests.oracles import fp16
+from tests.oracles.kllm import formats, functions
 
 CODEBOOK = Codebook(3, np.array([-1, -0.7, -0.3, -0.1, 0.15, 0.4, 0.75, 1], np.float16))
 
@@ -46,12 +46,12 @@ def test_row_sums_are_the_oracles(preset: str) -> None:
     w = ((np.arange(90) * 53 % 97 - 48) / np.float32(64)).astype(np.float16).reshape(30, 3)
     tensor = KMeans(CODEBOOK).encode(w, axis=0)
     columns = [
-        kllm.Vector(CODEBOOK.values.tolist(), tensor.index[:, n].tolist(), int(tensor.scale[n]), [0] * 30, [])
+        formats.Vector(CODEBOOK.values.tolist(), tensor.index[:, n].tolist(), int(tensor.scale[n]), [0] * 30, [])
         for n in range(3)
     ]
 
     assert row_sums(tensor, preset).tolist() == [
-        oracle.row_sum(c, "exact" if preset == "exact" else "fp32") for c in columns
+        functions.row_sum(c, "exact" if preset == "exact" else "fp32") for c in columns
     ]
     assert row_sums(tensor, preset).dtype == (np.float64 if preset == "exact" else np.float16)
 
@@ -64,7 +64,8 @@ def test_folded_bias_is_the_oracles(biased: bool) -> None:
     bias = np.array([0.1, -5, 0, 1000], np.float16) if biased else None
     words: Any = [int(b) for b in (bias if bias is not None else np.zeros(4, np.float16)).view(np.uint16)]
     expected = [
-        oracle.folded_bias(beta.view(np.uint16).tolist(), w[:, n].view(np.uint16).tolist(), words[n]) for n in range(4)
+        functions.folded_bias(beta.view(np.uint16).tolist(), w[:, n].view(np.uint16).tolist(), words[n])
+        for n in range(4)
     ]
 
     assert folded_bias(beta, w, bias).view(np.uint16).tolist() == expected

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.formats import ThresholdCalibration, Thresholds, TopK
-from tests.formats.kmeans_strategies import halves, words
-from tests.oracles import kllm as oracle
+from tests.formats.kllm.kmeans_strategies import halves, words
+from tests.oracles.kllm import formats
 
 COUNTS = {
     "0.5": [1, 1, 2, 4, 11, 13, 17, 28, 35, 36],
@@ -27,7 +27,7 @@ def test_counts_per_side(percent: str) -> None:
     """[kllm §V-A, Table IV]: half of the percentage on either side; D-kllm-24: rounded up, so 21 of 4096."""
     assert [TopK(percent).count(n) for n in LENGTHS] == COUNTS[percent]
     assert [TopK(float(percent)).count(n) for n in LENGTHS] == COUNTS[percent]
-    assert [oracle.outlier_count(n, percent) for n in LENGTHS] == COUNTS[percent]
+    assert [formats.outlier_count(n, percent) for n in LENGTHS] == COUNTS[percent]
 
 
 def test_a_percentage_is_read_as_it_prints() -> None:
@@ -46,7 +46,7 @@ def test_mask_is_the_oracles(data: st.DataObject) -> None:
     x = data.draw(st.lists(lane, min_size=n, max_size=n))
     k = data.draw(st.integers(0, (n - 1) // 2))
 
-    assert TopK(k=k).mask(halves(x).astype(np.float32)).tolist() == [bool(bit) for bit in oracle.top_mask(x, k)]
+    assert TopK(k=k).mask(halves(x).astype(np.float32)).tolist() == [bool(bit) for bit in formats.top_mask(x, k)]
 
 
 def test_of_equal_values_the_first_and_the_right_neighbours_are_outliers() -> None:
@@ -72,7 +72,7 @@ def test_a_value_at_a_threshold_is_no_outlier() -> None:
 )
 def test_thresholds_are_the_oracles_whatever_the_parts(tokens: list[list[int]], percent: Any, statistic: str) -> None:
     """D-kllm-30: an exact mean over tokens, one rounding; or a rank of all values."""
-    hi, lo = oracle.thresholds(tokens, percent, statistic)
+    hi, lo = formats.thresholds(tokens, percent, statistic)
     whole, parts = (ThresholdCalibration(TopK(percent), statistic) for _ in range(2))
     whole.add(halves(tokens))
     for token in reversed(tokens):

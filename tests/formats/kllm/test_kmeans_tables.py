@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from refemu.arith.tables import table16
 from refemu.formats import Codebook, cartesian, function_table, squares
-from refemu.units.clustering_cases import TRAINED
-from tests.formats.kmeans_strategies import codebooks, positives
+from refemu.units.kllm.cases.clustering import TRAINED
+from tests.formats.kllm.kmeans_strategies import codebooks, positives
 from tests.oracles import fp16
-from tests.oracles import kllm as oracle
+from tests.oracles.kllm import formats
 
 BOOK = Codebook(4, TRAINED)
 
@@ -21,7 +21,7 @@ BOOK = Codebook(4, TRAINED)
 @given(codebooks, codebooks, st.sampled_from(["fp16", "fp32"]))
 def test_entry_of_two_indices_is_the_product_of_their_centroids(a: Codebook, b: Codebook, table: str) -> None:
     """[kllm §III-B], D-kllm-5, D-kllm-6: entry (i << nB) | j; a zero is +0."""
-    wanted = oracle.cartesian(a.values.tolist(), b.values.tolist(), table)
+    wanted = formats.cartesian(a.values.tolist(), b.values.tolist(), table)
     assume(np.isfinite(wanted).all())
     found = cartesian(a, b, table)
 
@@ -33,7 +33,7 @@ def test_entry_of_two_indices_is_the_product_of_their_centroids(a: Codebook, b: 
 @given(codebooks, st.sampled_from(["fp16", "fp32"]))
 def test_squares_are_those_of_the_oracle(book: Codebook, table: str) -> None:
     """[kllm §III-C]: 2^n of them instead of N."""
-    wanted = oracle.squares(book.values.tolist(), table)
+    wanted = formats.squares(book.values.tolist(), table)
     assume(np.isfinite(wanted).all())
 
     assert squares(book, table).centroids.tolist() == wanted
@@ -58,7 +58,7 @@ def test_a_function_is_looked_up_at_every_scaled_centroid(book: Codebook, scale:
     assume(all(word & 0x7FFF < 0x7C00 for word in places))
     found = function_table(book, table, scale)
 
-    assert found.values.tolist() == [oracle.positive_zero(int(table[word])) for word in places]
+    assert found.values.tolist() == [formats.positive_zero(int(table[word])) for word in places]
 
 
 def test_scales_give_a_row_each() -> None:

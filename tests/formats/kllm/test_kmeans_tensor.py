@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refemu.formats import Codebook, KMeans, KMeansTensor, Thresholds, TopK, cartesian, kmeans_jit
-from refemu.formats.kmeans_tensor import unpack
-from refemu.units.clustering_cases import TRAINED
-from tests.formats.kmeans_strategies import codebooks, positives, words
-from tests.oracles import kllm as oracle
+from refemu.formats import Codebook, KMeans, KMeansTensor, Thresholds, TopK, cartesian
+from refemu.formats.kllm.kmeans_tensor import unpack
+from refemu.formats.kllm.twins import kmeans as kmeans_jit
+from refemu.units.kllm.cases.clustering import TRAINED
+from tests.formats.kllm.kmeans_strategies import codebooks, positives, words
+from tests.oracles.kllm import formats
 
 BOOK = Codebook(4, TRAINED)
 DEQUANTIZERS = [pytest.param(KMeansTensor.dequantized, id="format"), pytest.param(kmeans_jit.dequantized, id="twin")]
@@ -39,13 +40,13 @@ def test_values_are_the_oracles(
         np.array(outlier, np.uint16),
         zero=None if zero is None else np.uint16(zero).reshape(()),
     )
-    vector = oracle.Vector(book.values.tolist(), index, scale, [int(bit) for bit in mask], outlier, zero)
+    vector = formats.Vector(book.values.tolist(), index, scale, [int(bit) for bit in mask], outlier, zero)
 
-    assert tensor.decode().tolist() == [float(value) for value in oracle.values(vector)]
+    assert tensor.decode().tolist() == [float(value) for value in formats.values(vector)]
     assert tensor.decode().dtype == np.float64
     found = dequantized(tensor).view(np.uint16).tolist()
-    assert [oracle.positive_zero(word) for word in found] == [
-        oracle.positive_zero(word) for word in oracle.dequantized(vector)
+    assert [formats.positive_zero(word) for word in found] == [
+        formats.positive_zero(word) for word in formats.dequantized(vector)
     ]
 
 
@@ -106,14 +107,14 @@ def test_bits_of_a_vector_of_4096() -> None:
 def test_storage_is_the_oracles(outliers: Any, zero_point: bool) -> None:
     tensor = KMeans(BOOK, outliers, zero_point).encode(X)
     vectors = [
-        oracle.Vector(list(TRAINED), row.tolist(), 0, mask.astype(int).tolist(), [], 0 if zero_point else None)
+        formats.Vector(list(TRAINED), row.tolist(), 0, mask.astype(int).tolist(), [], 0 if zero_point else None)
         for row, mask in zip(tensor.index, tensor.mask, strict=True)
     ]
 
     for layout in ("mask", "list"):
-        assert tensor.storage_bits(layout) == oracle.storage_bits(vectors, layout)
+        assert tensor.storage_bits(layout) == formats.storage_bits(vectors, layout)
     if outliers is None:
-        assert tensor.storage_bits("none") == oracle.storage_bits(vectors, "mask", outliers=False)
+        assert tensor.storage_bits("none") == formats.storage_bits(vectors, "mask", outliers=False)
 
 
 def test_a_column_of_4096_weights_fills_the_weight_buffer_of_a_lane() -> None:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from refemu.formats import Codebook, Histogram, kmeans_train, kmeans_train_jit
-from refemu.formats.kmeans_train import ONE, histogram, iterate, nearest16, start
-from tests.formats.kmeans_strategies import halves, units, words
+from refemu.formats import Codebook, Histogram
+from refemu.formats.kllm import kmeans_train
+from refemu.formats.kllm.kmeans_train import ONE, histogram, iterate, nearest16, start
+from refemu.formats.kllm.twins import kmeans_train as kmeans_train_jit
+from tests.formats.kllm.kmeans_strategies import halves, units, words
 from tests.oracles import fp16
-from tests.oracles import kllm as oracle
+from tests.oracles.kllm import formats
 
 Train = Callable[..., Codebook]
 TRAINERS = [pytest.param(kmeans_train.train, id="format"), pytest.param(kmeans_train_jit.train, id="twin")]
@@ -41,7 +43,7 @@ def test_codebook_is_the_oracles(train: Train, data: st.DataObject, bits: int) -
     most = data.draw(st.sampled_from([300, 1, 2]))
 
     found = train(halves(samples), None if weights is None else np.array(weights), bits=bits, max_iter=most)
-    assert found.values.tolist() == oracle.train(samples, weights, bits=bits, max_iter=most).codebook
+    assert found.values.tolist() == formats.train(samples, weights, bits=bits, max_iter=most).codebook
 
 
 @pytest.mark.parametrize("train", TRAINERS)
@@ -50,7 +52,7 @@ def test_a_sample_on_a_midpoint_of_fractions_goes_down(train: Train) -> None:
     found = train(halves([0, 1, 3, 8]), bits=1, init=halves([0, 4]))
 
     assert found.values.tolist() == [1, 8]
-    assert oracle.train([0, 1, 3, 8], bits=1, given=[0, 4]).borders == [[2], [3], [3]]
+    assert formats.train([0, 1, 3, 8], bits=1, given=[0, 4]).borders == [[2], [3], [3]]
 
 
 @pytest.mark.parametrize("train", TRAINERS)
@@ -58,7 +60,7 @@ def test_a_sample_on_a_midpoint_of_fractions_goes_down(train: Train) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_normal_samples_too(train: Train, bits: int, weighted: bool) -> None:
     weights = np.random.default_rng(1).random(NORMAL.size) if weighted else None
-    wanted = oracle.train(NORMAL.view(np.uint16).tolist(), None if weights is None else weights.tolist(), bits=bits)
+    wanted = formats.train(NORMAL.view(np.uint16).tolist(), None if weights is None else weights.tolist(), bits=bits)
 
     assert train(NORMAL, weights, bits=bits).values.tolist() == wanted.codebook
     assert wanted.updates > 5 or bits == 1
@@ -72,7 +74,7 @@ def test_a_given_start_is_taken(train: Train) -> None:
 
     assert (
         found.values.tolist()
-        == oracle.train(NORMAL.view(np.uint16).tolist(), bits=2, given=Codebook(2, first).values.tolist()).codebook
+        == formats.train(NORMAL.view(np.uint16).tolist(), bits=2, given=Codebook(2, first).values.tolist()).codebook
     )
     assert float(found.centroids[3]) == 30.0
 
@@ -151,8 +153,8 @@ def test_cost_never_rises_and_the_optimum_is_not_above_it(data: st.DataObject, b
         )
 
     assert costs == sorted(costs, reverse=True)
-    assert costs == oracle.train(samples, bits=bits).costs
-    assert oracle.optimum(samples, None, bits) <= costs[-1]
+    assert costs == formats.train(samples, bits=bits).costs
+    assert formats.optimum(samples, None, bits) <= costs[-1]
 
 
 @pytest.mark.parametrize("train", TRAINERS)
@@ -186,7 +188,7 @@ def test_integers_of_two_words_are_exact(quotient: int, divisor: int, factor: in
 def test_a_fraction_is_rounded_to_the_nearest_fp16_value(value: Fraction) -> None:
     found = nearest16(value)
 
-    assert int(np.float64(found).astype(np.float16).view(np.uint16)) == oracle.positive_zero(fp16.from_fraction(value))
+    assert int(np.float64(found).astype(np.float16).view(np.uint16)) == formats.positive_zero(fp16.from_fraction(value))
     assert nearest16(Fraction(-1, 4 * ONE)) == 0.0 and not np.signbit(nearest16(Fraction(-1, 4 * ONE)))
 
 

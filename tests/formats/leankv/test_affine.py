@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import Affine, affine_jit
-from refemu.formats.affine import PRESETS, WIDTHS
-from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, ZERO_OVERFLOW
-from tests.oracles import leankv as oracle
+from refemu.formats import Affine
+from refemu.formats.leankv.affine import CONSTANT, PRESETS, SCALE_OVERFLOW, SCALE_UNDERFLOW, WIDTHS, ZERO_OVERFLOW
+from refemu.formats.leankv.twins import affine as affine_jit
+from tests.oracles.leankv import formats as oracle
 
 NARROW = [1, 2, 4, 8]
 finite_words = st.integers(0, (1 << 16) - 1).map(lambda word: word if word & 0x7C00 != 0x7C00 else word ^ 0x4000)

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from refemu.arith.checks import Refused
 from refemu.formats import Affine
-from refemu.formats.affine import WIDTHS
+from refemu.formats.leankv.affine import WIDTHS
 
 
 def tensor_of(bits: int, groups: int = 1) -> tuple[np.ndarray, Affine]:

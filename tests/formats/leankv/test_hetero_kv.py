@@ -7,7 +7,8 @@ import pytest
 
 from refemu import formats
 from refemu.arith.checks import Refused
-from refemu.formats import K4V1, K4V2, K4V2_G24, K8V4, K8V4_G12, K8V8, K16V16, Affine, HeteroKV, hetero_kv
+from refemu.formats import K4V1, K4V2, K4V2_G24, K8V4, K8V4_G12, K8V8, K16V16, Affine, HeteroKV
+from refemu.formats.leankv import hetero_kv
 
 
 def test_constants_are_named_as_they_are() -> None:

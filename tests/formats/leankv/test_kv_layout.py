@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.formats import K4V2, K8V4, K8V8, HeteroKV, hetero_kv, kv_layout
+from refemu.formats import K4V2, K8V4, K8V8, HeteroKV
+from refemu.formats.leankv import hetero_kv, kv_layout
 
 SIZES = {32: 7936, 64: 6144, 80: 6656, 96: 7808, 112: 7936, 128: 6784, 256: 5760}
 pairs = st.builds(

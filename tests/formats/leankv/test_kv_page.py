@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import Affine, HeteroKV, UnifiedPage, hetero_kv, kv_page_jit
+from refemu.formats import Affine, HeteroKV, UnifiedPage
+from refemu.formats.leankv import hetero_kv
+from refemu.formats.leankv.twins import kv_page as kv_page_jit
 
 #: head size -> widths of keys and of values that divide into the layouts [leankv §6.2]
 LAYOUTS = {

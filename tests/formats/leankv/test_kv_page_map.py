@@ -3,7 +3,8 @@
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.formats import UnifiedPage, kv_page_map
+from refemu.formats import UnifiedPage
+from refemu.formats.leankv import kv_page_map
 
 PAGES = [
     UnifiedPage(128, "K8V4"),

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import FLINT4, INT4, INT8, OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, Flint, Ovp, ovp_search
-from refemu.formats import ovp_search_jit as twin
-from refemu.formats.ovp_search import Search
-from tests.oracles import ovp as oracle
+from refemu.formats import FLINT4, INT4, INT8, OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, Flint, Ovp
+from refemu.formats.olive import ovp_search
+from refemu.formats.olive.ovp_search import Search
+from refemu.formats.olive.twins import ovp_search as twin
+from tests.oracles.olive import ovp
 
 CONSTANTS = {name: fmt for name, fmt in formats.constants().items() if isinstance(fmt, Ovp)}
 PLAIN = {"INT4_PLAIN": Ovp(INT4, None), "FLINT4_PLAIN": Ovp(FLINT4, None), "INT8_PLAIN": Ovp(INT8, None)}
@@ -39,7 +40,7 @@ def found(result: Search) -> list[tuple[float, float, int, float]]:
 def test_every_row_finds_what_the_oracle_finds(search: Any, name: str, base: str) -> None:
     """[olive §3.4]; D-olive-26: 3 sigma or |mean| + 3 sigma; D-olive-27: 75 to 249 %; D-olive-28: ordered float64."""
     x = heavy((6, 32)) + np.float32(0.1)
-    expected = oracle.search(name, x.tolist(), base)
+    expected = ovp.search(name, x.tolist(), base)
 
     assert found(search(x, (CONSTANTS | PLAIN)[name], base=base)) == [tuple(row) for row in expected]
 
@@ -50,7 +51,7 @@ def test_the_last_candidate_is_249_percent(search: Any) -> None:
     x = np.zeros((1, 120), np.float32)
     x[0, 10:12] = 100, -100
 
-    assert found(search(x, OVP_INT4)) == [tuple(row) for row in oracle.search("OVP_INT4", x.tolist())]
+    assert found(search(x, OVP_INT4)) == [tuple(row) for row in ovp.search("OVP_INT4", x.tolist())]
     assert search(x, OVP_INT4).ratio.tolist() == [249] and search(x, OVP_INT4, high=300).ratio.tolist() == [257]
 
 
@@ -63,7 +64,7 @@ def test_any_row_finds_what_the_oracle_finds(search: Any, data: st.DataObject) -
     x = np.array([row], np.float32)
 
     assert found(search(x, (CONSTANTS | PLAIN)[name], high=120)) == [
-        tuple(row) for row in oracle.search(name, x.tolist(), high=120)
+        tuple(row) for row in ovp.search(name, x.tolist(), high=120)
     ]
 
 
@@ -73,7 +74,7 @@ def test_a_tensor_is_one_row_in_c_order(search: Any) -> None:
     x = heavy((4, 6))
     whole = search(x, OVP_INT4, "tensor")
 
-    assert found(whole) == [tuple(r) for r in oracle.search("OVP_INT4", [x.ravel().tolist()])]
+    assert found(whole) == [tuple(r) for r in ovp.search("OVP_INT4", [x.ravel().tolist()])]
     assert [a.shape for a in (whole.alpha, whole.scale, whole.ratio, whole.mse)] == [()] * 4
     assert [a.dtype for a in (whole.alpha, whole.scale, whole.ratio, whole.mse)] == [
         np.float32,
@@ -88,13 +89,13 @@ def test_a_tensor_is_one_row_in_c_order(search: Any) -> None:
 def test_odd_lines_are_padded_and_the_padding_costs_nothing(search: Any) -> None:
     """D-olive-24: as the tensor will be encoded."""
     x = heavy((3, 2, 5))
-    assert found(search(x[:, 0], OVP_INT4)) == [tuple(r) for r in oracle.search("OVP_INT4", x[:, 0].tolist())]
+    assert found(search(x[:, 0], OVP_INT4)) == [tuple(r) for r in ovp.search("OVP_INT4", x[:, 0].tolist())]
 
     planes = search(x, OVP_INT4)
     assert planes.mse.shape == (3,)
     for plane, scale, mse in zip(x, planes.scale, planes.mse, strict=True):
         off = OVP_INT4.encode(plane, scale).decode() * float(scale) - plane
-        assert mse == oracle.ordered_sum((off * off).ravel().tolist()) / plane.size
+        assert mse == ovp.ordered_sum((off * off).ravel().tolist()) / plane.size
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -103,10 +104,10 @@ def test_rows_without_spread_fall_back(search: Any) -> None:
     x = np.array([[0.7, 0.7], [0, 0], [-3, -3], [1e-44, 0]], np.float32)
     result = search(x, OVP_INT4)
 
-    assert found(result) == [tuple(r) for r in oracle.search("OVP_INT4", x.tolist())]
+    assert found(result) == [tuple(r) for r in ovp.search("OVP_INT4", x.tolist())]
     assert (result.scale[1], result.ratio[1], result.mse[1]) == (1, 0, 0)
     assert not OVP_INT4.encode(x, result.scale).code[[1, 3]].any()
-    assert found(search(np.float32([[5]]), OVP_INT4)) == [tuple(r) for r in oracle.search("OVP_INT4", [[5.0]])]
+    assert found(search(np.float32([[5]]), OVP_INT4)) == [tuple(r) for r in ovp.search("OVP_INT4", [[5.0]])]
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -134,7 +135,7 @@ def test_the_type_with_the_least_sum_of_errors_wins(select: Any) -> None:
     uniform = np.random.default_rng(3).uniform(-1, 1, (4, 32)).astype(np.float32)
     for x in (heavy((4, 32)), uniform):
         fmt, result = select(x, (OVP_INT4, OVP_FLINT4))
-        name, rows = oracle.select(("OVP_INT4", "OVP_FLINT4"), x.tolist())
+        name, rows = ovp.select(("OVP_INT4", "OVP_FLINT4"), x.tolist())
         assert (fmt, found(result)) == (CONSTANTS[name], [tuple(r) for r in rows])
     assert select(uniform, (OVP_INT4, OVP_FLINT4))[0] == OVP_INT4
 

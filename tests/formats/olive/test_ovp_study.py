@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import abfloat, ovp_study
-from tests.oracles import ovp_study as oracle
+from refemu.formats.olive import abfloat, ovp_study
+from tests.oracles.olive import ovp_study as oracle
 
 WORDS = st.integers(0, (1 << 64) - 1)
 MILD = st.integers(-8, 8).map(lambda n: n / 4)

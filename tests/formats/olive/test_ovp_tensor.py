@@ -8,10 +8,9 @@ import pytest
 from refemu import formats
 from refemu.arith.checks import Refused
 from refemu.formats import OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, Ovp
-from refemu.formats import ovp_jit as twin
-from refemu.formats.ovp_tensor import from_pairs, to_pairs
+from refemu.formats.olive.twins import ovp
 
-ENCODERS = [pytest.param(Ovp.encode, id="format"), pytest.param(twin.encode, id="twin")]
+ENCODERS = [pytest.param(Ovp.encode, id="format"), pytest.param(ovp.encode, id="twin")]
 VALUES = np.array([[5, -3, 17.6, 1], [2, -98, 30.7, 3], [48, 0, 0, 48]])
 SHAPES = [
     ((4,), 0),
@@ -148,14 +147,6 @@ def test_arrays_are_read_only_and_the_scale_is_a_copy() -> None:
 
 def test_repr_names_format_and_shape() -> None:
     assert repr(OVP_INT4.encode(VALUES, 0.5)) == "OvpTensor(ovp_int4_e2m1_bias2, shape=(3, 4), axis=1, scale=())"
-
-
-@pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
-def test_pairs_come_back(shape: tuple[int, ...], axis: int) -> None:
-    even = tuple(n + n % 2 if i == axis % len(shape) else n for i, n in enumerate(shape))
-    array = np.arange(int(np.prod(even))).reshape(even)
-
-    assert np.array_equal(from_pairs(to_pairs(array, axis), even, axis), array)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refemu.golden import campaign
-from refemu.golden.campaign_shards import RandomShard, Shard
+from refemu.golden.campaign import plan
+from refemu.golden.campaign.shards import RandomShard, Shard
 
 UNITS = ["outlier_decoder", "olive_mac"]
 MODEL = {"schemes": ["olive-4"], "window": 16}
@@ -27,7 +27,7 @@ def files(folder: Path) -> dict[str, bytes]:
 class Rigged:
     """A request with some of its shards exchanged."""
 
-    inner: campaign.RandomRequest
+    inner: plan.RandomRequest
     exchange: Callable[[int, RandomShard], Shard]
     named: tuple[str, ...] = ()
 

@@ -13,26 +13,26 @@ import pytest
 
 from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.golden import campaign, cluster
-from tests.golden.campaigns import MODEL, Rigged, Stuck, files, killer, local_cluster
+from refemu.golden.campaign import cluster, plan
+from tests.golden.campaign.campaigns import MODEL, Rigged, Stuck, files, killer, local_cluster
 
 
-def test_no_scheduler_there(small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_scheduler_there(small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "TIMEOUT", 1)
     with pytest.raises(Refused, match=r"no Dask scheduler answers at tcp://127.0.0.1:9 within 1 s"):
-        campaign.run(small, tmp_path, scheduler="tcp://127.0.0.1:9")
+        plan.run(small, tmp_path, scheduler="tcp://127.0.0.1:9")
     with pytest.raises(Refused, match="nonsense://x is no address of a Dask scheduler"):
-        campaign.run(small, tmp_path, scheduler="nonsense://x")
+        plan.run(small, tmp_path, scheduler="nonsense://x")
 
 
 def test_a_port_that_says_nothing_is_not_waited_for_for_ever(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "TIMEOUT", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Refused, match=f"no Dask scheduler answers at {address} within 1 s: it says nothing"):
-            campaign.run(small, tmp_path, scheduler=address)
+            plan.run(small, tmp_path, scheduler=address)
 
 
 class Web(socketserver.BaseRequestHandler):
@@ -44,7 +44,7 @@ class Web(socketserver.BaseRequestHandler):
 
 
 def test_a_web_server_is_no_scheduler(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where somebody gives the port of the dashboard."""
     monkeypatch.setattr(cluster, "TIMEOUT", 3)
@@ -52,14 +52,14 @@ def test_a_web_server_is_no_scheduler(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"tcp://127.0.0.1:{server.server_address[1]}"
         with pytest.raises(Refused, match=f"what answers at {address} is no Dask scheduler"):
-            campaign.run(small, tmp_path, scheduler=address)
+            plan.run(small, tmp_path, scheduler=address)
         server.shutdown()
 
 
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
-    small: campaign.RandomRequest,
-    whole: tuple[Path, campaign.Outcome],
-    read: tuple[Path, campaign.Outcome],
+    small: plan.RandomRequest,
+    whole: tuple[Path, plan.Outcome],
+    read: tuple[Path, plan.Outcome],
     tmp_path: Path,
 ) -> None:
     """A local scheduler, two worker processes; one is killed in the middle of a shard."""
@@ -69,23 +69,23 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
     )
     thread = killer(tmp_path / "marks")
     with local_cluster(n_workers=2, threads_per_worker=1, processes=True) as local:
-        outcome = campaign.run(rigged, tmp_path / "out", scheduler=local.scheduler_address)
+        outcome = plan.run(rigged, tmp_path / "out", scheduler=local.scheduler_address)
         thread.join(timeout=1)
         assert not thread.is_alive(), "a worker was killed"
         assert outcome == whole[1]
         assert files(tmp_path / "out") == files(whole[0])
-        asked = campaign.model_request(40, **MODEL)
-        assert campaign.run(asked, tmp_path / "model", scheduler=local.scheduler_address) == read[1]
+        asked = plan.model_request(40, **MODEL)
+        assert plan.run(asked, tmp_path / "model", scheduler=local.scheduler_address) == read[1]
         assert files(tmp_path / "model") == files(read[0])
 
 
 def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "PATIENCE", 2)
     with local_cluster(n_workers=0, processes=True) as local:
         with pytest.raises(Refused, match=r"tcp://\S+ has no workers"):
-            campaign.run(small, tmp_path / "none", scheduler=local.scheduler_address)
+            plan.run(small, tmp_path / "none", scheduler=local.scheduler_address)
         worker = subprocess.Popen(
             [
                 sys.executable,
@@ -103,7 +103,7 @@ def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
         with monkeypatch.context() as patch, pytest.raises(Refused, match=r"worker at \S+ does not answer within 1 s"):
             patch.setattr(cluster, "TIMEOUT", 1)
             worker.send_signal(signal.SIGSTOP)
-            campaign.run(small, tmp_path / "stopped", scheduler=local.scheduler_address)
+            plan.run(small, tmp_path / "stopped", scheduler=local.scheduler_address)
         worker.send_signal(signal.SIGCONT)
 
         def leave(what: str, done: int, total: int) -> None:
@@ -112,7 +112,7 @@ def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
                 worker.wait()
 
         with pytest.raises(Refused, match=r"no workers at tcp://\S+ for 2 s; finished shards stay"):
-            campaign.run(small, tmp_path / "out", scheduler=local.scheduler_address, progress=leave)
+            plan.run(small, tmp_path / "out", scheduler=local.scheduler_address, progress=leave)
     assert golden.check(tmp_path / "out").equal
 
 
@@ -122,20 +122,20 @@ def lacks() -> str:
 
 
 def test_a_scheduler_that_goes_away_and_workers_without_refemu(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with local_cluster(n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://") as local:
         message = r"a worker at \S+ does not run refemu .*No module named 'refemu'"
         with monkeypatch.context() as patch, pytest.raises(Refused, match=message):
             patch.setattr(cluster, "_version", lacks)
-            campaign.run(small, tmp_path, scheduler=local.scheduler_address)
+            plan.run(small, tmp_path, scheduler=local.scheduler_address)
 
         def leave(what: str, done: int, total: int) -> None:
             if done == 2:
                 local.close()
 
         with pytest.raises(Refused, match=r"the scheduler at tcp://\S+ went away; finished shards stay"):
-            campaign.run(small, tmp_path, scheduler=local.scheduler_address, progress=leave)
+            plan.run(small, tmp_path, scheduler=local.scheduler_address, progress=leave)
     assert golden.check(tmp_path).equal
-    assert campaign.run(small, tmp_path).made < whole[1].shards
+    assert plan.run(small, tmp_path).made < whole[1].shards
     assert files(tmp_path) == files(whole[0])

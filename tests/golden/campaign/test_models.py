@@ -9,12 +9,12 @@ import pytest
 from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.cli import main
-from refemu.golden import campaign
-from tests.golden.campaigns import MODEL, files
-from tests.models.schemes.leankv_plain import CHANGES
+from refemu.golden.campaign import plan
+from tests.golden.campaign.campaigns import MODEL, files
+from tests.models.schemes.leankv.plain import CHANGES
 
 
-def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, campaign.Outcome]) -> None:
+def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, plan.Outcome]) -> None:
     folder, outcome = read
     assert outcome.shards == outcome.made == 3
     assert sorted(path.name for path in (folder / "olive-4").iterdir()) == [
@@ -26,22 +26,22 @@ def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, campa
     for first, tokens in ((0, 16), (16, 16), (32, 8)):
         one = golden.load(folder / f"olive-4/tokens-{first:08d}/ovp_encoder-flint4-layer-002")
         assert (one.manifest["source"]["first_token"], one.manifest["source"]["tokens"]) == (first, tokens)
-        assert one.manifest["generator"] == {"model": {"function": "refemu.models:run", "seed": 0, "layer": 2}}
+        assert one.manifest["generator"] == {"model": {"function": "model.run", "seed": 0, "layer": 2}}
         assert {entry["source"]["layer"] for entry in one.manifest["cases"]} == {2}
         pairs = {entry["source"]["pairs_per_token"] for entry in one.manifest["cases"]}
         assert one.rows % tokens == 0 and one.rows // tokens >= max(pairs), "every row of every token"
 
 
-def test_workers_do_not_show_in_the_bytes_of_a_model(read: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
-    assert campaign.run(campaign.model_request(40, **MODEL), tmp_path, workers=2) == read[1]
+def test_workers_do_not_show_in_the_bytes_of_a_model(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
+    assert plan.run(plan.model_request(40, **MODEL), tmp_path, workers=2) == read[1]
     assert files(tmp_path) == files(read[0])
 
 
 def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
-    read: tuple[Path, campaign.Outcome], tmp_path: Path
+    read: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     """Also where the run ends early, behind the last block that is wanted."""
-    campaign.run(campaign.model_request(40, **MODEL, layers=[0, 1], units_=["ovp_encoder", "mmaovp"]), tmp_path)
+    plan.run(plan.model_request(40, **MODEL, layers=[0, 1], units_=["ovp_encoder", "mmaovp"]), tmp_path)
     some = {name: data for name, data in files(tmp_path).items() if "layer" in name}
     wanted = {
         name: data
@@ -51,34 +51,34 @@ def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
     assert some == wanted and some
 
 
-def test_a_model_that_was_interrupted_is_continued(read: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
-    wanted = campaign.model_request(40, **MODEL)
+def test_a_model_that_was_interrupted_is_continued(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
+    wanted = plan.model_request(40, **MODEL)
     shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
     (tmp_path / "olive-4/tokens-00000000/sets.json").unlink()  # killed before the shard was whole
     place = tmp_path / "olive-4/tokens-00000016/mmaovp-f4_f4-layer-000/vectors.npz"
     place.write_bytes(place.read_bytes()[:-1])
     half = tmp_path / "olive-4/tokens-00000032/.mmaovp-f4_f4-layer-000.new-abc"
     half.mkdir()
-    assert campaign.run(wanted, tmp_path).made == 2
+    assert plan.run(wanted, tmp_path).made == 2
     assert files(tmp_path) == files(read[0])
 
 
 def test_a_set_of_another_run_in_a_shard_is_not_taken_for_its_own(
-    read: tuple[Path, campaign.Outcome], tmp_path: Path
+    read: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
-    wanted = campaign.model_request(40, **MODEL)
+    wanted = plan.model_request(40, **MODEL)
     shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
     one, other = (tmp_path / f"olive-4/tokens-000000{first}/mmaovp-f4_f4-layer-000" for first in ("00", "16"))
     for name in ("manifest.json", "vectors.npz"):
         (one / name).write_bytes((other / name).read_bytes())
-    assert campaign.run(wanted, tmp_path).made == 1
+    assert plan.run(wanted, tmp_path).made == 1
     assert files(tmp_path) == files(read[0])
 
 
 def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
     """Schemes of two phases: half of a window is the prompt; blocks behind the last that is wanted are run too."""
     scheme = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4"
-    campaign.run(campaign.model_request(12, schemes=[scheme], window=8, layers=[1]), tmp_path)
+    plan.run(plan.model_request(12, schemes=[scheme], window=8, layers=[1]), tmp_path)
     assert golden.check(tmp_path).equal
     assert any("/generation_compressor-" in name for name in files(tmp_path)), "the second half came too"
 
@@ -98,7 +98,7 @@ def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
 )
 def test_requests_of_models_that_are_refused(words: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
-        campaign.model_request(40, **words)
+        plan.model_request(40, **words)
 
 
 def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
     scheme = "kllm-a3:calibration_tokens=16"
     some = {"schemes": [scheme], "layers": [0]}
     with pytest.raises(Refused, match="each must have cases, got none for index_matmul: no ready configuration fits"):
-        campaign.run(campaign.model_request(4, **some, units_=["orizuru", "index_matmul"]), tmp_path / "named")
+        plan.run(plan.model_request(4, **some, units_=["orizuru", "index_matmul"]), tmp_path / "named")
     names = {path.parent.name.partition("-")[0] for path in (tmp_path / "named").rglob("manifest.json")}
-    campaign.run(campaign.model_request(4, **some), tmp_path / "all")
+    plan.run(plan.model_request(4, **some), tmp_path / "all")
 
     assert names == {"orizuru"}
     assert "orizuru" in {path.parent.name.partition("-")[0] for path in (tmp_path / "all").rglob("manifest.json")}

@@ -4,7 +4,6 @@ import dataclasses
 import fcntl
 import itertools
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -19,12 +18,14 @@ import pytest
 from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.cli import main
-from refemu.golden import campaign, campaign_folder, campaign_pool, campaign_shards
-from refemu.golden.campaign_shards import Shard
-from tests.golden.campaigns import UNITS, Deadly, Rigged, files
+from refemu.golden.campaign import folder as campaign_folder
+from refemu.golden.campaign import plan, pool
+from refemu.golden.campaign import shards as campaign_shards
+from refemu.golden.campaign.shards import Shard
+from tests.golden.campaign.campaigns import UNITS, Deadly, Rigged, files
 
 
-def test_a_campaign_is_sets_that_check_as_any(whole: tuple[Path, campaign.Outcome]) -> None:
+def test_a_campaign_is_sets_that_check_as_any(whole: tuple[Path, plan.Outcome]) -> None:
     folder, outcome = whole
     assert outcome.made == outcome.shards > 12
     assert golden.check(folder).equal
@@ -34,39 +35,39 @@ def test_a_campaign_is_sets_that_check_as_any(whole: tuple[Path, campaign.Outcom
         assert max(rows) <= 1 << 12
 
 
-def test_shards_do_not_overlap_and_follow_from_the_request(small: campaign.RandomRequest) -> None:
+def test_shards_do_not_overlap_and_follow_from_the_request(small: plan.RandomRequest) -> None:
     shards = [shard for shard in small.shards() if (shard.unit, shard.config) == ("olive_mac", "wrap")]
     assert [(s.seed, s.seeds) for s in shards] == sorted((s.seed, s.seeds) for s in shards)
     assert all(a.seed + a.seeds == b.seed for a, b in itertools.pairwise(shards))
-    assert small.shards() == campaign.request(3 << 12, units_=[*UNITS[::-1], *UNITS]).shards()
+    assert small.shards() == plan.request(3 << 12, units_=[*UNITS[::-1], *UNITS]).shards()
 
 
 def test_units_that_are_named_must_have_random_cases(fake_units: None) -> None:
-    assert campaign.request(9, units_=["meter"]).units == {"meter": 1}
+    assert plan.request(9, units_=["meter"]).units == {"meter": 1}
     with pytest.raises(Refused, match=r"each must have random cases, got none for inverter$"):
-        campaign.request(9, units_=["inverter", "meter", "inverter"])
+        plan.request(9, units_=["inverter", "meter", "inverter"])
 
 
 def test_two_workers_give_the_same_bytes(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
+    small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     """The workers are processes that know the shards only: the smaller size travels in them."""
-    outcome = campaign.run(small, tmp_path / "two", workers=2)
+    outcome = plan.run(small, tmp_path / "two", workers=2)
     assert outcome == whole[1]
     assert files(tmp_path / "two") == files(whole[0])
 
 
 def test_finished_shards_are_kept_and_damaged_ones_made_again(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
+    small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
-    campaign.run(small, tmp_path)
+    plan.run(small, tmp_path)
     vectors = sorted(tmp_path.rglob("vectors.npz"))
     before = {path: path.stat().st_mtime_ns for path in vectors}
     vectors[0].write_bytes(vectors[0].read_bytes()[:-1])
     vectors[1].unlink()
     half = vectors[2].parent.with_name(".random-00000000.new-abc")
     half.mkdir()
-    outcome = campaign.run(small, tmp_path)
+    outcome = plan.run(small, tmp_path)
 
     assert outcome.made == 2
     assert not half.exists()
@@ -75,26 +76,26 @@ def test_finished_shards_are_kept_and_damaged_ones_made_again(
 
 
 def test_sets_without_a_manifest_are_made_again_and_files_of_others_stay(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
+    small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
     places = [tmp_path / shard.name for shard in small.shards()[:4]]
     (places[0] / "manifest.json").unlink()
     (places[1] / "manifest.json").write_text("{")
     (places[2] / "vectors.npz").unlink()
-    assert campaign.run(small, tmp_path).made == 3
+    assert plan.run(small, tmp_path).made == 3
     assert files(tmp_path) == files(whole[0])
     (places[3] / "manifest.json").unlink()
     (places[3] / "notes.txt").write_text("mine")
     with pytest.raises(Refused, match=r"failed twice: .* holds notes.txt, which refemu did not make"):
-        campaign.run(small, tmp_path)
+        plan.run(small, tmp_path)
     assert (places[3] / "notes.txt").read_text() == "mine"
 
 
-def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, campaign.Outcome], tmp_path: Path) -> None:
+def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
     """kill -9 of the whole group, twice, then to the end."""
     code = (
-        "import sys; from refemu.golden import campaign; campaign.ROWS = 1 << 12\n"
+        "import sys; from refemu.golden.campaign import plan as campaign; campaign.ROWS = 1 << 12\n"
         "if __name__ == '__main__':\n"
         f"    campaign.run(campaign.request(3 << 12, units_={UNITS}), sys.argv[1], workers=2)"
     )
@@ -110,7 +111,7 @@ def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, campaign.Out
 
 
 def test_a_shard_that_fails_once_is_named_and_tried_again(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, told = campaign_shards.make, list[str]()
     unlucky = small.shards()[1]
@@ -121,12 +122,12 @@ def test_a_shard_that_fails_once_is_named_and_tried_again(
         return make(shard, out)
 
     monkeypatch.setattr(campaign_shards, "make", breaks)
-    assert campaign.run(small, tmp_path, notice=told.append) == whole[1]
+    assert plan.run(small, tmp_path, notice=told.append) == whole[1]
     assert told == [f"shard {unlucky.name} failed: [Errno 28] No space left on device; it is tried once more"]
 
 
 def test_a_shard_that_fails_twice_ends_the_campaign_and_the_others_stay(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, unlucky = campaign_shards.make, small.shards()[3]
 
@@ -137,27 +138,27 @@ def test_a_shard_that_fails_twice_ends_the_campaign_and_the_others_stay(
 
     monkeypatch.setattr(campaign_shards, "make", breaks)
     with pytest.raises(Refused, match=f"{unlucky.name} failed twice: .* the same command goes on from there"):
-        campaign.run(small, tmp_path)
+        plan.run(small, tmp_path)
     assert golden.check(tmp_path).equal
     monkeypatch.undo()
-    monkeypatch.setattr(campaign, "ROWS", 1 << 12)
-    assert campaign.run(small, tmp_path).made < len(small.shards())
+    monkeypatch.setattr(plan, "ROWS", 1 << 12)
+    assert plan.run(small, tmp_path).made < len(small.shards())
 
 
-def test_folders_of_others_are_refused(small: campaign.RandomRequest, tmp_path: Path) -> None:
+def test_folders_of_others_are_refused(small: plan.RandomRequest, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(Refused, match=r"holds notes.txt but no campaign.json"):
-        campaign.run(small, tmp_path)
-    campaign.run(campaign.request(10, units_=["outlier_decoder"]), tmp_path / "own")
+        plan.run(small, tmp_path)
+    plan.run(plan.request(10, units_=["outlier_decoder"]), tmp_path / "own")
     with pytest.raises(Refused, match="holds another campaign"):
-        campaign.run(campaign.request(11, units_=["outlier_decoder"]), tmp_path / "own")
+        plan.run(plan.request(11, units_=["outlier_decoder"]), tmp_path / "own")
     stated = tmp_path / "own" / "campaign.json"
     stated.write_text(stated.read_text().replace('"refemu_version": "', '"refemu_version": "9.'))
     with pytest.raises(Refused, match=r"was made by refemu 9\."):
-        campaign.run(campaign.request(10, units_=["outlier_decoder"]), tmp_path / "own")
+        plan.run(plan.request(10, units_=["outlier_decoder"]), tmp_path / "own")
     stated.write_text("{")
     with pytest.raises(Refused, match="not a campaign of refemu: JSONDecodeError"):
-        campaign.run(campaign.request(10, units_=["outlier_decoder"]), tmp_path / "own")
+        plan.run(plan.request(10, units_=["outlier_decoder"]), tmp_path / "own")
 
 
 @pytest.mark.parametrize(
@@ -173,25 +174,25 @@ def test_folders_of_others_are_refused(small: campaign.RandomRequest, tmp_path: 
     ],
 )
 def test_a_campaign_of_another_form_is_refused(
-    change: Callable[[str], str], message: str, small: campaign.RandomRequest, tmp_path: Path
+    change: Callable[[str], str], message: str, small: plan.RandomRequest, tmp_path: Path
 ) -> None:
-    wanted = campaign.request(10, units_=["outlier_decoder"])
-    campaign.run(wanted, tmp_path / "own")
+    wanted = plan.request(10, units_=["outlier_decoder"])
+    plan.run(wanted, tmp_path / "own")
     stated = tmp_path / "own" / "campaign.json"
     stated.write_text(change(stated.read_text()))
 
     with pytest.raises(Refused, match=message):
-        campaign.run(wanted, tmp_path / "own")
+        plan.run(wanted, tmp_path / "own")
 
 
-def test_two_at_once_in_one_folder_are_refused(small: campaign.RandomRequest, tmp_path: Path) -> None:
+def test_two_at_once_in_one_folder_are_refused(small: plan.RandomRequest, tmp_path: Path) -> None:
     held = campaign_folder.held(tmp_path, small.stated())
     with held, pytest.raises(Refused, match="another campaign is running in this folder"):
-        campaign.run(small, tmp_path)
+        plan.run(small, tmp_path)
 
 
 def test_a_lock_that_was_removed_meanwhile_is_none(
-    small: campaign.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The campaign that held it ended, and took the file away, after it was opened here and before it was locked."""
     lock = fcntl.flock
@@ -202,14 +203,14 @@ def test_a_lock_that_was_removed_meanwhile_is_none(
 
     monkeypatch.setattr(fcntl, "flock", late)
     with pytest.raises(Refused, match="another campaign is running in this folder"):
-        campaign.run(small, tmp_path)
+        plan.run(small, tmp_path)
 
 
 def test_more_shards_than_can_be_listed_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(campaign, "SHARDS", 5)
-    campaign.request(5 << 16, units_=["flint_decoder"]).shards()
+    monkeypatch.setattr(plan, "SHARDS", 5)
+    plan.request(5 << 16, units_=["flint_decoder"]).shards()
     with pytest.raises(Refused, match=r"327681 rows are more than 5 shards; ask for fewer rows or units"):
-        campaign.run(campaign.request((5 << 16) + 1, units_=["flint_decoder"]), tmp_path / "none")
+        plan.run(plan.request((5 << 16) + 1, units_=["flint_decoder"]), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
@@ -217,7 +218,10 @@ def test_more_shards_than_can_be_listed_are_refused(monkeypatch: pytest.MonkeyPa
 def test_interrupted_from_the_keyboard(moment: str, tmp_path: Path) -> None:
     """The whole group hears it: one line, and at once, for workers do not finish what they began."""
     out = tmp_path / "out"
-    code = "import sys; from refemu.cli import main; sys.exit(main())"
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from refemu.cli import main; sys.exit(main())"
+    )
     command = [
         sys.executable,
         "-c",
@@ -237,7 +241,6 @@ def test_interrupted_from_the_keyboard(moment: str, tmp_path: Path) -> None:
         start_new_session=True,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     if moment == "start":  # the campaign, its resource tracker, and the server while it imports
         await_(lambda: len(processes_of(process.pid)) == 3)
@@ -269,7 +272,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_workers_end_when_the_campaign_is_killed(tmp_path: Path) -> None:
     """Only the campaign is killed: its workers find out, and the lock is free for the next one."""
     code = (
-        "import sys; from refemu.golden import campaign\n"
+        "import sys; from refemu.golden.campaign import plan as campaign\n"
         "if __name__ == '__main__':\n"
         "    campaign.run(campaign.request(1 << 26, units_=['sub_pe']), sys.argv[1], workers=2)"
     )
@@ -302,7 +305,7 @@ def processes_of(group: int) -> list[int]:
 
 
 def test_a_worker_that_dies_once_is_named_and_its_shard_tried_again(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
+    small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     """All that was in flight is suspect and made again, alone; nobody else is held responsible."""
     (tmp_path / "marks").mkdir()
@@ -311,15 +314,13 @@ def test_a_worker_that_dies_once_is_named_and_its_shard_tried_again(
         small,
         lambda index, one: one if index != 3 else Deadly(**dataclasses.asdict(one), marks=str(tmp_path / "marks")),
     )
-    assert campaign.run(rigged, tmp_path / "out", workers=2, notice=told.append) == whole[1]
+    assert plan.run(rigged, tmp_path / "out", workers=2, notice=told.append) == whole[1]
     assert files(tmp_path / "out") == files(whole[0])
-    assert f"shard {small.shards()[3].name} failed: {campaign_pool.LOST}; it is tried once more" in told
-    assert len(told) <= campaign_pool.AHEAD * 2
+    assert f"shard {small.shards()[3].name} failed: {pool.LOST}; it is tried once more" in told
+    assert len(told) <= pool.AHEAD * 2
 
 
-def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(
-    small: campaign.RandomRequest, tmp_path: Path
-) -> None:
+def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(small: plan.RandomRequest, tmp_path: Path) -> None:
     (tmp_path / "marks").mkdir()
     rigged = Rigged(
         small,
@@ -328,32 +329,28 @@ def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(
         ),
     )
     with pytest.raises(Refused, match=f"shard {small.shards()[2].name} failed twice: a worker died"):
-        campaign.run(rigged, tmp_path / "out", workers=2)
+        plan.run(rigged, tmp_path / "out", workers=2)
     assert golden.check(tmp_path / "out").equal
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_full_disk(whole: tuple[Path, campaign.Outcome], tmp_path: Path, workers: int) -> None:
+def test_a_full_disk(whole: tuple[Path, plan.Outcome], tmp_path: Path, workers: int) -> None:
     """No file may grow beyond 100 kB: writes fail in the middle of a file, as on a full disk."""
     code = (
-        "import sys; from refemu.golden import campaign; from refemu.arith.checks import Refused\n"
+        "import resource, sys; from refemu.golden.campaign import plan as campaign\n"
+        "from refemu.arith.checks import Refused\n"
         "campaign.ROWS = 1 << 12\n"
         "if __name__ == '__main__':\n"
+        "    if len(sys.argv) > 2:\n"
+        "        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
         "    try:\n"
         f"        campaign.run(campaign.request(3 << 12, units_={UNITS}), sys.argv[1], workers={workers})\n"
         "    except Refused as error:\n"
         "        sys.exit(f'refused: {error}')"
     )
     (tmp_path / "go.py").write_text(code)
-    command, limit = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "out")], (50_000, 50_000)
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
-    )
+    command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "out")]
+    done = subprocess.run([*command, "full"], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "failed twice" in done.stderr and "cannot be written: File too large; nothing was written" in done.stderr
     assert "the same command goes on from there" in done.stderr
@@ -364,12 +361,12 @@ def test_a_full_disk(whole: tuple[Path, campaign.Outcome], tmp_path: Path, worke
 
 
 def test_what_a_kill_leaves_under_other_names_is_put_right(
-    small: campaign.RandomRequest, whole: tuple[Path, campaign.Outcome], tmp_path: Path
+    small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     (tmp_path / ".campaign.json.new").write_text("{")  # killed while the request was written down
-    campaign.run(small, tmp_path)
+    plan.run(small, tmp_path)
     first, second = (tmp_path / shard.name for shard in small.shards()[:2])
     first.rename(first.with_name(f".{first.name}.old"))  # killed between the two renames of a replacement
     shutil.copytree(second, second.with_name(f".{second.name}.old"))  # killed behind both
-    assert campaign.run(small, tmp_path).made == 0
+    assert plan.run(small, tmp_path).made == 0
     assert files(tmp_path) == files(whole[0])

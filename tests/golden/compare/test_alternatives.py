@@ -8,9 +8,10 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import dut, sets
-from refemu.golden.diff import Difference, compare
-from refemu.golden.rows import evaluate
+from refemu.golden.compare import dut
+from refemu.golden.compare.diff import Difference, compare
+from refemu.golden.files import sets
+from refemu.golden.make.rows import evaluate
 from refemu.units.unit import Alternative, Cases, Config, Unit
 from tests.golden import committed
 

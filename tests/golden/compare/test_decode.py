@@ -3,8 +3,8 @@
 import pytest
 
 from refemu import formats
-from refemu.golden.decode import Value, value
-from refemu.units.unit import Port
+from refemu.golden.compare.decode import Value, value
+from refemu.units.ports import Port
 
 
 @pytest.mark.parametrize(

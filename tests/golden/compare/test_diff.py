@@ -10,8 +10,8 @@ import pytest
 
 from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.golden import sets
-from refemu.golden.decode import Value
+from refemu.golden.compare.decode import Value
+from refemu.golden.files import sets
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import dut, sets
+from refemu.golden.compare import dut
+from refemu.golden.files import sets
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refemu.golden import sets
-from refemu.golden.diff import differing
-from refemu.golden.dut import Answer
-from refemu.golden.explain import explanations
+from refemu.golden.compare.diff import differing
+from refemu.golden.compare.dut import Answer
+from refemu.golden.compare.explain import explanations
+from refemu.golden.files import sets
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.cli import main
-from refemu.golden import pipe
-from refemu.golden.rows import stacked
+from refemu.golden.compare import pipe
+from refemu.golden.make.rows import stacked
 
 
 def echoed(unit_name: str, config: str, kinds: list[str]) -> bytes:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.golden import binary
+from refemu.golden.files import binary
 
 
 def test_bytes_are_little_endian_in_c_order() -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden import dut, exchange, sets
+from refemu.golden.compare import dut
+from refemu.golden.files import exchange, sets
 
 SUFFIX = {"testfloat": ".tf", "csv": ".csv", "jsonl": ".jsonl"}
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import fields
-from refemu.units.unit import Port
+from refemu.golden.files import fields
+from refemu.units.ports import Port
 
 
 @pytest.mark.parametrize(

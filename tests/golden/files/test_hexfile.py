@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.golden import fields, hexfile
+from refemu.golden.files import fields, hexfile
 
 OVP = [
     {"name": "out.exponent", "lanes": 2, "bits": 4, "signed": False},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden import include
+from refemu.golden.files import include
 
 
 @pytest.fixture

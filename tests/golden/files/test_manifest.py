@@ -11,7 +11,7 @@ import pytest
 
 import refemu
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import manifest as manifests
+from refemu.golden.files import manifest as manifests
 
 
 @pytest.fixture

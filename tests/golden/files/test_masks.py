@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden import build, masks, sets
-from refemu.golden import manifest as manifests
-from refemu.units.unit import Port, Unit
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files import masks, sets
+from refemu.golden.make import build
+from refemu.units.ports import Port
+from refemu.units.unit import Unit
 from tests.golden import fakes
 
 WRAP = fakes.BLENDER.configs["wrap"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from refemu.arith.checks import Refused
-from refemu.golden import npz
+from refemu.golden.files import npz
 
 ARRAYS = {"a": np.arange(1000, dtype="<u2"), "b": np.arange(64) % 3 == 0}
 DTYPES = st.sampled_from([np.dtype(name) for name in ("u1", "u2", "u4", "u8", "i4", "f2", "f4", "?")])

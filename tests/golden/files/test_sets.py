@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden import hexfile, npz, sets
-from refemu.golden import manifest as manifests
+from refemu.golden.files import hexfile, npz, sets
+from refemu.golden.files import manifest as manifests
 from tests.golden import fakes
 
 

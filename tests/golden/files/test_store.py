@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden import store
+from refemu.golden.files import store
 
 OLD = {"manifest.json": b'"self_sha256"', "vectors.npz": b"old", "hex/gold.mem": b"old"}
 NEW = {"manifest.json": b'"self_sha256" 2', "vectors.npz": b"new", "include/u_vec.svh": b"new"}

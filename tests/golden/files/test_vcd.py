@@ -5,7 +5,7 @@ from pathlib import Path
 import vcdvcd
 
 from refemu import units
-from refemu.golden import vcd
+from refemu.golden.files import vcd
 from refemu.units.unit import Config
 
 

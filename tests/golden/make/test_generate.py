@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import refemu.golden.generator as generator
+import refemu.golden.make.generate as generator
 from refemu import golden, units
 from refemu.arith.checks import Refused
-from refemu.golden import manifest as manifests
-from refemu.golden import model_cases, sets, store
-from refemu.golden.generator_remake import model_blocks, regenerate, remake
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files import sets, store
+from refemu.golden.make import model_cases
+from refemu.golden.make.regenerate import model_blocks, regenerate, remake
 from tests.golden.conftest import RUN, taps
 
 
@@ -46,8 +47,8 @@ def test_generator_says_what_makes_each_kind(made: Path) -> None:
     manifest = sets.load(made / "meter-w4").manifest
 
     assert manifest["generator"] == {
-        "paper": {"function": "tests.golden.fakes:meter_cases", "seed": 0},
-        "random": {"function": "tests.golden.fakes:meter_cases", "seed": 0},
+        "paper": {"function": "meter.cases", "seed": 0},
+        "random": {"function": "meter.cases", "seed": 0},
     }
 
 

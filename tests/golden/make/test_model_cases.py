@@ -12,25 +12,10 @@ import pytest
 import refemu.units
 from refemu import golden, models
 from refemu.arith.checks import Refused
-from refemu.golden import model_cases, model_cases_kept, sets
+from refemu.golden.files import sets
+from refemu.golden.make import model_cases, model_cases_kept
 from refemu.models.taps import model_case
-from refemu.units.unit import Cases
 from tests.golden import fakes
-
-
-@pytest.mark.parametrize(
-    ("peaks", "expected"),
-    [
-        ({0: 1.0, 1: 9.0, 2: 3.0}, {0: "the first", 1: "its linear inputs peak highest", 2: "the last"}),
-        ({0: 9.0, 1: 1.0}, {0: "the first, and its linear inputs peak highest", 1: "the last"}),
-        ({0: 1.0, 1: 5.0, 2: 5.0, 3: 1.0}, {0: "the first", 1: "its linear inputs peak highest", 3: "the last"}),
-        ({0: 1.0}, {0: "the first, and the last, and its linear inputs peak highest"}),
-        ({-1: 99.0, 0: 1.0, 1: 2.0}, {0: "the first", 1: "the last, and its linear inputs peak highest"}),
-    ],
-)
-def test_blocks_that_are_kept(peaks: dict[int, float], expected: dict[int, str]) -> None:
-    """Block -1 is the output matrix, which is no block."""
-    assert expected == model_cases_kept.chosen_layers(peaks)
 
 
 class Run:
@@ -40,6 +25,10 @@ class Run:
 
     def linear(self, layer: int, names: tuple[str, ...], x: np.ndarray, watch: Any) -> str:
         return f"projection of {layer}"
+
+
+def tapped(config: Any) -> tuple[str, ...]:
+    return ("blender",)
 
 
 class Session:
@@ -68,7 +57,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> model_cases.Source:
     monkeypatch.setattr(refemu.units, "find", lambda name: fakes.UNITS[name])
     monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: Run())
     monkeypatch.setattr(models, "session", Session)
-    monkeypatch.setattr(models.schemes, "parse", lambda text: SimpleNamespace(taps=("blender",)))
+    monkeypatch.setattr(models.schemes, "parse", lambda text: SimpleNamespace(tapped_by=f"{__name__}:tapped"))
     monkeypatch.setattr(model_cases_kept, "WINDOW", 3)
     model_cases.forget()
     return model_cases.Source("toy", "0", "s", {}, "1", 0, 3, (1, 2, 3))
@@ -102,34 +91,6 @@ def test_tokens_and_rows_that_are_kept(toy: model_cases.Source) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("flagged", "peak", "expected"),
-    [
-        ([], 0, {0: ["the first token", "the token with the most flagged rows", "the largest magnitude"]}),
-        ([6], 13, {6: ["the first token", "the token with the most flagged rows"], 11: ["the largest magnitude"]}),
-        (
-            [4, 14, 15, 16],
-            5,
-            {3: ["the first token", "the largest magnitude"], 14: ["the token with the most flagged rows"]},
-        ),
-    ],
-)
-def test_windows_of_a_token(
-    toy: model_cases.Source, flagged: list[int], peak: int, expected: dict[int, list[str]]
-) -> None:
-    """Three tokens of eight rows, windows of three, of which the last of a token holds two."""
-    first = np.zeros(24, np.int64)
-    first[flagged] = 15
-    inputs = {"first": first, "second": np.full(24, 7)}
-    source = {"tensor": "t", "first_token": 0, "tokens": 3, "pairs_per_token": 8, "peak_row": peak}
-    case = Cases("model", "why", inputs, source=source, config="wrap")
-
-    assert model_cases_kept._starts("blender", case) == expected
-    assert [len(one.inputs["first"]) for one in model_cases_kept.windows("blender", case)] == [
-        2 if start % 8 == 6 else 3 for start in sorted(expected)
-    ]
-
-
 def test_a_model_runs_only_where_a_wanted_unit_is_tapped(
     toy: model_cases.Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +121,7 @@ def test_defaults_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert found.weights_sha256 == models.load("tiny").sha256
     assert {"weight_bits": 4, "act_bits": 4}.items() <= found.scheme_config.items()
-    assert (2, model_cases.manifests.sha256(b"ab")) == (
+    assert (2, model_cases.manifest.sha256(b"ab")) == (
         (other := model_cases.source(None, "fp16", "ab", None)).tokens,
         other.text_sha256,
     )
@@ -267,7 +228,7 @@ def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> Non
     assert {"regenerated"} == {one.how for one in report.sets}
     assert {"paper", "model"} == {kind for one in made for kind in one.kinds}
     with_model = [sets.load(one.path) for one in made if "model" in one.kinds]
-    assert set(config.taps) == {one.manifest["unit"] for one in with_model}
+    assert set(models.schemes.taps(config)) == {one.manifest["unit"] for one in with_model}
     for one in with_model:
         assert (one.manifest["source"]["model"], len(one.manifest["source"]["token_ids"])) == ("tiny", 6)
         for entry in one.manifest["cases"]:

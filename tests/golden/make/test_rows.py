@@ -7,7 +7,7 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.golden import rows
+from refemu.golden.make import rows
 from refemu.units.unit import Cases, Unit
 from tests.golden import fakes
 

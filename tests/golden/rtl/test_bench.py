@@ -15,8 +15,9 @@ import pytest
 
 from refemu import golden, units
 from refemu.cli import main
-from refemu.golden import masks, rtl
-from refemu.units.unit import Port
+from refemu.golden.files import masks
+from refemu.golden.rtl import bench as rtl
+from refemu.units.ports import Port
 
 CONFIGS = [
     pytest.param(name, config, id=f"{name}-{config}") for name in units.names() for config in units.find(name).configs

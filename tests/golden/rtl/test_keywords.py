@@ -3,7 +3,7 @@
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden import keywords
+from refemu.golden.rtl import keywords
 
 
 def test_lists_are_whole() -> None:

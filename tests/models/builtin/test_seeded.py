@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.models import seeded
+from refemu.models.builtin import seeded
 
 
 def test_a_bell_has_the_stated_range_and_spread() -> None:

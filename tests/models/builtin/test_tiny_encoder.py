@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import encoder, tiny_encoder
-from refemu.models import text as texts
+from refemu.models import prepare, text
 from refemu.models.backend import NUMPY
-from refemu.models.model import load
-from refemu.models.schemes.fp16 import Fp16Config
-from refemu.models.schemes.scheme import silent
+from refemu.models.builtin import tiny_encoder
+from refemu.models.encoder import runtime
+from refemu.models.loading import load
 
 CONFIG = tiny_encoder.CONFIG
 
@@ -48,8 +47,8 @@ def test_down_has_a_row_with_weights_far_beyond_all_others(layer: int) -> None:
 
 def test_hidden_states_are_tame_but_have_outliers() -> None:
     model = load("tiny-encoder")
-    ids = model.tokenizer.sentence(texts.default(), 64)
-    hidden = encoder.encode(Fp16Config().prepare(model, NUMPY, None, silent), [ids])  # type: ignore[arg-type]
+    ids = model.tokenizer.sentence(text.default(), 64)
+    hidden = runtime.encode(prepare(model, backend=NUMPY), [ids])  # type: ignore[arg-type]
 
     assert 0.3 < hidden.std() < 3
     assert 3 < np.abs(hidden).max() / hidden.std() < 20

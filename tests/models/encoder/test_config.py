@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models.encoder_config import BIAS, LINEARS, EncoderConfig
+from refemu.models.encoder.config import BIAS, LINEARS, EncoderConfig
 
 MINILM: dict[str, Any] = {"blocks": 6, "width": 384, "ffn": 1536, "heads": 12, "vocab": 30_522, "context": 512}
 

@@ -11,8 +11,8 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import encoder
-from refemu.models.float_encoder import FloatEncoder
+from refemu.models.encoder import runtime
+from refemu.models.encoder.plain_float import FloatEncoder
 from refemu.models.taps import Watch
 
 IDS = list(b"She was only Anne. ")
@@ -67,7 +67,7 @@ def test_gelu_and_the_sums() -> None:
 def test_scheme_fp16_is_near() -> None:
     """Weights of `tiny-encoder` are fp16 values; what differs are the roundings of hidden states."""
     prepared: Any = models.prepare("tiny-encoder")
-    plain, rounded = encoder.encode(tiny(), [IDS]), encoder.encode(prepared, [IDS])
+    plain, rounded = runtime.encode(tiny(), [IDS]), runtime.encode(prepared, [IDS])
 
     assert plain.dtype == np.float32 and plain.shape == (len(IDS), 48)
     assert 0 < np.linalg.norm(plain - rounded) < 5e-3 * np.linalg.norm(plain)

@@ -10,13 +10,13 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused, RefusedType
-from refemu.models import encoder, schemes
-from refemu.models.perplexity import perplexity
-from refemu.models.schemes.fp16 import Fp16Config
+from refemu.models import schemes
+from refemu.models.encoder import runtime
+from refemu.models.measure.perplexity import perplexity
+from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
-from tests.oracles import fp16 as oracle16
-from tests.oracles import sums
+from tests.oracles import fp16, sums
 
 TEXTS = [b"Sir Walter Elliot", b"of Kellynch Hall,", b"in Somersetshire"]
 CALIBRATION = list(b"It is a truth universally acknowledged, that a single man in possession of a good fortune")
@@ -44,7 +44,7 @@ def test_hidden_states_of_tiny_encoder_are_pinned(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["fp16", "olive-4"])
 def test_texts_below_each_other_do_not_meet(scheme: str) -> None:
-    together = encoder.encode(prepared(scheme), [list(text) for text in TEXTS])
+    together = runtime.encode(prepared(scheme), [list(text) for text in TEXTS])
     apart = [models.encode("tiny-encoder", list(text), prepared(scheme)) for text in TEXTS]
 
     assert together.tobytes() == np.concatenate(apart).tobytes()
@@ -52,7 +52,7 @@ def test_texts_below_each_other_do_not_meet(scheme: str) -> None:
 
 def test_states_are_those_behind_the_embeddings_and_each_block() -> None:
     ids = np.array(list(TEXTS[0]))
-    found = list(encoder.states(prepared(), [ids], Watch()))
+    found = list(runtime.states(prepared(), [ids], Watch()))
 
     assert [x.shape for x in found] == [(17, 48)] * 3
     assert found[-1].tobytes() == models.encode("tiny-encoder", ids, prepared()).tobytes()
@@ -63,10 +63,10 @@ def test_an_embedding_is_the_mean_over_the_tokens_divided_by_its_norm() -> None:
     ids = list(TEXTS[0])
     hidden = models.encode("tiny-encoder", ids, prepared()).tolist()
     columns = zip(*hidden, strict=True)
-    mean = [oracle16.f32(sums.total32(list(column), ("sequential",)) / len(ids)) for column in columns]
-    length = oracle16.f32(math.sqrt(sums.total32([oracle16.f32(m * m) for m in mean], ("sequential",))))
+    mean = [fp16.f32(sums.total32(list(column), ("sequential",)) / len(ids)) for column in columns]
+    length = fp16.f32(math.sqrt(sums.total32([fp16.f32(m * m) for m in mean], ("sequential",))))
 
-    assert [oracle16.f32(m / length) for m in mean] == models.embedding("tiny-encoder", ids, prepared()).tolist()
+    assert [fp16.f32(m / length) for m in mean] == models.embedding("tiny-encoder", ids, prepared()).tolist()
 
 
 def test_positions_matter() -> None:
@@ -93,7 +93,7 @@ def test_taps_show_the_pairs_of_every_linear_input_and_weight(scheme: str) -> No
 
 def test_a_tap_is_what_the_decoder_reads() -> None:
     """Every pair of a tapped case goes through the unit, none is illegal."""
-    from refemu.units import ovp_decoder
+    from refemu.units.olive import ovp_decoder
 
     cases: list[tuple[int, str, Cases]] = []
     models.encode("tiny-encoder", list(TEXTS[0]), prepared("olive-4"), taps=lambda *case: cases.append(case))
@@ -125,7 +125,7 @@ def test_refuses_tokens_that_are_no_integers() -> None:
 
 def test_refuses_no_texts() -> None:
     with pytest.raises(Refused, match="at least one text is needed, got none"):
-        encoder.encode(prepared(), [])
+        runtime.encode(prepared(), [])
 
 
 @pytest.mark.parametrize(
@@ -173,4 +173,4 @@ def test_a_scheme_for_decoders_refuses_an_encoder() -> None:
 )
 def test_refuses_what_has_no_direction(hidden: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=message):
-        encoder.pool(hidden)
+        runtime.pool(hidden)

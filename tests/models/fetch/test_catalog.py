@@ -3,7 +3,7 @@
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import catalog
+from refemu.models.fetch import catalog
 
 
 def test_known_models_in_order() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import download
+from refemu.models.fetch import download
 from tests.models.toy_package import ENTRY, write_pip
 
 PACKAGE = ENTRY.package

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import files
+from refemu.models.fetch import files
 from tests.models.toy_package import (
     BESIDE,
     CONTENT,

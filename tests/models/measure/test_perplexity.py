@@ -9,7 +9,7 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.perplexity import perplexity, surprise
+from refemu.models.measure.perplexity import perplexity, surprise
 
 IDS = list(b"Vanity was the beginning and the end of Sir Walter Elliot's character")
 

@@ -1,4 +1,4 @@
-"""What a tap was told: cases, and the units that must accept and evaluate them."""
+"""Checks of the cases that a tap received: the units accept and evaluate them."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -15,12 +15,12 @@ from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.model import Model
 from refemu.models.runtime import decoder
-from refemu.models.schemes.leankv_engine import Engine
+from refemu.models.schemes.leankv.engine import Engine
 from refemu.models.schemes.scheme import require_layers
 from refemu.models.taps import Watch
 from tests.models import toy_decoder
 from tests.models.held import Held
-from tests.models.schemes import test_fp16, test_fp16_encoder
+from tests.models.schemes.fp16 import test_decoder, test_encoder
 from tests.oracles import fp16, sums
 
 NAMES = ["tiny-gpt2", "tiny-opt"]
@@ -51,7 +51,7 @@ def prepared(name: str, scheme: str) -> Any:
     return models.prepare(name, config, calibration=list(b"It is a truth universally acknowledged. " * 4))
 
 
-class Oracle(test_fp16.Oracle):
+class Oracle(test_decoder.Oracle):
     """The decoder in Python floats, one token at a time, every value an fp16 or float32 one [docs/models.md]."""
 
     def logits(self, token: int) -> list[float]:
@@ -60,7 +60,7 @@ class Oracle(test_fp16.Oracle):
         for layer in range(self.config.blocks):
             x = [sums.f16(a + b) for a, b in zip(x, self.attention(layer, x), strict=True)]
             x = [sums.f16(a + b) for a, b in zip(x, self.feed_forward(layer, x), strict=True)]
-        return [test_fp16.dot(row, self.norm("norm", x)) for row in self.weights["embed"]]
+        return [test_decoder.dot(row, self.norm("norm", x)) for row in self.weights["embed"]]
 
     def rotate(self, x: list[float], position: int) -> list[float]:
         return x
@@ -78,12 +78,12 @@ class Oracle(test_fp16.Oracle):
     def linear(self, layer: int, name: str, x: list[float]) -> list[float]:
         full = f"blk.{layer}.{name}"
         return [
-            sums.f16(fp16.f32(test_fp16.dot(row, x) + bias))
+            sums.f16(fp16.f32(test_decoder.dot(row, x) + bias))
             for row, bias in zip(self.weights[full], self.weights[full + ".bias"], strict=True)
         ]
 
     def norm(self, name: str, x: list[float]) -> list[float]:
-        return test_fp16_encoder.Oracle.norm(self, name, x)  # type: ignore[arg-type]
+        return test_encoder.Oracle.norm(self, name, x)  # type: ignore[arg-type]
 
 
 class Recorder:
@@ -108,7 +108,7 @@ class Recorder:
 @pytest.mark.parametrize("backend", ["numpy", "jit"])
 def test_logits_equal_a_plain_python_decoder(kind: str, backend: str) -> None:
     """D-arith-15, D-arith-16: every step of the scheme, restated without arrays."""
-    model = small(kind, rms_eps=test_fp16_encoder.CONFIG.norm_eps)
+    model = small(kind, rms_eps=test_encoder.CONFIG.norm_eps)
     oracle = Oracle(model)
 
     assert [oracle.logits(token) for token in IDS] == models.run(model, IDS, backend=backend).logits.tolist()

@@ -1,14 +1,18 @@
 """The registry of schemes: texts to configurations and back, and what is refused."""
 
 import dataclasses
+import importlib
+from typing import Any, ClassVar
 
 import pytest
 
+from refemu import models, units
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
-from refemu.models.schemes.fp16 import Fp16Config
-from refemu.models.schemes.olive import OliveConfig
-from refemu.models.schemes.olive_study import OliveStudyConfig
+from refemu.models.schemes.fp16.config import Fp16Config
+from refemu.models.schemes.olive.config import OliveConfig, OliveStudyConfig
+from refemu.models.schemes.registry import PAPERS
+from refemu.models.schemes.scheme import silent
 
 TEXTS = {
     "fp16": Fp16Config(),
@@ -110,6 +114,80 @@ def test_refuses(text: str, message: str) -> None:
         schemes.parse(text)
 
 
-def test_refuses_what_is_no_configuration() -> None:
-    with pytest.raises(RefusedType, match="scheme: a name or a configuration is needed, got int"):
-        schemes.find(4)  # type: ignore[arg-type]
+@dataclasses.dataclass(frozen=True)
+class Foreign:
+    """A configuration of another package: strings on its class name what prepares and taps."""
+
+    paper: ClassVar[str] = "none"
+    prepared_by: ClassVar[str] = f"{__name__}:prepare_foreign"
+    tapped_by: ClassVar[str] = f"{__name__}:tapped_foreign"
+
+    units: tuple[str, ...] = ("fp2half",)
+
+
+def prepare_foreign(**arguments: Any) -> Any:
+    """What `models.prepare` was given, in the place of a prepared model."""
+    return arguments
+
+
+def tapped_foreign(config: Foreign) -> tuple[str, ...]:
+    return config.units
+
+
+def test_a_configuration_from_outside_names_what_prepares_it() -> None:
+    arguments: Any = models.prepare("tiny", Foreign(), "numpy", [1, 2], silent)
+
+    assert arguments.pop("model").name == "tiny" and repr(arguments.pop("backend")) == "Numpy()"
+    assert arguments == {"config": Foreign(), "calibration": [1, 2], "progress": silent}
+    assert schemes.taps(Foreign(("orizuru",))) == ("orizuru",)
+
+
+def test_the_table_of_papers_holds_what_their_modules_make() -> None:
+    ready = {paper: importlib.import_module(f"refemu.models.schemes.{paper}.config").READY for paper in PAPERS.values()}
+
+    assert {name: paper for paper, configs in ready.items() for name in configs} == PAPERS
+
+
+@pytest.mark.parametrize("name", schemes.SCHEMES)
+def test_registered_configurations_name_units_that_exist(name: str) -> None:
+    names = schemes.taps(schemes.SCHEMES[name])
+
+    assert list(names) == sorted({units.find(unit).name for unit in names})
+    assert bool(names) == (name not in ("fp16", "olive-study"))
+
+
+class Bare:
+    pass
+
+
+@dataclasses.dataclass
+class Unnamed:
+    """Nothing says how it is prepared."""
+
+
+@dataclasses.dataclass
+class Misnamed:
+    prepared_by: ClassVar[Any] = "refemu.models"
+
+
+@dataclasses.dataclass
+class Called:
+    prepared_by: ClassVar[Any] = prepare_foreign
+
+
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (4, "scheme: a name or a configuration is needed, got int"),
+        (None, "scheme: a name or a configuration is needed, got NoneType"),
+        (Bare(), "scheme: a name or a configuration is needed, got Bare"),
+        (Unnamed(), "scheme: a name or a configuration is needed, got Unnamed"),
+        (OliveConfig, "scheme: a name or a configuration is needed, got the class OliveConfig"),
+        (Misnamed(), "Misnamed: prepared_by must be 'package.module:function', got 'refemu.models'"),
+        (Called(), "Called: prepared_by must be 'package.module:function', got <bound method prepare_foreign"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_refuses_what_cannot_be_prepared(thing: Any, message: str) -> None:
+    with pytest.raises(RefusedType, match=message):
+        schemes.find(thing)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models.checkpoint import Renamed, gguf_config, hf_config, raw_name_gguf, raw_name_hf
 from refemu.models.config import ModelConfig
-from refemu.models.weights import GgufFile, open_weights
+from refemu.models.weights.checkpoint import Renamed, gguf_config, hf_config, raw_name_gguf, raw_name_hf
+from refemu.models.weights.files import GgufFile, open_weights
 from tests.models import toy_files
 from tests.models.toy_files import CONFIG
 

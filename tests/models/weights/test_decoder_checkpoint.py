@@ -11,8 +11,8 @@ import safetensors.numpy
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.decoder_checkpoint import Converted, Source, gpt2_config, gpt2_source, opt_config, opt_source
 from refemu.models.model import Model
+from refemu.models.weights.decoder_checkpoint import Converted, Source, gpt2_config, gpt2_source, opt_config, opt_source
 from tests.models import toy_decoder
 from tests.models.held import Held
 from tests.models.toy_decoder import GPT2, OPT, gpt2_tensors, opt_tensors, values

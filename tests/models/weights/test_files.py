@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models.weights import GgufFile, SafetensorsFile, open_weights
+from refemu.models.weights.files import GgufFile, SafetensorsFile, open_weights
 from tests.models import toy_files
 
 

@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.shards import INDEX, ShardedFile
+from refemu.models.weights.shards import INDEX, ShardedFile
 from tests.models import toy_decoder
 
 GIVEN = toy_decoder.values(toy_decoder.GPT2)

@@ -17,8 +17,10 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from tests.oracles import bfp, exp, fp16, harmonia_units, kllm_functions
+from tests.oracles import exp, fp16
 from tests.oracles.fp16 import f32
+from tests.oracles.harmonia import bfp, units
+from tests.oracles.kllm import functions
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
 Matrix = list[list[int]]
@@ -150,9 +152,9 @@ def plan(p: Product) -> Iterator[tuple[str, Part, dict[str, int]]]:
     """Events, where they happen, and what they count."""
     done: dict[str, set[Part]] = {name: set() for name in ("vector", "offset", "convert")}
     places: set[tuple[int, int]] = set()
-    flow = p.force or harmonia_units.choose(p.rows, p.inner, p.columns, p.tile_m, p.tile_k)
+    flow = p.force or units.choose(p.rows, p.inner, p.columns, p.tile_m, p.tile_k)
     slots = 2 if p.b_type == "bfp8" else 1
-    for event, mt, kt, count in harmonia_units.fdgf_events(p.rows, p.inner, p.columns, p.tile_m, p.tile_k, flow):
+    for event, mt, kt, count in units.fdgf_events(p.rows, p.inner, p.columns, p.tile_m, p.tile_k, flow):
         if event != "compute":
             yield "load", (0, 0, 0, 0), {"fetched": count}
             continue
@@ -206,9 +208,7 @@ def convert(p: Product, ready: set[tuple[int, int]], done: dict[str, set[Part]])
     """The converter, but for what stays FP16, and the store."""
     for part in whole(cut(p.rows, 32 if p.kind == "v" else 8, p.ends), ready, done["convert"]):
         if p.kind != "final":
-            counts = harmonia_units.converter_counts(
-                "v" if p.kind == "v" else "token", part[2] - part[0], part[3] - part[1]
-            )
+            counts = units.converter_counts("v" if p.kind == "v" else "token", part[2] - part[0], part[3] - part[1])
             yield "convert", part, counts
         yield "store", part, {"stored": area(part)}
 
@@ -302,7 +302,7 @@ def dot(p: Product, a: Sequence[bfp.Group], b: Sequence[Any]) -> float:
             right = [-m if s else m for s, m in zip(y.sign, y.mantissa, strict=True)]
             worth = bfp.unit(x.exponent, x.m) * bfp.unit(y.exponent, y.m)
             terms.append((sum(map(int.__mul__, left, right)) * worth, None))
-    return harmonia_units.accumulate(terms, "paper" if p.partial == "fp16" else "exact")[0]
+    return units.accumulate(terms, "paper" if p.partial == "fp16" else "exact")[0]
 
 
 def stages(p: Product, raw: Matrix, frozen: Sequence[int]) -> tuple[Matrix, Matrix, list[int]]:
@@ -310,8 +310,8 @@ def stages(p: Product, raw: Matrix, frozen: Sequence[int]) -> tuple[Matrix, Matr
     turned = [vector(p, row, p.start + r) for r, row in enumerate(raw)]
     if not p.shifted:
         return turned, turned, []
-    offset = harmonia_units.k_offsets(turned[: p.tracked])[0] if p.tracked else list(frozen)
-    return turned, [harmonia_units.apply_offsets(row, offset) for row in turned], offset
+    offset = units.k_offsets(turned[: p.tracked])[0] if p.tracked else list(frozen)
+    return turned, [units.apply_offsets(row, offset) for row in turned], offset
 
 
 def vector(p: Product, row: Sequence[int], position: int) -> list[int]:
@@ -326,7 +326,7 @@ def vector(p: Product, row: Sequence[int], position: int) -> list[int]:
         ]
     if p.activation == "none":
         return list(row)
-    return [kllm_functions.function16(p.activation, word) for word in row]
+    return [functions.function16(p.activation, word) for word in row]
 
 
 def rotated(head: Sequence[int], position: int, p: Product) -> list[int]:

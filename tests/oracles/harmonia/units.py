@@ -18,9 +18,10 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from tests.oracles import bfp, fp16
-from tests.oracles.bfp import Group
+from tests.oracles import fp16
 from tests.oracles.fp16 import f32
+from tests.oracles.harmonia import bfp
+from tests.oracles.harmonia.bfp import Group
 
 # Dot products.
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from tests.oracles import fp16, kllm
-from tests.oracles.kllm import Vector
+from tests.oracles import fp16
+from tests.oracles.kllm import formats
+from tests.oracles.kllm.formats import Vector
 
 Histogram = dict[int, int]
 
@@ -79,7 +80,7 @@ def counted(chip: Chip, k: int) -> int:
 def histogram(chip: Chip, a: Vector, b: Vector, work: dict[str, int]) -> Histogram:
     """Concat registers, then counters that take turns of `inputs` positions each; their histograms are added."""
     nb = len(b.codebook).bit_length() - 1
-    register = [kllm.concat(i, j, nb) for i, j in zip(a.index, b.index, strict=True)]
+    register = [formats.concat(i, j, nb) for i, j in zip(a.index, b.index, strict=True)]
     work["concats"] += len(register)
     partial: list[Histogram] = [{} for _ in range(chip.counters)]
     for turn, start in enumerate(range(0, len(register), chip.inputs)):
@@ -96,15 +97,17 @@ def reduce(
 ) -> tuple[int, int]:
     """Output and clocks of one MAC: a counter, or a position left out, or the scale, or the merge at each."""
     left_out = [
-        (x, w) for x, w, i, j in zip(kllm.dequantized(a), kllm.dequantized(b), a.mask, b.mask, strict=True) if i or j
+        (x, w)
+        for x, w, i, j in zip(formats.dequantized(a), formats.dequantized(b), a.mask, b.mask, strict=True)
+        if i or j
     ]
     work["lookups"], work["macs_reduce"] = work["lookups"] + len(products), work["macs_reduce"] + len(products)
     work["macs_sparse"], work["mults_scale"] = work["macs_sparse"] + len(left_out), work["mults_scale"] + 1
     clocks = len(products) + len(left_out) + 2
     if acc == "exact":
-        dense = sum((count.get(q, 0) * kllm.exact(word) for q, word in enumerate(products)), Fraction(0))
-        sparse = sum((kllm.exact(x) * kllm.exact(w) for x, w in left_out), Fraction(0))
-        return fp16.from_fraction(dense * kllm.exact(a.scale) * kllm.exact(b.scale) + sparse), clocks
+        dense = sum((count.get(q, 0) * formats.exact(word) for q, word in enumerate(products)), Fraction(0))
+        sparse = sum((formats.exact(x) * formats.exact(w) for x, w in left_out), Fraction(0))
+        return fp16.from_fraction(dense * formats.exact(a.scale) * formats.exact(b.scale) + sparse), clocks
     inside = outside = 0
     for q, word in enumerate(products):
         inside = fp16.add(inside, fp16.mul(fp16.from_float(float(count.get(q, 0))), word))

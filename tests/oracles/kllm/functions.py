@@ -16,10 +16,11 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 
-from tests.oracles import exp, fp16, kllm, sums
+from tests.oracles import exp, fp16, sums
 from tests.oracles.fp16 import f32
-from tests.oracles.kllm import Vector, exact
-from tests.oracles.kllm_units import counts, f16, r32
+from tests.oracles.kllm import formats
+from tests.oracles.kllm.formats import Vector, exact
+from tests.oracles.kllm.units import counts, f16, r32
 from tests.oracles.rounding import round_fraction
 
 Number = float | Fraction
@@ -61,9 +62,9 @@ REAL: dict[str, Callable[[Fraction], Fraction]] = {
 def function16(name: str, u: int) -> int:
     """One entry of a function table; finite arguments and, for "exp", -Inf. ReLU gives +0 for everything else."""
     if name == "relu":
-        return u if kllm.key(u) > 0 else 0
+        return u if formats.key(u) > 0 else 0
     if name in ("sqrt", "recip"):
-        return fp16.sqrt(u) if name == "sqrt" else fp16.div(kllm.ONE, u)
+        return fp16.sqrt(u) if name == "sqrt" else fp16.div(formats.ONE, u)
     if u == fp16.SIGN | fp16.INF and name == "exp":
         return 0
     if exact(u) == 0 and name not in ("exp", "sigmoid"):
@@ -75,7 +76,7 @@ Table = Callable[[int], int]
 
 
 def index_function(
-    vector: Vector, name: str | Table, mode: str = "token", static: int = kllm.ONE
+    vector: Vector, name: str | Table, mode: str = "token", static: int = formats.ONE
 ) -> tuple[list[int], list[int]]:
     """The table that replaces the codebook, and the outliers' values. A callable stands for a user's table.
 
@@ -87,7 +88,7 @@ def index_function(
     else:
         scale = vector.scale if mode == "token" else static
         table = [function(fp16.mul(scale, c)) for c in vector.codebook]
-    return [kllm.positive_zero(t) for t in table], [function(o) for o in vector.outlier]
+    return [formats.positive_zero(t) for t in table], [function(o) for o in vector.outlier]
 
 
 # Norms.
@@ -102,7 +103,7 @@ def inlier_counts(vector: Vector) -> list[int]:
 
 def mean_square(vector: Vector, stat: str = "fp32", table: str = "fp16") -> float:
     """Mean of the squares, from counts and squared centroids, plus the outliers' own squares."""
-    return moment(vector, kllm.squares(vector.codebook, table), 2, stat)
+    return moment(vector, formats.squares(vector.codebook, table), 2, stat)
 
 
 def mean(vector: Vector, stat: str = "fp32") -> float:
@@ -165,7 +166,7 @@ def folded_bias(beta: Sequence[int], weights: Sequence[int], bias: int = 0) -> i
 
 def softmax(x: Sequence[int], preset: str = "paper") -> list[int]:
     """One row of logits, FP16 words; -Inf is masked."""
-    top = max(x, key=kllm.key)
+    top = max(x, key=formats.key)
     if preset == "exact":
         terms = [exp.exp32(f32(fp16.to_float(u) - fp16.to_float(top))) for u in x]
     else:

@@ -19,9 +19,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from tests.oracles import fp16, kllm, sums
+from tests.oracles import fp16, sums
 from tests.oracles.fp16 import f32
-from tests.oracles.kllm import Vector, exact
+from tests.oracles.kllm import formats
+from tests.oracles.kllm.formats import Vector, exact
 
 Number = float | Fraction
 SEQUENTIAL: sums.Order = ("sequential",)
@@ -111,11 +112,11 @@ def column(
     """Y of one column, K-Means x K-Means; an FP16 word. Outliers and zero points as in the vectors."""
     na, nb = len(a.codebook), len(b.codebook)
     excluded = [k for k in range(len(a.index)) if a.mask[k] or b.mask[k]]
-    q = [kllm.concat(i, j, nb.bit_length() - 1) for i, j in zip(a.index, b.index, strict=True)]
+    q = [formats.concat(i, j, nb.bit_length() - 1) for i, j in zip(a.index, b.index, strict=True)]
     count = counts(q, [int(k not in set(excluded)) for k in range(len(q))], na * nb)
-    products = kllm.cartesian(a.codebook, b.codebook, table)
+    products = formats.cartesian(a.codebook, b.codebook, table)
     if acc == "exact":
-        da, db = kllm.dequantized(a), kllm.dequantized(b)
+        da, db = formats.dequantized(a), formats.dequantized(b)
         sparse = sum((exact(da[k]) * exact(db[k]) for k in excluded), Fraction(0))
         dense = exact_sum(count, products) + exact_zero_terms(count, a, b)
         return finish_exact(dense * exact(a.scale) * exact(b.scale) + sparse, bias, norm)
@@ -124,7 +125,7 @@ def column(
         scale_a = fp16.from_float(r32(quotient(fp16.to_float(a.scale), norm.rms)))
         divided = [fp16.from_float(r32(quotient(fp16.to_float(c), norm.rms))) for c in b.codebook]
         words_b = replace(b, codebook=divided)
-    da, db = kllm.dequantized(a), kllm.dequantized(words_b)
+    da, db = formats.dequantized(a), formats.dequantized(words_b)
     outside = sparse_sum([(da[k], db[k]) for k in excluded], acc)
     inside = zero_terms(weighted_sum(count, products, acc, order), count, a, b, acc, order)
     return merge(inside, fp16.to_float(fp16.mul(scale_a, b.scale)), outside, acc, bias, norm)
@@ -237,12 +238,12 @@ def matmul_counters(k: int, na: int, nb: int, excluded: Sequence[int], integer: 
 
 def product(a: Vector, b: Vector, acc: str = "fp16", table: str = "fp16") -> tuple[list[int], list[int], list[int]]:
     """Element-wise: concatenated indices (0 at outliers), mask, and values as FP16 words. One vector = one scale."""
-    products = kllm.cartesian(a.codebook, b.codebook, table)
+    products = formats.cartesian(a.codebook, b.codebook, table)
     scale = exact(a.scale) * exact(b.scale) if acc == "exact" else f16(exact(a.scale) * exact(b.scale))
     mask = [i | j for i, j in zip(a.mask, b.mask, strict=True)]
-    da, db, index, values = kllm.dequantized(a), kllm.dequantized(b), [], []
+    da, db, index, values = formats.dequantized(a), formats.dequantized(b), [], []
     for k, m in enumerate(mask):
-        q = 0 if m else kllm.concat(a.index[k], b.index[k], len(b.codebook).bit_length() - 1)
+        q = 0 if m else formats.concat(a.index[k], b.index[k], len(b.codebook).bit_length() - 1)
         inlier = fp16.from_fraction(Fraction(products[q]) * Fraction(scale), negative_zero=products[q] < 0)
         index.append(q)
         values.append(fp16.mul(da[k], db[k]) if m else inlier)
@@ -269,8 +270,8 @@ def orizuru(x: Sequence[int], k: int, total_order: bool = False, min_leaf: str =
     """[kllm §IV-C] by sorting; comparisons by the formula, those with both sides alive by counting leaves."""
     n = len(x)
     levels = max(1, math.ceil(math.log2(n)))
-    top = kllm.largest(x, n, total_order)
-    bottom = kllm.smallest(x, n, total_order, min_leaf)
+    top = formats.largest(x, n, total_order)
+    bottom = formats.smallest(x, n, total_order, min_leaf)
     chosen = {*top[:k], *bottom[:k]}
     setup = 2 ** (levels + 1) - 2 if min_leaf == "compare" else 3 * 2**levels // 2 - 2
     live = init_live(n, levels, 0) + init_live(n, levels, 0 if min_leaf == "compare" else 1)

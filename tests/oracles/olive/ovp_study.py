@@ -7,8 +7,9 @@ floats, element after element.
 import math
 from fractions import Fraction
 
-from tests.oracles import ovp, prng
+from tests.oracles import prng
 from tests.oracles.fp16 import f32
+from tests.oracles.olive import ovp
 
 Rows = list[list[float]]
 

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units import bfp_accumulator
-from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4, MODES, Accumulator
+from refemu.units.harmonia import bfp_accumulator
+from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, MODES, Accumulator
 from tests.oracles import fp16
-from tests.oracles import harmonia_units as oracle
+from tests.oracles.harmonia import units
 
 IMPLEMENTATIONS = [pytest.param(bfp_accumulator.run, id="unit"), pytest.param(bfp_accumulator.UNIT.run_jit, id="twin")]
 PRESETS = [pytest.param("paper", "fp16", id="paper"), pytest.param("exact", "fp32", id="exact")]
@@ -31,7 +31,7 @@ def expected(groups: list[Group], preset: str, product: str) -> list[tuple[int, 
     for mode, clear, psum, low, a_exp, b_exp, w_scale in groups:
         terms = [] if clear else terms
         terms.append((exact(mode, psum, low, a_exp, b_exp), fp16.to_float(w_scale) if mode == M8W4 else None))
-        acc, flags = oracle.accumulate(terms, preset, product)
+        acc, flags = units.accumulate(terms, preset, product)
         word = 0x7FC00000 if acc != acc else int(np.float32(acc).view(np.uint32))
         found.append((word, flags.fp16_overflow + 2 * flags.fp16_underflow + 4 * flags.invalid))
     return found

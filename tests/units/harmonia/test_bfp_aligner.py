@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Bfp
-from refemu.units import bfp_aligner
-from refemu.units.bfp_aligner import BfpAligner
-from tests.formats.bfp_words import FINITE, under, within
-from tests.oracles import bfp as formats
-from tests.oracles import harmonia_units as oracle
+from refemu.units.harmonia import bfp_aligner
+from refemu.units.harmonia.bfp_aligner import BfpAligner
+from tests.formats.harmonia.bfp_words import FINITE, under, within
+from tests.oracles.harmonia import bfp, units
 
 IMPLEMENTATIONS = [pytest.param(bfp_aligner.run, id="unit"), pytest.param(bfp_aligner.UNIT.run_jit, id="twin")]
 twin = bfp_aligner.UNIT.run_jit
@@ -38,7 +37,7 @@ def test_every_word_under_its_own_exponent(run: Any, m: int) -> None:
     word = np.arange(1 << 16).reshape(-1, 8)
     result = run(word, word >> 10 & 31, m)
     words = word.ravel().tolist()
-    expected = [oracle.align(u, u >> 10 & 31, m) for u in words[::7]]
+    expected = [units.align(u, u >> 10 & 31, m) for u in words[::7]]
 
     assert np.array_equal(result.illegal, (word & 0x7C00) == 0x7C00)
     for (sign, mantissa, illegal), got_sign, got in zip(
@@ -93,7 +92,7 @@ def test_lanes_equal_the_oracles_group(
     if illegal:
         assert not result.mantissa.any() and not result.sign.any()
     elif emax < 31 or special == "hw":
-        group = formats.encode_group([word, emax << 10], m, rounding, special, subnormals, zero_sign)
+        group = bfp.encode_group([word, emax << 10], m, rounding, special, subnormals, zero_sign)
         assert result.mantissa.tolist() == [group.mantissa[0]] * 8 and result.sign.tolist() == [group.sign[0] == 1] * 8
 
 

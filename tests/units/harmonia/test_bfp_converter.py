@@ -9,26 +9,31 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Bfp
-from refemu.units import bfp_converter, bfp_converter_jit
-from refemu.units.bfp_converter import BfpConverter
-from refemu.units.bfp_converter_cases import IDLE, NAMES, Clock, clocks, inputs
-from refemu.units.bfp_converter_parts import TOKEN, V
-from tests.formats.bfp_words import words
-from tests.oracles import harmonia_units as oracle
+from refemu.units.harmonia import bfp_converter
+from refemu.units.harmonia.bfp_converter import IDLE, UNIT, BfpConverter, Clock, clocks, port_values
+from refemu.units.harmonia.bfp_converter.registers import TOKEN, V
+from refemu.units.harmonia.twins import bfp_converter as bfp_converter_jit
+from refemu.units.stepped import Result
+from tests.arith.strategies import codes
+from tests.formats.harmonia.bfp_words import words
+from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(bfp_converter.run, id="unit"), pytest.param(bfp_converter_jit.run, id="twin")]
-ON_PORTS = [pytest.param(bfp_converter.run_clocks, id="unit"), pytest.param(bfp_converter.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(bfp_converter.convert, id="unit"), pytest.param(bfp_converter_jit.convert, id="twin")]
+ON_PORTS = [pytest.param(bfp_converter.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
 AXES = [("token", 1), ("v", 0)]
 
 
 def drawn(shape: tuple[int, int], seed: int = 0) -> np.ndarray:
     """Words of any kind that are finite."""
-    found = np.random.default_rng(seed).integers(0, 1 << 16, shape).astype(np.uint16)
-    return np.where(found & 0x7C00 == 0x7C00, found ^ 0x4000, found).astype(np.uint16)
+    return finite(np.random.default_rng(seed).integers(0, 1 << 16, shape))
 
 
-def on_ports(run: Any, sequence: list[Clock], **options: str) -> bfp_converter.Result:
-    return run(**{name: array[0] for name, array in inputs([sequence]).items()}, **options)
+def finite(words: np.ndarray) -> np.ndarray:
+    return np.where(words & 0x7C00 == 0x7C00, words ^ 0x4000, words).astype(np.uint16)
+
+
+def on_ports(run: Any, sequence: list[Clock], **options: str) -> Result:
+    return run(**{name: array[0] for name, array in port_values([sequence]).items()}, **options)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -60,7 +65,7 @@ def test_codes_are_the_formats(run: Any, kind: str, axis: int, shape: tuple[int,
 def test_counters_of_a_block_equal_the_oracle(run: Any, kind: str, rows: int, columns: int) -> None:
     """[harmonia §IV-C]: 32 comparisons for a full group on either path; masked lanes are not counted."""
     result = run(drawn((rows, columns)).view(np.float16), kind=kind)
-    expected = oracle.converter_counts(kind, rows, columns)
+    expected = units.converter_counts(kind, rows, columns)
 
     assert {name: getattr(result, name) for name in expected} == expected
     assert result.cycles == 2 * expected["compare_cycles"] and result.blocks == 1
@@ -87,7 +92,7 @@ def test_cycles_of_any_stream_equal_the_oracle(run: Any, tokens: int, channels: 
         else [16 * -(-min(32, tokens - t) // 8) for t in range(0, tokens, 32) for _ in range(0, channels, 16)]
     )
 
-    assert run(drawn((tokens, channels)).view(np.float16), kind=kind).cycles == oracle.converter_cycles(lengths)
+    assert run(drawn((tokens, channels)).view(np.float16), kind=kind).cycles == units.converter_cycles(lengths)
 
 
 @settings(deadline=None, max_examples=15)
@@ -108,7 +113,8 @@ def test_twin_equals_unit_on_any_matrix(
     some = data.draw(st.lists(words, min_size=1, max_size=20))
     x = np.resize(np.array(some, np.uint16), (tokens, channels)).view(np.float16)
 
-    assert bfp_converter.run(x, kind=kind, m=m, **options).equals(bfp_converter_jit.run(x, kind=kind, m=m, **options))
+    unit, twin = (each.convert(x, kind=kind, m=m, **options) for each in (bfp_converter, bfp_converter_jit))
+    assert unit.equals(twin)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -177,7 +183,7 @@ def test_the_other_path_compares_while_one_aligns_and_waits_for_the_aligner(run:
 def test_events_name_what_a_clock_did() -> None:
     matrix = drawn((8, 3), 6)
     sequence = clocks(matrix, TOKEN) + clocks(matrix[:, :1], TOKEN) + [IDLE] * 4
-    states = list(BfpConverter().steps(**{name: array[0] for name, array in inputs([sequence]).items()}))
+    states = list(BfpConverter().steps(**{name: array[0] for name, array in port_values([sequence]).items()}))
 
     assert [state.event for state in states] == [
         "compare",
@@ -229,7 +235,7 @@ def test_a_clock_without_a_column_changes_nothing_whatever_the_other_ports_say(
     idle = [IDLE] * (len(sequence) + 1)
     spread = [clock for one in sequence for clock in [one, *[(*one[:-1], 0)] * gap]]
     dense, wide = (on_ports(run, clocks + idle) for clocks in (sequence, spread))
-    expected = oracle.converter_counts("v" if kind == V else "token", *shape)
+    expected = units.converter_counts("v" if kind == V else "token", *shape)
 
     for name in ("sign", "mantissa", "exponent", "out_valid", "element", "subgroup"):
         got, want = (getattr(result, name)[result.out_valid != 0] for result in (wide, dense))
@@ -248,15 +254,13 @@ def test_without_the_port_a_column_is_one_with_a_valid_lane(run: Any) -> None:
 
 
 @settings(deadline=None, max_examples=25)
-@given(data=st.data(), masks=st.lists(st.integers(1, 255), min_size=1, max_size=5), seed=st.integers(0, 99))
-def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(
-    data: st.DataObject, masks: list[int], seed: int
-) -> None:
+@given(data=st.data(), masks=st.lists(st.integers(1, 255), min_size=1, max_size=5))
+def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(data: st.DataObject, masks: list[int]) -> None:
     """[harmonia §IV-C]: token blocks of any mask; a lane that is masked neither compares nor comes out."""
     sequence: list[Clock] = []
     expected = []
-    for number, mask in enumerate(masks):
-        matrix = drawn((8, data.draw(st.integers(1, 6))), seed + number)
+    for mask in masks:
+        matrix = finite(data.draw(codes((8, data.draw(st.integers(1, 6))), 16)))
         sequence += [(x, mask, *rest) for x, _, *rest in clocks(matrix, TOKEN)] + [IDLE] * 6
         tensor = Bfp(8).encode(matrix, bits=True)
         held = np.array([mask >> lane & 1 for lane in range(8)])
@@ -271,7 +275,7 @@ def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(
 def columns(**changes: Any) -> list[Clock]:
     """Two columns of one token block; a change applies to the second."""
     first = {"x": (0x3C00,) * 8, "valid": 255, "kind": TOKEN, "m": 8, "last": 0, "column_valid": 1}
-    return [tuple(clock[name] for name in NAMES) for clock in (first, first | changes)]  # type: ignore[misc]
+    return [tuple(clock.values()) for clock in (first, first | changes)]  # type: ignore[misc]
 
 
 def v_loops(*masks: int) -> list[Clock]:
@@ -317,7 +321,7 @@ def test_a_refused_column_changes_nothing() -> None:
 
     assert converter.snapshot() == before
     with pytest.raises(Refused, match="steps takes one sequence"):
-        list(converter.steps(*(array for array in inputs([[IDLE], [IDLE]]).values())))
+        list(converter.steps(*(array for array in port_values([[IDLE], [IDLE]]).values())))
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

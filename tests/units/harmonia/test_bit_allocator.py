@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import BFP4, BFP8
-from refemu.units import bit_allocator
-from refemu.units.bit_allocator import Allocation, BitAllocator
-from tests.oracles import harmonia_units as oracle
+from refemu.units.harmonia import bit_allocator
+from refemu.units.harmonia.bit_allocator import Allocation, BitAllocator
+from tests.oracles.harmonia import units
 
 IMPLEMENTATIONS = [pytest.param(bit_allocator.run, id="unit"), pytest.param(bit_allocator.UNIT.run_jit, id="twin")]
 SIZES: list[dict[str, int]] = [
@@ -29,7 +29,7 @@ def test_bits_of_every_length_equal_the_oracle(sizes: dict[str, int]) -> None:
     for length in [*range(200), 1000, 4096]:
         k, v = Allocation(**sizes).bits(length)
 
-        assert (k.tolist(), v.tolist()) == oracle.bits_at(length, **sizes)
+        assert (k.tolist(), v.tolist()) == units.bits_at(length, **sizes)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -43,10 +43,10 @@ def test_appended_tokens_demote_what_the_oracle_demotes(run: Any, sizes: dict[st
     assert tokens == list(range(max(prompt, 1), max(prompt, 1) + 151))
 
     for at in range(first, 151):
-        k, v = oracle.demoted(tokens[at], **sizes)
+        k, v = units.demoted(tokens[at], **sizes)
         assert ([result.k_token[at]] if result.demote_k[at] else []) == k
         assert ([result.v_group[at]] if result.demote_v[at] else []) == v
-    low = [[bits.count(4) for bits in oracle.bits_at(length, **sizes)] for length in tokens]
+    low = [[bits.count(4) for bits in units.bits_at(length, **sizes)] for length in tokens]
     assert [list(pair) for pair in zip(result.low_tokens.tolist(), result.low_groups.tolist(), strict=True)] == low
     assert (result.demoted_tokens, result.demoted_groups) == (result.demote_k.sum(), result.demote_v.sum())
 
@@ -65,7 +65,7 @@ def test_share_of_low_tokens_at_4k(tokens: int, low: Fraction) -> None:
     allocator = BitAllocator()
     allocator.prefill(tokens)
 
-    assert allocator.fraction_low() == low == oracle.fraction_low(tokens)
+    assert allocator.fraction_low() == low == units.fraction_low(tokens)
     assert Fraction(int((allocator.bits()[0] == 4).sum()), tokens) == low
 
 

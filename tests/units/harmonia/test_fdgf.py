@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units import fdgf
-from refemu.units.fdgf import COLUMN_MAJOR, ROW_MAJOR, FdgfController, passes
-from tests.oracles import harmonia_units as oracle
+from refemu.units.harmonia import fdgf
+from refemu.units.harmonia.fdgf import COLUMN_MAJOR, ROW_MAJOR, FdgfController, passes
+from tests.oracles.harmonia import units
 
 IMPLEMENTATIONS = [pytest.param(fdgf.run, id="unit"), pytest.param(fdgf.UNIT.run_jit, id="twin")]
 FLOWS = [pytest.param(COLUMN_MAJOR, id="column-major"), pytest.param(ROW_MAJOR, id="row-major")]
@@ -41,14 +41,14 @@ sizes = st.tuples(st.integers(1, 100), st.integers(1, 70), st.integers(1, 100))
 def test_fetches_and_computations_are_the_oracles(run: Any, flow: int, given: tuple[int, int, int]) -> None:
     """[harmonia §IV-D, Fig. 15] Every tile once, in the dataflow's order; what it fetches is the formula."""
     events = ended(run, given, flow, 1000)
-    wanted = list(oracle.fdgf_events(*given, 32, 32, flow))
+    wanted = list(units.fdgf_events(*given, 32, 32, flow))
     found = [event for event in events if event[0] in ("fetch_a", "fetch_b", "compute")]
     fetched = sum(event[3] for event in events if event[0].startswith("fetch"))
 
     assert [(e[0], e[3]) for e in found] == [(e[0], e[3]) for e in wanted]
     for event, want in zip(found, wanted, strict=True):
         assert all(w in (-1, got) for got, w in zip(event[1:3], want[1:3], strict=True))
-    assert fetched == FdgfController(32, 32).ema(*given, flow) == oracle.ema(*given, 32, 32, flow)
+    assert fetched == FdgfController(32, 32).ema(*given, flow) == units.ema(*given, 32, 32, flow)
     stored = [event for event in events if event[0] == "store"]
     assert [e[1:4] for e in stored] == [e[1:4] for e in found if e[0] == "compute"]
     assert sum(e[3] for e in stored) == given[0] * given[2]
@@ -70,7 +70,7 @@ def test_addresses_of_every_pass(run: Any, flow: int, v: int) -> None:
         high, wide = -(-min(32, 100 - 32 * mt) // 8), -(-min(32, 100 - 32 * kt) // 16)
         order = passes(high, wide, flow, v)
         assert sorted(order) == [(row, column) for row in range(high) for column in range(wide)]
-        assert read == [pair for row, column in order for pair in oracle.addresses(row, column, 3)]
+        assert read == [pair for row, column in order for pair in units.addresses(row, column, 3)]
 
 
 def test_order_of_blocks() -> None:
@@ -93,7 +93,7 @@ def test_access_counts_of_the_linear_layer(rows: int, first: int, second: int, r
     literal = controller.ema(rows, 4096, 4096, ROW_MAJOR, literal=True)
 
     assert counts == [first, second]
-    assert literal == oracle.ema(rows, 4096, 4096, dataflow=2, literal=True)
+    assert literal == units.ema(rows, 4096, 4096, dataflow=2, literal=True)
     assert (literal - rows * 4096) * ratio == counts[1] - rows * 4096
     assert rows != 1 or literal == 266_240
 
@@ -128,16 +128,16 @@ def test_formula_is_the_oracles(given: tuple[int, int, int], m: int, k: int, lit
     controller = FdgfController(m, k)
 
     assert [controller.ema(*given, flow, literal) for flow in (1, 2)] == [
-        oracle.ema(*given, m, k, flow, literal) for flow in (1, 2)
+        units.ema(*given, m, k, flow, literal) for flow in (1, 2)
     ]
-    assert controller.choose(*given) == oracle.choose(*given, m, k)
+    assert controller.choose(*given) == units.choose(*given, m, k)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_choice_is_made_at_the_start_unless_forced(run: Any) -> None:
     """D-harmonia-31."""
-    for rows, force, flow in ((64, 0, 2), (128, 0, 1), (200, 0, 1), (200, 2, 2), (64, 1, 1)):
-        assert run([1], rows, 64, 128, force).dataflow.tolist() == [flow]
+    for rows, forced, flow in ((64, 0, 2), (128, 0, 1), (200, 0, 1), (200, 2, 2), (64, 1, 1)):
+        assert run([1], rows, 64, 128, forced).dataflow.tolist() == [flow]
 
 
 def test_bits_weigh_the_choice() -> None:
@@ -244,7 +244,7 @@ BAD = [
     pytest.param({"inner": 0}, "fdgf: N must be at least 1, got 0", id="N"),
     pytest.param({"columns": 0}, "fdgf: K must be at least 1, got 0", id="K"),
     pytest.param({"rows": 1 << 17}, r"rows 131072 is outside \[0, 131072\)", id="port"),
-    pytest.param({"force": 3}, "forced 3", id="force"),
+    pytest.param({"forced": 3}, "forced 3", id="forced"),
     pytest.param({"m": 48}, "m must be a multiple of 32, got 48", id="m"),
     pytest.param({"k": 0}, r"k must be in \[32, 8192\], got 0", id="k"),
     pytest.param({"ema_unit": "bytes"}, "ema_unit must be one of", id="unit"),

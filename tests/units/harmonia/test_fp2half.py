@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import fp2half
-from refemu.units.fp2half import Fp2Half
-from tests.oracles import harmonia_units as oracle
+from refemu.units.harmonia import fp2half
+from refemu.units.harmonia.fp2half import Fp2Half
+from tests.oracles.harmonia import units
 
 IMPLEMENTATIONS = [pytest.param(fp2half.run, id="unit"), pytest.param(fp2half.UNIT.run_jit, id="twin")]
 HARD = [
@@ -46,7 +46,7 @@ def test_columns_equal_the_oracle(run: Any, saturate: bool, column: list[int]) -
     """[harmonia §IV-A (4)] D-harmonia-13: one rounding, infinity or 65504 beyond the range; one NaN."""
     result = run(column, saturate=saturate)
 
-    assert result.y.tolist() == [oracle.fp2half(value(pattern), saturate) for pattern in column]
+    assert result.y.tolist() == [units.fp2half(value(pattern), saturate) for pattern in column]
     assert result.overflow.tolist() == [65520 <= abs(value(pattern)) < float("inf") for pattern in column]
     assert (result.columns, result.overflows) == (1, int(result.overflow.sum()))
 

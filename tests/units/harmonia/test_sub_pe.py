@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import sub_pe
-from refemu.units.sub_pe import LANES, PSUM_BITS, SubPe
+from refemu.units.harmonia import sub_pe
+from refemu.units.harmonia.sub_pe import LANES, PSUM_BITS, SubPe
 
 IMPLEMENTATIONS = [pytest.param(sub_pe.run, id="unit"), pytest.param(sub_pe.UNIT.run_jit, id="twin")]
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import BFP8, Bfp
-from refemu.units import v_grouper
-from refemu.units.v_grouper import VGrouper
-from tests.formats.bfp_words import words
-from tests.oracles import harmonia_units as oracle
+from refemu.units.harmonia import v_grouper
+from refemu.units.harmonia.v_grouper import VGrouper
+from tests.formats.harmonia.bfp_words import words
+from tests.oracles.harmonia import units
 
 IMPLEMENTATIONS = [pytest.param(v_grouper.run, id="unit"), pytest.param(v_grouper.UNIT.run_jit, id="twin")]
 GROWTHS = ["reconvert", "realign"]
@@ -33,7 +33,7 @@ def test_every_step_shows_the_oracles_group(run: Any, growth: str, high: int, da
     rows = np.resize(np.array(data.draw(st.lists(words, min_size=2, max_size=60)), np.uint16), (tokens, 2))
     result = run(rows, channels=2, high=high, growth=growth)
     for at in {0, tokens // 2, tokens - 1, min(31, tokens - 1)}:
-        groups = oracle.v_groups(rows[: at + 1].tolist(), (), high)[-1]
+        groups = units.v_groups(rows[: at + 1].tolist(), (), high)[-1]
         for channel, group in enumerate(groups):
             assert result.mantissa[at, channel::2].tolist() == group.mantissa
             assert result.sign[at, channel::2].tolist() == [sign == 1 for sign in group.sign]
@@ -47,7 +47,7 @@ def test_every_step_shows_the_oracles_group(run: Any, growth: str, high: int, da
 def test_counters_equal_the_oracle(run: Any, tokens: int) -> None:
     """[harmonia §III-A]: a conversion per token, a commit per 32; D-harmonia-33: the residual is read in FP16."""
     result = run(drawn((tokens, 3)), channels=3)
-    expected = oracle.v_counters(0, tokens, 3)
+    expected = units.v_counters(0, tokens, 3)
 
     assert {name: getattr(result, name) for name in expected} == expected
     assert result.residual_reads == sum(at % 32 + 1 for at in range(tokens))
@@ -63,7 +63,7 @@ def test_tokens_behind_a_prompt_give_the_groups_of_a_longer_prompt(growth: str, 
     grouper.prefill(x[:prompt])
     for row in x[prompt:]:
         grouper.append(row)
-    state, expected = grouper.snapshot(), oracle.v_counters(prompt, 40, 4)
+    state, expected = grouper.snapshot(), units.v_counters(prompt, 40, 4)
 
     assert grouper.groups().equals(BFP8.encode(x, 0)) and state.tokens == prompt + 40
     assert {name: getattr(state, name) for name in expected} == expected

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.orders import Exact, Sequential
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import LANES, KllmArith
-from refemu.formats.kmeans import KMeans, TopK
-from refemu.formats.kmeans_tensor import KMeansTensor
-from tests.oracles import kllm
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import LANES, KllmArith
+from refemu.formats.kllm.kmeans import KMeans, TopK
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from tests.oracles.kllm import formats
 
 ORACLE_LANES = ("lanes", 32, "blocked", ("tree", 32), "zero")
 
@@ -54,12 +54,12 @@ def tensor(
     return KMeans(codebook(bits, rng), TopK(k=k) if k else None, zero_point).encode(x, axis)
 
 
-def vector(t: KMeansTensor, i: int) -> kllm.Vector:
+def vector(t: KMeansTensor, i: int) -> formats.Vector:
     """Vector i of a tensor as the oracle has it."""
     masks = t.rows(t.mask)
     starts = np.concatenate([[0], np.cumsum(masks.sum(axis=1))])
     zero = None if t.zero is None else int(t.zero.reshape(-1)[i])
-    return kllm.Vector(
+    return formats.Vector(
         t.codebook.values.tolist(),
         t.rows()[i].tolist(),
         int(t.scale.reshape(-1)[i]),

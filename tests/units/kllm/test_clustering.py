@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from refemu.arith.orders import Sequential
 from refemu.formats import Codebook, KllmArith, KMeans, TopK
-from refemu.units import clustering
-from refemu.units.clustering import Clustering, Result
-from refemu.units.clustering_cases import TRAINED
-from tests.formats.kmeans_strategies import INFINITE, ariths, codebooks, described, positives, words
-from tests.oracles import kllm as oracle
+from refemu.units.kllm import clustering
+from refemu.units.kllm.cases.clustering import TRAINED
+from refemu.units.kllm.clustering import Clustering
+from refemu.units.stepped import Result
+from tests.formats.kllm.kmeans_strategies import INFINITE, ariths, codebooks, described, positives, words
+from tests.oracles.kllm import formats
 
 IMPLEMENTATIONS = [pytest.param(clustering.run, id="unit"), pytest.param(clustering.UNIT.run_jit, id="twin")]
 Run = Callable[..., Result]
@@ -43,13 +44,13 @@ def test_index_is_the_oracles(run: Run, elements: list[tuple[int, int]], book: C
     x, scale = (list(column) for column in zip(*elements, strict=True))
     result = run(x, scale, book.values, bits=book.bits, preset=arith)
     how = described(arith)
-    for word, divisor, found, overflow in zip(x, scale, result.index.tolist(), result.overflow.tolist(), strict=True):
+    for word, divisor, nearest, overflow in zip(x, scale, result.index.tolist(), result.overflow.tolist(), strict=True):
         infinite = how["normalize"] != "none" and (
-            oracle.normalized(word, divisor, how["normalize"]) & 0x7C00 == 0x7C00
-            or (how["normalize"] == "reciprocal" and oracle.fp16.div(0x3C00, divisor) == 0x7C00)
+            formats.normalized(word, divisor, how["normalize"]) & 0x7C00 == 0x7C00
+            or (how["normalize"] == "reciprocal" and formats.fp16.div(0x3C00, divisor) == 0x7C00)
         )
         assert overflow == infinite
-        assert found == oracle.nearest(word, divisor, book.values.tolist(), **how)
+        assert nearest == formats.nearest(word, divisor, book.values.tolist(), **how)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from refemu.formats import Codebook, cartesian
-from refemu.units import concat
-from refemu.units.concat import Concat, Result
-from tests.oracles import kllm as oracle
+from refemu.units.kllm import concat
+from refemu.units.kllm.concat import Concat
+from refemu.units.stepped import Result
+from tests.oracles.kllm import formats
 
 IMPLEMENTATIONS = [pytest.param(concat.run, id="unit"), pytest.param(concat.UNIT.run_jit, id="twin")]
 Run = Callable[..., Result]
@@ -24,7 +25,7 @@ def test_all_900_pairs_of_indices(run: Run) -> None:
         a, b = (axis.ravel() for axis in np.meshgrid(np.arange(1 << a_bits), np.arange(1 << b_bits), indexing="ij"))
         result = run(a, b, a_bits=a_bits, b_bits=b_bits)
         assert result.q.tolist() == list(range(1 << (a_bits + b_bits)))
-        assert result.q.tolist() == [oracle.concat(i, j, b_bits) for i, j in zip(a.tolist(), b.tolist(), strict=True)]
+        assert result.q.tolist() == [formats.concat(i, j, b_bits) for i, j in zip(a.tolist(), b.tolist(), strict=True)]
         pairs += result.concats
 
     assert pairs == 900

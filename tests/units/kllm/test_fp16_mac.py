@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from refemu.arith import dot
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import fp16_mac
-from refemu.units.fp16_mac import Fp16Mac
-from tests.oracles import fp16 as oracle
+from refemu.units.kllm import fp16_mac
+from refemu.units.kllm.fp16_mac import Fp16Mac
+from tests.oracles import fp16
 
 IMPLEMENTATIONS = [pytest.param(fp16_mac.run, id="unit"), pytest.param(fp16_mac.UNIT.run_jit, id="twin")]
 LIMIT = 65520  #: from here on half to even gives 65536, which fp16 has not
@@ -21,10 +21,10 @@ FINITE = st.integers(0, 0x7BFF).flatmap(lambda u: st.sampled_from([u, u | 0x8000
 
 
 def expected(a: int, b: int, acc: int, rounding: str) -> int:
-    x, y, s = (oracle.to_float(u) for u in (a, b, acc))
+    x, y, s = (fp16.to_float(u) for u in (a, b, acc))
     if rounding == "fp16_fma":
-        return oracle.from_float(oracle.to_float(oracle.fma(a, b, acc)))
-    return oracle.from_float(s + oracle.to_float(oracle.from_float(x * y)))
+        return fp16.from_float(fp16.to_float(fp16.fma(a, b, acc)))
+    return fp16.from_float(s + fp16.to_float(fp16.from_float(x * y)))
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.tables import table16
 from refemu.arith.threads import using_threads
-from refemu.units import functional, functional_jit
-from refemu.units.functional import Functional
-from tests.oracles import kllm_functions as oracle
+from refemu.units.kllm import functional
+from refemu.units.kllm.functional import Functional
+from refemu.units.kllm.twins import functional as functional_jit
+from tests.oracles.kllm import functions
 
-IMPLEMENTATIONS = [pytest.param(functional.run, id="unit"), pytest.param(functional_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(functional.apply, id="unit"), pytest.param(functional_jit.apply, id="twin")]
 PRESETS = {"fp16": "paper", "softmax32": "exact"}  # of the oracle
 
 
@@ -36,7 +37,7 @@ def taken() -> np.ndarray:
 def test_every_word_has_its_table_entry(op: str) -> None:
     """[kllm §IV-A] all fp16 inputs, correctly rounded (the tables themselves are pinned in `arith`)."""
     every = taken()
-    result = functional_jit.run(every.view(np.float16), op=op)
+    result = functional_jit.apply(every.view(np.float16), op=op)
     counts = {"exp": result.exps, "sqrt": result.roots, "recip": result.divides}
 
     assert result.y.view(np.uint16).tolist() == table16(op)[every].tolist()
@@ -47,7 +48,7 @@ def test_every_word_has_its_table_entry(op: str) -> None:
 def test_entries_are_the_oracles(op: str) -> None:
     chosen = [0x3C00, 0x4000, 0x0001, 0x0400, 0x4248, 0x7BFF] + [0xC000, 0xFC00] * (op == "exp")
 
-    assert words(functional.run(values(chosen), op=op).y) == [oracle.function16(op, word) for word in chosen]
+    assert words(functional.apply(values(chosen), op=op).y) == [functions.function16(op, word) for word in chosen]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -56,7 +57,7 @@ def test_softmax_of_four_logits(run: Any, softmax: str) -> None:
     """D-kllm-20: a float32 sum of the exponentials, one float32 division, one rounding."""
     result = run(values([0x4200, 0x4000, 0x3C00, 0xFC00]), op="softmax", softmax=softmax)
 
-    assert words(result.y) == oracle.softmax([0x4200, 0x4000, 0x3C00, 0xFC00], PRESETS[softmax])
+    assert words(result.y) == functions.softmax([0x4200, 0x4000, 0x3C00, 0xFC00], PRESETS[softmax])
     assert result.y.dtype == np.float16 and result.y[3] == 0
     assert (result.exps, result.divides, result.cycles) == (4, 4, 3)
 
@@ -74,7 +75,7 @@ LOGIT = st.one_of(st.integers(0, 0x4C00), st.integers(0x8000, 0xCC00), st.sample
 def test_softmax_is_the_oracles(run: Any, softmax: str, row: list[int], masked: int) -> None:
     logits = row + [0xFC00] * masked
 
-    assert words(run(values(logits), op="softmax", softmax=softmax).y) == oracle.softmax(logits, PRESETS[softmax])
+    assert words(run(values(logits), op="softmax", softmax=softmax).y) == functions.softmax(logits, PRESETS[softmax])
 
 
 @settings(deadline=None, max_examples=60)
@@ -82,7 +83,7 @@ def test_softmax_is_the_oracles(run: Any, softmax: str, row: list[int], masked: 
 def test_scores_are_in_the_order_of_the_logits(row: list[int]) -> None:
     """[kllm §IV-A] rounding never swaps two scores."""
     logits = values(row)
-    scores = functional_jit.run(logits, op="softmax").y
+    scores = functional_jit.apply(logits, op="softmax").y
 
     ranked = [score for _, score in sorted(zip(logits.tolist(), scores.tolist(), strict=True))]
     assert ranked == sorted(scores.tolist())
@@ -101,8 +102,8 @@ def test_cycles_of_softmax(t: int, groups: int) -> None:
     """[kllm §IV-A] three passes of 8 values a cycle: maximum, exponentials, divisions."""
     x = np.ones((3, t), np.float16)
 
-    assert functional.run(x, op="softmax").cycles == functional_jit.run(x, op="softmax").cycles == 3 * 3 * groups
-    assert functional.run(x, op="softmax").equals(functional_jit.run(x, op="softmax"))
+    assert functional.apply(x, op="softmax").cycles == functional_jit.apply(x, op="softmax").cycles == 3 * 3 * groups
+    assert functional.apply(x, op="softmax").equals(functional_jit.apply(x, op="softmax"))
 
 
 def test_passes_of_a_row() -> None:
@@ -112,7 +113,7 @@ def test_passes_of_a_row() -> None:
     assert [state.event for state in states] == ["max", "max", "exp", "exp", "divide", "divide"]
     assert [len(state.terms) for state in states] == [0, 0, 8, 9, 9, 9]
     assert states[1].top == 0x3C08
-    with pytest.raises(Refused, match="functional: step takes the inputs of an operation"):
+    with pytest.raises(Refused, match="functional: step takes the inputs of an operation now"):
         device.step()
 
 
@@ -120,13 +121,13 @@ def test_passes_of_a_row() -> None:
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 3), (2, 1), (0, 4)])
 def test_shapes(op: str, shape: tuple[int, ...]) -> None:
     x = np.full(shape, 0.5, np.float16)
-    unit, twin = functional.run(x, op=op), functional_jit.run(x, op=op)
+    unit, twin = functional.apply(x, op=op), functional_jit.apply(x, op=op)
 
     assert unit.y.shape == shape and unit.equals(twin)
 
 
 def test_a_scalar_is_one_value() -> None:
-    assert functional.run(np.float16(4), op="sqrt").y == functional_jit.run(np.float16(4), op="sqrt").y == 2
+    assert functional.apply(np.float16(4), op="sqrt").y == functional_jit.apply(np.float16(4), op="sqrt").y == 2
 
 
 BAD_CALLS = [
@@ -162,9 +163,9 @@ def test_repr_evaluates_back() -> None:
 @pytest.mark.parametrize("softmax", ["fp16", "softmax32"])
 def test_threads_change_no_score(softmax: str) -> None:
     x = np.random.default_rng(2).normal(size=(515, 260)).astype(np.float16)
-    found = []
+    answers = []
     for threads in (1, 2, 3):
         with using_threads(threads):
-            found.append(functional_jit.run(x, op="softmax", softmax=softmax))
+            answers.append(functional_jit.apply(x, op="softmax", softmax=softmax))
 
-    assert all(one.equals(found[0]) for one in found)
+    assert all(one.equals(answers[0]) for one in answers)

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import index_counter, index_counter_jit
-from refemu.units.index_counter import IndexCounter
-from tests.oracles import kllm_units as oracle
+from refemu.units.kllm import index_counter
+from refemu.units.kllm.index_counter import IndexCounter
+from refemu.units.kllm.twins import index_counter as index_counter_jit
+from tests.oracles.kllm import units
 
-IMPLEMENTATIONS = [pytest.param(index_counter.run, id="unit"), pytest.param(index_counter_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(index_counter.counts, id="unit"), pytest.param(index_counter_jit.counts, id="twin")]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -43,7 +44,7 @@ def test_counts_equal_the_oracle(run: Any, data: st.DataObject) -> None:
         valid=np.array(valid, np.bool_),
     )
 
-    assert result.count.tolist() == oracle.counts(index, [int(v) for v in valid], 1 << bits, amount)
+    assert result.count.tolist() == units.counts(index, [int(v) for v in valid], 1 << bits, amount)
     assert (result.indices, result.cycles) == (valid.count(True), -(-k // 16))
     assert amount is not None or int(result.count.sum()) == valid.count(True)
 
@@ -56,8 +57,8 @@ def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int
     repeated = [i for i, n in pairs for _ in range(n)]
     rng.shuffle(repeated)
     whole, ones = (
-        index_counter_jit.run(np.array(index, np.int64), 4, np.array(amount, np.int64)),
-        (index_counter_jit.run(np.array(part, np.int64), 4).count for part in (repeated[:20], repeated[20:])),
+        index_counter_jit.counts(np.array(index, np.int64), 4, np.array(amount, np.int64)),
+        (index_counter_jit.counts(np.array(part, np.int64), 4).count for part in (repeated[:20], repeated[20:])),
     )
 
     assert np.array_equal(whole.count, sum(ones))
@@ -66,8 +67,8 @@ def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int
 def test_twin_equals_unit_over_many_vectors() -> None:
     index = np.random.default_rng(0).integers(0, 256, (3, 2, 100))
 
-    assert index_counter.run(index, 8).equals(index_counter_jit.run(index, 8))
-    assert index_counter.run(index, 8).count.shape == (3, 2, 256)
+    assert index_counter.counts(index, 8).equals(index_counter_jit.counts(index, 8))
+    assert index_counter.counts(index, 8).count.shape == (3, 2, 256)
 
 
 def test_sixteen_positions_a_cycle() -> None:
@@ -86,9 +87,9 @@ def test_width_of_a_counter(k: int) -> None:
     """K = 4096 at one index needs 13 bits; amounts of four bits 16: 61,440 [kllm §IV-B]."""
     index = np.ones(k, np.int64)
 
-    assert index_counter_jit.run(index, 8).count_bits == 13
-    assert index_counter_jit.run(index, 8, 15 * index).count_bits == 16
-    assert index_counter.run(index, 8, counter_bits=13).count[1] == k
+    assert index_counter_jit.counts(index, 8).count_bits == 13
+    assert index_counter_jit.counts(index, 8, 15 * index).count_bits == 16
+    assert index_counter.counts(index, 8, counter_bits=13).count[1] == k
 
 
 BAD = [
@@ -117,7 +118,7 @@ def test_refused_cycle_changes_nothing() -> None:
     before = counter.step(0, [1] * 15 + [0], [1] * 16)
     with pytest.raises(Refused, match="count 31 of index 1 does not fit"):
         counter.step(0, [1] * 16, [1] * 16)
-    with pytest.raises(RefusedType, match="amounts if amount_bits is not 0"):
+    with pytest.raises(RefusedType, match="inputs must be clear, q, valid, got 3 by position and amount"):
         counter.step(0, [1] * 16, [1] * 16, [1] * 16)
 
     assert counter.snapshot() == before
@@ -130,7 +131,7 @@ def test_refuses_sizes(wrong: dict[str, int]) -> None:
         IndexCounter(**wrong)
 
 
-@pytest.mark.parametrize("run", [index_counter.run_ports, index_counter_jit.run_ports], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [index_counter.run, index_counter_jit.run], ids=["unit", "twin"])
 def test_ports_refuse_an_overflow(run: Any) -> None:
     with pytest.raises(Refused, match="does not fit counter_bits=5"):
         run(np.zeros(3, np.int64), np.ones((3, 16), np.int64), np.ones((3, 16), np.int64), bits=2, counter_bits=5)

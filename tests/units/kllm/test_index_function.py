@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.tables import table16
-from refemu.formats.kmeans import Codebook, KMeans, KMeansTensor, TopK
-from refemu.units import index_function, index_function_jit
-from refemu.units.index_function import IndexFunction, relu
-from tests.oracles import kllm
-from tests.oracles import kllm_functions as oracle
+from refemu.formats.kllm.kmeans import Codebook, KMeans, KMeansTensor, TopK
+from refemu.units.kllm import index_function
+from refemu.units.kllm.index_function import IndexFunction, relu
+from refemu.units.kllm.twins import index_function as index_function_jit
+from tests.oracles.kllm import formats, functions
 
-IMPLEMENTATIONS = [pytest.param(index_function.run, id="unit"), pytest.param(index_function_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(index_function.apply, id="unit"), pytest.param(index_function_jit.apply, id="twin")]
 CODEBOOK = Codebook(4, (np.arange(-15, 16, 2) / 16).astype(np.float16))
 ROWS = ((np.arange(60) * 29 % 61 - 30) / np.float32(8)).astype(np.float16).reshape(3, 20)
 NAMES = ["silu", "gelu_erf", "gelu_tanh", "tanh", "sigmoid", "relu"]
@@ -25,11 +25,11 @@ def encoded(x: np.ndarray = ROWS, k: int = 1, codebook: Codebook = CODEBOOK) -> 
     return KMeans(codebook, TopK(k=k) if k else None).encode(x)
 
 
-def vectors(tensor: KMeansTensor) -> list[kllm.Vector]:
+def vectors(tensor: KMeansTensor) -> list[formats.Vector]:
     """The oracle's vectors, one per row of a tensor of two axes."""
     apart = np.cumsum([0, *np.count_nonzero(tensor.mask, axis=1)])
     return [
-        kllm.Vector(
+        formats.Vector(
             tensor.codebook.values.tolist(),
             tensor.index[r].tolist(),
             int(tensor.scale[r]),
@@ -47,7 +47,7 @@ def test_tables_and_outliers_are_the_oracles(run: Any, name: str, mode: str) -> 
     """[kllm §III-C1, Eq. (2)], D-kllm-17: a table per token from its scale; r16(s f(c)) is the text's."""
     tensor = encoded()
     result = run(tensor, name, mode=mode)
-    expected = [oracle.index_function(vector, name, mode) for vector in vectors(tensor)]
+    expected = [functions.index_function(vector, name, mode) for vector in vectors(tensor)]
 
     assert result.entries.tolist() == [table for table, _ in expected]
     assert result.value.tolist() == [word for _, outliers in expected for word in outliers]
@@ -58,7 +58,7 @@ def test_a_static_scale_makes_one_table(run: Any) -> None:
     """[kllm §III-C1], D-kllm-17: `offline`, 2**n evaluations for a whole layer."""
     tensor = encoded()
     result = run(tensor, "silu", mode="offline", scale=2.5)
-    table, _ = oracle.index_function(vectors(tensor)[0], "silu", "offline", int(np.float16(2.5).view(np.uint16)))
+    table, _ = functions.index_function(vectors(tensor)[0], "silu", "offline", int(np.float16(2.5).view(np.uint16)))
 
     assert result.entries.tolist() == table
     assert result.evaluations == 16 + tensor.outlier.size
@@ -103,9 +103,9 @@ def test_any_table_of_the_user(words: list[int], scale: int) -> None:
     codebook = CODEBOOK.values.tolist()
     device = IndexFunction(function, outliers=0)
     last = list(device.steps(CODEBOOK.values, scale))[-1]
-    vector = kllm.Vector(codebook, [], scale, [], [])
+    vector = formats.Vector(codebook, [], scale, [], [])
 
-    assert list(last.entries) == oracle.index_function(vector, lambda u: int(function[u]))[0]
+    assert list(last.entries) == functions.index_function(vector, lambda u: int(function[u]))[0]
 
 
 def test_relu_is_exact_on_every_word() -> None:
@@ -121,15 +121,15 @@ def test_twin_equals_unit_on_tensors(shape: tuple[int, ...], mode: str) -> None:
     x = np.linspace(-3, 3, int(np.prod(shape))).astype(np.float16).reshape(shape)
     for axis in range(len(shape)):
         tensor = KMeans(CODEBOOK, None).encode(x, axis)
-        unit, twin = (run(tensor, "silu", mode=mode) for run in (index_function.run, index_function_jit.run))
+        unit, twin = (run(tensor, "silu", mode=mode) for run in (index_function.apply, index_function_jit.apply))
         assert unit.equals(twin) and unit.tensor is not None and unit.tensor.shape == shape
 
 
 def test_a_table_may_pass_through_another_function() -> None:
     """Codebooks with a row per vector are taken too: functions may follow each other."""
-    first = index_function.run(encoded(), "silu").tensor
+    first = index_function.apply(encoded(), "silu").tensor
     assert first is not None
-    unit, twin = (run(first, "tanh") for run in (index_function.run, index_function_jit.run))
+    unit, twin = (run(first, "tanh") for run in (index_function.apply, index_function_jit.apply))
 
     assert unit.equals(twin) and unit.entries.shape == (3, 16)
 
@@ -140,7 +140,7 @@ def test_a_zero_is_plus_zero() -> None:
     tensor = KMeans(Codebook(1, np.array([0x8001, 0x3C00], np.uint16)), TopK(k=1)).encode(x)
 
     assert table16("silu")[0x8001] == 0x8000
-    for run in (index_function.run, index_function_jit.run):
+    for run in (index_function.apply, index_function_jit.apply):
         result = run(tensor, "silu")
         assert result.entries.tolist() == [0, int(table16("silu")[0x3C00])] and 0x8000 in result.value.tolist()
 
@@ -151,7 +151,7 @@ def test_events_of_a_vector() -> None:
 
     assert [state.event for state in states] == ["centroid", "centroid", "outlier", "outlier"]
     assert (states[-1].entries, states[-1].value) == ((0, 0x4000), (0x4900, 0))
-    with pytest.raises(Refused, match="step takes the inputs of a vector"):
+    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
         device.step()
 
 

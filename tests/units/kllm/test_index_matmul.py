@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.threads import using_threads
-from refemu.formats.codebook import Codebook
-from refemu.formats.kmeans_tables import cartesian
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_matmul, index_matmul_jit
-from refemu.units.index_matmul import COUNTERS, IndexMatmul, Norm, Scores
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm import index_matmul
+from refemu.units.kllm.index_matmul import COUNTERS, IndexMatmul, Norm, Scores
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from tests.arith.interpreted import interpreted
-from tests.oracles import kllm_units
-from tests.units.kmeans_operands import ARITHS, tensor, vector, words
+from tests.oracles.kllm import units
+from tests.units.kllm.kmeans_operands import ARITHS, tensor, vector, words
 
-IMPLEMENTATIONS = [pytest.param(index_matmul.run, id="unit"), pytest.param(index_matmul_jit.run, id="twin")]
+RUNS = (index_matmul.matmul, index_matmul_jit.matmul)
+IMPLEMENTATIONS = [pytest.param(index_matmul.matmul, id="unit"), pytest.param(index_matmul_jit.matmul, id="twin")]
 ONES = Scores(np.ones((2, 20), np.uint8), np.ones(2, np.float16), np.ones((2, 20), np.float16))
 A, B, Q = [0, 1, 1, 0, 1, 0, 0, 1], [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3, 0, 2]
 
@@ -41,7 +43,7 @@ def expected(a: KMeansTensor, b: KMeansTensor, name: str, bias: Any = None, norm
     rows, columns = (range(len(t.rows())) for t in (a, b))
     return [
         [
-            kllm_units.column(
+            units.column(
                 vector(a, m),
                 vector(b, n),
                 acc,
@@ -92,7 +94,7 @@ def test_matrices_equal_the_oracle(name: str, k: int, a_bits: int, b_bits: int) 
     outliers = 3 if k > 8 else 0
     a, b = tensor((3, k), a_bits, 1, outliers), tensor((4, k), b_bits, 2, outliers)
     bias = np.array([0.5, -3, 0, 1000], np.float16)
-    results = [run(a, b, preset=ARITHS[name][0], bias=bias) for run in (index_matmul.run, index_matmul_jit.run)]
+    results = [run(a, b, preset=ARITHS[name][0], bias=bias) for run in RUNS]
 
     assert words(results[0].y) == expected(a, b, name, bias)
     assert results[0].equals(results[1])
@@ -103,7 +105,7 @@ def test_zero_points_equal_the_oracle(name: str) -> None:
     """D-kllm-10: three correction terms from marginal counts."""
     for a_zero, b_zero in ((True, True), (True, False), (False, True)):
         a, b = tensor((2, 40), 3, 3, 2, zero_point=a_zero), tensor((3, 40), 4, 4, 2, zero_point=b_zero)
-        results = [run(a, b, preset=ARITHS[name][0]) for run in (index_matmul.run, index_matmul_jit.run)]
+        results = [run(a, b, preset=ARITHS[name][0]) for run in RUNS]
 
         assert words(results[0].y) == expected(a, b, name)
         assert results[0].equals(results[1])
@@ -119,13 +121,11 @@ def test_delayed_division_equals_the_oracle(name: str, layer: bool) -> None:
     mean, row_sum = (np.array(x, divisor.dtype) for x in ([0.1, -2.7, 0.3], [0.5, -1.25, 3.3, 0.01, 7]))
     bias = np.array([0, 1, -2, 0.5, 3], np.float16) if layer else None
     norm = Norm(divisor, mean if layer else None, row_sum if layer else None)
-    results = [
-        run(a, b, preset=ARITHS[name][0], norm=norm, bias=bias) for run in (index_matmul.run, index_matmul_jit.run)
-    ]
+    results = [run(a, b, preset=ARITHS[name][0], norm=norm, bias=bias) for run in RUNS]
 
-    def at(m: int, n: int) -> kllm_units.Layer:
+    def at(m: int, n: int) -> units.Layer:
         means = (float(mean[m]), float(row_sum[n])) if layer else (None, 0.0)
-        return kllm_units.Layer(float(divisor[m]), *means)
+        return units.Layer(float(divisor[m]), *means)
 
     assert words(results[0].y) == expected(a, b, name, bias, at)
     assert results[0].equals(results[1])
@@ -142,12 +142,12 @@ def test_integer_matrices_equal_the_oracle(name: str, fold: bool) -> None:
     rng = np.random.default_rng(8)
     q, p = rng.integers(0, 16, (3, 50)).astype(np.uint8), rng.uniform(0, 1, (3, 50)).astype(np.float16)
     scale = np.array([0.01, 1 / 15, 0.0], np.float32 if acc == "exact" else np.float16)
-    results = [run(Scores(q, scale, p, fold), v, preset=arith) for run in (index_matmul.run, index_matmul_jit.run)]
+    results = [run(Scores(q, scale, p, fold), v, preset=arith) for run in RUNS]
     out = np.zeros(v.shape, np.uint16)
     out[v.mask] = v.outlier
     assert words(results[0].y) == [
         [
-            kllm_units.integer_column(
+            units.integer_column(
                 q[m].tolist(),
                 v.index[:, n].tolist(),
                 v.codebook.values.tolist(),
@@ -171,7 +171,7 @@ def test_integer_matrices_equal_the_oracle(name: str, fold: bool) -> None:
 def test_counts_beyond_2048(name: str, k: int) -> None:
     """D-kllm-4 at full length: two centroids each, so counts pass 2048, where fp16 has only even numbers."""
     a, b = tensor((1, k), 1, 9, 5), tensor((2, k), 1, 10)
-    results = [run(a, b, preset=name) for run in (index_matmul.run, index_matmul_jit.run)]
+    results = [run(a, b, preset=name) for run in RUNS]
 
     assert words(results[0].y) == expected(a, b, name)
     assert results[0].equals(results[1])
@@ -188,8 +188,8 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
     seen = data.draw(st.lists(st.integers(0, n), min_size=m, max_size=m))
     arith = ARITHS[name][0]
 
-    assert index_matmul.run(a, b, preset=arith, seen=np.array(seen)).equals(
-        index_matmul_jit.run(a, b, preset=arith, seen=np.array(seen))
+    assert index_matmul.matmul(a, b, preset=arith, seen=np.array(seen)).equals(
+        index_matmul_jit.matmul(a, b, preset=arith, seen=np.array(seen))
     )
 
 
@@ -205,8 +205,8 @@ def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
     seen = np.array(data.draw(st.lists(st.integers(0, t), min_size=2, max_size=2)))
     arith = ARITHS[name][0]
 
-    assert index_matmul.run(scores, v, preset=arith, seen=seen).equals(
-        index_matmul_jit.run(scores, index_matmul_jit.prepare(v, integer=True), preset=arith, seen=seen)
+    assert index_matmul.matmul(scores, v, preset=arith, seen=seen).equals(
+        index_matmul_jit.matmul(scores, index_matmul_jit.prepare(v, integer=True), preset=arith, seen=seen)
     )
 
 
@@ -217,7 +217,7 @@ def test_counters_equal_the_oracle(run: Any) -> None:
     result = run(a, b)
     excluded = [int((a.mask[0] | mask).sum()) for mask in b.mask]
 
-    assert {name: getattr(result, name) for name in COUNTERS if name != "overflows"} == kllm_units.matmul_counters(
+    assert {name: getattr(result, name) for name in COUNTERS if name != "overflows"} == units.matmul_counters(
         40, 4, 3, excluded
     )
     assert 3 < excluded[0] < 40 and result.overflows == 0
@@ -284,7 +284,7 @@ def test_a_norm_scales_with_its_input() -> None:
     )
     rms = np.array([1.7, 0.3])
     small, large = (
-        index_matmul_jit.run(t, b, preset="exact", norm=Norm(rms * factor)).y for t, factor in ((a, 1), (larger, 8))
+        index_matmul_jit.matmul(t, b, preset="exact", norm=Norm(rms * factor)).y for t, factor in ((a, 1), (larger, 8))
     )
 
     assert small.tobytes() == large.tobytes()
@@ -303,7 +303,7 @@ def test_matrix_that_the_compiled_bounds_leave_open_is_decided_by_the_unit() -> 
             np.zeros((1, 3), np.bool_),
             np.zeros(0, np.uint16),
         )
-        for run in (index_matmul.run, index_matmul_jit.run):
+        for run in RUNS:
             assert run(a, ones, preset="exact").y.item() == wanted
 
 
@@ -314,9 +314,9 @@ def test_interpreted_kernels_give_the_bits_of_compiled_ones(name: str) -> None:
     q = np.arange(60, dtype=np.uint8).reshape(2, 30) % 7
     given = Scores(q, np.ones(2, np.float16), (q / np.float16(7)).astype(np.float16))
     arith = ARITHS[name][0]
-    compiled = [index_matmul_jit.run(x, y, preset=arith) for x, y in ((a, b), (given, v))]
+    compiled = [index_matmul_jit.matmul(x, y, preset=arith) for x, y in ((a, b), (given, v))]
     with interpreted():
-        again = [index_matmul_jit.run(x, y, preset=arith) for x, y in ((a, b), (given, v))]
+        again = [index_matmul_jit.matmul(x, y, preset=arith) for x, y in ((a, b), (given, v))]
 
     assert all(one.equals(other) for one, other in zip(compiled, again, strict=True))
 
@@ -329,7 +329,7 @@ def test_distribution_is_what_the_counters_hold() -> None:
     for m, n in np.ndindex(2, 5):
         inliers = [int(x) for x in ~(a.mask[m] | b.mask[n])]
         q = [i << 3 | j for i, j in zip(a.index[m].tolist(), b.index[n].tolist(), strict=True)]
-        assert counts[m, :, n].tolist() == kllm_units.counts(q, inliers, 128)
+        assert counts[m, :, n].tolist() == units.counts(q, inliers, 128)
 
 
 def test_exact_sums_beyond_64_bits() -> None:
@@ -341,8 +341,8 @@ def test_exact_sums_beyond_64_bits() -> None:
         for t in (a, b)
     ]
 
-    assert index_matmul.run(*wide, preset=arith).equals(index_matmul_jit.run(*wide, preset=arith))
-    assert words(index_matmul_jit.run(*wide, preset=arith).y) == expected(*wide, "wide table exact")
+    assert index_matmul.matmul(*wide, preset=arith).equals(index_matmul_jit.matmul(*wide, preset=arith))
+    assert words(index_matmul_jit.matmul(*wide, preset=arith).y) == expected(*wide, "wide table exact")
 
 
 def test_events_of_a_column() -> None:
@@ -354,10 +354,10 @@ def test_events_of_a_column() -> None:
     assert [state.event for state in states] == ["concat", "count", "count", "reduce", "sparse", "merge"]
     assert [state.counted for state in states] == [0, 16, 20, 20, 20, 20]
     assert states[0].q[:2] == (0 << 4 | 3, 1 << 4 | 0) and sum(states[-1].count) == states[-1].indices
-    with pytest.raises(Refused, match="index_matmul: step takes the inputs of a column"):
+    with pytest.raises(Refused, match="index_matmul: step takes the inputs of an operation now"):
         device.step()
     device.restore(states[2])
-    with pytest.raises(Refused, match="step takes no inputs: count was the last event"):
+    with pytest.raises(Refused, match=r"step takes no inputs now: \w+ came last"):
         device.step(1)
     assert [device.step() for _ in range(3)] == states[3:]
 
@@ -366,10 +366,10 @@ def test_prepared_operands_serve_many_calls_of_their_kind() -> None:
     a, b = tensor((2, 20), 4, 1, 2), tensor((3, 20), 4, 2)
     ready = index_matmul_jit.prepare(b)
 
-    assert index_matmul_jit.run(a, ready).equals(index_matmul.run(a, b))
+    assert index_matmul_jit.matmul(a, ready).equals(index_matmul.matmul(a, b))
     assert ready.nbytes >= b.index.nbytes and repr(ready) == f"<Prepared {b!r}>"
     with pytest.raises(RefusedType, match="B is prepared for a KMeansTensor as A, got Scores"):
-        index_matmul_jit.run(ONES, ready)
+        index_matmul_jit.matmul(ONES, ready)
 
 
 def test_repr_evaluates_back() -> None:
@@ -387,12 +387,12 @@ def test_distribution_of_groups_of_any_size_over_columns_beyond_a_tile(members: 
     a = KMeansTensor(a.codebook, index, a.scale, a.mask, a.outlier)
     counts = index_matmul_jit.distribution(a, b)
     rows, columns = (0, 33), (0, 511, 512, 514)
-    found = [
+    answers = [
         [np.bincount((16 * a.index[m] + b.index[n])[~(a.mask[m] | b.mask[n])], minlength=32).tolist() for n in columns]
         for m in rows
     ]
 
-    assert [[counts[m, :, n].tolist() for n in columns] for m in rows] == found
+    assert [[counts[m, :, n].tolist() for n in columns] for m in rows] == answers
 
 
 @pytest.mark.parametrize("name", ["paper", "exact"])
@@ -400,7 +400,7 @@ def test_outputs_alone_are_those_of_a_run(name: str) -> None:
     a, b, seen = tensor((5, 48), 4, 5, 3), tensor((7, 48), 4, 6, 2), np.array([0, 7, 3, 1, 7])
     y = index_matmul_jit.outputs(a, index_matmul_jit.prepare(b), preset=name, seen=seen, bias=np.arange(7, dtype="f2"))
 
-    assert y.tobytes() == index_matmul.run(a, b, preset=name, seen=seen, bias=np.arange(7, dtype="f2")).y.tobytes()
+    assert y.tobytes() == index_matmul.matmul(a, b, preset=name, seen=seen, bias=np.arange(7, dtype="f2")).y.tobytes()
 
 
 @pytest.mark.parametrize("name", ["paper", "fp32", "fma", "lanes", "exact"])
@@ -416,14 +416,14 @@ def test_threads_change_no_bit_and_no_counter(name: str) -> None:
         np.ones(37, np.float16),
         rng.uniform(0, 1, (37, 48)).astype(np.float16),
     )
-    found = []
+    answers = []
     for threads in (1, 2, 3):
         with using_threads(threads):
-            found.append(
+            answers.append(
                 (
-                    index_matmul_jit.run(a, b, preset=ARITHS[name][0], norm=norm, seen=seen),
-                    index_matmul_jit.run(scores, tensor((48, 7), 4, 7, 1), preset=ARITHS[name][0]),
+                    index_matmul_jit.matmul(a, b, preset=ARITHS[name][0], norm=norm, seen=seen),
+                    index_matmul_jit.matmul(scores, tensor((48, 7), 4, 7, 1), preset=ARITHS[name][0]),
                 )
             )
 
-    assert all(one.equals(first) for results in found[1:] for one, first in zip(results, found[0], strict=True))
+    assert all(one.equals(first) for results in answers[1:] for one, first in zip(results, answers[0], strict=True))

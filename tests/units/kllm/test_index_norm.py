@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Exact
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans import Codebook, KMeans, KMeansTensor, TopK
-from refemu.units import index_norm, index_norm_jit
-from refemu.units.index_norm import IndexNorm
-from tests.oracles import fp16, kllm
-from tests.oracles import kllm_functions as oracle
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans import Codebook, KMeans, KMeansTensor, TopK
+from refemu.units.kllm import index_norm
+from refemu.units.kllm.index_norm import IndexNorm
+from refemu.units.kllm.twins import index_norm as index_norm_jit
+from tests.oracles import fp16
+from tests.oracles.kllm import formats, functions
 
-IMPLEMENTATIONS = [pytest.param(index_norm.run, id="unit"), pytest.param(index_norm_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(index_norm.divisors, id="unit"), pytest.param(index_norm_jit.divisors, id="twin")]
 CODEBOOK = Codebook(4, (np.arange(-15, 16, 2) / 16).astype(np.float16))
 WEIGHTS = Codebook(3, (np.arange(-7, 8, 2) / 8).astype(np.float16))
 ROWS = ((np.arange(120) * 29 % 61 - 24) / np.float32(8)).astype(np.float16).reshape(3, 40)
@@ -35,11 +36,11 @@ def encoded(x: np.ndarray = ROWS, k: int = 2, codebook: Codebook = CODEBOOK) -> 
     return KMeans(codebook, TopK(k=k) if k else None).encode(x)
 
 
-def vectors(tensor: KMeansTensor) -> list[kllm.Vector]:
+def vectors(tensor: KMeansTensor) -> list[formats.Vector]:
     """The oracle's vectors, one per row of a tensor of two axes."""
     apart = np.cumsum([0, *np.count_nonzero(tensor.mask, axis=1)])
     return [
-        kllm.Vector(
+        formats.Vector(
             tensor.codebook.values.tolist(),
             tensor.index[r].tolist(),
             int(tensor.scale[r]),
@@ -63,8 +64,8 @@ def test_rms_is_the_oracles(run: Any, name: str, eps: float) -> None:
     arith, tensor = STATS[name], encoded()
     result = run(tensor, eps=eps, preset=arith)
 
-    assert result.rms.tolist() == [oracle.rms(v, eps, arith.stat, arith.table) for v in vectors(tensor)]
-    assert result.rms.dtype == (np.float64 if arith.stat == "exact" else np.float32)
+    assert result.divisor.tolist() == [functions.rms(v, eps, arith.stat, arith.table) for v in vectors(tensor)]
+    assert result.divisor.dtype == (np.float64 if arith.stat == "exact" else np.float32)
     assert result.mean is None and result.shift is None
 
 
@@ -74,9 +75,9 @@ def test_layer_norm_is_the_oracles(run: Any, name: str) -> None:
     """[kllm §III-C2], D-kllm-39: mean and mean square from the same counts."""
     arith, tensor = STATS[name], encoded()
     result = run(tensor, norm="layer", eps=1e-5, preset=arith)
-    expected = [oracle.layer_stats(v, 1e-5, arith.stat, arith.table) for v in vectors(tensor)]
+    expected = [functions.layer_stats(v, 1e-5, arith.stat, arith.table) for v in vectors(tensor)]
 
-    assert list(zip(result.mean.tolist(), result.rms.tolist(), strict=True)) == expected
+    assert list(zip(result.mean.tolist(), result.divisor.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -84,8 +85,8 @@ def test_eps_is_rounded_before_it_is_added(run: Any) -> None:
     """D-kllm-19: a mean square of 2 and half an ulp of it; what eps has beyond float32 does not break the tie."""
     tensor = encoded(np.array([[2, 0]], np.float16), 0, Codebook(1, np.array([0, 1], np.float16)))
 
-    assert run(tensor, eps=2.0**-23 + 2.0**-49).rms[0] == np.sqrt(np.float32(2))
-    assert run(tensor, eps=2.0**-23 + 2.0**-45).rms[0] > np.sqrt(np.float32(2))
+    assert run(tensor, eps=2.0**-23 + 2.0**-49).divisor[0] == np.sqrt(np.float32(2))
+    assert run(tensor, eps=2.0**-23 + 2.0**-45).divisor[0] > np.sqrt(np.float32(2))
 
 
 WORDS = st.one_of(st.integers(0, 0x4900), st.integers(0x8000, 0xC900), st.sampled_from([0x7BFF, 0x75C8, 1, 0]))
@@ -99,7 +100,9 @@ def test_any_vector(run: Any, x: list[int], k: int, name: str) -> None:
     arith, tensor = STATS[name], encoded(np.array([x], np.uint16).view(np.float16), k)
     result = run(tensor, norm="layer", eps=1e-3, preset=arith)
 
-    assert (result.mean[0], result.rms[0]) == oracle.layer_stats(vectors(tensor)[0], 1e-3, arith.stat, arith.table)
+    assert (result.mean[0], result.divisor[0]) == functions.layer_stats(
+        vectors(tensor)[0], 1e-3, arith.stat, arith.table
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -110,7 +113,7 @@ def test_exact_sums_are_those_of_the_values(run: Any) -> None:
     """
     arith = KllmArith(stat="exact", acc="exact", table="fp32", order=Exact())
     tensor = encoded()
-    for row, rms in zip(tensor.decode().tolist(), run(tensor, preset=arith).rms.tolist(), strict=True):
+    for row, rms in zip(tensor.decode().tolist(), run(tensor, preset=arith).divisor.tolist(), strict=True):
         square = sum(Fraction(value) ** 2 for value in row) / len(row)
         assert rms == float(np.sqrt(np.float64(float(square))))
 
@@ -118,7 +121,7 @@ def test_exact_sums_are_those_of_the_values(run: Any) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_scaling_by_a_power_of_two_scales_the_root(run: Any) -> None:
     """[kllm §III-C2] without eps the divided scale, and so the output, stays."""
-    one, eight = (run(encoded(ROWS * np.float16(f)), preset="exact").rms for f in (1, 8))
+    one, eight = (run(encoded(ROWS * np.float16(f)), preset="exact").divisor for f in (1, 8))
 
     assert (8 * one).tolist() == eight.tolist()
     assert run(encoded(ROWS)).folded.tolist() == run(encoded(ROWS * np.float16(8))).folded.tolist()
@@ -130,7 +133,7 @@ def test_delayed_division(run: Any, name: str) -> None:
     """[kllm §III-C2, Fig. 4], D-kllm-37: one scale for the dense path, centroids of the weights for the sparse one."""
     tensor = encoded()
     result = run(tensor, norm="layer", eps=1e-5, preset=STATS[name], weights=WEIGHTS)
-    for r, (rms, mean) in enumerate(zip(result.rms.tolist(), result.mean.tolist(), strict=True)):
+    for r, (rms, mean) in enumerate(zip(result.divisor.tolist(), result.mean.tolist(), strict=True)):
         divided = [quotient(c, rms) for c in WEIGHTS.centroids.tolist()]
         assert int(result.folded[r].view(np.uint16)) == quotient(float(tensor.scales[r]), rms)
         assert result.divided[r].view(np.uint16).tolist() == divided
@@ -162,7 +165,7 @@ def test_the_norm_sees_x_before_the_norm(run: Any) -> None:
     tensor = encoded(np.full((1, 4), 3, np.float16), 0, Codebook(1, np.array([-1, 1], np.float16)))
     result = run(tensor)
 
-    assert result.rms.tolist() == [3.0] and result.folded.tolist() == [1.0]
+    assert result.divisor.tolist() == [3.0] and result.folded.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -171,7 +174,7 @@ def test_equal_values_have_no_deviation(run: Any) -> None:
     x = np.full((1, 7), 3.4453125, np.float16)
     result = run(encoded(x, 0, Codebook(1, np.array([-1, 1], np.float16))), norm="layer", eps=1e-4)
 
-    assert result.rms[0] == np.sqrt(np.float32(1e-4))
+    assert result.divisor[0] == np.sqrt(np.float32(1e-4))
     with pytest.raises(Refused, match=r"the divisor must be above 0, got 0.0.*; set eps above 0"):
         run(encoded(np.full((1, 8), 2, np.float16), 0, Codebook(1, np.array([-1, 1], np.float16))), norm="layer")
 
@@ -198,9 +201,9 @@ def test_twin_equals_unit_on_tensors(shape: tuple[int, ...], norm: str, preset: 
         tensor = KMeans(CODEBOOK, outliers).encode(x, axis)
         unit, twin = (
             run(tensor, norm=norm, eps=1e-5, preset=preset, weights=WEIGHTS)
-            for run in (index_norm.run, index_norm_jit.run)
+            for run in (index_norm.divisors, index_norm_jit.divisors)
         )
-        assert unit.equals(twin) and unit.rms.shape == tensor.vectors
+        assert unit.equals(twin) and unit.divisor.shape == tensor.vectors
 
 
 def test_events_of_a_vector() -> None:
@@ -231,7 +234,7 @@ def test_events_of_a_vector() -> None:
     assert states[3].moments == (float(np.float32(24) / np.float32(20)),)
     assert states[5].moments[1] == float(np.float32(44) / np.float32(20))
     assert (states[-1].indices, states[-1].macs, states[-1].divides) == (19, 6, 4)
-    with pytest.raises(Refused, match="step takes the inputs of a vector"):
+    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
         device.step()
 
 
@@ -268,7 +271,7 @@ def test_a_divisor_of_zero_is_refused_with_its_place(
     message = f"index_norm: the divisor must be above 0, got 0.0{told}; set eps above 0"
     with pytest.raises(Refused) as refusal:
         run(tensor)
-    ports = {index_norm.run: index_norm.run_ports, index_norm_jit.run: index_norm_jit.run_ports}[run]
+    ports = {index_norm.divisors: index_norm.run, index_norm_jit.divisors: index_norm_jit.run}[run]
     q = tensor.index if shape[-1] > 1 else tensor.index[..., 0]
     with pytest.raises(Refused) as between:
         ports(
@@ -279,7 +282,6 @@ def test_a_divisor_of_zero_is_refused_with_its_place(
             mask=q * 0,
             x=q * 0,
             scale=tensor.scale,
-            centroids=tensor.codebook.values,
             squares=tensor.codebook.values,
             weights=[0, 0],
         )
@@ -302,7 +304,7 @@ def test_refuses_empty_vectors(run: Any) -> None:
 
 def test_a_refused_root_changes_nothing() -> None:
     device = IndexNorm(1, bits=1, weight_bits=1)
-    device.step(0, 0, 0, 0x3C00, (0, 0), (0, 0))
+    device.step(0, 0, 0, 0x3C00, squares=(0, 0), weights=(0, 0))
     for _ in range(2):
         device.step()
     before = device.snapshot()

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans import Codebook, KMeans, TopK
-from refemu.units import index_matmul, index_product, index_product_jit
-from refemu.units.index_product import IndexProduct
-from tests.oracles import kllm_units as oracle
-from tests.units.kmeans_operands import ARITHS, tensor, vector
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans import Codebook, KMeans, TopK
+from refemu.units.kllm import index_matmul, index_product
+from refemu.units.kllm.index_product import IndexProduct
+from refemu.units.kllm.twins import index_product as index_product_jit
+from tests.oracles.kllm import units
+from tests.units.kllm.kmeans_operands import ARITHS, tensor, vector
 
-IMPLEMENTATIONS = [pytest.param(index_product.run, id="unit"), pytest.param(index_product_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(index_product.product, id="unit"), pytest.param(index_product_jit.product, id="twin")]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -28,7 +29,7 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
     got = product.tensor
 
     for m in range(3):
-        index, mask, values = oracle.product(vector(a, m), vector(b, m), acc, table)
+        index, mask, values = units.product(vector(a, m), vector(b, m), acc, table)
         assert (got.rows()[m].tolist(), got.rows(got.mask)[m].astype(int).tolist()) == (index, mask)
         assert got.dequantized()[m].view(np.uint16).tolist() == values
     assert got.bits == a_bits + b_bits
@@ -37,9 +38,9 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
 
 def test_twin_equals_unit_and_axis_is_kept() -> None:
     a, b = tensor((20, 3), 4, 3, 2, axis=0), tensor((20, 3), 4, 4, 2, axis=0)
-    products = [run(a, b) for run in (index_product.run, index_product_jit.run)]
+    products = [run(a, b) for run in (index_product.product, index_product_jit.product)]
 
-    assert products[0].equals(products[1]) and not products[0].equals(index_product.run(b, a))
+    assert products[0].equals(products[1]) and not products[0].equals(index_product.product(b, a))
     assert products[0].tensor.axis == 0 and products[0].tensor.equals(products[1].tensor)
 
 
@@ -47,9 +48,9 @@ def test_the_sum_of_its_entries_is_the_matmul() -> None:
     """With exact sums over a table that holds every product, no outliers: entries times the scales."""
     arith = ARITHS["wide table exact"][0]
     a, b = tensor((1, 40), 4, 5), tensor((1, 40), 4, 6)
-    product = index_product.run(a, b, preset=arith).tensor
+    product = index_product.product(a, b, preset=arith).tensor
     exact = sum((Fraction(float(value)) for value in product.decode().ravel()), Fraction(0))
-    y = index_matmul.run(a, b, preset=arith).y[0, 0]
+    y = index_matmul.matmul(a, b, preset=arith).y[0, 0]
 
     assert y == np.float64(exact).astype(np.float16)
 
@@ -62,15 +63,15 @@ def test_refuses(run: Any) -> None:
     with pytest.raises(Refused, match="index_product: operands have fp16 scales and no zero points"):
         run(a, zeros)
     with pytest.raises(Refused, match="index_product: operands have fp16 scales and no zero points"):
-        run(index_product.run(a, a, preset="exact").tensor, a)
+        run(index_product.product(a, a, preset="exact").tensor, a)
     with pytest.raises(Refused, match="index_product: both operands need one shape and axis"):
         run(a, tensor((3, 10), 4, 1))
     with pytest.raises(Refused, match=r"index_product: a_bits must be in \[1, 4\], got 8"):  # D-kllm-16
-        run(index_product.run(a, a).tensor, a)
+        run(index_product.product(a, a).tensor, a)
 
 
 def test_a_product_that_leaves_fp16_is_flagged() -> None:
-    result = index_product.run_ports([1], [2], [1], [0], [0x7BFF], [0x4000])
+    result = index_product.run([1], [2], [1], [0], [0x7BFF], [0x4000])
 
     assert result.overflow.tolist() == [True] and result.outlier.tolist() == [0x7C00] and result.overflows == 1
 
@@ -118,7 +119,7 @@ def test_refuses_widths_of_no_concat_unit(wrong: dict[str, int]) -> None:
 def test_preset_may_be_choices() -> None:
     a = tensor((2, 10), 4, 1)
 
-    assert index_product.run(a, a, preset=KllmArith()).equals(index_product.run(a, a))
+    assert index_product.product(a, a, preset=KllmArith()).equals(index_product.product(a, a))
 
 
 def test_repr_evaluates_back() -> None:

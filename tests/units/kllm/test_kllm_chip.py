@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.formats.kmeans_tables import cartesian
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_matmul, kllm_chip, kllm_chip_jit
-from refemu.units.index_matmul import COUNTERS, Scores
-from refemu.units.index_matmul_jit import prepare
-from refemu.units.kllm_chip import UNIT, ChipUnit
-from refemu.units.kllm_chip_parts import KllmChip
-from tests.oracles import kllm
-from tests.oracles import kllm_chip as oracle
-from tests.units.kmeans_operands import tensor, vector
+from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm import index_matmul, kllm_chip
+from refemu.units.kllm.index_matmul import COUNTERS, Scores
+from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip
+from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
+from refemu.units.kllm.twins.index_matmul import prepare
+from tests.oracles.kllm import chip as oracle
+from tests.oracles.kllm import formats
+from tests.units.kllm.kmeans_operands import tensor, vector
 
 #: [kllm Table I], rows of the chip: area in mm2, power in W
 TABLE = {
@@ -30,20 +30,20 @@ TABLE = {
     "orizuru": ("0.739", "0.273"),
     "functional": ("0.889", "0.563"),
 }
-IMPLEMENTATIONS = [pytest.param(kllm_chip.run, id="unit"), pytest.param(kllm_chip_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_jit.matmul, id="twin")]
 
 
-def at_ports(inputs: Mapping[str, np.ndarray], m: int) -> tuple[kllm.Vector, list[kllm.Vector], list[int]]:
+def at_ports(inputs: Mapping[str, np.ndarray], m: int) -> tuple[formats.Vector, list[formats.Vector], list[int]]:
     """Row m of port inputs as the oracle has it: A, the columns of B, products."""
     words = {name: array[m].tolist() for name, array in inputs.items()}
     k, mask = len(words["a_index"]), words["a_mask"]
     outliers = [word for word, marked in zip(words["a_outlier"], mask, strict=True) if marked]
     columns = [
-        kllm.Vector(words["b_codebook"], words["b_index"][n * k : (n + 1) * k], scale, [0] * k, [])
+        formats.Vector(words["b_codebook"], words["b_index"][n * k : (n + 1) * k], scale, [0] * k, [])
         for n, scale in enumerate(words["b_scale"])
     ]
     return (
-        kllm.Vector(words["a_codebook"], words["a_index"], words["a_scale"], mask, outliers),
+        formats.Vector(words["a_codebook"], words["a_index"], words["a_scale"], mask, outliers),
         columns,
         words["products"],
     )
@@ -79,7 +79,7 @@ def test_matrices_are_those_of_lanes_that_work_clock_by_clock(run: Any, acc: str
     products = cartesian(a.codebook, b.codebook).values.tolist()
     columns = [vector(b, n) for n in range(7)]
     expected = [oracle.row(sizes, vector(a, m), columns, products, acc) for m in range(3)]
-    chip = KllmChip(lanes=2, counters=4, counter_inputs=4, macs=4, lane_mapping=mapping)
+    chip = ChipSizes(lanes=2, counters=4, counter_inputs=4, macs=4, lane_mapping=mapping)
     result = run(a, b, preset="exact" if acc == "exact" else "paper", chip=chip)
 
     assert result.y.view(np.uint16).tolist() == [one.y for one in expected]
@@ -96,7 +96,7 @@ def test_matrices_are_those_of_lanes_that_work_clock_by_clock(run: Any, acc: str
 def test_bits_are_those_of_the_matmul(run: Any, preset: str) -> None:
     """Every field that both have, with outliers, and rows that see less."""
     a, b, seen = tensor((3, 40), 4, 1, 2), tensor((7, 40), 4, 2, 1), np.array([7, 0, 3])
-    chip, plain = run(a, b, preset=preset, seen=seen), index_matmul.run(a, b, preset=preset, seen=seen)
+    chip, plain = run(a, b, preset=preset, seen=seen), index_matmul.matmul(a, b, preset=preset, seen=seen)
 
     assert chip.y.tobytes() == plain.y.tobytes() and chip.overflow.tobytes() == plain.overflow.tobytes()
     assert all(getattr(chip, name) == getattr(plain, name) for name in COUNTERS)
@@ -106,16 +106,16 @@ def test_twin_equals_unit() -> None:
     a, b, v = tensor((2, 40), 4, 1, 2), tensor((70, 40), 4, 2), tensor((9, 30), 4, 3, 1)
     q, ones = np.arange(18, dtype=np.uint8).reshape(2, 9) % 16, np.ones((2, 9), np.float16)
     scores = Scores(q, ones[:, 0], ones)
-    chip = KllmChip(lanes=2, macs=4, counters=4, counter_inputs=4)
+    chip = ChipSizes(lanes=2, macs=4, counters=4, counter_inputs=4)
     for left, right in ((a, b), (scores, v)):
         given = prepare(right, integer=left is scores)
-        assert kllm_chip.run(left, right, chip=chip).equals(kllm_chip_jit.run(left, given, chip=chip))
+        assert kllm_chip.matmul(left, right, chip=chip).equals(kllm_chip_jit.matmul(left, given, chip=chip))
 
 
 @pytest.mark.parametrize("mapping", ["column", "counter"])
 def test_cycles_of_a_large_matmul(mapping: str) -> None:
     """D-kllm-31: 4096 x 4096 at W4A4, eight tiles: counting 8 * 256, reduction 8 * 258, in all 2,320 cycles."""
-    chip = KllmChip(lane_mapping=mapping)
+    chip = ChipSizes(lane_mapping=mapping)
 
     assert (chip.tiles(4096), chip.count_cycles(4096), chip.mac_cycles(256, 0)) == (8, 256, 258)
     assert chip.cycles(4096, 4096, 256, 0) == 8 * 258 + 256 == 2320
@@ -129,7 +129,7 @@ def test_counting_and_reduction_balance(mapping: str) -> None:
 
     Beside them a MAC scales and merges every column: two cycles more for each of the eight tiles.
     """
-    chip = KllmChip(lane_mapping=mapping)
+    chip = ChipSizes(lane_mapping=mapping)
     a, b = tensor((1, 4096), 4, 1), tensor((4096, 64), 4, 2)
     wide = KMeansTensor(
         b.codebook,
@@ -139,7 +139,7 @@ def test_counting_and_reduction_balance(mapping: str) -> None:
         b.outlier,
         0,
     )
-    result = kllm_chip_jit.run(a, prepare(wide), chip=chip)
+    result = kllm_chip_jit.matmul(a, prepare(wide), chip=chip)
 
     assert result.count_cycles == 2048 == result.concats // (chip.lanes * chip.counters * chip.counter_inputs)
     assert result.mac_cycles == 2048 + 2 * result.tiles
@@ -148,7 +148,7 @@ def test_counting_and_reduction_balance(mapping: str) -> None:
 
 def test_units_of_the_chip() -> None:
     """[kllm §IV-A] 65,536 Concat units: columns of 4,096 at once in 16 lanes, and not of one more."""
-    chip = KllmChip()
+    chip = ChipSizes()
 
     assert sum(chip.concat for lane in {chip.lane_of(n) for n in range(8192)}) == 65536
     chip.require_capacity(1, 4096, 16, 4, 4)
@@ -173,10 +173,10 @@ def test_units_of_the_chip() -> None:
 def test_buffers_are_exact_fits(rows: int, k: int, n: int, bits: tuple[int, int], message: str | None) -> None:
     """[kllm Table I] 2 KB a lane, 32 KB, 2 KB (four product codebooks of 256) and 136 KB: full, and refused beyond."""
     if message is None:
-        KllmChip().require_capacity(rows, k, n, *bits)
+        ChipSizes().require_capacity(rows, k, n, *bits)
     else:
         with pytest.raises(Refused, match=message):
-            KllmChip().require_capacity(rows, k, n, *bits)
+            ChipSizes().require_capacity(rows, k, n, *bits)
 
 
 def test_areas_of_table_1_add_up_and_power_does_not() -> None:
@@ -193,7 +193,7 @@ def test_areas_of_table_1_add_up_and_power_does_not() -> None:
 
 def test_pipeline_of_a_batch_and_of_heads() -> None:
     """[kllm §IV-A, §V-D] quantizing hides behind the MatMul of the token before, from two tokens on."""
-    chip = KllmChip()
+    chip = ChipSizes()
     quantize = chip.quantize_cycles(4096, 21)
 
     assert quantize == 12 + 21 * 13 + 256 and chip.quantize_cycles(4096, 0) == 256
@@ -221,27 +221,27 @@ def test_events_are_slots_of_the_pipeline() -> None:
     config = UNIT.configs["column"]
     (block,) = UNIT.cases(config, "paper", 0)
     states = list(UNIT.trace(config, block.inputs))
-    chip = ChipUnit(**config).chip
+    chip = KllmChip(**config).chip
 
     assert [state.event for state in states] == ["fill", "overlap", "overlap", "drain"]
     assert [state.counted for state in states] == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9), ()]
     assert [state.reduced for state in states] == [(), (0, 1, 2, 3), (4, 5, 6, 7), (8, 9)]
     assert states[-1].cycles == chip.cycles(20, 10, 32, 0) and states[-1].tiles == 3
-    device = ChipUnit(**config)
-    with pytest.raises(Refused, match="kllm_chip: step takes the inputs of a row"):
+    device = KllmChip(**config)
+    with pytest.raises(Refused, match="kllm_chip: step takes the inputs of an operation now"):
         device.step()
     device.restore(states[1])
-    with pytest.raises(Refused, match="kllm_chip: step takes no inputs: slot 1 came last"):
+    with pytest.raises(Refused, match=r"kllm_chip: step takes no inputs now: \w+ came last"):
         device.step(1)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_capacity_is_refused_when_it_is_checked(run: Any) -> None:
     a, b = tensor((1, 64), 4, 1), tensor((3, 64), 4, 2)
-    small = KllmChip(buffers={**KllmChip().buffers, "codebook": 4095})
+    small = ChipSizes(buffers={**ChipSizes().buffers, "codebook": 4095})
 
-    assert run(a, b, chip=small).equals(run(a, b, chip=KllmChip()))
-    with pytest.raises(Refused, match="KllmChip: buffer codebook must hold 4096 bits, it has 4095"):
+    assert run(a, b, chip=small).equals(run(a, b, chip=ChipSizes()))
+    with pytest.raises(Refused, match="ChipSizes: buffer codebook must hold 4096 bits, it has 4095"):
         run(a, b, chip=small, check_capacity=True)
     assert run(a, b, check_capacity=True).tiles == 1
 
@@ -250,13 +250,13 @@ def test_capacity_is_refused_when_it_is_checked(run: Any) -> None:
     "wrong", [{"lanes": 0}, {"counter_inputs": 0}, {"macs": -1}, {"lane_mapping": "row"}, {"buffers": {"weight": 1}}]
 )
 def test_refuses_impossible_chips(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match=f"KllmChip: {next(iter(wrong))} must be"):
-        KllmChip(**wrong)
+    with pytest.raises(Refused, match=f"ChipSizes: {next(iter(wrong))} must be"):
+        ChipSizes(**wrong)
 
 
 def test_repr_evaluates_back() -> None:
-    chip = replace(KllmChip(), lanes=2)
+    chip = replace(ChipSizes(), lanes=2)
     config = UNIT.configs["column"]
 
-    assert eval(repr(chip)) == chip and chip != KllmChip()
-    assert eval(repr(ChipUnit(**config))).snapshot() == ChipUnit(**config).snapshot()
+    assert eval(repr(chip)) == chip and chip != ChipSizes()
+    assert eval(repr(KllmChip(**config))).snapshot() == KllmChip(**config).snapshot()

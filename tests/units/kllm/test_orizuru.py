@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.threads import using_threads
-from refemu.units import orizuru, orizuru_jit
-from refemu.units.orizuru import Orizuru
-from tests.oracles import kllm_units as oracle
+from refemu.units.kllm import orizuru
+from refemu.units.kllm.orizuru import Orizuru
+from refemu.units.kllm.twins import orizuru as orizuru_jit
+from tests.oracles.kllm import units
 
-IMPLEMENTATIONS = [pytest.param(orizuru.run, id="unit"), pytest.param(orizuru_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(orizuru.pops, id="unit"), pytest.param(orizuru_jit.pops, id="twin")]
 FIG7 = np.array([3, 7, 1, 5, 2, 6, 9, 4], np.float16)  # a row on which the steps are those that Fig. 7 shows
 TIES = [0x0000, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7BFF, 0x0001]
 NANS = [0x7E00, 0xFE00, 0x7C01, 0xFFFF]
@@ -31,7 +32,7 @@ def vectors(total_order: bool = False) -> st.SearchStrategy[np.ndarray]:
 
 def assert_popped(result: orizuru.Result, x: np.ndarray, k: int, **options: Any) -> None:
     """Every field is the oracle's; an empty tree shows element 0 and says so."""
-    expected = oracle.orizuru(words(x), k, **options)
+    expected = units.orizuru(words(x), k, **options)
     roots = [words(x)[0] if root is None else root for root in (expected.root_max, expected.root_min)]
 
     assert expected.max_index == result.max_index.tolist()
@@ -152,22 +153,22 @@ def test_roots_show_the_extreme_inliers(x: list[int], data: st.DataObject) -> No
     """[kllm §IV-C] after k pops with 2k < N the roots hold the largest and smallest value that is no outlier."""
     values = np.array(x, np.float16)
     k = data.draw(st.integers(0, (len(x) - 1) // 2))
-    found = orizuru.run(values, k)
-    inliers = sorted(values[~found.outlier_mask].tolist())
+    answers = orizuru.pops(values, k)
+    inliers = sorted(values[~answers.outlier_mask].tolist())
 
-    assert (inliers[-1], inliers[0]) == (found.root_max, found.root_min)
+    assert (inliers[-1], inliers[0]) == (answers.root_max, answers.root_min)
 
 
 def test_both_trees_may_pop_one_element() -> None:
     """D-kllm-26: the trees have masks of their own; the outlier mask is the union."""
-    result = orizuru.run(np.array([1, 2, 3], np.float16), 3)
+    result = orizuru.pops(np.array([1, 2, 3], np.float16), 3)
 
     assert sorted(result.max_index) == sorted(result.min_index) == [0, 1, 2]
     assert result.outlier_mask.all() and not result.root_max_valid and not result.root_min_valid
 
 
 def test_no_pops() -> None:
-    result = orizuru.run(FIG7, 0)
+    result = orizuru.pops(FIG7, 0)
 
     assert result.max_index.shape == result.min_index.shape == (0,)
     assert not result.outlier_mask.any() and (result.root_max, result.root_min) == (9.0, 1.0)
@@ -178,9 +179,9 @@ def test_rows_are_single_vectors(n: int) -> None:
     """A batch gives each row's pops and the sum of the counters, in the unit and in its twin."""
     x = (np.arange(12 * n) * 5 % 17 - 8).astype(np.float16).reshape(3, 4, n)
     k = (n + 1) // 2
-    batch, single = orizuru_jit.run(x, k), [orizuru.run(row, k) for row in x.reshape(12, n)]
+    batch, single = orizuru_jit.pops(x, k), [orizuru.pops(row, k) for row in x.reshape(12, n)]
 
-    assert batch.equals(orizuru.run(x, k))
+    assert batch.equals(orizuru.pops(x, k))
     assert batch.max_index.shape == (3, 4, k) and batch.root_max.shape == (3, 4)
     assert np.array_equal(np.stack([one.min_index for one in single]), batch.min_index.reshape(12, k))
     assert sum(one.comparisons_live for one in single) == batch.comparisons_live
@@ -191,7 +192,7 @@ def test_more_than_fifteen_levels() -> None:
     x = ((np.arange(40_000) * 7919) % 30011 - 15000).astype(np.float16)
     order = np.argsort(-x.astype(np.float32), kind="stable")[:50]
 
-    assert order.tolist() == orizuru_jit.run(x, 50).max_index.tolist()
+    assert order.tolist() == orizuru_jit.pops(x, 50).max_index.tolist()
 
 
 def test_restored_anywhere_with_other_pops_it_goes_on() -> None:
@@ -206,7 +207,7 @@ def test_restored_anywhere_with_other_pops_it_goes_on() -> None:
 def test_step_after_the_last_pop_is_refused() -> None:
     device = Orizuru(8)
     last = list(device.steps(FIG7, 1))[-1]
-    with pytest.raises(Refused, match="orizuru: step takes x: the last pop is repaired"):
+    with pytest.raises(Refused, match="orizuru: step takes the inputs of an operation now"):
         device.step()
 
     assert device.snapshot() == last
@@ -217,7 +218,7 @@ def test_load_takes_words_and_values() -> None:
     state = device.load(FIG7, 3)
 
     assert (state.event, state.k, tuple(words(FIG7))) == ("load", 3, state.x)
-    with pytest.raises(Refused, match="step takes no inputs: load was the last event"):
+    with pytest.raises(Refused, match=r"step takes no inputs now: \w+ came last"):
         device.step(state.x)
 
 
@@ -261,12 +262,12 @@ def test_repr_evaluates_back() -> None:
 def test_threads_change_nothing(total_order: bool) -> None:
     """Rows are independent; a NaN in the part of any thread is refused."""
     x = np.random.default_rng(4).integers(0, 0x7C00, (131, 33)).astype(np.uint16).view(np.float16)
-    found = []
+    answers = []
     for threads in (1, 2, 3):
         with using_threads(threads):
-            found.append(orizuru_jit.run(x, 5, total_order=total_order))
+            answers.append(orizuru_jit.pops(x, 5, total_order=total_order))
 
-    assert all(one.equals(found[0]) for one in found)
+    assert all(one.equals(answers[0]) for one in answers)
     x[130, 7] = np.nan
     with using_threads(3), pytest.raises(Refused, match=r"x must hold no NaN, got one at index \(130, 7\)"):
-        orizuru_jit.run(x, 5)
+        orizuru_jit.pops(x, 5)

@@ -8,12 +8,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units import score_quantizer, score_quantizer_jit
-from refemu.units.score_quantizer import ScoreQuantizer
-from tests.oracles import kllm_functions as oracle
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.kllm import score_quantizer
+from refemu.units.kllm.score_quantizer import ScoreQuantizer
+from refemu.units.kllm.twins import score_quantizer as score_quantizer_jit
+from tests.oracles.kllm import functions
 
-IMPLEMENTATIONS = [pytest.param(score_quantizer.run, id="unit"), pytest.param(score_quantizer_jit.run, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(score_quantizer.quantize, id="unit"),
+    pytest.param(score_quantizer_jit.quantize, id="twin"),
+]
 ONE = 0x3C00
 SCORES = st.lists(
     st.one_of(st.sampled_from([0, 1, 0x3FF, 0x400, ONE, 0x3800]), st.integers(0, ONE)), min_size=1, max_size=24
@@ -43,7 +47,7 @@ def test_worked_example(run: Any) -> None:
 def test_folded_scores_are_the_oracles(run: Any, preset: str, p: list[int], data: Any, bits: int) -> None:
     """D-kllm-14: V's scale of every token enters its score before the row's maximum is taken."""
     scales = [1] * len(p) if data is None else data.draw(st.lists(SCALE, min_size=len(p), max_size=len(p)))
-    q, scale = oracle.quantize_scores(p, scales, bits, "fold", preset)
+    q, scale = functions.quantize_scores(p, scales, bits, "fold", preset)
     result = run(values(p), values(scales), bits=bits, preset=preset)
 
     assert result.q.tolist() == q
@@ -58,7 +62,7 @@ def test_folded_scores_are_the_oracles(run: Any, preset: str, p: list[int], data
 @given(p=SCORES, bits=st.integers(1, 8))
 def test_other_modes_are_the_oracles(run: Any, mode: str, preset: str, p: list[int], bits: int) -> None:
     """D-kllm-14: without the fold one scale of V joins the product later."""
-    q, scale = oracle.quantize_scores(p, (), bits, mode, preset)
+    q, scale = functions.quantize_scores(p, (), bits, mode, preset)
     result = run(values(p), bits=bits, mode=mode, preset=preset)
 
     assert (result.q.tolist(), float(result.scale)) == (q, scale)
@@ -68,7 +72,7 @@ def test_other_modes_are_the_oracles(run: Any, mode: str, preset: str, p: list[i
 @given(p=SCORES, bits=st.integers(1, 8))
 def test_the_largest_score_is_the_largest_integer(p: list[int], bits: int) -> None:
     """[kllm §III-A] integers fill their range: 0 to M, and M is used unless all scores are 0."""
-    q = score_quantizer_jit.run(values(p), np.ones(len(p), np.float16), bits=bits).q
+    q = score_quantizer_jit.quantize(values(p), np.ones(len(p), np.float16), bits=bits).q
 
     assert q.max() == ((1 << bits) - 1 if any(p) else 0)
 
@@ -88,8 +92,8 @@ def test_batches_are_rows() -> None:
     """Leading axes are rows; V's scales broadcast over queries."""
     p = ((np.arange(60) * 17 % 31) / np.float32(32)).astype(np.float16).reshape(4, 3, 5)
     scales = np.linspace(0.5, 2, 5).astype(np.float16)
-    batch, twin = score_quantizer.run(p, scales), score_quantizer_jit.run(p, scales)
-    rows = [score_quantizer.run(row, scales) for row in p.reshape(12, 5)]
+    batch, twin = score_quantizer.quantize(p, scales), score_quantizer_jit.quantize(p, scales)
+    rows = [score_quantizer.quantize(row, scales) for row in p.reshape(12, 5)]
 
     assert batch.equals(twin) and batch.scale.shape == (4, 3)
     assert np.array_equal(batch.q.reshape(12, 5), np.stack([row.q for row in rows]))
@@ -98,9 +102,9 @@ def test_batches_are_rows() -> None:
 
 def test_a_preset_may_be_given_field_by_field() -> None:
     p, scales = values([0x3800, 0x3555]), values([0x3C01, 0x3C03])
-    wide = score_quantizer.run(p, scales, preset=KllmArith.preset("exact"))
+    wide = score_quantizer.quantize(p, scales, preset=KllmArith.preset("exact"))
 
-    assert wide.equals(score_quantizer_jit.run(p, scales, preset="exact")) and wide.scale.dtype == np.float32
+    assert wide.equals(score_quantizer_jit.quantize(p, scales, preset="exact")) and wide.scale.dtype == np.float32
 
 
 def test_events_of_a_row() -> None:
@@ -110,7 +114,7 @@ def test_events_of_a_row() -> None:
     assert [state.event for state in states] == ["fold", "max", "quantize"]
     assert (states[0].folded, states[1].top, states[2].q) == ((0.5, 0.25), 0.5, (15, 8))
     assert [state.event for state in ScoreQuantizer(2, mode="max").steps([0x3800, 0x3400])] == ["max", "quantize"]
-    with pytest.raises(Refused, match="step takes the inputs of a row"):
+    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
         device.step()
 
 
@@ -154,11 +158,19 @@ def test_refuses(run: Any, p: Any, v_scale: Any, options: dict[str, Any], error:
         run(p, v_scale, **options)
 
 
+@pytest.mark.parametrize("run", [score_quantizer.run, score_quantizer_jit.run], ids=["unit", "twin"])
+def test_ports_refuse_a_product_beyond_fp16_with_its_row_and_lane(run: Any) -> None:
+    with pytest.raises(Refused, match=r"p \* v_scale must be below 65520 in fp16, is not at index \(1, 0\)"):
+        run([[ONE, ONE], [0x4000, ONE]], [0x7BFF, ONE], t=2)
+    with pytest.raises(RefusedType, match="score_quantizer: inputs must be p, got 2 by position"):
+        run([ONE, ONE], [ONE, ONE], t=2, mode="max")
+
+
 def test_minus_zero_is_a_score() -> None:
     p, scales = values([0x8000, ONE]), values([ONE, ONE])
-    result = score_quantizer.run(p, scales)
+    result = score_quantizer.quantize(p, scales)
 
-    assert result.q.tolist() == [0, 15] and result.equals(score_quantizer_jit.run(p, scales))
+    assert result.q.tolist() == [0, 15] and result.equals(score_quantizer_jit.quantize(p, scales))
 
 
 def test_repr_evaluates_back() -> None:

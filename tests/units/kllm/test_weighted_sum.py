@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units import weighted_sum, weighted_sum_jit
-from refemu.units.weighted_sum import WeightedSum
-from tests.oracles import fp16 as oracle16
-from tests.oracles import kllm_units as oracle
-from tests.units.kmeans_operands import ARITHS
+from refemu.units.kllm import weighted_sum
+from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
+from refemu.units.kllm.weighted_sum import WeightedSum
+from tests.oracles import fp16
+from tests.oracles.kllm import units
+from tests.units.kllm.kmeans_operands import ARITHS
 
 IMPLEMENTATIONS = [pytest.param(weighted_sum.run, id="unit"), pytest.param(weighted_sum_jit.run, id="twin")]
 PRODUCTS = [0x3800, 0x3000, 0xB000, 0xB800, 0xBA00, 0xB200, 0x3200, 0x3A00]
@@ -36,11 +37,11 @@ def test_worked_column(run: Any, preset: str) -> None:
 def test_sums_equal_the_oracle(run: Any, name: str, count: list[int], codebook: list[int]) -> None:
     """D-kllm-2, D-kllm-3, D-kllm-4: order, roundings, and counts beyond what fp16 holds."""
     arith, acc, order, _ = ARITHS[name]
-    floats = [oracle16.to_float(u) for u in codebook]
+    floats = [fp16.to_float(u) for u in codebook]
     if acc == "exact":
-        wanted = oracle16.from_fraction(oracle.exact_sum(count, floats))
+        wanted = fp16.from_fraction(units.exact_sum(count, floats))
     else:
-        wanted = oracle16.from_float(oracle.weighted_sum(count, floats, acc, order))
+        wanted = fp16.from_float(units.weighted_sum(count, floats, acc, order))
     result = run(count, codebook, bits=3, preset=arith)
 
     assert int(result.y) == wanted
@@ -57,8 +58,8 @@ def test_sums_equal_the_oracle(run: Any, name: str, count: list[int], codebook: 
 def test_sums_over_float32_tables_equal_the_oracle(name: str, count: list[int], a: list[int], b: list[int]) -> None:
     """D-kllm-5: products of two fp16 values, 22 bits, under an accumulator of any width."""
     arith, acc, order, _ = ARITHS[name]
-    table = [oracle16.to_float(x) * oracle16.to_float(y) for x, y in zip(a, b, strict=True)]
-    wanted = oracle.weighted_sum(count, table, acc, order)
+    table = [fp16.to_float(x) * fp16.to_float(y) for x, y in zip(a, b, strict=True)]
+    wanted = units.weighted_sum(count, table, acc, order)
     numbers, entries = np.array([count]), np.array([table], np.float32)
 
     for sums in (weighted_sum.sums, weighted_sum_jit.sums):
@@ -79,10 +80,10 @@ def test_one_event_per_mac_in_sequence_and_one_per_sum_else() -> None:
 
 def test_wrong_order_of_events_is_refused() -> None:
     device = WeightedSum(1)
-    with pytest.raises(Refused, match="weighted_sum: step takes the inputs of a sum"):
+    with pytest.raises(Refused, match="weighted_sum: step takes the inputs of an operation now"):
         device.step()
     device.step([1, 1], [0x3C00, 0x3C00])
-    with pytest.raises(Refused, match="weighted_sum: step takes no inputs: 1 MACs are done"):
+    with pytest.raises(Refused, match=r"weighted_sum: step takes no inputs now: \w+ came last"):
         device.step([1, 1], [0x3C00, 0x3C00])
 
 

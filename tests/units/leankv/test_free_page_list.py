@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import free_page_list
-from refemu.units.free_page_list import FreePageList, OutOfPages
-from tests.oracles import leankv_memory as oracle
+from refemu.units.leankv import free_page_list
+from refemu.units.leankv.free_page_list import FreePageList, OutOfPages
+from tests.oracles.leankv import memory
 
 IMPLEMENTATIONS = [pytest.param(free_page_list.run, id="unit"), pytest.param(free_page_list.UNIT.run_jit, id="twin")]
 
@@ -39,7 +39,7 @@ def test_example_of_the_paper(run: Any) -> None:
 @given(pages=st.integers(1, 12), data=st.data())
 def test_any_history_is_that_of_a_queue(pages: int, data: st.DataObject) -> None:
     """Ids that leave, the ring and its bounds; D-leankv-37: `free` tells an empty list from a full one."""
-    mine, queue, owned = FreePageList(pages), oracle.FreeList(pages), list[int]()
+    mine, queue, owned = FreePageList(pages), memory.FreeList(pages), list[int]()
     for _ in range(data.draw(st.integers(1, 20))):
         if data.draw(st.booleans()):
             count = data.draw(st.integers(0, mine.free))

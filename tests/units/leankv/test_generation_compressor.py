@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import generation_compressor, generation_compressor_jit
-from refemu.units.generation_compressor import A1, A2, A3, B1, B2, GenerationCompressor, W
-from refemu.units.generation_compressor_parts import OUTPUTS
-from tests.oracles import leankv_units as oracle
+from refemu.units.leankv import generation_compressor
+from refemu.units.leankv.generation_compressor import A1, A2, A3, B1, B2, GenerationCompressor, W
+from refemu.units.leankv.generation_compressor.decisions import OUTPUTS
+from refemu.units.leankv.twins import generation_compressor as generation_compressor_jit
 from tests.oracles.fp16 import f32
+from tests.oracles.leankv import units
 
 RUNS = [pytest.param(generation_compressor.run, id="unit"), pytest.param(generation_compressor_jit.run, id="twin")]
 SLOTS = 12
@@ -66,13 +67,13 @@ def high_only(head: dict[str, Any]) -> dict[str, Any]:
     return head | {"n_low": 0, "score": head["score"][:n_high], "position": head["position"][:n_high]}
 
 
-def outputs(result: Any) -> oracle.Decision:
-    return oracle.Decision(*(int(getattr(result, name)) for name in OUTPUTS))
+def outputs(result: Any) -> units.Decision:
+    return units.Decision(*(int(getattr(result, name)) for name in OUTPUTS))
 
 
-def sections(head: dict[str, Any], preset: str) -> tuple[list[oracle.Token], list[oracle.Token]]:
+def sections(head: dict[str, Any], preset: str) -> tuple[list[units.Token], list[units.Token]]:
     """What the oracle takes: position and mean of every token, slot by slot."""
-    counts = oracle.counts_at(head["position"], head["n"], head["prompt"], preset)
+    counts = units.counts_at(head["position"], head["n"], head["prompt"], preset)
     tokens = [(t, f32(s / c) if c else 0.0) for t, s, c in zip(head["position"], head["score"], counts, strict=True)]
     return tokens[: head["n_high"]], tokens[head["n_high"] :]
 
@@ -100,7 +101,7 @@ def test_every_case_of_the_algorithm(run: Any, high: list[int], low: list[int], 
     head = {"score": score, "position": position, "n_high": 4, "n_low": 1, "n": n, "prompt": 0, "window": 2}
     scaled = [t * 64 / 60 for t in thresholds]
 
-    assert outputs(decide(run, head, scaled)) == oracle.Decision(*wanted)
+    assert outputs(decide(run, head, scaled)) == units.Decision(*wanted)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -108,7 +109,7 @@ def test_a_window_that_is_not_full_grows(run: Any) -> None:
     """[leankv §4]: case W."""
     head = {"score": [0.5], "position": [0], "n_high": 1, "n_low": 0, "n": 1, "prompt": 1, "window": 2}
 
-    assert outputs(decide(run, head, (0.25, 0.5))) == oracle.Decision(W, 1, -1, 1, 0)
+    assert outputs(decide(run, head, (0.25, 0.5))) == units.Decision(W, 1, -1, 1, 0)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -117,7 +118,7 @@ def test_a_window_that_is_not_full_grows(run: Any) -> None:
 @given(head=heads(), thresholds=limits)
 def test_algorithm_1_is_the_oracles(run: Any, score_rule: str, head: dict[str, Any], thresholds: Any) -> None:
     """[leankv Algorithm 1] D-leankv-27 (both readings), D-leankv-28 (t_c is included; the lowest position on a tie)."""
-    wanted = oracle.algorithm1(*sections(head, "paper"), head["n"], head["window"], *thresholds, score_rule)
+    wanted = units.algorithm1(*sections(head, "paper"), head["n"], head["window"], *thresholds, score_rule)
 
     assert outputs(decide(run, head, thresholds, score_rule=score_rule)) == wanted
 
@@ -127,7 +128,7 @@ def test_algorithm_1_is_the_oracles(run: Any, score_rule: str, head: dict[str, A
 @given(head=heads(), alphas=limits.map(lambda pair: tuple(16 * k for k in pair)))
 def test_the_published_policy_is_the_oracles(run: Any, head: dict[str, Any], alphas: Any) -> None:
     """D-leankv-26, D-leankv-28."""
-    wanted = oracle.diffkv(*sections(head, "diffkv"), head["n"], head["window"], *alphas)
+    wanted = units.diffkv(*sections(head, "diffkv"), head["n"], head["window"], *alphas)
 
     assert outputs(decide(run, head, alphas, policy="diffkv", score_queries=64, include_self=True)) == wanted
 
@@ -140,7 +141,7 @@ def test_equal_budgets_are_the_oracles(run: Any, head: dict[str, Any], keep: int
     only_high = high_only(head)
     if head["n_high"] < min(head["n"], head["window"]):
         return  # some token of the window is missing: no head comes here
-    wanted = oracle.static_step(sections(only_high, "paper")[0], head["n"], head["window"], keep)
+    wanted = units.static_step(sections(only_high, "paper")[0], head["n"], head["window"], keep)
 
     assert outputs(decide(run, only_high, (0, 0), policy="static", keep_percent=keep)) == wanted
 
@@ -161,7 +162,7 @@ def test_ties_of_lanes_go_to_the_lowest_in_reversed_bits(run: Any, ties: list[in
     wanted = min(ties, key=lambda slot: (f"{slot % 128:07b}"[::-1], slot))
     result = decide(run, head, (1.0, 1.0), policy="diffkv", score_queries=64, include_self=True, slots=132)
 
-    assert int(result.victim) == wanted == oracle.lane_minimum(sections(head, "diffkv")[0], 140, 2)[1]
+    assert int(result.victim) == wanted == units.lane_minimum(sections(head, "diffkv")[0], 140, 2)[1]
 
 
 @settings(deadline=None, max_examples=60)
@@ -171,7 +172,7 @@ def test_a_step_stores_no_or_one_token_more(head: dict[str, Any], thresholds: An
     high = head["position"][: head["n_high"]]
     low = head["position"][head["n_high"] :]
     decision = outputs(decide(generation_compressor_jit.run, head, thresholds, policy=policy))
-    after_high, after_low = oracle.apply(high, low, decision, head["n"])
+    after_high, after_low = units.apply(high, low, decision, head["n"])
 
     assert decision.delta_high + decision.delta_low in (0, 1)
     assert (len(after_high), len(after_low)) == (len(high) + decision.delta_high, len(low) + decision.delta_low)

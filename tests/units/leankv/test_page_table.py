@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units import page_table
-from refemu.units.page_table import HIGH, LOW, PageTable, TableOverflow, locate
+from refemu.units.leankv import page_table
+from refemu.units.leankv.page_table import HIGH, LOW, PageTable, TableOverflow, locate
 
 IMPLEMENTATIONS = [pytest.param(page_table.run, id="unit"), pytest.param(page_table.UNIT.run_jit, id="twin")]
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from refemu.arith import fp16, prng, threads
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import hetero_kv
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units import paged_attention, paged_attention_jit
-from refemu.units.paged_attention import DIFFKV, EPSILON, PAPER, Arithmetic, PagedAttention, Pages
+from refemu.formats.leankv import hetero_kv
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.leankv import paged_attention
+from refemu.units.leankv.paged_attention import DIFFKV, EPSILON, PAPER, Arithmetic, PagedAttention, Pages
+from refemu.units.leankv.twins import paged_attention as paged_attention_jit
 from tests.oracles import fp16 as fp16_oracle
-from tests.oracles import leankv_attention as oracle
-from tests.oracles import leankv_units as units_oracle
+from tests.oracles.leankv import attention, units
 
 MODULES = [pytest.param(paged_attention, id="unit"), pytest.param(paged_attention_jit, id="twin")]
 modules = pytest.mark.parametrize("module", MODULES)
@@ -85,7 +85,7 @@ class Head:
     def expected(self, arithmetic: Arithmetic) -> tuple[list[list[int]], list[list[float]]]:
         """The oracle's results, cut into its chunks where there are more tokens than a partition."""
         page, size = self.pages.high, self.pages.chunk(arithmetic)
-        options = oracle.Options(
+        options = attention.Options(
             arithmetic.order,
             arithmetic.fma,
             arithmetic.softmax_div == "recip_mul",
@@ -99,10 +99,11 @@ class Head:
         for q in self.q.astype(np.float64).tolist():
             if size and sum(self.counts) > size:
                 per_page = page.tokens, self.pages.sections[1].tokens
-                with mock.patch.object(oracle, "chunk_tokens", lambda *_: size):  # its own one is 4,800 tokens or more
-                    found.append(oracle.partitioned(q, self.decoded[0], self.decoded[1], options, per_page))
+                # its own size is 4,800 tokens or more
+                with mock.patch.object(attention, "chunk_tokens", lambda *_: size):
+                    found.append(attention.partitioned(q, self.decoded[0], self.decoded[1], options, per_page))
             else:
-                made = oracle.attend(q, self.decoded[0], self.decoded[1], options)
+                made = attention.attend(q, self.decoded[0], self.decoded[1], options)
                 found.append(([fp16_oracle.from_float(x) for x in made.out], made.p))
         return [out for out, _ in found], [p for _, p in found]
 
@@ -246,7 +247,7 @@ def test_scores_take_the_largest_probability_or_the_mean(module: Any, include_se
     newest, before = 4, head.images.copy()
     p = module.attend(head.pages, head.q, head.images, head.cells, head.lengths).p
     module.add_scores(head.pages, head.images, head.cells, head.lengths, p, newest, include_self, gqa)
-    expected = units_oracle.step_scores(
+    expected = units.step_scores(
         head.score.tolist(), p.tolist(), list(range(15)), newest, "diffkv" if include_self else "paper", gqa
     )
     found, changed = [], 0

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import prefix_sum
-from refemu.units.prefix_sum import PrefixSum
-from tests.oracles import leankv_memory as oracle
+from refemu.units.leankv import prefix_sum
+from refemu.units.leankv.prefix_sum import PrefixSum
+from tests.oracles.leankv import memory
 
 IMPLEMENTATIONS = [pytest.param(prefix_sum.run, id="unit"), pytest.param(prefix_sum.UNIT.run_jit, id="twin")]
 
@@ -31,7 +31,7 @@ def test_regions_of_two_heads(run: Any) -> None:
 def test_sums_are_those_of_a_loop(run: Any, counts: list[int], base: int) -> None:
     """D-leankv-39: the network gives what adding in turn gives; levels and additions are counted where they happen."""
     result = run(counts if len(counts) > 1 else counts[0], base, elements=len(counts))
-    sums, levels, adds = oracle.prefix(counts, base)
+    sums, levels, adds = memory.prefix(counts, base)
 
     assert result.inclusive.ravel().tolist() == sums == [base + total for total in accumulate(counts)]
     assert (result.levels, result.adds) == (levels, adds)
@@ -66,7 +66,7 @@ def test_a_step_out_of_turn_is_refused() -> None:
     with pytest.raises(Refused, match="step takes the inputs of an operation now"):
         device.step()
     device.step([1, 2, 3, 4], 0)
-    with pytest.raises(Refused, match="step takes no inputs now"):
+    with pytest.raises(Refused, match=r"step takes no inputs now: \w+ came last"):
         device.step([1, 2, 3, 4], 0)
 
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units import prompt_compressor, prompt_compressor_jit
-from refemu.units.prompt_compressor import HIGH, LOW, PRUNED, THRESHOLDS, WINDOW, PromptCompressor
-from tests.oracles import leankv_units as oracle
+from refemu.units.leankv import prompt_compressor
+from refemu.units.leankv.prompt_compressor import HIGH, LOW, PRUNED, THRESHOLDS, WINDOW, PromptCompressor
+from refemu.units.leankv.twins import prompt_compressor as prompt_compressor_jit
+from tests.oracles.leankv import units
 
 RUNS = [pytest.param(prompt_compressor.run, id="unit"), pytest.param(prompt_compressor_jit.run, id="twin")]
 SHARES = np.float32([24, 1, 2, 6, 5, 2, 16, 8]) / np.float32(64)  #: of the worked example
@@ -30,7 +31,7 @@ def compress(run: Any, share: Any, window: int, limits: tuple[float, float], **p
     return run(values, window, patterns(*limits), tokens=len(share), **parameters)
 
 
-def same(result: Any, wanted: oracle.Classes) -> bool:
+def same(result: Any, wanted: units.Classes) -> bool:
     counts = tuple(int(n) for n in (result.n_pruned, result.n_low, result.n_high))
     return (
         np.atleast_1d(result.cls).tolist() == wanted.classes
@@ -76,7 +77,7 @@ def test_cumulative_rule_is_the_oracles(
     low_cumsum = "restart" if restart else "total"
     result = compress(run, share, window, (limits[0], limits[1]), low_cumsum=low_cumsum, order=order)
 
-    assert same(result, oracle.cumulative(share, window, *limits, low_cumsum, order))
+    assert same(result, units.cumulative(share, window, *limits, low_cumsum, order))
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -88,7 +89,7 @@ def test_per_token_rule_and_its_network_are_the_oracles(
     """D-leankv-20, D-leankv-23: shares against alpha / N; the order that a bitonic network leaves."""
     result = compress(run, share, window, (limits[0], limits[1]), rule="per_token", order="bitonic")
 
-    assert same(result, oracle.per_token(share, window, *limits))
+    assert same(result, units.per_token(share, window, *limits))
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -98,8 +99,8 @@ def test_equal_budgets_keep_the_highest_means(run: Any, share: list[float], wind
     """[leankv §7.2, Fig. 8] D-leankv-54: max(W, N * keep / 100) tokens; of equal means the later one."""
     result = compress(run, share, window, (0, 0), rule="static", keep_percent=keep, order=order)
 
-    assert same(result, oracle.static_prompt(share, window, keep, order))
-    assert np.count_nonzero(result.cls) == min(len(share), oracle.budget(len(share), window, keep))
+    assert same(result, units.static_prompt(share, window, keep, order))
+    assert np.count_nonzero(result.cls) == min(len(share), units.budget(len(share), window, keep))
 
 
 @pytest.mark.parametrize("run", RUNS)

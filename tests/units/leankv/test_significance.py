@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from refemu.arith import dot, fp16, fp32, threads
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Sequential
-from refemu.units import significance, significance_jit
-from refemu.units.significance import PRESETS, Significance
-from tests.oracles import leankv_units as oracle
+from refemu.units.leankv import significance
+from refemu.units.leankv.significance import PRESETS, Significance
+from refemu.units.leankv.twins import significance as significance_jit
+from tests.arith.strategies import codes
+from tests.oracles.leankv import units
 
-RUNS = [pytest.param(significance.run, id="unit"), pytest.param(significance_jit.run, id="twin")]
+RUNS = [pytest.param(significance.of_prompts, id="unit"), pytest.param(significance_jit.of_prompts, id="twin")]
 options = st.fixed_dictionaries(
     {
         "score_queries": st.sampled_from([None, 1, 3, 64]),
@@ -28,8 +30,19 @@ options = st.fixed_dictionaries(
 
 def probabilities(n: int, heads: int, seed: int) -> np.ndarray:
     """Causal rows that add up to about 1, (n, heads, n)."""
-    rng = np.random.default_rng(seed)
-    p = rng.random((n, heads, n)).astype(np.float32) ** 4 * np.tril(np.ones((n, n), np.float32))[:, None]
+    return causal(np.random.default_rng(seed).random((n, heads, n)).astype(np.float32))
+
+
+@st.composite
+def rows(draw: st.DrawFn, n: int, heads: int) -> np.ndarray:
+    """As `probabilities`, drawn."""
+    return causal(draw(codes((n, heads, n), 24)).astype(np.float32) / np.float32(1 << 24))
+
+
+def causal(weights: np.ndarray) -> np.ndarray:
+    """Rows of positive weights without those of later tokens, divided by their sums; zeros stay zeros."""
+    n = len(weights)
+    p = weights**4 * np.tril(np.ones((n, n), np.float32))[:, None]
     return p / np.maximum(np.add.accumulate(p, axis=-1)[..., -1:], np.float32(2.0**-100))
 
 
@@ -56,46 +69,46 @@ def test_a_prompt_by_hand(run: Any) -> None:
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("preset", PRESETS)
 @settings(deadline=None, max_examples=30)
-@given(n=st.integers(1, 9), heads=st.integers(1, 3), seed=st.integers(0, 99), queries=st.sampled_from([None, 1, 4, 64]))
+@given(data=st.data(), n=st.integers(1, 9), heads=st.integers(1, 3), queries=st.sampled_from([None, 1, 4, 64]))
 def test_sums_means_and_shares_are_the_oracles(
-    run: Any, preset: str, n: int, heads: int, seed: int, queries: int | None
+    run: Any, preset: str, data: st.DataObject, n: int, heads: int, queries: int | None
 ) -> None:
     """[leankv §4] D-leankv-16, D-leankv-17, D-leankv-18, D-leankv-19."""
-    p = probabilities(n, heads, seed)
+    p = data.draw(rows(n, heads))
     result = run(p, **{**PRESETS[preset], "score_queries": queries})
-    wanted = oracle.significance(p.tolist(), preset, score_queries=queries or 0)
+    wanted = units.significance(p.tolist(), preset, score_queries=queries or 0)
 
     assert values(result.sum).tolist() == wanted.sums and result.count.tolist() == wanted.counts
     assert values(result.mean).tolist() == wanted.means and values(result.share).tolist() == wanted.shares
 
 
 @settings(deadline=None, max_examples=40)
-@given(n=st.integers(2, 12), seed=st.integers(0, 99), x=st.floats(0, 1, width=32))
-def test_steps_and_statistics_are_the_oracles(n: int, seed: int, x: float) -> None:
+@given(data=st.data(), n=st.integers(2, 12), x=st.floats(0, 1, width=32))
+def test_steps_and_statistics_are_the_oracles(data: st.DataObject, n: int, x: float) -> None:
     """[leankv §3.1 Eq. (3), §3.2, §4]."""
-    p, v = probabilities(n, 3, seed)[-1], probabilities(n, 1, seed + 1)[:, 0]
+    p, v = data.draw(rows(n, 3))[-1], data.draw(rows(n, 1))[:, 0]
     score, positions = np.abs(v[-1]), list(range(n - 1, -1, -1))
-    wanted = oracle.step_scores(score.tolist(), p.tolist(), positions, n - 1, "paper")
+    wanted = units.step_scores(score.tolist(), p.tolist(), positions, n - 1, "paper")
 
     assert significance.update(score[1:], p[:, 1:]).tolist() == wanted[1:] and wanted[0] == score[0]
-    assert int(significance.critical_tokens(score, x)) == oracle.critical_tokens(score.tolist(), x)
-    assert significance.coefficients(p[0], v).tolist() == oracle.coefficients(p[0].tolist(), v.tolist())
+    assert int(significance.critical_tokens(score, x)) == units.critical_tokens(score.tolist(), x)
+    assert significance.coefficients(p[0], v).tolist() == units.coefficients(p[0].tolist(), v.tolist())
 
 
 @settings(deadline=None, max_examples=60)
-@given(parameters=options, n=st.integers(1, 7), heads=st.integers(1, 3), seed=st.integers(0, 99))
-def test_twin_equals_unit_in_every_field(parameters: dict[str, Any], n: int, heads: int, seed: int) -> None:
-    p = np.stack([probabilities(n, heads, seed), probabilities(n, heads, seed + 100)])
+@given(data=st.data(), parameters=options, n=st.integers(1, 7), heads=st.integers(1, 3))
+def test_twin_equals_unit_in_every_field(data: st.DataObject, parameters: dict[str, Any], n: int, heads: int) -> None:
+    p = np.stack([data.draw(rows(n, heads)) for _ in range(2)])
 
-    assert significance.run(p, **parameters).equals(significance_jit.run(p, **parameters))
+    assert significance.of_prompts(p, **parameters).equals(significance_jit.of_prompts(p, **parameters))
 
 
 @settings(deadline=None, max_examples=30)
-@given(n=st.integers(1, 12), heads=st.integers(1, 4), seed=st.integers(0, 99))
-def test_heads_are_joined_after_their_sums_unless_told(n: int, heads: int, seed: int) -> None:
+@given(data=st.data(), n=st.integers(1, 12), heads=st.integers(1, 4))
+def test_heads_are_joined_after_their_sums_unless_told(data: st.DataObject, n: int, heads: int) -> None:
     """D-leankv-19: max of sums is at most the sum of maxima, and equals it for one head."""
-    p = probabilities(n, heads, seed)
-    sums, queries = (values(significance_jit.run(p, gqa_order=order).sum) for order in ("sums", "queries"))
+    p = data.draw(rows(n, heads))
+    sums, queries = (values(significance_jit.of_prompts(p, gqa_order=order).sum) for order in ("sums", "queries"))
 
     assert (sums <= queries + np.float32(2.0**-20)).all()
     assert heads > 1 or np.array_equal(sums, queries)
@@ -111,16 +124,14 @@ def test_rows_may_come_in_pieces(preset: str, cut: int) -> None:
     for first in range(0, 9, cut):
         significance_jit.add_rows(device, sums, p[first : first + cut, :, : first + cut], first)
 
-    assert significance_jit.finish(device, sums).equals(significance_jit.run(p, **PRESETS[preset]))
+    assert significance_jit.finish(device, sums).equals(significance_jit.of_prompts(p, **PRESETS[preset]))
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 99), power=st.integers(-20, 20))
-def test_scaling_by_a_power_of_two_leaves_shares(seed: int, power: int) -> None:
+@given(p=rows(8, 2), power=st.integers(-20, 20))
+def test_scaling_by_a_power_of_two_leaves_shares(p: np.ndarray, power: int) -> None:
     """D-leankv-18: normalized shares."""
-    p = probabilities(8, 2, seed)
-
-    assert np.array_equal(significance_jit.run(p).share, significance_jit.run(np.ldexp(p, power)).share)
+    assert np.array_equal(significance_jit.of_prompts(p).share, significance_jit.of_prompts(np.ldexp(p, power)).share)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -247,7 +258,7 @@ def test_a_prompt_is_summed_where_it_is_attended_to(tokens: int, parameters: dic
             found = significance_jit.attended(device, q, k, v, scale)
         assert found is not None
         assert found[0].tobytes() == dot.attention(q, k, v, scale=scale, start=0).tobytes()
-        expected = significance.run(p, **parameters)
+        expected = significance.of_prompts(p, **parameters)
         for name in ("sum", "mean", "share", "count"):
             assert np.array_equal(getattr(significance_jit.finish(device, found[1]), name), getattr(expected, name))
 

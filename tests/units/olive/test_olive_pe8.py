@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import olive_pe8
-from refemu.units.olive_pe8 import OlivePe8, halves
-from tests.oracles import olive_units as oracle
+from refemu.units.olive import olive_pe8
+from refemu.units.olive.olive_pe8 import OlivePe8, halves
+from tests.oracles.olive import units
 
 IMPLEMENTATIONS = [pytest.param(olive_pe8.run, id="unit"), pytest.param(olive_pe8.UNIT.run_jit, id="twin")]
 SPLITS, OVERFLOWS = ["twos_complement", "sign_magnitude"], ["wrap", "saturate"]
 INT8 = np.arange(-128, 128)
 
 
-def mac(x_exp: int, x_int: int, y_exp: int, y_int: int) -> oracle.Event:
+def mac(x_exp: int, x_int: int, y_exp: int, y_int: int) -> units.Event:
     return 0, 0, x_exp, x_int, y_exp, y_int
 
 
-def columns(*events: oracle.Event) -> list[list[int]]:
+def columns(*events: units.Event) -> list[list[int]]:
     return [list(column) for column in zip(*events, strict=True)]
 
 
@@ -78,10 +78,10 @@ EVENTS = st.one_of(
 @pytest.mark.parametrize("overflow", OVERFLOWS)
 @settings(deadline=None)
 @given(events=st.lists(EVENTS, min_size=1, max_size=10))
-def test_sequences_equal_the_oracle(run: Any, split: str, overflow: str, events: list[oracle.Event]) -> None:
+def test_sequences_equal_the_oracle(run: Any, split: str, overflow: str, events: list[units.Event]) -> None:
     """Exact sums beyond 64 bits included: 128**2 << 62; D-olive-33 on the sum of all four, once."""
     result = run(*columns(*events), split=split, overflow=overflow)
-    expected = oracle.mac(events, overflow)
+    expected = units.mac(events, overflow)
 
     assert list(zip(result.acc.tolist(), result.overflow.tolist(), strict=True)) == [row[2:] for row in expected]
     assert result.overflows == len([row for row in expected if row[3]])

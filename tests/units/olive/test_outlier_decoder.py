@@ -7,9 +7,9 @@ import pytest
 
 from refemu import formats
 from refemu.arith.checks import Refused
-from refemu.units import outlier_decoder
-from refemu.units.outlier_decoder import FORMATS, OutlierDecoder
-from tests.oracles import olive_units as oracle
+from refemu.units.olive import outlier_decoder
+from refemu.units.olive.outlier_decoder import FORMATS, OutlierDecoder
+from tests.oracles.olive import units
 
 IMPLEMENTATIONS = [pytest.param(outlier_decoder.run, id="unit"), pytest.param(outlier_decoder.UNIT.run_jit, id="twin")]
 BIASES = np.arange(16)
@@ -30,7 +30,7 @@ def test_every_code_at_every_bias_equals_the_oracle(run: Any, exp_bits: int, man
     codes = np.arange(2 << (exp_bits + man_bits), dtype=np.uint8)[:, None]
     result = run(codes, BIASES, exp_bits=exp_bits, man_bits=man_bits, exponent_bits=exponent_bits)
     expected = [
-        [oracle.outlier_decoder(code, bias, exp_bits, man_bits, exponent_bits) for bias in range(16)]
+        [units.outlier_decoder(code, bias, exp_bits, man_bits, exponent_bits) for bias in range(16)]
         for code in range(codes.size)
     ]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import ovp_decoder
-from refemu.units.ovp_decoder import OvpDecoder
-from tests.oracles import olive_units as oracle
+from refemu.units.olive import ovp_decoder
+from refemu.units.olive.ovp_decoder import OvpDecoder
+from tests.oracles.olive import units
 
 IMPLEMENTATIONS = [pytest.param(ovp_decoder.run, id="unit"), pytest.param(ovp_decoder.UNIT.run_jit, id="twin")]
 BYTES, WORDS = np.arange(256, dtype=np.uint8), np.arange(1 << 16, dtype=np.uint16)
@@ -22,7 +22,7 @@ twin = ovp_decoder.UNIT.run_jit
 
 def expected(pairs: Any, biases: Any, normal: str, outlier: tuple[int, int]) -> tuple[list[Any], list[Any], list[bool]]:
     """Exponents, integers and illegal flags of the oracle."""
-    answers = [oracle.ovp_decoder(pair, bias, normal, outlier) for pair, bias in zip(pairs, biases, strict=True)]
+    answers = [units.ovp_decoder(pair, bias, normal, outlier) for pair, bias in zip(pairs, biases, strict=True)]
     return [list(a[0]) for a in answers], [list(a[1]) for a in answers], [a[2] for a in answers]
 
 
@@ -166,20 +166,20 @@ def test_dtype_of_the_input_is_of_no_consequence(words: list[int], bias: int) ->
 
 
 BAD_CALLS = [
-    pytest.param({"pairs": 256, "bias": 2}, Refused, r"ovp_decoder: pair 256 is outside \[0, 256\)", id="pair"),
-    pytest.param({"pairs": [1, -1], "bias": 2}, Refused, r"ovp_decoder: pair -1 at index \(1,\)", id="negative"),
-    pytest.param({"pairs": 1, "bias": [0, 16]}, Refused, r"ovp_decoder: bias 16 at index \(1,\) is outside", id="bias"),
-    pytest.param({"pairs": [1.0], "bias": 2}, RefusedType, r"ovp_decoder\.pair: integers are needed", id="float"),
+    pytest.param({"pair": 256, "bias": 2}, Refused, r"ovp_decoder: pair 256 is outside \[0, 256\)", id="pair"),
+    pytest.param({"pair": [1, -1], "bias": 2}, Refused, r"ovp_decoder: pair -1 at index \(1,\)", id="negative"),
+    pytest.param({"pair": 1, "bias": [0, 16]}, Refused, r"ovp_decoder: bias 16 at index \(1,\) is outside", id="bias"),
+    pytest.param({"pair": [1.0], "bias": 2}, RefusedType, r"ovp_decoder\.pair: integers are needed", id="float"),
     pytest.param(
-        {"pairs": BYTES, "bias": 4, "normal": "int8", "outlier": (4, 3)},
+        {"pair": BYTES, "bias": 4, "normal": "int8", "outlier": (4, 3)},
         RefusedType,
         r"ovp_decoder\.pair: 16-bit words are needed for int8, got dtype uint8; view bytes as",
         id="bytes",
     ),
-    pytest.param({"pairs": [1, 2], "bias": [1, 2, 3]}, Refused, r"pair \(2,\), bias \(3,\)", id="shapes"),
-    pytest.param({"pairs": 1, "bias": 2, "normal": "int5"}, Refused, "normal must be one of 'int4'", id="type"),
-    pytest.param({"pairs": 1, "bias": 2, "outlier": (4, 3)}, Refused, "outlier beside int4 must be", id="mix"),
-    pytest.param({"pairs": 1, "bias": 2, "normal": "int8"}, Refused, r"one of \(4, 3\), \(2, 5\)", id="width"),
+    pytest.param({"pair": [1, 2], "bias": [1, 2, 3]}, Refused, r"pair \(2,\), bias \(3,\)", id="shapes"),
+    pytest.param({"pair": 1, "bias": 2, "normal": "int5"}, Refused, "normal must be one of 'int4'", id="type"),
+    pytest.param({"pair": 1, "bias": 2, "outlier": (4, 3)}, Refused, "outlier beside int4 must be", id="mix"),
+    pytest.param({"pair": 1, "bias": 2, "normal": "int8"}, Refused, r"one of \(4, 3\), \(2, 5\)", id="width"),
 ]
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import OVP_INT4, OVP_INT8, AbFloat, Ovp
-from refemu.units import ovp_encoder
-from refemu.units.ovp_encoder import UNIT, OvpEncoder
-from refemu.units.ovp_encoder_cases import boundaries
-from tests.oracles import ovp as oracle
+from refemu.units.olive import ovp_encoder
+from refemu.units.olive.cases.ovp_encoder import boundaries
+from refemu.units.olive.ovp_encoder import UNIT, OvpEncoder
+from tests.oracles.olive import ovp
 
 IMPLEMENTATIONS = [pytest.param(ovp_encoder.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
 FORMATS = ["OVP_INT4", "OVP_FLINT4", "OVP_INT8", "OVP_INT4_REPO", "OVP_FLINT4_REPO", "OVP_INT8_REPO"]
@@ -31,7 +31,7 @@ def patterns(values: Any) -> np.ndarray:
 
 def expected(name: str, values: Any) -> list[int]:
     width = 8 if "INT8" in name else 4
-    codes = [oracle.encode_pair(name, float(first), float(second)) for first, second in values]
+    codes = [ovp.encode_pair(name, float(first), float(second)) for first, second in values]
     return [left | right << width for left, right in codes]
 
 

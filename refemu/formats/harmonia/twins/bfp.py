@@ -5,22 +5,21 @@ any other option takes the general one.
 """
 
 from math import prod
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
 from refemu.formats import groups
-from refemu.formats.bfp import INFINITY, ROUNDINGS, Bfp
-from refemu.formats.bfp_tensor import BfpTensor
+from refemu.formats.harmonia.bfp import INFINITY, ROUNDINGS, Bfp, BfpTensor
 
 H = np.uint16
 STRIP = 256  # columns that are worked on at once: their words of a group of 32 stay in the first-level cache
 TRUNCATE, HALF_EVEN, HALF_AWAY, FLOOR = range(4)  # places in ROUNDINGS
 
 
-def encode(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor:
+def encode(fmt: Bfp, x: ArrayLike, axis: int = -1, *, bits: bool = False) -> BfpTensor:
     """`fmt.encode(x, axis, bits=bits)`."""
     word = np.asarray(x)
     if fmt.special != "error" or word.dtype != (np.uint16 if bits else np.float16):
@@ -32,36 +31,19 @@ def encode(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTensor
     count = groups.count(length, fmt.group)
     sign, mantissa = np.empty(word.shape, np.uint8), np.empty(word.shape, np.uint16)
     exponent = np.empty((*word.shape[:axis], count, *word.shape[axis + 1 :]), np.uint8)
-    outputs = sign.reshape(outer, length, inner), mantissa.reshape(outer, length, inner)
+    words, *outputs = (array.reshape(outer, length, inner) for array in (word, sign, mantissa))
+    shared = exponent.reshape(outer, count, inner)
     plain = fmt.rounding == "truncate" and fmt.subnormals == "keep" and fmt.zero_sign == "keep"
     if plain and inner == 1:
         run = truncate_rows_by_32 if fmt.group == 32 else truncate_rows
-        largest = run(
-            word.reshape(outer, length),
-            fmt.group,
-            11 - fmt.mantissa_bits,
-            *(output[:, :, 0] for output in outputs),
-            exponent.reshape(outer, count),
-        )
+        rows = [array[:, :, 0] for array in (words, *outputs, shared)]
+        largest = run(rows[0], fmt.group, 11 - fmt.mantissa_bits, *rows[1:])
     elif plain:
-        largest = truncate_columns(
-            word.reshape(outer, length, inner),
-            fmt.group,
-            11 - fmt.mantissa_bits,
-            *outputs,
-            exponent.reshape(outer, count, inner),
-        )
+        largest = truncate_columns(words, fmt.group, 11 - fmt.mantissa_bits, *outputs, shared)
     else:
-        largest = encode_any(
-            word.reshape(outer, length, inner),
-            fmt.group,
-            fmt.mantissa_bits,
-            ROUNDINGS.index(fmt.rounding),
-            int(fmt.subnormals == "flush"),
-            int(fmt.zero_sign == "canonical"),
-            *outputs,
-            exponent.reshape(outer, count, inner),
-        )
+        rounding, flush = ROUNDINGS.index(fmt.rounding), int(fmt.subnormals == "flush")
+        canonical = int(fmt.zero_sign == "canonical")
+        largest = encode_any(words, fmt.group, fmt.mantissa_bits, rounding, flush, canonical, *outputs, shared)
     if fmt.special == "error" and largest >= INFINITY:
         refuse_as(fmt.encode, x, axis, bits=bits)
     return BfpTensor(fmt, sign, mantissa, exponent, axis)
@@ -77,12 +59,8 @@ def decode(tensor: BfpTensor) -> np.ndarray:
         np.ascontiguousarray(part).reshape(outer, part.shape[axis], inner)
         for part in (tensor.sign, tensor.mantissa, tensor.exponent)
     )
-    decode_any(
-        *(part if part.flags.writeable else part.copy() for part in flat),
-        tensor.format.group,
-        powers,
-        out.reshape(outer, shape[axis], inner),
-    )
+    parts = [part if part.flags.writeable else part.copy() for part in flat]
+    decode_any(*parts, tensor.format.group, powers, out.reshape(outer, shape[axis], inner))
     return out
 
 
@@ -186,16 +164,8 @@ def truncate_columns(word, group, drop, sign, mantissa, exponent):  # type: igno
 
 
 @kernel
-def encode_any(
-    word,
-    group,
-    width,
-    rounding,
-    flush,
-    canonical,  # type: ignore[no-untyped-def]
-    sign,
-    mantissa,
-    exponent,
+def encode_any(  # type: ignore[no-untyped-def]
+    word, group, width, rounding, flush, canonical, sign, mantissa, exponent
 ):
     """(outer, length, inner) words in groups along the middle axis. Returns the largest |word| as bits."""
     length, inner = word.shape[1], word.shape[2]

@@ -5,6 +5,7 @@ number of the process) share out independent outputs.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,20 @@ from refemu.arith import dot_jit
 from refemu.arith.checks import RefusedType
 from refemu.arith.dot import Sequential
 from refemu.arith.group_panels import GroupPanels, group_panels
-from refemu.formats.bfp_dot import Rows, require_pair, rows, shaped, vectors, weight_rows, weighted
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.arith.operands import Precision
+from refemu.formats.groupint import GroupIntTensor
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.formats.harmonia.bfp_dot import (
+    Rows,
+    ScalePer,
+    grouped,
+    require_pair,
+    rows,
+    shaped,
+    vectors,
+    weight_rows,
+    weighted,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +56,9 @@ def bfp_dot_int(
     a: BfpTensor,
     w: GroupIntTensor | Prepared,
     *,
-    partial: str = "fp16",
-    product: str = "fp32",
-    scale_per: int = 32,
+    partial: Precision = "fp16",
+    product: Precision = "fp32",
+    scale_per: ScalePer = 32,
     threads: int | None = None,
 ) -> np.ndarray:
     """`bfp_dot.bfp_dot_int`."""
@@ -58,7 +70,9 @@ def bfp_dot_int(
     return weighted(_product, left, weight_rows(w, left.group), partial, product, scale_per)
 
 
-def bfp_dot(a: BfpTensor, b: BfpTensor | Prepared, *, partial: str = "fp16", threads: int | None = None) -> np.ndarray:
+def bfp_dot(
+    a: BfpTensor, b: BfpTensor | Prepared, *, partial: Precision = "fp16", threads: int | None = None
+) -> np.ndarray:
     """`bfp_dot.bfp_dot`."""
     left = _left(a, "bfp_dot")
     if isinstance(b, Prepared) and isinstance(b.tensor, BfpTensor):
@@ -77,33 +91,14 @@ def _left(a: BfpTensor, thing: str) -> Rows:
 
 
 def _by_panels(
-    left: Rows, right: Prepared, thing: str, partial: str, product: str | None, threads: int | None
+    left: Rows, right: Prepared, thing: str, partial: Precision, product: Precision | None, threads: int | None
 ) -> np.ndarray:
     require_pair(left, right.rows, thing)
-    total = dot_jit.grouped_matmul(
-        left.values,
-        right.panels,
-        group=left.group,
-        a_exp=left.power,
-        partial=partial,
-        product=product,
-        order=Sequential(),
-        acc="fp32",
-        threads=threads,
-    )
+    operands: Any = {"group": left.group, "a_exp": left.power, "threads": threads}
+    rounding: Any = {"partial": partial, "product": product, "order": Sequential(), "acc": "fp32"}
+    total = dot_jit.grouped_matmul(left.values, right.panels, **operands, **rounding)
     return shaped(total, left, right.rows)
 
 
-def _product(left: Rows, right: Rows, partial: str, product: str | None) -> np.ndarray:
-    return dot_jit.grouped_matmul(
-        left.values,
-        right.values.T,
-        group=left.group,
-        a_exp=left.power,
-        b_exp=right.power.T,
-        b_scale=None if right.scale is None else right.scale.T,
-        partial=partial,
-        product=product,
-        order=Sequential(),
-        acc="fp32",
-    )
+def _product(left: Rows, right: Rows, partial: Precision, product: Precision | None) -> np.ndarray:
+    return grouped(dot_jit.grouped_matmul, left, right, partial, product)

@@ -7,26 +7,26 @@ and reciprocals take the readable definition.
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.fp16_jit import holds_fp16, plain
 from refemu.arith.jit import kernel
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans import Frame, KMeans
-from refemu.formats.kmeans_nearest import first_alike, nearest_normalized, neighbours
-from refemu.formats.kmeans_outliers import Thresholds
-from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans import Frame, KMeans
+from refemu.formats.kllm.kmeans_nearest import first_alike, nearest_normalized, neighbours
+from refemu.formats.kllm.kmeans_outliers import Thresholds
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 
 ONE_KEY = 0x3C00  #: order key of 1, the largest |x^|
 NEVER = 0x7FFF  #: a border key that no key lies above
 BLOCK = 4096  # elements compared with all places before the next: they stay in the first-level cache
 
 
-def encode(fmt: KMeans, x: Any, axis: int = -1) -> KMeansTensor:
+def encode(fmt: KMeans, x: ArrayLike, axis: int = -1) -> KMeansTensor:
     """`fmt.encode(x, axis)`."""
     array = np.asarray(x)
     if fmt.zero_point or fmt.arith.normalize == "reciprocal" or not _is_plain(array, axis):
@@ -75,12 +75,12 @@ def indices(words: np.ndarray, scale: np.ndarray, mask: np.ndarray, codebook: Co
 def _indices(
     words: np.ndarray, mask: np.ndarray, scale: np.ndarray, codebook: Codebook, arith: KllmArith
 ) -> np.ndarray:
-    found = places(codebook, arith)
+    table = places(codebook, arith)
     index = np.empty(words.shape, np.uint8)
-    if found.counts:
-        _count(words, plain(mask), found.keys(scale), np.uint8(found.first), index)
+    if table.counts:
+        _count(words, plain(mask), table.keys(scale), np.uint8(table.first), index)
     else:
-        _classify(words, plain(mask), found.keys(scale), found.steps, found.first, index)
+        _classify(words, plain(mask), table.keys(scale), table.steps, table.first, index)
     return index
 
 
@@ -182,26 +182,10 @@ def _count(words, mask, borders, first, index):  # type: ignore[no-untyped-def]
     """
     for v in range(words.shape[0]):
         row, masked, out, border = words[v], mask[v], index[v], borders[v]
-        b0, b1, b2, b3, b4, b5, b6, b7 = (
-            border[0],
-            border[1],
-            border[2],
-            border[3],
-            border[4],
-            border[5],
-            border[6],
-            border[7],
-        )
-        b8, b9, b10, b11, b12, b13, b14, b15 = (
-            border[8],
-            border[9],
-            border[10],
-            border[11],
-            border[12],
-            border[13],
-            border[14],
-            border[15],
-        )
+        b0, b1, b2, b3 = border[0], border[1], border[2], border[3]
+        b4, b5, b6, b7 = border[4], border[5], border[6], border[7]
+        b8, b9, b10, b11 = border[8], border[9], border[10], border[11]
+        b12, b13, b14, b15 = border[12], border[13], border[14], border[15]
         for n in range(row.size):
             word = np.int16(row[n])
             sign = np.int16(word >> np.int16(15))
@@ -222,16 +206,8 @@ def _count(words, mask, borders, first, index):  # type: ignore[no-untyped-def]
 @kernel
 def _pass(row, borders, steps, sums):  # type: ignore[no-untyped-def]
     """Eight borders in one sweep."""
-    b0, b1, b2, b3, b4, b5, b6, b7 = (
-        borders[0],
-        borders[1],
-        borders[2],
-        borders[3],
-        borders[4],
-        borders[5],
-        borders[6],
-        borders[7],
-    )
+    b0, b1, b2, b3 = borders[0], borders[1], borders[2], borders[3]
+    b4, b5, b6, b7 = borders[4], borders[5], borders[6], borders[7]
     s0, s1, s2, s3, s4, s5, s6, s7 = (steps[0], steps[1], steps[2], steps[3], steps[4], steps[5], steps[6], steps[7])
     for n in range(row.size):
         x = row[n]

@@ -11,9 +11,11 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.float_jit.scalars import narrow, round16, round16_of_f64, widen
 from refemu.arith.jit import kernel
-from refemu.formats import kmeans_jit
-from refemu.formats.kmeans import KMeans
-from refemu.formats.kmeans_outliers import Thresholds
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kmeans import KMeans
+from refemu.formats.kllm.kmeans_outliers import Thresholds
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats.kllm.twins import kmeans as kmeans_jit
 
 ONE = 0x3C00  #: the scale of a vector of zeros (D-kllm-11)
 Parts = tuple[int, bool, int, int, int, np.ndarray, np.ndarray, np.ndarray, int, np.ndarray]
@@ -29,13 +31,17 @@ class Row(NamedTuple):
     scale: int  #: fp16 pattern
     outliers: int
 
+    def tensor(self, codebook: Codebook) -> KMeansTensor:
+        """The vector as `KMeans.encode` returns it. codebook: of the format that encoded it."""
+        return KMeansTensor(codebook, self.codes, np.array([self.scale], np.uint16), self.mask, self.word[self.mask])
+
 
 class Encoder:
     """Vectors of one length to one format."""
 
     def __init__(self, fmt: KMeans, size: int) -> None:
         """fmt: one that `is_plain` takes. Refuses more outliers than vectors of `size` values have."""
-        found = kmeans_jit.places(fmt.codebook, fmt.arith)
+        places = kmeans_jit.places(fmt.codebook, fmt.arith)
         count = low = high = fixed = 0
         if isinstance(fmt.outliers, Thresholds):
             low, high, fixed = (
@@ -44,20 +50,11 @@ class Encoder:
             )
         elif fmt.outliers is not None:
             count = fmt.outliers.require(size)
-        steps = found.steps[: found.borders.size]
-        self.centroids = fmt.codebook.centroids.copy()  #: float32, of a type that kernels take
-        self._parts: Parts = (
-            count,
-            fmt.outlier_rank(size) > 0,
-            low,
-            high,
-            fixed,
-            found.borders.copy(),
-            found.closed.copy(),
-            steps.copy(),
-            found.first,
-            self.centroids,
-        )
+        steps = places.steps[: places.borders.size]
+        self.centroids: np.ndarray = fmt.codebook.centroids.copy()  #: float32, of a type that kernels take
+        borders, closed = places.borders.copy(), places.closed.copy()
+        ends = low, high, fixed, borders, closed
+        self._parts: Parts = (count, fmt.outlier_rank(size) > 0, *ends, steps.copy(), places.first, self.centroids)
 
     def encode(self, x: np.ndarray) -> Row | None:
         """x: float32 (1, N), fp16 values. None where one is not finite."""
@@ -73,26 +70,12 @@ def is_plain(fmt: KMeans) -> bool:
 
 
 @kernel
-def _encode(
-    x,
-    k,
-    of_outliers,
-    low,
-    high,
-    fixed,
-    borders,
-    closed,
-    steps,
-    first,
-    centroids,  # type: ignore[no-untyped-def]
-    index,
-    mask,
-    word,
-    value,
+def _encode(  # type: ignore[no-untyped-def]
+    x, k, of_outliers, low, high, fixed, borders, closed, steps, first, centroids, index, mask, word, value
 ):
     """Fills index, mask, word, value. Returns the word of the scale, and how many outliers, -1 for x not finite."""
     keys, sums = np.empty(x.shape, np.int16), np.empty(x.shape[1], np.int16)
-    row, found = keys[0], np.empty(1, np.int16)
+    row, limit = keys[0], np.empty(1, np.int16)
     for n in range(row.size):
         word[0, n] = narrow(x[0, n])
     if not kmeans_jit._keys(word[0], row):
@@ -102,8 +85,8 @@ def _encode(
         for n in range(row.size):
             mask[0, n] = (row[n] > high) | (row[n] < low)
     else:
-        kmeans_jit._select(keys, k, mask, found, of_outliers)
-        largest = np.int64(found[0])
+        kmeans_jit._select(keys, k, mask, limit, of_outliers)
+        largest = np.int64(limit[0])
     if largest == 0:
         largest = np.int64(ONE)
     scale = np.float32(widen(np.uint16(largest)))

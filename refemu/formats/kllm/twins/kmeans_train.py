@@ -5,23 +5,30 @@ products of two words. Samples beyond the bounds of that, which x / s never is, 
 """
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.integers import peak
 from refemu.arith.jit import kernel
-from refemu.formats import kmeans_train as readable
-from refemu.formats.codebook import Codebook
+from refemu.formats.kllm import kmeans_train
+from refemu.formats.kllm.codebook import Codebook
 
 WORD = np.int64(0xFFFFFFFF)
 HALF = np.int64(0x7FFFFFFF)  #: 31 bits, of which a product of two weights has four
 LOW = np.int64((1 << 62) - 1)
 
 
-def train(values: Any, weights: Any = None, *, bits: int, init: Any = "quantile", max_iter: int = 300) -> Codebook:
+def train(
+    values: ArrayLike | kmeans_train.Histogram,
+    weights: ArrayLike | None = None,
+    *,
+    bits: int,
+    init: kmeans_train.Start = "quantile",
+    max_iter: int = 300,
+) -> Codebook:
     """`kmeans_train.train`."""
-    collected, given = readable.prepare(values, weights, bits, init, max_iter)
+    collected, weighing = kmeans_train.prepare(values, weights, bits, init, max_iter)
     points, heavy = collected.bins()
     most = peak(points)
     if (
@@ -30,13 +37,13 @@ def train(values: Any, weights: Any = None, *, bits: int, init: Any = "quantile"
         or most >= 1 << 30
         or ((collected.total >> 32) * most >= 1 << 61)
     ):
-        return readable.train(collected, bits=bits, init=init, max_iter=max_iter)
-    first = readable.start(points.tolist(), heavy.tolist(), bits, given)
+        return kmeans_train.train(collected, bits=bits, init=init, max_iter=max_iter)
+    first = kmeans_train.start(points.tolist(), heavy.tolist(), bits, weighing)
     whole = np.array([int(centroid) for centroid in first], np.int64)
     rest, weight = np.zeros_like(whole), np.ones_like(whole)
     _iterate(points, heavy, whole, rest, weight, max_iter)
     parts = zip(whole.tolist(), rest.tolist(), weight.tolist(), strict=True)
-    return readable.codebook([Fraction(q * w + r, w) for q, r, w in parts], bits)
+    return kmeans_train.codebook([Fraction(q * w + r, w) for q, r, w in parts], bits)
 
 
 @kernel

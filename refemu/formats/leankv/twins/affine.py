@@ -7,6 +7,7 @@ format; the kernels do what has one per feature.
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16_jit
 from refemu.arith.checks import refuse_as
@@ -14,15 +15,14 @@ from refemu.arith.float_jit import narrow_all
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
-from refemu.formats.affine import Affine, require_values
-from refemu.formats.affine_tensor import WORD, AffineTensor, require_codes
+from refemu.formats.leankv.affine import WORD, Affine, AffineTensor, require_codes, require_values
 
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity
 ROUND = np.float32(12_582_912)  # 1.5 * 2**23: added to t in [0, 255] it leaves t, rounded half to even, in the low bits
 ZERO, ONE = np.float32(0), np.float32(1)
 
 
-def encode(fmt: Affine, x: Any) -> AffineTensor:
+def encode(fmt: Affine, x: ArrayLike) -> AffineTensor:
     """`fmt.encode(x)`."""
     grouped = _grouped(fmt, x)
     if grouped is None:
@@ -34,7 +34,7 @@ def encode(fmt: Affine, x: Any) -> AffineTensor:
     return AffineTensor(fmt, code.reshape(np.shape(x)), scale, zero, s32, inv32, fmt.status(low, high, scale, zero))
 
 
-def encode_words(fmt: Affine, x: Any) -> tuple[np.ndarray, np.ndarray]:
+def encode_words(fmt: Affine, x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """`words()` and `metadata()` of `fmt.encode(x)`, without a byte per code between."""
     grouped = _grouped(fmt, x)
     if grouped is None:
@@ -45,13 +45,10 @@ def encode_words(fmt: Affine, x: Any) -> tuple[np.ndarray, np.ndarray]:
     if fused(fmt):
         metadata = np.empty((*grouped.shape[:-2], 2 * fmt.groups), np.uint16)
         with np.errstate(all="ignore"):
+            multiplies = fmt.quant_div == "recip_mul"
+            out = words.reshape(-1).view(np.uint8)
             largest = encode_groups(
-                grouped.reshape(-1, features),
-                fmt.bits,
-                fmt.zero == "min",
-                fmt.quant_div == "recip_mul",
-                words.reshape(-1).view(np.uint8),
-                metadata.reshape(-1),
+                grouped.reshape(-1, features), fmt.bits, fmt.zero == "min", multiplies, out, metadata.reshape(-1)
             )
         if largest >= INFINITY:
             refuse_as(require_values, grouped.reshape(*grouped.shape[:-2], -1))
@@ -75,7 +72,7 @@ def ends(fmt: Affine, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low.view(np.uint32), high.view(np.uint32)
 
 
-def _grouped(fmt: Affine, x: Any) -> np.ndarray | None:
+def _grouped(fmt: Affine, x: ArrayLike) -> np.ndarray | None:
     """x as float32 (..., groups, features); None where the readable format passes it on or refuses it."""
     array = np.asarray(x)
     if fmt.bits == WORD or array.ndim < 1 or array.dtype not in (np.float16, np.float32) or not array.size:
@@ -111,7 +108,7 @@ def _flat(x: np.ndarray, stages: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarra
     return x.reshape(-1, x.shape[-1]), plain(stages[5]).reshape(-1), plain(stages[6]).reshape(-1)
 
 
-def decode(fmt: Affine, code: Any, scale: Any = None, zero: Any = None) -> np.ndarray:
+def decode(fmt: Affine, code: ArrayLike, scale: ArrayLike | None = None, zero: ArrayLike | None = None) -> np.ndarray:
     """`fmt.decode(code, scale, zero)`."""
     codes = require_codes(code, fmt.bits)
     if fmt.bits == WORD:
@@ -121,12 +118,8 @@ def decode(fmt: Affine, code: Any, scale: Any = None, zero: Any = None) -> np.nd
     out = np.empty(codes.shape, np.float32)
     features = codes.shape[-1] // fmt.groups
     with np.errstate(all="ignore"):
-        _values(
-            plain(codes).reshape(-1, features),
-            plain(s).reshape(-1),
-            plain(-z if fmt.zero == "neg_min" else z).reshape(-1),
-            out.reshape(-1, features),
-        )
+        offset = plain(-z if fmt.zero == "neg_min" else z).reshape(-1)
+        _values(plain(codes).reshape(-1, features), plain(s).reshape(-1), offset, out.reshape(-1, features))
     return out if np.isfinite(s).all() and np.isfinite(z).all() else canonical(out)
 
 

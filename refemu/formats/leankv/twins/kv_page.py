@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith.checks import RefusedType, require_range
 from refemu.arith.jit import kernel
-from refemu.formats.kv_page import UnifiedPage
+from refemu.formats.leankv.kv_page import UnifiedPage
 
 
 def write(page: UnifiedPage, images: np.ndarray, pages: Any, slots: Any, records: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Kernels that decode pairs of 4-bit integers and outliers without a table: a look-up is a load per pair, this is none.
+"""Kernels that decode pairs of 4-bit integers and outliers without a table, which would cost a load per pair.
 
 Paper: [olive §4.2, Fig. 6b]. Both codes of a byte become bytes, and every step is done for as many pairs as a vector
 has bytes. Other formats, and pairs with the left code in the high half, go through `ovp_kernels_jit.decode`.
@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.jit import helper, kernel
 from refemu.formats.integer import IntFormat
-from refemu.formats.ovp import Ovp
+from refemu.formats.olive.ovp import Ovp
 
 B = np.uint8
 H = np.uint16
@@ -34,8 +34,8 @@ def _mask(condition):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _chosen(mask, one, other):  # type: ignore[no-untyped-def]
-    return B(B(one & mask) | B(other & B(~mask)))
+def _chosen(mask, first, other):  # type: ignore[no-untyped-def]
+    return B(B(first & mask) | B(other & B(~mask)))
 
 
 @kernel
@@ -44,15 +44,8 @@ def decode(words, magnitude, out):  # type: ignore[no-untyped-def]
 
     At most one code of a pair is an outlier's, so one magnitude is chosen of eight by its three bits.
     """
-    m1, m2, m3, m4, m5, m6, m7 = (
-        magnitude[1],
-        magnitude[2],
-        magnitude[3],
-        magnitude[4],
-        magnitude[5],
-        magnitude[6],
-        magnitude[7],
-    )
+    m1, m2, m3, m4 = magnitude[1], magnitude[2], magnitude[3], magnitude[4]
+    m5, m6, m7 = magnitude[5], magnitude[6], magnitude[7]
     least = B(255)  # magnitude beside an identifier: 0 is no outlier
     for k in range(len(words)):
         left, right = B(words[k] & B(15)), B(words[k] >> B(4))

@@ -12,9 +12,9 @@ import numpy as np
 
 from refemu.arith.float_jit.scalars import widen
 from refemu.arith.jit import helper, kernel
-from refemu.formats.flint import FLINT4
 from refemu.formats.integer import IntFormat
-from refemu.formats.ovp import Ovp
+from refemu.formats.olive.flint import FLINT4
+from refemu.formats.olive.ovp import Ovp
 
 SIGN = np.int32(-(1 << 31))
 MAGNITUDE = np.int32((1 << 31) - 1)
@@ -48,7 +48,7 @@ class Special(NamedTuple):
 
 @functools.cache
 def plan(fmt: Ovp) -> Plan | None:
-    """What the kernels need to know of `fmt`; None for a normal type without a kernel."""
+    """Parameters of `fmt` for the kernels; None for a normal type without a kernel."""
     if not isinstance(fmt.normal, IntFormat) and fmt.normal != FLINT4:
         return None
     outlier = fmt.outlier

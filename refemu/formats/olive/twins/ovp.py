@@ -5,34 +5,32 @@ per element between. A format without a kernel, and values that float32 does not
 """
 
 import functools
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from refemu.arith.bits import code_dtype
 from refemu.arith.checks import Refused, refuse_as, require_range
 from refemu.arith.fp16_jit import plain
-from refemu.formats import ovp_kernels_jit as kernels
-from refemu.formats import ovp_nibbles_jit as nibbles
 from refemu.formats.integer import IntFormat
 from refemu.formats.nearest import require_real
-from refemu.formats.ovp import Ovp, require_scale
-from refemu.formats.ovp_tensor import OvpTensor, from_pairs, to_pairs
+from refemu.formats.olive.kernels import nibbles, ovp
+from refemu.formats.olive.ovp import Ovp, OvpTensor, require_scale
+from refemu.formats.olive.pairs import from_pairs, to_pairs
 
 INFINITY = 0x7F800000  # float32 pattern
 BLOCK = 1 << 16  # fp16 words that are divided before they are encoded, an even number
 
 
-def encode(fmt: Ovp, x: Any, scale: Any = None, axis: int = -1) -> OvpTensor:
+def encode(fmt: Ovp, x: ArrayLike, scale: ArrayLike | None = None, axis: int = -1) -> OvpTensor:
     """`fmt.encode(x, scale, axis)`."""
     return fmt.tensor(encode_pairs(fmt, x, scale, axis), np.shape(x), scale, axis)
 
 
-def encode_pairs(fmt: Ovp, x: Any, scale: Any = None, axis: int = -1) -> np.ndarray:
+def encode_pairs(fmt: Ovp, x: ArrayLike, scale: ArrayLike | None = None, axis: int = -1) -> np.ndarray:
     """`fmt.encode(x, scale, axis).pairs()`: packed words, uint8 or uint16, shape (..., padded / 2)."""
     x = require_real(x, "Ovp.encode")
-    paired, plan = fmt.paired(x.shape, axis), kernels.plan(fmt)
+    paired, plan = fmt.paired(x.shape, axis), ovp.plan(fmt)
     factor = None if scale is None else require_scale(scale, x.shape, axis)
     halves = x.dtype == np.float16 and (factor is None or factor.ndim == 0)
     values = x.view(np.uint16) if halves else _narrow(x) if factor is None else _quotient(x, factor, axis)
@@ -51,8 +49,8 @@ def encode_pairs(fmt: Ovp, x: Any, scale: Any = None, axis: int = -1) -> np.ndar
 
 def _encode(fmt: Ovp, bits: np.ndarray, words: np.ndarray) -> int:
     """words <- pairs of float32 patterns; returns the largest magnitude."""
-    run = kernels.encode_integer if isinstance(fmt.normal, IntFormat) else kernels.encode_flint4
-    return int(run(bits, words, kernels.plan(fmt), kernels.special(fmt)))
+    run = ovp.encode_integer if isinstance(fmt.normal, IntFormat) else ovp.encode_flint4
+    return int(run(bits, words, ovp.plan(fmt), ovp.special(fmt)))
 
 
 def _encode_halves(fmt: Ovp, halves: np.ndarray, scale: np.float32, words: np.ndarray) -> int:
@@ -61,7 +59,7 @@ def _encode_halves(fmt: Ovp, halves: np.ndarray, scale: np.float32, words: np.nd
     for first in range(0, halves.size, BLOCK):
         part = halves[first : first + BLOCK]
         with np.errstate(over="ignore", under="ignore"):
-            kernels.quotients(part, scale, quotients)
+            ovp.quotients(part, scale, quotients)
         patterns = quotients[: part.size].view(np.int32)
         largest = max(largest, _encode(fmt, patterns, words[first // 2 : (first + part.size) // 2]))
     return largest
@@ -83,7 +81,7 @@ def _narrow(x: np.ndarray) -> np.ndarray | None:
     return narrow if x.itemsize <= 4 or np.array_equal(narrow, x) else None
 
 
-def decode(fmt: Ovp, codes: Any, axis: int = -1, *, strict: bool = True) -> np.ndarray:
+def decode(fmt: Ovp, codes: ArrayLike, axis: int = -1, *, strict: bool = True) -> np.ndarray:
     """`fmt.decode(codes, axis, strict=strict)`."""
     array = require_range(codes, 0, 1 << fmt.width, "Ovp.decode", "code")
     paired = fmt.paired(array.shape, axis)
@@ -93,7 +91,7 @@ def decode(fmt: Ovp, codes: Any, axis: int = -1, *, strict: bool = True) -> np.n
     return from_pairs(decode_pairs(fmt, words, np.int64, strict=strict), array.shape, paired)
 
 
-def decode_pairs(fmt: Ovp, words: Any, dtype: DTypeLike | None = None, *, strict: bool = True) -> np.ndarray:
+def decode_pairs(fmt: Ovp, words: ArrayLike, dtype: DTypeLike | None = None, *, strict: bool = True) -> np.ndarray:
     """Grid values of pair words, left first, shape (..., 2 * pairs): `fmt.decode(fmt.split(words))` laid side by side.
 
     words: as `encode_pairs` returns them, at least one axis. dtype: of the result, any that holds every value of the
@@ -109,14 +107,14 @@ def decode_pairs(fmt: Ovp, words: Any, dtype: DTypeLike | None = None, *, strict
         with np.errstate(over="ignore"):  # bytes wrap; only interpreted kernels would warn
             flagged = nibbles.decode(flat, magnitudes, pairs) == 0
     else:
-        met = int(kernels.decode(flat, table, pairs))
-        flagged = met >> 8 * pair.itemsize if out.itemsize < 4 else kernels.any_marked(flat, illegal)
+        met = int(ovp.decode(flat, table, pairs))
+        flagged = met >> 8 * pair.itemsize if out.itemsize < 4 else ovp.any_marked(flat, illegal)
     if strict and flagged:
         refuse_as(fmt.decode, fmt.split(array).reshape(out.shape))
     return out.astype(values, copy=False)
 
 
-def dequantize_pairs(fmt: Ovp, words: Any, scale: Any) -> np.ndarray:
+def dequantize_pairs(fmt: Ovp, words: ArrayLike, scale: ArrayLike) -> np.ndarray:
     """fl32(grid x scale) of pair words, float32 (..., 2 * pairs): `OvpTensor.dequantize` with values side by side.
 
     words: as for `decode_pairs`. scale: float32, positive and normal, a scalar or of the shape of `words` without its
@@ -135,7 +133,7 @@ def dequantize_pairs(fmt: Ovp, words: Any, scale: Any) -> np.ndarray:
     return out
 
 
-def _require_words(fmt: Ovp, words: Any) -> np.ndarray:
+def _require_words(fmt: Ovp, words: ArrayLike) -> np.ndarray:
     """Pair words, contiguous, with at least one axis, each in [0, 2**(2 * width)): the dtype alone may say so."""
     array = np.asarray(words)
     if array.ndim == 0:

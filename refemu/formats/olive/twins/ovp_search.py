@@ -5,16 +5,16 @@ Paper: [olive §3.4]. The kernels take all candidates of a row side by side, so 
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.sums_jit import total64
-from refemu.formats import ovp_kernels_jit as kernels
-from refemu.formats import ovp_search
 from refemu.formats.integer import IntFormat
-from refemu.formats.ovp import Ovp
-from refemu.formats.ovp_search import Problem, Search, choose, prepare, range_of
+from refemu.formats.olive import ovp_search
+from refemu.formats.olive.kernels import ovp
+from refemu.formats.olive.ovp import Ovp
+from refemu.formats.olive.ovp_search import Base, Per, Problem, Search, choose, prepare, range_of
 
 WORK = 1 << 24  # element-candidates per task: some 10 ms
 LANES = 16  # candidates side by side in one register; rows of fewer candidates are shared out by these
@@ -23,10 +23,10 @@ Progress = Callable[[int, int], None]  #: called with what is done and what ther
 
 
 def search(
-    x: Any,
+    x: ArrayLike,
     fmt: Ovp,
-    per: str = "row",
-    base: str = "sigma",
+    per: Per = "row",
+    base: Base = "sigma",
     low: int = 75,
     high: int = 250,
     step: int = 2,
@@ -35,7 +35,7 @@ def search(
     progress: Progress | None = None,
 ) -> Search:
     """`ovp_search.search`; `threads` share out rows and candidates, and the result does not depend on them."""
-    plan = kernels.plan(fmt)
+    plan = ovp.plan(fmt)
     if plan is None:
         return ovp_search.search(x, fmt, per, base, low, high, step)
     problem = prepare(x, fmt, per, base, range_of(low, high, step), total64)
@@ -43,10 +43,10 @@ def search(
 
 
 def select(
-    x: Any,
+    x: ArrayLike,
     formats: Sequence[Ovp],
-    per: str = "row",
-    base: str = "sigma",
+    per: Per = "row",
+    base: Base = "sigma",
     low: int = 75,
     high: int = 250,
     step: int = 2,
@@ -60,18 +60,18 @@ def select(
     )
 
 
-def _errors(problem: Problem, plan: kernels.Plan, threads: int, progress: Progress | None) -> np.ndarray:
+def _errors(problem: Problem, plan: ovp.Plan, threads: int, progress: Progress | None) -> np.ndarray:
     """(R, C) float64 squared errors of every row and candidate."""
-    run = kernels.errors_integer if isinstance(problem.format.normal, IntFormat) else kernels.errors_flint4
-    special = kernels.special(problem.format)
+    run = ovp.errors_integer if isinstance(problem.format.normal, IntFormat) else ovp.errors_flint4
+    special = ovp.special(problem.format)
     errors = np.zeros(problem.scales.shape, np.float64)
 
     def task(part: tuple[slice, slice]) -> int:
         rows, scales = problem.rows[part[0]], np.ascontiguousarray(problem.scales[part])
-        found = np.zeros(scales.shape, np.float64)
+        sums = np.zeros(scales.shape, np.float64)
         with np.errstate(over="ignore"):  # a quotient beyond float32 saturates; only interpreted kernels would warn
-            run(rows, scales, found, plan, special)
-        errors[part] = found
+            run(rows, scales, sums, plan, special)
+        errors[part] = sums
         return rows.shape[1] * scales.size
 
     done, whole = 0, problem.rows.shape[1] * problem.scales.size

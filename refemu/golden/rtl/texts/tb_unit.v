@@ -1,16 +1,3 @@
-"""Texts of the benches that rtl.py makes, with `$name` where a unit's own parts go and `$$` for a dollar sign."""
-
-STUB = """\
-// $unit: $meaning
-// $paper. Fill in the device; `make` holds it against the golden set.
-`timescale 1ns/1ps
-module $unit (
-$declared
-);
-endmodule
-"""
-
-BENCH = """\
 // Holds $unit against the golden set $set; run with +VEC=<directory of the set>.
 // Every row is compared with !==, so an x or z is a difference; the sentinels tell that the files were read whole.
 // A pass is the line that begins with PASS: a device that ends the simulation leaves exit code 0 and no such line.
@@ -108,14 +95,3 @@ $ports
 
   final if (running) $$display("FAIL the simulation ended in row %0d of %0d: the device stopped it", row, N);
 endmodule
-"""
-
-CLOCK = """\
-  reg clk = 0;
-  reg rst = 0;
-"""
-RESET = """\
-      if (stim[row][FIRST_LSB]) begin rst = 1; #1 clk = 1; #1 clk = 0; rst = 0; end
-"""
-EDGE = "      #1 clk = 1; #1 clk = 0; #1;"
-SETTLE = "      #1;"

@@ -1,21 +1,17 @@
-"""Scheme `fp16` on BERT-like encoders: the parts that `refemu.models.encoder` asks for [D-arith-15].
+"""Scheme `fp16` on BERT-like encoders: the parts that `refemu.models.encoder.runtime` asks for [D-arith-15].
 
 Linear layers are those of the decoders with a bias added in float32 before the rounding; LayerNorm is a sequence of
 float32 steps rounded once; GELU is the correctly rounded fp16 table of the form with erf.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.models.backend import Backend
-from refemu.models.encoder_config import BIAS, EncoderConfig
-from refemu.models.schemes.fp16 import Fp16Layers
+from refemu.models.encoder.config import BIAS, EncoderConfig
+from refemu.models.model import Model
+from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.scheme import Progress, Scheme
-
-if TYPE_CHECKING:
-    from refemu.models.model import Model
 
 
 class Fp16Encoder(Fp16Layers):
@@ -23,7 +19,7 @@ class Fp16Encoder(Fp16Layers):
 
     model: EncoderConfig
 
-    def __init__(self, model: "Model", config: Scheme, backend: Backend, progress: Progress) -> None:
+    def __init__(self, model: Model, config: Scheme, backend: Backend, progress: Progress) -> None:
         super().__init__(model, config, backend, progress)
         self._eps = self.model.norm_eps  # rounded to float32 where it is used
         self._position = fp16.to_f16(model.tensor("position"))

@@ -5,30 +5,35 @@ absolute position, as the groups of V are (D-harmonia-16). Keys that a query doe
 scores are +0. A score is FP16 before it is scaled (D-harmonia-27, D-harmonia-28).
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.models.schemes.harmonia_cache import Falling, HarmoniaCache, Held
-from refemu.models.schemes.harmonia_units import Units
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.harmonia_layers import Harmonia
-    from refemu.models.taps import Watch
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.models.schemes.harmonia.cache import Falling, HarmoniaCache, Held
+from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.taps import Watch
 
 
-def attention(parts: "Harmonia", layer: int, q: np.ndarray, cache: HarmoniaCache, watch: "Watch") -> np.ndarray:
+class Taps(Protocol):
+    """What listens to the attention of a block."""
+
+    def prompt(self, q: np.ndarray, cache: HarmoniaCache, held: Held) -> None:
+        """Called once for a prompt, with all of its queries."""
+
+    def decoded(self, q: np.ndarray, cache: HarmoniaCache, held: Held) -> None:
+        """Called for every later token."""
+
+
+def attention(units: Units, q: np.ndarray, cache: HarmoniaCache, watch: Watch, taps: Taps | None = None) -> np.ndarray:
     """Context of the tokens of q (tokens, heads, head_dim), which the cache holds last: (tokens, heads * head_dim)."""
-    name = f"blk.{layer}"
-    taps = None if watch.taps is None else parts.taps(layer, watch)
     if cache.waiting:
         rows = []
         for query in q:
             for counter, number in cache.advance().items():
                 watch.count(counter, number)
             held = cache.held()
-            rows.append(attend(parts.units, query[None], held, held.tokens - 1, name))
+            rows.append(attend(units, query[None], held, held.tokens - 1, cache.name))
             if taps is not None:
                 taps.decoded(query[None], cache, held)
         return np.concatenate(rows).reshape(len(q), -1)
@@ -37,8 +42,8 @@ def attention(parts: "Harmonia", layer: int, q: np.ndarray, cache: HarmoniaCache
     watch.count("v_conversions", -(-len(q) // cache.config.group))
     watch.count("v_commits", len(q) // cache.config.group)
     if cache.config.prefill_window == "query":
-        return attend_falling(parts.units, q, cache.falling(), name).reshape(len(q), -1)
-    return attend(parts.units, q, cache.held(), 0, name).reshape(len(q), -1)
+        return attend_falling(units, q, cache.falling(), cache.name).reshape(len(q), -1)
+    return attend(units, q, cache.held(), 0, cache.name).reshape(len(q), -1)
 
 
 def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") -> np.ndarray:
@@ -47,22 +52,22 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") 
     Values may stand beyond the last key that is seen, in its group. Returns fp16 values. name: of the layer.
     """
     if units.compiled:
-        from refemu.models.schemes import harmonia_attention_jit
+        from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
 
-        found = harmonia_attention_jit.attend(units, q, held, start)
-        if found is not None:
-            return found
+        attended = harmonia_attention_jit.attend(units, q, held, start)
+        if attended is not None:
+            return attended
     return by_heads(units, q, held, start, name)
 
 
 def attend_falling(units: Units, q: np.ndarray, falling: Falling, name: str = "") -> np.ndarray:
     """`attend` of a whole prompt q (T, heads, head_dim), whose queries see their keys in bits of their own."""
     if units.compiled:
-        from refemu.models.schemes import harmonia_attention_jit
+        from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
 
-        found = harmonia_attention_jit.attend(units, q, falling.high, 0, falling)
-        if found is not None:
-            return found
+        attended = harmonia_attention_jit.attend(units, q, falling.high, 0, falling)
+        if attended is not None:
+            return attended
     return np.concatenate([by_heads(units, q[t : t + 1], held, t, name) for t, held in enumerate(falling.by_query())])
 
 
@@ -73,8 +78,8 @@ def by_heads(units: Units, q: np.ndarray, held: Held, start: int, name: str = ""
     for shared in range(held.heads):
         some = slice(shared * group, (shared + 1) * group)
         rows = np.ascontiguousarray(q[:, some].transpose(1, 0, 2)).reshape(group * len(q), -1)
-        found = _head(units, rows, *held.head(shared), np.tile(start + 1 + np.arange(len(q)), group), name)
-        out[:, some] = found.reshape(group, len(q), -1).transpose(1, 0, 2)
+        mixed = _head(units, rows, *held.head(shared), np.tile(start + 1 + np.arange(len(q)), group), name)
+        out[:, some] = mixed.reshape(group, len(q), -1).transpose(1, 0, 2)
     return out
 
 
@@ -91,13 +96,13 @@ def scores(
     query = units.encode(activations, units.words(q), name=f"{name}.q")
     sums = units.dot(query, k)
     hidden = np.arange(sums.shape[1]) >= seen[:, None]
-    found = units.softmax(np.where(hidden, np.float32(-np.inf), logits(units, sums, q.shape[1])))
+    softmax = units.softmax(np.where(hidden, np.float32(-np.inf), logits(units, sums, q.shape[1])))
     p = np.zeros((len(q), length), np.uint16)
-    p[:, : sums.shape[1]] = units.words(found)
+    p[:, : sums.shape[1]] = units.words(softmax)
     return query, units.encode(activations, p, name=f"{name}.scores")
 
 
 def logits(units: Units, sums: np.ndarray, head_dim: int) -> np.ndarray:
     """FP32 sums of queries times keys as the softmax takes them (D-harmonia-27, D-harmonia-28)."""
-    found = units.half(sums) if units.config.scores == "fp16" else sums
-    return found if units.config.score_scale == "fold" else found * np.float32(1 / np.sqrt(np.float64(head_dim)))
+    scaled = units.half(sums) if units.config.scores == "fp16" else sums
+    return scaled if units.config.score_scale == "fold" else scaled * np.float32(1 / np.sqrt(np.float64(head_dim)))

@@ -8,18 +8,17 @@ words stay beside the codes, as the residual's do in the paper (D-harmonia-33): 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.formats.bfp import Bfp
-from refemu.formats.bfp_tensor import BfpTensor
 from refemu.formats.groups import count
-from refemu.models.schemes.harmonia_units import Units
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.harmonia import HarmoniaConfig
+from refemu.formats.harmonia.bfp import Bfp, BfpTensor
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
+from refemu.models.schemes.harmonia.steps import Units
+from refemu.units.harmonia.bit_allocator import Allocation
+from refemu.units.harmonia.k_offset import Offsets
 
 FIRST = 64  #: tokens that a cache has room for before it first grows
 KEPT = 40  #: keys of a prompt that are kept as they came: those of the window of the offsets, and some more
@@ -84,15 +83,23 @@ class HarmoniaCache:
     """
 
     def __init__(
-        self, heads: int, head_dim: int, context: int, config: "HarmoniaConfig", units: Units, name: str = ""
+        self, heads: int, head_dim: int, context: int, config: HarmoniaConfig, units: Units, name: str = ""
     ) -> None:
         """heads: KV heads. context: tokens at most. name: of the layer, "blk.3", for refusals."""
-        self.config, self.units, self.name, self.context = config, units, name, context
-        self.rule, self.format = config.allocation(), config.format(config.high)
-        self.offsets = config.offsets(heads, head_dim)
-        self.offset = np.zeros(heads * head_dim, np.uint16)  #: words that every key loses; frozen by the prompt
-        self.first = np.zeros((0, heads, head_dim), np.uint16)  #: words of the prompt's first keys, not shifted
-        self.prompt = 0  #: tokens of the first `append`
+        self.config: HarmoniaConfig = config
+        self.units: Units = units
+        self.name: str = name
+        self.context: int = context
+        self.rule: Allocation = allocation(config)
+        self.format: Bfp = config.format(config.high)
+        self.offsets: Offsets = offsets(config, heads, head_dim)
+        self.offset: np.ndarray = np.zeros(
+            heads * head_dim, np.uint16
+        )  #: words that every key loses; frozen by the prompt
+        self.first: np.ndarray = np.zeros(
+            (0, heads, head_dim), np.uint16
+        )  #: words of the prompt's first keys, not shifted
+        self.prompt: int = 0  #: tokens of the first `append`
         self._length = self._done = 0
         shape, groups = (heads, head_dim), count(head_dim, config.group)
         self._rows = {
@@ -166,8 +173,8 @@ class HarmoniaCache:
         demoted_groups = len(groups) if self.rule.low_groups(tokens) else 0
         self._demote_k(keys)
         touched = {token // self.config.group for token in keys} if self.config.v_granularity == "token" else set()
-        for one in sorted(touched | set(groups)):
-            self._convert_v(one, one + 1, tokens)
+        for touched_group in sorted(touched | set(groups)):
+            self._convert_v(touched_group, touched_group + 1, tokens)
         self._done = tokens
         return {
             "v_conversions": 1,
@@ -221,7 +228,9 @@ class HarmoniaCache:
         """FP16 words of the keys less their offsets, and of the values, (tokens, heads, head_dim)."""
         return self._rows["k"][: self._length], self._rows["v"][: self._length]
 
-    def storage_bits(self, exponent: bool = True, count_residual: str = "bfp", metadata: bool = False) -> int:
+    def storage_bits(
+        self, exponent: bool = True, count_residual: Literal["bfp", "fp16"] = "bfp", metadata: bool = False
+    ) -> int:
         """Bits of the codes of keys and values; without `exponent` only those of signs and mantissas.
 
         count_residual: the tokens of an open group of V as codes of `high` bits, or "fp16" (D-harmonia-33). metadata:
@@ -307,6 +316,24 @@ class HarmoniaCache:
         room = min(max(tokens, 2 * room), self.context)
         self._rows = {name: _longer(rows, room) for name, rows in self._rows.items()}
         self._v_exponent = _longer(self._v_exponent, count(room, self.config.group))
+
+
+def allocation(config: HarmoniaConfig) -> Allocation:
+    """The rule by which tokens and groups fall to `low` bits."""
+    return Allocation(
+        n_initial=config.n_initial, n_local=config.n_local, high=config.high, low=config.low, group=config.group
+    )
+
+
+def offsets(config: HarmoniaConfig, heads: int, head_dim: int) -> Offsets:
+    """The rule by which channels of the keys get an offset (D-harmonia-24)."""
+    return Offsets(
+        channels=heads * head_dim,
+        offset_k=config.offset_k,
+        offset_scope=config.offset_scope,
+        heads=heads,
+        offset_sign=config.offset_sign,
+    )
 
 
 def demoted(codes: BfpTensor, fmt: Bfp, words: np.ndarray, units: Units) -> BfpTensor:

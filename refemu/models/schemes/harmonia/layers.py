@@ -6,65 +6,65 @@ queries and keys, keys for scores, tokens for values.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from refemu.formats.harmonia.bfp import Bfp
 from refemu.models.backend import Backend
-from refemu.models.encoder_config import BIAS
-from refemu.models.schemes import harmonia_attention
-from refemu.models.schemes.fp16 import Fp16
-from refemu.models.schemes.harmonia_cache import HarmoniaCache
-from refemu.models.schemes.harmonia_linear import Linear
-from refemu.models.schemes.harmonia_smoothing import Smoothing, spread
-from refemu.models.schemes.harmonia_units import Units
+from refemu.models.encoder.config import BIAS
+from refemu.models.model import Model
+from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.harmonia import attention as harmonia_attention
+from refemu.models.schemes.harmonia.cache import HarmoniaCache
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
+from refemu.models.schemes.harmonia.linear import Linear
+from refemu.models.schemes.harmonia.smoothing import Smoothing, spread
+from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.taps import Taps
 from refemu.models.schemes.scheme import Progress
-
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-    from refemu.models.schemes.harmonia import HarmoniaConfig
-    from refemu.models.taps import Watch
+from refemu.models.taps import Watch
 
 
 class Harmonia(Fp16):
     """A decoder under a Harmonia scheme."""
 
     def __init__(
-        self, model: "Model", config: "HarmoniaConfig", backend: Backend, progress: Progress, smoothing: Smoothing
+        self, model: Model, config: HarmoniaConfig, backend: Backend, progress: Progress, smoothing: Smoothing
     ) -> None:
-        self.harmonia, self.smoothing = config, smoothing
-        self.units = Units(backend, config)
-        self.activations = config.format(config.act_mantissa)
+        self.harmonia: HarmoniaConfig = config
+        self.smoothing: Smoothing = smoothing
+        self.units: Units = Units(backend, config)
+        self.activations: Bfp = config.format(config.act_mantissa)
         super().__init__(model, config, backend, progress)
 
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
         """One conversion of the input, one product, FP2Half."""
-        made: Linear = self._linears[layer, tuple(names)]
-        direct = made.direct(x) if watch.taps is None else None
+        linear: Linear = self._linears[layer, tuple(names)]
+        taps = self.taps(layer, watch)
+        direct = linear.direct(x) if taps is None else None
         if direct is not None:
             return direct
-        a = self.units.encode(self.activations, self.units.words(x), name=f"{made.names[0]}.input")
-        if watch.taps is not None:
-            self.taps(layer, watch).linear(made, x, a)
-        return made(a)
+        a = self.units.encode(self.activations, self.units.words(x), name=f"{linear.names[0]}.input")
+        if taps is not None:
+            taps.linear(linear, x, a)
+        return linear(a)
 
-    def taps(self, layer: int, watch: "Watch") -> Any:
-        """What tells the taps of a block."""
-        from refemu.models.schemes.harmonia_taps import Taps
+    def taps(self, layer: int, watch: Watch) -> Taps | None:
+        """The taps of a block; None if nobody listens."""
+        return None if watch.taps is None else Taps(self.units, layer, watch)
 
-        return Taps(self, layer, watch)
-
-    def cache(self, layer: int) -> Any:
+    def cache(self, layer: int) -> HarmoniaCache:
         """Keys and values as codes."""
         return HarmoniaCache(
             self.model.kv_heads, self.model.head_dim, self.model.context, self.harmonia, self.units, f"blk.{layer}"
         )
 
-    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
-        """See `harmonia_attention`."""
-        return harmonia_attention.attention(self, layer, q, cache, watch)
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
+        """See `harmonia.attention`."""
+        return harmonia_attention.attention(self.units, q, cache, watch, self.taps(layer, watch))
 
-    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Linear:
+    def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
         full = [f"blk.{layer}.{name}" for name in names]
         rows, biases = (
             [

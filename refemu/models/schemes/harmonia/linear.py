@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.models.schemes.fp16 import columns
-from refemu.models.schemes.harmonia_units import Units
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.models.schemes.fp16.layers import columns
+from refemu.models.schemes.harmonia.steps import Units
 
 
 class Linear:
@@ -21,8 +21,9 @@ class Linear:
         self, names: Sequence[str], rows: Sequence[np.ndarray], biases: Sequence[np.ndarray], units: Units
     ) -> None:
         """names: "blk.3.q", one per matrix of `rows`, float32 (outputs, inputs). biases: as many, or none."""
-        self.names, self.units = tuple(names), units
-        self.columns = columns(rows)
+        self.names: tuple[str, ...] = tuple(names)
+        self.units: Units = units
+        self.columns: list[slice] = columns(rows)
         config, whole = units.config, np.concatenate(rows)
         self.weight: Any = None  #: GroupIntTensor, or None where weights stay FP16
         if config.weights == "int4":
@@ -30,7 +31,7 @@ class Linear:
             self._right = units.prepare(self.weight)
         else:
             self._right = units.backend.weights(fp16.to_f16(whole))
-        self.bias = fp16.to_f16(np.concatenate(biases)).astype(np.float32) if biases else None
+        self.bias: np.ndarray | None = fp16.to_f16(np.concatenate(biases)).astype(np.float32) if biases else None
 
     def __repr__(self) -> str:
         return f"Linear({', '.join(self.names)})"
@@ -39,10 +40,10 @@ class Linear:
         """The layers of fp16 values (tokens, inputs) in float32, or None where the input must be a tensor."""
         if self.weight is None or not self.units.compiled:
             return None
-        from refemu.models.schemes import harmonia_linear_jit
+        from refemu.models.schemes.harmonia.twins import linear as harmonia_linear_jit
 
-        found = harmonia_linear_jit.sums(self.units.config, x, self._right)
-        return None if found is None else self.finish(found)
+        totals = harmonia_linear_jit.sums(self.units.config, x, self._right)
+        return None if totals is None else self.finish(totals)
 
     def sums(self, a: BfpTensor) -> np.ndarray:
         """FP32 sums (tokens, outputs), without the bias; FP16 weights meet decoded activations in ascending order."""

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.formats.groupint import GroupIntTensor
 from refemu.formats.groups import split
-from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4
-from refemu.units.sub_pe import LANES
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4
+from refemu.units.harmonia.sub_pe import LANES
 
 Right = tuple[np.ndarray, dict[str, np.ndarray]]  #: modes of the groups, and the ports of the second operand
 
@@ -35,19 +35,19 @@ def along(t: BfpTensor, row: int) -> Operand:
     return operand(t.sign[row], t.mantissa[row], t.exponent[row])
 
 
-def left(one: Operand) -> dict[str, np.ndarray]:
+def left(side: Operand) -> dict[str, np.ndarray]:
     """The ports of the first operand."""
-    return {"a_sign": one.sign, "a_mag": one.mantissa, "a_exp": one.exponent}
+    return {"a_sign": side.sign, "a_mag": side.mantissa, "a_exp": side.exponent}
 
 
-def codes(one: Operand, bits: np.ndarray, high: int) -> Right:
+def codes(side: Operand, bits: np.ndarray, high: int) -> Right:
     """Keys or values whose groups have `bits`, mantissas lying in `high`, as the second operand."""
     wide = bits == 8
-    narrow = one.mantissa if high == 4 else one.mantissa >> 4
+    narrow = side.mantissa if high == 4 else side.mantissa >> 4
     return np.where(wide, M8M8, M8M4), {
-        "b": np.where(wide[:, None], one.mantissa, narrow),
-        "b_sign": one.sign,
-        "b_exp": one.exponent,
+        "b": np.where(wide[:, None], side.mantissa, narrow),
+        "b_sign": side.sign,
+        "b_exp": side.exponent,
         "w_scale": np.zeros(len(bits), np.int64),
     }
 
@@ -66,11 +66,11 @@ def weight(tensor: GroupIntTensor, output: int) -> Right:
 
 def stacked(parts: Sequence[Mapping[str, np.ndarray]], some: slice, size: int) -> dict[str, np.ndarray]:
     """Groups `some` of operands, one behind the other, filled up to `size` operands."""
-    found = {}
+    ports = {}
     for port in parts[0]:
         rows = np.stack([part[port][some] for part in parts])
-        found[port] = np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), np.int64)])
-    return found
+        ports[port] = np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), np.int64)])
+    return ports
 
 
 def signed(sign: np.ndarray, mantissa: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ calls give equal bits, but another version of scipy may find other factors: they
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,56 +17,56 @@ from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
 from refemu.models import runtime
 from refemu.models.backend import Backend
-from refemu.models.schemes import harmonia_smoothing
-from refemu.models.schemes.fp16 import Fp16, Fp16Config
-from refemu.models.schemes.harmonia_attention import attend
-from refemu.models.schemes.harmonia_cache import HarmoniaCache
-from refemu.models.schemes.harmonia_smoothing import Smoothing, pairs
-from refemu.models.schemes.harmonia_units import Units
+from refemu.models.model import Model
+from refemu.models.schemes.fp16.config import Fp16Config
+from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.harmonia import smoothing
+from refemu.models.schemes.harmonia.attention import attend
+from refemu.models.schemes.harmonia.cache import HarmoniaCache
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
+from refemu.models.schemes.harmonia.layers import Harmonia
+from refemu.models.schemes.harmonia.smoothing import Smoothing, pairs
+from refemu.models.schemes.harmonia.steps import Units
 from refemu.models.schemes.scheme import Progress, silent
 from refemu.models.taps import Watch
-
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-    from refemu.models.schemes.harmonia import HarmoniaConfig
 
 SHORTEST = 32  #: tokens of a calibration text: a group of V, the window of the offsets
 BOUND = 3.0  #: largest |log2| of a factor
 STEPS = 64  #: factors are powers of 2 to multiples of 1/64
-POWELL = {"maxiter": 1, "xtol": 1 / 16, "ftol": 1e-3}
+POWELL: dict[str, float] = {"maxiter": 1, "xtol": 1 / 16, "ftol": 1e-3}
 SETTINGS = ("act_mantissa", "low", "group", "rounding", "target", "calib_tokens", "calib_kv")
 #: fields of the configuration that decide what is learned, with those of `calib_kv="scheme"`
 ALLOCATION = ("high", "n_initial", "n_local")
 
 
-def no_factors(model: "Model") -> Smoothing:
+def no_factors(model: Model) -> Smoothing:
     """Factors of 1."""
     sizes: Any = model.config
-    return harmonia_smoothing.ones(sizes)
+    return smoothing.ones(sizes)
 
 
-def obtain(model: "Model", config: "HarmoniaConfig", backend: Backend, given: Any, progress: Progress) -> Smoothing:
-    """The factors that are given, that lie in the configuration's file, that ship, or that tokens `given` teach."""
+def obtain(model: Model, config: HarmoniaConfig, backend: Backend, source: Any, progress: Progress) -> Smoothing:
+    """The factors in `source`, in the configuration's file or in the package, or those that tokens `source` teach."""
     if not config.offline:
         return no_factors(model)
-    if given is None and config.smoothing is not None:
-        given = harmonia_smoothing.load(config.smoothing)
-    if given is None:
-        found = harmonia_smoothing.shipped(model.name)
-        if found is not None and all(
-            found.description.get(name) == value for name, value in described(model, config).items()
+    if source is None and config.smoothing is not None:
+        source = smoothing.load(config.smoothing)
+    if source is None:
+        factors = smoothing.shipped(model.name)
+        if factors is not None and all(
+            factors.description.get(name) == value for name, value in described(model, config).items()
         ):
-            given = found
-    if not isinstance(given, Smoothing):
-        given = learn(model, config, backend, given, progress)
-    wanted = given.description.get("weights_sha256", model.sha256)
+            source = factors
+    if not isinstance(source, Smoothing):
+        source = learn(model, config, backend, source, progress)
+    wanted = source.description.get("weights_sha256", model.sha256)
     if wanted != model.sha256:
         raise Refused(f"smoothing of {model.name}: made for weights {wanted}, {model.sha256} is needed")
     sizes: Any = model.config
-    return given.require(sizes, model.name)
+    return source.require(sizes, model.name)
 
 
-def described(model: "Model", config: "HarmoniaConfig") -> dict[str, Any]:
+def described(model: Model, config: HarmoniaConfig) -> dict[str, Any]:
     """What factors for this model and configuration say of themselves."""
     names = SETTINGS if config.calib_kv == "low" else SETTINGS + ALLOCATION
     settings = {name: getattr(config, name) for name in names}
@@ -74,36 +74,34 @@ def described(model: "Model", config: "HarmoniaConfig") -> dict[str, Any]:
 
 
 def learn(
-    model: "Model", config: "HarmoniaConfig", backend: Backend, given: Sequence[int] | None, progress: Progress = silent
+    model: Model, config: HarmoniaConfig, backend: Backend, tokens: Sequence[int] | None, progress: Progress = silent
 ) -> Smoothing:
-    """Run the search. given: token ids; None stands for the shipped calibration text.
+    """Run the search. tokens: token ids; None stands for the shipped calibration text.
 
     Refuses a text shorter than 32 tokens.
     """
-    if given is None:
+    if tokens is None:
         from refemu.models import text
 
-        given = model.tokenizer.encode(text.calibration())
-    ids = list(given)[: min(config.calib_tokens, model.config.context)]
+        tokens = model.tokenizer.encode(text.calibration())
+    ids = list(tokens)[: min(config.calib_tokens, model.config.context)]
     if len(ids) < SHORTEST:
         raise Refused(f"harmonia: smoothing needs at least {SHORTEST} calibration tokens, got {len(ids)}")
     runner = Observer(model, backend)
     rest = _rest(model, config, backend) if config.target == "block" else None
-    x, found = runtime.embeddings(runner, runtime.require_tokens(ids, runner), 0), []
+    x, factors = runtime.embeddings(runner, runtime.require_tokens(ids, runner), 0), []
     for layer in range(model.config.blocks):
         progress("smoothing", layer, model.config.blocks)
         y = runner.block(layer, x)
-        found.append(Search(runner, config, layer, x, y, rest).factors())
+        factors.append(Search(runner, config, layer, x, y, rest).factors())
         x = y
     progress("smoothing", model.config.blocks, model.config.blocks)
     digest = hashlib.sha256(np.array(ids, "<i8").tobytes()).hexdigest()
-    return Smoothing({**described(model, config), "tokens_sha256": digest}, np.stack(found))
+    return Smoothing({**described(model, config), "tokens_sha256": digest}, np.stack(factors))
 
 
-def _rest(model: "Model", config: "HarmoniaConfig", backend: Backend) -> Any:
+def _rest(model: Model, config: HarmoniaConfig, backend: Backend) -> Any:
     """What computes a block behind its attention: converted inputs, FP16 weights, a float32 stream."""
-    from refemu.models.schemes.harmonia_layers import Harmonia
-
     plain = replace(config, weights="fp16", residual="fp32", offline=False, online=False)
     return Harmonia(model, plain, backend, silent, no_factors(model))
 
@@ -111,7 +109,7 @@ def _rest(model: "Model", config: "HarmoniaConfig", backend: Backend) -> Any:
 class Observer(Fp16):
     """Scheme `fp16` that keeps what its attention reads."""
 
-    def __init__(self, model: "Model", backend: Backend) -> None:
+    def __init__(self, model: Model, backend: Backend) -> None:
         super().__init__(model, Fp16Config(), backend, silent)
         self.seen: dict[str, np.ndarray] = {}
 
@@ -124,27 +122,23 @@ class Observer(Fp16):
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """As scheme `fp16`, after a look at q, k and v behind the rotation."""
         self.seen = {"q": q, "k": cache.keys.copy(), "v": cache.values.copy()}
-        found = super().attention(layer, q, cache, watch)
-        self.seen["context"] = found
-        return found
+        context = super().attention(layer, q, cache, watch)
+        self.seen["context"] = context
+        return context
 
 
 class Search:
     """The factors of one block, KV head by KV head, the others as they are found so far or 1."""
 
     def __init__(
-        self, runner: Observer, config: "HarmoniaConfig", layer: int, x: np.ndarray, y: np.ndarray, rest: Any = None
+        self, runner: Observer, config: HarmoniaConfig, layer: int, x: np.ndarray, y: np.ndarray, rest: Any = None
     ) -> None:
         """x, y: the stream before and behind the block. rest: for target "block"."""
         self._sizes, self._layer, self._x, self._y, self._rest = runner.model, layer, x, y, rest
         self._seen, self._target = runner.seen, config.target
+        high = config.low if config.calib_kv == "low" else config.high
         self._config = replace(
-            config,
-            offline=False,
-            online=False,
-            prefill_window="end",
-            score_scale="softmax",
-            high=config.low if config.calib_kv == "low" else config.high,
+            config, offline=False, online=False, prefill_window="end", score_scale="softmax", high=high
         )
         self._units = Units(runner.backend, self._config)
         self._group = self._sizes.heads // self._sizes.kv_heads
@@ -160,15 +154,15 @@ class Search:
         if self._target == "block":
             contexts = [self.context(shared, self.expand(unit)) for shared in range(count)]
             self._context = np.concatenate(contexts, axis=1)
-        found = np.ones((count, self._sizes.head_dim), np.float32)
+        best = np.ones((count, self._sizes.head_dim), np.float32)
         for shared in range(count):
-            found[shared] = self.expand(self.theta(shared))
+            best[shared] = self.expand(self.theta(shared))
             if self._context is not None:
-                self._context[:, self._heads(shared)] = self.context(shared, found[shared])
-        return found
+                self._context[:, self._heads(shared)] = self.context(shared, best[shared])
+        return best
 
     def theta(self, shared: int) -> np.ndarray:
-        """log2 of the factors of one KV head by pair, multiples of 1/64; zeros unless something is below their error."""
+        """log2 of the factors of one KV head by pair, multiples of 1/64; zeros if nothing has a smaller error."""
         from scipy import optimize
 
         used = self._peaks(shared) > 0
@@ -212,12 +206,12 @@ class Search:
 
     def error(self, shared: int, theta: np.ndarray) -> float:
         """Sum of squared differences from scheme `fp16`, token by token, then over the tokens [harmonia Eq. 3]."""
-        found = self.context(shared, self.expand(theta))
+        context = self.context(shared, self.expand(theta))
         wanted = self._seen["context"][:, self._heads(shared)]
         if self._context is not None:
-            self._context[:, self._heads(shared)] = found
-            found, wanted = self._block(self._context), self._y
-        off = (found - wanted).astype(np.float64)
+            self._context[:, self._heads(shared)] = context
+            context, wanted = self._block(self._context), self._y
+        off = (context - wanted).astype(np.float64)
         return float(dot.total64(dot.total64((off * off).T, order=Sequential())[None], order=Sequential())[0])
 
     def _block(self, context: np.ndarray) -> np.ndarray:
@@ -232,7 +226,8 @@ class Best:
 
     def __init__(self, function: Callable[[np.ndarray], float]) -> None:
         self._function = function
-        self.place, self.value = np.empty(0), float("inf")
+        self.place: np.ndarray = np.empty(0)
+        self.value: float = float("inf")
 
     def __repr__(self) -> str:
         return f"Best({self.value!r})"

@@ -4,24 +4,18 @@ The factors of a rotary pair are equal, or the rotation would not commute with t
 them. They are data: learned once, kept in a file, never learned again where the file is (D-harmonia-37).
 """
 
-import io
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused, at, first_index
+from refemu.models.config import ModelConfig
+from refemu.models.schemes import offline
 
-if TYPE_CHECKING:
-    from refemu.models.config import ModelConfig
-
-VERSION = 1  #: of the file
-FOLDER = Path(__file__).with_name("smoothing")  #: factors that ship, by name of the model
+FOLDER = Path(__file__).with_name("factors")  #: factors that ship, by name of the model
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +28,7 @@ class Smoothing:
     def __repr__(self) -> str:
         return f"Smoothing({self.description.get('model')!r}, {self.s.shape})"
 
-    def require(self, sizes: "ModelConfig", name: str) -> "Smoothing":
+    def require(self, sizes: ModelConfig, name: str) -> "Smoothing":
         """Itself; refused unless the factors are positive, finite, equal on rotary pairs, and of this model."""
         thing = f"smoothing of {name}"
         shape = (sizes.blocks, sizes.kv_heads, sizes.head_dim)
@@ -57,41 +51,16 @@ class Smoothing:
 
     def to_bytes(self) -> bytes:
         """The file: equal factors give equal bytes."""
-        text = json.dumps({"version": VERSION, **self.description}, sort_keys=True, separators=(",", ":"))
-        container = io.BytesIO()
-        np.savez(
-            container,
-            allow_pickle=False,
-            description=np.frombuffer(text.encode("ascii"), np.uint8),
-            s=self.s.astype("<f4"),
-        )  # stored, with no date in it
-        return container.getvalue()
+        return offline.to_bytes(self.description, {"s": self.s.astype("<f4")})
 
     def save(self, path: str | Path) -> None:
         """Write `to_bytes` to `path`, all of it or nothing."""
-        where, data = Path(path), self.to_bytes()
-        fresh = where.with_name(f".{where.name}.{os.getpid()}")
-        try:
-            fresh.write_bytes(data)
-            fresh.replace(where)
-        finally:
-            fresh.unlink(missing_ok=True)
+        offline.save(path, self.to_bytes())
 
 
 def load(path: str | Path) -> Smoothing:
     """What `Smoothing.save` wrote. Refuses a missing, damaged or foreign file; nothing is unpickled."""
-    where = Path(path)
-    if not where.is_file():
-        raise Refused(f"smoothing {where}: no such file")
-    try:
-        archive = Archive(where.read_bytes(), where.name, deflated=False)
-        description, s = json.loads(archive.array("description").tobytes()), archive.array("s")
-        version = description.pop("version")
-    except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
-        raise Refused(f"smoothing {where}: not a readable file: {error or type(error).__name__}") from error
-    if version != VERSION:
-        raise Refused(f"smoothing {where}: version {VERSION} is needed, got {version!r}")
-    return Smoothing(description, s)
+    return Smoothing(*offline.load(path, "smoothing", lambda archive: archive.array("s")))
 
 
 def shipped(name: str) -> Smoothing | None:
@@ -100,12 +69,12 @@ def shipped(name: str) -> Smoothing | None:
     return load(path) if path.is_file() else None
 
 
-def ones(sizes: "ModelConfig") -> Smoothing:
+def ones(sizes: ModelConfig) -> Smoothing:
     """No smoothing: factors of 1, which change no bit."""
     return Smoothing({}, np.ones((sizes.blocks, sizes.kv_heads, sizes.head_dim), np.float32))
 
 
-def pairs(sizes: "ModelConfig") -> np.ndarray:
+def pairs(sizes: ModelConfig) -> np.ndarray:
     """The channels of a head that rotate together, (head_dim / 2, 2); without a rotation each alone, (head_dim, 1)."""
     places = np.arange(sizes.head_dim)
     if sizes.positions != "rotary":

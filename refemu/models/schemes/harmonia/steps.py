@@ -1,32 +1,31 @@
-"""Who computes the steps of a Harmonia scheme: compiled twins, or with backend `numpy` the readable definitions.
+"""Steps of a Harmonia scheme: compiled twins, or with backend `numpy` the readable definitions.
 
 Paper: [harmonia §IV-A]. Both give the same bits; the scheme names the steps and their order.
 """
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
-from refemu.formats import bfp_dot
-from refemu.formats.bfp import Bfp
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.formats.groupint_tensor import GroupIntTensor
+from refemu.formats.groupint import GroupIntTensor
+from refemu.formats.harmonia import bfp_dot
+from refemu.formats.harmonia.bfp import Bfp, BfpTensor
 from refemu.models.backend import Backend
-from refemu.units.k_offset import KOffsetGenerator, Offsets
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.harmonia import HarmoniaConfig
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
+from refemu.units.harmonia.k_offset import KOffsetGenerator, Offsets
 
 
 class Units:
     """The units under one configuration. FP16 values are float32 arrays, or uint16 where words are named."""
 
-    def __init__(self, backend: Backend, config: "HarmoniaConfig") -> None:
-        self.backend, self.config = backend, config
-        self.compiled = backend.name == "jit"
+    def __init__(self, backend: Backend, config: HarmoniaConfig) -> None:
+        self.backend: Backend = backend
+        self.config: HarmoniaConfig = config
+        self.compiled: bool = backend.name == "jit"
 
     def __repr__(self) -> str:
         return f"Units({self.backend!r})"
@@ -52,7 +51,7 @@ class Units:
         try:
             if not self.compiled:
                 return fmt.encode(words, axis, bits=True)
-            from refemu.formats import bfp_jit
+            from refemu.formats.harmonia.twins import bfp as bfp_jit
 
             return bfp_jit.encode(fmt, words, axis, bits=True)
         except Refused as error:
@@ -62,7 +61,7 @@ class Units:
         """Values of a tensor, float32; exact."""
         if not self.compiled:
             return tensor.decode().astype(np.float32)
-        from refemu.formats import bfp_jit
+        from refemu.formats.harmonia.twins import bfp as bfp_jit
 
         return bfp_jit.decode(tensor).astype(np.float32)
 
@@ -71,7 +70,7 @@ class Units:
         fmt = self.config.weight_format()
         if not self.compiled:
             return fmt.encode(rows)
-        from refemu.formats import groupint_jit
+        from refemu.formats.twins import groupint as groupint_jit
 
         return groupint_jit.encode(fmt, rows)
 
@@ -79,7 +78,7 @@ class Units:
         """The right operand of `dot_int`."""
         if not self.compiled:
             return weights
-        from refemu.formats import bfp_dot_jit
+        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
 
         return bfp_dot_jit.prepare(weights, self.config.group)
 
@@ -92,7 +91,7 @@ class Units:
         }
         if not self.compiled:
             return bfp_dot.bfp_dot_int(a, weights, **options)
-        from refemu.formats import bfp_dot_jit
+        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
 
         return bfp_dot_jit.bfp_dot_int(a, weights, **options)
 
@@ -100,7 +99,7 @@ class Units:
         """Activations times activations, float32 (rows of a, rows of b)."""
         if not self.compiled:
             return bfp_dot.bfp_dot(a, b, partial=self.config.partial)
-        from refemu.formats import bfp_dot_jit
+        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
 
         return bfp_dot_jit.bfp_dot(a, b, partial=self.config.partial)
 
@@ -121,12 +120,10 @@ class Units:
         """The offsets, words (channels,), that the first tokens of (tokens, channels) give (D-harmonia-26)."""
         window = words[: rule.window]
         if self.compiled:
-            from refemu.units import k_offset_jit
+            from refemu.units.harmonia.twins import k_offset as k_offset_jit
 
             return k_offset_jit.select(rule, window)[0]
-        generator = KOffsetGenerator(
-            rule.channels, rule.window, rule.offset_k, rule.offset_scope, rule.heads, rule.offset_sign
-        )
+        generator = KOffsetGenerator(**asdict(rule))
         for row in window:
             generator.track(fp16.values(row))
         return np.array(generator.select().offset, np.uint16).reshape(-1)
@@ -134,7 +131,7 @@ class Units:
     def shift(self, words: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """Keys (tokens, channels) less the offsets, words; a channel whose offset is 0 passes as it is."""
         if self.compiled:
-            from refemu.units import k_offset_jit
+            from refemu.units.harmonia.twins import k_offset as k_offset_jit
 
             return k_offset_jit.shift(words, offset)
         keys, shifts = fp16.values(words), fp16.values(offset)

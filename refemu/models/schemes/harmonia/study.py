@@ -1,4 +1,4 @@
-"""What `refemu study harmonia` measures: perplexity by mantissa bits, by bits of the cache, by smoothing.
+"""Measurements of `refemu study harmonia`: perplexity by mantissa bits, by bits of the cache, by smoothing.
 
 Paper: [harmonia §II-C, Fig. 4, Fig. 5], [harmonia §III-B, Fig. 8], [harmonia §III-C, Fig. 10], [harmonia Table I]. One
 command runs every point; a point is a configuration, so that any other can be named.
@@ -8,22 +8,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import perplexity as scoring
 from refemu.models import schemes
 from refemu.models.backend import Backend, find
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.measure import perplexity as scoring
 from refemu.models.model import Model
-from refemu.models.schemes.harmonia import HarmoniaConfig
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.scheme import Progress, silent
 
 MANTISSAS = (8, 6, 5, 4)
+EVERYTHING = "harmonia-kv8:act_mantissa={m},high={m},low={m},weights=fp16"
 POINTS = {
     "scheme fp16": "fp16",
-    **{
-        f"all activations at {m} bits, FP16 weights [Fig. 4]": f"harmonia-kv8:act_mantissa={m},high={m},low={m},weights=fp16"
-        for m in MANTISSAS
-    },
+    **{f"all activations at {m} bits, FP16 weights [Fig. 4]": EVERYTHING.format(m=m) for m in MANTISSAS},
     **{
         f"keys and values at {m} bits, FP16 weights [Fig. 5]": f"harmonia-kv8:high={m},low={m},weights=fp16"
         for m in MANTISSAS[1:]
@@ -71,17 +70,17 @@ def study(
         config: Any = schemes.parse(name)
         if calibration_tokens is not None and isinstance(config, HarmoniaConfig):
             config = replace(config, calib_tokens=calibration_tokens)
-        prepared: Any = config.prepare(model, engine, learned.get(_key(model, config)), progress)
+        prepared: Any = models.prepare(model, config, engine, learned.get(_key(model, config)), progress)
         if getattr(config, "offline", False):
             learned[_key(model, config)] = prepared.smoothing
-        found = scoring.perplexity(prepared, ids, win=win, prefill=prefill, progress=progress)
-        yield Point(meaning, name, found.perplexity, found.nll, found.of_windows)
+        score = scoring.perplexity(prepared, ids, win=win, prefill=prefill, progress=progress)
+        yield Point(meaning, name, score.perplexity, score.nll, score.of_windows)
 
 
 def _key(model: Model, config: Any) -> str:
     """What decides the factors of a configuration; of others their text, under which nothing is learned."""
-    from refemu.models.schemes import harmonia_search
+    from refemu.models.schemes.harmonia import search
 
     if not isinstance(config, HarmoniaConfig) or not config.offline:
         return ""
-    return str(harmonia_search.described(model, config) | {"smoothing": config.smoothing})
+    return str(search.described(model, config) | {"smoothing": config.smoothing})

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.formats.codebook import Codebook
-from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.cache import FIRST
 
-Encode = Callable[[np.ndarray], KMeansTensor]  #: tokens (T, size) to their indices
+Encode = Callable[[np.ndarray], Any]  #: tokens (T, size) to a KMeansTensor, or one token to a `kmeans_row.Row`
 
 
 def cut(tensor: KMeansTensor, columns: slice, parts: int = 1) -> KMeansTensor:
@@ -21,11 +21,17 @@ def cut(tensor: KMeansTensor, columns: slice, parts: int = 1) -> KMeansTensor:
 
     Every vector has the scale of its token.
     """
-    word = np.zeros(tensor.shape, np.uint16)
-    word[tensor.mask] = tensor.outlier
+    word = outlier_words(tensor)
     rows = tensor.shape[0] * parts
     index, mask, word = (array[:, columns].reshape(rows, -1) for array in (tensor.index, tensor.mask, word))
     return KMeansTensor(tensor.codebook, index.copy(), np.repeat(tensor.scale, parts), mask.copy(), word[mask])
+
+
+def outlier_words(tensor: KMeansTensor) -> np.ndarray:
+    """FP16 words of the outliers in the shape of the values, 0 at inliers."""
+    words = np.zeros(tensor.shape, np.uint16)
+    words[tensor.mask] = tensor.outlier
+    return words
 
 
 class Tokens:
@@ -33,7 +39,8 @@ class Tokens:
 
     def __init__(self, size: int, codebook: Codebook) -> None:
         """size: values of a token."""
-        self.codebook, self.size = codebook, size
+        self.codebook: Codebook = codebook
+        self.size: int = size
         self._buffers = {
             "index": np.empty((FIRST, size), np.uint8),
             "mask": np.empty((FIRST, size), np.bool_),
@@ -41,21 +48,16 @@ class Tokens:
             "scale": np.empty(FIRST, np.uint16),
         }
 
-    def write(self, at: int, tensor: KMeansTensor) -> None:
-        """Put tokens behind the first `at`."""
-        end = at + tensor.shape[0]
-        word = np.zeros(tensor.shape, np.uint16)
-        word[tensor.mask] = tensor.outlier
-        parts = {"index": tensor.index, "mask": tensor.mask, "word": word, "scale": tensor.scale}
+    def write(self, at: int, tokens: Any) -> None:
+        """Put tokens, a KMeansTensor or one `kmeans_row.Row`, behind the first `at`."""
+        if isinstance(tokens, KMeansTensor):
+            parts: Any = tokens.index, tokens.mask, outlier_words(tokens), tokens.scale
+        else:
+            parts = tokens.codes, tokens.mask, tokens.word, tokens.scale
+        end = at + len(parts[0])
         self._reserve(at, end)
-        for name, buffer in self._buffers.items():
-            buffer[at:end] = parts[name]
-
-    def write_row(self, at: int, row: Any) -> None:
-        """Put one token, a `kmeans_row_jit.Row`, behind the first `at`."""
-        self._reserve(at, at + 1)
-        index, mask, word, scale = self.arrays()
-        index[at], mask[at], word[at], scale[at] = row.codes[0], row.mask[0], row.word[0], row.scale
+        for buffer, part in zip(self.arrays(), parts, strict=True):
+            buffer[at:end] = part
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """Index, mask, words of outliers, 0 elsewhere, and scale words of as many tokens as there is room for."""
@@ -67,7 +69,7 @@ class Tokens:
         return len(self._buffers["scale"])
 
     def _reserve(self, at: int, end: int) -> None:
-        """Buffers for `end` tokens, the first `at` of them kept."""
+        """Make room for `end` tokens; the first `at` are kept."""
         for name, buffer in self._buffers.items():
             if end > len(buffer):
                 self._buffers[name] = wider = np.empty((max(end, 2 * len(buffer)), *buffer.shape[1:]), buffer.dtype)
@@ -88,13 +90,14 @@ class IndexCache:
     """Keys behind the rotation, and values, of one layer."""
 
     def __init__(self, size: int, context: int, keys: tuple[Codebook, Encode], values: tuple[Codebook, Encode]) -> None:
-        """size: of a token's K, all heads together. keys, values: codebook of each and what encodes with it."""
+        """size: of a token's K, all heads together. keys, values: codebook and encoder of each."""
         self.context = context
         self._length = 0
-        self.keep: Callable[[IndexCache, np.ndarray, np.ndarray], bool] | None = None  #: writes one token, if it can
-        self.laid: Any = None  #: what decode steps keep beside it, see `kllm_step_jit`; None: nothing
-        self.k, self._encode_k = Tokens(size, keys[0]), keys[1]
-        self.v, self._encode_v = Tokens(size, values[0]), values[1]
+        self.layout: Any = None  #: a `twins.cache.Layout` of the tokens, which decode steps keep here; None: none yet
+        self.k: Tokens = Tokens(size, keys[0])
+        self._encode_k = keys[1]
+        self.v: Tokens = Tokens(size, values[0])
+        self._encode_v = values[1]
 
     def __len__(self) -> int:
         """Tokens held."""
@@ -108,17 +111,16 @@ class IndexCache:
         end = self._length + len(keys)
         if end > self.context:
             raise Refused(f"IndexCache: at most {self.context} tokens fit, got {end}")
-        if len(keys) != 1 or self.keep is None or not self.keep(self, keys, values):
-            k, v = self._encode_k(keys.reshape(len(keys), -1)), self._encode_v(values.reshape(len(keys), -1))
-            self.k.write(self._length, k)
-            self.v.write(self._length, v)
+        k, v = self._encode_k(keys.reshape(len(keys), -1)), self._encode_v(values.reshape(len(keys), -1))
+        self.k.write(self._length, k)
+        self.v.write(self._length, v)
         self._length = end
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens."""
         if not 0 <= length <= self._length:
             raise Refused(f"IndexCache: length must be in [0, {self._length}], got {length}")
-        self._length, self.laid = length, None
+        self._length, self.layout = length, None
 
     def storage_bits(self) -> int:
         """Bits of all that is held: indices, scales, outliers with their masks; the codebooks are the layer's."""

@@ -7,83 +7,64 @@ samples weigh by what multiplies them [D-kllm-29].
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
-from refemu.formats.kmeans_train import Histogram
+from refemu.formats.kllm.kmeans_train import Histogram
 from refemu.models import runtime
 from refemu.models.backend import Backend
-from refemu.models.schemes import kllm_calibration, kllm_quantize, kllm_weights
-from refemu.models.schemes.fp16 import Fp16, Fp16Config
-from refemu.models.schemes.kllm_calibration import Calibration
+from refemu.models.model import Model
+from refemu.models.schemes.fp16.config import Fp16Config
+from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.kllm import calibration, quantize
+from refemu.models.schemes.kllm import weights as kllm_weights
+from refemu.models.schemes.kllm.calibration import Calibration
+from refemu.models.schemes.kllm.config import KllmConfig
+from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, activations, readers
 from refemu.models.schemes.scheme import Progress, require_layers, silent
 from refemu.models.taps import Watch
 
-if TYPE_CHECKING:
-    from refemu.models.config import ModelConfig
-    from refemu.models.model import Model
-    from refemu.models.schemes.kllm import KllmConfig
 
-INPUTS = {
-    ("q", "k", "v"): "attn_in",
-    ("o",): "o_in",
-    ("gate", "up"): "ffn_in",
-    ("up",): "ffn_in",
-    ("down",): "down_in",
-}  #: linear layers of a block -> the activation that they read
+def obtain(model: Model, config: KllmConfig, backend: Backend, source: Any, progress: Progress) -> Calibration:
+    """The calibration in `source` or in the configuration's file, or that of a run on tokens `source`."""
+    if source is None and config.calibration is not None:
+        source = calibration.load(config.calibration)
+    if isinstance(source, Calibration):
+        return source.require(described(model, config), f"calibration of {model.name}")
+    return calibrate(model, [config], backend, source, progress)[0]
 
 
-def readers(config: "ModelConfig") -> dict[str, tuple[str, ...]]:
-    """An activation -> the linear layers that read it."""
-    return {INPUTS[names]: names for names in config.groups}
-
-
-def activations(config: "ModelConfig") -> tuple[str, ...]:
-    """The quantized activations of a block, one codebook each; without a gate there is none of it."""
-    names = ("attn_in", "q", "k", "v", "o_in", "ffn_in", "gate", "up", "down_in")
-    return tuple(name for name in names if name != "gate" or config.gated)
-
-
-def obtain(model: "Model", config: "KllmConfig", backend: Backend, given: Any, progress: Progress) -> Calibration:
-    """The calibration that is given, that lies in the configuration's file, or that a run on tokens `given` makes."""
-    if given is None and config.calibration is not None:
-        given = kllm_calibration.load(config.calibration)
-    if isinstance(given, Calibration):
-        return given.require(described(model, config), f"calibration of {model.name}")
-    return calibrate(model, [config], backend, given, progress)[0]
-
-
-def described(model: "Model", config: "KllmConfig") -> dict[str, Any]:
+def described(model: Model, config: KllmConfig) -> dict[str, Any]:
     """What a calibration for this model and configuration must say of itself."""
     file = kllm_weights.user_weights(config, model)
     return {
         "model": model.name,
         "weights_sha256": model.sha256,
         "sensitivity_sha256": file.sha256,
-        **kllm_calibration.settings(config),
+        **calibration.settings(config),
     }
 
 
 def calibrate(
-    model: "Model",
-    configs: Sequence["KllmConfig"],
+    model: Model,
+    configs: Sequence[KllmConfig],
     backend: Backend,
-    given: Sequence[int] | None,
+    tokens: Sequence[int] | None,
     progress: Progress = silent,
 ) -> list[Calibration]:
     """One calibration per configuration, from one run over the windows of the first.
 
-    given: token ids; None stands for the shipped calibration text. Refuses an empty list, and a model with layers
+    tokens: token ids; None stands for the shipped calibration text. Refuses an empty list, and a model with layers
     that the schemes do not compute.
     """
     for config in configs:
         require_layers(config, model)
         config.require_gains(model)
-    windows = cut(model, configs[0], given)
+    windows = cut(model, configs[0], tokens)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
     runner = Observer(model, backend)
     states = [runner.embed(runtime.require_tokens(window, runner)) for window in windows]
@@ -98,23 +79,26 @@ def calibrate(
     return [trainer.found(ids) for trainer in trainers]
 
 
-def cut(model: "Model", config: "KllmConfig", given: Sequence[int] | None) -> list[list[int]]:
+def cut(model: Model, config: KllmConfig, tokens: Sequence[int] | None) -> list[list[int]]:
     """Windows of token ids, each read from position 0."""
-    if given is None:
+    if tokens is None:
         from refemu.models import text
 
-        given = model.tokenizer.encode(text.calibration())
+        tokens = model.tokenizer.encode(text.calibration())
     size = min(config.calibration_tokens, model.config.context)
-    windows = [list(given[at : at + size]) for at in range(0, len(given), size)][: config.calibration_windows]
+    windows = [list(tokens[at : at + size]) for at in range(0, len(tokens), size)][: config.calibration_windows]
     if not windows:
         raise Refused("kllm: calibration needs token ids, got none")
     return windows
 
 
+BEHIND = {norm: tensor for tensor, norm in NORMED.items()}  #: a norm -> the activation behind it
+
+
 class Observer(Fp16):
     """Scheme `fp16` that keeps what the activations of a block are."""
 
-    def __init__(self, model: "Model", backend: Backend) -> None:
+    def __init__(self, model: Model, backend: Backend) -> None:
         super().__init__(model, Fp16Config(), backend, silent)
         self._kept: dict[str, list[np.ndarray]] = {}
 
@@ -133,7 +117,7 @@ class Observer(Fp16):
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
         """As scheme `fp16`; kept are x, x * gain and the quotient without the gain."""
-        tensor = {"attn_norm": "attn_in", "ffn_norm": "ffn_in"}[name.rpartition(".")[2]]
+        tensor = BEHIND[name.rpartition(".")[2]]
         gain = self._vectors[name]
         self._keep(f"raw.{tensor}", x)
         ones = np.ones_like(gain)
@@ -194,7 +178,7 @@ class Seen:
 class Trainer:
     """The codebooks of one configuration, block by block."""
 
-    def __init__(self, model: "Model", config: "KllmConfig") -> None:
+    def __init__(self, model: Model, config: KllmConfig) -> None:
         self._model, self._config = model, config
         self._user = kllm_weights.user_weights(config, model)
         self._readers = readers(model.config)  # type: ignore[arg-type]
@@ -203,7 +187,7 @@ class Trainer:
         self._moment: dict[str, np.ndarray] = {}
 
     def found(self, tokens_sha256: str) -> Calibration:
-        """What was trained."""
+        """Result of the training."""
         description = {**described(self._model, self._config), "tokens_sha256": tokens_sha256}
         return Calibration(description, self._codebook, self._limits, self._moment)
 
@@ -222,32 +206,34 @@ class Trainer:
         def samples() -> Histogram:
             stored = self._stored(layer, name, seen)
             scale = kllm_weights.scales(stored)
-            given = self._user.arrays.get(full)
-            if given is None and config.weight_sensitivity == "input_moment":
+            weighing = self._user.arrays.get(full)
+            if weighing is None and config.weight_sensitivity == "input_moment":
                 wide = scale.astype(np.float64)
-                given = moment * (wide * wide)[:, None]
-            return kllm_quantize.samples(stored, scale, None, given)
+                weighing = moment * (wide * wide)[:, None]
+            return quantize.samples(stored, scale, None, weighing)
 
         key = ("weight", name, reads, config.weight_sensitivity, config.sensitivity)
         self._moment[full] = moment
-        self._codebook[full] = kllm_quantize.codebook(seen.once(key, samples), config.weight_bits)
+        self._codebook[full] = quantize.codebook(seen.once(key, samples), config.weight_bits)
 
     def _activation(self, layer: int, tensor: str, seen: Seen) -> None:
         full, name, config = f"blk.{layer}.{tensor}", self._quantized(tensor), self._config
         percent = config.percent(tensor)
-        found = seen.once(("found", name, percent), lambda: kllm_quantize.Found(seen[name], percent))
+        activation = seen.once(("found", name, percent), lambda: quantize.Found(seen[name], percent))
 
         def samples() -> Histogram:
-            given = self._user.arrays.get(full)
-            if given is None and config.act_sensitivity == "column_norm":
+            weighing = self._user.arrays.get(full)
+            if weighing is None and config.act_sensitivity == "column_norm":
                 weights = [self._stored(layer, reader, seen) for reader in self._readers.get(tensor, ())]
-                given = column_norm(weights, found.values.shape[1])
-            histogram: Histogram = found.samples(None if given is None else np.broadcast_to(given, found.values.shape))
+                weighing = column_norm(weights, activation.values.shape[1])
+            histogram: Histogram = activation.samples(
+                None if weighing is None else np.broadcast_to(weighing, activation.values.shape)
+            )
             return histogram
 
         key = ("activation", name, percent, config.act_sensitivity, config.sensitivity, kllm_weights.folded(config))
-        self._codebook[full] = kllm_quantize.codebook(seen.once(key, samples), config.act_bits)
-        limits = found.limits(config.static_statistic)
+        self._codebook[full] = quantize.codebook(seen.once(key, samples), config.act_bits)
+        limits = activation.limits(config.static_statistic)
         if limits is not None:
             self._limits[full] = limits
 
@@ -258,7 +244,7 @@ class Trainer:
 
     def _quantized(self, tensor: str) -> str:
         """What is quantized in place of a linear layer's input: behind the norm or before it (D-kllm-18)."""
-        if tensor not in ("attn_in", "ffn_in"):
+        if tensor not in NORMED:
             return f"read.{tensor}" if tensor in self._readers else tensor
         if self._config.norm == "fp16":
             return f"read.{tensor}"
@@ -266,7 +252,7 @@ class Trainer:
 
     def _reads(self, tensor: str) -> str:
         """What multiplies the stored weights in FP16: normalized, without the gain where that is in the weights."""
-        folded = kllm_weights.folded(self._config) and tensor in ("attn_in", "ffn_in")
+        folded = kllm_weights.folded(self._config) and tensor in NORMED
         return f"plain.{tensor}" if folded else f"read.{tensor}"
 
 

@@ -1,13 +1,10 @@
-"""What a KLLM scheme trains offline, and the file that keeps it [kllm §III-A, §V-A].
+"""Result of a KLLM scheme's offline training, and the file that keeps it [kllm §III-A, §V-A].
 
 Codebooks of activations and weights, static limits of outliers, and the sample weights of the weights' training. The
 file is an .npz without pickled objects whose array `description` is canonical JSON; what NumPy and zipfile add holds no
 date.
 """
 
-import io
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,24 +14,16 @@ import numpy as np
 
 from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
+from refemu.models.schemes import offline
 
-VERSION = 1  #: of the file
-KINDS = {"codebook": np.uint16, "limits": np.uint16, "moment": np.float64}  #: arrays are named "<kind>.<tensor>"
-SETTINGS = (
-    "act_bits",
-    "weight_bits",
-    "outlier_percent",
-    "static_statistic",
-    "kv_outliers",
-    "gamma",
-    "norm",
-    "weight_sensitivity",
-    "act_sensitivity",
-    "calibration_windows",
-    "calibration_tokens",
-)
-#: fields of the configuration that decide what is trained
-ANYWHERE = ("calibration_windows", "calibration_tokens")  #: settings a file may differ in: they choose the tokens
+KINDS: dict[str, type[np.uint16] | type[np.float64]] = {
+    "codebook": np.uint16,
+    "limits": np.uint16,
+    "moment": np.float64,
+}  #: arrays are named "<kind>.<tensor>"
+FORMATS = ("act_bits", "weight_bits", "outlier_percent", "static_statistic", "kv_outliers")
+SENSITIVITY = ("gamma", "norm", "weight_sensitivity", "act_sensitivity")
+SETTINGS = FORMATS + SENSITIVITY  #: fields of the configuration that decide what is trained on given tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,26 +40,16 @@ class Calibration:
 
     def to_bytes(self) -> bytes:
         """The file: equal calibrations give equal bytes, on one platform."""
-        text = json.dumps({"version": VERSION, **self.description}, sort_keys=True, separators=(",", ":"))
-        arrays = {"description": np.frombuffer(text.encode("ascii"), np.uint8)}
-        for kind, dtype in KINDS.items():
-            arrays |= {
-                f"{kind}.{name}": np.asarray(array, np.dtype(dtype).newbyteorder("<"))
-                for name, array in sorted(getattr(self, kind).items())
-            }
-        container = io.BytesIO()
-        np.savez(container, allow_pickle=False, **arrays)  # stored, with no date in it
-        return container.getvalue()
+        arrays = {
+            f"{kind}.{name}": np.asarray(array, np.dtype(dtype).newbyteorder("<"))
+            for kind, dtype in KINDS.items()
+            for name, array in sorted(getattr(self, kind).items())
+        }
+        return offline.to_bytes(self.description, arrays)
 
     def save(self, path: str | Path) -> None:
         """Write `to_bytes` to `path`, all of it or nothing."""
-        where, data = Path(path), self.to_bytes()
-        fresh = where.with_name(f".{where.name}.{os.getpid()}")
-        try:
-            fresh.write_bytes(data)
-            fresh.replace(where)
-        finally:
-            fresh.unlink(missing_ok=True)
+        offline.save(path, self.to_bytes())
 
     def require(self, wanted: Mapping[str, Any], thing: str) -> "Calibration":
         """Itself; refused where it was made for another model or other settings than `wanted`."""
@@ -81,24 +60,19 @@ class Calibration:
 
 
 def load(path: str | Path) -> Calibration:
-    """What `Calibration.save` wrote. Refuses a missing, damaged or foreign file; nothing is unpickled."""
-    where = Path(path)
-    if not where.is_file():
-        raise Refused(f"calibration {where}: no such file")
-    found: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in KINDS}
-    try:
-        archive = Archive(where.read_bytes(), where.name, deflated=False)
-        description = json.loads(archive.array("description").tobytes())
-        for name in archive.names:
-            kind, _, tensor = name.partition(".")
-            if tensor:
-                found[kind][tensor] = _array(archive.array(name), KINDS[kind])
-        version = description.pop("version")
-    except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
-        raise Refused(f"calibration {where}: not a readable calibration: {error or type(error).__name__}") from error
-    if version != VERSION:
-        raise Refused(f"calibration {where}: version {VERSION} is needed, got {version!r}")
-    return Calibration(description, **found)
+    """Load a calibration of `Calibration.save`. Refuses a missing, damaged or foreign file; nothing is unpickled."""
+    description, arrays = offline.load(path, "calibration", _arrays)
+    return Calibration(description, **arrays)
+
+
+def _arrays(archive: Archive) -> dict[str, dict[str, np.ndarray]]:
+    """The arrays of every kind by tensor."""
+    arrays: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in KINDS}
+    for name in archive.names:
+        kind, _, tensor = name.partition(".")
+        if tensor:
+            arrays[kind][tensor] = _array(archive.array(name), KINDS[kind])
+    return arrays
 
 
 def _array(array: np.ndarray, dtype: Any) -> np.ndarray:
@@ -111,4 +85,4 @@ def _array(array: np.ndarray, dtype: Any) -> np.ndarray:
 
 def settings(config: Any) -> dict[str, Any]:
     """The settings of a configuration that a stored calibration must share."""
-    return {name: getattr(config, name) for name in SETTINGS if name not in ANYWHERE}
+    return {name: getattr(config, name) for name in SETTINGS}

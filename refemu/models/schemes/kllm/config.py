@@ -9,32 +9,14 @@ step gives the bits of the prefill.
 
 import dataclasses
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import parameters
-from refemu.models.backend import Backend
-from refemu.models.schemes.scheme import Prepared, Progress, require_layers
+from refemu.arith.checks import Refused
+from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.formats.kllm.kllm_arith import Preset
+from refemu.formats.kllm.kmeans_outliers import ThresholdStatistic
+from refemu.models.model import Model
 
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "thresholds": ("dynamic", "static"),
-    "static_statistic": ("mean", "pooled"),
-    "kv_outliers": (True, False),
-    "gamma": ("weights", "activations"),
-    "norm": ("delayed", "fp16"),
-    "score_scale": ("fold", "max", "fixed"),
-    "v_scale": ("token", "static"),
-    "function_table": ("token", "offline", "literal"),
-    "lm_head": ("fp16",),
-    "quantizer": ("kmeans", "rtn"),
-    "weight_sensitivity": ("input_moment", None),
-    "act_sensitivity": (None, "column_norm"),
-    "preset": ("paper", "exact"),
-    "zero_point": (False,),
-}
 RANGES = {
     "act_bits": (1, 4),
     "weight_bits": (1, 4),
@@ -49,34 +31,42 @@ class KllmConfig:
     """Parameters of the KLLM schemes."""
 
     paper: ClassVar[str] = "kllm §III, §V-A"
+    prepared_by: ClassVar[str] = "refemu.models.schemes.kllm.prepare:prepare"
+    tapped_by: ClassVar[str] = "refemu.models.schemes.kllm.taps:tapped"
     every_decoder: ClassVar[bool] = True
 
     act_bits: int = 4  #: index of activations, keys and values
     weight_bits: int = 4
     score_bits: int | None = None  #: of the unsigned integer scores; None: as `act_bits` (D-kllm-15)
     outlier_percent: str = "1"  #: of a token's values, half of it on each side, a decimal number (D-kllm-24)
-    thresholds: str = "dynamic"  #: "static": outliers by calibrated limits, KLLM-S (D-kllm-30)
-    static_statistic: str = "mean"  #: of the tokens' extreme inliers; "pooled": a rank over all values (D-kllm-30)
+    thresholds: Literal["dynamic", "static"] = "dynamic"  #: "static": outliers by calibrated limits, KLLM-S (D-kllm-30)
+    #: of the tokens' extreme inliers; "pooled": a rank over all values (D-kllm-30)
+    static_statistic: ThresholdStatistic = "mean"
     kv_outliers: bool = True  #: False: keys and values without outliers (D-kllm-12)
-    gamma: str = "weights"  #: the norm's gain folded into the weights; "activations": times x (D-kllm-18)
-    norm: str = "delayed"  #: division behind the product; "fp16": before the quantization (D-kllm-18)
-    score_scale: str = "fold"  #: V's scales in the integer scores; "max", "fixed" need `v_scale=static` (D-kllm-14)
-    v_scale: str = "token"  #: "static": one scale for all tokens of V
-    function_table: str = "token"  #: SiLU's table per token; "offline", "literal" (D-kllm-17)
-    lm_head: str = "fp16"  #: the output matrix is not quantized (D-kllm-36)
-    quantizer: str = "kmeans"  #: "rtn": integers by rounding, no outliers, the baseline
-    weight_sensitivity: str | None = "input_moment"  #: what samples of weights weigh; None: 1 each (D-kllm-29)
-    act_sensitivity: str | None = None  #: those of activations: None or "column_norm" (D-kllm-29)
+    #: the norm's gain folded into the weights; "activations": times x (D-kllm-18)
+    gamma: Literal["weights", "activations"] = "weights"
+    #: division behind the product; "fp16": before the quantization (D-kllm-18)
+    norm: Literal["delayed", "fp16"] = "delayed"
+    #: V's scales in the integer scores; "max", "fixed" need `v_scale=static` (D-kllm-14)
+    score_scale: Literal["fold", "max", "fixed"] = "fold"
+    v_scale: Literal["token", "static"] = "token"  #: "static": one scale for all tokens of V
+    #: SiLU's table per token; "offline", "literal" (D-kllm-17)
+    function_table: Literal["token", "offline", "literal"] = "token"
+    lm_head: Literal["fp16"] = "fp16"  #: the output matrix is not quantized (D-kllm-36)
+    quantizer: Literal["kmeans", "rtn"] = "kmeans"  #: "rtn": integers by rounding, no outliers, the baseline
+    #: what samples of weights weigh; None: 1 each (D-kllm-29)
+    weight_sensitivity: Literal["input_moment"] | None = "input_moment"
+    act_sensitivity: Literal["column_norm"] | None = None  #: those of activations: None or "column_norm" (D-kllm-29)
     sensitivity: str | None = None  #: an .npz of sample weights by tensor, "blk.3.q", "blk.3.ffn_in" (D-kllm-29)
-    preset: str = "paper"  #: the arithmetic, `KllmArith.preset` (D-kllm-1)
-    zero_point: bool = False  #: refused: no unit forms its three terms (D-kllm-10)
+    preset: Preset = "paper"  #: the arithmetic, `KllmArith.preset` (D-kllm-1)
+    zero_point: Literal[False] = False  #: refused: no unit forms its three terms (D-kllm-10)
     calibration: str | None = None  #: a file that `Calibration.save` wrote; None: calibrate
     calibration_windows: int = 16  #: of the calibration text, if it has as many
     calibration_tokens: int = 2048  #: of each window
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            require_choice(getattr(self, name), allowed, "kllm", name)
+        plain_fields(self)
+        require_options(self, "kllm")
         for name, (low, high) in RANGES.items():
             value = getattr(self, name)
             if not (name == "score_bits" and value is None) and (type(value) is not int or not low <= value <= high):
@@ -91,31 +81,6 @@ class KllmConfig:
             raise Refused("kllm: v_scale=static finds outliers beyond its limits, got kv_outliers=false")
         if self.quantizer == "rtn" and self.act_bits < 2:
             raise Refused("kllm: integers need act_bits of at least 2, got 1")
-
-    def prepare(self, model: "Model", backend: Backend, calibration: Any, progress: Progress) -> Prepared:
-        """Calibrate or read what was calibrated, then encode the weights.
-
-        calibration: token ids, or a `kllm_calibration.Calibration`; None stands for the file that the configuration
-        names, or for the shipped calibration text.
-        """
-        if self.quantizer == "rtn":
-            from refemu.models.schemes.kllm_rtn import KllmRtn
-
-            return KllmRtn(model, self, backend, progress)
-        from refemu.models.schemes import kllm_calibrate
-        from refemu.models.schemes.kllm_layers import Kllm
-
-        require_layers(self, model)
-        self.require_gains(model)
-        found = kllm_calibrate.obtain(model, self, backend, calibration, progress)
-        return Kllm(model, self, backend, progress, found)
-
-    @property
-    def taps(self) -> tuple[str, ...]:
-        """Units whose ports a run can show."""
-        from refemu.models.schemes import kllm_taps
-
-        return kllm_taps.tapped(self)
 
     @property
     def integer_bits(self) -> int:
@@ -132,7 +97,7 @@ class KllmConfig:
         )
         return always or self.thresholds == "static"
 
-    def require_gains(self, model: "Model") -> None:
+    def require_gains(self, model: Model) -> None:
         """Refuse gains times x beside a delayed LayerNorm: the mean would meet sums that hold the gains (D-kllm-41)."""
         if getattr(model.config, "norm", "rms") == "layer" and self.gamma == "activations" and self.norm == "delayed":
             raise Refused(
@@ -160,3 +125,5 @@ A4 = KllmConfig()
 A3 = KllmConfig(act_bits=3)
 A4_S = dataclasses.replace(A4, thresholds="static")
 A3_S = dataclasses.replace(A3, thresholds="static")
+
+READY = {"kllm-a4": A4, "kllm-a4-s": A4_S, "kllm-a3": A3, "kllm-a3-s": A3_S}  #: by the names of `schemes.parse`

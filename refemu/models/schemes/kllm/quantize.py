@@ -1,4 +1,4 @@
-"""Activations to the K-Means format of a KLLM scheme, and what is measured of them for training [kllm §III-A, §III-D].
+"""Quantization of activations to the K-Means format, and their statistics for training [kllm §III-A, §III-D].
 
 One vector is one token, all heads together. Which values are outliers is found by the compiled Orizuru, whose roots
 also give the scale [kllm §IV-C].
@@ -9,22 +9,26 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.kmeans_outliers import ThresholdCalibration, Thresholds, TopK
-from refemu.formats.kmeans_train import Histogram, histogram
+from refemu.formats.kllm.kmeans_outliers import ThresholdCalibration, Thresholds, ThresholdStatistic, TopK
+from refemu.formats.kllm.kmeans_train import Histogram, histogram
 
 
 class Found:
     """What Orizuru finds in fp16 values x (tokens, size) with a percentage of outliers, None for none."""
 
     def __init__(self, x: np.ndarray, percent: str | None) -> None:
-        from refemu.units import orizuru_jit
+        from refemu.units.kllm.twins import orizuru as orizuru_jit
 
-        self.percent, self.values = percent, fp16.to_f16(x)
+        self.percent: str | None = percent
+        self.values: np.ndarray = fp16.to_f16(x)
+        self.mask: np.ndarray | None
+        self.scale: np.ndarray
         if percent is None:
-            self.mask, self.scale = None, one_for_zero(np.abs(self.values).max(axis=1))
+            self.mask = None
+            self.scale = one_for_zero(np.abs(self.values).max(axis=1))
             return
-        found = orizuru_jit.run(self.values, TopK(percent).count(self.values.shape[1]))
-        self.mask, self._high, self._low = found.outlier_mask, found.root_max, found.root_min
+        popped = orizuru_jit.pops(self.values, TopK(percent).count(self.values.shape[1]))
+        self.mask, self._high, self._low = popped.outlier_mask, popped.root_max, popped.root_min
         self.scale = one_for_zero(np.maximum(np.abs(self._high), np.abs(self._low)))
 
     def __repr__(self) -> str:
@@ -34,7 +38,7 @@ class Found:
         """The inliers for training, each divided by its token's scale; weights: of all values, or None."""
         return samples(self.values, self.scale, self.mask, weights)
 
-    def limits(self, statistic: str) -> np.ndarray | None:
+    def limits(self, statistic: ThresholdStatistic) -> np.ndarray | None:
         """Static limits hi, lo of the inliers, fp16 words (2,), None without outliers (D-kllm-30)."""
         if self.percent is None:
             return None
@@ -69,6 +73,6 @@ def samples(x: np.ndarray, scale: np.ndarray, mask: np.ndarray | None, weights: 
 
 def codebook(samples: Histogram, bits: int) -> np.ndarray:
     """The codebook that training finds: fp16 words."""
-    from refemu.formats import kmeans_train_jit
+    from refemu.formats.kllm.twins import kmeans_train as kmeans_train_jit
 
     return np.array(kmeans_train_jit.train(samples, bits=bits).values)

@@ -5,7 +5,7 @@ weights, what the linear layers read (behind the norm), q, k, v, gate and up. Al
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,21 +14,20 @@ from refemu.arith.checks import Refused
 from refemu.formats.groupint import GroupInt
 from refemu.models.backend import Backend
 from refemu.models.cache import KVCache
-from refemu.models.schemes.fp16 import Fp16, columns
+from refemu.models.model import Model
+from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.fp16.layers import columns
+from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.scheme import Progress
-
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-    from refemu.models.schemes.kllm import KllmConfig
-    from refemu.models.taps import Watch
+from refemu.models.taps import Watch
 
 
 def rounded(name: str, x: np.ndarray, bits: int, backend: Backend) -> np.ndarray:
     """x (..., size) through integers of `bits` bits with one scale per row: fp16 values, float32."""
     if not np.isfinite(x).all():
         raise Refused(f"{name}: values must be finite, an overflow to infinity came before")
-    found = GroupInt(bits).encode(x)
-    return backend.round16(found.code.astype(np.float32) * found.scale.astype(np.float32))  # exact before: 15 bits
+    encoded = GroupInt(bits).encode(x)
+    return backend.round16(encoded.code.astype(np.float32) * encoded.scale.astype(np.float32))  # exact before: 15 bits
 
 
 class RoundedCache(KVCache):
@@ -48,7 +47,7 @@ class RoundedCache(KVCache):
 class KllmRtn(Fp16):
     """A decoder with every operand rounded to integers."""
 
-    def __init__(self, model: "Model", config: "KllmConfig", backend: Backend, progress: Progress) -> None:
+    def __init__(self, model: Model, config: KllmConfig, backend: Backend, progress: Progress) -> None:
         self._rtn = config
         super().__init__(model, config, backend, progress)
 
@@ -56,7 +55,7 @@ class KllmRtn(Fp16):
         """Rounded tokens of x (tokens, heads, head_dim), all heads under one scale."""
         return rounded(name, x.reshape(len(x), -1), self._rtn.act_bits, self.backend).reshape(x.shape)
 
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
         """As scheme `fp16`, of the rounded input."""
         return super().linear(layer, names, self.whole(f"blk.{layer}.{names[0]}.input", x), watch)
 
@@ -64,21 +63,21 @@ class KllmRtn(Fp16):
         """Rounded keys and values."""
         return RoundedCache(self, layer)
 
-    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """As scheme `fp16`, of the rounded q."""
         return super().attention(layer, self.whole(f"blk.{layer}.q", q), cache, watch)
 
-    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: "Watch") -> np.ndarray:
+    def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
         """As scheme `fp16`, of the rounded operands."""
         return super().activation(
             layer, self.whole(f"blk.{layer}.gate", gate), self.whole(f"blk.{layer}.up", up), watch
         )
 
-    def activate(self, layer: int, up: np.ndarray, watch: "Watch") -> np.ndarray:
+    def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
         """As scheme `fp16`, of the rounded operand."""
         return super().activate(layer, self.whole(f"blk.{layer}.up", up), watch)
 
-    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
+    def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:
         tensors = {name: f"blk.{layer}.{name}" for name in names}
         rows = [
             fp16.to_f16(

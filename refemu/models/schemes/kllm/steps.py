@@ -1,4 +1,4 @@
-"""Who computes the steps of a KLLM scheme: the compiled twins, or with backend `numpy` the readable units.
+"""Steps of a KLLM scheme: compiled twins, or with backend `numpy` the readable units.
 
 Paper: [kllm §III, §IV]. Both give the same bits; the scheme names the steps and their order.
 """
@@ -9,21 +9,24 @@ from typing import Any
 
 import numpy as np
 
+from refemu import units
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.orders import Exact, Sequential
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans import KMeans
-from refemu.formats.kmeans_tensor import KMeansTensor
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans import KMeans
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.backend import Backend
-from refemu.units.index_matmul_parts import Norm, Scores
+from refemu.units.kllm import index_function, score_quantizer
+from refemu.units.kllm.index_matmul import Norm, Scores
 
 
 class Units:
     """The units of one arithmetic; matrices are (tokens, size)."""
 
     def __init__(self, backend: Backend, arith: KllmArith) -> None:
-        self.backend, self.arith = backend, arith
+        self.backend: Backend = backend
+        self.arith: KllmArith = arith
         self._compiled = backend.name == "jit"
 
     def __repr__(self) -> str:
@@ -31,24 +34,24 @@ class Units:
 
     def unit(self, name: str) -> Any:
         """The module of a unit, or of its twin."""
-        return importlib.import_module(f"refemu.units.{name}{'_jit' if self._compiled else ''}")
+        return units.module(name, self._compiled)
 
     def encode(self, fmt: KMeans, x: np.ndarray) -> KMeansTensor:
         """`fmt.encode(x)`, a vector per row."""
         if not self._compiled:
             return fmt.encode(x)
-        from refemu.formats import kmeans_jit
+        from refemu.formats.kllm.twins import kmeans as kmeans_jit
 
         return kmeans_jit.encode(fmt, x)
 
     def norm(self, a: KMeansTensor, eps: float) -> Norm:
         """The root mean square of each token, from its counts."""
-        return Norm(self.unit("index_norm").run(a, eps=eps, preset=self.arith).rms)
+        return Norm(self.unit("index_norm").divisors(a, eps=eps, preset=self.arith).divisor)
 
     def layer_norms(self, a: KMeansTensor, eps: float, row_sums: Sequence[np.ndarray]) -> list[Norm]:
         """Deviation and mean of each token, beside the sums of every weight that reads it."""
-        found = self.unit("index_norm").run(a, norm="layer", eps=eps, preset=self.arith)
-        return [Norm(found.rms, found.mean, sums) for sums in row_sums]
+        divisors = self.unit("index_norm").divisors(a, norm="layer", eps=eps, preset=self.arith)
+        return [Norm(divisors.divisor, divisors.mean, sums) for sums in row_sums]
 
     def plain_norm(self, x: np.ndarray, eps: float) -> Norm:
         """The same from FP16 values, by the steps of scheme `fp16` up to the root."""
@@ -78,26 +81,30 @@ class Units:
         unit = self.unit("index_matmul")
         if self._compiled:
             return np.asarray(unit.outputs(a, b, preset=self.arith, **options))
-        return np.asarray(unit.run(a, b, preset=self.arith, **options).y)
+        return np.asarray(unit.matmul(a, b, preset=self.arith, **options).y)
 
     def softmax(self, logits: np.ndarray) -> np.ndarray:
         """Scores, float16."""
-        return np.asarray(self.unit("functional").run(logits, op="softmax", softmax=self.arith.softmax).y)
+        return np.asarray(self.unit("functional").apply(logits, op="softmax", softmax=self.arith.softmax).y)
 
-    def quantize_scores(self, p: np.ndarray, v_scale: np.ndarray | None, bits: int, mode: str) -> Scores:
+    def quantize_scores(
+        self, p: np.ndarray, v_scale: np.ndarray | None, bits: int, mode: score_quantizer.Mode
+    ) -> Scores:
         """Integers for rows of scores."""
         scale = None if v_scale is None else np.tile(v_scale, (len(p), 1))
-        found = self.unit("score_quantizer").run(p, scale, bits=bits, mode=mode, preset=self.arith)
-        return Scores(found.q, found.scale, p, fold=mode == "fold")
+        quantized = self.unit("score_quantizer").quantize(p, scale, bits=bits, mode=mode, preset=self.arith)
+        return Scores(quantized.q, quantized.scale, p, fold=mode == "fold")
 
-    def function(self, tensor: KMeansTensor, name: str, mode: str, scale: Any) -> KMeansTensor:
+    def function(
+        self, tensor: KMeansTensor, name: index_function.Function, mode: index_function.Mode, scale: Any
+    ) -> KMeansTensor:
         """An FP16 function by a table in place of the codebook."""
-        found: KMeansTensor = self.unit("index_function").run(tensor, name, mode=mode, scale=scale).tensor
-        return found
+        result: KMeansTensor = self.unit("index_function").apply(tensor, name, mode=mode, scale=scale).tensor
+        return result
 
     def elementwise(self, full: str, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
         """The product `full` element by element, read as FP16 values: float32 (tokens, size)."""
-        product = self.unit("index_product").run(a, b, preset=self.arith)
+        product = self.unit("index_product").product(a, b, preset=self.arith)
         if product.bits.overflow.any():
             raise Refused(f"{full}: the product of two outliers left FP16{at(first_index(product.bits.overflow))}")
         return self.values(product.tensor)
@@ -105,7 +112,7 @@ class Units:
     def values(self, tensor: KMeansTensor) -> np.ndarray:
         """A tensor read as FP16 values, float32."""
         if self._compiled:
-            from refemu.formats import kmeans_jit
+            from refemu.formats.kllm.twins import kmeans as kmeans_jit
 
             return fp16.to_f32(kmeans_jit.dequantized(tensor))
         return fp16.to_f32(tensor.dequantized())

@@ -1,4 +1,4 @@
-"""What `refemu study kllm` measures: perplexity rung by rung [kllm §V-B, Table II; §V-D, Table IV, Fig. 11].
+"""Measurements of `refemu study kllm`: perplexity rung by rung [kllm §V-B, Table II; §V-D, Table IV, Fig. 11].
 
 All rungs are calibrated in one run of scheme `fp16` over the calibration text, and judged on another text.
 """
@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import perplexity as scoring
 from refemu.models import schemes
 from refemu.models.backend import Backend, find
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.measure import perplexity as scoring
 from refemu.models.model import Model
-from refemu.models.schemes import kllm_calibrate
-from refemu.models.schemes.kllm import KllmConfig
+from refemu.models.schemes.kllm import calibrate
+from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.scheme import Progress, silent
 
 LADDER = ("fp16", "kllm-a4:quantizer=rtn", "kllm-a4-s", "kllm-a4", "kllm-a3-s", "kllm-a3")  #: [kllm Table II]
@@ -62,9 +63,9 @@ def study(
     configs = {name: _with(schemes.parse(name), calibration_tokens) for name in names or rungs()}
     trained = _calibrate(model, configs, engine, progress)
     for name, config in configs.items():
-        prepared = config.prepare(model, engine, trained.get(name), progress)
-        found = scoring.perplexity(prepared, ids, win=win, progress=progress)
-        yield Rung(name, *_described(config), found.perplexity, found.nll, found.windows)
+        prepared = models.prepare(model, config, engine, trained.get(name), progress)
+        score = scoring.perplexity(prepared, ids, win=win, progress=progress)
+        yield Rung(name, *_described(config), score.perplexity, score.nll, score.windows)
 
 
 def _with(config: Any, calibration_tokens: int | None) -> Any:
@@ -82,12 +83,10 @@ def _calibrate(model: Model, configs: dict[str, Any], backend: Backend, progress
     }
     if not wanted:
         return {}
-    keys = {name: tuple(kllm_calibrate.described(model, config).items()) for name, config in wanted.items()}
+    keys = {name: tuple(calibrate.described(model, config).items()) for name, config in wanted.items()}
     first = {key: wanted[name] for name, key in reversed(keys.items())}
-    found = dict(
-        zip(first, kllm_calibrate.calibrate(model, list(first.values()), backend, None, progress), strict=True)
-    )
-    return {name: found[key] for name, key in keys.items()}
+    trained = dict(zip(first, calibrate.calibrate(model, list(first.values()), backend, None, progress), strict=True))
+    return {name: trained[key] for name, key in keys.items()}
 
 
 def _described(config: Any) -> tuple[str, str, str]:

@@ -4,30 +4,29 @@ import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
-from refemu.formats.kmeans_norm import folded_bias
-from refemu.models.encoder_config import BIAS
-
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-    from refemu.models.schemes.kllm import KllmConfig
+from refemu.formats.kllm.kmeans_norm import folded_bias
+from refemu.models.encoder.config import BIAS
+from refemu.models.model import Model
+from refemu.models.schemes.kllm.config import KllmConfig
+from refemu.models.schemes.kllm.tensors import widths
 
 NORMS = {"q": "attn_norm", "k": "attn_norm", "v": "attn_norm", "gate": "ffn_norm", "up": "ffn_norm"}
 #: a linear layer behind a norm -> the norm
 
 
-def folded(config: "KllmConfig") -> bool:
+def folded(config: KllmConfig) -> bool:
     """Whether the norms' gains are in the weights (D-kllm-18)."""
     return config.norm == "delayed" and config.gamma == "weights"
 
 
-def stored(model: "Model", config: "KllmConfig", layer: int, name: str) -> np.ndarray:
+def stored(model: Model, config: KllmConfig, layer: int, name: str) -> np.ndarray:
     """The weight of linear layer `name` before quantization, float16 (out, in): rounded, then times the norm's gain."""
     weight = fp16.to_f16(model.tensor(f"blk.{layer}.{name}"))
     if name not in NORMS or not folded(config):
@@ -36,20 +35,20 @@ def stored(model: "Model", config: "KllmConfig", layer: int, name: str) -> np.nd
     return fp16.to_f16(weight.astype(np.float32) * gain.astype(np.float32))  # exact in float32: one rounding
 
 
-def bias(model: "Model", config: "KllmConfig", layer: int, name: str) -> np.ndarray | None:
+def bias(model: Model, config: KllmConfig, layer: int, name: str) -> np.ndarray | None:
     """What is added behind a linear layer, float16 (out,), or None (D-kllm-40).
 
     Its own bias, rounded; behind a delayed LayerNorm with the sum of the norm's bias times the unquantized weights,
     exact and rounded once; of q with 1 / sqrt(head_dim) in it.
     """
     full, sizes = f"blk.{layer}.{name}", model.config
-    own = fp16.to_f16(model.tensor(full + BIAS)) if full + BIAS in sizes.shapes else None
+    stored = fp16.to_f16(model.tensor(full + BIAS)) if full + BIAS in sizes.shapes else None
     norm = f"blk.{layer}.{NORMS.get(name, '')}{BIAS}"
     if config.norm == "delayed" and norm in sizes.shapes:
-        own = folded_bias(fp16.to_f16(model.tensor(norm)), fp16.to_f16(model.tensor(full)).T, own)
-    if own is None or name != "q":
-        return own
-    return attention_scale(own, sizes.head_dim)
+        stored = folded_bias(fp16.to_f16(model.tensor(norm)), fp16.to_f16(model.tensor(full)).T, stored)
+    if stored is None or name != "q":
+        return stored
+    return attention_scale(stored, sizes.head_dim)
 
 
 def scales(weight: np.ndarray) -> np.ndarray:
@@ -71,13 +70,13 @@ class UserWeights:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-def user_weights(config: "KllmConfig", model: "Model") -> UserWeights:
+def user_weights(config: KllmConfig, model: Model) -> UserWeights:
     """The file that `sensitivity` names. Refused: a tensor that is not quantized, another shape, what is no number."""
     return UserWeights() if config.sensitivity is None else _read(config.sensitivity, model)
 
 
 @lru_cache(maxsize=2)
-def _read(path: str, model: "Model") -> UserWeights:
+def _read(path: str, model: Model) -> UserWeights:
     thing = f"sensitivity {path}"
     try:
         raw = Path(path).read_bytes()
@@ -94,26 +93,12 @@ def _read(path: str, model: "Model") -> UserWeights:
     return UserWeights(hashlib.sha256(raw).hexdigest(), {name: a.astype(np.float64) for name, a in arrays.items()})
 
 
-def shapes(model: "Model") -> dict[str, tuple[int, ...]]:
+def shapes(model: Model) -> dict[str, tuple[int, ...]]:
     """Tensor -> shape of its sample weights: of a weight one each, of an activation one per channel."""
-    sizes = model.config
-    queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim  # type: ignore[union-attr]
-    channels = {
-        "attn_in": sizes.width,
-        "q": queries,
-        "k": keys,
-        "v": keys,
-        "o_in": queries,
-        "ffn_in": sizes.width,
-        "gate": sizes.ffn,
-        "up": sizes.ffn,
-        "down_in": sizes.ffn,
-    }
-    if not sizes.gated:  # type: ignore[union-attr]
-        del channels["gate"]
+    sizes: Any = model.config
     linears = [name for group in sizes.groups for name in group]
-    found: dict[str, tuple[int, ...]] = {}
+    by_tensor: dict[str, tuple[int, ...]] = {}
     for layer in range(sizes.blocks):
-        found |= {f"blk.{layer}.{name}": (size,) for name, size in channels.items()}
-        found |= {f"blk.{layer}.w{name}": sizes.shapes[f"blk.{layer}.{name}"] for name in linears}
-    return found
+        by_tensor |= {f"blk.{layer}.{name}": (size,) for name, size in widths(sizes).items()}
+        by_tensor |= {f"blk.{layer}.w{name}": sizes.shapes[f"blk.{layer}.{name}"] for name in linears}
+    return by_tensor

@@ -1,23 +1,17 @@
-"""The caches of a LeanKV scheme: sequences in the pools of the workers, and what each layer leaves there.
+"""Caches of a LeanKV scheme: sequences in the pools of the workers, and the state of each layer there.
 
 Paper: [leankv §6.1]: workers share out the KV heads; each has a pool, a list and tables of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu.models.cache import Caches
-from refemu.models.schemes.leankv_pool import Journal, Plan, Pool, Prompt, Undo
-from refemu.units.page_manager_parts import Memory
-from refemu.units.page_manager_ports_parts import PROMPT, RELEASE, STEP
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.leankv_layers import LeanKv
-    from refemu.models.taps import Watch
-
+from refemu.models.schemes.leankv.pool import Journal, Plan, Pool, Prompt, Undo
+from refemu.units.leankv.page_manager import PROMPT, RELEASE, STEP, Memory
 
 CALLS = 64  #: of the memory manager that are remembered
 
@@ -38,10 +32,10 @@ class Past:
 
     def all(self) -> Iterator["Past"]:
         """This moment and the later ones."""
-        one: Past | None = self
-        while one is not None:
-            yield one
-            one = one.following
+        moment: Past | None = self
+        while moment is not None:
+            yield moment
+            moment = moment.following
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +45,20 @@ class Call:
     op: int
     names: tuple[int, ...]
     tokens: int  #: of the longest sequence, behind it
-    given: dict[str, Any]  #: prompts; or high and low, (S, layers, H)
+    arrays: dict[str, Any]  #: prompts; or high and low, (S, layers, H)
 
     def of_layer(self, layer: int) -> dict[str, Any]:
         """Port values of page_manager, as if this were the only layer."""
         heads: dict[str, Any] = {
-            name: np.asarray(self.given[name])[:, layer].astype(np.int64)
+            name: np.asarray(self.arrays[name])[:, layer].astype(np.int64)
             for name in ("high", "low")
-            if name in self.given
+            if name in self.arrays
         }
         return {
             "op": self.op,
             "members": len(self.names),
             "sequences": np.array(self.names),
-            "prompts": np.array(self.given.get("prompts", [0] * len(self.names))),
+            "prompts": np.array(self.arrays.get("prompts", [0] * len(self.names))),
             "high": np.zeros(0, np.int64),
             "low": np.zeros(0, np.int64),
             **heads,
@@ -76,9 +70,11 @@ class Pools:
 
     def __init__(self, pools: Sequence[Pool], heads: int) -> None:
         """heads: KV heads of the model."""
-        self.pools, size = tuple(pools), heads // len(pools)
-        self.parts = [slice(first, first + size) for first in range(0, heads, size)]
-        self.now, self._marked = Past(), True
+        self.pools: tuple[Pool, ...] = tuple(pools)
+        size = heads // len(pools)
+        self.parts: list[slice] = [slice(first, first + size) for first in range(0, heads, size)]
+        self.now: Past = Past()
+        self._marked = True
         self.calls: list[Call] = []  #: of the memory manager, the first CALLS, for taps
 
     def __repr__(self) -> str:
@@ -102,8 +98,8 @@ class Pools:
 
     def rewind(self, past: Past) -> None:
         """Undo everything since."""
-        for one in reversed(list(past.all())[1:]):
-            for undo in reversed(one.undo):
+        for moment in reversed(list(past.all())[1:]):
+            for undo in reversed(moment.undo):
                 undo()
         past.following, self.now, self._marked = None, past, True
 
@@ -134,8 +130,8 @@ class Pools:
             self.begin()
         elif not self.now.journals:
             self.now.journals = [Journal(pool, names) for pool in self.pools]
-            for one in self.now.journals:
-                self.note(one.undo)
+            for record in self.now.journals:
+                self.note(record.undo)
         plans: list[Plan] = []
         journals: list[Journal | None] = [*self.now.journals] or [None for _ in self.pools]
         for pool, journal in zip(self.pools, journals, strict=True):
@@ -146,11 +142,11 @@ class Pools:
         self._called(STEP, names, high=plans[0].decided.delta_high, low=plans[0].decided.delta_low)
         return plans
 
-    def _called(self, op: int, names: Sequence[int], **given: Any) -> None:
+    def _called(self, op: int, names: Sequence[int], **arrays: Any) -> None:
         """Remember a call of the first worker's manager, as long as there are few."""
         if len(self.calls) < CALLS:
             table = self.pools[0].manager.requests.table
-            self.calls.append(Call(op, tuple(names), max(table[name].seen for name in names), given))
+            self.calls.append(Call(op, tuple(names), max(table[name].seen for name in names), arrays))
 
     def step(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray, q: np.ndarray) -> np.ndarray:
         """As `Pool.step`: out (S, H, G, F)."""
@@ -185,10 +181,13 @@ def sum_of(counts: Iterator[int]) -> int:
 class LayerCache:
     """What the runtime takes for the cache of a layer: keeps keys and values until attention asks for them."""
 
+    key: np.ndarray
+    value: np.ndarray
+
     def __init__(self, held: "Held") -> None:
         self.held = held  #: the caches it is one of
-        self.length = 0
-        self.fresh = True  #: whether the tokens of this pass are a prompt
+        self.length: int = 0
+        self.fresh: bool = True  #: whether the tokens of this pass are a prompt
         self.key = self.value = np.empty((0, 0, 0), np.float32)
 
     def __len__(self) -> int:
@@ -218,8 +217,10 @@ class Held(Caches):
     def __init__(self, layers: int, pools: Pools, names: Sequence[int] = (0,), engine: bool = False) -> None:
         """engine: somebody else admits the prompt and compresses it, together with others."""
         super().__init__(LayerCache(self) for _ in range(layers))
-        self.pools, self.names, self.engine = pools, tuple(names), engine
-        self.current = Pass(Prompt(), [])
+        self.pools: Pools = pools
+        self.names: tuple[int, ...] = tuple(names)
+        self.engine: bool = engine
+        self.current: Pass = Pass(Prompt(), [])
 
     def __repr__(self) -> str:
         return f"Held({len(self)} layers, sequences {self.names}, {self.pools!r})"
@@ -238,27 +239,12 @@ class Held(Caches):
         for cache in self:
             cache.length = tokens
 
-    def attend(self, parts: "LeanKv", layer: int, q: np.ndarray, watch: "Watch") -> np.ndarray:
-        """Attention of the tokens of this pass, q (tokens, heads, F); float32 (tokens, heads * F)."""
-        cache = self[layer]
-        if cache.fresh:
-            return self._prompt(parts, layer, q, watch)
-        if layer == 0:
-            self.current = Pass(Prompt(), self.pools.plan(self.names))
-            parts.planned(self, watch)
-        grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])
-        out = self.pools.step(self.current.plans, layer, cache.key, cache.value, grouped)
-        parts.stepped(layer, self, cache, grouped, watch)
-        return out.reshape(len(q), -1)
+    def start_prompt(self, tokens: int) -> None:
+        """A pass over a prompt begins: take its pages, unless the engine did."""
+        self.current = Pass(Prompt(), [])
+        if not self.engine:
+            self.pools.admit({self.names[0]: tokens})
 
-    def _prompt(self, parts: "LeanKv", layer: int, q: np.ndarray, watch: "Watch") -> np.ndarray:
-        cache, last = self[layer], layer == len(self) - 1
-        if layer == 0:
-            self.current = Pass(Prompt(), [])
-            if not self.engine:
-                self.pools.admit({self.names[0]: len(q)})
-        out = parts.prompted(layer, self.current.prompt, cache, q, watch)
-        if last and not self.engine:
-            self.pools.compress({self.names[0]: self.current.prompt})
-            parts.compressed(self.pools, [self.names[0]], watch)
-        return out
+    def start_step(self) -> None:
+        """A step begins: plan it for all layers."""
+        self.current = Pass(Prompt(), self.pools.plan(self.names))

@@ -1,4 +1,4 @@
-"""Schemes `leankv-k8v4`, `leankv-k4v2`, ... and `leankv`: a KV cache in pages of one or two precisions [leankv §4-§6].
+"""Parameters of schemes `leankv`, `leankv-k8v4`, ...: a KV cache in pages of one or two precisions [leankv §4-§6].
 
 Everything but attention is scheme `fp16`. The prompt attends to its full-precision keys and values; then its tokens are
 pruned, or stored at the low or the high precision, by the attention they got. Every later token is stored first, at
@@ -6,21 +6,15 @@ the price of another one where the policy says so, and attends to the pages. So 
 of a session is the prompt, and every token after it a step.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.records import parameters
-from refemu.formats import hetero_kv, kv_layout
-from refemu.formats.kv_page import UnifiedPage
-from refemu.models.backend import Backend
-from refemu.models.schemes import leankv_layout
-from refemu.models.schemes.scheme import Prepared, Progress
-from refemu.units.paged_attention_parts import EPSILON, Arithmetic, Pages
+import numpy as np
 
-if TYPE_CHECKING:
-    from refemu.models.config import ModelConfig
-    from refemu.models.model import Model
+from refemu.arith.checks import Refused, require_int
+from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.formats.leankv import hetero_kv, kv_layout
+from refemu.formats.leankv.affine import Preset
+from refemu.formats.leankv.hetero_kv import PairName
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -43,47 +37,24 @@ PRESETS: dict[str, dict[str, Any]] = {
         "include_self": True,
         "normalize": False,
         "softmax_div": "recip_mul",
-        "softmax_eps": EPSILON,
+        "softmax_eps": float(np.float32(1e-6)),
         "partition_tokens": 4800,
         "lazy_pages": False,
         "reserve_low": 1,
         "table_extra": 2,
     },
 }  #: what a field that is None stands for
-RULES = {"algorithm1": "cumulative", "diffkv": "per_token", "static": "static"}  #: of the prompt, by policy
-QUIRKS = ("score_by_rank", "lane_max", "position_epoch", "partition_score")
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "preset": tuple(PRESETS),
-    "policy": (None, *RULES),
-    "rule": (None, *RULES.values()),
-    "sort": (None, "stable", "bitonic"),
-    "low_cumsum": ("total", "restart"),
-    "score_rule": ("share", "cumulative"),
-    "gqa": ("max", "mean"),
-    "gqa_order": ("sums", "queries"),
-    "order": ("kernel", "sequential"),
-    "fma": (True, False),
-    "softmax_div": (None, "div", "recip_mul"),
-    "scrub": (True, False),
-    **dict.fromkeys(("include_self", "normalize", "lazy_pages"), (None, True, False)),
-}
+Policy: TypeAlias = Literal["algorithm1", "diffkv", "static"]
+Rule: TypeAlias = Literal["cumulative", "per_token", "static"]
+#: of the prompt, by policy
+RULES: dict[Policy, Rule] = {"algorithm1": "cumulative", "diffkv": "per_token", "static": "static"}
+Quirk: TypeAlias = Literal["score_by_rank", "lane_max", "position_epoch", "partition_score"]
+QUIRKS: tuple[Quirk, ...] = get_args(Quirk)
 RANGES = {
-    "window": 1,
-    "keep_percent": 0,
-    "workers": 1,
-    "slots": 1,
-    "score_queries": 0,
-    "max_len": 1,
-    "num_pages": 1,
+    **dict.fromkeys(("keep_percent", "score_queries", "partition_tokens", "table_extra", "reserve_low"), 0),
+    **dict.fromkeys(("window", "workers", "slots", "max_len", "num_pages", "table_tokens"), 1),
+    **dict.fromkeys(("k_vec", "k_group", "v_vec", "v_group"), 1),
     "page_bytes": 2,
-    "partition_tokens": 0,
-    "table_extra": 0,
-    "table_tokens": 1,
-    "reserve_low": 0,
-    "k_vec": 1,
-    "k_group": 1,
-    "v_vec": 1,
-    "v_group": 1,
 }  #: least values of integers
 FRACTIONS = ("t_low", "t_high", "alpha_prune", "alpha_quant", "softmax_eps")
 
@@ -93,31 +64,33 @@ class LeanKvConfig:
     """Parameters of the LeanKV schemes. None: as the preset says, or as the model needs it."""
 
     paper: ClassVar[str] = "leankv §4, §5, §6"
+    prepared_by: ClassVar[str] = "refemu.models.schemes.leankv.layers:prepare"
+    tapped_by: ClassVar[str] = "refemu.models.schemes.leankv.taps:tapped"
     every_decoder: ClassVar[bool] = True
     two_phases: ClassVar[bool] = True  #: a prompt is not computed like the tokens after it
 
-    high: str = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`
-    low: str | None = "K4V2"  #: of the others; None: one precision
-    preset: str = "paper"  #: or "diffkv", the later published code
-    policy: str | None = None  #: of the steps: "algorithm1", "diffkv" or "static" (D-leankv-26)
+    high: PairName = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`
+    low: PairName | None = "K4V2"  #: of the others; None: one precision
+    preset: Preset = "paper"  #: or "diffkv", the later published code
+    policy: Policy | None = None  #: of the steps: "algorithm1", "diffkv" or "static" (D-leankv-26)
     window: int = 64  #: W, the newest tokens, which stay at the high precision
     t_low: float = 0.0  #: T_l, below which tokens are pruned (D-leankv-51)
     t_high: float = 0.01  #: T_h, below which they are low
     alpha_prune: float = 0.02  #: of rule "per_token" and policy "diffkv"
     alpha_quant: float = 1.0
     keep_percent: int = 100  #: budget of every head under policy "static"
-    rule: str | None = None  #: of the prompt: "cumulative", "per_token", "static"; None: by the policy (D-leankv-20)
-    sort: str | None = None  #: order of a prompt's tokens: "stable" or "bitonic" (D-leankv-23)
-    low_cumsum: str = "total"  #: or "restart" (D-leankv-21)
-    score_rule: str = "share"  #: what Algorithm 1 compares; or "cumulative" (D-leankv-27)
+    rule: Rule | None = None  #: of the prompt: "cumulative", "per_token", "static"; None: by the policy (D-leankv-20)
+    sort: Literal["stable", "bitonic"] | None = None  #: order of a prompt's tokens: "stable" or "bitonic" (D-leankv-23)
+    low_cumsum: Literal["total", "restart"] = "total"  #: or "restart" (D-leankv-21)
+    score_rule: Literal["share", "cumulative"] = "share"  #: what Algorithm 1 compares; or "cumulative" (D-leankv-27)
     score_queries: int | None = None  #: last queries of a prompt that count; 0: all (D-leankv-16)
     include_self: bool | None = None  #: a token's attention to itself counts (D-leankv-17)
     normalize: bool | None = None  #: shares of 1, not means (D-leankv-18)
-    gqa: str = "max"  #: how query heads that share a KV head are joined; or "mean" (D-leankv-19)
-    gqa_order: str = "sums"  #: after the sums of each head; or "queries", before (D-leankv-19)
-    order: str = "kernel"  #: of the sums over pages; or "sequential" (D-leankv-41)
+    gqa: Literal["max", "mean"] = "max"  #: how query heads that share a KV head are joined; or "mean" (D-leankv-19)
+    gqa_order: Literal["sums", "queries"] = "sums"  #: after the sums of each head; or before (D-leankv-19)
+    order: Literal["kernel", "sequential"] = "kernel"  #: of the sums over pages; or "sequential" (D-leankv-41)
     fma: bool = True  #: (D-leankv-42)
-    softmax_div: str | None = None  #: "div" or "recip_mul" (D-leankv-45)
+    softmax_div: Literal["div", "recip_mul"] | None = None  #: "div" or "recip_mul" (D-leankv-45)
     softmax_eps: float | None = None
     partition_tokens: int | None = None  #: 0: none (D-leankv-46)
     lazy_pages: bool | None = None  #: a page when a token needs it (D-leankv-34)
@@ -135,21 +108,19 @@ class LeanKvConfig:
     max_len: int | None = None  #: most tokens of a request; None: the model's context
     slots: int = 4  #: requests at a time in one pool; a session has a pool of its own
     workers: int = 1  #: that share out the KV heads, each with a pool [leankv §6.1]
-    quirks: tuple[str, ...] = ()  #: defects of the published code, some of QUIRKS
+    quirks: tuple[Quirk, ...] = ()  #: defects of the published code, some of QUIRKS
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         for name in FRACTIONS:
             self._set(name, _fraction(name, getattr(self, name)))
-        for name, choices in CHOICES.items():
-            require_choice(getattr(self, name), choices, "leankv", name)
         for name, least in RANGES.items():
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), least, 1 << 30, "leankv", name)
         self._set("high", hetero_kv.find(self.high).name)
         self._set("low", None if self.low is None else hetero_kv.find(self.low).name)
         self._set("quirks", tuple(sorted(self.quirks)))
-        for quirk in self.quirks:
-            require_choice(quirk, QUIRKS, "leankv", "quirks")
+        require_options(self, "leankv")
         if len(self.align) != 2:
             raise Refused(f"leankv: align must be two numbers of bytes, got {self.align}")
         for size in self.align:
@@ -192,80 +163,6 @@ class LeanKvConfig:
         )
         return low, low if self.low is None else high
 
-    def pages(self, head_size: int) -> Pages:
-        """The layouts of pages for heads of this size; refuses precisions that have none."""
-        pairs, align = [hetero_kv.find(name) for name in (self.high, self.low) if name], (self.align[0], self.align[1])
-        given = {name: getattr(self, name) for name in leankv_layout.USUAL}
-        found = leankv_layout.constants(head_size, pairs, given, self.page_bytes, align)
-        high, low = (
-            None
-            if name is None
-            else UnifiedPage(head_size, hetero_kv.find(name), self.page_bytes, None, align=align, **found)
-            for name in (self.high, self.low)
-        )
-        assert high is not None
-        if low is not None and low.tokens < high.tokens:
-            raise Refused(
-                f"leankv: a low page must hold at least as many tokens as a high one, got {low.tokens} "
-                f"{self.low} and {high.tokens} {self.high}"
-            )
-        return Pages(high, low, self.preset)
-
-    def arithmetic(self) -> Arithmetic:
-        """Of the attention over pages."""
-        return Arithmetic(
-            self.order,
-            self.fma,
-            self.of("softmax_div"),
-            self.of("softmax_eps"),
-            "lane_max" in self.quirks,
-            self.of("partition_tokens"),
-            "partition_score" in self.quirks,
-            self.of("include_self"),
-            self.gqa,
-        )
-
-    def shape(self, model: "ModelConfig", slots: int) -> dict[str, Any]:
-        """Parameters of the memory manager of one worker, as `page_manager_parts.Shape` takes them."""
-        pages, max_len = self.pages(model.head_dim), self.max_len or model.context
-        heads, tokens = model.kv_heads // self.workers, self.table_tokens or pages.high.tokens
-        if self.table_tokens is None and self.preset == "diffkv":  # the published code knows one length for all pairs
-            least = kv_layout.tokens_in(
-                model.head_dim, hetero_kv.K8V8, pages.high.size, pages.high.v_vec, pages.high.align
-            )
-            tokens = min(tokens, least or tokens)
-        cells = -(-max_len // tokens) + self.of("table_extra")
-        count = self.num_pages or slots * model.blocks * heads * cells
-        return {
-            "pages": count,
-            "layers": model.blocks,
-            "heads": heads,
-            "high_tokens": pages.high.tokens,
-            "low_tokens": None if pages.low is None else pages.low.tokens,
-            "max_len": max_len,
-            "slots": slots,
-            "reserve_low": self.of("reserve_low"),
-            "table_extra": self.of("table_extra"),
-            "table_tokens": tokens,
-            "lazy_pages": self.of("lazy_pages"),
-            "scrub": self.scrub,
-        }
-
-    @property
-    def taps(self) -> tuple[str, ...]:
-        """Units whose ports a run can show."""
-        from refemu.models.schemes import leankv_taps
-
-        return leankv_taps.UNITS
-
-    def prepare(
-        self, model: "Model", backend: Backend, calibration: Sequence[int] | None, progress: Progress
-    ) -> Prepared:
-        """The weights of scheme `fp16`; nothing is calibrated."""
-        from refemu.models.schemes.leankv_layers import LeanKv
-
-        return LeanKv(model, self, backend, progress)
-
 
 def _fraction(name: str, value: Any) -> float | None:
     if value is None and name == "softmax_eps":
@@ -275,16 +172,14 @@ def _fraction(name: str, value: Any) -> float | None:
     return float(value)
 
 
-def single(pair: str) -> LeanKvConfig:
+def single(pair: PairName) -> LeanKvConfig:
     """One precision, nothing pruned."""
     return LeanKvConfig(high=pair, low=None, t_high=0.0, alpha_prune=0.0, alpha_quant=0.0)
 
 
+SINGLE: tuple[PairName, ...] = ("K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16")
 #: name -> configuration; `leankv` also prunes, which T_l = 0 does not (D-leankv-51)
 READY = {
     "leankv": LeanKvConfig(t_low=0.0001),
-    **{
-        f"leankv-{pair.lower()}": single(pair)
-        for pair in ("K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16")
-    },
+    **{f"leankv-{pair.lower()}": single(pair) for pair in SINGLE},
 }

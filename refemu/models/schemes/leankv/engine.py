@@ -15,10 +15,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models.runtime import decoder, require_tokens
-from refemu.models.schemes.leankv_cache import Held
-from refemu.models.schemes.leankv_layers import LeanKv
+from refemu.models.schemes.leankv.cache import Held, Pools
+from refemu.models.schemes.leankv.layers import LeanKv
 from refemu.models.taps import Tap, Watch
-from refemu.units.page_manager_parts import Memory
+from refemu.units.leankv.page_manager import Memory
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Request:
 
     name: int
     prompt: np.ndarray  #: token ids
-    given: deque[int]  #: tokens that follow whatever the logits say
+    following: deque[int]  #: tokens that follow whatever the logits say
     count: int  #: tokens to choose after those
     chosen: list[int] = field(default_factory=list)
     rows: list[np.ndarray] = field(default_factory=list)  #: logits behind the prompt and every later token
@@ -36,7 +36,7 @@ class Request:
     @property
     def ended(self) -> bool:
         """Whether every token is there."""
-        return not self.given and len(self.chosen) >= self.count
+        return not self.following and len(self.chosen) >= self.count
 
     @property
     def logits(self) -> np.ndarray:
@@ -46,8 +46,8 @@ class Request:
     def take(self, row: np.ndarray) -> None:
         """Logits of the last token; the next token is the given one or the largest, the lowest id of equals."""
         self.rows.append(row)
-        if self.given:
-            self.next = self.given.popleft()
+        if self.following:
+            self.next = self.following.popleft()
             return
         self.next = int(np.argmax(row))
         self.chosen.append(self.next)
@@ -70,8 +70,9 @@ class Engine:
         """slots: requests at a time; None: as the configuration says."""
         if not isinstance(prepared, LeanKv):
             raise Refused(f"engine: a LeanKV scheme is needed, got {prepared!r}")
-        self.prepared, self.slots = prepared, prepared.lean.slots if slots is None else slots
-        self.pools = prepared.pools(self.slots)
+        self.prepared: LeanKv = prepared
+        self.slots: int = prepared.lean.slots if slots is None else slots
+        self.pools: Pools = prepared.pools(self.slots)
         self.requests: dict[int, Request] = {}
         self.waiting: deque[int] = deque()
         self.running: list[int] = []
@@ -85,13 +86,13 @@ class Engine:
         """What all requests counted, by name."""
         return dict(sorted(self._watch.counters.items()))
 
-    def submit(self, ids: Sequence[int] | np.ndarray, count: int = 0, given: Sequence[int] = ()) -> int:
+    def submit(self, ids: Sequence[int] | np.ndarray, count: int = 0, following: Sequence[int] = ()) -> int:
         """A new request; returns its name.
 
-        ids: the prompt. given: tokens that follow it in any case; count: tokens to choose after those. The last token
-        needs no step of its own. Refuses an empty prompt, no token to come, what will never fit.
+        ids: the prompt. following: tokens that come next in any case; count: tokens to choose after those. The last
+        token needs no step of its own. Refuses an empty prompt, no token to come, what will never fit.
         """
-        tokens, later = require_tokens(ids, self.prepared), [int(token) for token in given]
+        tokens, later = require_tokens(ids, self.prepared), [int(token) for token in following]
         if later:
             require_tokens(later, self.prepared, len(tokens) - 1)
         if count < 0 or len(later) + count < 1:
@@ -146,15 +147,15 @@ class Engine:
 
     def _admissible(self) -> list[int]:
         """Waiting requests that fit together, in the order of arrival."""
-        found: list[int] = []
+        names: list[int] = []
         pages = [pool.manager.free for pool in self.pools.pools]
         for name in self.waiting:
             needed = [self.pools.needed(pool, len(self.requests[name].prompt)) for pool in self.pools.pools]
             pages = [free - need for free, need in zip(pages, needed, strict=True)]
-            if len(self.running) + len(found) == self.slots or min(pages) < 0:
+            if len(self.running) + len(names) == self.slots or min(pages) < 0:
                 break
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     def _prompts(self, names: Sequence[int]) -> dict[int, np.ndarray]:
         """Run prompts one by one, and compress all together."""

@@ -5,7 +5,7 @@ probabilities are the significance of its tokens (D-leankv-49). Steps attend to 
 """
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,32 +13,31 @@ from refemu.arith import integers
 from refemu.arith.checks import Refused
 from refemu.models.backend import Backend
 from refemu.models.cache import Caches
-from refemu.models.schemes import leankv_taps
-from refemu.models.schemes.fp16 import Fp16
-from refemu.models.schemes.leankv import LeanKvConfig
-from refemu.models.schemes.leankv_cache import Held, LayerCache, Pools, sum_of
-from refemu.models.schemes.leankv_pool import Pool, Prompt
-from refemu.models.schemes.leankv_units import Units
+from refemu.models.model import Model
+from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.leankv import layout, taps
+from refemu.models.schemes.leankv.cache import Held, LayerCache, Pools, sum_of
+from refemu.models.schemes.leankv.config import LeanKvConfig
+from refemu.models.schemes.leankv.pool import Pool, Prompt
+from refemu.models.schemes.leankv.steps import Units
 from refemu.models.schemes.scheme import Progress
-
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-    from refemu.models.taps import Watch
+from refemu.models.taps import Watch
 
 
 class LeanKv(Fp16):
     """A decoder under a LeanKV scheme."""
 
+    units: Units
     lean: LeanKvConfig
 
-    def __init__(self, model: "Model", config: LeanKvConfig, backend: Backend, progress: Progress) -> None:
+    def __init__(self, model: Model, config: LeanKvConfig, backend: Backend, progress: Progress) -> None:
         self._configure(model.config, config, backend)  # refuses before the weights are prepared
         super().__init__(model, config, backend, progress)
 
     def _configure(self, sizes: Any, config: LeanKvConfig, backend: Backend) -> None:
         if sizes.kv_heads % config.workers:
             raise Refused(f"leankv: {sizes.kv_heads} KV heads cannot be shared out to {config.workers} workers")
-        self.lean, self.units = config, Units(config, backend, config.pages(sizes.head_dim))
+        self.lean, self.units = config, Units(config, backend, layout.pages(config, sizes.head_dim))
 
     def under(self, config: LeanKvConfig) -> "LeanKv":
         """The same weights under another configuration, nothing prepared anew."""
@@ -49,37 +48,56 @@ class LeanKv(Fp16):
 
     def pools(self, slots: int) -> Pools:
         """Empty pools for so many requests."""
-        shape = self.lean.shape(self.model, slots)
+        shape = layout.shape(self.lean, self.model, slots)
         return Pools([Pool(self.units, shape) for _ in range(self.lean.workers)], self.model.kv_heads)
 
     def caches(self) -> Caches:
         """Those of one sequence, in pools of its own."""
         return Held(self.model.blocks, self.pools(1))
 
-    def cache(self, layer: int) -> Any:
+    def cache(self, layer: int) -> NoReturn:
         """Refused: layers share the pages of a sequence."""
         raise Refused("leankv: layers share one pool of pages; use caches()")
 
-    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: "Watch") -> np.ndarray:
+    def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """Over the prompt itself, or over the pages once the new tokens are in them."""
         held: Held = cache.held
-        return held.attend(self, layer, q, watch)
+        if cache.fresh:
+            return self._prompt(layer, held, q, watch)
+        if layer == 0:
+            held.start_step()
+            self.planned(held, watch)
+        grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])
+        out = held.pools.step(held.current.plans, layer, cache.key, cache.value, grouped)
+        if watch.taps is not None:
+            taps.stepped(self.units, layer, held, cache, grouped, watch)
+        return out.reshape(len(q), -1)
 
-    def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: "Watch") -> np.ndarray:
+    def _prompt(self, layer: int, held: Held, q: np.ndarray, watch: Watch) -> np.ndarray:
+        """One layer of a prompt; behind the last one its tokens are compressed, unless the engine does that."""
+        if layer == 0:
+            held.start_prompt(len(q))
+        out = self.prompted(layer, held.current.prompt, held[layer], q, watch)
+        if layer == len(held) - 1 and not held.engine:
+            held.pools.compress({held.names[0]: held.current.prompt})
+            self.compressed(held.pools, [held.names[0]], watch)
+        return out
+
+    def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: Watch) -> np.ndarray:
         """Attention of a prompt; what the compressor needs of it goes into `prompt`."""
-        out, found = self.units.prompt(q, cache.key, cache.value, self._scale)
+        out, significance = self.units.prompt(q, cache.key, cache.value, self._scale)
         for stored, array in (
             (prompt.keys, cache.key),
             (prompt.values, cache.value),
-            (prompt.sums, found.sum),
-            (prompt.shares, found.share),
+            (prompt.sums, significance.sum),
+            (prompt.shares, significance.share),
         ):
             stored.append(array)
         if watch.taps is not None:
-            leankv_taps.prompted(self, layer, q, cache, found.share, self._scale, watch)
+            taps.prompted(self.units, layer, q, cache, significance.share, self._scale, watch)
         return out.reshape(len(q), -1)
 
-    def compressed(self, pools: Pools, names: list[int], watch: "Watch") -> None:
+    def compressed(self, pools: Pools, names: list[int], watch: Watch) -> None:
         """Prompts are in their pages: count what became of the tokens, of all layers and KV heads."""
         for pool in pools.pools:
             prompts = [pool.manager.requests.table[name].prompt for name in names]
@@ -88,7 +106,7 @@ class LeanKv(Fp16):
             watch.count("tokens_written", kept)
             watch.count("tokens_pruned", seen - kept)
 
-    def planned(self, held: Held, watch: "Watch") -> None:
+    def planned(self, held: Held, watch: Watch) -> None:
         """A step is planned: count what all its layers will read, and what becomes of the tokens."""
         for pool, plan in zip(held.pools.pools, held.current.plans, strict=True):
             size, heads = pool.layouts.high.head_size, plan.moves[0].size
@@ -102,7 +120,7 @@ class LeanKv(Fp16):
             watch.count("tokens_requantized", int(np.count_nonzero(plan.moves)))
             watch.count("tokens_pruned", plan.moves.size - int(np.count_nonzero(plan.grown)))
 
-    def stepped(self, layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: "Watch") -> None:
-        """One layer of a step is done."""
-        if watch.taps is not None:
-            leankv_taps.stepped(self, layer, held, cache, q, watch)
+
+def prepare(config: LeanKvConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> LeanKv:
+    """Round the weights as scheme `fp16` does. calibration: not used."""
+    return LeanKv(model, config, backend, progress)

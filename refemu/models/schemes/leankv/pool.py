@@ -11,19 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from refemu.formats.kv_page import UnifiedPage
-from refemu.models.schemes.leankv_units import Units
-from refemu.units import page_table
-from refemu.units.kv_compressor import plan_prompt
-from refemu.units.page_manager_parts import Memory
-from refemu.units.page_table import HIGH, LOW
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.models.schemes.leankv.steps import Units
+from refemu.units.leankv import page_table
+from refemu.units.leankv.kv_compressor import plan_prompt
+from refemu.units.leankv.page_manager import Memory, PageManager, Shape
+from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.leankv.paged_attention import Pages
 
 Undo = Callable[[], None]
 
 
 @dataclass
 class Prompt:
-    """What the layers leave of a prompt, one array per layer, H KV heads."""
+    """Arrays that the layers leave of a prompt, one per layer, H KV heads."""
 
     keys: list[np.ndarray] = field(default_factory=list)  #: (N, H, F) fp16 values
     values: list[np.ndarray] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Prompt:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What the heads hold before a step: (S, layers, H, ...)."""
+    """State of the heads before a step: (S, layers, H, ...)."""
 
     score: np.ndarray  #: (..., slots) float32 patterns, high slots, then low ones
     position: np.ndarray  #: (..., slots) int32 patterns
@@ -98,11 +99,14 @@ class Journal:
 class Pool:
     """Pages, their manager, and the steps of the units on them."""
 
-    def __init__(self, units: Units, shape: dict[str, Any]) -> None:
+    def __init__(self, units: Units, shape: Shape) -> None:
         """shape: parameters of the manager."""
-        self.units, self.layouts = units, units.pages
-        self.manager = units.manager(shape)
-        self.images = self.layouts.high.empty(shape["pages"])  # zeros that take no memory until they are written
+        self.units: Units = units
+        self.layouts: Pages = units.pages
+        self.manager: PageManager = units.manager(shape)
+        self.images: np.ndarray = self.layouts.high.empty(
+            shape.pages
+        )  # zeros that take no memory until they are written
 
     def __repr__(self) -> str:
         return f"Pool({self.manager!r})"
@@ -127,12 +131,16 @@ class Pool:
     def compress(self, prompts: Mapping[int, Prompt]) -> None:
         """Classify the tokens of admitted prompts, give back pages that are not needed, and fill the others."""
         names = list(prompts)
-        found = [self.units.classify(np.stack(prompt.shares)) for prompt in prompts.values()]
-        self.manager.prompt_release(names, np.stack([one.high for one in found]), np.stack([one.low for one in found]))
+        classes = [self.units.classify(np.stack(prompt.shares)) for prompt in prompts.values()]
+        self.manager.prompt_release(
+            names,
+            np.stack([classified.high for classified in classes]),
+            np.stack([classified.low for classified in classes]),
+        )
         cells = self.manager.cells(names)
-        for entry, one, prompt in zip(cells, found, prompts.values(), strict=True):
+        for entry, classified, prompt in zip(cells, classes, prompts.values(), strict=True):
             for layer in range(len(prompt.keys)):
-                self._write_prompt(entry[layer], one.cls[layer], one.order[layer], prompt, layer)
+                self._write_prompt(entry[layer], classified.cls[layer], classified.order[layer], prompt, layer)
 
     def _write_prompt(self, cells: np.ndarray, cls: np.ndarray, order: np.ndarray, prompt: Prompt, layer: int) -> None:
         """Fill the pages of one layer's heads: cells (H, L), cls and order (H, N)."""
@@ -151,15 +159,8 @@ class Pool:
                 np.concatenate([getattr(plan, name)[part] for plan, part in zip(plans, tokens, strict=True)])
                 for name in ("score", "position")
             )
-            self._write(
-                page,
-                pages,
-                slots,
-                prompt.keys[layer][token, heads],
-                prompt.values[layer][token, heads],
-                score,
-                position,
-            )
+            key = prompt.keys[layer][token, heads]
+            self._write(page, pages, slots, key, prompt.values[layer][token, heads], score, position)
 
     def _write(
         self,
@@ -178,7 +179,7 @@ class Pool:
     def stored(self, names: Sequence[int]) -> Stored:
         """Scores and positions of all that these sequences hold."""
         cells, lengths = self.manager.cells(names), self.manager.lengths(names)
-        score, position = self.units.unit("kv_segments_parts").stored(self.layouts, self.images, cells, lengths)
+        score, position = self.units.unit("paged_attention").get_scores(self.layouts, self.images, cells, lengths)
         return Stored(score, position, lengths)
 
     def plan(self, names: Sequence[int], journal: Journal | None = None) -> tuple[Plan, Undo | None]:
@@ -190,7 +191,8 @@ class Pool:
         before, stored = None if journal else self.manager.fork(), self.stored(names)
         known = [self.manager.requests.table[name] for name in names]
         positions, prompts = (
-            np.array([getattr(one, key) for one in known], np.int64).reshape(-1, 1, 1) for key in ("seen", "prompt")
+            np.array([getattr(request, key) for request in known], np.int64).reshape(-1, 1, 1)
+            for key in ("seen", "prompt")
         )
         decided = self.units.decide(
             stored.score, stored.position, stored.lengths[..., 0], stored.lengths[..., 1], positions, prompts
@@ -227,8 +229,8 @@ class Pool:
 
         def undo() -> None:
             self.manager = manager
-            segments = self.units.unit("kv_segments_parts")
-            segments.set_scores(self.layouts, self.images, cells, before.lengths, before.score)
+            attention = self.units.unit("paged_attention")
+            attention.set_scores(self.layouts, self.images, cells, before.lengths, before.score)
             self.images[touched] = pages
 
         return undo
@@ -240,14 +242,10 @@ class Pool:
         """
         pages, slots = plan.high[:, layer].reshape(-1, 2).T
         position = np.repeat(plan.positions, key.shape[1]).astype(np.int32)
+        page = self.layouts.high
+        score = np.zeros(len(pages), np.float32)
         self._write(
-            self.layouts.high,
-            pages,
-            slots,
-            key.reshape(-1, key.shape[-1]),
-            value.reshape(-1, value.shape[-1]),
-            np.zeros(len(pages), np.float32),
-            position,
+            page, pages, slots, key.reshape(-1, key.shape[-1]), value.reshape(-1, value.shape[-1]), score, position
         )
         cells, lengths = plan.cells[:, layer], plan.lengths[:, layer]
         newest = np.broadcast_to(plan.positions[:, None], cells.shape[:-1])
@@ -261,6 +259,6 @@ class Pool:
         self.manager.finish(names)
 
     def memory(self) -> Memory:
-        """What all sequences take."""
-        found: Memory = self.manager.memory(self.layouts.high, self.layouts.low)
-        return found
+        """Memory of all sequences."""
+        memory: Memory = self.manager.memory(self.layouts.high, self.layouts.low)
+        return memory

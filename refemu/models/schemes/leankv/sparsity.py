@@ -1,4 +1,4 @@
-"""How few tokens carry the attention of one query, layer by layer: what `refemu study leankv` says of sparsity.
+"""Sparsity in `refemu study leankv`: number of tokens that carry the attention of one query, layer by layer.
 
 Paper: [leankv §3.2, Fig. 2, Fig. 3]. A sum over all queries of a prompt hides it: each query needs few tokens, but not
 the same ones. So tokens are counted query by query, for the last ones of a prompt, which see the most.
@@ -7,24 +7,21 @@ the same ones. So tokens are counted query by query, for the last ones of a prom
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.backend import Backend, find
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.runtime import Session
-from refemu.models.schemes.leankv_cache import LayerCache
-from refemu.models.schemes.leankv_layers import LeanKv
-from refemu.models.schemes.leankv_pool import Prompt
+from refemu.models.schemes.leankv.cache import LayerCache
+from refemu.models.schemes.leankv.layers import LeanKv
+from refemu.models.schemes.leankv.pool import Prompt
 from refemu.models.schemes.scheme import Progress, silent
-from refemu.units.significance import critical_tokens
-
-if TYPE_CHECKING:
-    from refemu.models.taps import Watch
+from refemu.models.taps import Watch
+from refemu.units.leankv.significance import critical_tokens
 
 SHARE, QUERIES = 0.95, 64  #: of a query's attention; last queries of a prompt
 
@@ -42,14 +39,14 @@ class Sparsity:
 class Probe(LeanKv):
     """A decoder whose prompts also count the critical tokens of their last queries."""
 
-    found: list[list[float]]  #: layer -> mean of every prompt
+    means: list[list[float]]  #: layer -> mean of every prompt
 
-    def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: "Watch") -> np.ndarray:
+    def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: Watch) -> np.ndarray:
         """As the scheme computes it, after a look at the probabilities."""
         first = max(0, len(q) - QUERIES)
         p = self.units.probabilities(q, cache.key, self._scale, first, len(q))
         count = critical_tokens(p, SHARE) / np.arange(first + 1, len(q) + 1)[:, None]
-        self.found[layer].append(fmean(count.ravel().tolist()))
+        self.means[layer].append(fmean(count.ravel().tolist()))
         return super().prompted(layer, prompt, cache, q, watch)
 
 
@@ -72,9 +69,9 @@ def sparsity(
         raise Refused(f"sparsity: a prompt must hold 1 to {len(ids)} tokens, got {prefill}")
     config = schemes.parse("leankv-k16v16")
     probe = Probe(model, config, find(backend), progress)  # type: ignore[arg-type]
-    probe.found = [[] for _ in range(model.config.blocks)]
+    probe.means = [[] for _ in range(model.config.blocks)]
     for done, prompt in enumerate(prompts):
         progress("prompts", done, len(prompts))
         Session(probe).append(prompt, last=True)
     progress("prompts", len(prompts), len(prompts))
-    return [Sparsity(layer, fmean(means), min(means), max(means)) for layer, means in enumerate(probe.found)]
+    return [Sparsity(layer, fmean(means), min(means), max(means)) for layer, means in enumerate(probe.means)]

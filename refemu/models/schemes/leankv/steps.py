@@ -1,21 +1,22 @@
-"""Who computes the steps of a LeanKV scheme: the compiled twins, or with backend `numpy` the readable units.
+"""Steps of a LeanKV scheme: compiled twins, or with backend `numpy` the readable units.
 
 Paper: [leankv §4, §6]. Both give the same bits; the scheme names the steps and their order.
 """
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from refemu import units
 from refemu.arith import fp16, fp32
 from refemu.arith.orders import Sequential
 from refemu.models.backend import Backend
-from refemu.models.schemes.leankv import LeanKvConfig
-from refemu.units import significance
-from refemu.units.paged_attention_parts import Pages
-from refemu.units.significance import Result, Significance
+from refemu.models.schemes.leankv.config import LeanKvConfig
+from refemu.units.leankv import significance
+from refemu.units.leankv.page_manager import PageManager, Shape
+from refemu.units.leankv.paged_attention import Arithmetic, Pages
+from refemu.units.leankv.significance import Result, Significance
 
 ROWS = 128  #: queries whose probabilities are held at a time
 
@@ -34,8 +35,10 @@ class Units:
     """The units under one configuration; G query heads share each of the H KV heads."""
 
     def __init__(self, config: LeanKvConfig, backend: Backend, pages: Pages) -> None:
-        self.config, self.backend, self.pages = config, backend, pages
-        self.arithmetic = config.arithmetic()
+        self.config: LeanKvConfig = config
+        self.backend: Backend = backend
+        self.pages: Pages = pages
+        self.arithmetic: Arithmetic = arithmetic(config)
         self._compiled = backend.name == "jit"
 
     def __repr__(self) -> str:
@@ -43,11 +46,12 @@ class Units:
 
     def unit(self, name: str) -> Any:
         """The module of a unit, or of its twin."""
-        return importlib.import_module(f"refemu.units.{name}{'_jit' if self._compiled else ''}")
+        return units.module(name, self._compiled)
 
-    def manager(self, shape: dict[str, Any]) -> Any:
+    def manager(self, shape: Shape) -> PageManager:
         """A memory manager."""
-        return self.unit("page_manager").PageManager(**shape)
+        manager: PageManager = self.unit("page_manager").PageManager(**vars(shape))
+        return manager
 
     def probabilities(self, q: np.ndarray, k: np.ndarray, scale: np.float32, first: int, end: int) -> np.ndarray:
         """What queries first to end - 1 of a prompt pay to its tokens: float32 (H, end - first, G, N), 0 if not seen.
@@ -79,28 +83,34 @@ class Units:
         q: (N, H * G, F), k, v: (N, H, F), fp16 values.
         """
         if self._compiled:
-            from refemu.units import significance_jit
+            from refemu.units.leankv.twins import significance as significance_jit
 
             device = self._device(q, k)
-            found = significance_jit.attended(device, q, k, v, scale)
-            if found is not None:
+            attended = significance_jit.attended(device, q, k, v, scale)
+            if attended is not None:
                 with np.errstate(all="ignore"):
-                    return found[0], significance_jit.finish(device, found[1])
+                    return attended[0], significance_jit.finish(device, attended[1])
         significance = self.significance(q, k, scale)
         return self.backend.attention(q, k, v, scale, 0), significance
 
     def _device(self, q: np.ndarray, k: np.ndarray) -> Significance:
         config = self.config
-        queries, own = self.scores()
+        queries, include_self = self.scores()
         return Significance(
-            len(q), q.shape[1] // k.shape[1], queries, own, config.of("normalize"), config.gqa, config.gqa_order
+            len(q),
+            q.shape[1] // k.shape[1],
+            queries,
+            include_self,
+            config.of("normalize"),
+            config.gqa,
+            config.gqa_order,
         )
 
     def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> Result:
         """Of the tokens of a prompt, (H, N); arguments as for `probabilities`."""
         device, tokens, heads = self._device(q, k), len(q), k.shape[1]
         if not self._compiled:
-            return significance.run(
+            return significance.of_prompts(
                 self.probabilities(q, k, scale, 0, tokens),
                 score_queries=device.score_queries,
                 include_self=device.include_self,
@@ -108,7 +118,7 @@ class Units:
                 gqa=device.gqa,
                 gqa_order=device.gqa_order,
             )
-        from refemu.units import significance_jit
+        from refemu.units.leankv.twins import significance as significance_jit
 
         sums = np.zeros((heads, device.sums, tokens), np.float32)
         start = max(0, tokens - (device.score_queries or tokens))
@@ -125,7 +135,7 @@ class Units:
     def classify(self, share: np.ndarray) -> Classes:
         """Classes and order of prompts: patterns (..., N) of their shares."""
         config, rule, lanes = self.config, self.config.of("rule"), share.shape[-1]
-        found = self.unit("prompt_compressor").run(
+        compressed = self.unit("prompt_compressor").run(
             share if lanes > 1 else share[..., 0],
             config.window,
             patterns(config.thresholds(rule)),
@@ -136,22 +146,22 @@ class Units:
             keep_percent=config.keep_percent,
         )
         return Classes(
-            found.cls.reshape(share.shape),
-            found.order.reshape(share.shape).astype(np.int64),
-            found.n_low.astype(np.int64),
-            lanes - found.n_pruned.astype(np.int64) - found.n_low,
+            compressed.cls.reshape(share.shape),
+            compressed.order.reshape(share.shape).astype(np.int64),
+            compressed.n_low.astype(np.int64),
+            lanes - compressed.n_pruned.astype(np.int64) - compressed.n_low,
         )
 
     def deciding(self) -> dict[str, Any]:
         """Parameters of generation_compressor but for its slots."""
-        config, (queries, own) = self.config, self.scores()
+        config, (queries, include_self) = self.config, self.scores()
         return {
             "policy": config.of("policy"),
             "score_rule": config.score_rule,
             "low": config.low is not None,
             "keep_percent": config.keep_percent,
             "score_queries": queries,
-            "include_self": own,
+            "include_self": include_self,
             "epoch": "position_epoch" in config.quirks,
         }
 
@@ -173,6 +183,21 @@ class Units:
         alone = [np.broadcast_to(np.asarray(x), n_high.shape) for x in (n_high, n_low, n, prompt, config.window)]
         device = unit.GenerationCompressor(slots, **parameters)
         return unit.decide(device, [score, position, *alone, np.broadcast_to(limits, (*n_high.shape, 2))])
+
+
+def arithmetic(config: LeanKvConfig) -> Arithmetic:
+    """The arithmetic of the attention over pages."""
+    return Arithmetic(
+        order=config.order,
+        fma=config.fma,
+        softmax_div=config.of("softmax_div"),
+        softmax_eps=config.of("softmax_eps"),
+        lane_max="lane_max" in config.quirks,
+        partition_tokens=config.of("partition_tokens"),
+        partition_score="partition_score" in config.quirks,
+        include_self=config.of("include_self"),
+        gqa=config.gqa,
+    )
 
 
 def patterns(thresholds: tuple[float, float]) -> np.ndarray:

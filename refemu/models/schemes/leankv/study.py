@@ -1,4 +1,4 @@
-"""What `refemu study leankv` measures: memory share and perplexity of a decoder whose KV cache lies in pages.
+"""Measurements of `refemu study leankv`: memory share and perplexity of a decoder whose KV cache lies in pages.
 
 Paper: [leankv §7.2, Table 1, Fig. 7, Fig. 8]. Windows of a text run as requests of one engine: the first tokens of each
 enter as its prompt, the others one by one, whatever the model would have chosen. So what is scored has read the pages.
@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.backend import Backend, find
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.measure.perplexity import summary, surprise, windows
 from refemu.models.model import Model
-from refemu.models.perplexity import summary, surprise, windows
 from refemu.models.runtime import Session
-from refemu.models.schemes.leankv import LeanKvConfig
-from refemu.models.schemes.leankv_engine import Engine
-from refemu.models.schemes.leankv_layers import LeanKv
+from refemu.models.schemes.leankv.config import LeanKvConfig
+from refemu.models.schemes.leankv.engine import Engine
+from refemu.models.schemes.leankv.layers import LeanKv
 from refemu.models.schemes.scheme import Prepared, Progress, silent
-from refemu.units.page_manager_parts import Memory
+from refemu.units.leankv.page_manager import Memory
 
 MATCHED = "leankv-k16v16:policy=static"  #: its budget is what the row before kept on average
 PAIRS = (
@@ -86,7 +87,7 @@ def study(
     for name in ("fp16", *PAIRS, *MIXED, *BUDGETS) if names is None else names:
         config = _matched(name, kept)
         if not isinstance(config, LeanKvConfig):
-            parts = config.prepare(model, engine, None, progress)
+            parts = models.prepare(model, config, engine, progress=progress)
             yield _plain(name, parts, ids, win, prefill)
             continue
         first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
@@ -104,23 +105,23 @@ def _plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: in
     """Scheme `fp16`: a prompt gives the bits of the steps."""
     if name.partition(":")[0] != "fp16":
         raise Refused(f"study leankv: fp16 and the schemes leankv are compared, got {name!r}")
-    found = []
+    losses = []
     for window in windows(parts.model.context, ids, win, prefill):
         logits = Session(parts).append(window[:-1])
-        found.append(surprise(logits[max(prefill, 1) - 1 :], window[max(prefill, 1) :]))
-    score = summary(found)
-    return Row(name, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, score.perplexity, score.nll, _each(found))
+        losses.append(surprise(logits[max(prefill, 1) - 1 :], window[max(prefill, 1) :]))
+    score = summary(losses)
+    return Row(name, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, score.perplexity, score.nll, _each(losses))
 
 
-def _each(found: Sequence[np.ndarray]) -> tuple[float, ...]:
+def _each(losses: Sequence[np.ndarray]) -> tuple[float, ...]:
     """Perplexity of every window."""
-    return tuple(summary([one]).perplexity for one in found)
+    return tuple(summary([window]).perplexity for window in losses)
 
 
 def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
     """The row of a LeanKV scheme."""
-    found, memory, counters = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
-    score = summary(found)
+    losses, memory, counters = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+    score = summary(losses)
     stored = memory.high_tokens + memory.low_tokens
     payload, tokens, pages = (
         part / whole for part, whole in (memory.payload_ratio, memory.token_ratio, memory.page_ratio)
@@ -136,7 +137,7 @@ def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int
         read,
         score.perplexity,
         score.nll,
-        _each(found),
+        _each(losses),
     )
 
 
@@ -147,24 +148,24 @@ def evaluate(
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")
     engine = Engine(parts, slots=len(cut))
-    names = [engine.submit(window[:prefill], given=window[prefill:].tolist()) for window in cut]
-    found: dict[int, list[np.ndarray]] = {name: [] for name in names}
+    names = [engine.submit(window[:prefill], following=window[prefill:].tolist()) for window in cut]
+    losses: dict[int, list[np.ndarray]] = {name: [] for name in names}
     longest, done, memory = max(len(window) for window in cut) - prefill, 0, engine.pools.memory()
     while any(not engine.requests[name].ended for name in names):
         progress("steps", done, longest)
         step = engine.step()
         assert step is not None
         for name in step.names:
-            at = prefill + len(found[name])
-            found[name].append(surprise(engine.requests[name].rows.pop()[None], cut[name][at : at + 1]))
+            at = prefill + len(losses[name])
+            losses[name].append(surprise(engine.requests[name].rows.pop()[None], cut[name][at : at + 1]))
         memory, done = _largest(memory, step.memory), done + 1
     progress("steps", longest, longest)
-    return [np.concatenate(found[name]) for name in names], memory, engine.counters
+    return [np.concatenate(losses[name]) for name in names], memory, engine.counters
 
 
-def _largest(one: Memory, other: Memory) -> Memory:
+def _largest(first: Memory, other: Memory) -> Memory:
     """The one with more tokens behind it: windows that end early are given back."""
-    return other if other.seen_tokens >= one.seen_tokens else one
+    return other if other.seen_tokens >= first.seen_tokens else first
 
 
 @dataclass(frozen=True)
@@ -195,10 +196,11 @@ def profile(
     if not tolerance >= 0:
         raise Refused(f"profile: tolerance must be at least 0, got {tolerance}")
     parts = LeanKv(model, config, find(backend), progress)
-    reference = _plain("fp16", schemes.parse("fp16").prepare(model, parts.backend, None, progress), ids, win, prefill)
+    plain = models.prepare(model, "fp16", parts.backend, progress=progress)
+    reference = _plain("fp16", plain, ids, win, prefill)
     rows = []
     for high in t_high:
-        for low in (one for one in t_low if one <= high):
+        for low in (threshold for threshold in t_low if threshold <= high):
             tried = dataclasses.replace(config, t_low=low, t_high=high)
             rows.append(measure(schemes.text(tried), parts.under(tried), ids, win, prefill, progress))
     good = [row for row in rows if row.perplexity <= reference.perplexity * (1 + tolerance)]

@@ -1,4 +1,4 @@
-"""What crosses the ports of LeanKV's units while a model runs, layer by layer and KV head by KV head.
+"""Taps of LeanKV's units: values at their ports while a model runs, layer by layer and KV head by KV head.
 
 Ready configurations are smaller than a model's tensors, so a tap shows a piece of what the scheme worked with: of a
 prompt its first tokens, which see no others; of shares those around the border of the window; of a vector features
@@ -9,24 +9,22 @@ manager, as that of one layer, as long as its calls fit a ready one.
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu import units
 from refemu.arith import fp16
-from refemu.formats import hetero_kv, kv_page_jit
-from refemu.formats.kv_page import UnifiedPage
-from refemu.models.schemes.leankv_cache import Held, LayerCache, Pools
-from refemu.models.schemes.leankv_pool import Plan, Pool
-from refemu.models.schemes.leankv_units import patterns
+from refemu.formats.leankv import hetero_kv
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.models.schemes.leankv.cache import Held, LayerCache, Pools
+from refemu.models.schemes.leankv.config import LeanKvConfig
+from refemu.models.schemes.leankv.pool import Plan, Pool
+from refemu.models.schemes.leankv.steps import Units, patterns
 from refemu.models.taps import Watch, config_of, model_case
-from refemu.units import generation_compressor, page_table
-from refemu.units.generation_compressor import GenerationCompressor
-from refemu.units.page_table import HIGH, LOW
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.leankv_layers import LeanKv
+from refemu.units.leankv import generation_compressor, page_table
+from refemu.units.leankv.generation_compressor import GenerationCompressor
+from refemu.units.leankv.page_table import HIGH, LOW
 
 UNITS = (
     "generation_compressor",
@@ -36,40 +34,29 @@ UNITS = (
     "prompt_compressor",
     "significance",
 )
-CHOICES = {
-    code: name
-    for name in (
-        "W",
-        "A1",
-        "A2",
-        "A3",
-        "B1",
-        "B2",
-        "C",
-        "APPEND",
-        "PRUNE",
-        "SWAP",
-        "DOWNGRADE",
-        "STATIC_APPEND",
-        "STATIC_DROP",
-    )
-    for code in (getattr(generation_compressor, name),)
-}
+ALGORITHM1, STATIC = ("W", "A1", "A2", "A3", "B1", "B2", "C"), ("STATIC_APPEND", "STATIC_DROP")
+DIFFKV = ("APPEND", "PRUNE", "SWAP", "DOWNGRADE")
+CHOICES = {getattr(generation_compressor, name): name for name in (*ALGORITHM1, *DIFFKV, *STATIC)}
 PAGES = (3, 2)  #: high and low pages of stored tokens that paged_attention shows
+
+
+def tapped(config: LeanKvConfig) -> tuple[str, ...]:
+    """The units whose ports a run under any configuration can show, in alphabetical order."""
+    return UNITS
 
 
 class Taps:
     """The taps of one layer in one pass."""
 
-    def __init__(self, parts: "LeanKv", layer: int, watch: Watch) -> None:
-        self._parts, self._config, self._layer, self._watch = parts, parts.lean, layer, watch
+    def __init__(self, steps: Units, layer: int, watch: Watch) -> None:
+        self._steps, self._config, self._layer, self._watch = steps, steps.config, layer, watch
 
     def _emit(self, unit: str, config: str, why: str, head: int, inputs: Mapping[str, Any], **source: Any) -> None:
         """inputs: arrays by port, without the axis of cases."""
         tensor = f"blk.{self._layer}.attention"
         first = {"first_token": self._watch.first_token, "kv_head": head, **source}
-        given = {name: np.asarray(array)[None] for name, array in inputs.items()}
-        self._watch.emit(self._layer, unit, model_case(why, config, tensor, self._layer, given, **first))
+        arrays = {name: np.asarray(array)[None] for name, array in inputs.items()}
+        self._watch.emit(self._layer, unit, model_case(why, config, tensor, self._layer, arrays, **first))
 
     def _find(self, unit: str, parameters: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
         """A ready configuration with these parameters, if anybody listens."""
@@ -79,15 +66,15 @@ class Taps:
     def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> None:
         """The first queries of a prompt and the tokens that they see."""
         config = self._config
-        found = self._find(
+        target = self._find(
             "significance", {"include_self": config.of("include_self"), "normalize": config.of("normalize")}
         )
-        if found is None or (config.gqa, config.gqa_order) != ("max", "sums"):
+        if target is None or (config.gqa, config.gqa_order) != ("max", "sums"):
             return
-        (name, ready), group = found, q.shape[1] // k.shape[1]
+        (name, ready), group = target, q.shape[1] // k.shape[1]
         tokens, heads = ready["tokens"], ready["heads"]
         if len(q) >= tokens and group >= heads:
-            p = self._parts.units.probabilities(q[:tokens], k[:tokens], scale, 0, tokens)
+            p = self._steps.probabilities(q[:tokens], k[:tokens], scale, 0, tokens)
             for head in range(k.shape[1]):
                 shown = np.ascontiguousarray(p[head, :, :heads]).view(np.uint32).ravel()
                 self._emit("significance", name, "the first tokens of a prompt", head, {"p": shown}, query_heads=heads)
@@ -98,40 +85,40 @@ class Taps:
         wanted: dict[str, Any] = {"rule": rule, "order": config.of("sort")}
         wanted |= {"keep_percent": config.keep_percent} if rule == "static" else {}
         wanted |= {"low_cumsum": config.low_cumsum} if rule == "cumulative" else {}
-        found, total = self._find("prompt_compressor", wanted), shares.shape[-1]
-        if found is None or total < found[1]["tokens"]:
+        target, total = self._find("prompt_compressor", wanted), shares.shape[-1]
+        if target is None or total < target[1]["tokens"]:
             return
-        name, tokens = found[0], found[1]["tokens"]
+        name, tokens = target[0], target[1]["tokens"]
         first = min(max(total - window - 3 * tokens // 4, 0), total - tokens)
         inside = max(first + tokens - max(total - window, 0), 1)
         for head, share in enumerate(shares):
-            given = {
+            ports = {
                 "share": share[first : first + tokens],
                 "window": np.uint32(inside),
                 "thresholds": patterns(config.thresholds(rule)),
             }
             self._emit(
-                "prompt_compressor", name, "shares around the border of the window", head, given, first_position=first
+                "prompt_compressor", name, "shares around the border of the window", head, ports, first_position=first
             )
 
     def vectors(self, cache: LayerCache) -> None:
         """Keys and values around the largest one of each head."""
         pair = hetero_kv.find(self._config.high)
-        found = self._find("kv_quantizer", {"preset": self._config.preset, "quantize_with": "unrounded"})
+        target = self._find("kv_quantizer", {"preset": self._config.preset, "quantize_with": "unrounded"})
         for tensor, x, bits, groups in (
             ("key", cache.key, pair.k_bits, pair.k_groups),
             ("value", cache.value, pair.v_bits, pair.v_groups),
         ):
-            if found is None or bits > 8 or x.shape[-1] // groups < found[1]["features"]:
+            if target is None or bits > 8 or x.shape[-1] // groups < target[1]["features"]:
                 continue
-            size = found[1]["features"]
+            size = target[1]["features"]
             for head in range(x.shape[1]):
                 token, place = divmod(int(np.argmax(np.abs(x[:, head]))), x.shape[-1])
                 first = min(max(place - size // 2, 0), x.shape[-1] - size)
                 piece = fp16.bits(fp16.to_f16(x[token, head, first : first + size]))
                 self._emit(
                     "kv_quantizer",
-                    found[0],
+                    target[0],
                     f"{tensor} around the largest feature of a head",
                     head,
                     {"x": piece, "bits": np.uint8(bits)},
@@ -144,7 +131,7 @@ class Taps:
         """All slots of the heads of the first sequence, each in the smallest configuration that has so many."""
         if not self._watch.wants("generation_compressor"):
             return
-        ready, policy = _deciding(self._parts.units.deciding()), self._config.of("policy")
+        ready, policy = _deciding(self._steps.deciding()), self._config.of("policy")
         for head in range(plan.lengths.shape[2]):
             at, n = (0, self._layer, head), int(plan.positions[0])
             high, low = plan.before.lengths[at].tolist()
@@ -152,7 +139,7 @@ class Taps:
             if not wide:
                 continue
             slots, name = min(wide)
-            given = {
+            ports = {
                 "n_high": high,
                 "n_low": low,
                 "n": n,
@@ -161,40 +148,33 @@ class Taps:
                 "thresholds": patterns(self._config.thresholds(policy)),
             }
             for port, values in (("score", plan.before.score[at]), ("position", plan.before.position[at])):
-                given[port] = np.zeros(slots, np.uint32)
-                given[port][: high + low] = values[: high + low]
+                ports[port] = np.zeros(slots, np.uint32)
+                ports[port][: high + low] = values[: high + low]
             choice = CHOICES[int(plan.decided.choice[at])]
-            self._emit(
-                "generation_compressor",
-                name,
-                f"slots of a head whose choice is {choice}",
-                first_head + head,
-                given,
-                largest=n,
-                stored=high + low,
-            )
+            why = f"slots of a head whose choice is {choice}"
+            self._emit("generation_compressor", name, why, first_head + head, ports, largest=n, stored=high + low)
 
     def attention(self, pool: Pool, plan: Plan, q: np.ndarray, first_head: int) -> None:
         """Some stored tokens of the first sequence, the newest among them, in pages of the ready size.
 
         q: (S, H, G, F) of this worker's heads.
         """
-        wanted = asdict(self._parts.units.arithmetic) | {
+        wanted = asdict(self._steps.arithmetic) | {
             "head_size": q.shape[-1],
             "high": self._config.high,
             "low": self._config.low,
             "preset": self._config.preset,
         }
         del wanted["partition_tokens"]
-        found = self._find("paged_attention", wanted)
-        if found is None or q.shape[2] < found[1]["heads"]:
+        target = self._find("paged_attention", wanted)
+        if target is None or q.shape[2] < target[1]["heads"]:
             return
-        name, ready = found
+        name, ready = target
         cells, lengths = plan.cells[0, self._layer], plan.lengths[0, self._layer]
         for head in range(len(cells)):
             images, counts = _small(pool, cells[head], lengths[head], plan.high[0, self._layer, head, 1], ready)
             entry = np.arange(ready["cells"])
-            given = {
+            ports = {
                 "q": fp16.bits(fp16.to_f16(q[0, head, : ready["heads"]])).ravel(),
                 "images": images.ravel(),
                 "entry": entry,
@@ -207,7 +187,7 @@ class Taps:
                 name,
                 "stored tokens, in smaller pages",
                 first_head + head,
-                given,
+                ports,
                 largest=int(plan.positions[0]),
                 query_heads=ready["heads"],
             )
@@ -219,20 +199,20 @@ class Taps:
             name: getattr(shape, name)
             for name in ("heads", "high_tokens", "low_tokens", "reserve_low", "lazy_pages", "table_extra", "scrub")
         }
-        found = self._find("page_manager", {**wanted, "layers": 1})
-        if found is None or not pools.calls:
+        target = self._find("page_manager", {**wanted, "layers": 1})
+        if target is None or not pools.calls:
             return
-        name, ready = found
+        name, ready = target
         calls = [call.of_layer(self._layer) for call in pools.calls]
         if max(call.tokens for call in pools.calls) > ready["max_len"] or len(pools.calls[0].names) > ready["slots"]:
             return
         lanes = {"sequences": ready["slots"], "prompts": ready["slots"]}
         lanes |= dict.fromkeys(("high", "low"), ready["slots"] * shape.heads)
-        given: dict[str, Any] = {name: np.array([call[name] for call in calls]) for name in ("op", "members")}
+        ports: dict[str, Any] = {name: np.array([call[name] for call in calls]) for name in ("op", "members")}
         for port, count in lanes.items():
             rows = [np.ravel(call[port]) for call in calls]
-            given[port] = np.stack([np.pad(row, (0, count - row.size)) for row in rows])
-        self._emit("page_manager", name, "the calls of a session", 0, given, largest=len(calls))
+            ports[port] = np.stack([np.pad(row, (0, count - row.size)) for row in rows])
+        self._emit("page_manager", name, "the calls of a session", 0, ports, largest=len(calls))
 
 
 def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
@@ -253,6 +233,8 @@ def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
 
 def _small(pool: Pool, cells: np.ndarray, lengths: np.ndarray, newest: int, ready: Mapping[str, Any]) -> Any:
     """Images (cells, words) of the ready size with some tokens of a head, and how many of each section."""
+    from refemu.formats.leankv.twins import kv_page as kv_page_jit
+
     images, counts = None, [0, 0]
     for section, layout in enumerate(pool.layouts.sections):
         if section == LOW and pool.layouts.low is None:
@@ -272,18 +254,18 @@ def _small(pool: Pool, cells: np.ndarray, lengths: np.ndarray, newest: int, read
 
 
 def prompted(
-    parts: "LeanKv", layer: int, q: np.ndarray, cache: LayerCache, shares: np.ndarray, scale: np.float32, watch: Watch
+    steps: Units, layer: int, q: np.ndarray, cache: LayerCache, shares: np.ndarray, scale: np.float32, watch: Watch
 ) -> None:
     """A prompt in one layer: q (N, H * G, F), shares (H, N)."""
-    taps = Taps(parts, layer, watch)
+    taps = Taps(steps, layer, watch)
     taps.significance(q, cache.key, scale)
     taps.prompt(shares)
     taps.vectors(cache)
 
 
-def stepped(parts: "LeanKv", layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: Watch) -> None:
+def stepped(steps: Units, layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: Watch) -> None:
     """A step in one layer: q (S, H, G, F)."""
-    taps = Taps(parts, layer, watch)
+    taps = Taps(steps, layer, watch)
     taps.vectors(cache)
     for pool, plan, heads in zip(held.pools.pools, held.current.plans, held.pools.parts, strict=True):
         taps.decision(plan, heads.start)

@@ -1,28 +1,25 @@
-"""What decoders and encoders share under the OliVe schemes: which layer has which width, how a group is computed.
+"""Rules shared by decoders and encoders under the OliVe schemes: width of each layer, computation of a group.
 
 One encode of the input per group and width, one exact integer product, one rescale [olive §4]; what follows the float32
 sums is the scheme's `finish`.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, lookup
 from refemu.models.backend import Backend
-from refemu.models.schemes.fp16 import Fp16Layers
-from refemu.models.schemes.olive_linear import Candidates, Part, Plain, Weight, quantize
+from refemu.models.model import Model
+from refemu.models.schemes.fp16.layers import Fp16Layers
+from refemu.models.schemes.olive import taps
+from refemu.models.schemes.olive.config import HEAD, OliveConfig
+from refemu.models.schemes.olive.linear import Candidates, Part, Plain, Weight, quantize
 from refemu.models.schemes.scheme import Progress
+from refemu.models.taps import Watch
 
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-    from refemu.models.schemes.olive import OliveConfig
-    from refemu.models.taps import Watch
-
-HEAD = "lm_head"  #: name of the output matrix in `skip` and `eight_bit`
-HEAD_LAYER = -1
+HEAD_LAYER = -1  #: number of the layer that the output matrix stands for
 
 
 class OliveLayers(Fp16Layers):
@@ -30,8 +27,8 @@ class OliveLayers(Fp16Layers):
 
     def __init__(
         self,
-        model: "Model",
-        config: "OliveConfig",
+        model: Model,
+        config: OliveConfig,
         backend: Backend,
         progress: Progress,
         store: dict[tuple[str, int], Weight],
@@ -42,21 +39,31 @@ class OliveLayers(Fp16Layers):
         self._widths = widths(model.config.blocks, config, eight_bit, model.config.groups)
         super().__init__(model, config, backend, progress)
 
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
         """One encode of the input per width, one exact integer product, one rescale, one rounding."""
-        outputs: dict[str, np.ndarray] = {}
+        by_name: dict[str, np.ndarray] = {}
         for part in self._linears[layer, tuple(names)]:
-            self.freeze(part, x)
-            y = self.finish(part.names, part(x, watch))
-            outputs.update({name: y[:, columns] for name, columns in part.columns.items()})
-        return [outputs[linear_name(layer, name)] for name in names]
+            y = self.finish(part.names, self.outputs(part, x, watch))
+            by_name.update({name: y[:, columns] for name, columns in part.columns.items()})
+        return [by_name[linear_name(layer, name)] for name in names]
+
+    def outputs(self, part: Part | Plain, x: np.ndarray, watch: Watch) -> np.ndarray:
+        """float32 outputs of a part, not rounded; counted and tapped where its input is quantized."""
+        self.freeze(part, x)
+        if isinstance(part, Plain):
+            return part(x)
+        product = part(x)
+        watch.count("overflowed_outputs", product.overflowed)
+        if watch.taps is not None:
+            taps.emit(part, x, product.pairs, product.exact, watch)
+        return product.outputs
 
     def freeze(self, part: Part | Plain, x: np.ndarray) -> None:
         """Search the input of a part that has not met one: only `calibrate` gets here before all are frozen."""
         if isinstance(part, Part) and part.input is None:
             part.freeze(x)
             parts = self.parts()
-            self._progress("inputs", len([one for one in parts if one.input]), len(parts))
+            self._progress("inputs", len([other for other in parts if other.input]), len(parts))
 
     def parts(self) -> list[Part]:
         """Every quantized part in model order."""
@@ -65,20 +72,21 @@ class OliveLayers(Fp16Layers):
 
     def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
         """The parts that compute one of the model's groups."""
-        return self._linears[layer, tuple(names)]
+        parts: Sequence[Part | Plain] = self._linears[layer, tuple(names)]
+        return parts
 
     def _head_parts(self) -> Sequence[Part | Plain]:
         """The output matrix, where there is one."""
         return ()
 
-    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> list[Part | Plain]:
+    def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> list[Part | Plain]:
         """The linear layers of a group, those of one width together."""
         by_width: dict[int | None, list[str]] = {}
         for name in names:
             by_width.setdefault(self._widths[linear_name(layer, name)], []).append(name)
         return [self._prepare_part(model, layer, same, bits) for bits, same in by_width.items()]
 
-    def _prepare_part(self, model: "Model", layer: int, names: Sequence[str], bits: int | None) -> Part | Plain:
+    def _prepare_part(self, model: Model, layer: int, names: Sequence[str], bits: int | None) -> Part | Plain:
         full = [linear_name(layer, name) for name in names]
         if bits is None:
             return Plain(full, [fp16.to_f16(model.tensor(tensor_name(layer, name))) for name in names], self.backend)
@@ -88,7 +96,7 @@ class OliveLayers(Fp16Layers):
             return Plain(full, [weight.tensor.dequantize() for weight in weights], self.backend)
         return Part(layer, full, weights, choice, self._olive.overflow, self.backend)
 
-    def _weight(self, model: "Model", name: str, bits: int, choice: Candidates) -> Weight:
+    def _weight(self, model: Model, name: str, bits: int, choice: Candidates) -> Weight:
         if (name, bits) not in self._store:
             self._store[name, bits] = quantize(name, model.tensor(name), choice, self.backend)
         return self._store[name, bits]
@@ -99,7 +107,7 @@ class Observing(Fp16Layers):
 
     _target: OliveLayers
 
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
         """As scheme `fp16`, after a look at `x`."""
         for part in self._target.group(layer, names):
             self._target.freeze(part, x)
@@ -116,14 +124,14 @@ def tensor_name(layer: int, name: str) -> str:
     return name if layer == HEAD_LAYER else f"blk.{layer}.{name}"
 
 
-def candidates(config: "OliveConfig", bits: int) -> Candidates:
+def candidates(config: OliveConfig, bits: int) -> Candidates:
     """What the searches of a width choose from (D-olive-26)."""
     base = "mean_sigma" if config.preset == "repo" else "sigma"
     return Candidates(config.formats(bits), base, config.low, config.high, config.step)
 
 
 def widths(
-    blocks: int, config: "OliveConfig", eight_bit: Sequence[str], groups: Sequence[Sequence[str]]
+    blocks: int, config: OliveConfig, eight_bit: Sequence[str], groups: Sequence[Sequence[str]]
 ) -> dict[str, int | None]:
     """Bits of every linear layer by name, None where it stays as in scheme `fp16`.
 
@@ -132,7 +140,7 @@ def widths(
     kinds = {kind: [linear_name(layer, kind) for layer in range(blocks)] for group in groups for kind in group}
     every = {**kinds, **{name: [name] for group in kinds.values() for name in group}, HEAD: [HEAD]}
     wide, plain = (
-        [name for one in chosen for name in lookup("linear layer", one, every)]
+        [name for layer in chosen for name in lookup("linear layer", layer, every)]
         for chosen in ((*config.eight_bit, *eight_bit), config.skip)
     )
     if both := [name for name in wide if name in plain]:
@@ -140,5 +148,5 @@ def widths(
             f"olive: eight_bit names {both[0]}, which skip={'+'.join(config.skip)} leaves as in scheme fp16; "
             "take it out of one of them (skip=none leaves no layer out)"
         )
-    found: dict[str, int | None] = {name: config.weight_bits for names in every.values() for name in names}
-    return found | dict.fromkeys(wide, 8) | dict.fromkeys(plain, None)
+    bits: dict[str, int | None] = {name: config.weight_bits for names in every.values() for name in names}
+    return bits | dict.fromkeys(wide, 8) | dict.fromkeys(plain, None)

@@ -7,18 +7,18 @@ in one matrix, since outputs do not depend on each other.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import dot, integers
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
-from refemu.formats.ovp import Ovp, OvpTensor
+from refemu.arith.integers import Overflow
+from refemu.formats.olive.ovp import Ovp, OvpTensor
 from refemu.models.backend import Backend
-
-if TYPE_CHECKING:
-    from refemu.models.taps import Watch
+from refemu.models.schemes.fp16.layers import columns
+from refemu.models.schemes.olive import steps
 
 LIMIT = 1 << 31  #: magnitudes below fit the 32-bit accumulator
 TERMS = {4: 16, 8: 8}  #: products of one operation of the dot-product unit, by width [olive §4.1]
@@ -69,11 +69,11 @@ class Candidates:
 
 def quantize(name: str, values: np.ndarray, candidates: Candidates, backend: Backend) -> Weight:
     """Search and encode the weight (outputs, inputs) of a linear layer."""
-    if values.shape[1] % 2 and any(one.pairing == "flat" for one in candidates.formats):
+    if values.shape[1] % 2 and any(fmt.pairing == "flat" for fmt in candidates.formats):
         raise Refused(f"{name}: pairs of preset repo need an even number of inputs, got {values.shape[1]}")
-    fmt, found = backend.select(values, candidates.formats, per="row", **candidates.options())
-    tensor = backend.encode(fmt, values, found.scale)
-    return Weight(name, fmt, tensor, found.scale, mean(found.mse))
+    fmt, search = steps.select(backend, values, candidates.formats, per="row", **candidates.options())
+    tensor = steps.encode(backend, fmt, values, search.scale)
+    return Weight(name=name, format=fmt, tensor=tensor, scale=search.scale, mse=mean(search.mse))
 
 
 class Plain:
@@ -81,16 +81,27 @@ class Plain:
 
     def __init__(self, names: Sequence[str], rows: Sequence[np.ndarray], backend: Backend) -> None:
         """rows: one matrix (outputs, inputs) per name, float16 as in scheme `fp16`, or float32 if dequantized."""
-        self.names, self.backend = tuple(names), backend
-        self.columns = dict(zip(names, columns(rows), strict=True))
+        self.names: tuple[str, ...] = tuple(names)
+        self.backend: Backend = backend
+        self.columns: dict[str, slice] = dict(zip(names, columns(rows), strict=True))
         self._weights = backend.weights(np.concatenate(rows))
 
     def __repr__(self) -> str:
         return f"Plain({', '.join(self.names)})"
 
-    def __call__(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         """x (tokens, inputs) -> float32 (tokens, outputs), not rounded."""
         return self.backend.matmul(x, self._weights, "fp32")
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """One pass of an input through a `Part`."""
+
+    pairs: np.ndarray  #: words of the encoded input, (tokens, inputs / 2)
+    exact: np.ndarray  #: sums before they are reduced to 32 bits, (tokens, outputs)
+    overflowed: int  #: sums that leave 32 bits
+    outputs: np.ndarray  #: float32 (tokens, outputs), not rounded to fp16
 
 
 class Part:
@@ -102,14 +113,18 @@ class Part:
         names: Sequence[str],
         weights: Sequence[Weight],
         candidates: Candidates,
-        overflow: str,
+        overflow: Overflow,
         backend: Backend,
     ) -> None:
         """names: what the layers are called, one per weight. candidates: for the input's search."""
         grids = [weight.grid() for weight in weights]
-        self.layer, self.names, self.weights = layer, tuple(names), tuple(weights)
-        self.columns = dict(zip(names, columns(grids), strict=True))
-        self.candidates, self.overflow, self.backend = candidates, overflow, backend
+        self.layer: int = layer
+        self.names: tuple[str, ...] = tuple(names)
+        self.weights: tuple[Weight, ...] = tuple(weights)
+        self.columns: dict[str, slice] = dict(zip(names, columns(grids), strict=True))
+        self.candidates: Candidates = candidates
+        self.overflow = overflow
+        self.backend: Backend = backend
         self.input: Input | None = None
         self._matrix = backend.integer_weights(np.concatenate(grids))
         self._scale = np.concatenate([weight.scale for weight in weights])
@@ -126,25 +141,24 @@ class Part:
 
     def freeze(self, x: np.ndarray) -> None:
         """Search the input's type and scale on `x`, all tokens as one tensor."""
-        fmt, found = self.backend.select(x, self.candidates.formats, per="tensor", **self.candidates.options())
-        self.set_input(Input(fmt, np.float32(np.asarray(found.scale).reshape(())), mean(found.mse)))
+        options = self.candidates.options()
+        fmt, search = steps.select(self.backend, x, self.candidates.formats, per="tensor", **options)
+        scale = np.float32(np.asarray(search.scale).reshape(()))
+        self.set_input(Input(format=fmt, scale=scale, mse=mean(search.mse)))
 
-    def set_input(self, found: Input) -> None:
+    def set_input(self, frozen: Input) -> None:
         """Use this type and scale from now on."""
-        self.input = found
-        self._rescale = found.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
+        self.input = frozen
+        self._rescale = frozen.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
 
-    def __call__(self, x: np.ndarray, watch: "Watch") -> np.ndarray:
-        """x (tokens, inputs) -> float32 (tokens, outputs): three roundings after the exact sum (D-olive-42)."""
+    def __call__(self, x: np.ndarray) -> Product:
+        """The product with x (tokens, inputs), float32: three roundings after the exact sum (D-olive-42)."""
         assert self.input is not None
-        pairs = self.backend.encode_pairs(self.fmt, x, self.input.scale)
+        pairs = steps.encode_pairs(self.backend, self.fmt, x, self.input.scale)
         grid = pair_values(self.fmt).take(pairs, axis=0).reshape(len(x), -1)[:, : x.shape[1]]
         exact = self.backend.integer_matmul(grid, self._matrix)
         acc, overflowed = self._reduce(exact, grid)
-        watch.count("overflowed_outputs", overflowed)
-        if watch.taps is not None:
-            self._tap(x, pairs, exact, watch)
-        return acc.astype(np.float32) * self._rescale
+        return Product(pairs, exact, overflowed, acc.astype(np.float32) * self._rescale)
 
     def _reduce(self, exact: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, int]:
         """The sums in 32 bits, and how many of the exact sums leave them."""
@@ -166,17 +180,6 @@ class Part:
             chunk = slice(at, at + terms)
             acc = integers.saturate(acc + integers.matmul(a[:, chunk], b[:, chunk].T), 32, signed=True)
         return acc
-
-    def _tap(self, x: np.ndarray, pairs: np.ndarray, exact: np.ndarray, watch: "Watch") -> None:
-        from refemu.models.schemes import olive_taps
-
-        olive_taps.emit(self, x, pairs, exact, watch)
-
-
-def columns(rows: Sequence[np.ndarray]) -> list[slice]:
-    """Where the outputs of each of the concatenated matrices `rows` stand."""
-    ends = np.cumsum([len(part) for part in rows]).tolist()
-    return [slice(end - len(part), end) for part, end in zip(rows, ends, strict=True)]
 
 
 def mean(values: Any) -> float:

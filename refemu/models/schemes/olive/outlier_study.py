@@ -1,9 +1,10 @@
-"""What `refemu study olive` measures on a model: where its outliers lie, and what losing them costs.
+"""Measurements of `refemu study olive` on a model: places of its outliers, and the cost of losing them.
 
 Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5]. Figures for people, made of exact bits: tensors are
 measured by `formats.ovp_study`, runs are those of schemes `fp16` and `olive-study`.
 """
 
+import copy
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from refemu import models
 from refemu.arith import dot
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
-from refemu.formats import ovp_study
-from refemu.formats.abfloat import (
+from refemu.formats.integer import INT4
+from refemu.formats.olive import ovp_study
+from refemu.formats.olive.abfloat import (
     E0M3_BIAS0,
     E0M3_BIAS1,
     E1M2_BIAS1,
@@ -26,13 +28,12 @@ from refemu.formats.abfloat import (
     E3M0_BIAS2,
     E3M0_BIAS4,
 )
-from refemu.formats.flint import FLINT4
-from refemu.formats.integer import INT4
-from refemu.models import encoder
-from refemu.models import perplexity as scoring
-from refemu.models.encoder_config import EncoderConfig
+from refemu.formats.olive.flint import FLINT4
+from refemu.models.encoder import runtime
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.measure import perplexity
 from refemu.models.model import Model
-from refemu.models.schemes.olive_study import EXPERIMENTS
+from refemu.models.schemes.olive.config import EXPERIMENTS
 from refemu.models.schemes.scheme import Progress, silent
 
 CONTENDERS = {
@@ -90,14 +91,14 @@ def texts(model: Model, words: str, tokens: int, win: int) -> list[list[int]]:
     if not isinstance(model.config, EncoderConfig):
         return [model.tokenizer.encode(words)[:tokens]] if tokens else []
     most, left = min(win, model.config.context), tokens
-    found = []
+    parts = []
     for paragraph in words.split("\n\n"):
         ids = model.tokenizer.sentence(paragraph, most) if paragraph.strip() else []
         if len(ids) > left:
             break
-        found += [ids] if ids else []
+        parts += [ids] if ids else []
         left -= len(ids)
-    return found
+    return parts
 
 
 def inputs(model: Model, read: Sequence[Sequence[int]], progress: Progress = silent) -> list[Measured]:
@@ -107,44 +108,42 @@ def inputs(model: Model, read: Sequence[Sequence[int]], progress: Progress = sil
     """
     recorder = Recorder(models.prepare(model, "fp16", progress=progress), progress)
     if isinstance(model.config, EncoderConfig):
-        encoder.encode(recorder, read)
+        runtime.encode(recorder.watched, read)
     elif len(read) != 1:
         raise Refused(f"study: {model.name} is a decoder and takes one text, got {len(read)}")
     else:
-        models.session(recorder).append(read[0], last=True)
-    return recorder.found
+        models.session(recorder.watched).append(read[0], last=True)
+    return recorder.measured
 
 
 class Recorder:
-    """A prepared model that measures what its linear layers read."""
+    """Measures what the linear layers of a prepared model read, when `watched` runs."""
 
     def __init__(self, prepared: Any, progress: Progress) -> None:
         self._prepared, self._progress = prepared, progress
-        self.found: list[Measured] = []
+        self.watched = copy.copy(prepared)
+        self.watched.linear = self._look
+        self.measured: list[Measured] = []
 
     def __repr__(self) -> str:
-        return f"Recorder({self._prepared!r}, {len(self.found)} inputs)"
+        return f"Recorder({self._prepared!r}, {len(self.measured)} inputs)"
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._prepared, name)
-
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Any:
-        """As the prepared model computes it."""
-        self.found.append(measure(f"blk.{layer}.{names[0]}.input", x))
+    def _look(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Any:
+        self.measured.append(measure(f"blk.{layer}.{names[0]}.input", x))
         self._progress("statistics", layer, self._prepared.model.blocks)
         return self._prepared.linear(layer, names, x, watch)
 
 
-def summaries(found: Sequence[Measured], name: str) -> list[Summary]:
+def summaries(measured: Sequence[Measured], name: str) -> list[Summary]:
     """A row per kind in the order met, and one of all, called `name`."""
-    kinds = dict.fromkeys(one.kind for one in found)
-    rows = [_summary(kind, [one for one in found if one.kind == kind]) for kind in kinds]
-    return [*rows, _summary(name, found)]
+    kinds = dict.fromkeys(measure.kind for measure in measured)
+    rows = [_summary(kind, [measure for measure in measured if measure.kind == kind]) for kind in kinds]
+    return [*rows, _summary(name, measured)]
 
 
-def rounding_errors(found: Sequence[Measured]) -> list[dict[str, Any]]:
+def rounding_errors(measured: Sequence[Measured]) -> list[dict[str, Any]]:
     """Mean error in sigma of the tensors' maxima in every contender of [olive Fig. 5]; `least` marks the smallest."""
-    maxima = [one.tensor.max_sigma for one in found]
+    maxima = [measure.tensor.max_sigma for measure in measured]
     rows: list[dict[str, Any]] = []
     for normal, (largest, outliers) in CONTENDERS.items():
         errors = [ovp_study.outlier_rounding_error(maxima, outlier, largest) for outlier in outliers]
@@ -167,34 +166,34 @@ def losses(
     for scheme in ("fp16", *(f"olive-study:experiment={experiment}" for experiment in EXPERIMENTS)):
         prepared = models.prepare(model, scheme, progress=progress)
         if isinstance(model.config, EncoderConfig):
-            found = [models.embedding(model, ids, prepared).astype(np.float64) for ids in read]
-            reference = reference or found
-            yield {"scheme": scheme, "measure": "1 - cosine", "value": _distance(found, reference)}
+            vectors = [models.embedding(model, ids, prepared).astype(np.float64) for ids in read]
+            reference = reference or vectors
+            yield {"scheme": scheme, "measure": "1 - cosine", "value": _distance(vectors, reference)}
         else:
-            value = scoring.perplexity(prepared, read[0], win=win, progress=progress).perplexity
+            value = perplexity.perplexity(prepared, read[0], win=win, progress=progress).perplexity
             yield {"scheme": scheme, "measure": "perplexity", "value": value}
 
 
-def _distance(found: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> float:
+def _distance(vectors: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> float:
     """Mean of 1 - cosine of vectors of length 1: half the square of their difference."""
-    off = [one - other for one, other in zip(found, reference, strict=True)]
+    off = [vector - other for vector, other in zip(vectors, reference, strict=True)]
     return _mean(float(dot.total64(part * part, order=Sequential())) / 2 for part in off)
 
 
-def _summary(kind: str, found: Sequence[Measured]) -> Summary:
-    if not found:
+def _summary(kind: str, measured: Sequence[Measured]) -> Summary:
+    if not measured:
         raise Refused(f"study: {kind}: at least one tensor is needed, got none")
-    none, some, both = (_mean(one.pairs.shares[place] for one in found) for place in range(3))
-    maxima = [one.tensor.max_sigma for one in found]
+    none, some, both = (_mean(measure.pairs.shares[place] for measure in measured) for place in range(3))
+    maxima = [measure.tensor.max_sigma for measure in measured]
     return Summary(
         kind,
-        len(found),
-        beyond_three=_mean(one.tensor.beyond_three for one in found),
-        beyond_six=_mean(one.tensor.beyond_six for one in found),
+        len(measured),
+        beyond_three=_mean(measure.tensor.beyond_three for measure in measured),
+        beyond_six=_mean(measure.tensor.beyond_six for measure in measured),
         normal_normal=none,
         outlier_normal=some,
         outlier_outlier=both,
-        independent=_mean(one.pairs.independent for one in found),
+        independent=_mean(measure.pairs.independent for measure in measured),
         max_sigma_median=statistics.median(maxima),
         max_sigma_largest=max(maxima),
     )

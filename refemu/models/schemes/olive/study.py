@@ -1,4 +1,4 @@
-"""Scheme `olive-study`: what losing outliers, or their neighbours, does to a model [olive §2.3, Fig. 3].
+"""Scheme `olive-study`: effect of losing outliers, or their neighbours, on a model [olive §2.3, Fig. 3].
 
 Weights of the linear layers and their inputs go through one experiment of `formats.ovp_study`; all else is scheme
 `fp16`, so that the difference is the experiment's. Three sigma of an input is frozen on a calibration text, and
@@ -6,84 +6,36 @@ everything happens inside a token, so that a decode step gives the bits of the p
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.arith.checks import Refused, require_choice
-from refemu.arith.records import parameters
-from refemu.formats import ovp_study
-from refemu.models import encoder
+from refemu.formats.olive import ovp_study
 from refemu.models.backend import Backend
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder import runtime
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.model import Model
 from refemu.models.runtime import Session
-from refemu.models.schemes.fp16 import Fp16, Fp16Layers, columns
-from refemu.models.schemes.fp16_encoder import Fp16Encoder
-from refemu.models.schemes.olive import OliveConfig, calibration_ids
-from refemu.models.schemes.olive_encoder import batch
-from refemu.models.schemes.scheme import Prepared, Progress
-
-if TYPE_CHECKING:
-    from refemu.models.model import Model
-    from refemu.models.taps import Watch
-
-EXPERIMENTS = ("clip", "prune_victims", "prune_normals")  #: as [olive Fig. 3] compares them
-
-
-@parameters
-class OliveStudyConfig:
-    """Parameters of scheme `olive-study`."""
-
-    paper: ClassVar[str] = "olive §2.3, Fig. 3"
-    encoders: ClassVar[bool] = True
-    every_decoder: ClassVar[bool] = True
-
-    experiment: str = "clip"  #: one of `EXPERIMENTS`
-    weights: bool = True  #: on the weights of the linear layers
-    inputs: bool = True  #: on their inputs
-    sigma: float = 3  #: beyond as many standard deviations of the tensor a value is an outlier (D-olive-43)
-    seed: int = 0  #: of the normal values that are pruned (D-olive-44)
-    calibration_tokens: int = 512  #: of the calibration text, one sequence (D-olive-31)
-
-    def __post_init__(self) -> None:
-        require_choice(self.experiment, EXPERIMENTS, "olive-study", "experiment")
-        require_choice(self.weights, (True, False), "olive-study", "weights")
-        require_choice(self.inputs, (True, False), "olive-study", "inputs")
-        if type(self.sigma) not in (int, float) or not 0 < self.sigma < float("inf"):
-            raise Refused(f"olive-study: sigma must be a finite number above 0, got {self.sigma!r}")
-        for name, least in (("seed", 0), ("calibration_tokens", 1)):
-            if type(getattr(self, name)) is not int or getattr(self, name) < least:
-                raise Refused(
-                    f"olive-study: {name} must be an integer of at least {least}, got {getattr(self, name)!r}"
-                )
-
-    def prepare(self, model: "Model", backend: Backend, calibration: Any, progress: Progress) -> Prepared:
-        """Change the weights, then find the outliers' threshold of every input on the calibration tokens."""
-        options = OliveConfig(calibration_tokens=self.calibration_tokens)
-        prepared: Any
-        if isinstance(model.config, EncoderConfig):
-            texts = batch(options, model, calibration)
-            prepared = OliveStudyEncoder(model, self, backend, progress)
-            if self.inputs:
-                encoder.encode(prepared, texts)
-            return prepared
-        ids = calibration_ids(options, model, calibration)
-        prepared = OliveStudy(model, self, backend, progress)
-        if self.inputs:
-            Session(prepared).append(ids, last=True)
-        return prepared
+from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.fp16.encoder import Fp16Encoder
+from refemu.models.schemes.fp16.layers import Fp16Layers, columns
+from refemu.models.schemes.olive.config import OliveStudyConfig
+from refemu.models.schemes.olive.decoder import calibration_ids
+from refemu.models.schemes.olive.encoder import batch
+from refemu.models.schemes.scheme import Progress
+from refemu.models.taps import Watch
 
 
 class StudyLayers(Fp16Layers):
     """Linear layers under scheme `olive-study`, for any kind of model."""
 
-    def __init__(self, model: "Model", config: OliveStudyConfig, backend: Backend, progress: Progress) -> None:
+    def __init__(self, model: Model, config: OliveStudyConfig, backend: Backend, progress: Progress) -> None:
         self._study, self._progress = config, progress
         self._limits: dict[tuple[int, tuple[str, ...]], float] = {}
         super().__init__(model, config, backend, progress)
 
-    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: "Watch") -> Sequence[np.ndarray]:
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
         """The experiment on the input, rounded to fp16 again; then as in scheme `fp16`, with the changed weights."""
         if self._study.inputs:
             x = self.backend.round16(self._input(layer, tuple(names), x, watch.first_token))
@@ -97,7 +49,7 @@ class StudyLayers(Fp16Layers):
         name, start = f"blk.{layer}.{names[0]}.input", first_token * x.shape[1]
         return self._change(x, name, self._limits[layer, names], per="row", start=start)
 
-    def _prepare_group(self, model: "Model", layer: int, names: Sequence[str]) -> Any:
+    def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:
         weights = {f"blk.{layer}.{name}": model.tensor(f"blk.{layer}.{name}") for name in names}
         if self._study.weights:
             weights = {
@@ -107,7 +59,9 @@ class StudyLayers(Fp16Layers):
         rows = [fp16.to_f16(weight) for weight in weights.values()]
         return self.backend.weights(np.concatenate(rows)), columns(rows)
 
-    def _change(self, x: np.ndarray, name: str, limit: float, per: str = "tensor", start: int = 0) -> np.ndarray:
+    def _change(
+        self, x: np.ndarray, name: str, limit: float, per: ovp_study.Per = "tensor", start: int = 0
+    ) -> np.ndarray:
         """The experiment on `x`, of which the values beyond `limit` are outliers."""
         seed = prng.stream(f"olive-study/{name}", self._study.seed)
         if self._study.experiment == "clip":
@@ -123,3 +77,23 @@ class OliveStudy(StudyLayers, Fp16):
 
 class OliveStudyEncoder(StudyLayers, Fp16Encoder):
     """An encoder under scheme `olive-study`; texts that are encoded together count their tokens through."""
+
+
+def prepare(
+    config: OliveStudyConfig, model: Model, backend: Backend, calibration: Any, progress: Progress
+) -> OliveStudy | OliveStudyEncoder:
+    """Change the weights, then find the outliers' threshold of every input on the calibration tokens.
+
+    calibration: token ids; for an encoder those of one text, or of several.
+    """
+    if isinstance(model.config, EncoderConfig):
+        texts = batch(config, model, calibration)
+        encoder = OliveStudyEncoder(model, config, backend, progress)
+        if config.inputs:
+            runtime.encode(encoder, texts)
+        return encoder
+    ids = calibration_ids(config, model, calibration)
+    decoder = OliveStudy(model, config, backend, progress)
+    if config.inputs:
+        Session(decoder).append(ids, last=True)
+    return decoder

@@ -1,4 +1,4 @@
-"""Dot products and tiles of a run, as the units that sum see them.
+"""Dot products and tiles of a run, as the summing units take them.
 
 Per linear layer, two places. The sum of largest magnitude: its products one by one at `olive_mac` or `olive_pe8`, a
 load of 0 first, and its operations at `olive_edp`, c running over K. The input of largest magnitude: the tile around it
@@ -8,31 +8,27 @@ part around it at `olive_systolic`. What a tile has beyond the matrices are zero
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu import units
 from refemu.arith import integers
-from refemu.formats.ovp import Ovp
-from refemu.models.schemes.olive_linear import TERMS, pair_values
+from refemu.formats.olive.ovp import Ovp
+from refemu.models.schemes.olive.linear import TERMS, Part, Weight, pair_values
 from refemu.models.taps import Later, Watch, config_of, model_case
-from refemu.units import mmaovp, ovp_decoder
-from refemu.units.olive_mac import ACC_BITS
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.olive_linear import Part, Weight
+from refemu.units.olive import ovp_decoder
+from refemu.units.olive.olive_mac import ACC_BITS
 
 TILE = 8  #: rows and columns of the tile of `mmaovp`
 CHUNKS = 4  #: of K that are shown from the start, and from the largest input on
-MMA_TYPES = {kind: name for name, kind in mmaovp.TYPES.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class Pass:
     """One pass through a part."""
 
-    part: "Part"
+    part: Part
     x: np.ndarray  #: float32 (tokens, inputs)
     pairs: np.ndarray  #: words, (tokens, inputs / 2)
     exact: np.ndarray  #: sums, (tokens, outputs)
@@ -60,20 +56,20 @@ class Pass:
         return {"first_token": self.watch.first_token, "tokens": len(self.pairs), **more}
 
 
-def emit(one: Pass) -> None:
+def emit(layer_pass: Pass) -> None:
     """Call the taps of the units that sum, for every linear layer of a part."""
-    for name, weight in zip(one.part.names, one.part.weights, strict=True):
-        sums = np.abs(one.exact[:, one.part.columns[name]])
-        _largest_sum(one, weight, sums)
-        _tile(one, weight, sums)
-        _array(one, weight, sums)
+    for name, weight in zip(layer_pass.part.names, layer_pass.part.weights, strict=True):
+        sums = np.abs(layer_pass.exact[:, layer_pass.part.columns[name]])
+        _largest_sum(layer_pass, weight, sums)
+        _tile(layer_pass, weight, sums)
+        _array(layer_pass, weight, sums)
 
 
-def _largest_sum(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
+def _largest_sum(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     """The dot product of largest magnitude, the first of equals."""
     token, row = divmod(int(np.argmax(sums)), sums.shape[1])
-    a, b, part = one.pairs[token], weight.pairs()[row], one.part
-    source = one.source(token=one.watch.first_token + token, row=row, largest=int(sums[token, row]))
+    a, b, part = layer_pass.pairs[token], weight.pairs()[row], layer_pass.part
+    source = layer_pass.source(token=layer_pass.watch.first_token + token, row=row, largest=int(sums[token, row]))
     if part.fmt.width == 4:
         unit, names, config = "olive_mac", "ab", config_of("olive_mac", {"overflow": part.overflow})
     else:
@@ -82,12 +78,12 @@ def _largest_sum(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
     why, tensor = "dot product with the largest sum", f"{weight.name}.output"
     if config is not None and _decodable(part.fmt, weight.format):
         inputs = Later(lambda: _events(names, (a, part.fmt), (b, weight.format)))
-        one.watch.emit(part.layer, unit, model_case(why, config, tensor, part.layer, inputs, **source))
+        layer_pass.watch.emit(part.layer, unit, model_case(why, config, tensor, part.layer, inputs, **source))
     kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
     config = config_of("olive_edp", {**kinds, "overflow": part.overflow})
     if config is not None and _standard(part.fmt, weight.format):
         inputs = Later(lambda: _operations(a, b, part, weight))
-        one.watch.emit(part.layer, "olive_edp", model_case(why, config, tensor, part.layer, inputs, **source))
+        layer_pass.watch.emit(part.layer, "olive_edp", model_case(why, config, tensor, part.layer, inputs, **source))
 
 
 def _events(names: str, *operands: tuple[np.ndarray, Ovp]) -> dict[str, np.ndarray]:
@@ -102,7 +98,7 @@ def _events(names: str, *operands: tuple[np.ndarray, Ovp]) -> dict[str, np.ndarr
     return {**inputs, "load": load, "acc_in": np.zeros(load.shape, np.int32)}
 
 
-def _operations(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") -> dict[str, np.ndarray]:
+def _operations(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> dict[str, np.ndarray]:
     """The operations of a dot product unit that make one sum."""
     lanes = TERMS[part.fmt.width] // 2
     left, right = (padded(row[None], 1, lanes) for row in (a, b))
@@ -115,32 +111,38 @@ def _operations(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") ->
     }
 
 
-def _tile(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
+def _tile(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     """Eight tokens by eight outputs: the tokens around the largest input, the outputs around their largest sum."""
-    part, width = one.part, one.part.fmt.width
-    kinds = {f"{side}_type": MMA_TYPES[decoder(fmt)["normal"]] for side, fmt in (("a", part.fmt), ("b", weight.format))}
-    config = config_of("mmaovp", {**kinds, "overflow": part.overflow})
-    if config is None or not _standard(part.fmt, weight.format) or not one.watch.wants("mmaovp"):
+    if not layer_pass.watch.wants("mmaovp"):
         return
-    token = one.peak[0] // TILE * TILE
+    from refemu.units.olive import mmaovp
+
+    part, width = layer_pass.part, layer_pass.part.fmt.width
+    types = {kind: name for name, kind in mmaovp.TYPES.items()}
+    kinds = {f"{side}_type": types[decoder(fmt)["normal"]] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    config = config_of("mmaovp", {**kinds, "overflow": part.overflow})
+    if config is None or not _standard(part.fmt, weight.format):
+        return
+    token = layer_pass.peak[0] // TILE * TILE
     row = int(np.argmax(sums[token : token + TILE].max(axis=0))) // TILE * TILE
-    total, at = -(-one.pairs.shape[1] // TERMS[width]), one.peak[1] // TERMS[width]
+    total, at = -(-layer_pass.pairs.shape[1] // TERMS[width]), layer_pass.peak[1] // TERMS[width]
     chunks = sorted({chunk for start in (0, at) for chunk in range(start, min(start + CHUNKS, total))})
-    source = one.source(token=one.watch.first_token + token, row=row, chunks=chunks, largest=one.peak_value)
+    source = layer_pass.source(
+        token=layer_pass.watch.first_token + token, row=row, chunks=chunks, largest=layer_pass.peak_value
+    )
     inputs = Later(
-        lambda: _instructions(one.pairs[token : token + TILE], weight.pairs()[row : row + TILE], chunks, part, weight)
+        lambda: _instructions(
+            layer_pass.pairs[token : token + TILE], weight.pairs()[row : row + TILE], chunks, part, weight
+        )
     )
-    one.watch.emit(
-        part.layer,
-        "mmaovp",
-        model_case("tile around the largest input", config, f"{weight.name}.output", part.layer, inputs, **source),
-    )
+    why, tensor = "tile around the largest input", f"{weight.name}.output"
+    layer_pass.watch.emit(part.layer, "mmaovp", model_case(why, config, tensor, part.layer, inputs, **source))
 
 
-def _instructions(
-    a: np.ndarray, b: np.ndarray, chunks: list[int], part: "Part", weight: "Weight"
-) -> dict[str, np.ndarray]:
+def _instructions(a: np.ndarray, b: np.ndarray, chunks: list[int], part: Part, weight: Weight) -> dict[str, np.ndarray]:
     """`mmaovp` on some chunks of K; C is what the chunks before left."""
+    from refemu.units.olive import mmaovp
+
     pairs = TERMS[part.fmt.width]  # of a row in an instruction: two operations of half as many
     left, right = (padded(rows, TILE, pairs) for rows in (a, b))
     c = running(left, right, part, weight)[: -1 : mmaovp.CHUNKS][chunks].reshape(len(chunks), -1)
@@ -150,21 +152,24 @@ def _instructions(
     return {"a_pairs": a_pairs, "b_pairs": b_pairs, "c": c, **_biases(len(c), part.fmt, weight.format)}
 
 
-def _array(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
+def _array(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     """Two operations of the systolic array: the corner of the matrices, and the part around the largest input."""
-    part = one.part
+    part = layer_pass.part
     kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
     config = config_of("olive_systolic", {**kinds, "overflow": part.overflow})
-    if config is None or not _standard(part.fmt, weight.format) or not one.watch.wants("olive_systolic"):
+    if config is None or not _standard(part.fmt, weight.format) or not layer_pass.watch.wants("olive_systolic"):
         return
     sizes = units.find("olive_systolic").configs[config]
     m, n, k = sizes["m"], sizes["n"], sizes["k"] // 2
     token, pair = (
-        max(0, min(at, size - count)) for at, size, count in zip(one.peak, one.pairs.shape, (m, k), strict=True)
+        max(0, min(at, size - count))
+        for at, size, count in zip(layer_pass.peak, layer_pass.pairs.shape, (m, k), strict=True)
     )
-    row = max(0, min(int(np.argmax(sums[one.peak[0]])), sums.shape[1] - n))
-    source = one.source(token=one.watch.first_token + token, row=row, pair=pair, largest=one.peak_value)
-    a, b = one.pairs, weight.pairs()
+    row = max(0, min(int(np.argmax(sums[layer_pass.peak[0]])), sums.shape[1] - n))
+    source = layer_pass.source(
+        token=layer_pass.watch.first_token + token, row=row, pair=pair, largest=layer_pass.peak_value
+    )
+    a, b = layer_pass.pairs, weight.pairs()
     operands = [
         [
             padded(matrix[start : start + count, at : at + k][:, :k], count, k).reshape(-1)
@@ -173,21 +178,11 @@ def _array(one: Pass, weight: "Weight", sums: np.ndarray) -> None:
         for matrix, first, count in ((a, token, m), (b, row, n))
     ]
     inputs = {"a_pairs": np.array(operands[0]), "b_pairs": np.array(operands[1]), **_biases(2, part.fmt, weight.format)}
-    one.watch.emit(
-        part.layer,
-        "olive_systolic",
-        model_case(
-            "corner of the matrices, and the part around the largest input",
-            config,
-            f"{weight.name}.output",
-            part.layer,
-            inputs,
-            **source,
-        ),
-    )
+    why, tensor = "corner of the matrices, and the part around the largest input", f"{weight.name}.output"
+    layer_pass.watch.emit(part.layer, "olive_systolic", model_case(why, config, tensor, part.layer, inputs, **source))
 
 
-def running(a: np.ndarray, b: np.ndarray, part: "Part", weight: "Weight") -> np.ndarray:
+def running(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> np.ndarray:
     """The accumulators before the first and after every operation of the dot product unit, in 32 bits.
 
     a: pair words (M, pairs), b: (N, pairs), a whole number of operations. Returns int64 (operations + 1, M, N).
@@ -247,5 +242,5 @@ def pair_peaks(fmt: Ovp) -> np.ndarray:
 @lru_cache(maxsize=8)
 def decoded(fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
     """What the decoder makes of every pair word: exponents and integers, each (words, 2)."""
-    found = ovp_decoder.run(np.arange(1 << 2 * fmt.width), bias(fmt), **decoder(fmt))
-    return found.exponent, found.base_int
+    fields = ovp_decoder.run(np.arange(1 << 2 * fmt.width), bias(fmt), **decoder(fmt))
+    return fields.exponent, fields.base_int

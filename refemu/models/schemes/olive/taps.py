@@ -1,23 +1,21 @@
-"""What crosses the ports of OliVe's units while a model runs.
+"""Taps of OliVe's units: values at their ports while a model runs.
 
 Per linear input: all its pairs, as values at `ovp_encoder` and as words at `ovp_decoder`, and the codes among them that
 `outlier_decoder` and `flint_decoder` answer. Per linear weight, once a run: the row that holds the largest outlier, in
 the same way behind the encoder. Dot products and tiles are those of `olive_tap_sums`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from refemu import formats, units
-from refemu.formats.ovp import Ovp, quotient
-from refemu.models.schemes import olive_tap_sums
-from refemu.models.schemes.olive_tap_sums import Pass, bias, decoder, pair_peaks
+from refemu.formats.olive.ovp import Ovp, quotient
+from refemu.models.schemes.olive import tap_sums
+from refemu.models.schemes.olive.config import OliveConfig
+from refemu.models.schemes.olive.linear import Part, Weight
+from refemu.models.schemes.olive.tap_sums import Pass, bias, decoder, pair_peaks
 from refemu.models.taps import Later, Watch, config_of, model_case
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.olive import OliveConfig
-    from refemu.models.schemes.olive_linear import Part, Weight
 
 MAGNITUDES = 0x7FFFFFFF  #: bits of a float32 pattern without its sign
 LARGEST = 0x7F7FFFFF  #: pattern of the largest finite float32
@@ -28,7 +26,7 @@ SUMS = {
 }  #: by width of the codes
 
 
-def tapped(config: "OliveConfig") -> tuple[str, ...]:
+def tapped(config: OliveConfig) -> tuple[str, ...]:
     """The units whose ports a run under `config` can show, in alphabetical order."""
     if config.act_bits is None:
         return ()
@@ -37,33 +35,33 @@ def tapped(config: "OliveConfig") -> tuple[str, ...]:
     return tuple(sorted({"ovp_encoder", *decoders, *(unit for width in widths for unit in SUMS[width])}))
 
 
-def emit(part: "Part", x: np.ndarray, pairs: np.ndarray, exact: np.ndarray, watch: Watch) -> None:
+def emit(part: Part, x: np.ndarray, pairs: np.ndarray, exact: np.ndarray, watch: Watch) -> None:
     """Call the taps for one pass through a part.
 
     x: float32 (tokens, inputs). pairs: their words, (tokens, inputs / 2). exact: the sums, (tokens, outputs).
     """
-    one = Pass(part, x, pairs, exact, watch)
+    layer_pass = Pass(part, x, pairs, exact, watch)
     if any(watch.wants(unit) for unit in ("ovp_encoder", *DECODERS)):
-        _input(one)
+        _input(layer_pass)
         if watch.first_token == 0:
             for weight in part.weights:
                 _weight_row(part, weight, watch)
     if any(watch.wants(unit) for unit in SUMS[part.fmt.width]):
-        olive_tap_sums.emit(one)
+        tap_sums.emit(layer_pass)
 
 
-def _input(one: Pass) -> None:
-    part, tokens, size = one.part, *one.pairs.shape
+def _input(layer_pass: Pass) -> None:
+    part, tokens, size = layer_pass.part, *layer_pass.pairs.shape
     tensor = f"{part.names[0]}.input"
-    source = {"first_token": one.watch.first_token, "tokens": tokens, "linears": list(part.names)}
-    rows = {**source, "pairs_per_token": size, "peak_row": one.peak[0] * size + one.peak[1]}
+    source = {"first_token": layer_pass.watch.first_token, "tokens": tokens, "linears": list(part.names)}
+    rows = {**source, "pairs_per_token": size, "peak_row": layer_pass.peak[0] * size + layer_pass.peak[1]}
     why = f"input of {', '.join(part.names)}"
-    encoder = _encoder_config(part.fmt)
+    encoder = _encoder_config(part.fmt) if layer_pass.watch.wants("ovp_encoder") else None
     if encoder is not None:
-        values = Later(lambda: {"value": _values(one)})
-        case = model_case(why, encoder, tensor, part.layer, values, scale=one.scale, **rows)
-        one.watch.emit(part.layer, "ovp_encoder", case)
-    _decoders(one.watch, why, tensor, part.layer, one.pairs, part.fmt, rows, source)
+        values = Later(lambda: {"value": _values(layer_pass)})
+        case = model_case(why, encoder, tensor, part.layer, values, scale=layer_pass.scale, **rows)
+        layer_pass.watch.emit(part.layer, "ovp_encoder", case)
+    _decoders(layer_pass.watch, why, tensor, part.layer, layer_pass.pairs, part.fmt, rows, source)
 
 
 def _encoder_config(fmt: Ovp) -> str | None:
@@ -72,32 +70,24 @@ def _encoder_config(fmt: Ovp) -> str | None:
     return next((name for name, config in ready if formats.find(config["fmt"]) == fmt), None)
 
 
-def _values(one: Pass) -> np.ndarray:
+def _values(layer_pass: Pass) -> np.ndarray:
     """fl32(x / scale) of every pair as patterns, (rows, 2); beyond float32 the largest, which has the same code."""
-    values = quotient(one.x, np.asarray(one.scale), -1)
-    wide = np.zeros((len(values), 2 * one.pairs.shape[1]), np.float32)
+    values = quotient(layer_pass.x, np.asarray(layer_pass.scale), -1)
+    wide = np.zeros((len(values), 2 * layer_pass.pairs.shape[1]), np.float32)
     wide[:, : values.shape[1]] = values
     patterns = wide.view(np.uint32).reshape(-1, 2)
     return patterns & ~np.uint32(MAGNITUDES) | np.minimum(patterns & MAGNITUDES, np.uint32(LARGEST))
 
 
-def _weight_row(part: "Part", weight: "Weight", watch: Watch) -> None:
+def _weight_row(part: Part, weight: Weight, watch: Watch) -> None:
     peaks = pair_peaks(weight.format)
     outliers = np.where(peaks > weight.format.normal.largest, peaks, 0).take(weight.pairs()).max(axis=1)
     values = outliers * weight.scale.astype(np.float64)
     row = int(np.argmax(values))
     if outliers[row]:
         source = {"row": row, "largest": float(values[row])}
-        _decoders(
-            watch,
-            "weight row that holds the largest outlier",
-            f"{weight.name}.weight",
-            part.layer,
-            weight.pairs()[row],
-            weight.format,
-            source,
-            source,
-        )
+        why = "weight row that holds the largest outlier"
+        _decoders(watch, why, f"{weight.name}.weight", part.layer, weight.pairs()[row], weight.format, source, source)
 
 
 def _decoders(
@@ -123,21 +113,15 @@ def _decoders(
     if not (watch.wants("outlier_decoder") or watch.wants("flint_decoder")):
         return
     outliers, normals = codes_met(words, fmt)
-    told = "codes met there, each once, in order of appearance"
+    place = "codes met there, each once, in order of appearance"
     if outliers.size:
         exp_bits, man_bits = decoder(fmt)["outlier"]
         inputs = {"code": outliers, "bias": np.broadcast_to(np.uint8(bias(fmt)), outliers.shape)}
-        watch.emit(
-            layer,
-            "outlier_decoder",
-            model_case(f"{why}: outlier {told}", f"e{exp_bits}m{man_bits}", tensor, layer, inputs, **source),
-        )
+        case = model_case(f"{why}: outlier {place}", f"e{exp_bits}m{man_bits}", tensor, layer, inputs, **source)
+        watch.emit(layer, "outlier_decoder", case)
     if decoder(fmt)["normal"] == "flint4" and normals.size:
-        watch.emit(
-            layer,
-            "flint_decoder",
-            model_case(f"{why}: normal {told}", "flint4", tensor, layer, {"code": normals}, **source),
-        )
+        case = model_case(f"{why}: normal {place}", "flint4", tensor, layer, {"code": normals}, **source)
+        watch.emit(layer, "flint_decoder", case)
 
 
 def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
@@ -150,5 +134,5 @@ def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _once(codes: np.ndarray) -> np.ndarray:
-    found, first = np.unique(codes, return_index=True)
-    return found[np.argsort(first, kind="stable")]
+    values, first = np.unique(codes, return_index=True)
+    return values[np.argsort(first, kind="stable")]

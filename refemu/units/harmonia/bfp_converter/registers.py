@@ -1,15 +1,12 @@
-"""Banks, ports and states of bfp_converter, and which columns it refuses. [harmonia §IV-C, Fig. 14]"""
+"""Banks, ports and states of bfp_converter, and its refusals of columns. [harmonia §IV-C, Fig. 14]"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from refemu.arith.checks import Refused
-from refemu.units import unit
-from refemu.units.bfp_aligner import SPECIAL, BfpAligner
-from refemu.units.unit import Port, Ports
+from refemu.units.harmonia.bfp_aligner import SPECIAL, BfpAligner
+from refemu.units.ports import Port, Ports
 
 NAME = "bfp_converter"
 LANES = 8  #: rows of the array
@@ -17,7 +14,8 @@ GROUP = 32  #: elements under one exponent
 COLUMNS = 16  #: of the array: channels of a V block
 LOOPS = GROUP // LANES  #: of the tree over a V block
 TOKEN, V = range(2)  #: kinds
-KINDS = ("token", "v")
+Kind: TypeAlias = Literal["token", "v"]  #: Path of a matrix: groups of 32 channels, or of 32 tokens
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Bank(NamedTuple):
@@ -36,7 +34,7 @@ class Bank(NamedTuple):
         return -(-len(self.words) // COLUMNS)
 
     def place(self) -> tuple[int, int, int]:
-        """What is aligned next: the column it came in, its element of the group or column, its subgroup."""
+        """Next column to align: its place in the bank, its element of the group or column, its subgroup."""
         if self.kind == TOKEN:
             return self.position, self.position, 0
         column, loop = divmod(self.position, self.loops)
@@ -81,28 +79,6 @@ class State:
 COUNTERS = ("compare_cycles", "align_cycles", "comparisons", "aligned")
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What the clocks of `run_clocks` show, one row per clock; counters over all devices."""
-
-    sign: np.ndarray  #: bool, (..., 8)
-    mantissa: np.ndarray  #: uint16, (..., 8)
-    exponent: np.ndarray  #: uint8, (..., 8)
-    out_valid: np.ndarray  #: uint8
-    out_kind: np.ndarray  #: bool
-    element: np.ndarray  #: uint8
-    subgroup: np.ndarray  #: uint8
-    ready: np.ndarray  #: bool
-    emax: np.ndarray  #: uint8, (..., 16)
-    align_emax: np.ndarray  #: uint8, (..., 16)
-    filled: np.ndarray  #: uint8
-    position: np.ndarray  #: uint8
-    compare_cycles: int
-    align_cycles: int
-    comparisons: int
-    aligned: int
-
-
 def require_column(
     state: State, aligner: BfpAligner, x: tuple[int, ...], valid: int, kind: int, m: int, last: int
 ) -> None:
@@ -121,7 +97,7 @@ def require_column(
     for lane, word in enumerate(x):
         if valid >> lane & 1 and aligner.align(word, SPECIAL, m).illegal:
             raise Refused(
-                f"{NAME}: x 0x{word:04x} in lane {lane} {at} has exponent field 31, special={aligner.options.special!r}"
+                f"{NAME}: x 0x{word:04x} in lane {lane} {at} has exponent field 31, special={aligner.special!r}"
             )
 
 

@@ -6,18 +6,14 @@ and its neighbours are options of the aligner; D-harmonia-5 (infinity and NaN ar
 own where the paper gives none: two banks, one clock a column, and a port that says whether a column comes.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from math import prod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused
-from refemu.units import bfp_converter_cases
-from refemu.units.bfp_aligner import PAPER, BfpAligner, options_text
-from refemu.units.bfp_converter_matrix_parts import Conversion, place, require_matrix
-from refemu.units.bfp_converter_parts import (
+from refemu.units.harmonia.bfp_aligner import PAPER, BfpAligner, Rounding, Special, Subnormals, ZeroSign
+from refemu.units.harmonia.bfp_converter.registers import (
     COLUMNS,
     COUNTERS,
     EMPTY,
@@ -28,82 +24,87 @@ from refemu.units.bfp_converter_parts import (
     NAME,
     TOKEN,
     Bank,
-    Result,
     State,
     drawn,
     ports,
     require_column,
 )
-from refemu.units.unit import Cases, Config, Flag, Stepped, Unit, admit_events, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.units.harmonia.cases import bfp_converter as bfp_converter_cases
+from refemu.units.ports import Ports
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
 
-class BfpConverter(Stepped):
-    """The block. One event is one clock: a column may be compared while an earlier block is aligned."""
+class BfpConverter(Clocked[State]):
+    """Real-time converter: one event is one clock; a column may be compared while an earlier block is aligned.
+
+    References
+    ----------
+    [harmonia §IV-C, Fig. 14]
+    """
 
     name = NAME
 
     def __init__(
-        self, rounding: str = "truncate", special: str = "error", subnormals: str = "keep", zero_sign: str = "keep"
+        self,
+        rounding: Rounding = "truncate",
+        special: Special = "error",
+        subnormals: Subnormals = "keep",
+        zero_sign: ZeroSign = "keep",
     ) -> None:
-        """rounding, special, subnormals, zero_sign: as for `Bfp`."""
-        self.aligner = BfpAligner(rounding, special, subnormals, zero_sign)
-        self.ports = ports({})
-        zeros = (0,) * LANES
-        self.state = State(
-            "reset",
-            -1,
-            zeros,
-            0,
-            0,
-            1,
-            0,
-            0,
-            zeros,
-            zeros,
-            zeros,
-            0,
-            0,
-            0,
-            0,
-            1,
-            EMPTY.emax,
-            EMPTY.emax,
-            0,
-            0,
-            EMPTY,
-            EMPTY,
-            0,
-            0,
-            0,
-            0,
-        )
+        """Configure the converter; options are those of `Bfp`.
 
-    def step(self, x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None) -> State:
-        """One clock.
+        Parameters
+        ----------
+        rounding : {"truncate", "half_even", "half_away", "floor"}
+            Rounding of a magnitude (D-harmonia-2).
+        special : {"error", "hw", "saturate"}
+            Infinity and NaN (D-harmonia-5).
+        subnormals : {"keep", "flush"}
+            Subnormals (D-harmonia-4).
+        zero_sign : {"keep", "canonical"}
+            Sign of a magnitude of 0 (D-harmonia-6).
 
-        x: column of eight fp16 words. valid: mask of its lanes, 0 for a channel that a V block does not have. kind: 0
-        token, 1 V. m: mantissa bits of the block. last: the final column of a short block. column_valid: whether a
-        column comes in this clock; by default whether some lane is valid.
-        Refused: a column while both banks are full; a token column without a lane; another kind, width or (token) mask
-        inside a block; a field of 31 in a valid lane; a V loop after one with some lanes missing; `last` inside a V
-        loop.
+        Raises
+        ------
+        Refused
+            An unknown option.
         """
-        return self._clock(*self.accept(x, valid, kind, m, last, column_there(valid, column_valid)))
+        self.aligner: BfpAligner = BfpAligner(rounding, special, subnormals, zero_sign)
+        self.rounding: Rounding = self.aligner.rounding
+        self.special: Special = self.aligner.special
+        self.subnormals: Subnormals = self.aligner.subnormals
+        self.zero_sign: ZeroSign = self.aligner.zero_sign
+        self.ports: Ports = ports({})
+        self.state: State = self.reset(State, m=1, ready=1, comparing=EMPTY, aligning=EMPTY)
 
-    def _clock(self, x: tuple[int, ...], valid: int, kind: int, m: int, last: int, arrives: int) -> State:
+    def step(
+        self, x: Sequence[int], valid: int, kind: int, m: int, last: int, column_valid: int | None = None
+    ) -> State:
+        """Execute one clock; by default a column comes if some lane is valid.
+
+        Refused are a column while both banks are full; a token column without a lane; another kind, width or (token)
+        mask inside a block; a field of 31 in a valid lane; a V loop after one with some lanes missing; `last` inside a
+        V loop.
+        """
+        return self._open(*self.accept(x, valid, kind, m, last, column_there(valid, column_valid)))
+
+    def admitted(
+        self,
+        x: ArrayLike,
+        valid: ArrayLike,
+        kind: ArrayLike,
+        m: ArrayLike,
+        last: ArrayLike,
+        column_valid: ArrayLike | None = None,
+    ) -> list[np.ndarray]:
+        """Check the inputs of many clocks, (..., clocks) and lanes."""
+        return super().admitted(x, valid, kind, m, last, column_there(valid, column_valid))
+
+    def _open(self, x: tuple[int, ...], valid: int, kind: int, m: int, last: int, arrives: int) -> State:
         before = self.state
         if arrives:
             require_column(before, self.aligner, x, valid, kind, m, last)
-        inputs = {
-            "x": x,
-            "valid": valid,
-            "kind": kind,
-            "m": m,
-            "last": last,
-            "column_valid": arrives,
-            "index": before.index + 1,
-        }
         running, events = before.aligning, list[str]()
         outputs, aligned = self._align(running)
         if running.words:
@@ -117,9 +118,13 @@ class BfpConverter(Stepped):
             events.insert(0, "max" if complete else "compare")
         if complete and not running.words:  # the maxima stand: alignment begins with the next clock
             running, filling, complete = filling, EMPTY, False
-        self.state = replace(
-            before,
-            **inputs,
+        self.state = self.latched(
+            x,
+            valid,
+            kind,
+            m,
+            last,
+            arrives,
             **outputs,
             event=" ".join(events) or "idle",
             ready=int(not complete),
@@ -137,8 +142,29 @@ class BfpConverter(Stepped):
         return self.state
 
     def compare(self, bank: Bank, x: tuple[int, ...], valid: int, kind: int, m: int) -> tuple[Bank, int]:
-        """The bank with one more column, and comparisons made; registers start at 0, a masked lane counts as 0."""
-        field = [(self.aligner.admitted(word) >> 10) & 31 if valid >> lane & 1 else 0 for lane, word in enumerate(x)]
+        """Put one more column into a bank; registers start at 0, and a masked lane counts as 0.
+
+        Parameters
+        ----------
+        bank : Bank
+            Registers before the column.
+        x : tuple of 8 int
+            fp16 words.
+        valid : int
+            Mask of lanes.
+        kind : int
+            0 token, 1 V.
+        m : int
+            Mantissa bits.
+
+        Returns
+        -------
+        bank : Bank
+            Registers after the column.
+        comparisons : int
+            Comparators used.
+        """
+        field = [(self.aligner.clamped(word) >> 10) & 31 if valid >> lane & 1 else 0 for lane, word in enumerate(x)]
         emax = list(bank.emax)
         if kind == TOKEN:  # a comparator per row
             emax[:LANES] = [max(a, b) for a, b in zip(emax[:LANES], field, strict=True)]
@@ -168,10 +194,10 @@ class BfpConverter(Stepped):
         mask = bank.valid[at]
         lanes = [mask >> lane & 1 for lane in range(LANES)]
         emax = bank.emax[:LANES] if bank.kind == TOKEN else (bank.emax[element],) * LANES
-        found = [self.aligner.align(word, top, bank.m) for word, top in zip(bank.words[at], emax, strict=True)]
+        aligned = [self.aligner.align(word, top, bank.m) for word, top in zip(bank.words[at], emax, strict=True)]
         sign, mantissa, exponent = (
             tuple(value * lane for value, lane in zip(values, lanes, strict=True))
-            for values in ([e.sign for e in found], [e.mantissa for e in found], emax)
+            for values in ([each.sign for each in aligned], [each.mantissa for each in aligned], emax)
         )
         return {
             "sign": sign,
@@ -183,17 +209,19 @@ class BfpConverter(Stepped):
             "subgroup": subgroup,
         }, mask.bit_count()
 
-    def steps(self, x: Any, valid: Any, kind: Any, m: Any, last: Any, column_valid: Any = None) -> Iterator[State]:
-        """Yield the State after every clock of one device; arguments as for `step`, (clocks,) or scalars."""
-        arrives = column_there(valid, column_valid)
-        arrays = admit_events(self.name, self.ports.inputs, (x, valid, kind, m, last, arrives))
-        if arrays[1].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of clocks, got shape {arrays[1].shape}")
-        for column, *rest in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self._clock(tuple(column), *rest)
-
     def draw(self, state: State) -> str:
-        """The registers of both banks, and what left the aligner, as text."""
+        """Draw the registers of both banks, and the output of the aligner, as text.
+
+        Parameters
+        ----------
+        state : State
+            Registers to draw.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
         lines = [f"compare  {drawn(state.comparing)}", f"align    {drawn(state.aligning)}, {state.position} aligned"]
         if state.out_valid:
             lanes = [
@@ -202,127 +230,28 @@ class BfpConverter(Stepped):
                     zip(state.sign, state.mantissa, state.exponent, strict=True)
                 )
             ]
-            at = (
-                f"column {state.element} tokens {LANES * state.subgroup}.."
-                if state.out_kind
-                else (f"element {state.element}")
-            )
+            at = f"element {state.element}"
+            if state.out_kind:
+                at = f"column {state.element} tokens {LANES * state.subgroup}.."
             lines.append(f"out      {KINDS[state.out_kind]} {at}  {'  '.join(lanes)}")
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return f"BfpConverter({options_text(self.aligner.options)})"
 
-
-def column_there(valid: Any, column_valid: Any) -> Any:
+def column_there(valid: ArrayLike, column_valid: ArrayLike | None) -> ArrayLike:
     """Whether a column comes: `column_valid`, or without it where some lane is valid."""
     return (np.asarray(valid) != 0).astype(np.uint8) if column_valid is None else column_valid
 
 
-def run_clocks(
-    x: Any,
-    valid: Any,
-    kind: Any,
-    m: Any,
-    last: Any,
-    column_valid: Any = None,
-    *,
-    rounding: str = "truncate",
-    special: str = "error",
-    subnormals: str = "keep",
-    zero_sign: str = "keep",
-) -> Result:
-    """Every clock of one device or of many, on the ports.
-
-    x: fp16 words, (..., clocks, 8). valid: masks of eight lanes. kind: 0 token, 1 V. m: 1 to 11. last: 0 or 1.
-    column_valid: 0 or 1, as for `BfpConverter.step`. All (..., clocks), and they broadcast; each device, an index of
-    the leading axes, starts from reset. rounding, special, subnormals, zero_sign: as for BfpConverter. Returns the
-    Result. Refuses what `BfpConverter.step` does.
-    Paper: [harmonia §IV-C, Fig. 14].
-    """
-    converter = BfpConverter(rounding, special, subnormals, zero_sign)
-    arrives = column_there(valid, column_valid)
-    arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last, arrives))
-    shape = arrays[1].shape
-    flat = [array.reshape(prod(shape[:-1]), shape[-1], *array.shape[len(shape) :]).tolist() for array in arrays]
-    reset, states = converter.state, list[State]()
-    counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-    for device in zip(*flat, strict=True):
-        converter.state = reset
-        states += [converter._clock(tuple(column), *rest) for column, *rest in zip(*device, strict=True)]
-        counts = {name: count + getattr(converter.state, name) for name, count in counts.items()}
-    shown: dict[str, Any] = collect(states, converter.ports.outputs + converter.ports.state, shape)
-    return Result(**shown, **counts)
-
-
-def run(
-    x: Any,
-    *,
-    kind: str = "token",
-    m: int = 8,
-    rounding: str = "truncate",
-    special: str = "error",
-    subnormals: str = "keep",
-    zero_sign: str = "keep",
-) -> Conversion:
-    """A whole matrix as a stream of blocks, converted by the stepped unit.
-
-    x: float16 (tokens, channels), at least one of each. kind: "token", groups of 32 channels, blocks of 8 tokens; or
-    "v", groups of 32 tokens, blocks of 16 channels; blocks row by row. m: mantissa bits. rounding, special, subnormals,
-    zero_sign: as for BfpConverter.
-    Returns the Conversion; its tensor equals `Bfp(m).encode(x, axis)` with axis 1 or 0.
-    Paper: [harmonia §IV-C, Fig. 14].
-    """
-    values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
-    fmt.admitted(values, False, BfpConverter.name)  # a refusal names the element of x, not the lane and clock
-    converter = BfpConverter(rounding, special, subnormals, zero_sign)
-    blocks = list(bfp_converter_cases.blocks(values.view(np.uint16), KINDS.index(kind)))
-    codes = [np.zeros(values.shape, np.int64) for _ in range(3)]
-    origins = iter(blocks)
-    origin = next(origins)
-    for state in _stream(converter, [column for block in blocks for column in block.columns], KINDS.index(kind), m):
-        if "align" in state.event or "done" in state.event:
-            place(state, origin, codes)
-        if "done" in state.event:
-            origin = next(origins, origin)
-    axis = 1 - KINDS.index(kind)
-    exponent = codes[2][:, ::GROUP] if axis else codes[2][::GROUP]
-    state = converter.state
-    return Conversion(
-        fmt.tensor(codes[0], codes[1], exponent, axis),
-        len(blocks),
-        state.index + 1,
-        *(getattr(state, name) for name in COUNTERS),
-    )
-
-
-def _stream(converter: BfpConverter, columns: list[Any], kind: int, m: int) -> Iterator[State]:
-    """Clocks: every column as soon as a bank is free, then clocks without a column until the last block is out."""
-    for x, valid, last in columns:
-        while not converter.state.ready:
-            yield converter._clock(x, 0, TOKEN, m, 0, 0)
-        yield converter._clock(x, valid, kind, m, last, 1)
-    while converter.state.aligning.words:
-        yield converter._clock((0,) * LANES, 0, TOKEN, m, 0, 0)
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see bfp_converter_cases.py."""
-    return bfp_converter_cases.cases(kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="bfp_converter",
     version=2,
     paper="harmonia §IV-C, Fig. 14",
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
     ports=ports,
-    run=run_clocks,
-    twin="refemu.units.bfp_converter_jit:run_clocks",
     unit_class=BfpConverter,
-    timing="event",
-    cases=cases,
+    cases=bfp_converter_cases.cases,
+    counters=COUNTERS,
     mark=bfp_converter_cases.mark,
     legal=bfp_converter_cases.legal,
     flags={
@@ -335,3 +264,4 @@ UNIT = Unit(
         *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

@@ -1,11 +1,12 @@
-"""Parts of bfp_pe: what a sub-PE reads, which one it is, refusals, and the drawing. [harmonia §IV-B, Fig. 13]"""
+"""Operands and seats of the sub-PEs of bfp_pe, refusals, and the drawing. [harmonia §IV-B, Fig. 13]"""
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, at, first_index, require_choice
-from refemu.units.bfp_accumulator import (
+from refemu.arith.checks import Refused, at, first_index
+from refemu.units.harmonia.bfp_accumulator import (
     FP16_OVERFLOW,
     FP16_UNDERFLOW,
     INVALID,
@@ -16,16 +17,35 @@ from refemu.units.bfp_accumulator import (
     number,
     require_legal,
 )
-from refemu.units.sub_pe import LANES
-from refemu.units.unit import Ports, admit_events
 
-SLOTS = 4  #: of a pass: cycles of the accumulator, which the wrappers share [harmonia §IV-B]
+SLOTS = 4  #: Slots of a pass: cycles of the accumulator, which the wrappers share [harmonia §IV-B]
 WRAPPERS = 2  #: with as many sub-PEs each
-NIBBLES = (1, 1, 2)  #: slots of a group, by mode
+NIBBLES = (1, 1, 2)  #: Slots of a group, by mode
 
 
 def operand(mode: int, b: tuple[int, ...], b_sign: tuple[int, ...], shift: int) -> tuple[tuple[int, ...], ...]:
-    """Signs and 4-bit magnitudes that a sub-PE reads: INT4, 4-bit mantissas, or the nibbles at `shift`."""
+    """Signs and 4-bit magnitudes that a sub-PE reads: INT4, 4-bit mantissas, or the nibbles at `shift`.
+
+    Parameters
+    ----------
+    mode : int
+        0 M8W4, 1 M8M4, 2 M8M8.
+    b : tuple of int
+        INT4 codes or mantissas.
+    b_sign : tuple of int
+        Signs of the mantissas.
+    shift : int
+        4 for the high nibbles of M8M8, 0 for the low ones.
+
+    Returns
+    -------
+    signs, magnitudes : tuple of int
+        One of each per lane.
+
+    References
+    ----------
+    [harmonia §IV-B]
+    """
     if mode == M8W4:
         return tuple(code >> 3 for code in b), tuple(16 - code if code >> 3 else code for code in b)
     return b_sign, b if mode == M8M4 else tuple(mantissa >> shift & 15 for mantissa in b)
@@ -36,39 +56,39 @@ def seat(mode: int, slot: int) -> int:
     return WRAPPERS * (slot % 2) + slot // 2 if mode == M8M8 else slot
 
 
-def require_fields(name: str, mode: Any, b: Any, b_sign: Any, b_exp: Any, w_scale: Any) -> None:
-    """Refuse bits set where the mode has none, with port, index, value and mode."""
+def require_fields(
+    name: str, mode: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike
+) -> None:
+    """Check that the fields which a mode does not have are 0.
+
+    Parameters
+    ----------
+    name : str
+        Name of the unit, for the refusal.
+    mode : array_like of int
+        Modes.
+    b, b_sign : array_like of int, shape of `mode` and lanes
+        Codes and signs.
+    b_exp, w_scale : array_like of int, shape of `mode`
+        Shared exponents and weight factors.
+
+    Raises
+    ------
+    Refused
+        A bit is set where the mode has none, with port, index, value and mode.
+
+    References
+    ----------
+    [harmonia §IV-B]
+    """
     modes, codes = np.asarray(mode), np.asarray(b)
     narrow = modes != M8M8
     wide = narrow[..., None] & (codes > 15) if narrow.any() else narrow
     if wide.any():
         index = first_index(wide)
-        told = MODES[int(modes[index[:-1]])]
-        raise Refused(f"{name}: b {int(codes[index])}{at(index)} has more than 4 bits in mode {told}")
+        named = MODES[int(modes[index[:-1]])]
+        raise Refused(f"{name}: b {int(codes[index])}{at(index)} has more than 4 bits in mode {named}")
     require_legal(name, mode, w_scale, b_sign=b_sign, b_exp=b_exp)
-
-
-def admitted(
-    name: str,
-    device_ports: Ports,
-    mode: Any,
-    clear: Any,
-    a_sign: Any,
-    a_mag: Any,
-    a_exp: Any,
-    b: Any,
-    b_sign: Any,
-    b_exp: Any,
-    w_scale: Any,
-) -> list[np.ndarray]:
-    """The arguments of `run` as arrays of the ports, in their order."""
-    number = MODES.index(require_choice(mode, MODES, name, "mode")) if isinstance(mode, str) else mode
-    signs = np.zeros(LANES, np.uint8) if b_sign is None else b_sign
-    arrays = admit_events(name, device_ports.inputs, (number, clear, a_sign, a_mag, a_exp, b, signs, b_exp, w_scale))
-    if arrays[0].shape[-1] == 0:
-        raise Refused(f"{name}: at least one group is needed, got none")
-    require_fields(name, arrays[0], *arrays[5:])
-    return arrays
 
 
 def draw(state: Any) -> str:
@@ -83,11 +103,12 @@ def draw(state: Any) -> str:
         )
         for w in range(WRAPPERS)
     ]
-    flags = [
+    raised = [
         name
         for bit, name in ((FP16_OVERFLOW, "FP16 overflow"), (FP16_UNDERFLOW, "FP16 underflow"), (INVALID, "NaN"))
         if state.flags & bit
     ]
+    flags = ", ".join(raised) or "none"
     factor = f", factor {np.uint16(state.w_scale).view(np.float16)!s}" if state.mode == M8W4 else f", E {state.b_exp}"
     return "\n".join(
         [
@@ -96,7 +117,7 @@ def draw(state: Any) -> str:
             f"current    {_file(state.current)}",
             f"b          {_values(b)}{factor}",
             *wrappers,
-            f"sum {state.psum}, value {_float(state.value)}, acc {_float(state.acc)}, flags {', '.join(flags) or 'none'}",
+            f"sum {state.psum}, value {_float(state.value)}, acc {_float(state.acc)}, flags {flags}",
         ]
     )
 

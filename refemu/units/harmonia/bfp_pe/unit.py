@@ -5,21 +5,35 @@ that M8M8 splits), D-harmonia-21 (a pass has four accumulator slots, one a cycle
 Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.formats.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.units import bfp_pe_cases, bfp_pe_parts, sub_pe, unit
-from refemu.units.bfp_accumulator import FLAGS, M8M4, M8M8, M8W4, MODES, Accumulator, add, fuse
-from refemu.units.bfp_pe_parts import NIBBLES, SLOTS, admitted, operand, require_fields, seat
-from refemu.units.sub_pe import LANES, SubPe
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
+from refemu.units.harmonia import sub_pe
+from refemu.units.harmonia.bfp_accumulator import (
+    FLAGS,
+    M8M4,
+    M8M8,
+    M8W4,
+    MODES,
+    PRECISIONS,
+    Accumulator,
+    Precision,
+    add,
+    fuse,
+)
+from refemu.units.harmonia.bfp_pe import operands
+from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
+from refemu.units.harmonia.cases import bfp_pe as bfp_pe_cases
+from refemu.units.harmonia.sub_pe import LANES, SubPe
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, RunFunction, Unit, choices
 
 __all__ = [
     "LANES",
@@ -32,7 +46,6 @@ __all__ = [
     "UNIT",
     "Accumulator",
     "BfpPe",
-    "Result",
     "State",
     "SubPe",
     "bfp_dot",
@@ -71,111 +84,84 @@ class State:
     current: Activations  #: register file that the sub-PEs read
     next: Activations  #: register file that `load` fills
     latched: tuple[int, ...]  #: sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1
-    passes: int
+    passes: int  #: passes begun
     cycles: int  #: slots used
     macs: int  #: products of a group; those of M8M8 take two of 4 by 8 bits
     macs4x8: int
     psums: int  #: sums of sub-PEs
-    fusions: int
-    fp_converts: int
-    scale_mults: int
-    fp32_adds: int
+    fusions: int  #: sums of nibbles joined
+    fp_converts: int  #: conversions to floating point
+    scale_mults: int  #: products with a weight factor
+    fp32_adds: int  #: additions in FP32
 
 
-COUNTERS = tuple(State.__dataclass_fields__)[-9:]
+COUNTERS = (
+    "passes",
+    "cycles",
+    "macs",
+    "macs4x8",
+    "psums",
+    "fusions",
+    "fp_converts",
+    "scale_mults",
+    "fp32_adds",
+)
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """Ports and registers after every group."""
+class BfpPe(Clocked[State]):
+    """Reconfigurable processing element: a group is loaded, then goes through its slots event by event.
 
-    acc: np.ndarray  #: uint32, (..., groups), words of float32
-    flags: np.ndarray  #: uint8, sticky since `clear`: 1 FP16 overflow, 2 FP16 underflow, 4 NaN
-    psum: np.ndarray  #: int32, the exact sum of the group
-    value: np.ndarray  #: uint32, words of float32: what was added
-    slot: np.ndarray  #: uint8, slot of the pass in which it was added
-    passes: int
-    cycles: int
-    macs: int
-    macs4x8: int
-    psums: int
-    fusions: int
-    fp_converts: int
-    scale_mults: int
-    fp32_adds: int
-
-
-class BfpPe(Stepped):
-    """The unit of [harmonia Fig. 13]. A group is loaded, then goes through its slots event by event."""
+    References
+    ----------
+    [harmonia §IV-B, Fig. 13]
+    """
 
     name = "bfp_pe"
 
-    def __init__(self, partial: str = "fp16", product: str = "fp32") -> None:
-        """partial, product: as for Accumulator."""
-        require_choice(partial, ("fp16", "fp32"), self.name, "partial")
-        require_choice(product, ("fp16", "fp32"), self.name, "product")
-        self.partial, self.product = partial, product
-        self.accumulator = Accumulator(partial, product)
-        self.ports = ports({})
-        zeros = (0,) * LANES
-        self.state = State(
-            "reset",
-            -1,
-            0,
-            0,
-            zeros,
-            zeros,
-            0,
-            zeros,
-            zeros,
-            0,
-            0,
-            (),
-            -1,
-            SLOTS - 1,
-            0,
-            0,
-            0,
-            0,
-            NOTHING,
-            NOTHING,
-            (0,) * SLOTS,
-            *(0,) * 9,
-        )
+    def __init__(self, partial: Precision = "fp16", product: Precision = "fp32") -> None:
+        """Configure the PE.
+
+        Parameters
+        ----------
+        partial : {"fp16", "fp32"}
+            Rounding of a group's sum, as for `Accumulator`.
+        product : {"fp32", "fp16"}
+            Rounding of the product with the weight factor, as for `Accumulator`.
+
+        Raises
+        ------
+        Refused
+            An unknown precision.
+        """
+        self.partial = require_choice(partial, PRECISIONS, self.name, "partial")
+        self.product = require_choice(product, PRECISIONS, self.name, "product")
+        self.accumulator: Accumulator = Accumulator(self.partial, self.product)
+        self.ports: Ports = ports({})
+        registers = {"current": NOTHING, "next": NOTHING, "latched": (0,) * SLOTS}
+        self.state: State = self.reset(State, todo=(), group=-1, slot=SLOTS - 1, **registers)
 
     @property
     def busy(self) -> bool:
         """Whether the group loaded last has events left."""
         return bool(self.state.todo)
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale): load a group. Without: go on.
-
-        Refused: inputs while a group is on its way, none while there is none, fields set that the mode does not have.
-        """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.todo[0]} comes next" if self.busy else "the inputs of a group"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        if inputs:
-            return self._load(*self.accept(*inputs))
-        event, *todo = self.state.todo
-        before = replace(self.state, event=event, todo=tuple(todo))
-        happen = {"psum": self._psum, "fuse": self._fuse, "scale": self._scale, "accumulate": self._add}[event]
-        self.state = happen(before)
-        return self.state
-
-    def _load(
-        self, mode: int, clear: int, a_sign: Any, a_mag: Any, a_exp: int, b: Any, b_sign: Any, b_exp: int, w_scale: int
+    def step(
+        self,
+        mode: int | None = None,
+        clear: int | None = None,
+        a_sign: Sequence[int] | None = None,
+        a_mag: Sequence[int] | None = None,
+        a_exp: int | None = None,
+        b: Sequence[int] | None = None,
+        b_sign: Sequence[int] | None = None,
+        b_exp: int | None = None,
+        w_scale: int | None = None,
     ) -> State:
-        """Fill the next register file, and say which slot comes: a pass ends with its slots, a mode, an output."""
-        require_fields(self.name, mode, b, b_sign, b_exp, w_scale)
-        before = self.state
-        begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
-        acc, flags, group = (0, 0, -1) if clear else (before.acc, before.flags, before.group)
-        self.state = replace(
-            before,
-            event="load",
-            index=before.index + 1,
+        """Load a group; without inputs, execute its next event.
+
+        Fields that the mode does not have must be 0.
+        """
+        return self._stepped(
             mode=mode,
             clear=clear,
             a_sign=a_sign,
@@ -185,6 +171,59 @@ class BfpPe(Stepped):
             b_sign=b_sign,
             b_exp=b_exp,
             w_scale=w_scale,
+        )
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse fields set that the mode does not have."""
+        require_fields(self.name, inputs[0], *inputs[5:])
+
+    def admitted(
+        self,
+        mode: ArrayLike,
+        a_sign: ArrayLike,
+        a_mag: ArrayLike,
+        a_exp: ArrayLike,
+        b: ArrayLike,
+        b_sign: ArrayLike | None = None,
+        b_exp: ArrayLike = 0,
+        w_scale: ArrayLike = 0,
+        clear: ArrayLike = 0,
+    ) -> list[np.ndarray]:
+        """Check the inputs of many groups, (..., groups) and lanes; `mode` may be a name of `MODES`."""
+        number = MODES.index(require_choice(mode, MODES, self.name, "mode")) if isinstance(mode, str) else mode
+        signs = np.zeros(LANES, np.uint8) if b_sign is None else b_sign
+        arrays = super().admitted(number, clear, a_sign, a_mag, a_exp, b, signs, b_exp, w_scale)
+        if arrays[0].shape[-1] == 0:
+            raise Refused(f"{self.name}: at least one group is needed, got none")
+        return arrays
+
+    def _open(
+        self,
+        mode: int,
+        clear: int,
+        a_sign: tuple[int, ...],
+        a_mag: tuple[int, ...],
+        a_exp: int,
+        b: tuple[int, ...],
+        b_sign: tuple[int, ...],
+        b_exp: int,
+        w_scale: int,
+    ) -> State:
+        """Fill the next register file, and say which slot comes: a pass ends with its slots, a mode, an output."""
+        before = self.state
+        begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
+        acc, flags, group = (0, 0, -1) if clear else (before.acc, before.flags, before.group)
+        self.state = self.latched(
+            mode,
+            clear,
+            a_sign,
+            a_mag,
+            a_exp,
+            b,
+            b_sign,
+            b_exp,
+            w_scale,
+            event="load",
             todo=EVENTS[mode],
             group=group + 1,
             slot=0 if begins else before.slot + 1,
@@ -193,6 +232,13 @@ class BfpPe(Stepped):
             next=(a_sign, a_mag, a_exp),
             passes=before.passes + int(begins),
         )
+        return self.state
+
+    def _continue(self) -> State:
+        event, *todo = self.state.todo
+        before = replace(self.state, event=event, todo=tuple(todo))
+        events = {"psum": self._psum, "fuse": self._fuse, "scale": self._scale, "accumulate": self._add}
+        self.state = events[event](before)
         return self.state
 
     def _psum(self, before: State) -> State:
@@ -233,71 +279,20 @@ class BfpPe(Stepped):
         acc, invalid = add(before.acc, before.value)
         return replace(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
 
-    def steps(
-        self,
-        mode: Any,
-        a_sign: Any,
-        a_mag: Any,
-        a_exp: Any,
-        b: Any,
-        b_sign: Any = None,
-        b_exp: Any = 0,
-        w_scale: Any = 0,
-        clear: Any = 0,
-    ) -> Iterator[State]:
-        """Yield the State after every event of one device; arguments as for `run`, (groups,) and lanes, or one."""
-        arrays = admitted(self.name, self.ports, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
-        if arrays[0].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of groups, got shape {arrays[0].shape}")
-        for group in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self.step(*(tuple(value) if isinstance(value, list) else value for value in group))
-            while self.busy:
-                yield self.step()
-
     def draw(self, state: State) -> str:
-        """The registers as text, as [harmonia Fig. 13] lays them out."""
-        return bfp_pe_parts.draw(state)
+        """Draw the registers as text, as [harmonia Fig. 13] lays them out.
 
-    def __repr__(self) -> str:
-        return f"BfpPe(partial={self.partial!r}, product={self.product!r})"
+        Parameters
+        ----------
+        state : State
+            Registers to draw.
 
-
-def run(
-    mode: Any,
-    a_sign: Any,
-    a_mag: Any,
-    a_exp: Any,
-    b: Any,
-    b_sign: Any = None,
-    b_exp: Any = 0,
-    w_scale: Any = 0,
-    clear: Any = 0,
-    *,
-    partial: str = "fp16",
-    product: str = "fp32",
-) -> Result:
-    """Every group of one device or of many.
-
-    mode: 0 or "M8W4", 1 or "M8M4", 2 or "M8M8". a_sign, b_sign: (..., groups, 32) of 0 and 1, 1 = negative.
-    a_mag: (..., groups, 32), 8-bit mantissas. a_exp, b_exp: (..., groups), shared exponents. b: (..., groups, 32), in
-    M8W4 INT4 in four bits of two's complement, else mantissas of 4 or 8 bits. w_scale: (..., groups), finite FP16
-    words. clear: 1 where a group starts an output. All broadcast; each device starts from reset. partial, product: as
-    for BfpPe.
-    Returns the Result. Refuses a value outside its port or set where the mode has no such field: b_sign and b_exp are 0
-    in M8W4, w_scale is 0 in the others. Paper: [harmonia §IV-B].
-    """
-    pe = BfpPe(partial, product)
-    arrays = admitted(pe.name, pe.ports, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
-    shape, count = arrays[0].shape, prod(arrays[0].shape[:-1])
-    names = ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale")
-    devices = zip(*(array.reshape(count, *array.shape[len(shape) - 1 :]) for array in arrays), strict=True)
-    reset, states = pe.state, list[State]()
-    counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-    for device in devices:
-        pe.state = reset
-        states += [state for state in pe.steps(**dict(zip(names, device, strict=True))) if not state.todo]
-        counts = {name: before + getattr(pe.state, name) for name, before in counts.items()}
-    return Result(**collect(states, pe.ports.outputs + pe.ports.state, shape), **counts)
+        Returns
+        -------
+        str
+            Several lines.
+        """
+        return operands.draw(state)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -326,32 +321,21 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see bfp_pe_cases.py."""
-    return bfp_pe_cases.cases(ports(config).inputs, kind, seed)
-
-
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with 0 where the mode has no field and with finite weight factors."""
-    return bfp_pe_cases.legal(inputs)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="bfp_pe",
     paper="harmonia §IV-B, Fig. 13",
     meaning="reconfigurable PE for M8W4, M8M4 and M8M8",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
     ports=ports,
-    run=run,
-    twin="refemu.units.bfp_pe_jit:run",
     unit_class=BfpPe,
-    cases=cases,
-    timing="event",
+    cases=bfp_pe_cases.cases,
+    counters=COUNTERS,
     mark=bfp_pe_cases.mark,
     flags=FLAGS,
-    legal=legal,
+    legal=bfp_pe_cases.legal,
     alternatives=(
         *choices("D-harmonia-7", "partial", "fp16", "fp32"),
         *choices("D-harmonia-8", "product", "fp16", "fp32"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

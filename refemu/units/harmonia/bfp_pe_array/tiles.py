@@ -1,4 +1,4 @@
-"""Parts of bfp_pe_array: operands from tensors, refusals, and the drawing. [harmonia §IV-A, §IV-C, Fig. 14a]"""
+"""Tiles of bfp_pe_array: operands from tensors, refusals, and the drawing. [harmonia §IV-A, §IV-C, Fig. 14a]"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,21 +6,39 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.formats.bfp_dot import rows, weight_rows
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.formats.groupint_tensor import GroupIntTensor
-from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4, number
-from refemu.units.bfp_pe_parts import require_fields
-from refemu.units.sub_pe import LANES
+from refemu.formats.groupint import GroupIntTensor
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.formats.harmonia.bfp_dot import rows, weight_rows
+from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, number
+from refemu.units.harmonia.bfp_pe import require_fields
+from refemu.units.harmonia.sub_pe import LANES
 
-ROWS, COLUMNS = 8, 16  #: of the array [harmonia §IV-A]
+ROWS, COLUMNS = 8, 16  #: Rows and columns of the array [harmonia §IV-A]
 
 
 def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
-    """The port values of a x b: rows of `a` (tokens, reduction) by rows of `b`, whose reduction may be either axis.
+    """Lay out a x b as port values: rows of `a` by rows of `b`, whose reduction may be either axis.
 
-    a: 8-bit mantissas, at most 8 rows. b: INT4 weights, or 8- or 4-bit mantissas, at most 16 rows. Groups of 32.
-    Refused: more rows, other widths.
+    Parameters
+    ----------
+    a : BfpTensor
+        (tokens, reduction), 8-bit mantissas, at most 8 rows, groups of 32.
+    b : BfpTensor or GroupIntTensor
+        INT4 weights, or 8- or 4-bit mantissas, at most 16 rows, groups of 32.
+
+    Returns
+    -------
+    dict of ndarray
+        By port name.
+
+    Raises
+    ------
+    Refused
+        More rows than the array has, or other widths or groups.
+
+    References
+    ----------
+    [harmonia §IV-A]
     """
     left, bits = rows(a, "bfp_pe_array"), getattr(b.format, "mantissa_bits", 0)
     right = weight_rows(b, LANES) if isinstance(b, GroupIntTensor) else rows(b, "bfp_pe_array")
@@ -63,12 +81,12 @@ def _padded(values: np.ndarray, count: int) -> np.ndarray:
     return whole.reshape(-1)
 
 
-def require_tile(name: str, groups: int, given: Mapping[str, Any]) -> None:
-    """Refuse bits set in fields of columns that the mode of a group does not have; `given`: ports, any leading axes."""
-    shape = np.shape(given["row_valid"])[:-1]
-    mode = np.broadcast_to(np.reshape(given["mode"], (*shape, 1, groups)), (*shape, COLUMNS, groups))
-    b, b_sign = (np.reshape(given[port], (*mode.shape, LANES)) for port in ("b", "b_sign"))
-    b_exp, w_scale = (np.reshape(given[port], mode.shape) for port in ("b_exp", "w_scale"))
+def require_tile(name: str, groups: int, inputs: Mapping[str, Any]) -> None:
+    """Refuse bits set in fields of columns that the mode of a group does not have; inputs: by port, any axes."""
+    shape = np.shape(inputs["row_valid"])[:-1]
+    mode = np.broadcast_to(np.reshape(inputs["mode"], (*shape, 1, groups)), (*shape, COLUMNS, groups))
+    b, b_sign = (np.reshape(inputs[port], (*mode.shape, LANES)) for port in ("b", "b_sign"))
+    b_exp, w_scale = (np.reshape(inputs[port], mode.shape) for port in ("b_exp", "w_scale"))
     require_fields(name, mode, b, b_sign, b_exp, w_scale)
 
 

@@ -5,27 +5,27 @@ the other). Composed of sub_pe and bfp_accumulator. Decisions: D-harmonia-10 (ou
 D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a group of all columns).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.arith.checks import Refused, require_int
-from refemu.units import bfp_pe_array_cases, sub_pe, unit
-from refemu.units.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, add, fuse
-from refemu.units.bfp_pe import LANES, NIBBLES
-from refemu.units.bfp_pe_array_parts import COLUMNS, ROWS, draw, require_tile, tile
-from refemu.units.bfp_pe_parts import operand
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import require_int
+from refemu.units.harmonia import sub_pe
+from refemu.units.harmonia.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, Precision, add, fuse
+from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, operand
+from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
+from refemu.units.harmonia.cases import bfp_pe_array as bfp_pe_array_cases
+from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, RunFunction, Unit, choices
 
-__all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "Result", "State", "Weights", "Work", "run", "tile"]
+__all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "State", "Weights", "Work", "run", "tile"]
 
 
 class Work(NamedTuple):
-    """What a column does in a cycle."""
+    """The slot that a column works on in a cycle."""
 
     group: int  #: -1 = nothing
     slot: int  #: of the group: 0, in M8M8 then 1
@@ -61,7 +61,7 @@ class State:
 
     event: str  #: "reset", "compute", or "read" when nothing but the last column is left
     index: int  #: cycle of the tile, -1 for the reset
-    mode: Any  #: per group; an int where a port has one lane, here and below
+    mode: Lanes  #: per group
     row_valid: tuple[int, ...]
     col_valid: tuple[int, ...]
     a_sign: tuple[int, ...]
@@ -88,54 +88,74 @@ class State:
     busy_pe_cycles: int
 
 
-COUNTERS = tuple(State.__dataclass_fields__)[-6:]
+COUNTERS = ("cycles", "macs", "fp32_adds", "act_hops", "weight_broadcasts", "busy_pe_cycles")  #: Counters of a tile
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the array, one tile per operation."""
+class BfpPeArray(Stepped[State]):
+    """Output-stationary array of 8 x 16 PEs: an operation is a tile with its whole reduction, an event a clock.
 
-    acc: np.ndarray  #: uint32, (..., 128), words of float32, row-major
-    flags: np.ndarray  #: uint8, the same
-    valid: np.ndarray  #: bool, the same: rows and columns of the tile
-    col: np.ndarray  #: uint8, (...), the last column
-    column: np.ndarray  #: uint32, (..., 8), its accumulators
-    column_valid: np.ndarray  #: bool, the same
-    cycles: int
-    macs: int
-    fp32_adds: int
-    act_hops: int
-    weight_broadcasts: int
-    busy_pe_cycles: int
-
-
-class BfpPeArray(Stepped):
-    """The array of [harmonia Fig. 12, Fig. 14a]: an operation is a tile with its whole reduction, an event a clock."""
+    References
+    ----------
+    [harmonia §IV-A, Fig. 12, Fig. 14a]
+    """
 
     name = "bfp_pe_array"
 
-    def __init__(self, groups: int = 2, partial: str = "fp16", product: str = "fp32") -> None:
-        """groups: of the reduction, 32 elements each. partial, product: as for Accumulator."""
-        require_int(groups, 1, 1 << 16, self.name, "groups")
-        self.groups, self.partial, self.product = groups, partial, product
-        self.accumulator = Accumulator(partial, product)
-        self.ports = ports({"groups": groups})
-        zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.all}
-        self.state = State(
-            event="reset",
-            index=-1,
-            work=(IDLE,) * COLUMNS,
-            weights=(BLANK,) * COLUMNS,
-            pes=(CLEARED,) * (ROWS * COLUMNS),
-            **zeros | dict.fromkeys(COUNTERS, 0),
-        )
+    def __init__(self, groups: int = 2, partial: Precision = "fp16", product: Precision = "fp32") -> None:
+        """Configure the array.
 
-    def schedule(self, mode: Any) -> list[Work]:
-        """What column 0 does, cycle by cycle; column c does it c cycles later."""
-        return [Work(group, slot) for group, one in enumerate(fields(mode)) for slot in range(NIBBLES[one])]
+        Parameters
+        ----------
+        groups : int
+            Groups of the reduction, 32 elements each, 1 to 65536.
+        partial : {"fp16", "fp32"}
+            Rounding of a group's sum, as for `Accumulator`.
+        product : {"fp32", "fp16"}
+            Rounding of the product with the weight factor, as for `Accumulator`.
 
-    def valid_at(self, column: int, mode: Any) -> int:
-        """Cycle T_c in which the results of a column are valid: its slots, and one cycle per column before it."""
+        Raises
+        ------
+        Refused
+            A parameter is out of range or a precision unknown.
+        """
+        self.groups: int = require_int(groups, 1, 1 << 16, self.name, "groups")
+        self.accumulator: Accumulator = Accumulator(partial, product)
+        self.partial: Precision = self.accumulator.partial
+        self.product: Precision = self.accumulator.product
+        self.ports: Ports = ports({"groups": self.groups})
+        columns = {"work": (IDLE,) * COLUMNS, "weights": (BLANK,) * COLUMNS}
+        self.state: State = self.reset(State, **columns, pes=(CLEARED,) * (ROWS * COLUMNS))
+
+    def schedule(self, mode: Lanes) -> list[Work]:
+        """Work of column 0, cycle by cycle; column c does it c cycles later.
+
+        Parameters
+        ----------
+        mode : int or sequence of int
+            Mode of every group.
+
+        Returns
+        -------
+        list of Work
+            Group and slot in each cycle.
+        """
+        return [Work(group, slot) for group, each in enumerate(fields(mode)) for slot in range(NIBBLES[each])]
+
+    def valid_at(self, column: int, mode: Lanes) -> int:
+        """Cycle in which the results of a column are valid: its slots, and one cycle per column before it.
+
+        Parameters
+        ----------
+        column : int
+            0 to 15.
+        mode : int or sequence of int
+            Mode of every group.
+
+        Returns
+        -------
+        int
+            Cycle of the tile.
+        """
         return len(self.schedule(mode)) + column
 
     @property
@@ -143,29 +163,51 @@ class BfpPeArray(Stepped):
         """Whether cycles of the tile are left: the last column is read in the last one."""
         return 0 <= self.state.index < self.valid_at(COLUMNS - 1, self.state.mode)
 
-    def step(self, *inputs: Any) -> State:
-        """With the input ports: the first cycle of a tile. Without: the next one.
+    def step(
+        self,
+        mode: Sequence[int] | int | None = None,
+        row_valid: Sequence[int] | None = None,
+        col_valid: Sequence[int] | None = None,
+        a_sign: Sequence[int] | None = None,
+        a_mag: Sequence[int] | None = None,
+        a_exp: Sequence[int] | None = None,
+        b: Sequence[int] | None = None,
+        b_sign: Sequence[int] | None = None,
+        b_exp: Sequence[int] | None = None,
+        w_scale: Sequence[int] | None = None,
+    ) -> State:
+        """Execute the first cycle of a tile; without inputs, the next one.
 
-        Refused: inputs while a tile is on its way, none while there is none, fields set that the mode does not have.
+        Fields that the mode does not have must be 0.
         """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: cycle {self.state.index} came last" if self.busy else "the inputs of a tile"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        if not inputs:
-            return self._cycle(self.state, self.state.index + 1)
-        given = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-        require_tile(self.name, self.groups, given)
-        zeros = (0,) * (ROWS * COLUMNS)
-        begun = replace(
-            self.state,
-            **given,
-            acc=zeros,
-            flags=zeros,
-            valid=zeros,
-            work=(IDLE,) * COLUMNS,
-            pes=(CLEARED,) * (ROWS * COLUMNS),
+        return self._stepped(
+            mode=mode,
+            row_valid=row_valid,
+            col_valid=col_valid,
+            a_sign=a_sign,
+            a_mag=a_mag,
+            a_exp=a_exp,
+            b=b,
+            b_sign=b_sign,
+            b_exp=b_exp,
+            w_scale=w_scale,
         )
-        return self._cycle(begun, 0)
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse fields set that the mode does not have."""
+        require_tile(self.name, self.groups, self._named(inputs))
+
+    def _named(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip((port.name for port in self.ports.inputs), inputs, strict=True))
+
+    def _open(self, *inputs: Any) -> State:
+        zeros = (0,) * (ROWS * COLUMNS)
+        registers = {"acc": zeros, "flags": zeros, "valid": zeros}
+        columns = {"work": (IDLE,) * COLUMNS, "pes": (CLEARED,) * (ROWS * COLUMNS)}
+        return self._cycle(self.latched(*inputs, **registers, **columns), 0)
+
+    def _continue(self) -> State:
+        return self._cycle(self.state, self.state.index + 1)
 
     def _cycle(self, before: State, t: int) -> State:
         """Registers move on by one column, then every PE with work makes one slot; a finished column is read."""
@@ -200,7 +242,7 @@ class BfpPeArray(Stepped):
         return work.group >= 0 and work.slot == NIBBLES[fields(before.mode)[work.group]] - 1
 
     def _latch(self, before: State, column: int, work: Work) -> Weights:
-        """What the dispatcher broadcasts to a column, one cycle later per column."""
+        """The weights that the dispatcher broadcasts to a column, one cycle later per column."""
         if work.group < 0 or work.slot:
             return before.weights[column]
         place = column * self.groups + work.group
@@ -209,13 +251,13 @@ class BfpPeArray(Stepped):
 
     def _slot(self, before: State, row: int, column: int, work: Work, weights: Weights) -> Pe:
         """One PE: activations from its neighbour, or from the dispatcher in column 0; then a slot of its group."""
-        own = before.pes[row * COLUMNS + column]
+        registers = before.pes[row * COLUMNS + column]
         source = before.pes[row * COLUMNS + column - 1]
-        pe = own._replace(a_sign=source.a_sign, a_mag=source.a_mag, a_exp=source.a_exp)
+        pe = registers._replace(a_sign=source.a_sign, a_mag=source.a_mag, a_exp=source.a_exp)
         if column == 0 and work.group >= 0:
             place = row * self.groups + work.group
             some = slice(place * LANES, (place + 1) * LANES)
-            pe = own._replace(a_sign=before.a_sign[some], a_mag=before.a_mag[some], a_exp=before.a_exp[place])
+            pe = registers._replace(a_sign=before.a_sign[some], a_mag=before.a_mag[some], a_exp=before.a_exp[place])
         if work.group < 0 or not (before.row_valid[row] and before.col_valid[column]):
             return pe
         return self._work(pe, weights, fields(before.mode)[work.group], work.slot)
@@ -245,74 +287,20 @@ class BfpPeArray(Stepped):
             after, col=column, column=leaving, column_valid=seen, acc=tuple(acc), flags=tuple(flags), valid=tuple(valid)
         )
 
-    def steps(
-        self,
-        mode: Any,
-        row_valid: Any,
-        col_valid: Any,
-        a_sign: Any,
-        a_mag: Any,
-        a_exp: Any,
-        b: Any,
-        b_sign: Any,
-        b_exp: Any,
-        w_scale: Any,
-    ) -> Iterator[State]:
-        """Yield the State after every cycle of every tile, in C order; arguments as for `run`."""
-        values = (mode, row_valid, col_valid, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
-        arrays, shape = admitted(self, values)
-        count = prod(shape)
-        columns = [array.reshape(count, *array.shape[len(shape) :]).tolist() for array in arrays]
-        for one in zip(*columns, strict=True):
-            yield self.step(*(tuple(value) if isinstance(value, list) else value for value in one))
-            while self.busy:
-                yield self.step()
-
     def draw(self, state: State) -> str:
-        """What every column does, and the accumulators, as text."""
+        """Draw the work of every column, and the accumulators, as text.
+
+        Parameters
+        ----------
+        state : State
+            Registers to draw.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
         return draw(state)
-
-    def __repr__(self) -> str:
-        return f"BfpPeArray(groups={self.groups}, partial={self.partial!r}, product={self.product!r})"
-
-
-def admitted(array: BfpPeArray, values: tuple[Any, ...]) -> tuple[list[np.ndarray], tuple[int, ...]]:
-    """The arguments of `run` as arrays of the ports, in their order, and the shape of the tiles."""
-    arrays = admit(array.name, array.ports.inputs, values)
-    names = [port.name for port in array.ports.inputs]
-    require_tile(array.name, array.groups, dict(zip(names, arrays, strict=True)))
-    return arrays, arrays[1].shape[:-1]
-
-
-def run(
-    mode: Any,
-    row_valid: Any,
-    col_valid: Any,
-    a_sign: Any,
-    a_mag: Any,
-    a_exp: Any,
-    b: Any,
-    b_sign: Any,
-    b_exp: Any,
-    w_scale: Any,
-    *,
-    groups: int = 2,
-    partial: str = "fp16",
-    product: str = "fp32",
-) -> Result:
-    """Tiles of any shape: up to 8 rows of a times up to 16 columns of b, with their whole reduction.
-
-    mode: (..., groups), for one group (...). row_valid: (..., 8), col_valid: (..., 16): 1 where the tile has the row or
-    column. a_sign, a_mag: (..., 8 * groups * 32); a_exp: (..., 8 * groups). b, b_sign: (..., 16 * groups * 32); b_exp,
-    w_scale: (..., 16 * groups); row after row (of b: column after column), group after group, fields as those of
-    bfp_pe. They broadcast beside their lanes. groups, partial, product: as for BfpPeArray. Returns the Result. Refuses
-    what bfp_pe refuses. Paper: [harmonia §IV-A, §IV-C].
-    """
-    array = BfpPeArray(groups, partial, product)
-    inputs, shape = admitted(array, (mode, row_valid, col_valid, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
-    states = [state for state in array.steps(*inputs) if state.event == "read"]
-    outputs = collect(states, array.ports.outputs + array.ports.state, shape)
-    return Result(**outputs, **{name: getattr(array.state, name) for name in COUNTERS})
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -345,17 +333,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see bfp_pe_array_cases.py."""
-    return bfp_pe_array_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with 0 where the mode has no field and with finite weight factors."""
-    return bfp_pe_array_cases.legal(config["groups"], inputs)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="bfp_pe_array",
     paper="harmonia §IV-A, §IV-C, Fig. 12, Fig. 14a",
     meaning="8 x 16 output-stationary array of reconfigurable PEs",
@@ -364,15 +342,15 @@ UNIT = Unit(
         "exact": Config(groups=2, partial="fp32", product="fp32"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.bfp_pe_array_jit:run",
     unit_class=BfpPeArray,
-    cases=cases,
+    cases=bfp_pe_array_cases.cases,
+    counters=COUNTERS,
     mark=bfp_pe_array_cases.mark,
     flags=FLAGS,
-    legal=legal,
+    legal=bfp_pe_array_cases.legal,
     alternatives=(
         *choices("D-harmonia-7", "partial", "fp16", "fp32"),
         *choices("D-harmonia-8", "product", "fp16", "fp32"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import unit_cases
-from refemu.units.unit import Cases, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find, stimuli
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 Event = tuple[int, int, int, int, int, int, int]  #: mode, clear, psum, low, a_exp, b_exp, w_scale
 NAMES = ("mode", "clear", "psum", "low", "a_exp", "b_exp", "w_scale")
@@ -18,8 +18,8 @@ W4, M4, M8 = range(3)  # modes
 MOST, ONE, TOP, LEAST = 122_400, 0x3C00, 0x7BFF, 1  #: largest sum of a sub-PE; FP16 words of 1, 65504 and 2^-24
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; `ports` are the input ports."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind."""
     if kind == "paper":
         yield _case(
             kind,
@@ -36,18 +36,14 @@ def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge()
     if kind == "random":
-        yield from _random(ports, seed)
+        yield from _random(config, seed)
 
 
 def _edge() -> Iterator[Cases]:
     w_top = [(W4, 1, sign * p, 0, 30, 0, ONE) for p in (255, 256, 65_280) for sign in (1, -1)]
     b_top = [(M4, 1, MOST, 0, 30, 30, 0), (M8, 1, MOST, MOST, 30, 30, 0), (M4, 1, -MOST, 0, 31, 31, 0)]
-    yield _case(
-        "edge",
-        "partial sums at and over the end of FP16, in every mode",
-        *[[e] for e in w_top + b_top],
-        decision="D-harmonia-7",
-    )
+    why = "partial sums at and over the end of FP16, in every mode"
+    yield _case("edge", why, *[[e] for e in w_top + b_top], decision="D-harmonia-7")
     low = [(mode, 1, sign, 0, a, b, 0) for mode in (M4, M8) for sign in (1, -1) for a, b in ((0, 0), (1, 8), (15, 1))]
     yield _case(
         "edge", "partial sums that become subnormal or 0 in FP16", *[[event] for event in low], decision="D-harmonia-7"
@@ -57,19 +53,12 @@ def _edge() -> Iterator[Cases]:
         "edge", "halfway between two FP16 values: to even", *[[event] for event in ties], decision="D-harmonia-7"
     )
     factors = [(W4, 1, p, 0, 15, 0, w) for p in (1825, -7) for w in (0, LEAST, 0x03FF, TOP, 0xBC00)]
-    yield _case(
-        "edge",
-        "weight factors 0, subnormal, largest, negative",
-        *[[event] for event in factors],
-        decision="D-harmonia-8",
-    )
+    why = "weight factors 0, subnormal, largest, negative"
+    yield _case("edge", why, *[[event] for event in factors], decision="D-harmonia-8")
     top = [(W4, 0, 65_280, 0, 30, 0, ONE), (W4, 0, -65_280, 0, 30, 0, ONE), (W4, 0, 1, 0, 20, 0, ONE)]
+    why = "infinity minus infinity is NaN and stays until the next output"
     yield _case(
-        "edge",
-        "infinity minus infinity is NaN and stays until the next output",
-        [*top, (W4, 1, 1, 0, 20, 0, ONE)],
-        [(W4, 0, 65_280, 0, 30, 0, 0), *top],
-        decision="D-harmonia-10",
+        "edge", why, [*top, (W4, 1, 1, 0, 20, 0, ONE)], [(W4, 0, 65_280, 0, 30, 0, 0), *top], decision="D-harmonia-10"
     )
     ends = [(M8, 0, sign * MOST, sign * MOST, 22, 22, 0) for sign in (1, -1)]
     yield _case(
@@ -80,33 +69,28 @@ def _edge() -> Iterator[Cases]:
         decision="D-harmonia-11",
     )
     big, small = (M4, 0, MOST, 0, 30, 20, 0), (M4, 0, 1, 0, 1, 30, 0)
-    yield _case(
-        "edge",
-        "a small term is lost beside a large one, so the order of groups shows",
-        [big, small, small],
-        [small, small, big],
-        decision="D-harmonia-10",
-    )
+    why = "a small term is lost beside a large one, so the order of groups shows"
+    yield _case("edge", why, [big, small, small], [small, small, big], decision="D-harmonia-10")
 
 
-def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("bfp_accumulator", ports, (32, 16), seed)
+def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
+    drawn = random_inputs("bfp_accumulator", find("bfp_accumulator").ports(config).inputs, (32, 16), seed)
     drawn |= {
         "mode": drawn["mode"] % 3,
         "clear": (drawn["clear"] & (drawn["low"] & 7 == 0)).astype(np.int64),
         "psum": drawn["psum"] * 120_000 >> 17,
         "low": drawn["low"] * 120_000 >> 17,
     }
-    yield Cases("random", "uniform sums and exponents, modes mixed", legal(drawn))
+    yield Cases("random", "uniform sums and exponents, modes mixed", legal(config, drawn))
     near = {
         "a_exp": 12 + (drawn["a_exp"] & 7),
         "b_exp": 12 + (drawn["b_exp"] & 7),
         "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
     }
-    yield Cases("random", "exponents and weight factors as real tensors have them", legal({**drawn, **near}))
+    yield Cases("random", "exponents and weight factors as real tensors have them", legal(config, {**drawn, **near}))
 
 
-def legal(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field and with finite weight factors."""
     mode, w_scale = inputs["mode"], np.asarray(inputs["w_scale"])
     finite = np.where((w_scale & 0x7C00) == 0x7C00, w_scale ^ 0x4000, w_scale)
@@ -118,13 +102,13 @@ def legal(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def _case(kind: str, why: str, *sequences: list[Event], decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
     """One block: each sequence of groups is a case; all are equally long."""
-    return Cases(kind, why, unit_cases.sequences(NAMES, sequences), decision)
+    return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {
         name: np.asarray(result.flags >> bit & 1, np.bool_)
         for bit, name in enumerate(("FP16_OVERFLOW", "FP16_UNDERFLOW", "INVALID"))

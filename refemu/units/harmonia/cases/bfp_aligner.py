@@ -8,26 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, first_of_each, random_inputs
+from refemu.units import find
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, first_of_each, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 LANES = 8
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     if kind == "paper":
-        yield _cases(
-            kind,
-            "[harmonia Fig. 3] 6.28125, -1.5703125, 0.2001953125 under the exponent 17, 8 and 4 bits",
-            [[0x4648, 0xBE48, 0x3268, 0, 0, 0, 0, 0]] * 2,
-            [[17] * LANES] * 2,
-            [8, 4],
-        )
+        why = "[harmonia Fig. 3] 6.28125, -1.5703125, 0.2001953125 under the exponent 17, 8 and 4 bits"
+        yield _cases(kind, why, [[0x4648, 0xBE48, 0x3268, 0, 0, 0, 0, 0]] * 2, [[17] * LANES] * 2, [8, 4])
     if kind == "edge":
         yield from _edge()
     if kind == "random":
-        yield from _random(ports, seed)
+        yield from _random(find("bfp_aligner").ports(config).inputs, seed)
 
 
 def _edge() -> Iterator[Cases]:
@@ -42,13 +39,9 @@ def _edge() -> Iterator[Cases]:
         ],
         [8] * 16,
     )
-    yield _cases(
-        "edge",
-        "every width, from a single leading one to the whole significand",
-        [[0x3FFF, 0xBFFF, 0x3C00, 0x3BFF, 0xB800, 0x1400, 0x0001, 0x83FF]] * 11,
-        [[15] * LANES] * 11,
-        range(1, 12),
-    )
+    x = [[0x3FFF, 0xBFFF, 0x3C00, 0x3BFF, 0xB800, 0x1400, 0x0001, 0x83FF]] * 11
+    emax = [[15] * LANES] * 11
+    yield _cases("edge", "every width, from a single leading one to the whole significand", x, emax, range(1, 12))
     yield _cases(
         "edge",
         "ties and their neighbours at 8 bits, and a magnitude that would round to 256",
@@ -68,51 +61,43 @@ def _edge() -> Iterator[Cases]:
         [8, 8],
         "D-harmonia-3",
     )
+    x = [[0x7C00, 0xFC00, 0x7E00, 0x7BFF, 0x3C00, 0x0001, 0xFFFF, 0x7C01]] * 2
+    emax = [[31] * LANES, [30] * LANES]
     yield _cases(
-        "edge",
-        "infinities and NaN beside finite words, under 31 and under 30",
-        [[0x7C00, 0xFC00, 0x7E00, 0x7BFF, 0x3C00, 0x0001, 0xFFFF, 0x7C01]] * 2,
-        [[31] * LANES, [30] * LANES],
-        [8, 11],
-        "D-harmonia-5",
+        "edge", "infinities and NaN beside finite words, under 31 and under 30", x, emax, [8, 11], "D-harmonia-5"
     )
-    yield _cases(
-        "edge",
-        "an exponent above emax, by one and by much, beside lanes at emax",
-        [[0x4000, 0x3C00, 0x7BFF, 0x0400, 0xC000, 0x3FFF, 0x8400, 0x0000]],
-        [[15] * 3 + [0] + [15] * 4],
-        [8],
-    )
+    x = [[0x4000, 0x3C00, 0x7BFF, 0x0400, 0xC000, 0x3FFF, 0x8400, 0x0000]]
+    emax = [[15] * 3 + [0] + [15] * 4]
+    yield _cases("edge", "an exponent above emax, by one and by much, beside lanes at emax", x, emax, [8])
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_aligner", ports, (384,), seed)
     field = drawn["x"] >> 10 & 31
-    yield Cases(
-        "random",
-        "words of any kind under an exponent that is not below them",
-        drawn | {"emax": np.maximum(drawn["emax"], field)},
-    )
+    why = "words of any kind under an exponent that is not below them"
+    yield Cases("random", why, drawn | {"emax": np.maximum(drawn["emax"], field)})
     near = first_of_each(drawn, 384, 128)
-    yield Cases(
-        "random",
-        "shifts up to 7: exponents near emax, as in activations",
-        near | {"emax": np.minimum((near["x"] >> 10 & 31) + (near["emax"] & 7), 31)},
-    )
+    why = "shifts up to 7: exponents near emax, as in activations"
+    yield Cases("random", why, near | {"emax": np.minimum((near["x"] >> 10 & 31) + (near["emax"] & 7), 31)})
 
 
 def _cases(
-    kind: str, why: str, x: Sequence[Sequence[int]], emax: Sequence[Sequence[int]], m: Sequence[int], decision: str = ""
+    kind: Kind,
+    why: str,
+    x: Sequence[Sequence[int]],
+    emax: Sequence[Sequence[int]],
+    m: Sequence[int],
+    decision: str = "",
 ) -> Cases:
     return Cases(kind, why, {"x": np.array(x), "emax": np.array(emax), "m": np.array(m)}, decision)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     lost = (result.mantissa == 0) & (np.asarray(inputs["x"]) & 0x7FFF != 0) & ~result.illegal
     return {"ILLEGAL": result.illegal.any(axis=-1), "LOST": lost.any(axis=-1)}
 
 
 def care(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """What a device need not reproduce: sign and mantissa of illegal lanes."""
+    """Lanes that a device must answer as the unit does: sign and mantissa of the legal ones."""
     return {"out.sign": ~result.illegal, "out.mantissa": ~result.illegal}

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import bfp_accumulator_cases
-from refemu.units.unit import Cases, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.harmonia.cases import bfp_accumulator as bfp_accumulator_cases
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 W4, M4, M8 = range(3)  # modes
 LANES, ONE = 32, 0x3C00  #: pairs of a group; the FP16 word of 1
@@ -70,18 +71,15 @@ def worked(mode: int, clear: int = 0) -> Group:
     return Group(mode, A, B if mode == M8 else (-14, 9, 3), 17, 16, clear=clear)
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; `ports` are the input ports."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind."""
     if kind == "paper":
-        yield _case(
-            kind,
-            "[harmonia §IV-B] one group in each mode: M8W4 1825, M8M4 -3246, M8M8 -51888",
-            *[[worked(mode)] for mode in (W4, M4, M8)],
-        )
+        why = "[harmonia §IV-B] one group in each mode: M8W4 1825, M8M4 -3246, M8M8 -51888"
+        yield _case(kind, why, *[[worked(mode)] for mode in (W4, M4, M8)])
     if kind == "edge":
         yield from _edge()
     if kind == "random":
-        yield from _random(ports, seed)
+        yield from _random(config, seed)
 
 
 def _edge() -> Iterator[Cases]:
@@ -91,12 +89,8 @@ def _edge() -> Iterator[Cases]:
         *[[worked(mode) for _ in range(5)] + [worked(mode, 1)] for mode in (W4, M4, M8)],
         decision="D-harmonia-21",
     )
-    yield _case(
-        "edge",
-        "the mode changes inside a reduction: each change starts a pass",
-        [worked(mode) for mode in (M4, M8, M4, M4, M8, M8, M8, M4)],
-        decision="D-harmonia-21",
-    )
+    why = "the mode changes inside a reduction: each change starts a pass"
+    yield _case("edge", why, [worked(mode) for mode in (M4, M8, M4, M4, M8, M8, M8, M4)], decision="D-harmonia-21")
     full, down = [255] * LANES, [-255] * LANES
     tops = [
         Group(W4, full, [-8] * LANES, 1, w_scale=ONE),
@@ -106,26 +100,16 @@ def _edge() -> Iterator[Cases]:
     ]
     yield _case("edge", "the largest sums: 65,280, 122,400 and 2,080,800", *[[group] for group in tops])
     same = [Group(M8, A, [16 * x for x in (-14, 9, 3)], 17, 16), Group(M4, A, (-14, 9, 3), 17, 16)]
-    yield _case(
-        "edge",
-        "8-bit mantissas whose low nibbles are 0, and the same at 4 bits: equal accumulators",
-        *[[group, group] for group in same],
-        decision="D-harmonia-12",
-    )
+    why = "8-bit mantissas whose low nibbles are 0, and the same at 4 bits: equal accumulators"
+    yield _case("edge", why, *[[group, group] for group in same], decision="D-harmonia-12")
     over = [
         Group(W4, full, [7] * LANES, 30, w_scale=ONE),
         Group(M4, full, [15] * LANES, 30, 30),
         Group(M8, full, full, 30, 30),
         Group(M8, full, down, 30, 30),
     ]
-    yield _case(
-        "edge",
-        "sums beyond FP16, and infinities of both signs",
-        [over[0], over[1]],
-        [over[2], over[3]],
-        [over[1], over[3]],
-        decision="D-harmonia-7",
-    )
+    why = "sums beyond FP16, and infinities of both signs"
+    yield _case("edge", why, [over[0], over[1]], [over[2], over[3]], [over[1], over[3]], decision="D-harmonia-7")
     small = [Group(mode, (1,), (sign,), a, b) for mode in (M4, M8) for sign in (1, -1) for a, b in ((1, 8), (0, 0))]
     yield _case(
         "edge", "sums that become subnormal or 0 in FP16", *[[group] for group in small], decision="D-harmonia-7"
@@ -137,23 +121,15 @@ def _edge() -> Iterator[Cases]:
     tie = [Group(M4, (255, 1), (8, 9), 20, 20), Group(M8, (255, 6), (8, 2), 22, 22)]
     yield _case("edge", "sums halfway between two FP16 values", *[[group] for group in tie], decision="D-harmonia-7")
     exact = [Group(W4, (1,), (1,), 0, w_scale=ONE), Group(M4, (1,), (1,), 8, 8), Group(M8, (1,), (1,), 10, 10)]
-    yield _case(
-        "edge",
-        "sums that are subnormal in FP16 and exact: no flag",
-        *[[group] for group in exact],
-        decision="D-harmonia-7",
-    )
+    why = "sums that are subnormal in FP16 and exact: no flag"
+    yield _case("edge", why, *[[group] for group in exact], decision="D-harmonia-7")
     least = [
         Group(W4, A, (7, -8, 3), 0, w_scale=0x224C),
         *[Group(mode, A, b, *e) for mode, b in ((M4, (-14, 9, 3)), (M8, B)) for e in ((0, 30), (30, 0))],
     ]
     yield _case("edge", "shared exponents of 0 weigh as 1", *[[group] for group in least])
-    yield _case(
-        "edge",
-        "the flags of an output end with it",
-        *[[group, worked(M4, 1)] for group in (*over, small[0])],
-        decision="D-harmonia-7",
-    )
+    why = "the flags of an output end with it"
+    yield _case("edge", why, *[[group, worked(M4, 1)] for group in (*over, small[0])], decision="D-harmonia-7")
     (big, half, above), minus = (
         [Group(M4, (sign * a,), (b,), e, e) for a, b, e in ((128, 8, 22), (128, 8, 10), (205, 5, 10))]
         for sign in (1, -1)
@@ -170,10 +146,10 @@ def _edge() -> Iterator[Cases]:
     yield _case("edge", "groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
 
 
-def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("bfp_pe", ports, (12, 8), seed)
+def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
+    drawn = random_inputs("bfp_pe", find("bfp_pe").ports(config).inputs, (12, 8), seed)
     drawn |= {"mode": (drawn["mode"] % 3)[:, :1] + np.zeros((1, 8), np.int64), "clear": drawn["clear"] & 0}
-    yield Cases("random", "uniform groups, eight to an output", legal(drawn))
+    yield Cases("random", "uniform groups, eight to an output", legal(config, drawn))
     near = {
         "a_exp": 12 + (drawn["a_exp"] & 7),
         "b_exp": 10 + (drawn["b_exp"] & 7),
@@ -181,20 +157,20 @@ def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
         "clear": (drawn["w_scale"] >> 13 == 0).astype(np.int64),
     }
     mixed = {"mode": 1 + (drawn["a_exp"] & 1)}  # as scores by values of both precisions
-    yield Cases("random", "exponents and factors as real tensors have them", legal({**drawn, **near}))
-    yield Cases("random", "the same, 4 and 8 bits mixed in a reduction", legal({**drawn, **near, **mixed}))
+    yield Cases("random", "exponents and factors as real tensors have them", legal(config, {**drawn, **near}))
+    yield Cases("random", "the same, 4 and 8 bits mixed in a reduction", legal(config, {**drawn, **near, **mixed}))
 
 
-def legal(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field and with finite weight factors."""
     mode, b, b_sign = np.asarray(inputs["mode"]), np.asarray(inputs["b"]), np.asarray(inputs["b_sign"])
-    rest = bfp_accumulator_cases.legal({**inputs, "low": 0 * mode})
+    rest = bfp_accumulator_cases.legal(config, {**inputs, "low": 0 * mode})
     del rest["low"]
     wide, signed = (mode == M8)[..., None], (mode != W4)[..., None]
     return {**rest, "b": np.where(wide, b, b & 15).astype(b.dtype), "b_sign": b_sign * signed.astype(b_sign.dtype)}
 
 
-def _case(kind: str, why: str, *sequences: Sequence[Group], decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, *sequences: Sequence[Group], decision: str = "") -> Cases:
     """One block: each sequence of groups is a case; all are equally long."""
     table = [[group.ports() for group in sequence] for sequence in sequences]
     names = tuple(table[0][0])
@@ -204,5 +180,5 @@ def _case(kind: str, why: str, *sequences: Sequence[Group], decision: str = "") 
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return bfp_accumulator_cases.mark(config, inputs, result)

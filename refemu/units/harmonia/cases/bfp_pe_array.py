@@ -8,51 +8,40 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import bfp_accumulator_cases, bfp_pe_cases
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.harmonia.cases import bfp_accumulator as bfp_accumulator_cases
+from refemu.units.harmonia.cases import bfp_pe as bfp_pe_cases
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 W4, M4, M8 = range(3)  # modes
 ROWS, COLUMNS, LANES = 8, 16, 32
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     groups = config["groups"]
-    drawn = legal(groups, _near(random_inputs("bfp_pe_array", ports, (9,), seed)))
+    ports = find("bfp_pe_array").ports(config).inputs
+    drawn = legal(config, _near(random_inputs("bfp_pe_array", ports, (9,), seed)))
     if kind == "paper":
         inputs = {port: array[:3] for port, array in drawn.items()}
-        yield Cases(
-            kind,
-            "[harmonia §IV-C] one full tile in each mode: columns valid one after the other",
-            legal(groups, inputs | _shape(3, groups, range(3))),
-        )
+        why = "[harmonia §IV-C] one full tile in each mode: columns valid one after the other"
+        yield Cases(kind, why, legal(config, inputs | _shape(3, groups, range(3))))
     if kind == "edge":
         inputs = {port: array[3:6] for port, array in drawn.items()}
-        yield Cases(
-            kind,
-            "a tile of 1 row, of 1 column, of 5 rows by 11 columns",
-            legal(groups, inputs | _shape(3, groups, (W4, M8, M4), ((1, 16), (8, 1), (5, 11)))),
-        )
+        why = "a tile of 1 row, of 1 column, of 5 rows by 11 columns"
+        yield Cases(kind, why, legal(config, inputs | _shape(3, groups, (W4, M8, M4), ((1, 16), (8, 1), (5, 11)))))
         mixed = np.where(np.arange(groups) % 2 == np.arange(2)[:, None], M8, M4)
         inputs = {port: array[6:8] for port, array in drawn.items()} | _shape(2, groups, (M4, M8))
-        yield Cases(
-            kind,
-            "modes mixed in a reduction, as for values of both precisions",
-            legal(groups, inputs | {"mode": mixed if groups > 1 else mixed[:, 0]}),
-            "D-harmonia-36",
-        )
+        why = "modes mixed in a reduction, as for values of both precisions"
+        yield Cases(kind, why, legal(config, inputs | {"mode": mixed if groups > 1 else mixed[:, 0]}), "D-harmonia-36")
         top = {port: array[:2] * 0 + 255 for port, array in drawn.items() if port in ("a_mag", "b")}
         ends = {
             port: drawn[port][:2] * 0 + value
             for port, value in (("a_sign", 0), ("a_exp", 30), ("b_sign", 0), ("b_exp", 30), ("w_scale", 0x3C00))
         }
-        yield Cases(
-            kind,
-            "the largest sums at the largest exponents: beyond FP16",
-            legal(groups, drawn | top | ends | _shape(2, groups, (W4, M8))),
-            "D-harmonia-7",
-        )
+        why = "the largest sums at the largest exponents: beyond FP16"
+        yield Cases(kind, why, legal(config, drawn | top | ends | _shape(2, groups, (W4, M8))), "D-harmonia-7")
     if kind == "random":
         yield Cases(kind, "exponents and factors as real tensors have them", drawn)
 
@@ -79,19 +68,19 @@ def _near(drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def legal(groups: int, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field and with finite weight factors."""
-    tiles = np.shape(inputs["row_valid"])[:-1]
+    tiles, groups = np.shape(inputs["row_valid"])[:-1], config["groups"]
     mode = np.broadcast_to(np.reshape(inputs["mode"], (*tiles, 1, groups)), (*tiles, COLUMNS, groups))
     split = {
         port: np.reshape(inputs[port], mode.shape + ((LANES,) if port in ("b", "b_sign") else ()))
         for port in ("b", "b_sign", "b_exp", "w_scale")
     }
-    fitted = bfp_pe_cases.legal({"mode": mode, **split})
+    fitted = bfp_pe_cases.legal(config, {"mode": mode, **split})
     return {**inputs, **{port: fitted[port].reshape(np.shape(inputs[port])) for port in split}}
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which tiles carry which flag, in some valid element."""
+    """Tiles of each flag, in some valid element."""
     flags = bfp_accumulator_cases.mark(config, inputs, result)
     return {name: np.asarray((flag & result.valid).any(axis=-1)) for name, flag in flags.items()}

@@ -3,27 +3,25 @@
 This module describes stimuli only; the descriptor, and with it every answer, is in fdgf.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config
-from refemu.units.unit_cases import Seeds, words
+from refemu.units.stimuli import Seeds, words
+from refemu.units.unit import Cases, Config, Kind
 
 COLUMN_MAJOR, ROW_MAJOR = 1, 2
 NAMES = ("start", "rows", "inner", "columns", "forced", "v")
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     m, k = config["m"], config["k"]
     if kind == "paper":
+        why = "[harmonia §IV-D] two by two tiles in each dataflow, blocks of tokens and of V"
         yield _case(
-            kind,
-            "[harmonia §IV-D] two by two tiles in each dataflow, blocks of tokens and of V",
-            [(2 * m, 32, 2 * k, flow, v) for v in (0, 1) for flow in (COLUMN_MAJOR, ROW_MAJOR)],
-            events=150,
+            kind, why, [(2 * m, 32, 2 * k, flow, v) for v in (0, 1) for flow in (COLUMN_MAJOR, ROW_MAJOR)], events=150
         )
     if kind == "edge":
         edges = [
@@ -36,18 +34,12 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
             )
         ]
         yield _case(kind, "one element beside a multiple of a tile; a short last group", edges, "D-harmonia-30")
+        why = "one element, one row of A (a decode step), one column of B"
         yield _case(
-            kind,
-            "one element, one row of A (a decode step), one column of B",
-            [(1, 1, 1, 0, 0), (1, 96, 2 * k, 0, 0), (2 * m, 96, 1, 0, 0), (1, 96, 40, 0, 1)],
-            "D-harmonia-31",
+            kind, why, [(1, 1, 1, 0, 0), (1, 96, 2 * k, 0, 0), (2 * m, 96, 1, 0, 0), (1, 96, 40, 0, 1)], "D-harmonia-31"
         )
-        yield _case(
-            kind,
-            "where the formula changes its mind: M below, at and above K",
-            [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)],
-            "D-harmonia-31",
-        )
+        why = "where the formula changes its mind: M below, at and above K"
+        yield _case(kind, why, [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)], "D-harmonia-31")
         yield _restart(m, k)
     if kind == "random":
         sizes = words("fdgf/random/sizes", seed, 30).reshape(-1, 5)
@@ -58,7 +50,7 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
         yield _case(kind, "products of up to three by three tiles", rows, events=128)
 
 
-def _case(kind: str, why: str, products: list[Any], decision: str = "", events: int = 64) -> Cases:
+def _case(kind: Kind, why: str, products: list[Any], decision: str = "", events: int = 64) -> Cases:
     """Each product is a case: a start, then `events` events, or as many of its own."""
     table = np.zeros((len(products), events, len(NAMES)), np.int64)
     for row, product in zip(table, products, strict=True):
@@ -71,8 +63,11 @@ def _restart(m: int, k: int) -> Cases:
     table = np.zeros((1, 64, len(NAMES)), np.int64)
     table[0, :, 1:] = 3, 3, 3, 1, 1
     table[0, 0], table[0, 20] = (1, m, 64, k, ROW_MAJOR, 0), (1, 8, 64, 16, COLUMN_MAJOR, 0)
-    return Cases(
-        "edge",
-        "a start while a product is under way; sizes without a start say nothing",
-        {name: table[:, :, column] for column, name in enumerate(NAMES)},
-    )
+    why = "a start while a product is under way; sizes without a start say nothing"
+    return Cases("edge", why, {name: table[:, :, column] for column, name in enumerate(NAMES)})
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` with sizes of at least 1."""
+    sizes = ("rows", "inner", "columns")
+    return {**inputs, **{name: np.maximum(inputs[name], np.asarray(1, inputs[name].dtype)) for name in sizes}}

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.harmonia_core_parts import LANES
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random, random_inputs
+from refemu.units.unit import Cases, Config, Kind
+
+LANES = 32
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("harmonia_core").ports(config).inputs
     if kind == "random":
         inputs = {port.name: random("harmonia_core", port, (2,), seed, first=2) for port in ports}
         yield Cases(kind, "exponents and factors as real tensors have them", legal(config, inputs))
@@ -25,11 +28,8 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     if kind == "edge":
         some = {p: a[1:] for p, a in drawn.items()}
         yield Cases(kind, "activations of 0, of either sign", {**some, "a_mag": 0 * some["a_mag"]})
-        yield Cases(
-            kind,
-            "results that are subnormal in FP16, or 0",
-            {**some, "a_exp": 0 * some["a_exp"] + 1, "w_scale": some["w_scale"] & 0x03FF},
-        )
+        why = "results that are subnormal in FP16, or 0"
+        yield Cases(kind, why, {**some, "a_exp": 0 * some["a_exp"] + 1, "w_scale": some["w_scale"] & 0x03FF})
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -53,6 +53,6 @@ def _offsets(words: np.ndarray) -> np.ndarray:
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which products carry which flag."""
+    """Products of each flag."""
     words = result.y & 0x7FFF
     return {"SUBNORMAL": np.asarray(((words > 0) & (words < 0x0400)).any(axis=-1))}

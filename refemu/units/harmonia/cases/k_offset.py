@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config
-from refemu.units.unit_cases import Seeds, words
+from refemu.units.stimuli import Seeds, words
+from refemu.units.unit import Cases, Config, Kind
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     channels, window = config["channels"], config["window"]
     if kind == "paper":
@@ -33,26 +33,16 @@ def _edge(config: Config) -> Iterator[Cases]:
     tie[1] = 0xC500
     negative = np.full((2, channels), 0x3C00)
     negative[0] = 0xC800
-    yield _case(
-        "edge",
-        "peaks tie between channels, and between tokens: the lower channel, the first token",
-        config,
-        np.stack([tie, tie[::-1], negative]),
-        "D-harmonia-23",
-    )
+    why = "peaks tie between channels, and between tokens: the lower channel, the first token"
+    yield _case("edge", why, config, np.stack([tie, tie[::-1], negative]), "D-harmonia-23")
     zero = np.zeros((2, channels), np.int64)
     zero[1] = 0x8000
     odd = np.zeros((2, channels), np.int64)
     odd[0, -1], odd[0, 0], odd[1, 1] = 0x0401, 0x8001, 0x83FF
-    one = np.zeros((2, channels), np.int64)
-    one[0, 0] = 0x8001
-    yield _case(
-        "edge",
-        "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0",
-        config,
-        np.stack([zero, odd, one]),
-        "D-harmonia-24",
-    )
+    single = np.zeros((2, channels), np.int64)
+    single[0, 0] = 0x8001
+    why = "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0"
+    yield _case("edge", why, config, np.stack([zero, odd, single]), "D-harmonia-24")
     large = np.full((2, channels), 0x7BFF)
     large[1] = 0xFBFF
     yield _case("edge", "the largest values: the difference leaves fp16", config, large[None], "D-harmonia-13")
@@ -65,7 +55,7 @@ def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int =
     return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
 
 
-def _case(kind: str, why: str, config: Config, tokens: np.ndarray, decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, config: Config, tokens: np.ndarray, decision: str = "") -> Cases:
     """A case of each matrix of tokens: the window (ended early by `last` if short), events without a token until all
     are out, then the rest and the first token again."""
     count, length, channels = tokens.shape
@@ -79,14 +69,14 @@ def _case(kind: str, why: str, config: Config, tokens: np.ndarray, decision: str
     return Cases(kind, why, {"k": k, "valid": np.tile(valid, (count, 1)), "last": np.tile(last, (count, 1))}, decision)
 
 
-def legal(config: Config, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Drawn port values with tokens up to the end of the window, then none."""
-    ended = np.cumsum(given["last"] != 0) - (given["last"] != 0)
-    inside = (ended == 0) & (np.arange(given["last"].shape[0]) < config["window"])
-    return {**given, "valid": inside.astype(given["valid"].dtype)}
+    ended = np.cumsum(inputs["last"] != 0) - (inputs["last"] != 0)
+    inside = (ended == 0) & (np.arange(inputs["last"].shape[0]) < config["window"])
+    return {**inputs, "valid": inside.astype(inputs["valid"].dtype)}
 
 
-def mark(config: Mapping[str, Any], given: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Rows of each flag."""
     shifted = result.out_valid & (result.offset & 0x7FFF != 0).any(axis=-1)
-    return {"TRACKS": (np.asarray(given["valid"]) == 1) & ~result.out_valid, "SHIFTS": shifted}
+    return {"TRACKS": (np.asarray(inputs["valid"]) == 1) & ~result.out_valid, "SHIFTS": shifted}

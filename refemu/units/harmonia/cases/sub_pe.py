@@ -7,34 +7,30 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units.unit import Cases, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 LANES = 32
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; `ports` are the input ports."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind."""
     if kind == "paper":
         a = row(201, -50, 6)
-        yield _cases(
-            kind,
-            "[harmonia §IV-B] 201 -50 6 by the high and the low nibbles of -224 144 56: -3246 and 48",
-            [(a, row(-14, 9, 3)), (a, (row(1)[0], row(0, 0, 8)[1]))],
-        )
+        why = "[harmonia §IV-B] 201 -50 6 by the high and the low nibbles of -224 144 56: -3246 and 48"
+        yield _cases(kind, why, [(a, row(-14, 9, 3)), (a, (row(1)[0], row(0, 0, 8)[1]))])
     if kind == "edge":
         top, least = row(*[255] * LANES), row(*[-255] * LANES)
-        yield _cases(
-            kind,
-            "the largest sum of either sign: 32 * 255 * 15 = 122,400",
-            [(left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)],
-        )
+        why = "the largest sum of either sign: 32 * 255 * 15 = 122,400"
+        yield _cases(kind, why, [(left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)])
         yield _cases(kind, "the INT4 code -8 in every lane: 32 * 255 * -8 = -65,280", [(top, row(*[-8] * LANES))])
         minus_zero = np.ones(LANES, np.int64), np.zeros(LANES, np.int64)
         yield _cases(kind, "negative zeros contribute nothing", [(minus_zero, row(*[15] * LANES)), (top, minus_zero)])
         yield Cases(kind, "one lane alone, each in turn", _lanes())
     if kind == "random":
-        yield Cases(kind, "uniform magnitudes and signs", random_inputs("sub_pe", ports, (128,), seed))
+        why = "uniform magnitudes and signs"
+        yield Cases(kind, why, random_inputs("sub_pe", find("sub_pe").ports(config).inputs, (128,), seed))
     if kind == "exhaustive":
         yield _sweep()
 
@@ -50,8 +46,9 @@ def row(*values: int) -> Row:
 
 
 def _lanes() -> dict[str, np.ndarray]:
-    one = np.eye(LANES, dtype=np.int64)
-    return {"a_sign": one * 0, "a_mag": one * (np.arange(LANES)[:, None] + 200), "b_sign": one, "b_mag": one * 0 + 13}
+    single = np.eye(LANES, dtype=np.int64)
+    a_mag = single * (np.arange(LANES)[:, None] + 200)
+    return {"a_sign": single * 0, "a_mag": a_mag, "b_sign": single, "b_mag": single * 0 + 13}
 
 
 def _sweep() -> Cases:
@@ -71,7 +68,7 @@ def _sweep() -> Cases:
     )
 
 
-def _cases(kind: str, why: str, rows: list[tuple[Row, Row]]) -> Cases:
+def _cases(kind: Kind, why: str, rows: list[tuple[Row, Row]]) -> Cases:
     names = ("a_sign", "a_mag", "b_sign", "b_mag")
     columns = zip(*((*a, *b) for a, b in rows), strict=True)
     return Cases(kind, why, {name: np.array(column) for name, column in zip(names, columns, strict=True)})

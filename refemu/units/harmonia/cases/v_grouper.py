@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config
-from refemu.units.unit_cases import Seeds, words
+from refemu.units.stimuli import Seeds, words
+from refemu.units.unit import Cases, Config, Kind
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     channels = config["channels"]
     if kind == "paper":
@@ -21,19 +21,11 @@ def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
         )
     if kind == "edge":
         rising = np.array([0x8001, 0x03FF, 0x0400, 0x87FF, *range(0x0C00, 0x7BFF, 0x0C01)])
-        yield _case(
-            kind,
-            "every token raises the exponent, from subnormals to the largest value",
-            np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1)[None],
-            "D-harmonia-20",
-        )
+        v = np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1)[None]
+        yield _case(kind, "every token raises the exponent, from subnormals to the largest value", v, "D-harmonia-20")
         falling = np.array([0x7BFF, 0xBC00, 0x3C00, 0x8000, 0x0000, 0x8001, 0x0400, 0x83FF, 0x3555])
-        yield _case(
-            kind,
-            "the first token is the largest; zeros of either sign, magnitudes that vanish",
-            np.stack([falling] * channels, axis=1)[None],
-            "D-harmonia-20",
-        )
+        why = "the first token is the largest; zeros of either sign, magnitudes that vanish"
+        yield _case(kind, why, np.stack([falling] * channels, axis=1)[None], "D-harmonia-20")
     if kind == "random":
         yield _case(kind, "words of any kind", _words((33, channels), seed, 0xFFFF, after=1))
 
@@ -45,12 +37,12 @@ def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int =
     return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
 
 
-def _case(kind: str, why: str, v: np.ndarray, decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, v: np.ndarray, decision: str = "") -> Cases:
     return Cases(kind, why, {"v": v if v.shape[-1] > 1 else v[..., 0]}, decision)
 
 
-def mark(config: Mapping[str, Any], given: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Rows of each flag."""
     exponent = result.exponent if config["channels"] > 1 else result.exponent[..., None]
     rose = np.zeros(result.commit.shape, np.bool_)
     inside = result.count[..., 1:] > 1

@@ -3,23 +3,26 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from refemu.units.fdgf import COMPUTE, FETCH_A, FETCH_B, PASS_COLUMNS, PASS_ROWS, FdgfController, passes
-from refemu.units.unit import fields
+from refemu.units.harmonia.fdgf import COMPUTE, FETCH_A, FETCH_B, PASS_COLUMNS, PASS_ROWS, FdgfController, passes
+from refemu.units.ports import fields
 
 LANES = 32
 HEADS = ("q", "k")  #: kinds whose groups end with their heads
 
+Kind: TypeAlias = Literal["q", "k", "v", "score", "context", "linear", "final"]  #: of C
+Activation: TypeAlias = Literal["none", "silu", "relu"]
+Rotation: TypeAlias = Literal["half", "interleaved", "none"]
 Block: TypeAlias = tuple[int, int, int, int]  #: row, column, rows, columns
 
 
 class Shape(NamedTuple):
-    """What the plan depends on."""
+    """Parameters of the plan."""
 
-    kind: str
+    kind: Kind
     rows: int  #: M
     inner: int  #: N
     columns: int  #: K
@@ -27,8 +30,8 @@ class Shape(NamedTuple):
     tile_k: int
     head_dim: int
     force: int
-    activation: str
-    rotation: str
+    activation: Activation
+    rotation: Rotation
     shifted: bool  #: keys lose offsets
     tracked: int  #: first rows, the keys that choose the offsets and wait for them
 
@@ -80,13 +83,15 @@ class Parts:
 
     def __init__(self, rows: int, height: int, edges: list[int]) -> None:
         """edges: of the columns, ascending, from 0 to their number."""
-        self.rows, self.height, self.edges = rows, height, edges
+        self.rows: int = rows
+        self.height: int = height
+        self.edges: list[int] = edges
         self._missing: dict[tuple[int, int], int] = {}
 
     def fill(self, block: Block) -> list[Block]:
         """The parts that a block, none of which was there before, completes; row by row."""
         row, column, rows, columns = block
-        found, edges = list[Block](), self.edges
+        complete, edges = list[Block](), self.edges
         for top in range(row // self.height * self.height, row + rows, self.height):
             high = min(self.height, self.rows - top)
             tall = min(top + high, row + rows) - max(top, row)
@@ -97,21 +102,21 @@ class Parts:
                 if missing:
                     self._missing[top, left] = missing
                 else:
-                    found.append((top, left, high, right - left))
-        return found
+                    complete.append((top, left, high, right - left))
+        return complete
 
 
 class Planner:
-    """Which parts of C are computed, and what waits in the temporary SRAM."""
+    """Parts of C that are computed, and the contents of the temporary SRAM."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         width = vector_width(shape)
-        self.vectors = Parts(shape.rows, PASS_ROWS, _multiples(shape.columns, width)) if width else None
+        self.vectors: Parts | None = Parts(shape.rows, PASS_ROWS, _multiples(shape.columns, width)) if width else None
         tall = LANES if shape.kind == "v" else PASS_ROWS
-        self.groups = Parts(shape.rows, tall, group_edges(shape))
-        self.shifted = 0  #: rows that went through the offsets, in order
-        self.left = 0  #: rows of keys that left the temporary SRAM
+        self.groups: Parts = Parts(shape.rows, tall, group_edges(shape))
+        self.shifted: int = 0  #: rows that went through the offsets, in order
+        self.left: int = 0  #: rows of keys that left the temporary SRAM
         self.waiting: dict[int, list[Block]] = {}  #: groups of keys before the offsets, by their first row
 
     def computed(self, block: Block) -> Iterator[Action]:
@@ -182,9 +187,9 @@ def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
 
     def part(values: Any, width: int, full: int, first: int, count: int, places: int) -> tuple[int, ...]:
         """`count` of `places` rows of `width`, each filled up to `full`."""
-        found = np.zeros((places, full), np.int64)
-        found[:count, :width] = np.reshape(fields(values)[first * width : (first + count) * width], (count, width))
-        return tuple(found.ravel().tolist())
+        padded = np.zeros((places, full), np.int64)
+        padded[:count, :width] = np.reshape(fields(values)[first * width : (first + count) * width], (count, width))
+        return tuple(padded.ravel().tolist())
 
     wide, narrow = (shape.inner, groups * LANES), (groups, groups)
     a = [
@@ -201,7 +206,7 @@ def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
     return [*masks, *a, *b]
 
 
-def group_shape(kind: str, rows: int, columns: int, head_dim: int) -> tuple[int, int]:
+def group_shape(kind: Kind, rows: int, columns: int, head_dim: int) -> tuple[int, int]:
     """Shape of the exponents of C: groups along the rows of V, along each head of queries and keys, else along rows."""
     if kind == "v":
         return -(-rows // LANES), columns

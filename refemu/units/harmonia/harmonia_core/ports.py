@@ -1,18 +1,17 @@
-"""Ports, states and results of harmonia_core: one product of [harmonia §IV-A, Fig. 12]."""
+"""Ports, states and results of harmonia_core, for one product of [harmonia §IV-A, Fig. 12]."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused
-from refemu.units import unit
-from refemu.units.bfp_pe_parts import require_fields
-from refemu.units.harmonia_core_parts import LANES, group_shape
-from refemu.units.k_offset import require_offsets
-from refemu.units.unit import Port, Ports, admit
+from refemu.units import stepped
+from refemu.units.harmonia.bfp_pe import require_fields
+from refemu.units.harmonia.harmonia_core.plan import LANES, group_shape
+from refemu.units.harmonia.k_offset import require_offsets
+from refemu.units.ports import Lanes, Port, Ports
 
 
 @dataclass(frozen=True)
@@ -21,19 +20,19 @@ class State:
 
     event: str  #: "reset", or an event of `Action`
     index: int  #: event of the product, -1 for the reset
-    a_sign: Any  #: a tuple of lanes; an int where a port has one lane, here and below
-    a_mag: Any
-    a_exp: Any
-    b: Any
-    b_sign: Any
-    b_exp: Any
-    w_scale: Any
-    frozen: Any  #: offsets of the prompt; () where the port is missing, here and for `offset`
-    sign: Any
-    mantissa: Any
-    exponent: Any
-    offset: Any
-    y: Any  #: the temporary SRAM: words of FP16, as far as they are
+    a_sign: Lanes
+    a_mag: Lanes
+    a_exp: Lanes
+    b: Lanes
+    b_sign: Lanes
+    b_exp: Lanes
+    w_scale: Lanes
+    frozen: Lanes  #: offsets of the prompt; () where the port is missing, here and for `offset`
+    sign: Lanes
+    mantissa: Lanes
+    exponent: Lanes
+    offset: Lanes
+    y: Lanes  #: the temporary SRAM: words of FP16, as far as they are
     sums: tuple[int, ...]  #: words of FP32 on their way from the array to FP2Half
     offsets: tuple[Any, ...]  #: registers of the K-offset generator: the fields of its State, in order
     fetched: int  #: elements of A and B
@@ -51,18 +50,33 @@ class State:
     stored: int  #: elements
 
 
-COUNTERS = tuple(State.__dataclass_fields__)[-13:]
+COUNTERS = (
+    "fetched",
+    "reads",
+    "passes",
+    "cycles",
+    "macs",
+    "fp32_adds",
+    "half_columns",
+    "compare_cycles",
+    "align_cycles",
+    "comparisons",
+    "tracked",
+    "subtractions",
+    "stored",
+)
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the core: codes, all 0 for kind "final", whose result is y."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(stepped.Result):
+    """Outputs of the core: codes, all 0 for kind "final", whose result is y."""
 
     sign: np.ndarray  #: bool, (..., M * K)
     mantissa: np.ndarray  #: uint8 or uint16, the same
     exponent: np.ndarray  #: uint8, (..., groups)
     y: np.ndarray  #: uint16, (..., M * K), words of FP16 that were converted
-    offset: np.ndarray  #: uint16, (..., K), words of FP16 that every key lost; (..., 0) where they lose nothing
+    #: uint16, (..., K), words of FP16 that every key lost; (0,) where the port is missing
+    offset: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint16))
     fetched: int
     reads: int
     passes: int
@@ -106,32 +120,17 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def admitted(core: Any, values: Sequence[Any]) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """The arguments of `run` by port, each with an axis of lanes, and the shape of the products; refused as there."""
-    ports = core.ports.inputs
-    given = [value for value in values if value is not None]
-    if len(given) != len(ports):
-        wanted = "needs the offsets of the prompt" if "frozen" in [port.name for port in ports] else "takes no offsets"
-        raise Refused(f"{core.name}: frozen: kind {core.kind!r} from position {core.start} on {wanted}")
-    arrays = {
-        port.name: array if port.lanes > 1 else array[..., None]
-        for port, array in zip(ports, admit(core.name, ports, given), strict=True)
-    }
-    require_operands(core, arrays)
-    return arrays, arrays["a_exp"].shape[:-1]
-
-
-def require_operands(core: Any, given: Mapping[str, Any]) -> None:
+def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
     """Refuse bits set in fields of b that its type does not have, and offsets that no window gives.
 
-    given: ports, any leading axes.
+    inputs: by port, any leading axes, then lanes.
     """
     shape, groups = core.shape, core.groups
-    lead = np.shape(given["a_exp"])[:-1]
-    b, b_sign = (np.reshape(given[name], (*lead, shape.columns, 1, shape.inner)) for name in ("b", "b_sign"))
-    b_exp, w_scale = (np.reshape(given[name], (*lead, shape.columns, groups)) for name in ("b_exp", "w_scale"))
-    one, many = (np.full((*lead, shape.columns, count), core.mode) for count in (1, groups))
-    require_fields(core.name, one, b, b_sign, np.zeros_like(one), np.zeros_like(one))
+    lead = np.shape(inputs["a_exp"])[:-1]
+    b, b_sign = (np.reshape(inputs[name], (*lead, shape.columns, 1, shape.inner)) for name in ("b", "b_sign"))
+    b_exp, w_scale = (np.reshape(inputs[name], (*lead, shape.columns, groups)) for name in ("b_exp", "w_scale"))
+    single, many = (np.full((*lead, shape.columns, count), core.mode) for count in (1, groups))
+    require_fields(core.name, single, b, b_sign, np.zeros_like(single), np.zeros_like(single))
     require_fields(core.name, many, np.zeros((*many.shape, 1), int), np.zeros((*many.shape, 1), int), b_exp, w_scale)
-    if "frozen" in given:
-        require_offsets(core.name, "frozen", given["frozen"], core.offsets.rule.chosen)
+    if "frozen" in inputs:
+        require_offsets(core.name, "frozen", inputs["frozen"], core.offsets.rule.chosen)

@@ -5,110 +5,172 @@ Decisions: D-harmonia-25 (offsets after the rotary embedding), D-harmonia-26 (la
 prompt). Scores are FP16 before the softmax, which scales them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.arith.checks import Refused, plain, require_choice, require_int
 from refemu.arith.rotary import POSITIONS
-from refemu.units import bfp_converter, harmonia_core_cases, k_offset
-from refemu.units.bfp_accumulator import M8M4, M8M8, M8W4
-from refemu.units.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
-from refemu.units.fp2half import Fp2Half
-from refemu.units.harmonia_core_parts import HEADS, LANES, Action, Shape, group_edges, group_shape, operands, plan
-from refemu.units.harmonia_core_ports_parts import COUNTERS, Result, State, admitted, ports, require_operands
-from refemu.units.harmonia_core_vector_parts import vector
-from refemu.units.k_offset import WINDOW, KOffsetGenerator
-from refemu.units.unit import Cases, Config, Flag, Stepped, Unit, choices, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.units.harmonia import bfp_converter, k_offset
+from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, Precision
+from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
+from refemu.units.harmonia.cases import harmonia_core as harmonia_core_cases
+from refemu.units.harmonia.fdgf import BType
+from refemu.units.harmonia.fp2half import Fp2Half
+from refemu.units.harmonia.harmonia_core.plan import (
+    HEADS,
+    LANES,
+    Action,
+    Activation,
+    Kind,
+    Rotation,
+    Shape,
+    group_edges,
+    group_shape,
+    operands,
+    plan,
+)
+from refemu.units.harmonia.harmonia_core.ports import COUNTERS, Result, State, ports, require_operands
+from refemu.units.harmonia.harmonia_core.vector_unit import vector
+from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
+from refemu.units.ports import Ports, fields, lanes
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-KINDS = ("q", "k", "v", "score", "context", "linear", "final")  #: what C is
-MODES = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8}
-ACTIVATIONS = ("none", "silu", "relu")
-ROTATIONS = ("half", "interleaved", "none")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8}
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+ROTATIONS: tuple[Rotation, ...] = get_args(Rotation)
+Operand = Sequence[int] | int  #: lanes of a port, an int where it has one
 
 
-class HarmoniaCore(Stepped):
-    """The accelerator of [harmonia Fig. 12] at one product; an event is a step of §IV-A for a tile or a block."""
+class HarmoniaCore(Stepped[State]):
+    """Accelerator at one product: an event is a step of [harmonia §IV-A] for a tile or a block.
+
+    References
+    ----------
+    [harmonia §IV-A, Fig. 12]
+    """
 
     name = "harmonia_core"
 
     def __init__(
         self,
-        kind: str = "linear",
+        kind: Kind = "linear",
         rows: int = 8,
         inner: int = 32,
         columns: int = 32,
-        b_type: str = "int4",
+        b_type: BType = "int4",
         m: int = 8,
         tile_m: int = 64,
         tile_k: int = 64,
         head_dim: int = 32,
         start: int = 0,
         base: int = 10000,
-        activation: str = "none",
+        activation: Activation = "none",
         force: int = 0,
-        partial: str = "fp16",
-        rotation: str = "half",
+        partial: Precision = "fp16",
+        rotation: Rotation = "half",
         window: int = WINDOW,
     ) -> None:
-        """kind: what C is, one of KINDS. rows, inner, columns: M, N, K. b_type: "int4", "bfp8" or "bfp4". m: mantissa
-        bits of the result. tile_m, tile_k, force: as for FdgfController. head_dim: of q and k. start: position of
-        row 0. base: of the rotary angles. activation: of kind "linear". partial: as for Accumulator. rotation: of q and
-        k, pairs (i, i + head_dim / 2), pairs (2i, 2i + 1), or "none". window: tokens of the prompt that choose the
-        offsets of kind "k", at most 32; behind them `frozen` brings those. 0: keys have no offsets.
+        """Configure the accelerator and the product.
+
+        Parameters
+        ----------
+        kind : {"q", "k", "v", "score", "context", "linear", "final"}
+            Kind of C.
+        rows, inner, columns : int
+            M, N and K.
+        b_type : {"int4", "bfp8", "bfp4"}
+            Type of B.
+        m : int
+            Mantissa bits of the result, 1 to 11.
+        tile_m, tile_k : int
+            Rows and columns of a tile, as for `FdgfController`.
+        head_dim : int
+            Head dimension of q and k.
+        start : int
+            Position of row 0.
+        base : int
+            Base of the rotary angles.
+        activation : {"none", "silu", "relu"}
+            Activation of kind "linear".
+        force : int
+            0, or the dataflow.
+        partial : {"fp16", "fp32"}
+            As for `Accumulator`.
+        rotation : {"half", "interleaved", "none"}
+            Pairs of q and k that rotate: (i, i + head_dim / 2), (2i, 2i + 1), or none.
+        window : int
+            Tokens of the prompt that choose the offsets of kind "k", 0 to 32; behind them `frozen` brings those. 0:
+            keys have no offsets.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range, an option unknown, or one does not go with the kind.
         """
-        require_choice(kind, KINDS, self.name, "kind")
-        require_choice(b_type, MODES, self.name, "b_type")
-        require_choice(activation, ACTIVATIONS, self.name, "activation")
-        require_choice(rotation, ROTATIONS, self.name, "rotation")
-        require_int(m, 1, 11, self.name, "m")
-        require_int(start, 0, POSITIONS - rows, self.name, "start")
-        require_int(window, 0, WINDOW, self.name, "window")
-        if kind in HEADS:
-            require_heads(columns, head_dim, rotation)
-        if kind != "linear" and activation != "none":
-            raise Refused(f"{self.name}: activation goes with kind 'linear', got {kind!r}")
-        if kind == "score" and start > columns - rows:
-            raise Refused(f"{self.name}: {rows} queries at {start} need as many keys, got {columns}")
-        if kind == "k" and 0 < start < window:
+        self.rows: int = plain(rows)
+        self.inner: int = plain(inner)
+        self.columns: int = plain(columns)
+        self.tile_m: int = plain(tile_m)
+        self.tile_k: int = plain(tile_k)
+        self.head_dim: int = plain(head_dim)
+        self.base: int = plain(base)
+        self.force: int = plain(force)
+        self.kind = require_choice(kind, KINDS, self.name, "kind")
+        self.b_type = require_choice(b_type, MODES, self.name, "b_type")
+        self.activation = require_choice(activation, ACTIVATIONS, self.name, "activation")
+        self.rotation = require_choice(rotation, ROTATIONS, self.name, "rotation")
+        self.m: int = require_int(m, 1, 11, self.name, "m")
+        self.start: int = require_int(start, 0, POSITIONS - self.rows, self.name, "start")
+        self.window: int = require_int(window, 0, WINDOW, self.name, "window")
+        self._require_kind()
+        self.shape: Shape = self._shape()
+        self.plan: tuple[Action, ...] = plan(self.shape)
+        self.groups: int = -(-self.inner // LANES)
+        self.mode: int = MODES[self.b_type]
+        self.array: BfpPeArray = BfpPeArray(self.groups, partial)
+        self.partial: Precision = self.array.partial
+        self.offsets: KOffsetGenerator = KOffsetGenerator(self.columns)
+        self.ports: Ports = ports(vars(self))
+        present = {port.name for port in self.ports.all}
+        missing = {name: () for name in ("frozen", "offset") if name not in present}
+        self.state: State = self.reset(State, sums=(), offsets=registers(self.offsets), **missing)
+
+    def _require_kind(self) -> None:
+        """Refuse options that do not go with the kind of C."""
+        if self.kind in HEADS:
+            require_heads(self.columns, self.head_dim, self.rotation)
+        if self.kind != "linear" and self.activation != "none":
+            raise Refused(f"{self.name}: activation goes with kind 'linear', got {self.kind!r}")
+        if self.kind == "score" and self.start > self.columns - self.rows:
+            raise Refused(f"{self.name}: {self.rows} queries at {self.start} need as many keys, got {self.columns}")
+        if self.kind == "k" and 0 < self.start < self.window:
             raise Refused(
-                f"{self.name}: start must be 0 or behind the window of {window} tokens, whose keys wait for "
-                f"each other, got {start}"
+                f"{self.name}: start must be 0 or behind the window of {self.window} tokens, whose keys wait for "
+                f"each other, got {self.start}"
             )
-        shifted = kind == "k" and window > 0
-        tracked = min(window, rows) if shifted and start == 0 else 0
-        self.kind, self.b_type, self.m, self.start, self.base, self.window = kind, b_type, m, start, base, window
-        self.shape = Shape(
-            kind, rows, inner, columns, tile_m, tile_k, head_dim, force, activation, rotation, shifted, tracked
-        )
-        self.plan = plan(self.shape)
-        self.groups, self.mode = -(-inner // LANES), MODES[b_type]
-        self.array = BfpPeArray(self.groups, partial)
-        self.offsets = KOffsetGenerator(columns)
-        self.ports = ports(
-            {
-                "kind": kind,
-                "rows": rows,
-                "inner": inner,
-                "columns": columns,
-                "m": m,
-                "head_dim": head_dim,
-                "start": start,
-                "window": window,
-            }
-        )
-        zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.all}
-        self.state = State(
-            event="reset",
-            index=-1,
-            sums=(),
-            offsets=registers(self.offsets),
-            **{"frozen": (), "offset": ()} | zeros | dict.fromkeys(COUNTERS, 0),
+
+    def _shape(self) -> Shape:
+        shifted = self.kind == "k" and self.window > 0
+        return Shape(
+            kind=self.kind,
+            rows=self.rows,
+            inner=self.inner,
+            columns=self.columns,
+            tile_m=self.tile_m,
+            tile_k=self.tile_k,
+            head_dim=self.head_dim,
+            force=self.force,
+            activation=self.activation,
+            rotation=self.rotation,
+            shifted=shifted,
+            tracked=min(self.window, self.rows) if shifted and self.start == 0 else 0,
         )
 
     @property
@@ -116,31 +178,96 @@ class HarmoniaCore(Stepped):
         """Whether events of the product are left."""
         return 0 <= self.state.index < len(self.plan) - 1
 
-    def step(self, *inputs: Any) -> State:
-        """With the input ports: the first event of a product, a load. Without: the next one.
+    def step(
+        self,
+        a_sign: Operand | None = None,
+        a_mag: Operand | None = None,
+        a_exp: Operand | None = None,
+        b: Operand | None = None,
+        b_sign: Operand | None = None,
+        b_exp: Operand | None = None,
+        w_scale: Operand | None = None,
+        frozen: Operand | None = None,
+    ) -> State:
+        """Execute the first event of a product, a load; without inputs, the next one.
 
-        Refused: inputs while a product is on its way, none while there is none, fields that the mode does not have;
-        results beyond FP16 when they reach the converter.
+        Refused are also fields that the mode does not have, and results beyond FP16 when they reach the converter.
         """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.event} came last" if self.busy else "the inputs of a product"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        begun = self.state
-        if inputs:
-            given = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-            require_operands(self, {name: np.array(fields(value)) for name, value in given.items()})
-            zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
-            begun = replace(begun, index=-1, offsets=registers(self._generator(given)), **given, **zeros)
-        action = self.plan[begun.index + 1]
-        happen = getattr(self, f"_{action.event}")
-        self.state = happen(replace(begun, event=action.event, index=begun.index + 1), action)
+        return self._stepped(
+            a_sign=a_sign, a_mag=a_mag, a_exp=a_exp, b=b, b_sign=b_sign, b_exp=b_exp, w_scale=w_scale, frozen=frozen
+        )
+
+    def accept(self, *values: Any, **named: Any) -> list[Any]:
+        """The inputs of one product; refuses also offsets that are not due."""
+        self._require_frozen(named.get("frozen"))
+        return super().accept(*values, **named)
+
+    def admitted(
+        self,
+        a_sign: ArrayLike,
+        a_mag: ArrayLike,
+        a_exp: ArrayLike,
+        b: ArrayLike,
+        b_sign: ArrayLike,
+        b_exp: ArrayLike,
+        w_scale: ArrayLike,
+        frozen: ArrayLike | None = None,
+    ) -> list[np.ndarray]:
+        """Check the inputs of products, which broadcast beside their lanes.
+
+        A lies row after row, B column after column, group after group, fields as those of bfp_pe. `frozen` is `offset`
+        of the Result of the prompt: for kind "k" from position `window` on, else None.
+        """
+        self._require_frozen(frozen)
+        offsets = () if frozen is None else (frozen,)
+        return super().admitted(a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, *offsets)
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse what `require_operands` does."""
+        require_operands(self, self._by_port(inputs))
+
+    def _require_frozen(self, frozen: Any) -> None:
+        """Refuse offsets where their port is missing, and none where it is there."""
+        needed = "frozen" in {port.name for port in self.ports.inputs}
+        if needed != (frozen is not None):
+            wanted = "needs the offsets of the prompt" if needed else "takes no offsets"
+            raise Refused(f"{self.name}: frozen: kind {self.kind!r} from position {self.start} on {wanted}")
+
+    def _by_port(self, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Inputs by name, each with an axis of lanes."""
+        return {
+            port.name: array if port.lanes > 1 else array[..., None]
+            for port, array in zip(self.ports.inputs, inputs, strict=True)
+        }
+
+    def _open(self, *inputs: Any) -> State:
+        zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
+        frozen = inputs[-1] if self.ports.inputs[-1].name == "frozen" else None
+        return self._event(self.latched(*inputs, **zeros, offsets=registers(self._generator(frozen))), 0)
+
+    def _continue(self) -> State:
+        return self._event(self.state, self.state.index + 1)
+
+    def _event(self, before: State, index: int) -> State:
+        action = self.plan[index]
+        events = {
+            "load": self._load,
+            "dispatch": self._dispatch,
+            "compute": self._compute,
+            "fp2half": self._fp2half,
+            "vector": self._vector,
+            "offset": self._offset,
+            "convert": self._convert,
+            "store": self._store,
+        }
+        self.state = events[action.event](replace(before, event=action.event, index=index), action)
         return self.state
 
-    def _generator(self, given: Mapping[str, Any]) -> KOffsetGenerator:
+    def _generator(self, frozen: Any) -> KOffsetGenerator:
         """The K-offset generator at the start of a product: reset, or gated behind the offsets of the prompt."""
-        generator = KOffsetGenerator(self.shape.columns)
-        if "frozen" in given:
-            generator.freeze(given["frozen"])
+        generator = KOffsetGenerator(self.columns)
+        if frozen is not None:
+            generator.freeze(frozen)
         return generator
 
     def _load(self, before: State, action: Action) -> State:
@@ -184,7 +311,7 @@ class HarmoniaCore(Stepped):
 
     def _offset(self, before: State, action: Action) -> State:
         """Tokens in order: tracked in the window, which leaves as a whole, then shifted as they come."""
-        y, generator = self._matrix(before.y), KOffsetGenerator(self.shape.columns)
+        y, generator = self._matrix(before.y), KOffsetGenerator(self.columns)
         generator.restore(k_offset.State(*before.offsets))
         window = self.shape.tracked
         for row in range(action.row, action.row + action.rows):
@@ -210,8 +337,8 @@ class HarmoniaCore(Stepped):
     def _convert(self, before: State, action: Action) -> State:
         """A block by the converter; codes go to their places."""
         some = np.s_[action.row : action.row + action.rows, action.column : action.column + action.columns]
-        kind = "v" if self.kind == "v" else "token"
-        done = bfp_converter.run(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m)
+        kind: bfp_converter.Kind = "v" if self.kind == "v" else "token"
+        done = bfp_converter.convert(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m)
         sign, mantissa = self._matrix(before.sign), self._matrix(before.mantissa)
         sign[some], mantissa[some] = done.tensor.sign, done.tensor.mantissa
         exponent = np.array(fields(before.exponent)).reshape(self._group_shape)
@@ -245,33 +372,13 @@ class HarmoniaCore(Stepped):
     def _words(self, matrix: np.ndarray) -> Any:
         return lanes(matrix.ravel().tolist())
 
-    def steps(
-        self, a_sign: Any, a_mag: Any, a_exp: Any, b: Any, b_sign: Any, b_exp: Any, w_scale: Any, frozen: Any = None
-    ) -> Iterator[State]:
-        """Yield the State after every event of every product, in C order; arguments as for `run`."""
-        arrays, lead = admitted(self, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, frozen))
-        flat = [array.reshape(prod(lead), array.shape[-1]).tolist() for array in arrays.values()]
-        for product in zip(*flat, strict=True):
-            yield self.step(*(lanes(values) for values in product))
-            while self.busy:
-                yield self.step()
-
-    def __repr__(self) -> str:
-        s = self.shape
-        return (
-            f"HarmoniaCore(kind={self.kind!r}, rows={s.rows}, inner={s.inner}, columns={s.columns}, "
-            f"b_type={self.b_type!r}, m={self.m}, tile_m={s.tile_m}, tile_k={s.tile_k}, head_dim={s.head_dim}, "
-            f"start={self.start}, base={self.base}, activation={s.activation!r}, force={s.force}, "
-            f"partial={self.array.partial!r}, rotation={s.rotation!r}, window={self.window})"
-        )
-
 
 def registers(generator: KOffsetGenerator) -> tuple[Any, ...]:
     """The fields of its State, from which `k_offset.State(*registers)` is made again."""
     return tuple(vars(generator.state).values())
 
 
-def require_heads(columns: int, head_dim: int, rotation: str) -> None:
+def require_heads(columns: int, head_dim: int, rotation: Rotation) -> None:
     """Refuse columns that are not whole heads, and heads that rotation cannot pair."""
     require_int(head_dim, 1, max(columns, 1), HarmoniaCore.name, "head_dim")
     if columns % head_dim:
@@ -280,73 +387,6 @@ def require_heads(columns: int, head_dim: int, rotation: str) -> None:
         )
     if rotation != "none" and head_dim % 2:
         raise Refused(f"{HarmoniaCore.name}: head_dim must be even under rotation {rotation!r}, got {head_dim}")
-
-
-def run(
-    a_sign: Any,
-    a_mag: Any,
-    a_exp: Any,
-    b: Any,
-    b_sign: Any,
-    b_exp: Any,
-    w_scale: Any,
-    frozen: Any = None,
-    *,
-    kind: str = "linear",
-    rows: int = 8,
-    inner: int = 32,
-    columns: int = 32,
-    b_type: str = "int4",
-    m: int = 8,
-    tile_m: int = 64,
-    tile_k: int = 64,
-    head_dim: int = 32,
-    start: int = 0,
-    base: int = 10000,
-    activation: str = "none",
-    force: int = 0,
-    partial: str = "fp16",
-    rotation: str = "half",
-    window: int = WINDOW,
-) -> Result:
-    """Products of any shape, event by event.
-
-    a_sign, a_mag: (..., M * N), 8-bit mantissas. a_exp: (..., M * groups). b, b_sign: (..., K * N), column after
-    column; b_exp, w_scale: (..., K * groups); fields as those of bfp_pe. frozen: (..., K), fp16 words, `offset` of the
-    Result of the prompt; of kind "k" from position `window` on, else None. They broadcast beside their lanes. The rest
-    as for HarmoniaCore.
-    Returns the Result. Refuses what bfp_pe refuses, and results beyond FP16. Paper: [harmonia §IV-A].
-    """
-    core = HarmoniaCore(
-        kind,
-        rows,
-        inner,
-        columns,
-        b_type,
-        m,
-        tile_m,
-        tile_k,
-        head_dim,
-        start,
-        base,
-        activation,
-        force,
-        partial,
-        rotation,
-        window,
-    )
-    operands = (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, frozen)
-    _, lead = admitted(core, operands)
-    outputs = collect([s for s in core.steps(*operands) if s.index == len(core.plan) - 1], core.ports.outputs, lead)
-    return Result(
-        **{"offset": np.zeros((*lead, 0), np.uint16)} | outputs,
-        **{name: getattr(core.state, name) for name in COUNTERS},
-    )
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see harmonia_core_cases.py."""
-    return harmonia_core_cases.cases(config, ports(config).inputs, kind, seed)
 
 
 def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4", **others: Any) -> Config:
@@ -366,7 +406,7 @@ def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4"
     return Config(kind=kind, rows=rows, inner=inner, columns=columns, b_type=b_type, **usual | others)
 
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="harmonia_core",
     version=2,
     paper="harmonia §IV-A, Fig. 12",
@@ -379,12 +419,13 @@ UNIT = Unit(
         "score": _config("score", 3, 32, 35, "bfp8", start=30),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.harmonia_core_jit:run",
     unit_class=HarmoniaCore,
-    cases=cases,
+    cases=harmonia_core_cases.cases,
+    counters=COUNTERS,
+    result=Result,
     mark=harmonia_core_cases.mark,
     legal=harmonia_core_cases.legal,
     flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
     alternatives=choices("D-harmonia-7", "partial", "fp16", "fp32"),
 )
+run: RunFunction[Result] = UNIT.run

@@ -4,7 +4,7 @@ import numpy as np
 
 from refemu.arith import fp16, fp32, rotary, tables
 from refemu.arith.orders import Sequential
-from refemu.units.harmonia_core_parts import Shape
+from refemu.units.harmonia.harmonia_core.plan import Shape
 
 
 def vector(shape: Shape, base: int, words: np.ndarray, position: int) -> np.ndarray:
@@ -36,8 +36,8 @@ def _turned(shape: Shape, base: int, x: np.ndarray, position: int) -> np.ndarray
 def _softmax(inner: int, x: np.ndarray, position: int) -> np.ndarray:
     """Query r sees keys 0 to position + r; what it does not see is +0."""
     scale = np.float32(1 / np.sqrt(np.float64(inner)))
-    found = np.zeros_like(x)
+    shares = np.zeros_like(x)
     for r in range(x.shape[-2]):
         seen = np.s_[..., r, : position + r + 1]
-        found[seen] = fp32.softmax32(x[seen] * scale, Sequential())
-    return found
+        shares[seen] = fp32.softmax32(x[seen] * scale, Sequential())
+    return shares

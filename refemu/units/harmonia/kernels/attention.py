@@ -83,9 +83,9 @@ def bfp_heads(q, q_powers, k, v, low, falls, powers, group, width, settings, sca
                     power = q_powers[(r0 + i) // heads, shared * heads + (r0 + i) % heads, g]
                     _add_group(part[i], power, key_powers[g], settings, logits[i], most)
             for i in range(rows):
-                own = start + (r0 + i) // heads + 1
-                _scaled_logits(logits[i], scale, settings, own)
-                shifted_exp(logits[i, :own], chances[i, :own])
+                visible = start + (r0 + i) // heads + 1
+                _scaled_logits(logits[i], scale, settings, visible)
+                shifted_exp(logits[i, :visible], chances[i, :visible])
             total_rows(chances, most, total[:rows])
             for i in range(rows):
                 status |= _scores_to_bfp(chances[i], total[i], group, width, unit[i], most)

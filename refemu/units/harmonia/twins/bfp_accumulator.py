@@ -1,43 +1,29 @@
-"""Compiled twin of bfp_accumulator.run: same arguments, same Result. Read bfp_accumulator.py first. [harmonia §IV-B]
+"""Compiled twin of bfp_accumulator: one kernel scales, rounds and adds the groups of every device. [harmonia §IV-B]
 
-`accumulate` is what the twins of a PE and of the array build on.
+`accumulate` is shared with the twins of a PE and of the array.
 """
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16_jit
 from refemu.arith.float_jit.groups import accumulate_groups
 from refemu.arith.fp16_jit import plain
-from refemu.units.bfp_accumulator import M8M8, M8W4, Accumulator, Result, exponent, require_legal
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, UNIT, Accumulator, exponent
 
 
-def run(
-    mode: Any,
-    clear: Any,
-    psum: Any,
-    low: Any,
-    a_exp: Any,
-    b_exp: Any,
-    w_scale: Any,
-    *,
-    partial: str = "fp16",
-    product: str = "fp32",
-) -> Result:
-    """As `bfp_accumulator.run`."""
-    device = Accumulator(partial, product)
-    modes, clears, high, nibbles, a, b, factor = admit_events(
-        device.name, device.ports.inputs, (mode, clear, psum, low, a_exp, b_exp, w_scale)
-    )
-    require_legal(device.name, modes, factor, low=nibbles, b_exp=b)
-    fused = modes == M8M8
-    p = np.where(fused, 16 * high.astype(np.int32) + nibbles, high).astype(np.int32)
-    value, acc, flags = accumulate(device, modes, clears, p, a, b, factor)
-    scaled = int(np.count_nonzero(modes == M8W4))
-    return Result(p, value, acc, flags, int(np.count_nonzero(fused)), p.size, scaled, p.size)
+@twin(UNIT)
+def run(device: Accumulator, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All groups; devices side by side."""
+    mode, clear, psum, low, a_exp, b_exp, w_scale = inputs
+    p, value, acc, flags = outputs
+    fused = mode == M8M8
+    p[:] = np.where(fused, 16 * psum.astype(np.int32) + low, psum)
+    value[:], acc[:], flags[:] = accumulate(device, mode, clear, p, a_exp, b_exp, w_scale)
+    return int(np.count_nonzero(fused)), p.size, int(np.count_nonzero(mode == M8W4)), p.size
 
 
 def accumulate(

@@ -1,61 +1,36 @@
-"""Compiled twin of bfp_aligner.run: same arguments, same Result. Read bfp_aligner.py first. [harmonia §IV-C]"""
+"""Compiled twin of bfp_aligner: one loop over all lanes, options as numbers. [harmonia §IV-C]"""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.formats.bfp import ROUNDINGS
-from refemu.units.bfp_aligner import BfpAligner, Result
-from refemu.units.unit import admit
+from refemu.formats.harmonia.bfp import ROUNDINGS
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bfp_aligner import UNIT, BfpAligner
 
 TRUNCATE, HALF_EVEN, HALF_AWAY, FLOOR = range(4)  # places in ROUNDINGS
 ERROR, HW, SATURATE = range(3)
 
 
-def run(
-    x: Any,
-    emax: Any,
-    m: Any,
-    *,
-    rounding: str = "truncate",
-    special: str = "error",
-    subnormals: str = "keep",
-    zero_sign: str = "keep",
-) -> Result:
-    """As `bfp_aligner.run`."""
-    aligner = BfpAligner(rounding, special, subnormals, zero_sign)
-    words, exponents, widths = admit(aligner.name, aligner.ports.inputs, (x, emax, m))
-    outputs: dict[str, Any] = {port.name: np.empty(words.shape, port.result_dtype) for port in aligner.ports.outputs}
-    widths = np.broadcast_to(widths[..., None], words.shape)
-    flags = (
-        ROUNDINGS.index(rounding),
-        ("error", "hw", "saturate").index(special),
-        int(subnormals == "flush"),
-        int(zero_sign == "canonical"),
+@twin(UNIT)
+def run(aligner: BfpAligner, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All lanes."""
+    x, emax, m = (array.astype(np.int64) for array in inputs)
+    options = (
+        ROUNDINGS.index(aligner.rounding),
+        ("error", "hw", "saturate").index(aligner.special),
+        int(aligner.subnormals == "flush"),
+        int(aligner.zero_sign == "canonical"),
     )
-    illegals = _align(
-        words.astype(np.int64).reshape(-1),
-        exponents.astype(np.int64).reshape(-1),
-        widths.astype(np.int64).reshape(-1),
-        *flags,
-        *(output.reshape(-1) for output in outputs.values()),
-    )
-    return Result(**outputs, aligned=words.size - int(illegals), illegals=int(illegals))
+    widths = np.repeat(m, x.shape[1])
+    illegals = _align(x.reshape(-1), emax.reshape(-1), widths, *options, *(array.reshape(-1) for array in outputs))
+    return x.size - int(illegals), illegals
 
 
 @kernel
-def _align(
-    word,
-    emax,
-    width,
-    rounding,
-    special,
-    flush,
-    canonical,  # type: ignore[no-untyped-def]
-    sign,
-    mantissa,
-    illegal,
+def _align(  # type: ignore[no-untyped-def]
+    word, emax, width, rounding, special, flush, canonical, sign, mantissa, illegal
 ):
     illegals = np.int64(0)
     for i in range(word.size):

@@ -1,88 +1,60 @@
-"""Compiled twins of bfp_converter.run_clocks and .run: same arguments, same results. Read bfp_converter.py first.
+"""Compiled twins of bfp_converter, its clocks and its whole matrices. [harmonia §IV-C, Fig. 14]
 
-Paper: [harmonia §IV-C, Fig. 14]. A kernel keeps the banks and says which words the aligner sees in which clock; the
-aligner's own twin shifts them. A whole matrix is encoded at once, and its counters have closed forms.
+A kernel keeps the banks and records which words the aligner sees in which clock; the aligner's own twin shifts them. A
+whole matrix is encoded at once, and its counters have closed forms.
 """
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, refuse_as
 from refemu.arith.integers import total
 from refemu.arith.jit import helper, kernel
-from refemu.formats import bfp_jit
-from refemu.units import bfp_aligner_jit, bfp_converter
-from refemu.units.bfp_converter import BfpConverter, column_there
-from refemu.units.bfp_converter_matrix_parts import Conversion, require_matrix
-from refemu.units.bfp_converter_parts import COUNTERS, KINDS, Result
-from refemu.units.unit import admit_events
+from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bfp_aligner import PAPER, Rounding, Special, Subnormals, ZeroSign
+from refemu.units.harmonia.bfp_converter import UNIT, BfpConverter, Conversion, Kind
+from refemu.units.harmonia.bfp_converter.matrix import require_matrix
+from refemu.units.harmonia.bfp_converter.registers import COUNTERS, KINDS
+from refemu.units.harmonia.twins import bfp_aligner as bfp_aligner_jit
 
 LANES, GROUP, COLUMNS, FULL = 8, 32, 16, 64
 ERROR, HW, SATURATE = range(3)
 KIND, WIDTH, HELD, ALIGNED = range(4)  #: of a bank: kind and m of its block, columns that it holds, and that left it
 
 
-def run_clocks(
-    x: Any,
-    valid: Any,
-    kind: Any,
-    m: Any,
-    last: Any,
-    column_valid: Any = None,
-    *,
-    rounding: str = "truncate",
-    special: str = "error",
-    subnormals: str = "keep",
-    zero_sign: str = "keep",
-) -> Result:
-    """As `bfp_converter.run_clocks`."""
-    options: dict[str, Any] = {
-        "rounding": rounding,
-        "special": special,
-        "subnormals": subnormals,
-        "zero_sign": zero_sign,
-    }
-    converter = BfpConverter(**options)
-    arrives = column_there(valid, column_valid)
-    arrays = admit_events(converter.name, converter.ports.inputs, (x, valid, kind, m, last, arrives))
-    shape = arrays[1].shape
-    devices, count = prod(shape[:-1]), shape[-1]
-    flat = [array.astype(np.int64).reshape(devices, count, *array.shape[len(shape) :]) for array in arrays]
-    seen = [np.zeros((devices, count, LANES), np.int64) for _ in range(2)]
-    width = np.ones((devices, count), np.int64)
-    shown: dict[str, Any] = {
-        port.name: np.zeros(shape + ((port.lanes,) if port.lanes > 1 else ()), port.result_dtype)
-        for port in converter.ports.outputs + converter.ports.state
-    }
-    registers = [
-        array.reshape(devices, count, *array.shape[len(shape) :])
-        for name, array in shown.items()
-        if name not in ("sign", "mantissa")
-    ]
-    counts = np.zeros(len(COUNTERS), np.int64)
-    if _clocks(*flat, ("error", "hw", "saturate").index(special), *seen, width, *registers, counts):
-        refuse_as(bfp_converter.run_clocks, x, valid, kind, m, last, arrives, **options)
-    aligned = bfp_aligner_jit.run(seen[0], seen[1], width, **options)
-    lanes = shown["out_valid"][..., None] >> np.arange(LANES) & 1
-    shown["sign"] = aligned.sign.reshape(lanes.shape) & (lanes == 1)
-    shown["mantissa"] = (aligned.mantissa.reshape(lanes.shape) * lanes).astype(np.uint16)
-    shown.update(zip(COUNTERS, counts.tolist(), strict=True))
-    return Result(**shown)
+@twin(UNIT)
+def run(converter: BfpConverter, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Clock by clock; devices side by side."""
+    options = {name: getattr(converter, name) for name in PAPER}
+    sign, mantissa, *registers = outputs
+    for array in registers:
+        array.fill(0)
+    seen = [np.zeros(sign.shape, np.int64) for _ in range(2)]
+    width, counts = np.ones(sign.shape[:-1], np.int64), np.zeros(len(COUNTERS), np.int64)
+    special = ("error", "hw", "saturate").index(converter.special)
+    if _clocks(*(array.astype(np.int64) for array in inputs), special, *seen, width, *registers, counts):
+        refuse_as(UNIT.run, *inputs, **options)
+    aligned = bfp_aligner_jit.run(*seen, width, **options)
+    lanes = registers[1][..., None] >> np.arange(LANES) & 1  # out_valid
+    sign[:] = aligned.sign & (lanes == 1)
+    mantissa[:] = aligned.mantissa * lanes
+    return counts.tolist()
 
 
-def run(
-    x: Any,
+def convert(
+    x: ArrayLike,
     *,
-    kind: str = "token",
+    kind: Kind = "token",
     m: int = 8,
-    rounding: str = "truncate",
-    special: str = "error",
-    subnormals: str = "keep",
-    zero_sign: str = "keep",
+    rounding: Rounding = "truncate",
+    special: Special = "error",
+    subnormals: Subnormals = "keep",
+    zero_sign: ZeroSign = "keep",
 ) -> Conversion:
-    """As `bfp_converter.run`."""
+    """Convert a whole matrix at once; arguments and Conversion as for `bfp_converter.convert`."""
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
     try:
         tensor = bfp_jit.encode(fmt, values, 1 - KINDS.index(kind))
@@ -96,7 +68,7 @@ def run(
     return Conversion(tensor, lengths.size, int(_cycles(lengths)), columns, columns, comparisons, values.size)
 
 
-def _lengths(tokens: int, channels: int, kind: str) -> np.ndarray:
+def _lengths(tokens: int, channels: int, kind: Kind) -> np.ndarray:
     """Columns of every block, int64."""
     if kind == "token":
         return np.tile(np.minimum(GROUP, channels - np.arange(0, channels, GROUP)), -(-tokens // LANES))
@@ -115,7 +87,7 @@ def _cycles(lengths):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _clocks(
+def _clocks(  # type: ignore[no-untyped-def]
     x,
     valid,
     kind,
@@ -125,7 +97,7 @@ def _clocks(
     special,
     word,
     emax,
-    width,  # type: ignore[no-untyped-def]
+    width,
     exponent,
     out_valid,
     out_kind,
@@ -197,21 +169,8 @@ def _clocks(
 
 
 @helper
-def _align(
-    t,
-    words,
-    masks,
-    top,
-    what,
-    word,
-    emax,
-    width,
-    exponent,  # type: ignore[no-untyped-def]
-    out_valid,
-    out_kind,
-    element,
-    subgroup,
-    counts,
+def _align(  # type: ignore[no-untyped-def]
+    t, words, masks, top, what, word, emax, width, exponent, out_valid, out_kind, element, subgroup, counts
 ):
     """Clock t of a device: the next column of a full bank leaves it, the last one empties it."""
     at, group, loop = what[ALIGNED], what[ALIGNED], np.int64(0)

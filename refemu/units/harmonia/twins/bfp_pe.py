@@ -1,67 +1,35 @@
-"""Compiled twin of bfp_pe.run: same arguments, same Result. Read bfp_pe.py first. [harmonia §IV-B, Fig. 13]
+"""Compiled twin of bfp_pe: exact sums of whole groups, then the accumulator's kernel. [harmonia §IV-B, Fig. 13]
 
 `bfp_dot_int`, `bfp_dot` are the compiled forms of the dot products of the same names.
 """
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
-from refemu.formats.bfp_dot_jit import bfp_dot, bfp_dot_int
-from refemu.units.bfp_accumulator_jit import accumulate
-from refemu.units.bfp_pe import LANES, M8M8, M8W4, BfpPe, Result, admitted
+from refemu.formats.harmonia.twins.bfp_dot import bfp_dot, bfp_dot_int
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bfp_pe import LANES, M8M8, M8W4, UNIT, BfpPe
+from refemu.units.harmonia.twins.bfp_accumulator import accumulate
 
 __all__ = ["bfp_dot", "bfp_dot_int", "run"]
 
 NIBBLES = (1, 1, 2)  # slots of a group, by mode
 
 
-def run(
-    mode: Any,
-    a_sign: Any,
-    a_mag: Any,
-    a_exp: Any,
-    b: Any,
-    b_sign: Any = None,
-    b_exp: Any = 0,
-    w_scale: Any = 0,
-    clear: Any = 0,
-    *,
-    partial: str = "fp16",
-    product: str = "fp32",
-) -> Result:
-    """As `bfp_pe.run`."""
-    pe = BfpPe(partial, product)
-    arrays = admitted(pe.name, pe.ports, mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale)
-    modes, clears, signs, mags, exponents, codes, b_signs, b_exps, factors = arrays
-    shape = modes.shape
-    psum, slot = np.empty(shape, np.int32), np.empty(shape, np.uint8)
-    rows = (prod(shape[:-1]), shape[-1])
-    lanes = [plain(array).reshape(-1, LANES) for array in (signs, mags, codes, b_signs)]
-    group_sums(plain(modes).reshape(-1), *lanes, psum.reshape(-1))
-    passes = _slots(plain(modes).reshape(rows), plain(clears).reshape(rows), slot.reshape(rows))
-    value, acc, flags = accumulate(pe.accumulator, modes, clears, psum, exponents, b_exps, factors)
-    groups, fused = psum.size, int(np.count_nonzero(modes == M8M8))
-    sums, scaled = groups + fused, int(np.count_nonzero(modes == M8W4))
-    return Result(
-        acc,
-        flags,
-        psum,
-        value,
-        slot,
-        int(passes),
-        sums,
-        LANES * groups,
-        LANES * sums,
-        sums,
-        fused,
-        groups,
-        scaled,
-        groups,
-    )
+@twin(UNIT)
+def run(pe: BfpPe, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All groups; devices side by side."""
+    mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale = inputs
+    acc, flags, psum, value, slot = outputs
+    lanes = [array.reshape(-1, LANES) for array in (a_sign, a_mag, b, b_sign)]
+    group_sums(mode.reshape(-1), *lanes, psum.reshape(-1))
+    passes = _slots(mode, clear, slot)
+    value[:], acc[:], flags[:] = accumulate(pe.accumulator, mode, clear, psum, a_exp, b_exp, w_scale)
+    groups, fused = psum.size, int(np.count_nonzero(mode == M8M8))
+    sums, scaled = groups + fused, int(np.count_nonzero(mode == M8W4))
+    return passes, sums, LANES * groups, LANES * sums, sums, fused, groups, scaled, groups
 
 
 @kernel

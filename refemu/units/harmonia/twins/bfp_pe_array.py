@@ -1,68 +1,44 @@
-"""Compiled twin of bfp_pe_array.run: same arguments, same Result. Read bfp_pe_array.py first. [harmonia §IV-C]
+"""Compiled twin of bfp_pe_array: every PE sums its groups in order, and no cycle is simulated. [harmonia §IV-C]
 
-Every PE sums its groups in order, so no cycle is simulated; the counters are their closed forms. `tile_sums` is what
-the twin of the whole accelerator builds on.
+Counters are closed forms. `tile_sums` is shared with the twin of the whole accelerator.
 """
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from refemu.arith import integers
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
-from refemu.units.bfp_accumulator import Accumulator
-from refemu.units.bfp_accumulator_jit import accumulate
-from refemu.units.bfp_pe_array import COLUMNS, COUNTERS, LANES, ROWS, BfpPeArray, Result, admitted
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bfp_accumulator import Accumulator
+from refemu.units.harmonia.bfp_pe_array import COLUMNS, LANES, ROWS, UNIT, BfpPeArray
+from refemu.units.harmonia.twins.bfp_accumulator import accumulate
 
 PART = 1 << 15  #: partial sums that are accumulated at once, about: a second-level cache holds them
 I16 = np.int16
 
 
-def run(
-    mode: Any,
-    row_valid: Any,
-    col_valid: Any,
-    a_sign: Any,
-    a_mag: Any,
-    a_exp: Any,
-    b: Any,
-    b_sign: Any,
-    b_exp: Any,
-    w_scale: Any,
-    *,
-    groups: int = 2,
-    partial: str = "fp16",
-    product: str = "fp32",
-) -> Result:
-    """As `bfp_pe_array.run`."""
-    array = BfpPeArray(groups, partial, product)
-    inputs, shape = admitted(array, (mode, row_valid, col_valid, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale))
-    count = prod(shape)
-    plan = inputs[0].reshape(count, groups)
-    rows, columns = (side.reshape(count, side.shape[-1]) for side in inputs[1:3])
-    lanes = groups * LANES, groups * LANES, groups
+@twin(UNIT)
+def run(array: BfpPeArray, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All tiles."""
+    rows, columns = inputs[1:3]
+    count, groups = len(rows), array.groups
+    plan, lanes = inputs[0].reshape(count, groups), (groups * LANES, groups * LANES, groups)
     a = [field.reshape(count, ROWS, width) for field, width in zip(inputs[3:6], lanes, strict=True)]
     w = [field.reshape(count, COLUMNS, width) for field, width in zip(inputs[6:], (*lanes, groups), strict=True)]
-    valid = (rows[:, :, None] & columns[:, None, :]).astype(np.bool_)
-    acc, flags = (field * valid for field in tile_sums(array.accumulator, plan, *a, *w))
-    tiles = [field.reshape(*shape, ROWS * COLUMNS) for field in (acc, flags, valid)]
-    last = [field[..., -1].reshape(*shape, ROWS) for field in (acc, valid)]
+    inside = (rows[:, :, None] & columns[:, None, :]).astype(np.bool_)
+    sums, raised = (field * inside for field in tile_sums(array.accumulator, plan, *a, *w))
+    acc, flags, valid, col, column, column_valid = outputs
+    acc[:], flags[:], valid[:] = (field.reshape(count, ROWS * COLUMNS) for field in (sums, raised, inside))
+    col.fill(COLUMNS - 1)
+    column[:], column_valid[:] = sums[..., -1], inside[..., -1]
     slots = np.count_nonzero(plan == 2, axis=-1) + groups
     high, wide, hops = (np.count_nonzero(side, axis=1) for side in (rows, columns, columns[:, 1:]))
     adds = groups * high * wide
     per_tile = (slots + COLUMNS - 1, LANES * adds, adds, groups * high * hops, groups * wide, slots * high * wide)
-    counts: Any = dict(zip(COUNTERS, (int(integers.total(count)) for count in per_tile), strict=True))
-    return Result(
-        acc=tiles[0],
-        flags=tiles[1],
-        valid=tiles[2],
-        col=np.full(shape, COLUMNS - 1, np.uint8),
-        column=last[0],
-        column_valid=last[1],
-        **counts,
-    )
+    return [int(integers.total(counts)) for counts in per_tile]
 
 
 def tile_sums(

@@ -1,45 +1,35 @@
-"""Compiled twin of bit_allocator.run: same arguments, same Result. Read bit_allocator.py first. [harmonia §III-B]
+"""Compiled twin of bit_allocator: no event is remembered. [harmonia §III-B]
 
-No event is remembered: every count is a closed form of the number of tokens, and a demotion is where it grows.
+Every count is a closed form of the number of tokens, and a demotion is where it grows.
 """
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
-from refemu.units import bit_allocator
-from refemu.units.bit_allocator import GROUP, BitAllocator, Result
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bit_allocator import UNIT, BitAllocator
 
 
-def run(
-    prefill: Any, *, n_initial: int = 32, n_local: int = 64, high: int = 8, low: int = 4, group: int = GROUP
-) -> Result:
-    """As `bit_allocator.run`."""
-    allocator = BitAllocator(n_initial, n_local, high, low, group)
-    (events,) = admit_events(allocator.name, allocator.ports.inputs, (prefill,))
-    if (events[..., 1:] != 0).any():
-        refuse_as(bit_allocator.run, prefill, n_initial=n_initial, n_local=n_local, high=high, low=low, group=group)
-    outputs: dict[str, Any] = {port.name: np.zeros(events.shape, port.result_dtype) for port in allocator.ports.outputs}
-    flat = prod(events.shape[:-1]), events.shape[-1]
+@twin(UNIT)
+def run(allocator: BitAllocator, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All tokens; devices side by side."""
+    (events,), rule = inputs, allocator.rule
+    if (events[:, 1:] != 0).any():
+        refuse_as(UNIT.run, events, **asdict(rule))
+    for output in outputs:
+        output.fill(0)
     demoted = np.zeros(2, np.int64)
-    _run(
-        events.reshape(flat).astype(np.int64),
-        n_initial,
-        n_local,
-        group,
-        int(high > low),
-        *(output.reshape(flat) for output in outputs.values()),
-        demoted,
-    )
-    return Result(**outputs, demoted_tokens=int(demoted[0]), demoted_groups=int(demoted[1]))
+    sizes = rule.n_initial, rule.n_local, rule.group
+    _run(events.astype(np.int64), *sizes, int(rule.high > rule.low), *outputs, demoted)
+    return demoted.tolist()
 
 
 @kernel
-def _run(
+def _run(  # type: ignore[no-untyped-def]
     prefill,
     n_initial,
     n_local,
@@ -47,7 +37,7 @@ def _run(
     differs,
     tokens,
     demote_k,
-    k_token,  # type: ignore[no-untyped-def]
+    k_token,
     demote_v,
     v_group,
     low_tokens,
@@ -59,18 +49,18 @@ def _run(
         count = np.int64(0)
         before_k, before_v = np.int64(0), np.int64(0)
         for event in range(prefill.shape[1]):
-            given = prefill[device, event]
-            count += max(given, 1)
+            prompt = prefill[device, event]
+            count += max(prompt, 1)
             k = max(count - n_local - n_initial, 0) * differs
             v = max((count - n_local) // group - first, 0) * differs
             tokens[device, event] = count
             low_tokens[device, event] = k
             low_groups[device, event] = v
-            if given == 0 and k > before_k:
+            if prompt == 0 and k > before_k:
                 demote_k[device, event] = True
                 k_token[device, event] = count - n_local - 1
                 demoted[0] += 1
-            if given == 0 and v > before_v:
+            if prompt == 0 and v > before_v:
                 demote_v[device, event] = True
                 v_group[device, event] = first + v - 1
                 demoted[1] += 1

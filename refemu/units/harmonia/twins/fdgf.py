@@ -1,52 +1,28 @@
-"""Compiled twin of fdgf.run: same arguments, same Result. Read fdgf.py first. [harmonia §IV-D]
+"""Compiled twin of fdgf: nested counters in place of the readable form's list of passes. [harmonia §IV-D]"""
 
-Nested counters in place of the readable form's list of passes.
-"""
-
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.fdgf import FdgfController, Result, require_sizes
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.fdgf import UNIT, FdgfController
 
 START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(1, 8)
-FIELDS = ("code", "dataflow", "mt", "kt", "count", "a_address", "b_address", "fetched")
 
 
-def run(
-    start: Any,
-    rows: Any,
-    inner: Any,
-    columns: Any,
-    force: Any = 0,
-    v: Any = 0,
-    *,
-    m: int = 64,
-    k: int = 64,
-    ema_unit: str = "elements",
-    b_type: str = "int4",
-) -> Result:
-    """As `fdgf.run`."""
-    device = FdgfController(m, k, ema_unit, b_type)
-    inputs = admit_events(device.name, device.ports.inputs, (start, rows, inner, columns, force, v))
-    shape = inputs[0].shape
-    flat = [np.ascontiguousarray(array, np.int64).reshape(prod(shape[:-1]), shape[-1]) for array in inputs]
-    flow = np.zeros(flat[0].shape, np.int64)
-    for place in zip(*np.nonzero(flat[0]), strict=True):
-        sizes = [int(array[place]) for array in flat[1:4]]
-        require_sizes(device.name, *sizes)
-        flow[place] = int(flat[4][place]) or device.choose(*sizes)
-    out, counts = np.zeros((len(FIELDS), *flat[0].shape), np.int64), np.zeros(4, np.int64)
-    _events(*flat[:4], flow, flat[5], np.int64(m), np.int64(k), out, counts)
-    ports = {port.name: port for port in device.ports.outputs + device.ports.state}
-    results: Any = {
-        name: array.reshape(shape).astype(ports[name].result_dtype) for name, array in zip(FIELDS, out, strict=True)
-    }
-    counters: Any = dict(zip(("fetches", "computes", "reads", "stores"), counts.tolist(), strict=True))
-    return Result(**results, **counters)
+@twin(UNIT)
+def run(device: FdgfController, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All events; devices side by side. The dataflow of every product is chosen before."""
+    start, rows, inner, columns, forced, v = (array.astype(np.int64) for array in inputs)
+    flow = forced.copy()
+    for place in zip(*np.nonzero((start == 1) & (forced == 0)), strict=True):
+        flow[place] = device.choose(*(int(sizes[place]) for sizes in (rows, inner, columns)))
+    out, counts = np.zeros((len(outputs), *start.shape), np.int64), np.zeros(4, np.int64)
+    _events(start, rows, inner, columns, flow, v, np.int64(device.m), np.int64(device.k), out, counts)
+    for output, values in zip(outputs, out, strict=True):
+        output[:] = values
+    return counts.tolist()
 
 
 @kernel

@@ -1,28 +1,25 @@
-"""Compiled twin of fp2half.run: same arguments, same Result. Read fp2half.py first. [harmonia §IV-A (4)]"""
+"""Compiled twin of fp2half: all columns are rounded at once, and a kernel marks what left fp16. [harmonia §IV-A (4)]"""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
 from refemu.arith.jit import kernel
-from refemu.units.fp2half import LANES, Fp2Half, Result
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.fp2half import UNIT, Fp2Half
 
 FINITE = 0x7F800000  # words below it, without their sign, are finite
 OVERFLOW = 0x477FF000  # 65520
 INFINITY = 0x7C00  # fp16 word; the one below is the largest value
 
 
-def run(x: Any, *, saturate: bool = False) -> Result:
-    """As `fp2half.run`."""
-    device = Fp2Half(saturate)
-    (words,) = admit(device.name, device.ports.inputs, (x,))
-    flat = fp16_jit.plain(words)
-    y = fp16.bits(fp16.narrow(fp16_jit.round16(flat.view(np.float32)))).copy()
-    overflow = np.empty(words.shape, np.bool_)
-    overflows = _overflow(flat.reshape(-1), int(saturate), y.reshape(-1), overflow.reshape(-1))
-    return Result(y, overflow, words.size // LANES, int(overflows))
+@twin(UNIT)
+def run(device: Fp2Half, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All columns."""
+    (words,), (y, overflow) = inputs, outputs
+    y[:] = fp16.bits(fp16.narrow(fp16_jit.round16(words.view(np.float32))))
+    return len(words), _overflow(words.reshape(-1), int(device.saturate), y.reshape(-1), overflow.reshape(-1))
 
 
 @kernel

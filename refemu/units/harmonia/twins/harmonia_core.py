@@ -1,85 +1,36 @@
-"""Compiled twin of harmonia_core.run: same arguments, same Result. Read harmonia_core.py first. [harmonia §IV-A]
+"""Compiled twin of harmonia_core: each step once for all products, by whole matrices. [harmonia §IV-A]
 
-Each step once for all products: the array's sums, vector unit and codes by whole matrices. Counters are added up along
-the plan.
+Counters are added up along the plan.
 """
 
-from collections.abc import Mapping
-from math import prod
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
-from refemu.formats import bfp_jit
-from refemu.formats.bfp import Bfp
-from refemu.units import bfp_pe_array_jit, k_offset_jit
-from refemu.units.bfp_accumulator import M8M8
-from refemu.units.bfp_pe_array import COLUMNS
-from refemu.units.harmonia_core import HarmoniaCore
-from refemu.units.harmonia_core_parts import HEADS, LANES, vector_width
-from refemu.units.harmonia_core_ports_parts import COUNTERS, Result, admitted
-from refemu.units.harmonia_core_vector_parts import vector
-from refemu.units.k_offset import WINDOW
+from refemu.formats.harmonia.bfp import Bfp
+from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bfp_accumulator import M8M8
+from refemu.units.harmonia.bfp_pe_array import COLUMNS
+from refemu.units.harmonia.harmonia_core import UNIT, HarmoniaCore
+from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, vector_width
+from refemu.units.harmonia.harmonia_core.vector_unit import vector
+from refemu.units.harmonia.twins import bfp_pe_array as bfp_pe_array_jit
+from refemu.units.harmonia.twins import k_offset as k_offset_jit
 
 
-def run(
-    a_sign: Any,
-    a_mag: Any,
-    a_exp: Any,
-    b: Any,
-    b_sign: Any,
-    b_exp: Any,
-    w_scale: Any,
-    frozen: Any = None,
-    *,
-    kind: str = "linear",
-    rows: int = 8,
-    inner: int = 32,
-    columns: int = 32,
-    b_type: str = "int4",
-    m: int = 8,
-    tile_m: int = 64,
-    tile_k: int = 64,
-    head_dim: int = 32,
-    start: int = 0,
-    base: int = 10000,
-    activation: str = "none",
-    force: int = 0,
-    partial: str = "fp16",
-    rotation: str = "half",
-    window: int = WINDOW,
-) -> Result:
-    """As `harmonia_core.run`."""
-    core = HarmoniaCore(
-        kind,
-        rows,
-        inner,
-        columns,
-        b_type,
-        m,
-        tile_m,
-        tile_k,
-        head_dim,
-        start,
-        base,
-        activation,
-        force,
-        partial,
-        rotation,
-        window,
-    )
-    arrays, lead = admitted(core, (a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, frozen))
-    operands = {name: array.reshape(prod(lead), array.shape[-1]) for name, array in arrays.items()}
-    words, offset = _words(core, operands)
-    sign, mantissa, exponent = _codes(core, 0 * words if kind == "final" else words)
-    found = (sign, mantissa, exponent, words, offset)[: len(core.ports.outputs)]
-    shown: dict[str, Any] = {"offset": np.zeros((*lead, 0), np.uint16)} | {
-        port.name: field.astype(port.result_dtype).reshape(lead + ((port.lanes,) if port.lanes > 1 else ()))
-        for port, field in zip(core.ports.outputs, found, strict=True)
+@twin(UNIT)
+def run(core: HarmoniaCore, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All products."""
+    operands = {
+        port.name: array.reshape(len(array), port.lanes) for port, array in zip(core.ports.inputs, inputs, strict=True)
     }
-    counts: Any = {name: prod(lead) * count for name, count in _counts(core).items()}
-    return Result(**shown, **counts)
+    words, offset = _words(core, operands)
+    codes = _codes(core, 0 * words if core.kind == "final" else words)
+    for output, values in zip(outputs, (*codes, words, offset), strict=False):  # some kinds have no port `offset`
+        output[:] = values.reshape(output.shape)
+    return [len(words) * count for count in _counts(core)]
 
 
 def _words(core: HarmoniaCore, operands: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -114,8 +65,8 @@ def _codes(core: HarmoniaCore, words: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return code.sign, code.mantissa, code.exponent
 
 
-def _counts(core: HarmoniaCore) -> dict[str, int]:
-    """What one product counts: sums along its plan, and what every pass and token takes."""
+def _counts(core: HarmoniaCore) -> tuple[int, ...]:
+    """Counters of one product: sums along its plan, and the work of every pass and token."""
     shape, rule = core.shape, core.offsets.rule
     by_event = dict.fromkeys(("load", "dispatch", "compute", "fp2half", "store"), 0)
     for action in core.plan:
@@ -132,19 +83,6 @@ def _counts(core: HarmoniaCore) -> dict[str, int]:
         comparisons += 8 * high * wide if v else tall * wide
     shifted = rule.chosen * shape.rows * shape.shifted
     tracked = rule.channels * shape.tracked + rule.chosen * (rule.scope - 1) * (shape.tracked > 0)
-    values = (
-        by_event["load"],
-        by_event["dispatch"],
-        passes,
-        passes * (slots + COLUMNS - 1),
-        LANES * adds,
-        adds,
-        by_event["fp2half"],
-        clocks,
-        clocks,
-        comparisons,
-        tracked,
-        shifted,
-        by_event["store"],
-    )
-    return dict(zip(COUNTERS, values, strict=True))
+    computed = passes, passes * (slots + COLUMNS - 1), LANES * adds, adds, by_event["fp2half"]
+    keys = clocks, clocks, comparisons, tracked, shifted
+    return by_event["load"], by_event["dispatch"], *computed, *keys, by_event["store"]

@@ -1,11 +1,11 @@
-"""Compiled twin of k_offset.run: same arguments, same Result; and its parts for whole matrices, `select` and `shift`.
+"""Compiled twin of k_offset, and its parts for whole matrices, `select` and `shift`. [harmonia §III-C, Fig. 10]
 
-Read k_offset.py first. [harmonia §III-C, Fig. 10]. Peaks and choices are found by integer kernels for a whole window;
-the schedule of events follows from its length.
+Integer kernels compute peaks and choices of a whole window; the schedule of events follows from its length.
 """
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -13,67 +13,34 @@ from refemu.arith import fp16, fp16_jit
 from refemu.arith.checks import refuse_as
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
-from refemu.units import k_offset
-from refemu.units.k_offset import WINDOW, KOffsetGenerator, Offsets, Result
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.k_offset import UNIT, KOffsetGenerator, Offsets
 
 
-def run(
-    k: Any,
-    valid: Any,
-    last: Any,
-    *,
-    channels: int = 64,
-    window: int = WINDOW,
-    offset_k: int | None = None,
-    offset_scope: str = "layer",
-    heads: int = 1,
-    offset_sign: str = "signed",
-) -> Result:
-    """As `k_offset.run`."""
-    options = (channels, window, offset_k, offset_scope, heads, offset_sign)
-    device = KOffsetGenerator(*options)
-    rows, *flags = device.admitted(k, valid, last)
-    shape = flags[0].shape
-    devices, events = prod(shape[:-1]), shape[-1]
-    words = fp16_jit.plain(rows).reshape(devices, events, channels)
-    flat = [flag.reshape(devices, events).astype(np.int64) for flag in flags]
-    source, chosen = (np.full((devices, events), -1, np.int64) for _ in range(2))
-    tracked, gated = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
-    ready = np.zeros((devices, events), np.bool_)
-    if _schedule(*flat, window, device.rule.chosen, source, chosen, tracked, gated, ready):
-        refuse_as(
-            k_offset.run,
-            k,
-            valid,
-            last,
-            channels=channels,
-            window=window,
-            offset_k=offset_k,
-            offset_scope=offset_scope,
-            heads=heads,
-            offset_sign=offset_sign,
-        )
-    offset, selected = (np.zeros((devices, events, channels), dtype) for dtype in (np.uint16, np.bool_))
-    taken, k_out, peak = (np.zeros((devices, events, channels), np.uint16) for _ in range(3))
-    _peaks(words, tracked, flat[0], peak)
-    halves, order = _ranked(device.rule, words, flat[0], tracked)
-    _fill(words, halves, order, chosen, source, offset, selected, taken)
-    out = source >= 0
-    k_out[out] = shift(taken[out], offset[out])
-    lanes = (channels,) if channels > 1 else ()
-    selections, tokens, rest = (int(total(counts)) for counts in (chosen.max(axis=1, initial=0), tracked, gated))
-    return Result(
-        offset.reshape(*shape, *lanes),
-        selected.reshape(*shape, *lanes),
-        k_out.reshape(*shape, *lanes),
-        out.reshape(shape),
-        ready.reshape(shape),
-        peak.reshape(*shape, *lanes),
-        comparisons=channels * tokens,
-        select_comparisons=selections * (device.rule.scope - 1),
-        subtractions=device.rule.chosen * int(total(out)),
-        gated_tokens=rest,
+@twin(UNIT)
+def run(device: KOffsetGenerator, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All events; devices side by side. First which event does what, then the words."""
+    rule, channels = device.rule, device.channels
+    valid, last = (flag.astype(np.int64) for flag in inputs[1:])
+    words = inputs[0].reshape(*valid.shape, channels)
+    offset, selected, k_out, out_valid, ready, peak = (
+        array.reshape(*valid.shape, channels) if place in (0, 1, 2, 5) else array for place, array in enumerate(outputs)
     )
+    for array in (offset, selected, k_out, ready, peak):
+        array.fill(0)
+    source, chosen = (np.full(valid.shape, -1, np.int64) for _ in range(2))
+    tracked, gated = np.zeros(len(valid), np.int64), np.zeros(len(valid), np.int64)
+    if _schedule(valid, last, rule.window, rule.chosen, source, chosen, tracked, gated, ready):
+        refuse_as(UNIT.run, *inputs, **asdict(rule))
+    taken = np.zeros(words.shape, np.uint16)
+    _peaks(words, tracked, valid, peak)
+    halves, order = _ranked(rule, words, valid, tracked)
+    _fill(words, halves, order, chosen, source, offset, selected, taken)
+    out_valid[:] = source >= 0
+    k_out[out_valid] = shift(taken[out_valid], offset[out_valid])
+    selections, tokens, rest = (int(total(counts)) for counts in (chosen.max(axis=1, initial=0), tracked, gated))
+    subtractions = rule.chosen * int(total(out_valid))
+    return channels * tokens, selections * (rule.scope - 1), subtractions, rest
 
 
 def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,22 +1,20 @@
-"""Compiled twin of sub_pe.run: same arguments, same Result. Read sub_pe.py first. [harmonia §IV-B, Fig. 13]"""
+"""Compiled twin of sub_pe: one loop over dot products and lanes. [harmonia §IV-B, Fig. 13]"""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.sub_pe import LANES, Result, SubPe
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.sub_pe import LANES, UNIT, SubPe
 
 
-def run(a_sign: Any, a_mag: Any, b_sign: Any, b_mag: Any) -> Result:
-    """As `sub_pe.run`."""
-    device = SubPe()
-    arrays = admit(device.name, device.ports.inputs, (a_sign, a_mag, b_sign, b_mag))
-    shape = arrays[0].shape[:-1]
-    psum = np.empty(shape, np.int32)
-    _psums(*(array.reshape(-1, LANES).copy() for array in arrays), psum.reshape(-1))
-    return Result(psum, psum.size, LANES * psum.size)
+@twin(UNIT)
+def run(device: SubPe, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All dot products."""
+    _psums(*inputs, *outputs)
+    psums = outputs[0].size
+    return psums, LANES * psums
 
 
 @kernel

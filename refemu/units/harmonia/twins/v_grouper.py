@@ -1,53 +1,36 @@
-"""Compiled twin of v_grouper.run: same arguments, same Result. Read v_grouper.py first. [harmonia §III-A, Fig. 6b]
+"""Compiled twin of v_grouper: all temporary conversions are encoded at once. [harmonia §III-A, Fig. 6b]
 
-Every temporary conversion is that of its group with zeros for the tokens to come, which changes nothing; so all of them
-are encoded at once. Both ways of growth have these bits.
+A temporary conversion is that of its group with zeros for the tokens to come, which changes nothing. Both ways of
+growth have these bits.
 """
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.formats import bfp_jit
-from refemu.units.v_grouper import GROUP, Result, VGrouper
+from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.v_grouper import GROUP, UNIT, VGrouper
 
 SIZE = 32  # tokens of a group
 
 
-def run(v: Any, *, channels: int = 64, high: int = 8, growth: str = "reconvert", rounding: str = "truncate") -> Result:
-    """As `v_grouper.run`."""
-    grouper = VGrouper(channels, high, growth, rounding)
-    words = grouper.admitted(v)
-    shape = words.shape[: words.ndim - (channels > 1)]
-    devices, tokens = prod(shape[:-1]), shape[-1]
-    groups = np.zeros((devices, tokens, GROUP, channels), np.uint16)
-    _groups(np.ascontiguousarray(words).reshape(devices, tokens, channels).copy(), groups)
+@twin(UNIT)
+def run(grouper: VGrouper, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All tokens; devices side by side."""
+    devices, tokens = inputs[0].shape[:2]
+    groups = np.zeros((devices, tokens, GROUP, grouper.channels), np.uint16)
+    _groups(inputs[0].reshape(devices, tokens, grouper.channels), groups)
     encoded = bfp_jit.encode(grouper.format, groups, 2, bits=True)
-    outputs: dict[str, Any] = {port.name: port for port in grouper.ports.outputs}
-    count = np.broadcast_to(np.arange(tokens) % GROUP + 1, (devices, tokens))
-    found = {
-        "commit": count == GROUP,
-        "count": count,
-        "sign": encoded.sign,
-        "mantissa": encoded.mantissa,
-        "exponent": encoded.exponent,
-        "tokens": np.broadcast_to(np.arange(tokens) + 1, (devices, tokens)),
-    }
-    for name, port in list(outputs.items()):
-        extra = (port.lanes,) if port.lanes > 1 else ()
-        outputs[name] = found[name].astype(port.result_dtype).reshape(shape + extra)
+    commit, count, sign, mantissa, exponent, number = outputs
+    count[:] = np.arange(tokens) % GROUP + 1
+    commit[:], number[:] = count == GROUP, np.arange(tokens) + 1
+    for output, codes in ((sign, encoded.sign), (mantissa, encoded.mantissa), (exponent, encoded.exponent)):
+        output[:] = codes.reshape(output.shape)
     rows = _rows(tokens)
-    commits = tokens // GROUP
-    reads = tokens if growth == "realign" else rows
-    return Result(
-        **outputs,
-        conversions=devices * tokens,
-        commits=devices * commits,
-        converted_elements=devices * rows * channels,
-        residual_reads=devices * reads,
-    )
+    reads = tokens if grouper.growth == "realign" else rows
+    return [devices * each for each in (tokens, tokens // GROUP, rows * grouper.channels, reads)]
 
 
 def _rows(tokens: int) -> int:

@@ -8,33 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, columns, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, columns, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC01, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("fp16_mac").ports(config).inputs
     if kind == "paper":
-        yield Cases(
-            kind,
-            "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125",
-            columns(a=[0x4000, 0x3C00, 0x4000], b=[0xB600, 0x3A00, 0x3000], acc=[0x3800, 0xB400, 0xB800]),
-        )
+        inputs = columns(a=[0x4000, 0x3C00, 0x4000], b=[0xB600, 0x3A00, 0x3000], acc=[0x3800, 0xB400, 0xB800])
+        yield Cases(kind, "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125", inputs)
     if kind == "edge":
-        yield Cases(
-            kind,
-            "one rounding leaves what two lose; a sum that float32 alone rounds wrongly",
-            columns(a=[0x3C01, 0x39C0], b=[0x3C01, 0xC3FE], acc=[0xBC02, 0x07FE]),
-            "D-kllm-3",
-        )
+        why = "one rounding leaves what two lose; a sum that float32 alone rounds wrongly"
+        yield Cases(kind, why, columns(a=[0x3C01, 0x39C0], b=[0x3C01, 0xC3FE], acc=[0xBC02, 0x07FE]), "D-kllm-3")
         a, b, acc = (x.ravel() for x in np.meshgrid(SPECIAL, SPECIAL, SPECIAL, indexing="ij"))
-        yield Cases(
-            kind,
-            "zeros, subnormals, ends of the range, infinities and NaN, all combinations",
-            columns(a=a, b=b, acc=acc),
-        )
+        why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
+        yield Cases(kind, why, columns(a=a, b=b, acc=acc))
     if kind == "random":
         drawn = random_inputs("fp16_mac", ports, (2048,), seed)
         yield Cases(kind, "uniform words", drawn)
@@ -43,5 +35,5 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OVERFLOW": result.overflow}

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random
+from refemu.units import find
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, random
+from refemu.units.unit import Cases, Config, Kind
 
 ONE, INF, MINUS = 0x3C00, 0x7C00, 0x8000
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("functional").ports(config).inputs
     (port,) = ports
     if config["op"] == "softmax":
         yield from _rows(config["t"], port, kind, seed)
@@ -24,47 +27,26 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         yield Cases(kind, "[kllm §IV-A] 1, 2, 1/2, 4, 1/3", {"x": np.array([0x4000, ONE, 0x3800, 0x4400, 0x3555])})
     if kind == "edge":
         magnitudes = np.array([0, 1, 2, 0x3FE, 0x3FF, 0x400, 0x401, ONE - 1, ONE, ONE + 1, 0x7BFE, 0x7BFF])
-        yield Cases(
-            kind,
-            "zeros, subnormals, one and the largest values, of either sign",
-            {"x": np.concatenate([magnitudes, magnitudes + MINUS])},
-        )
+        why = "zeros, subnormals, one and the largest values, of either sign"
+        yield Cases(kind, why, {"x": np.concatenate([magnitudes, magnitudes + MINUS])})
         if config["op"] == "exp":
-            yield Cases(
-                kind,
-                "where exp reaches the subnormals and 0, leaves 1 and fp16",
-                {
-                    "x": np.concatenate(
-                        [
-                            np.arange(0xC8D0, 0xC8E0),
-                            np.arange(0xCC20, 0xCC70),
-                            np.arange(0x0FF0, 0x1010),
-                            np.arange(0x4988, 0x4990),
-                            [MINUS | INF],
-                        ]
-                    )
-                },
-            )
+            ranges = ((0xC8D0, 0xC8E0), (0xCC20, 0xCC70), (0x0FF0, 0x1010), (0x4988, 0x4990))
+            x = np.concatenate([*(np.arange(first, last) for first, last in ranges), [MINUS | INF]])
+            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1 and fp16", {"x": x})
     if kind == "random":
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 
 
-def _rows(t: int, port: Port, kind: str, seed: Seeds) -> Iterator[Cases]:
+def _rows(t: int, port: Port, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield _block(kind, "[kllm §IV-A] logits 3, 2, 1, 0 and masked keys", t, [[0x4200, 0x4000, ONE, 0, MINUS | INF]])
     if kind == "edge":
+        why = "one finite value, at either end or beside zeros of both signs"
         yield _block(
-            kind,
-            "one finite value, at either end or beside zeros of both signs",
-            t,
-            [[ONE] + [MINUS | INF] * (t - 1), [MINUS | INF] * (t - 1) + [ONE], [0, MINUS], [MINUS, 0]],
+            kind, why, t, [[ONE] + [MINUS | INF] * (t - 1), [MINUS | INF] * (t - 1) + [ONE], [0, MINUS], [MINUS, 0]]
         )
-        yield _block(
-            kind,
-            "equal logits; the whole range of fp16; distances that overflow",
-            t,
-            [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]],
-        )
+        why = "equal logits; the whole range of fp16; distances that overflow"
+        yield _block(kind, why, t, [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]])
         yield _block(kind, "distances whose exponential is subnormal or 0", t, [[0, 0xCC00 + 16 * i] for i in range(8)])
     if kind == "random":
         words = random("functional", port, (96,), seed)
@@ -72,6 +54,6 @@ def _rows(t: int, port: Port, kind: str, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (32,), seed, "random/wide")})
 
 
-def _block(kind: str, why: str, t: int, rows: Any) -> Cases:
+def _block(kind: Kind, why: str, t: int, rows: Any) -> Cases:
     """Rows of words, repeated to t values."""
     return Cases(kind, why, {"x": np.array([[row[i % len(row)] for i in range(t)] for row in rows])})

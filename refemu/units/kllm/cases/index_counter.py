@@ -7,31 +7,24 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, first_of_each, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, first_of_each, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 CYCLES = 16  #: of a random case
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("index_counter").ports(config).inputs
     bits, amounts = config["bits"], config["amount_bits"]
     if kind == "paper":
         if amounts:
-            yield _column(
-                kind,
-                "[kllm §III-B2] +n: 3 0 1 2 1 3 0 2 at indices 3 0 2 2 1 3 0 1 make 0 3 3 6",
-                config,
-                [3, 0, 2, 2, 1, 3, 0, 1],
-                [3, 0, 1, 2, 1, 3, 0, 2],
-            )
+            why = "[kllm §III-B2] +n: 3 0 1 2 1 3 0 2 at indices 3 0 2 2 1 3 0 1 make 0 3 3 6"
+            yield _column(kind, why, config, [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3, 0, 2])
         else:
-            yield _column(
-                kind,
-                "[kllm §III-B1] a column of K = 8 and three-bit indices, as in Fig. 3",
-                config,
-                [3, 4, 6, 2, 5, 3, 0, 5],
-            )
+            why = "[kllm §III-B1] a column of K = 8 and three-bit indices, as in Fig. 3"
+            yield _column(kind, why, config, [3, 4, 6, 2, 5, 3, 0, 5])
     if kind == "edge":
         top = (1 << bits) - 1
         for length in (1, 15, 16, 17):
@@ -50,7 +43,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         yield Cases("random", "uniform indices, all valid", first_of_each(full, each, 2))
 
 
-def _column(kind: str, why: str, config: Config, indices: list[int], amounts: list[int] | None = None) -> Cases:
+def _column(kind: Kind, why: str, config: Config, indices: list[int], amounts: list[int] | None = None) -> Cases:
     """One column, sixteen positions a cycle."""
     return Cases(kind, why, _inputs(config, [indices], [amounts or [1] * len(indices)], [[1] * len(indices)]))
 

@@ -3,64 +3,43 @@
 This module describes stimuli only; the descriptor, and with it every answer, is in index_function.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random
+from refemu.units import find
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, random
+from refemu.units.unit import Cases, Config, Kind
 
 ONE, LARGEST, MINUS = 0x3C00, 0x7BFF, 0x8000
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("index_function").ports(config).inputs
     n = 1 << config["bits"]
     even = fp16.bits(fp16.to_f16(np.arange(1 - n, n, 2) / n)).astype(np.int64)  # spread over [-1, 1]
     if kind == "paper":
-        yield _cases(
-            kind,
-            "[kllm §III-C1, Eq. (2)] one evaluation per centroid, at scale 2",
-            ports,
-            even,
-            [(0x4000, [0x4500, 0xC500])],
-            "D-kllm-17",
-        )
+        why = "[kllm §III-C1, Eq. (2)] one evaluation per centroid, at scale 2"
+        yield _cases(kind, why, ports, even, [(0x4000, [0x4500, 0xC500])], "D-kllm-17")
     if kind == "edge":
-        yield _cases(
-            kind,
-            "scales from the smallest to the largest",
-            ports,
-            even,
-            [(scale, [LARGEST, LARGEST | MINUS]) for scale in (1, 0x3FF, 0x400, ONE, 0x4900, LARGEST)],
-        )
-        yield _cases(
-            kind,
-            "all centroids zero, of either sign; outliers too",
-            ports,
-            np.array([0, MINUS] * (n // 2)),
-            [(ONE, [0, MINUS]), (LARGEST, [1, MINUS | 1])],
-        )
-        yield _cases(
-            kind,
-            "repeated centroids at both ends",
-            ports,
-            np.array([MINUS | ONE, ONE]).repeat(n // 2),
-            [(ONE, [ONE, MINUS | ONE]), (0x4248, [0x3555, 0xB555])],
-        )
+        rows = [(scale, [LARGEST, LARGEST | MINUS]) for scale in (1, 0x3FF, 0x400, ONE, 0x4900, LARGEST)]
+        yield _cases(kind, "scales from the smallest to the largest", ports, even, rows)
+        why = "all centroids zero, of either sign; outliers too"
+        yield _cases(kind, why, ports, np.array([0, MINUS] * (n // 2)), [(ONE, [0, MINUS]), (LARGEST, [1, MINUS | 1])])
+        rows = [(ONE, [ONE, MINUS | ONE]), (0x4248, [0x3555, 0xB555])]
+        yield _cases(kind, "repeated centroids at both ends", ports, np.array([MINUS | ONE, ONE]).repeat(n // 2), rows)
     if kind == "random":
         drawn = {port.name: random("index_function", port, (96,), seed) for port in ports}
         words = drawn["codebook"]
-        yield Cases(
-            kind,
-            "random centroids of magnitude up to 1, any scale",
-            {**drawn, "codebook": (words & MINUS) | (words & 0x7FFF) % (ONE + 1)},
-        )
+        why = "random centroids of magnitude up to 1, any scale"
+        yield Cases(kind, why, {**drawn, "codebook": (words & MINUS) | (words & 0x7FFF) % (ONE + 1)})
 
 
-def _cases(kind: str, why: str, ports: tuple[Port, ...], codebook: np.ndarray, rows: Any, decision: str = "") -> Cases:
+def _cases(kind: Kind, why: str, ports: tuple[Port, ...], codebook: np.ndarray, rows: Any, decision: str = "") -> Cases:
     """One codebook at several scales, with outliers repeated to their port."""
     m = ports[2].lanes
     return Cases(
@@ -73,3 +52,10 @@ def _cases(kind: str, why: str, ports: tuple[Port, ...], codebook: np.ndarray, r
         },
         decision,
     )
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Centroids of magnitude up to 1, as normalized ones are: s * c stays finite."""
+    words = inputs["codebook"]
+    magnitude = words & 0x7FFF
+    return {**inputs, "codebook": np.where(magnitude > ONE, (words & MINUS) | (magnitude % ONE), words)}

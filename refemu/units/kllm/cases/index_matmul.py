@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, first_of_each, random_inputs
+from refemu.units import find
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, first_of_each, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s dimensions
 B = [3, 0, 2, 2, 1, 3, 0, 1]
@@ -18,8 +20,9 @@ Q = [3, 0, 1, 2, 1, 3, 0, 2]  #: integers for the same B
 ONE = 0x3C00
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("index_matmul").ports(config).inputs
     if kind == "paper":
         where = "[kllm §III-B2, Fig. 3b]" if config["integer"] else "[kllm §III-B1, Fig. 3a]"
         yield Cases(kind, f"{where} eight positions, four centroids of B, no outliers", _rows(config, ports, 1))
@@ -133,7 +136,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     masks = [np.asarray(inputs[name], np.int64) for name in ("a_mask", "b_mask") if name in inputs]
     either, both = np.max(masks[0] | masks[-1], axis=-1), np.max(masks[0] & masks[-1], axis=-1)
     return {

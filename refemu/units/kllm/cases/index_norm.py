@@ -9,62 +9,43 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random
+from refemu.units import find
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, random
+from refemu.units.unit import Cases, Config, Kind
 
 ONE, LARGEST, MINUS = 0x3C00, 0x7BFF, 0x8000
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("index_norm").ports(config).inputs
     n, entries = config["n"], 1 << config["bits"]
     rising, none, some = np.arange(n) % entries, np.zeros(n, np.int64), (np.arange(n) % 7 == 3).astype(np.int64)
     if kind == "paper":
+        why = "[kllm §III-C2, Fig. 4] every index once or more, no outlier; one outlier of 100"
         yield _cases(
-            kind,
-            "[kllm §III-C2, Fig. 4] every index once or more, no outlier; one outlier of 100",
-            config,
-            ports,
-            [(rising, none, 0, ONE), (rising, none + (np.arange(n) == 5), 0x5640, 0x4200)],
+            kind, why, config, ports, [(rising, none, 0, ONE), (rising, none + (np.arange(n) == 5), 0x5640, 0x4200)]
         )
     if kind == "edge":
+        rows = [(none + entries - 1, none, 0, ONE), (none, none, 0, 0x4900), (none, none + 1, 0xC500, ONE)]
         yield _cases(
-            kind,
-            "all values equal: the deviation is 0 but for eps; no inlier at all",
-            config,
-            ports,
-            [(none + entries - 1, none, 0, ONE), (none, none, 0, 0x4900), (none, none + 1, 0xC500, ONE)],
-            "D-kllm-39",
+            kind, "all values equal: the deviation is 0 but for eps; no inlier at all", config, ports, rows, "D-kllm-39"
         )
+        rows = [(rising, some, 0x75C8, 0x4000), (rising, some, LARGEST, LARGEST), (rising, some, MINUS | 1, 1)]
         yield _cases(
-            kind,
-            "outliers beyond fp16 squared, as residual streams have them",
-            config,
-            ports,
-            [(rising, some, 0x75C8, 0x4000), (rising, some, LARGEST, LARGEST), (rising, some, MINUS | 1, 1)],
-            "D-kllm-20",
+            kind, "outliers beyond fp16 squared, as residual streams have them", config, ports, rows, "D-kllm-20"
         )
-        yield _cases(
-            kind,
-            "scales at both ends; no inlier beside a large scale: its quotient overflows",
-            config,
-            ports,
-            [(rising, some, 0, scale) for scale in (1, 0x3FF, 0x400, 0x7800, LARGEST)]
-            + [(none, none + 1, 1, LARGEST), (none, none + 1, MINUS | 1, 0x5000)],
-        )
+        rows = [(rising, some, 0, scale) for scale in (1, 0x3FF, 0x400, 0x7800, LARGEST)]
+        rows += [(none, none + 1, 1, LARGEST), (none, none + 1, MINUS | 1, 0x5000)]
+        why = "scales at both ends; no inlier beside a large scale: its quotient overflows"
+        yield _cases(kind, why, config, ports, rows)
     if kind == "random":
         drawn = {port.name: random("index_norm", port, (64,), seed) for port in ports}
         marks = random("index_norm", ports[0], (64,), seed, "random/mask")
-        yield Cases(
-            kind,
-            "random indices and outliers of any size, one position in eight marked",
-            {
-                **drawn,
-                **tables(config, ports, (len(marks),)),
-                "mask": (marks % 8 == 0).astype(np.int64),
-                "scale": 0x3000 + drawn["scale"] % 0x2000,
-            },
-        )
+        changed = {"mask": (marks % 8 == 0).astype(np.int64), "scale": 0x3000 + drawn["scale"] % 0x2000}
+        why = "random indices and outliers of any size, one position in eight marked"
+        yield Cases(kind, why, {**drawn, **tables(config, ports, (len(marks),)), **changed})
 
 
 def tables(config: Mapping[str, Any], ports: tuple[Port, ...], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -86,24 +67,16 @@ def tables(config: Mapping[str, Any], ports: tuple[Port, ...], shape: tuple[int,
     }
 
 
-def _cases(kind: str, why: str, config: Config, ports: tuple[Port, ...], rows: Any, decision: str = "") -> Cases:
+def _cases(kind: Kind, why: str, config: Config, ports: tuple[Port, ...], rows: Any, decision: str = "") -> Cases:
     """Vectors as (indices, mask, word of all outliers, scale)."""
     q, mask, words, scale = zip(*rows, strict=True)
-    x = np.stack(mask) * np.array(words)[:, None]
-    return Cases(
-        kind,
-        why,
-        {
-            "q": np.stack(q) * (1 - np.stack(mask)),
-            "mask": np.stack(mask),
-            "x": x,
-            "scale": np.array(scale),
-            **tables(config, ports, (len(rows),)),
-        },
-        decision,
-    )
+    marks = np.stack(mask)
+    values = {"q": np.stack(q) * (1 - marks), "mask": marks, "x": marks * np.array(words)[:, None]}
+    inputs = {**values, "scale": np.array(scale), **tables(config, ports, (len(rows),))}
+    return Cases(kind, why, inputs, decision)
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
-    return {"OVERFLOW": result.overflow}
+    """Rows of each flag."""
+    overflow = result.overflow
+    return {"OVERFLOW": np.zeros(result.rms.shape, np.bool_) if overflow is None else overflow}

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, columns, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, columns, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("index_product").ports(config).inputs
     if kind == "paper":
         a, b = (
             side.ravel()
@@ -25,36 +27,18 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
             columns(a=np.roll(a, -1), b=np.roll(b, -1), a_mask=0, b_mask=0, a_value=0x3C00, b_value=0x4000),
         )
     if kind == "edge":
-        yield Cases(
-            kind,
-            "an outlier of A, of B, of both: the product of the values, and index 0",
-            columns(
-                a=[3, 3, 3],
-                b=[5, 5, 5],
-                a_mask=[1, 0, 1],
-                b_mask=[0, 1, 1],
-                a_value=[0x4900, 0x3555, 1],
-                b_value=[0xB266, 0xC900, 0x3800],
-            ),
-            "D-kllm-16",
-        )
-        yield Cases(
-            kind,
-            "products at the ends of fp16",
-            columns(
-                a=[1] * 4,
-                b=[1] * 4,
-                a_mask=[1] * 4,
-                b_mask=[0] * 4,
-                a_value=[0x7BFF, 0x7BFF, 0x0001, 0x8001],
-                b_value=[0x3C00, 0x3C01, 0x3800, 0x3801],
-            ),
-        )
+        why = "an outlier of A, of B, of both: the product of the values, and index 0"
+        indices, masks = columns(a=[3, 3, 3], b=[5, 5, 5]), columns(a_mask=[1, 0, 1], b_mask=[0, 1, 1])
+        values = columns(a_value=[0x4900, 0x3555, 1], b_value=[0xB266, 0xC900, 0x3800])
+        yield Cases(kind, why, {**indices, **masks, **values}, "D-kllm-16")
+        indices, masks = columns(a=[1] * 4, b=[1] * 4), columns(a_mask=[1] * 4, b_mask=[0] * 4)
+        values = columns(a_value=[0x7BFF, 0x7BFF, 0x0001, 0x8001], b_value=[0x3C00, 0x3C01, 0x3800, 0x3801])
+        yield Cases(kind, "products at the ends of fp16", {**indices, **masks, **values})
     if kind == "random":
         drawn = random_inputs("index_product", ports, (512,), seed)
         yield Cases(kind, "uniform indices and words, three of four products kept in fp16", drawn)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OUTLIER": result.mask, "OVERFLOW": result.overflow}

@@ -8,22 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import index_matmul_cases
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds
+from refemu.units import find
+from refemu.units.kllm.cases import index_matmul as index_matmul_cases
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds
+from refemu.units.unit import Cases, Config, Kind
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("kllm_chip").ports(config).inputs
     if kind == "paper":
         yield Cases(kind, "[kllm §III-B1, Fig. 3] one row by ten columns, no outliers", _rows(config, ports, [0]))
     if kind == "edge":
-        yield Cases(
-            kind,
-            "no, one, all positions outliers of A: a MAC needs that many more cycles",
-            _rows(config, ports, [0, 1, config["k"]]),
-            "D-kllm-31",
-        )
+        why = "no, one, all positions outliers of A: a MAC needs that many more cycles"
+        yield Cases(kind, why, _rows(config, ports, [0, 1, config["k"]]), "D-kllm-31")
     if kind == "random":
         real, wild = index_matmul_cases.drawn("kllm_chip", config, ports, 16, 4, seed)
         yield Cases(kind, "normalized codebooks, one outlier in eight", real)
@@ -56,7 +55,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {
         "OVERFLOW": np.asarray(np.max(result.overflow, axis=-1)),
         "OUTLIER": np.asarray(np.max(inputs["a_mask"], axis=-1) > 0),

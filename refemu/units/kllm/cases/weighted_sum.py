@@ -8,76 +8,51 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, first_of_each, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, first_of_each, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 PRODUCTS = [0x3800, 0x3000, 0xB000, 0xB800, 0xBA00, 0xB200, 0x3200, 0x3A00]  #: of (-0.5, 0.75) by (-1, -.25, .25, 1)
 CENTROIDS = [0xBC00, 0xB400, 0x3400, 0x3C00]
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("weighted_sum").ports(config).inputs
     size = 1 << config["bits"]
     if kind == "paper":
-        yield _case(
-            kind,
-            "[kllm §III-B1, Fig. 3a] counts 1 0 1 2 1 2 1 0 of eight products: -1.5625",
-            size,
-            [[1, 0, 1, 2, 1, 2, 1, 0]],
-            [PRODUCTS],
-        )
+        why = "[kllm §III-B1, Fig. 3a] counts 1 0 1 2 1 2 1 0 of eight products: -1.5625"
+        yield _case(kind, why, size, [[1, 0, 1, 2, 1, 2, 1, 0]], [PRODUCTS])
         yield _case(
             kind, "[kllm §III-B2, Fig. 3b] counts 0 3 3 6 of four centroids: 6", size, [[0, 3, 3, 6]], [CENTROIDS]
         )
     if kind == "edge":
         around = [2047, 2048, 2049, 2050, 2051, 4095, 4096, 4097]
+        why = "counts around 2048 and 4096, from where on fp16 has no odd numbers"
+        yield _case(kind, why, size, [around], [PRODUCTS], "D-kllm-4")
+        count = [[65503, 0], [65519, 0], [65520, 0], [65535, 0], [65535, 1]]
+        codebook = [[0x0001, 0]] * 4 + [[0, 0x3C00]]
         yield _case(
-            kind,
-            "counts around 2048 and 4096, from where on fp16 has no odd numbers",
-            size,
-            [around],
-            [PRODUCTS],
-            "D-kllm-4",
+            kind, "counts that are the largest finite fp16 value, or infinite", size, count, codebook, "D-kllm-4"
         )
+        why = "a sum that leaves fp16 on the way, and one that comes back"
         yield _case(
-            kind,
-            "counts that are the largest finite fp16 value, or infinite",
-            size,
-            [[65503, 0], [65519, 0], [65520, 0], [65535, 0], [65535, 1]],
-            [[0x0001, 0]] * 4 + [[0, 0x3C00]],
-            "D-kllm-4",
+            kind, why, size, [[3, 3, 0, 0], [1, 1, 2, 0], [2, 2, 0, 0]], [[0x7BFF, 0xFBFF, 0, 0]] * 3, "D-kllm-3"
         )
-        yield _case(
-            kind,
-            "a sum that leaves fp16 on the way, and one that comes back",
-            size,
-            [[3, 3, 0, 0], [1, 1, 2, 0], [2, 2, 0, 0]],
-            [[0x7BFF, 0xFBFF, 0, 0]] * 3,
-            "D-kllm-3",
-        )
-        yield _case(
-            kind,
-            "large entries cancel and leave what rounding lost",
-            size,
-            [[100, 1, 100, 0]],
-            [[0x5640, 0x1234, 0xD640, 0]],
-            "D-kllm-2",
-        )
+        why = "large entries cancel and leave what rounding lost"
+        yield _case(kind, why, size, [[100, 1, 100, 0]], [[0x5640, 0x1234, 0xD640, 0]], "D-kllm-2")
         yield _case(kind, "no count at all; subnormal entries", size, [[0, 0], [1, 3]], [[0x3C00, 0xBC00], [1, 0x8003]])
     if kind == "random":
         rows = max(16, 256 >> config["bits"] - 2)
         drawn = random_inputs("weighted_sum", ports, (rows,), seed)
         small = drawn["codebook"] & 0x83FF | 0x2C00 + (drawn["codebook"] & 0xC00)
-        yield Cases(
-            kind,
-            "counts of a row of 4096, entries as products of centroids are",
-            {"count": drawn["count"] * 8192 // size >> 16, "codebook": small},
-        )
+        why = "counts of a row of 4096, entries as products of centroids are"
+        yield Cases(kind, why, {"count": drawn["count"] * 8192 // size >> 16, "codebook": small})
         yield Cases(kind, "uniform words: most sums overflow", first_of_each(drawn, rows, 8))
 
 
 def _case(
-    kind: str,
+    kind: Kind,
     why: str,
     size: int,
     count: Sequence[Sequence[int]],
@@ -93,5 +68,5 @@ def _case(
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OVERFLOW": result.overflow}

@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith import exact, fp16
 from refemu.arith.integers import total
-from refemu.formats.kllm_arith import KllmArith
+from refemu.formats.kllm.kllm_arith import KllmArith, Reduction
 
 UNIT_BITS = 48  #: products of two fp16 values, and entries of product codebooks, are multiples of 2**-48
 
@@ -22,7 +22,7 @@ def floats(words: Any) -> np.ndarray:
 
 
 def dequantized(index: np.ndarray, mask: Any, outlier: Any, centroids: np.ndarray, scale: Any) -> np.ndarray:
-    """What the sparse path reads: r16(s * c), or the outlier (D-kllm-32). A vector, or many: leading axes."""
+    """Values for the sparse path: r16(s * c), or the outlier (D-kllm-32). Leading axes are vectors."""
     with np.errstate(all="ignore"):
         inliers = fp16.round16_of_f64(np.asarray(scale)[..., None] * centroids.astype(np.float64))
     inlier = np.take_along_axis(inliers, index.astype(np.intp), -1)
@@ -35,7 +35,7 @@ def marginals(count: np.ndarray, b_bits: int) -> tuple[np.ndarray, np.ndarray]:
     return total(table, axis=-1), total(table, axis=-2)
 
 
-def rounded(x: np.ndarray, acc: str) -> np.ndarray:
+def rounded(x: np.ndarray, acc: Reduction) -> np.ndarray:
     """Exact float64 rounded to the accumulator's format: float64 that holds float32 or fp16 values."""
     if acc == "fp32":
         with np.errstate(over="ignore"):
@@ -94,7 +94,7 @@ def mean_terms(mean: np.ndarray, divisor: np.ndarray, row_sum: np.ndarray) -> np
 
 
 def zero_terms(
-    dense: np.ndarray, parts: tuple[np.ndarray, ...], za: np.ndarray, zb: np.ndarray, acc: str
+    dense: np.ndarray, parts: tuple[np.ndarray, ...], za: np.ndarray, zb: np.ndarray, acc: Reduction
 ) -> np.ndarray:
     """A weighted sum corrected by zero points: - zB*SA - zA*SB + K'*zA*zB, each product and sum rounded (D-kllm-10).
 

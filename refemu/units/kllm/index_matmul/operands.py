@@ -1,4 +1,4 @@
-"""Operands of the index MatMul: vectors along K, scores, what a norm leaves over, and the checks of all of them.
+"""Operands of the index MatMul: vectors along K, scores, statistics of a norm, and the checks of all of them.
 
 Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-12 (outliers of either operand), D-kllm-14 (scales of V).
 """
@@ -12,10 +12,10 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units.index_matmul_arith_parts import joint_scale
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm.index_matmul.arithmetic import joint_scale
 
 NAME = "index_matmul"
 
@@ -24,9 +24,9 @@ Dequantize = Callable[[KMeansTensor], np.ndarray]  #: of a tensor, its values as
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The integer operand of an integer x K-Means MatMul, row by row: what the score quantizer makes, and its input."""
+    """Integer operand of an integer x K-Means MatMul, row by row: output of the score quantizer, and its input."""
 
-    q: np.ndarray  #: uint8 (..., K)
+    q: np.ndarray  #: uint8 (..., K), integers
     scale: np.ndarray  #: float16 (...), or float32 where the accumulator is exact; an integer is a multiple of it
     p: np.ndarray  #: float16 (..., K): before quantization and fold, what meets an outlier of the other operand
     fold: bool = True  #: the other operand's scales are in q; False: it has one scale, which joins `scale`
@@ -49,7 +49,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """What a norm before the MatMul leaves to it: divisors, and for LayerNorm means and sums of weights."""
+    """Statistics of a norm before the MatMul, applied after it: divisors; for LayerNorm means and sums of weights."""
 
     divisor: np.ndarray  #: rms or standard deviation of each row of A, float32 or float64, (...), above 0
     mean: np.ndarray | None = None  #: LayerNorm: of each row, the same shape
@@ -110,8 +110,8 @@ def columns_under(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.de
     if tensor.index.ndim != 2 or tensor.zero is not None:
         what = "zero points" if tensor.zero is not None else f"shape {tensor.shape}"
         raise Refused(f"{NAME}: integer x K-Means takes a matrix without zero points, got {what}")
-    given = vectors_of(tensor, dequantize)
-    return Vectors(given.index.T, given.mask.T, np.ones(given.index.shape[1]), None, lambda: given.value.T)
+    rows = vectors_of(tensor, dequantize)
+    return Vectors(rows.index.T, rows.mask.T, np.ones(rows.index.shape[1]), None, lambda: rows.value.T)
 
 
 def scores_of(scores: Scores, arith: KllmArith, v: KMeansTensor) -> Vectors:
@@ -183,7 +183,7 @@ def require_products(products: Codebook, a: Codebook, b: Codebook) -> Codebook:
 
 
 def require_seen(seen: Any, rows: int, most: int) -> np.ndarray:
-    """How much each row sees, int64 (rows,): everything if `seen` is None."""
+    """Columns or positions that each row sees, int64 (rows,): all of them if `seen` is None."""
     if seen is None:
         return np.full(rows, most, np.int64)
     counts = np.asarray(seen)

@@ -1,4 +1,4 @@
-"""A whole index MatMul, checked, and each of its outputs by itself: what the readable unit and its twin start from.
+"""Validated inputs of an index MatMul, shared by the unit and its twin, and a view of each output column.
 
 Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-5 (product codebook), D-kllm-37 (what a norm divides).
 """
@@ -9,14 +9,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_tables import cartesian
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units.index_matmul_arith_parts import dequantized, floats, joint_scale, mean_terms, quotient, r16
-from refemu.units.index_matmul_parts import (
+from refemu.arith.operands import Precision
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm.index_matmul.arithmetic import dequantized, floats, joint_scale, mean_terms, quotient, r16
+from refemu.units.kllm.index_matmul.operands import (
     NAME,
     Dequantize,
     Norm,
@@ -33,7 +35,7 @@ from refemu.units.index_matmul_parts import (
 
 
 class Column(NamedTuple):
-    """What one output is made of: A's row and B's column along K, and what the merge needs besides.
+    """Operands of one output: A's row and B's column along K, and those of the merge.
 
     Of many outputs between the ports, arrays have leading axes, and `scale` is one.
     """
@@ -54,18 +56,18 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A whole MatMul, checked: what the readable unit and its twin start from."""
+    """Checked arguments of a whole MatMul."""
 
-    a: Vectors
-    b: Vectors
-    table: np.ndarray  #: float32
-    arith: KllmArith
-    integer: bool
-    b_bits: int
+    a: Vectors  #: rows of A
+    b: Vectors  #: columns of B
+    table: np.ndarray  #: float32: the product codebook, or B's centroids
+    arith: KllmArith  #: arithmetic
+    integer: bool  #: whether A holds integers
+    b_bits: int  #: width of an index of B
     seen: np.ndarray  #: (M,) columns, of integers positions, that each row sees
     shape: tuple[int, ...]  #: of the result
-    norm: Norm | None
-    bias: np.ndarray | None
+    norm: Norm | None  #: norm of A's rows, applied afterwards
+    bias: np.ndarray | None  #: float64 (N,)
     centroids: tuple[np.ndarray, np.ndarray]  #: of A and B
     shift: np.ndarray | None  #: (M, N), LayerNorm with a rounding accumulator
 
@@ -75,7 +77,20 @@ class Problem:
         return self.a.zero is not None or self.b.zero is not None
 
     def divided(self, m: int) -> tuple[float, np.ndarray]:
-        """Scale of row m and centroids of B, both divided by the row's norm if it is delayed into them (D-kllm-37)."""
+        """Scale of a row and centroids of B, both divided by the row's norm if it is delayed into them (D-kllm-37).
+
+        Parameters
+        ----------
+        m : int
+            Row.
+
+        Returns
+        -------
+        scale : float
+            Scale of the row.
+        centroids : ndarray of float32
+            Centroids of B.
+        """
         scale, centroids = self.a.scale[m], self.centroids[1]
         if self.norm is None or self.arith.acc == "exact":
             return float(scale), centroids
@@ -84,14 +99,36 @@ class Problem:
         return float(quotient(scale, divisor)), quotient(wide, divisor).astype(np.float32)
 
     def values(self, m: int, n: int) -> np.ndarray:
-        """What the sparse path of output (m, n) reads of B, float32 (K,)."""
+        """Values of B that the sparse path of one output reads.
+
+        Parameters
+        ----------
+        m, n : int
+            Row and column.
+
+        Returns
+        -------
+        ndarray of float32 (K,)
+            fp16 values.
+        """
         if self.integer or self.b.zero is not None or self.b.mask[n].any():
             return self.b.value[n]
         centroids = self.divided(m)[1].astype(np.float64)
         return r16(self.b.scale[n] * centroids[self.b.index[n]]).astype(np.float32)
 
     def finish(self, m: int, n: int) -> tuple[float, float, float] | None:
-        """What the exact accumulator divides by and subtracts before: (divisor, mean, R_n)."""
+        """Operands of the exact accumulator, which subtracts mean * R_n, then divides.
+
+        Parameters
+        ----------
+        m, n : int
+            Row and column.
+
+        Returns
+        -------
+        tuple of 3 float or None
+            Divisor, mean and R_n; None without a norm or with a rounding accumulator.
+        """
         if self.norm is None or self.arith.acc != "exact":
             return None
         mean = 0.0 if self.norm.mean is None else float(self.norm.mean.reshape(-1)[m])
@@ -100,23 +137,61 @@ class Problem:
 
 
 @lru_cache(maxsize=1024)
-def _products(a: Codebook, b: Codebook, table: str) -> Codebook:
+def _products(a: Codebook, b: Codebook, table: Precision) -> Codebook:
     """`cartesian`, made offline: once for two codebooks."""
     return cartesian(a, b, table)
 
 
-def problem(
+def require_problem(
     a: KMeansTensor | Scores,
     b: KMeansTensor,
-    preset: str | KllmArith,
+    preset: Preset | KllmArith,
     products: Codebook | None,
-    bias: Any,
+    bias: np.ndarray | None,
     norm: Norm | None,
-    seen: Any,
+    seen: ArrayLike | None,
     right: Vectors | None = None,
     dequantize: Dequantize = KMeansTensor.dequantized,
 ) -> Problem:
-    """The arguments of `run`, checked. right: the columns of `b`, where they have been laid out before."""
+    """Check the arguments of `matmul`.
+
+    Parameters
+    ----------
+    a : KMeansTensor or Scores
+        Left operand.
+    b : KMeansTensor
+        Right operand.
+    preset : str or KllmArith
+        Arithmetic.
+    products : Codebook or None
+        Product codebook.
+    bias : ndarray of float16 (N,) or None
+        Added to the outputs.
+    norm : Norm or None
+        Norm of A's rows.
+    seen : array_like of integers or None
+        Columns that each row sees.
+    right : Vectors, optional
+        Columns of `b`, where they have been laid out before.
+    dequantize : callable
+        Reads the values of a tensor as float16.
+
+    Returns
+    -------
+    Problem
+        Operands, table and shape of the result.
+
+    Raises
+    ------
+    Refused
+        The operands do not fit each other.
+    RefusedType
+        An operand has a wrong type or dtype.
+
+    References
+    ----------
+    [kllm §III-B]
+    """
     arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
     if isinstance(a, Scores):
         left, lead = scores_of(a, arith, b), a.scale.shape
@@ -126,8 +201,8 @@ def problem(
         codebooks = table, table
     else:
         left, lead, right = vectors_of(a, dequantize), a.vectors, right or vectors_of(b, dequantize)
-        given = products if products is not None else _products(a.codebook, b.codebook, arith.table)
-        table = require_products(given, a.codebook, b.codebook).centroids
+        book = products if products is not None else _products(a.codebook, b.codebook, arith.table)
+        table = require_products(book, a.codebook, b.codebook).centroids
         codebooks = a.codebook.centroids, b.codebook.centroids
     values = require_operands(left, right, norm, bias, integer)
     require_finite(left, right, arith, codebooks)

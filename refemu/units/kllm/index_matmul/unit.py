@@ -1,39 +1,35 @@
-"""The index MatMul: concatenate indices, count them, reduce by the product codebook, add what outliers contribute.
+"""The index MatMul: concatenate indices, count them, reduce by the product codebook, add the outliers' products.
 
 Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5]. K-Means x K-Means, and integer x K-Means with the integers as amounts.
 Decisions: D-kllm-13 (outlier positions are left out of the counts), D-kllm-12 (outliers of either operand), D-kllm-14
 (scales of V), D-kllm-33 (scales after the sum); more in the parts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import dot, fp16
-from refemu.arith.checks import Refused, require_int
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_matmul_cases, unit
-from refemu.units.index_counter import INPUTS, IndexCounter
-from refemu.units.index_matmul_arith_parts import (
-    UNIT_BITS,
-    finish_exact,
-    marginals,
-    merge,
-    zero_terms,
-)
-from refemu.units.index_matmul_parts import Norm, Scores
-from refemu.units.index_matmul_problem_parts import Column, column, column_at_ports, problem
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, choices, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
-from refemu.units.weighted_sum import exact_sum, sums
+from refemu.arith.checks import plain, require_int
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units import stepped
+from refemu.units.kllm.cases import index_matmul as index_matmul_cases
+from refemu.units.kllm.index_counter import INPUTS, IndexCounter
+from refemu.units.kllm.index_matmul.arithmetic import UNIT_BITS, finish_exact, marginals, merge, zero_terms
+from refemu.units.kllm.index_matmul.operands import Norm, Scores
+from refemu.units.kllm.index_matmul.problem import Column, column, column_at_ports, require_problem
+from refemu.units.kllm.weighted_sum import exact_sum, sums
+from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
 
-__all__ = ["UNIT", "IndexMatmul", "Norm", "Result", "Scores", "State", "run"]
-
+#: Counters of a MatMul
 COUNTERS = (
     "concats",
     "indices",
@@ -54,7 +50,7 @@ class State:
 
     event: str  #: "reset", "concat", "count", "reduce", "sparse" or "merge"
     index: int  #: number of the column, -1 for the reset
-    a_index: tuple[int, ...]
+    a_index: tuple[int, ...]  #: indices of A's row, or the integers
     a_mask: tuple[int, ...]
     a_outlier: tuple[int, ...]
     a_scale: int
@@ -67,7 +63,7 @@ class State:
     products: tuple[int, ...]
     q: tuple[int, ...]  #: registers of the Concat units; with integers B's indices
     counted: int  #: positions that went through the counter
-    count: tuple[int, ...]
+    count: tuple[int, ...]  #: counts of the indices
     inside: int  #: the weighted sum, a float32 word; exact accumulator: in units of 2**-48
     outside: int  #: the sparse sum, likewise
     y: int
@@ -85,10 +81,10 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit; every counter over all outputs."""
+class Result(stepped.Result):
+    """Outputs of a run; every counter over all outputs."""
 
-    y: np.ndarray  #: float16, rows of A by columns of B; between the ports uint16 words
+    y: np.ndarray  #: uint16 words; from `matmul` float16, rows of A by columns of B
     overflow: np.ndarray  #: bool, the same shape: not finite
     concats: int
     indices: int  #: positions counted
@@ -98,60 +94,122 @@ class Result(unit.Result):
     weight_dequants: int
     mults_scale: int
     adds_merge: int
-    macs_dense: int
+    macs_dense: int  #: products that a dense MatMul would need
     overflows: int
 
 
-class IndexMatmul(Stepped):
-    """One output column after the other on a lane: concat, count sixteen positions a cycle, reduce, sparse, merge."""
+class IndexMatmul(Stepped[State]):
+    """Index MatMul: one output column after the other on a lane.
+
+    A column is concatenated, counted sixteen positions a cycle, reduced, joined by its sparse part, and merged.
+
+    References
+    ----------
+    [kllm §III-B, §III-D, Fig. 3, Fig. 5]
+    """
 
     name = "index_matmul"
 
     def __init__(
-        self, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False, preset: str | KllmArith = "paper"
+        self, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False, preset: Preset | KllmArith = "paper"
     ) -> None:
-        """k: positions of a column. a_bits, b_bits: of the indices, 1 to 4; with `integer` a_bits is that of the
-        amounts, 1 to 8. preset: of KLLM's arithmetic.
+        """Configure the lane.
+
+        Parameters
+        ----------
+        k : int
+            Positions of a column, 1 to 2**20.
+        a_bits : int
+            Width of an index of A, 1 to 4; with `integer` of an amount, 1 to 8.
+        b_bits : int
+            Width of an index of B, 1 to 4.
+        integer : bool
+            Whether A holds integers, which are amounts.
+        preset : str or KllmArith
+            Arithmetic.
+
+        Raises
+        ------
+        Refused
+            A width is out of range or the preset unknown.
         """
-        require_int(k, 1, 1 << 20, self.name, "k")
-        require_int(a_bits, 1, 8 if integer else 4, self.name, "a_bits")
-        require_int(b_bits, 1, 4, self.name, "b_bits")
-        self.k, self.a_bits, self.b_bits, self.integer, self.preset = k, a_bits, b_bits, integer, preset
-        self.arith = KllmArith.preset(preset)
-        self.bits = b_bits if integer else a_bits + b_bits  #: of what is counted
-        self.counter = IndexCounter(self.bits, a_bits if integer else 0, 62)
-        self.ports = ports({"k": k, "a_bits": a_bits, "b_bits": b_bits, "integer": integer, "preset": preset})
+        self.k: int = require_int(k, 1, 1 << 20, self.name, "k")
+        self.a_bits: int = require_int(a_bits, 1, 8 if integer else 4, self.name, "a_bits")
+        self.b_bits: int = require_int(b_bits, 1, 4, self.name, "b_bits")
+        self.integer: bool = bool(integer)
+        self.preset: Preset | KllmArith = plain(preset)
+        self.arith: KllmArith = KllmArith.preset(self.preset)
+        self.bits: int = self.b_bits if integer else self.a_bits + self.b_bits  #: of what is counted
+        self.counter: IndexCounter = IndexCounter(self.bits, self.a_bits if integer else 0, 62)
+        config = {"k": self.k, "a_bits": self.a_bits, "b_bits": self.b_bits}
+        self.ports: Ports = ports({**config, "integer": self.integer, "preset": self.preset})
         self.column: Column | None = None
-        empty: tuple[int, ...] = ()
-        lowest: dict[str, Any] = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
-        blank = State(
-            "reset", -1, *(empty,) * 3, 0x3C00, *(empty,) * 4, 0x3C00, *(empty,) * 3, 0, empty, 0, 0, 0, 0, *(0,) * 10
-        )
-        self.state = replace(blank, **lowest)
+        empty = dict.fromkeys(("a_mask", "a_codebook", "products", "q", "count"), ()) | {"b_scale": 0x3C00}
+        lowest = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
+        self.state: State = self.reset(State, **{**empty, **lowest})
 
     @property
     def busy(self) -> bool:
         """Whether events of the column are left."""
         return self.state.event not in ("reset", "merge")
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs, in the order of the ports: begin a column. Without: its next event.
+    def step(
+        self,
+        a_index: Sequence[int] | int | None = None,
+        a_mask: Sequence[int] | int | None = None,
+        a_outlier: Sequence[int] | int | None = None,
+        a_scale: int | None = None,
+        a_codebook: Sequence[int] | None = None,
+        b_index: Sequence[int] | int | None = None,
+        b_mask: Sequence[int] | int | None = None,
+        b_outlier: Sequence[int] | int | None = None,
+        b_scale: int | None = None,
+        b_codebook: Sequence[int] | None = None,
+        products: Sequence[int] | None = None,
+    ) -> State:
+        """Begin a column with the inputs of the configuration's ports; without inputs, execute its next event.
 
-        Refused: inputs while a column is on its way, none while there is none.
+        With `integer`, `a_index` holds the integers, and A has no mask and codebook, nor are there `b_scale` and
+        `products`.
         """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.event} was the last event" if self.busy else "the inputs of a column"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        if inputs:
-            values = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-            begun = replace(self.state, **values)
-            return self._begin(begun, self._column(begun))
+        return self._stepped(
+            a_index=a_index,
+            a_mask=a_mask,
+            a_outlier=a_outlier,
+            a_scale=a_scale,
+            a_codebook=a_codebook,
+            b_index=b_index,
+            b_mask=b_mask,
+            b_outlier=b_outlier,
+            b_scale=b_scale,
+            b_codebook=b_codebook,
+            products=products,
+        )
+
+    def _open(self, *inputs: Any) -> State:
+        begun = self.latched(*inputs)
+        return self._begin(begun, self._column(begun))
+
+    def _continue(self) -> State:
         if self.column is None:
             self.column = self._column(self.state)
         return self._next(self.state, self.column)
 
-    def restore(self, state: Any) -> None:
-        """As every unit; the column is read again from the registers."""
+    def restore(self, state: State) -> None:
+        """Restore every register; the column is read again from them.
+
+        Parameters
+        ----------
+        state : State
+            A State of this unit.
+
+        Raises
+        ------
+        Refused
+            A port of the State is out of range.
+        RefusedType
+            The State is not this unit's.
+        """
         super().restore(state)
         self.column = None
 
@@ -167,8 +225,19 @@ class IndexMatmul(Stepped):
         return column_at_ports(words, self.integer, self.arith)
 
     def outputs(self, column: Column) -> State:
-        """All events of one column that did not come through the ports; the State after the last."""
-        self._begin(self.state, column)
+        """Execute all events of one column whose operands did not come through the ports.
+
+        Parameters
+        ----------
+        column : Column
+            Operands of the output.
+
+        Returns
+        -------
+        State
+            Registers after the last event.
+        """
+        self._begin(replace(self.state, index=self.state.index + 1), column)
         while self.busy:
             self._next(self.state, column)
         return self.state
@@ -180,7 +249,6 @@ class IndexMatmul(Stepped):
         b = tuple(column.b.tolist())
         begun = replace(
             before,
-            index=before.index + 1,
             q=b,
             counted=0,
             count=cleared,
@@ -270,8 +338,19 @@ class IndexMatmul(Stepped):
             weight_dequants=before.weight_dequants + done,
         )
 
-    def sparse_sum(self, column: Column) -> Any:
-        """The sum over what is left out of the counts: float32, or a Fraction where the accumulator is exact."""
+    def sparse_sum(self, column: Column) -> np.ndarray | Fraction:
+        """Sum the products of the positions that are left out of the counts.
+
+        Parameters
+        ----------
+        column : Column
+            Operands of the output.
+
+        Returns
+        -------
+        float32 or Fraction
+            The sum; a Fraction where the accumulator is exact.
+        """
         ks = np.flatnonzero(column.left_out)
         x, y = column.a_value[ks], column.b_value[ks]
         if self.arith.acc != "exact":
@@ -281,8 +360,8 @@ class IndexMatmul(Stepped):
     def _merge(self, before: State, column: Column) -> State:
         """Scales, the sparse part, what a norm leaves over, the bias; the last operation rounds to fp16."""
         if self.arith.acc == "exact":
-            one = Fraction(1, 1 << UNIT_BITS)
-            v = before.inside * one * Fraction(float(column.scale)) + before.outside * one
+            unit = Fraction(1, 1 << UNIT_BITS)
+            v = before.inside * unit * Fraction(float(column.scale)) + before.outside * unit
             y = np.asarray(finish_exact(v, column.bias, column.norm))
         else:
             bias, shift = (None if x is None else np.asarray(x) for x in (column.bias, column.shift))
@@ -301,20 +380,8 @@ class IndexMatmul(Stepped):
             overflows=before.overflows + overflow,
         )
 
-    def steps(self, **inputs: Any) -> Iterator[State]:
-        """Yield the State after every event of every column, in C order; arguments by port, broadcast."""
-        yield from self.operations(
-            admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs])
-        )
 
-    def __repr__(self) -> str:
-        return (
-            f"IndexMatmul(k={self.k}, a_bits={self.a_bits}, b_bits={self.b_bits}, integer={self.integer}, "
-            f"preset={self.preset!r})"
-        )
-
-
-def _total(values: Any) -> int:
+def _total(values: Iterable[Any]) -> Any:
     total = 0
     for value in values:
         total += value
@@ -329,27 +396,53 @@ def _float32(word: int) -> np.ndarray:
     return np.asarray(np.array(word, np.uint32).view(np.float32), np.float64)
 
 
-def run(
+def matmul(
     a: KMeansTensor | Scores,
     b: KMeansTensor,
     *,
-    preset: str | KllmArith = "paper",
+    preset: Preset | KllmArith = "paper",
     products: Codebook | None = None,
-    bias: Any = None,
+    bias: np.ndarray | None = None,
     norm: Norm | None = None,
-    seen: Any = None,
+    seen: ArrayLike | None = None,
 ) -> Result:
-    """y = A x B, a row of A and a column of B at a time.
+    """Multiply matrices, y = A x B, a row of A and a column of B at a time.
 
-    a: vectors of length K (tokens). b: a matrix whose N vectors, of length K, are the columns (output channels of a
-    weight, tokens of K^T). If `a` is Scores, `b` is a matrix (K, N) with vectors along its other axis (tokens of V).
-    preset: of KLLM's arithmetic. products: entry (i << nB) | j for a_i * b_j; by default made from both codebooks.
-    bias: float16 (N,). norm: of A's rows, whose division is delayed to here. seen: integers, one per row: the columns
-    that the row sees, the rest stays 0; of Scores the positions.
-    Returns the Result, y of the shape of A's vectors and N. Refuses operands that do not fit each other, outliers in B
-    together with a norm, zero points with Scores. Paper: [kllm §III-B, §III-D].
+    Parameters
+    ----------
+    a : KMeansTensor or Scores
+        Vectors of length K, the tokens.
+    b : KMeansTensor
+        Matrix whose N vectors, of length K, are the columns (output channels of a weight, tokens of K^T). Beside
+        Scores, a matrix (K, N) with vectors along its other axis (tokens of V).
+    preset : str or KllmArith
+        Arithmetic.
+    products : Codebook, optional
+        Entry (i << nB) | j for a_i * b_j; by default made from both codebooks.
+    bias : ndarray of float16 (N,), optional
+        Added to the outputs.
+    norm : Norm, optional
+        Norm of A's rows, whose division is delayed to here.
+    seen : array_like of integers, optional
+        Columns that each row sees, the rest stays 0; of Scores the positions.
+
+    Returns
+    -------
+    Result
+        `y` float16 of the shape of A's vectors and N, and the counters.
+
+    Raises
+    ------
+    Refused
+        The operands do not fit each other, B has outliers beside a norm, or zero points beside Scores.
+    RefusedType
+        An operand has a wrong type or dtype.
+
+    References
+    ----------
+    [kllm §III-B, §III-D]
     """
-    task = problem(a, b, preset, products, bias, norm, seen)
+    task = require_problem(a, b, preset, products, bias, norm, seen)
     a_bits = 8 if isinstance(a, Scores) else a.codebook.bits
     device = IndexMatmul(task.a.index.shape[1], a_bits, task.b_bits, task.integer, task.arith)
     rows, columns = task.a.index.shape[0], task.b.index.shape[0]
@@ -358,41 +451,27 @@ def run(
         for n in range(columns if task.integer else int(task.seen[m])):
             y[m, n] = device.outputs(column(task, m, n)).y
     words = y.reshape(task.shape)
-    return Result(words.view(np.float16), words & 0x7C00 == 0x7C00, **counters(device.state))
-
-
-def counters(state: State) -> dict[str, int]:
-    """The counters of `state`."""
-    return {name: getattr(state, name) for name in COUNTERS}
-
-
-def run_ports(
-    *,
-    k: int = 16,
-    a_bits: int = 4,
-    b_bits: int = 4,
-    integer: bool = False,
-    preset: str | KllmArith = "paper",
-    **inputs: Any,
-) -> Result:
-    """Columns of any shape between the ports: words (..., lanes), by port name; `k` to `preset` as for IndexMatmul."""
-    device = IndexMatmul(k, a_bits, b_bits, integer, preset)
-    arrays = admit(device.name, device.ports.inputs, [inputs[port.name] for port in device.ports.inputs])
-    states = [
-        state for state in device.steps(**dict(zip(inputs_of(device), arrays, strict=True))) if state.event == "merge"
-    ]
-    shape = arrays[[port.lanes for port in device.ports.inputs].index(1)].shape
-    outputs: dict[str, Any] = collect(states, device.ports.outputs, shape) | counters(device.state)
-    return Result(**outputs)
-
-
-def inputs_of(device: IndexMatmul) -> list[str]:
-    """Names of the input ports."""
-    return [port.name for port in device.ports.inputs]
+    counters = {name: getattr(device.state, name) for name in COUNTERS}
+    return Result(words.view(np.float16), words & 0x7C00 == 0x7C00, **counters)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration. Scales are positive, codebooks and outliers finite."""
+    """Ports in one configuration.
+
+    Parameters
+    ----------
+    config : mapping
+        `k`, `a_bits`, `b_bits`, `integer` and `preset`, as for `IndexMatmul`.
+
+    Returns
+    -------
+    Ports
+        Inputs and outputs.
+
+    References
+    ----------
+    [kllm §III-B]
+    """
     k, a_bits, b_bits, integer = (config[name] for name in ("k", "a_bits", "b_bits", "integer"))
     wide = KllmArith.preset(config["preset"]).table == "fp32"
 
@@ -434,12 +513,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
 OUTPUTS = (Port("y", 16, encoding="f16", meaning="the output"), Port("overflow", 1, meaning="y is not finite"))
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see index_matmul_cases.py."""
-    return index_matmul_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="index_matmul",
     paper="kllm §III-B, §III-D, Fig. 3, Fig. 5",
     meaning="index MatMul, one output column",
@@ -450,10 +524,10 @@ UNIT = Unit(
         "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper"),
     },
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.index_matmul_ports_jit:run_ports",
     unit_class=IndexMatmul,
-    cases=cases,
+    cases=index_matmul_cases.cases,
+    counters=COUNTERS,
+    result=Result,
     mark=index_matmul_cases.mark,
     legal=index_matmul_cases.legal,
     alternatives=choices("D-kllm-1", "preset", "exact"),
@@ -463,3 +537,4 @@ UNIT = Unit(
         "BOTH": Flag(2, "some position is an outlier of both operands (D-kllm-12)"),
     },
 )
+run: RunFunction[Result] = UNIT.run

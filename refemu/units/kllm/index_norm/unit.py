@@ -7,25 +7,25 @@ Decisions: D-kllm-18 (the norm's input is quantized before the norm), D-kllm-19 
 exact), D-kllm-37 (only the sparse path sees divided centroids), D-kllm-39 (variance from two moments, never below 0).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_norm import NoDivisor, folds, quotient32, require_normed, rounder, width
-from refemu.formats.kmeans_tables import squares
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_norm_cases, unit
-from refemu.units.unit import Cases, Config, Flag, Port, Ports, Stepped, Unit, admit, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import Refused, plain, require_choice, require_int
+from refemu.arith.operands import Precision
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient32, rounder, width
+from refemu.units import stepped
+from refemu.units.kllm.cases import index_norm as index_norm_cases
+from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-NORMS = ("rms", "layer")
+NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 INPUTS = 16  #: positions that a counter takes in a cycle [kllm §IV-B]
 LARGEST = 0x7BFF  #: word of the largest finite value
 
@@ -38,20 +38,20 @@ class State:
 
     event: str  #: "reset", "count" (16 positions), "mean", "square", each with "_sparse", "root", "fold"
     index: int  #: number of the event in its operation, -1 for the reset
-    q: Any  #: indices; a tuple of lanes, an int where a port has one lane, here and below
-    mask: Any
-    x: Any  #: words; read where `mask` is 1
+    q: Lanes  #: indices
+    mask: Lanes  #: 1 at outliers
+    x: Lanes  #: words; read where `mask` is 1
     scale: int  #: word
-    centroids: tuple[int, ...]
-    squares: tuple[int, ...]
-    weights: tuple[int, ...]
+    centroids: tuple[int, ...]  #: words of the centroids, for LayerNorm
+    squares: tuple[int, ...]  #: words of the centroids' squares
+    weights: tuple[int, ...]  #: words of the weights' centroids, for the fold
     rms: int  #: word of the divisor: root mean square, or standard deviation
     mean: int  #: word
     folded: int  #: word of r16(r32(scale / rms))
     divided: tuple[int, ...]  #: words of r16(r32(weights / rms))
     shift: int  #: word of r16(r32(mean / rms))
-    overflow: int
-    count: tuple[int, ...]
+    overflow: int  #: 1 if a word of the fold is infinite
+    count: tuple[int, ...]  #: counts of the indices
     dense: Number  #: the sum over centroids on its way
     moments: tuple[float, ...]  #: mean and mean square, as far as known
     indices: int  #: inliers counted
@@ -59,23 +59,28 @@ class State:
     divides: int  #: those of the fold; by N and the roots belong to the Functional Unit
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit, per vector: float arrays from `run`, words between the ports. None where there is none."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(stepped.Result):
+    """Outputs of a run, words per vector; None where a configuration has no such port."""
 
-    rms: np.ndarray  #: what divides: float32, float64 where sums are exact
-    mean: np.ndarray | None  #: LayerNorm's, dtype of rms
-    folded: np.ndarray | None  #: float16: scale of the dense path; None where the accumulator is exact
-    divided: np.ndarray | None  #: float16 (..., 2**w): centroids of the weights for the sparse path, if they were given
-    shift: np.ndarray | None  #: float16: LayerNorm's mean over deviation
-    overflow: np.ndarray  #: bool: a word of the fold is infinite
+    rms: np.ndarray  #: what divides: the root mean square, or LayerNorm's standard deviation
+    mean: np.ndarray | None = None  #: means of LayerNorm
+    folded: np.ndarray | None = None  #: scale over divisor, fp16 words
+    divided: np.ndarray | None = None  #: weights' centroids over divisor, fp16 words
+    shift: np.ndarray | None = None  #: mean over divisor, fp16 words
+    overflow: np.ndarray | None = None  #: bool: a word of the fold is infinite
     indices: int
     macs: int
     divides: int
 
 
-class IndexNorm(Stepped):
-    """One vector of n indices an operation."""
+class IndexNorm(Stepped[State]):
+    """RMSNorm and LayerNorm from counts: an operation is one vector of n indices.
+
+    References
+    ----------
+    [kllm §III-C2, Eq. (3), Fig. 4]
+    """
 
     name = "index_norm"
 
@@ -84,55 +89,82 @@ class IndexNorm(Stepped):
         n: int,
         bits: int = 4,
         weight_bits: int = 4,
-        norm: str = "rms",
+        norm: NormKind = "rms",
         eps: float = 0.0,
-        preset: str | KllmArith = "paper",
+        preset: Preset | KllmArith = "paper",
     ) -> None:
-        """n: values of a vector. bits, weight_bits: of an index, of one of the weights. norm: "rms" or "layer"."""
-        require_int(n, 1, 1 << 24, self.name, "n")
-        require_int(bits, 1, 8, self.name, "bits")
-        require_int(weight_bits, 1, 4, self.name, "weight_bits")
-        self.n, self.bits, self.weight_bits, self.eps, self.preset = n, bits, weight_bits, require_eps(eps), preset
-        self.norm, self.arith = require_choice(norm, NORMS, self.name, "norm"), KllmArith.preset(preset)
-        config = {"n": n, "bits": bits, "weight_bits": weight_bits, "norm": norm, "preset": preset}
-        self.ports, self._round = ports(config), rounder(self.arith.stat)
+        """Configure the unit.
+
+        Parameters
+        ----------
+        n : int
+            Values of a vector, 1 to 2**24.
+        bits : int
+            Width of an index, 1 to 8.
+        weight_bits : int
+            Width of an index of the weights, 1 to 4.
+        norm : {"rms", "layer"}
+            Kind of norm.
+        eps : float
+            Added to the mean square, finite and not negative (D-kllm-19).
+        preset : str or KllmArith
+            Arithmetic; `stat` and `table` matter.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
+        """
+        self.n: int = require_int(n, 1, 1 << 24, self.name, "n")
+        self.bits: int = require_int(bits, 1, 8, self.name, "bits")
+        self.weight_bits: int = require_int(weight_bits, 1, 4, self.name, "weight_bits")
+        self.norm = require_choice(norm, get_args(NormKind), self.name, "norm")
+        self.eps: float = require_eps(eps)
+        self.preset: Preset | KllmArith = plain(preset)
+        self.arith: KllmArith = KllmArith.preset(self.preset)
+        config = {"n": self.n, "bits": self.bits, "weight_bits": self.weight_bits}
+        self.ports: Ports = ports({**config, "norm": self.norm, "preset": self.preset})
+        self._round = rounder(self.arith.stat)
         sums = [*(["mean", "mean_sparse"] if norm == "layer" else []), "square", "square_sparse"]
-        self.events = ["count"] * -(-n // INPUTS) + sums + ["root"] + ["fold"] * folds(self.arith)
-        zeros, table, divided = lanes((0,) * n), (0,) * (1 << bits), (0,) * (1 << weight_bits)
-        self.state = State(
-            "reset", -1, zeros, zeros, zeros, 1, table, table, divided, 0, 0, 0, divided, 0, 0, table, 0.0, (), 0, 0, 0
-        )
+        self.events: list[str] = ["count"] * -(-self.n // INPUTS) + sums + ["root"] + ["fold"] * folds(self.arith)
+        cleared = self._cleared()
+        tables = {"centroids": cleared["count"], "squares": cleared["count"], "weights": cleared["divided"]}
+        self.state: State = self.reset(State, scale=1, **tables, **cleared)
+
+    def _cleared(self) -> dict[str, Any]:
+        """Registers of one vector before its first event."""
+        single = dict.fromkeys(("rms", "mean", "folded", "shift", "overflow"), 0)
+        tables = {"divided": (0,) * (1 << self.weight_bits), "count": (0,) * (1 << self.bits)}
+        return {**single, **tables, "dense": 0.0, "moments": ()}
 
     @property
     def busy(self) -> bool:
         """Whether events of the vector are left."""
         return 0 <= self.state.index < len(self.events) - 1
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs, one per input port: the first event of a vector. Without: the next one.
+    def step(
+        self,
+        q: Sequence[int] | int | None = None,
+        mask: Sequence[int] | int | None = None,
+        x: Sequence[int] | int | None = None,
+        scale: int | None = None,
+        centroids: Sequence[int] | None = None,
+        squares: Sequence[int] | None = None,
+        weights: Sequence[int] | None = None,
+    ) -> State:
+        """Execute the first event of a vector; without inputs, the next one.
 
-        Refused, and nothing changes: inputs while a vector is on its way, none while there is none, a divisor of 0.
+        Inputs are those of the configuration's ports, in their order. A divisor of 0 is refused, and nothing changes.
         """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.event} was the last event" if self.busy else "the inputs of a vector"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        before = self.state
-        if inputs:
-            words = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-            before = replace(
-                before,
-                index=-1,
-                rms=0,
-                mean=0,
-                folded=0,
-                divided=(0,) * len(before.divided),
-                shift=0,
-                overflow=0,
-                count=(0,) * len(before.count),
-                dense=0.0,
-                moments=(),
-                **words,
-            )
+        return self._stepped(q=q, mask=mask, x=x, scale=scale, centroids=centroids, squares=squares, weights=weights)
+
+    def _open(self, *inputs: Any) -> State:
+        return self._next(replace(self.latched(*inputs), index=-1, **self._cleared()))
+
+    def _continue(self) -> State:
+        return self._next(self.state)
+
+    def _next(self, before: State) -> State:
         index = before.index + 1
         event = self.events[index]
         work = {"count": self._count, "root": self._root, "fold": self._fold}
@@ -213,26 +245,32 @@ class IndexNorm(Stepped):
             divides=before.divides + len(words) + (self.norm == "layer"),
         )
 
-    def steps(self, **words: Any) -> Iterator[State]:
-        """Yield the State after every event of every vector, in C order; one array of words per input port.
+    def operations(self, arrays: Sequence[np.ndarray]) -> Iterator[State]:
+        """Yield the State after every event; a divisor of 0 is refused with the index of its vector.
 
-        Refused: a divisor of 0, with the index of its vector.
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            One per input port, as `admitted` returns them.
+
+        Returns
+        -------
+        iterator of State
+            States in C order of the vectors.
+
+        Raises
+        ------
+        Refused
+            A divisor is 0.
         """
-        names = [port.name for port in self.ports.inputs]
-        arrays = admit(self.name, self.ports.inputs, [words[name] for name in names])
-        vectors, done = arrays[names.index("scale")].shape, 0
+        scale = next(array for array, port in zip(arrays, self.ports.inputs, strict=True) if port.name == "scale")
+        vectors = 0
         try:
-            for state in self.operations(arrays):
-                done += state.index == len(self.events) - 1
+            for state in super().operations(arrays):
+                vectors += not self.busy
                 yield state
         except NoDivisor as refusal:
-            raise NoDivisor(refusal.value, tuple(map(int, np.unravel_index(done, vectors)))) from None
-
-    def __repr__(self) -> str:
-        return (
-            f"IndexNorm(n={self.n}, bits={self.bits}, weight_bits={self.weight_bits}, norm={self.norm!r}, "
-            f"eps={self.eps!r}, preset={self.preset!r})"
-        )
+            raise NoDivisor(refusal.value, tuple(map(int, np.unravel_index(vectors, scale.shape)))) from None
 
 
 def require_eps(eps: Any) -> float:
@@ -243,7 +281,7 @@ def require_eps(eps: Any) -> float:
     return value
 
 
-def _entries(words: tuple[int, ...], table: str) -> list[float]:
+def _entries(words: tuple[int, ...], table: Precision) -> list[float]:
     kind, word = (np.float16, np.uint16) if table == "fp16" else (np.float32, np.uint32)
     return [float(value) for value in np.array(words, word).view(kind)]
 
@@ -255,82 +293,6 @@ def _word(value: float, arith: KllmArith) -> int:
 def _value(word: int, arith: KllmArith) -> float:
     bits = np.uint64(word) if width(arith) == 64 else np.uint32(word)
     return float(bits.view(np.float64 if width(arith) == 64 else np.float32))
-
-
-def run(
-    a: KMeansTensor,
-    *,
-    norm: str = "rms",
-    eps: float = 0.0,
-    preset: str | KllmArith = "paper",
-    weights: Codebook | None = None,
-) -> Result:
-    """What divides the outputs of the matmul of every vector of `a`, from its counts.
-
-    a: fp16 scales, one codebook of fp16 centroids, no zero points; its values are those before the norm. norm: "rms" or
-    "layer" (then rms is the standard deviation, and there are mean and shift). eps: added to the mean square. weights:
-    codebook of a weight matrix, divided for the sparse path. Returns the Result, arrays of the shape of a's vectors.
-    Refused: a divisor of 0, vectors without values. Paper: [kllm §III-C2].
-    """
-    require_normed(a)
-    bits = weights.bits if weights is not None else 1
-    device = IndexNorm(a.length, a.bits, bits, norm, eps, preset)
-    table = Codebook(1, np.zeros(2)) if weights is None else weights
-    marked = a.rows(a.mask)
-    x = np.zeros(marked.shape, np.uint16)
-    x[marked] = a.outlier
-    shape = (*a.vectors, a.length) if a.length > 1 else a.vectors  # of ports of that many lanes
-    given = {
-        "q": a.rows().reshape(shape),
-        "mask": marked.astype(np.uint8).reshape(shape),
-        "x": x.reshape(shape),
-        "scale": a.scale,
-        "centroids": a.codebook.values,
-        "weights": table.values,
-        "squares": squares(a.codebook, device.arith.table).values,
-    }
-    words = {port.name: given[port.name] for port in device.ports.inputs}
-    return as_floats(_collected(device, words, a.vectors), device.arith, a.vectors, weights)
-
-
-def as_floats(answer: Result, arith: KllmArith, shape: tuple[int, ...], weights: Codebook | None) -> Result:
-    """Words of one vector after another as floats of `shape`; without weights nothing of theirs."""
-    wide = np.float64 if width(arith) == 64 else np.float32
-    views: dict[str, Any] = {"rms": answer.rms.view(wide).reshape(shape), "overflow": answer.overflow.reshape(shape)}
-    for name, dtype in (("mean", wide), ("folded", np.float16), ("shift", np.float16)):
-        words = getattr(answer, name)
-        views[name] = None if words is None else words.view(dtype).reshape(shape)
-    if weights is None:
-        rows = answer.rms.size * 2 if answer.divided is not None else 0
-        return replace(answer, **views, divided=None, divides=answer.divides - rows)
-    divided = None if answer.divided is None else answer.divided.view(np.float16).reshape(*shape, -1)
-    return replace(answer, **views, divided=divided)
-
-
-def _collected(device: IndexNorm, words: Mapping[str, Any], shape: tuple[int, ...]) -> Result:
-    states = [state for state in device.steps(**words) if state.index == len(device.events) - 1]
-    outputs: dict[str, Any] = dict.fromkeys(("mean", "folded", "divided", "shift"))
-    outputs.update(collect(states, device.ports.outputs, shape))
-    last = device.state
-    overflow = outputs.pop("overflow", np.zeros(shape, np.bool_))
-    return Result(**outputs, overflow=overflow, indices=last.indices, macs=last.macs, divides=last.divides)
-
-
-def run_ports(
-    *,
-    n: int,
-    bits: int = 4,
-    weight_bits: int = 4,
-    norm: str = "rms",
-    eps: float = 0.0,
-    preset: str = "paper",
-    **words: Any,
-) -> Result:
-    """Vectors between the ports: one array of words per input port, broadcast beside their lanes."""
-    device = IndexNorm(n, bits, weight_bits, norm, eps, preset)
-    arrays = admit(device.name, device.ports.inputs, [words[port.name] for port in device.ports.inputs])
-    given = dict(zip((port.name for port in device.ports.inputs), arrays, strict=True))
-    return _collected(device, given, given["scale"].shape)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -372,14 +334,13 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return Ports(inputs=tuple(inputs), outputs=tuple(outputs))
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see index_norm_cases.py."""
-    return index_norm_cases.cases(config, ports(config).inputs, kind, seed)
+SIZE: dict[str, int | float] = {
+    "n": 40,
+    "bits": 4,
+    "eps": 1e-5,
+}  #: of the ready configurations: two cycles of the counter and a half
 
-
-SIZE = {"n": 40, "bits": 4, "eps": 1e-5}  #: of the ready configurations: two cycles of the counter and a half
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="index_norm",
     paper="kllm §III-C2, Eq. (3), Fig. 4",
     meaning="RMSNorm and LayerNorm from counts of indices",
@@ -389,10 +350,11 @@ UNIT = Unit(
         "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact"),
     },
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.index_norm_jit:run_ports",
     unit_class=IndexNorm,
-    cases=cases,
+    cases=index_norm_cases.cases,
+    counters=("indices", "macs", "divides"),
+    result=Result,
     mark=index_norm_cases.mark,
     flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")},
 )
+run: RunFunction[Result] = UNIT.run

@@ -1,4 +1,4 @@
-"""Counting indices of four bits by columns: one-hot words added in bit planes, sixteen counters of a column at once.
+"""Counting indices of four bits by columns [kllm §III-B]: one-hot words added in bit planes, sixteen counters at once.
 
 An index i is the word 1 << i, so that bit i of the planes is the counter of i: plane p holds its bit p. A full adder
 takes three words to a sum and a carry, and eight members pass seven of them. When a group is counted, an 8 x 8

@@ -71,29 +71,42 @@ def kmeans_scores(logits, exp, v_scale, largest, p, q, scale):
 
 
 @kernel
-def kmeans_gated(
-    a_index, a_mask, a_word, a_scale, a_centroids, function, b_index, b_mask, b_value, b_scale, b_centroids, out
-):
-    """out (1, N) <- round16(b_scale * r16(f(r16(a_scale * a)) * b)) by a table of all pairs of centroids.
+def kmeans_function(index, mask, word, scale, centroids, function, entries, value):
+    """entries (C,) <- f(r16(scale * centroid)), a zero as +0; value (1, N) <- f of every element.
 
-    Where either is an outlier the product of values, f of `a_word` or of its centroid, and b_value. function: uint16
-    (65536,), words of f. Scales float32. Returns whether something left fp16.
+    Where masked that is f of `word`. function: uint16 (65536,), words of f. scale: float32. Returns whether something
+    left fp16.
+    """
+    bad = False
+    for i in range(entries.size):
+        entries[i] = widen(function[narrow(np.float32(scale * centroids[i]))]) + np.float32(0)  # -0 is stored as +0
+        bad |= not abs(entries[i]) < INFINITE
+    for n in range(value.shape[1]):
+        x = entries[index[0, n]]
+        if mask[0, n]:
+            x = widen(function[word[0, n]])
+            bad |= not abs(x) < INFINITE
+        value[0, n] = x
+    return bad
+
+
+@kernel
+def kmeans_gated(a_index, a_mask, a_value, a_entries, b_index, b_mask, b_value, b_scale, b_centroids, out):
+    """out (1, N) <- round16(b_scale * r16(a * b)) by a table of all pairs of entries and centroids.
+
+    Where either is an outlier, the product of `a_value` and `b_value`. b_scale: float32; that of a is 1. Returns
+    whether something left fp16.
     """
     size, bad = b_centroids.size, False
-    values, table = np.empty(a_centroids.size, np.float32), np.empty(a_centroids.size * size, np.float32)
-    for i in range(values.size):
-        values[i] = widen(function[narrow(np.float32(a_scale * a_centroids[i]))]) + np.float32(0)  # -0 is stored as +0
-        bad |= not abs(values[i]) < INFINITE
+    table = np.empty(a_entries.size * size, np.float32)
+    for i in range(a_entries.size):
         for j in range(size):
-            product = round16(np.float32(values[i] * b_centroids[j])) + np.float32(0)
+            product = round16(np.float32(a_entries[i] * b_centroids[j])) + np.float32(0)
             bad |= not abs(product) < INFINITE
             table[i * size + j] = round16(np.float32(b_scale * product))
     for n in range(out.shape[1]):
         if a_mask[0, n] | b_mask[0, n]:
-            x = values[a_index[0, n]]
-            if a_mask[0, n]:
-                x = widen(function[a_word[0, n]])
-            y = round16(np.float32(x * b_value[0, n]))
+            y = round16(np.float32(a_value[0, n] * b_value[0, n]))
             bad |= not abs(y) < INFINITE
             out[0, n] = y
         else:

@@ -1,29 +1,31 @@
-"""The chip: lanes of Concat units, index counters and MACs over output columns, with cycles and what buffers hold.
+"""KLLM's chip: lanes of Concat units, index counters and MACs over output columns, with cycles and buffers.
 
 Paper: [kllm §IV-A, Fig. 6, Table I]. Composed of index_matmul. Decision: D-kllm-31 (which lane has which column, and
 every cycle count: the paper gives sizes only). No claim about the authors' simulator.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, require_int
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_matmul, kllm_chip_cases, unit
-from refemu.units.index_matmul import COUNTERS, IndexMatmul
-from refemu.units.index_matmul_parts import Norm, Scores
-from refemu.units.index_matmul_problem_parts import Problem, problem
-from refemu.units.kllm_chip_parts import KllmChip
-from refemu.units.unit import Cases, Config, Flag, Ports, Stepped, Unit, admit, collect, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import plain, require_int
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units import stepped
+from refemu.units.kllm import index_matmul
+from refemu.units.kllm.cases import kllm_chip as kllm_chip_cases
+from refemu.units.kllm.index_matmul import COUNTERS, IndexMatmul, Norm, Problem, Scores, require_problem
+from refemu.units.kllm.kllm_chip.sizes import ChipSizes, LaneMapping
+from refemu.units.ports import Lanes, Ports, fields, lanes
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 TABLE_1 = (16, 32, 16, 32)  #: lanes, counters, counter inputs, MACs
-TOTALS = (*COUNTERS, "tiles", "count_cycles", "mac_cycles", "cycles")
+CYCLES = ("tiles", "count_cycles", "mac_cycles", "cycles")
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class State:
     a_mask: tuple[int, ...]
     a_outlier: tuple[int, ...]
     a_scale: int
-    a_codebook: tuple[int, ...]
+    a_codebook: tuple[int, ...]  #: words of A's centroids
     b_index: tuple[int, ...]
     b_scale: tuple[int, ...]
     b_codebook: tuple[int, ...]
@@ -44,8 +46,8 @@ class State:
     slot: int  #: of this row's pipeline
     counted: tuple[int, ...]  #: columns that the lanes counted in this slot
     reduced: tuple[int, ...]  #: columns that the MACs reduced
-    y: tuple[int, ...]
-    overflow: tuple[int, ...]
+    y: Lanes
+    overflow: Lanes
     concats: int
     indices: int
     lookups: int
@@ -56,18 +58,18 @@ class State:
     adds_merge: int
     macs_dense: int
     overflows: int
-    tiles: int
+    tiles: int  #: tiles counted since reset
     count_cycles: int  #: in which counters work
     mac_cycles: int  #: in which MACs work
-    cycles: int
+    cycles: int  #: cycles since reset
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the chip; counters over all rows, one row after the other."""
+class Result(stepped.Result):
+    """Outputs of a run; counters over all rows, one row after the other."""
 
-    y: np.ndarray  #: as of index_matmul
-    overflow: np.ndarray
+    y: np.ndarray  #: uint16 words from `run`, float16 from `matmul`
+    overflow: np.ndarray  #: bool: y is not finite
     concats: int
     indices: int
     lookups: int
@@ -84,10 +86,16 @@ class Result(unit.Result):
     cycles: int
 
 
-class ChipUnit(Stepped):
-    """A row of A by n columns; one event is one slot of the pipeline: a tile is counted, the one before reduced."""
+class KllmChip(Stepped[State]):
+    """KLLM's chip: a row of A by n columns; in a slot of the pipeline one tile is counted and the one before reduced.
+
+    References
+    ----------
+    [kllm §IV-A, Fig. 6, Table I]
+    """
 
     name = "kllm_chip"
+    sizes: tuple[int, ...]
 
     def __init__(
         self,
@@ -96,41 +104,87 @@ class ChipUnit(Stepped):
         a_bits: int = 4,
         b_bits: int = 4,
         sizes: tuple[int, ...] = TABLE_1,
-        lane_mapping: str = "column",
-        preset: str | KllmArith = "paper",
+        lane_mapping: LaneMapping = "column",
+        preset: Preset | KllmArith = "paper",
     ) -> None:
-        """k, n: of the MatMul. a_bits, b_bits: of the indices. sizes: lanes, counters, counter_inputs, macs."""
-        require_int(n, 1, 1 << 12, self.name, "n")
-        lane_count, counters, inputs, macs = sizes
-        self.chip = KllmChip(lane_count, counters=counters, counter_inputs=inputs, macs=macs, lane_mapping=lane_mapping)
-        self.matmul = IndexMatmul(k, a_bits, b_bits, False, preset)
-        self.k, self.n, self.sizes, self.preset = k, n, tuple(sizes), preset
-        self.ports = ports({"k": k, "n": n, "a_bits": a_bits, "b_bits": b_bits, "preset": preset})
-        registers: dict[str, Any] = dict.fromkeys(TOTALS, 0) | {"y": lanes([0] * n), "overflow": lanes([0] * n)}
-        for port in self.ports.inputs:
-            registers[port.name] = lanes([max(port.limits[0], 0)] * port.lanes)
+        """Configure the chip and the product.
+
+        Parameters
+        ----------
+        k, n : int
+            Positions of a column and columns of the MatMul.
+        a_bits, b_bits : int
+            Widths of the indices, 1 to 4.
+        sizes : tuple of 4 int
+            Lanes, counters, counter_inputs and macs of `ChipSizes`.
+        lane_mapping : {"column", "counter"}
+            Which columns the counters of a lane count (D-kllm-31).
+        preset : str or KllmArith
+            Arithmetic of the MatMul.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
+        """
+        self.n: int = require_int(n, 1, 1 << 12, self.name, "n")
+        lane_count, counters, inputs, macs = self.sizes = plain(tuple(sizes))
+        self.lane_mapping: LaneMapping = plain(lane_mapping)
+        self.chip: ChipSizes = ChipSizes(
+            lane_count, counters=counters, counter_inputs=inputs, macs=macs, lane_mapping=self.lane_mapping
+        )
+        self.matmul: IndexMatmul = IndexMatmul(k, a_bits, b_bits, False, preset)
         self._reset = self.matmul.state
-        self.state = State("reset", -1, slot=0, counted=(), reduced=(), **registers)
+        self.k: int = self.matmul.k
+        self.preset: Preset | KllmArith = self.matmul.preset
+        self.a_bits: int = self.matmul.a_bits
+        self.b_bits: int = self.matmul.b_bits
+        config = {"k": self.k, "n": self.n, "a_bits": self.a_bits, "b_bits": self.b_bits}
+        self.ports: Ports = ports({**config, "preset": self.preset})
+        lowest = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
+        self.state: State = self.reset(State, counted=(), reduced=(), **lowest)
 
     @property
     def busy(self) -> bool:
         """Whether slots of the row are left."""
         return self.state.event in ("fill", "overlap")
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs, in the order of the ports: the first slot of a row. Without: the next one.
+    def step(
+        self,
+        a_index: Sequence[int] | int | None = None,
+        a_mask: Sequence[int] | int | None = None,
+        a_outlier: Sequence[int] | int | None = None,
+        a_scale: int | None = None,
+        a_codebook: Sequence[int] | None = None,
+        b_index: Sequence[int] | int | None = None,
+        b_scale: Sequence[int] | int | None = None,
+        b_codebook: Sequence[int] | None = None,
+        products: Sequence[int] | None = None,
+    ) -> State:
+        """Execute the first slot of a row; without inputs, the next one.
 
-        Refused: inputs while a row is on its way, none while there is none.
+        Columns of B follow each other in `b_index`; `a_mask` is 1 at outliers; the other inputs are fp16 words, or of
+        the products' format.
         """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: slot {self.state.slot} came last" if self.busy else "the inputs of a row"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        before = replace(self.state, slot=self.state.slot + 1)
-        if inputs:
-            values = dict(zip((port.name for port in self.ports.inputs), self.accept(*inputs), strict=True))
-            zeros = lanes([0] * self.n)
-            before = replace(before, index=before.index + 1, slot=0, y=zeros, overflow=zeros, **values)
-        self.state = self._slot(before)
+        return self._stepped(
+            a_index=a_index,
+            a_mask=a_mask,
+            a_outlier=a_outlier,
+            a_scale=a_scale,
+            a_codebook=a_codebook,
+            b_index=b_index,
+            b_scale=b_scale,
+            b_codebook=b_codebook,
+            products=products,
+        )
+
+    def _open(self, *inputs: Any) -> State:
+        zeros = lanes([0] * self.n)
+        self.state = self._slot(self.latched(*inputs, slot=0, y=zeros, overflow=zeros))
+        return self.state
+
+    def _continue(self) -> State:
+        self.state = self._slot(replace(self.state, slot=self.state.slot + 1))
         return self.state
 
     def _slot(self, before: State) -> State:
@@ -183,43 +237,89 @@ class ChipUnit(Stepped):
         sums = {name: getattr(before, name) + getattr(done, name) for name in COUNTERS}
         return replace(before, y=lanes(y), overflow=lanes(overflow), **sums)
 
-    def steps(self, **inputs: Any) -> Iterator[State]:
-        """Yield the State after every slot of every row, in C order; arguments by port, broadcast."""
-        yield from self.operations(
-            admit(self.name, self.ports.inputs, [inputs[port.name] for port in self.ports.inputs])
-        )
 
-    def __repr__(self) -> str:
-        return (
-            f"ChipUnit(k={self.k}, n={self.n}, a_bits={self.matmul.a_bits}, b_bits={self.matmul.b_bits}, "
-            f"sizes={self.sizes}, lane_mapping={self.chip.lane_mapping!r}, preset={self.preset!r})"
-        )
-
-
-def run(
+def matmul(
     a: KMeansTensor | Scores,
     b: KMeansTensor,
     *,
-    chip: KllmChip | None = None,
+    chip: ChipSizes | None = None,
     check_capacity: bool = False,
-    preset: str | KllmArith = "paper",
+    preset: Preset | KllmArith = "paper",
     products: Codebook | None = None,
-    bias: Any = None,
+    bias: np.ndarray | None = None,
     norm: Norm | None = None,
-    seen: Any = None,
+    seen: ArrayLike | None = None,
 ) -> Result:
-    """y = A x B as `index_matmul.run`, bit for bit, with the cycles of a chip, row after row.
+    """Multiply matrices as `index_matmul.matmul`, bit for bit, with the cycles of a chip, row after row.
 
-    chip: by default that of [kllm Table I]. check_capacity: refuse what its buffers cannot hold at once. The other
-    arguments and refusals are those of `index_matmul.run`.
+    Parameters
+    ----------
+    a : KMeansTensor or Scores
+        As for `index_matmul.matmul`, like the arguments without a description of their own.
+    b : KMeansTensor
+        Matrix of columns.
+    chip : ChipSizes, optional
+        By default that of [kllm Table I].
+    check_capacity : bool
+        Refuse a product that the buffers cannot hold at once.
+    preset : str or KllmArith
+        Arithmetic.
+    products : Codebook, optional
+        Product codebook.
+    bias : ndarray of float16 (N,), optional
+        Added to the outputs.
+    norm : Norm, optional
+        Norm of A's rows, applied afterwards.
+    seen : array_like of integers, optional
+        Columns that each row sees.
+
+    Returns
+    -------
+    Result
+        Outputs, counters and cycles.
+
+    Raises
+    ------
+    Refused
+        As `index_matmul.matmul` does; or a buffer is too small.
+
+    References
+    ----------
+    [kllm §IV-A, Table I]
     """
-    answer = index_matmul.run(a, b, preset=preset, products=products, bias=bias, norm=norm, seen=seen)
-    task = problem(a, b, preset, products, bias, norm, seen)
-    return on_chip(answer, task, chip or KllmChip(), check_capacity)
+    answer = index_matmul.matmul(a, b, preset=preset, products=products, bias=bias, norm=norm, seen=seen)
+    task = require_problem(a, b, preset, products, bias, norm, seen)
+    return on_chip(answer, task, chip or ChipSizes(), check_capacity)
 
 
-def on_chip(answer: index_matmul.Result, task: Problem, chip: KllmChip, check_capacity: bool) -> Result:
-    """`answer` with the cycles of `chip`."""
+def on_chip(answer: index_matmul.Result, task: Problem, chip: ChipSizes, check_capacity: bool) -> Result:
+    """Add the cycles of a chip to the answer of a MatMul.
+
+    Parameters
+    ----------
+    answer : Result
+        Result of `index_matmul.matmul`.
+    task : Problem
+        The same MatMul, checked.
+    chip : ChipSizes
+        Sizes of the chip.
+    check_capacity : bool
+        Refuse a product that the buffers cannot hold at once.
+
+    Returns
+    -------
+    Result
+        Outputs, counters and cycles.
+
+    Raises
+    ------
+    Refused
+        A buffer is too small.
+
+    References
+    ----------
+    [kllm §IV-A, Table I]
+    """
     columns, k = task.b.index.shape
     entries = task.table.size
     if check_capacity:
@@ -234,7 +334,7 @@ def on_chip(answer: index_matmul.Result, task: Problem, chip: KllmChip, check_ca
             32 if task.arith.table == "fp32" else 16,
             task.integer,
         )
-    totals = dict.fromkeys(TOTALS[len(COUNTERS) :], 0)
+    totals = dict.fromkeys(CYCLES, 0)
     for m, seen in enumerate(task.seen.tolist()):
         length, width = (seen, columns) if task.integer else (k, seen)
         masks = task.b.mask[:width, :length] | task.a.mask[m, :length]
@@ -248,26 +348,6 @@ def on_chip(answer: index_matmul.Result, task: Problem, chip: KllmChip, check_ca
         }
         totals = {name: totals[name] + value for name, value in row.items()}
     return Result(answer.y, answer.overflow, **{name: getattr(answer, name) for name in COUNTERS}, **totals)
-
-
-def run_ports(
-    *,
-    k: int = 8,
-    n: int = 6,
-    a_bits: int = 4,
-    b_bits: int = 4,
-    sizes: tuple[int, ...] = TABLE_1,
-    lane_mapping: str = "column",
-    preset: str | KllmArith = "paper",
-    **inputs: Any,
-) -> Result:
-    """Rows of any shape between the ports: words (..., lanes), by port name; `k` to `preset` as for ChipUnit."""
-    device = ChipUnit(k, n, a_bits, b_bits, sizes, lane_mapping, preset)
-    names = [port.name for port in device.ports.inputs]
-    arrays = admit(device.name, device.ports.inputs, [inputs[name] for name in names])
-    states = [s for s in device.steps(**dict(zip(names, arrays, strict=True))) if s.event == "drain"]
-    outputs = collect(states, device.ports.outputs, arrays[names.index("a_scale")].shape)
-    return Result(**outputs | {name: getattr(device.state, name) for name in TOTALS})
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -285,24 +365,27 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return Ports(tuple(inputs), tuple(replace(port, lanes=n) for port in column.outputs))
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see kllm_chip_cases.py."""
-    return kllm_chip_cases.cases(config, ports(config).inputs, kind, seed)
+SMALL: dict[str, int | str | tuple[int, ...]] = {
+    "k": 20,
+    "n": 10,
+    "a_bits": 2,
+    "b_bits": 3,
+    "sizes": (2, 2, 4, 2),
+    "preset": "paper",
+}  #: three tiles
 
-
-SMALL = {"k": 20, "n": 10, "a_bits": 2, "b_bits": 3, "sizes": (2, 2, 4, 2), "preset": "paper"}  #: three tiles
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="kllm_chip",
     paper="kllm §IV-A, Fig. 6, Table I",
     meaning="lanes over output columns, with cycles",
     configs={"column": Config(**SMALL, lane_mapping="column"), "counter": Config(**SMALL, lane_mapping="counter")},
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.kllm_chip_jit:run_ports",
-    unit_class=ChipUnit,
-    cases=cases,
+    unit_class=KllmChip,
+    cases=kllm_chip_cases.cases,
+    counters=(*COUNTERS, *CYCLES),
+    result=Result,
     mark=kllm_chip_cases.mark,
     legal=kllm_chip_cases.legal,
     flags={"OVERFLOW": Flag(0, "some output left fp16"), "OUTLIER": Flag(1, "some position is in the sparse path")},
 )
+run: RunFunction[Result] = UNIT.run

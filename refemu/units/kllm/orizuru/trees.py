@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import require_int
-from refemu.units.unit import fields
+from refemu.units.ports import fields
 
 MAX, MIN = 0, 1  #: the two trees
 TREES = ("max", "min")
@@ -31,7 +31,22 @@ def better(tree: int, left: tuple[int, int], right: tuple[int, int]) -> tuple[in
 
 
 def levels(n: int) -> int:
-    """Levels of registers over `n` leaves; there is always one."""
+    """Number of levels of a tree.
+
+    Parameters
+    ----------
+    n : int
+        Inputs, at least 1.
+
+    Returns
+    -------
+    int
+        Levels, log2 of n rounded up.
+
+    References
+    ----------
+    [kllm §IV-C]
+    """
     return max(1, (n - 1).bit_length())
 
 
@@ -52,7 +67,7 @@ def units_needed(n: int, inputs: int = INPUTS) -> int:
 
 
 class Place(NamedTuple):
-    """Where a register of the tree is."""
+    """Place of a register of the tree."""
 
     stage: int  #: 0 holds the root
     unit: int  #: of the stage, from the left
@@ -86,8 +101,8 @@ class Part:
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.inputs = [[(0, 0)] * width for _ in TREES]  #: (available, key) per tree
-        self.bits = [[0] * width for _ in TREES]
+        self.inputs: list[list[tuple[int, int]]] = [[(0, 0)] * width for _ in TREES]  #: (available, key) per tree
+        self.bits: list[list[int]] = [[0] * width for _ in TREES]
 
     def winner(self, tree: int, node: int = 1) -> int:
         """The input that `node` passes on."""
@@ -96,7 +111,7 @@ class Part:
         return node - self.width
 
     def output(self, tree: int) -> tuple[int, int]:
-        """What the unit above sees."""
+        """The winner of a tree as (available, key), an input of the unit above."""
         return self.inputs[tree][self.winner(tree)]
 
     def compare(self, tree: int, node: int) -> int:
@@ -111,11 +126,14 @@ class Composition:
 
     def __init__(self, n: int) -> None:
         require_int(n, 1, 1 << 24, "orizuru", "n")
-        self.n, top = n, levels(n) - PART_LEVELS * (stages(n) - 1)
+        self.n: int = n
+        top = levels(n) - PART_LEVELS * (stages(n) - 1)
         widths = [1 << top] + [INPUTS] * (stages(n) - 1)
         counts = [1 << _depth(n, stage) for stage in range(stages(n))]
-        self.parts = [[Part(width) for _ in range(count)] for width, count in zip(widths, counts, strict=True)]
-        self.comparisons = 0
+        self.parts: list[list[Part]] = [
+            [Part(width) for _ in range(count)] for width, count in zip(widths, counts, strict=True)
+        ]
+        self.comparisons: int = 0
 
     def load(self, x: np.ndarray) -> None:
         """Build both trees over float16 `x`, lowest stage first."""

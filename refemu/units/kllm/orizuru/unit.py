@@ -7,21 +7,25 @@ D-kllm-23 (the path is repaired after the last pop too), D-kllm-25 (sizes that a
 trees may pop one element), D-kllm-27 (NaN is refused, infinities are not).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.units import orizuru_cases, orizuru_parts, unit
-from refemu.units.orizuru_parts import MAX, MIN, TREES, better, levels, units_needed
-from refemu.units.orizuru_parts import unit_of_node as unit_of_node
-from refemu.units.unit import Cases, Config, Port, Ports, Stepped, Unit, admit, fields, lanes
-from refemu.units.unit_cases import Seeds
+from refemu.units import stepped
+from refemu.units.kllm.cases import orizuru as orizuru_cases
+from refemu.units.kllm.orizuru import trees
+from refemu.units.kllm.orizuru.trees import MAX, MIN, TREES, better, levels, units_needed
+from refemu.units.ports import Lanes, Port, Ports, admit, fields, lanes
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, RunFunction, Unit
 
-MIN_LEAF = ("not_max", "compare")  #: where the lowest bits of the min tree come from
+#: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
+MinLeaf = Literal["not_max", "compare"]
 
 
 class Tree(NamedTuple):
@@ -39,65 +43,86 @@ class State:
     index: int  #: number of the event in its operation, -1 for the reset
     node: int  #: popped leaf, repaired register, or first register of the level just set; 0 where there is none
     k: int  #: pops of each tree
-    x: Any  #: words; a tuple of lanes, an int where a port has one lane, here and below
-    max_index: Any  #: elements popped so far, 0 where a pop is still to come
-    min_index: Any
-    outlier_mask: Any  #: popped by either tree
+    x: Lanes  #: words
+    max_index: Lanes  #: elements popped by the max tree so far, 0 where a pop is still to come
+    min_index: Lanes  #: the same of the min tree
+    outlier_mask: Lanes  #: popped by either tree
     root_max: int  #: word that leaves the max tree; of element 0 once all are popped
-    root_min: int
-    root_max_valid: int
-    root_min_valid: int
+    root_min: int  #: the same of the min tree
+    root_max_valid: int  #: 1 while the max tree has an available leaf
+    root_min_valid: int  #: the same of the min tree
     trees: tuple[Tree, Tree]  #: max, min
     comparisons: int  #: uses of a comparator
     comparisons_live: int  #: those with an available value on both sides
     cycles: int  #: one per level set, pop and repair; the trees work side by side, so the max tree's are counted
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit. Shapes for x (n,); x (..., n) has leading axes, counters are totals.
+def _no_pops() -> np.ndarray:
+    return np.zeros(0, np.int64)
 
-    From the ports, indices and roots are words: root_max is uint16, indices have the narrowest dtype.
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(stepped.Result):
+    """Outputs of a run, in words; shapes are for x (n,), leading axes of x come first.
+
+    Counters are totals. From `pops` indices are int64 and roots float16.
     """
 
-    max_index: np.ndarray  #: int64 (k,), in pop order
-    min_index: np.ndarray
+    max_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
+    min_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
     outlier_mask: np.ndarray  #: bool (n,)
-    root_max: Any  #: float16: the largest value not popped by the max tree, if root_max_valid
-    root_min: Any
-    root_max_valid: Any  #: bool
-    root_min_valid: Any
+    root_max: np.ndarray | np.float16  #: the largest value not popped by the max tree, if root_max_valid
+    root_min: np.ndarray | np.float16  #: the smallest value not popped by the min tree, if root_min_valid
+    root_max_valid: np.ndarray | np.bool_  #: bool
+    root_min_valid: np.ndarray | np.bool_  #: bool
     comparisons: int
     comparisons_live: int
     cycles: int
 
 
-class Orizuru(Stepped):
-    """The block of [kllm Fig. 7]: an operation is a load, the levels of both trees, and pops with their repairs."""
+class Orizuru(Stepped[State]):
+    """Orizuru: an operation is a load, the levels of both trees, and pops with their repairs.
+
+    References
+    ----------
+    [kllm §IV-C, Fig. 7]
+    """
 
     name = "orizuru"
+    state: State
 
-    def __init__(self, n: int, k: int = 1, total_order: bool = False, min_leaf: str = "not_max") -> None:
-        """n: inputs. k: pops of each tree, unless `load` says otherwise. total_order: compare integer keys, so that
-        -0 < +0 and NaN lies beyond infinity. min_leaf: "not_max" reuses the max tree's comparisons [kllm §IV-C].
+    def __init__(self, n: int, k: int = 1, total_order: bool = False, min_leaf: MinLeaf = "not_max") -> None:
+        """Configure the trees.
+
+        Parameters
+        ----------
+        n : int
+            Inputs, 1 to 2**24.
+        k : int
+            Pops of each tree, 0 to n, unless `load` says otherwise.
+        total_order : bool
+            Compare integer keys, so that -0 < +0 and NaN lies beyond infinity.
+        min_leaf : {"not_max", "compare"}
+            "not_max" reuses the max tree's comparisons (D-kllm-21).
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
         """
-        require_int(n, 1, 1 << 24, self.name, "n")
-        require_int(k, 0, n, self.name, "k")
-        self.n, self.k, self.total_order = n, k, bool(total_order)
-        self.min_leaf = require_choice(min_leaf, MIN_LEAF, self.name, "min_leaf")
-        self.levels = levels(n)
-        self.size = 1 << self.levels  #: leaves, padding included
+        self.n: int = require_int(n, 1, 1 << 24, self.name, "n")
+        self.k: int = require_int(k, 0, self.n, self.name, "k")
+        self.total_order: bool = bool(total_order)
+        self.min_leaf = require_choice(min_leaf, get_args(MinLeaf), self.name, "min_leaf")
+        self.levels: int = levels(self.n)
+        self.size: int = 1 << self.levels  #: leaves, padding included
+        self.ports: Ports = ports({"n": self.n, "k": self.k})
         self._keys: list[int] = []
-        self._enter(self._fresh((0,) * n, k))
-
-    @property
-    def ports(self) -> Ports:  # type: ignore[override]
-        """Widths for the number of pops loaded last."""
-        return ports({"n": self.n, "k": self.state.k})
+        self._enter(self._fresh((0,) * self.n, self.k))
 
     @property
     def units(self) -> int:
-        """16-input units that make up the tree [kllm Table I]; `unit_of_node` says which register is where."""
+        """Number of 16-input units that make up the tree [kllm Table I]."""
         return units_needed(self.n)
 
     @property
@@ -110,13 +135,32 @@ class Orizuru(Stepped):
         """Whether events of the operation are left."""
         return 0 <= self.state.index < self.last
 
-    def load(self, x: Any, k: int | None = None) -> State:
-        """Latch n values, float16 or words, and schedule `k` pops of each tree; returns the State."""
-        k = self.k if k is None else k
-        require_int(k, 0, self.n, self.name, "k")
-        values = fp16.bits(x) if isinstance(x, np.ndarray) and x.dtype == np.float16 else x
-        words = fields(self.accept(values)[0])
-        require_ordered(np.array(words, np.uint16), self.total_order)
+    def load(self, x: ArrayLike, k: int | None = None) -> State:
+        """Latch n values and schedule the pops of each tree.
+
+        Parameters
+        ----------
+        x : array_like of float16 or uint16 (n,)
+            Values or their words.
+        k : int, optional
+            Pops of each tree, 0 to n; by default that of the constructor.
+
+        Returns
+        -------
+        State
+            Registers after the load.
+
+        Raises
+        ------
+        Refused
+            A NaN without a total order, or `k` out of range.
+        RefusedType
+            A dtype or shape is wrong.
+        """
+        pops = require_int(self.k if k is None else k, 0, self.n, self.name, "k")
+        return self._load(fields(self.accept(_words(x))[0]), pops)
+
+    def _load(self, words: tuple[int, ...], k: int) -> State:
         before = self.state
         self._enter(
             replace(
@@ -133,49 +177,55 @@ class Orizuru(Stepped):
     def _fresh(self, words: tuple[int, ...], k: int) -> State:
         tree = Tree(bytes(self.size), bytes(int(i < self.n) for i in range(self.size)))
         none = lanes((0,) * k) if k else ()
-        return State(
-            "reset",
-            -1,
-            0,
-            k,
-            lanes(words),
-            none,
-            none,
-            lanes((0,) * self.n),
-            words[0],
-            words[0],
-            1,
-            1,
-            (tree, tree),
-            0,
-            0,
-            0,
+        return self.reset(
+            State,
+            k=k,
+            x=lanes(words),
+            max_index=none,
+            min_index=none,
+            root_max=words[0],
+            root_min=words[0],
+            root_max_valid=1,
+            root_min_valid=1,
+            trees=(tree, tree),
         )
 
     def _enter(self, state: State) -> None:
+        """Commit `state`; the ports are as wide as its pops are many."""
         keys = fp16.order_key(np.array(fields(state.x), np.uint16), self.total_order)
         self.state, self._keys = state, keys.tolist() + [0] * (self.size - self.n)
+        self.ports = ports({"n": self.n, "k": state.k})
 
-    def restore(self, state: Any) -> None:
-        """Make every register what it was when `state` was taken; refuses a State that is not this unit's."""
-        before, admitted = self.state, isinstance(state, State)
-        self.state = replace(before, k=state.k) if admitted else before  # the ports are as wide as its pops are many
+    def restore(self, state: State) -> None:
+        """Restore every register to its value when `state` was taken.
+
+        Parameters
+        ----------
+        state : State
+            A State of this unit.
+
+        Raises
+        ------
+        Refused
+            A port of the State is out of range.
+        RefusedType
+            The State is not this unit's.
+        """
+        if isinstance(state, State):
+            self.ports = ports({"n": self.n, "k": state.k})
         try:
             super().restore(state)
-            self._enter(state)
         finally:
-            self.state = state if self.state is state else before
+            self._enter(self.state)
 
-    def step(self, *inputs: Any) -> State:
-        """With inputs (x,): load them. Without: the next event of the operation.
+    def step(self, x: Sequence[int] | int | None = None) -> State:
+        """Load the words `x`; without inputs, execute the next event of the operation."""
+        return self._stepped(x=None if x is None else _words(x))
 
-        Refused, and nothing changes: inputs while an operation is on its way, none after its last event.
-        """
-        if bool(inputs) == self.busy:
-            wanted = f"no inputs: {self.state.event} was the last event" if self.busy else "x: the last pop is repaired"
-            raise Refused(f"{self.name}: step takes {wanted}")
-        if inputs:
-            return self.load(*inputs)
+    def _open(self, x: Any) -> State:
+        return self._load(fields(x), self.k)
+
+    def _continue(self) -> State:
         index, before = self.state.index + 1, self.state
         if index <= 2 * self.levels:
             tree, above = divmod(index - 1, self.levels)
@@ -209,7 +259,8 @@ class Orizuru(Stepped):
         mask = list(fields(before.outlier_mask))
         mask[leaf] = 1
         after = self._changed(before, "pop", tree, self.size + leaf, Tree(bits, bytes(alive)), 0, 0)
-        return replace(after, outlier_mask=lanes(mask), **{f"{TREES[tree]}_index": lanes(popped)})
+        changed: dict[str, Any] = {f"{TREES[tree]}_index": lanes(popped)}
+        return replace(after, outlier_mask=lanes(mask), **changed)
 
     def _maintained(self, before: State, tree: int) -> State:
         """Repair the parent of what changed last."""
@@ -250,104 +301,165 @@ class Orizuru(Stepped):
         left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
         return better(tree, (alive[left], self._keys[left]), (alive[right], self._keys[right]))
 
-    def steps(self, x: Any, k: int | None = None) -> Iterator[State]:
-        """Yield the State after every event of every operation; x: (..., n) float16 or words, k as for `load`."""
-        values = np.asarray(x)
-        (words,) = admit(self.name, self.ports.inputs, (fp16.bits(values) if values.dtype == np.float16 else values,))
+    def steps(self, x: ArrayLike, k: int | None = None) -> Iterator[State]:
+        """Yield the State after every event of every operation.
+
+        Parameters
+        ----------
+        x : array_like of float16 or uint16 (..., n)
+            Values or their words.
+        k : int, optional
+            Pops of each tree, as for `load`.
+
+        Returns
+        -------
+        iterator of State
+            States in C order of the rows.
+
+        Raises
+        ------
+        Refused
+            As `load` does.
+        """
+        (words,) = admit(self.name, self.ports.inputs, (_words(x),))
         for row in words.reshape(-1, self.n).tolist():
             yield self.load(lanes(row), k)
             while self.busy:
                 yield self.step()
 
-    def draw(self, state: State) -> str:
-        """Both trees as text, the max tree above the leaves and the min tree below them, as [kllm Fig. 7(a)]."""
-        return orizuru_parts.draw(self.size, self.n, state)
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse NaN unless the order is total (D-kllm-27)."""
+        (x,) = inputs
+        require_ordered(x if self.n > 1 else x[..., None], self.total_order)
 
-    def __repr__(self) -> str:
-        return f"Orizuru(n={self.n}, k={self.k}, total_order={self.total_order}, min_leaf={self.min_leaf!r})"
+    def draw(self, state: State) -> str:
+        """Draw both trees as text, the max tree above the leaves and the min tree below them, as [kllm Fig. 7(a)].
+
+        Parameters
+        ----------
+        state : State
+            Registers to draw.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
+        return trees.draw(self.size, self.n, state)
+
+
+def _words(x: Any) -> Any:
+    """Words of values that are float16, everything else as it is."""
+    return fp16.bits(x) if isinstance(x, np.ndarray) and x.dtype == np.float16 else x
 
 
 def require_ordered(words: np.ndarray, total_order: bool) -> None:
-    """Refuse NaN among fp16 words, unless the order is total."""
+    """Check that fp16 words can be ordered.
+
+    Parameters
+    ----------
+    words : ndarray of uint16
+        fp16 words.
+    total_order : bool
+        Whether NaN has a place in the order.
+
+    Raises
+    ------
+    Refused
+        A NaN without a total order, with its index (D-kllm-27).
+
+    References
+    ----------
+    [kllm §IV-C]
+    """
     nan = words & 0x7FFF > 0x7C00
     if nan.any() and not total_order:
         raise Refused(f"orizuru: x must hold no NaN, got one{at(first_index(nan))}")
 
 
-def require_input(x: Any, k: Any, min_leaf: str) -> tuple[np.ndarray, int]:
-    """The words of float16 `x` (..., n), n >= 1, and `k` as an int, if 0 <= k <= n."""
+def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, int]:
+    """Check the inputs of `pops`.
+
+    Parameters
+    ----------
+    x : array_like of float16 (..., n)
+        At least one value a row.
+    k : int
+        Pops, 0 to n.
+    min_leaf : str
+        An option of `MinLeaf`.
+
+    Returns
+    -------
+    words : ndarray of uint16 (..., n)
+        fp16 words of x.
+    k : int
+        `k` as Python's int.
+
+    Raises
+    ------
+    Refused
+        `k` is out of range, the option unknown, or a row empty.
+    RefusedType
+        `x` is not float16, or a scalar.
+
+    References
+    ----------
+    [kllm §IV-C]
+    """
     array = np.asarray(x)
     if array.dtype != np.float16 or array.ndim < 1:
         raise RefusedType(f"orizuru: x must be float16 of shape (n,), got {array.dtype} of shape {array.shape}")
     if not array.shape[-1]:
         raise Refused(f"orizuru: x must hold at least one value, got shape {array.shape}")
-    count = int(k) if isinstance(k, np.integer) else k
-    require_int(count, 0, array.shape[-1], "orizuru", "k")
-    require_choice(min_leaf, MIN_LEAF, "orizuru", "min_leaf")
-    return fp16.bits(array), count
+    require_choice(min_leaf, get_args(MinLeaf), "orizuru", "min_leaf")
+    return fp16.bits(array), require_int(k, 0, array.shape[-1], "orizuru", "k")
 
 
-def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max") -> Result:
-    """The k largest and the k smallest elements of every row of `x`, and what is left at the roots.
+def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf = "not_max") -> Result:
+    """Pop the k largest and the k smallest elements of every row, and show what is left at the roots.
 
-    x: (..., n) float16, no NaN unless total_order. k: 0 <= k <= n, pops of each tree. total_order, min_leaf: as for
-    Orizuru. Returns the Result. Raises RefusedType for another dtype or a scalar. Paper: [kllm §IV-C].
+    Parameters
+    ----------
+    x : array_like of float16 (..., n)
+        No NaN unless `total_order`.
+    k : int
+        Pops of each tree, 0 to n.
+    total_order : bool
+        Compare integer keys, so that -0 < +0 and NaN lies beyond infinity.
+    min_leaf : {"not_max", "compare"}
+        Source of the lowest bits of the min tree.
+
+    Returns
+    -------
+    Result
+        Indices in pop order, mask, roots, and counters.
+
+    Raises
+    ------
+    Refused
+        A NaN without a total order, `k` out of range, or an empty row.
+    RefusedType
+        `x` is not float16, or a scalar.
+
+    References
+    ----------
+    [kllm §IV-C]
     """
     words, k = require_input(x, k, min_leaf)
     require_ordered(words, total_order)
-    device = Orizuru(words.shape[-1], k, total_order, min_leaf)
-    ends = [state for state in device.steps(words) if state.index == device.last]
-    indices = [_column(ends, name, np.int64, (*words.shape[:-1], k)) for name in ("max_index", "min_index")]
-    mask = _column(ends, "outlier_mask", np.bool_, words.shape)
-    roots = [_column(ends, name, np.uint16, words.shape[:-1]) for name in ("root_max", "root_min")]
-    valid = [_column(ends, f"{name}_valid", np.bool_, words.shape[:-1]) for name in ("root_max", "root_min")]
-    last = device.state
-    return result(
-        (indices[0], indices[1], mask, roots[0], roots[1], valid[0], valid[1]),
-        (last.comparisons, last.comparisons_live, last.cycles),
+    shape, n = words.shape[:-1], words.shape[-1]
+    answer = run(words if n > 1 else words[..., 0], n=n, k=k, total_order=total_order, min_leaf=min_leaf)
+    return replace(
+        answer,
+        max_index=answer.max_index.astype(np.int64).reshape(*shape, k),
+        min_index=answer.min_index.astype(np.int64).reshape(*shape, k),
+        outlier_mask=answer.outlier_mask.reshape(words.shape),
+        root_max=np.asarray(answer.root_max).view(np.float16)[()],
+        root_min=np.asarray(answer.root_min).view(np.float16)[()],
+        root_max_valid=np.asarray(answer.root_max_valid)[()],
+        root_min_valid=np.asarray(answer.root_min_valid)[()],
     )
-
-
-def _column(states: list[State], name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
-    return np.array([fields(getattr(state, name)) for state in states], dtype).reshape(shape)
-
-
-def result(outputs: tuple[np.ndarray, ...], counters: tuple[int, int, int]) -> Result:
-    """The Result from its fields in order; roots are given as words, and become scalars for a single row."""
-    top, low, mask, root_max, root_min, max_valid, min_valid = outputs
-    return Result(
-        top,
-        low,
-        mask,
-        root_max.view(np.float16)[()],
-        root_min.view(np.float16)[()],
-        max_valid[()],
-        min_valid[()],
-        *counters,
-    )
-
-
-def run_ports(x: Any, *, n: int, k: int, total_order: bool = False, min_leaf: str = "not_max") -> Result:
-    """`run` between the ports: x (..., n) words, the Result in words."""
-    device = Orizuru(n, k, total_order, min_leaf)
-    (words,) = admit(device.name, device.ports.inputs, (x,))
-    return on_ports(run(rows(words, n), k, total_order=total_order, min_leaf=min_leaf), device)
-
-
-def rows(words: np.ndarray, n: int) -> np.ndarray:
-    """Words of port x, whose only lane has no axis, as float16 (..., n)."""
-    return fp16.values(words if n > 1 else words[..., None])
-
-
-def on_ports(answer: Result, device: Orizuru) -> Result:
-    """`answer` in words of the output ports."""
-    words: dict[str, Any] = {}
-    for port in device.ports.outputs:
-        array = np.asarray(getattr(answer, port.name))
-        array = array.view(np.uint16) if array.dtype == np.float16 else array.astype(port.result_dtype)
-        several = port.name in ("max_index", "min_index", "outlier_mask")
-        words[port.name] = array[..., 0] if several and port.lanes == 1 else array
-    return replace(answer, **words)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -374,12 +486,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see orizuru_cases.py."""
-    return orizuru_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="orizuru",
     paper="kllm §IV-C, Fig. 7",
     meaning="the k largest and the k smallest of n values, by two trees",
@@ -390,8 +497,9 @@ UNIT = Unit(
         "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max"),
     },
     ports=ports,
-    run=run_ports,
-    twin="refemu.units.orizuru_jit:run_ports",
     unit_class=Orizuru,
-    cases=cases,
+    cases=orizuru_cases.cases,
+    counters=("comparisons", "comparisons_live", "cycles"),
+    result=Result,
 )
+run: RunFunction[Result] = UNIT.run

@@ -1,28 +1,23 @@
-"""Compiled twin of clustering.run: same arguments, same Result. Read clustering.py first. [kllm §IV-A]
+"""Compiled twin of clustering: one kernel rounds all fp16 results, another searches among them. [kllm §IV-A]
 
-All fp16 results are made at once, by the kernel that rounds; the search among them is in integers, or compares.
+The search compares patterns of distances as integers, or values with the midpoints.
 """
-
-from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
 from refemu.arith.jit import kernel
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units.clustering import Clustering, Result
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm.clustering import UNIT, Clustering
 
 
-def run(
-    x: Any, scale: Any, codebook: Any, *, bits: int = 4, preset: str | KllmArith = "paper", lanes: int = 16
-) -> Result:
-    """As `clustering.run`."""
-    device = Clustering(bits, preset, lanes)
-    words, scales, books = device.admitted(x, scale, codebook)
-    values, divisors = (_wide(array) for array in (words, scales))
-    centroids = _wide(books).reshape(-1, 1 << bits)
-    hats, overflow = _normalized(values, divisors, device.arith)
-    index = np.empty(words.size, np.uint8)
+@twin(UNIT)
+def run(device: Clustering, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
+    """All elements at once."""
+    values, divisors, books = (_wide(array) for array in inputs)
+    centroids, (index, overflow) = books.reshape(-1, 1 << device.bits), outputs
+    hats, overflow[:] = _normalized(values, divisors, device.arith)
     high = int(device.arith.tie == "high")
     if device.arith.distance == "fp16":
         with np.errstate(all="ignore"):
@@ -30,10 +25,8 @@ def run(
         _least(distances.view(np.int32), centroids, high, index)
     else:
         _rank(2 * hats.astype(np.float64), _borders(centroids, divisors, device.arith), centroids, high, index)
-    compared = (1 << bits) - (device.arith.distance != "fp16")
-    return Result(
-        index.reshape(words.shape), overflow.reshape(words.shape), words.size * compared, -(-words.size // lanes)
-    )
+    compared = centroids.shape[1] - (device.arith.distance != "fp16")
+    return values.size * compared, -(-values.size // device.lanes)
 
 
 def _wide(words: np.ndarray) -> np.ndarray:
@@ -79,11 +72,11 @@ def _least(distances, centroids, high, index):  # type: ignore[no-untyped-def]
 
 @kernel
 def _rank(twice, borders, centroids, high, index):  # type: ignore[no-untyped-def]
-    """How many borders lie below (high: not above) each value."""
+    """Count the borders below (high: not above) each value."""
     for i in range(index.size):
-        found = np.int64(0)
+        rank = np.int64(0)
         for j in range(borders.shape[1]):
-            found += np.int64(twice[i] > borders[i, j]) + high * np.int64(twice[i] == borders[i, j])
-        while found > 0 and centroids[i, found - 1] == centroids[i, found]:
-            found -= 1
-        index[i] = found
+            rank += np.int64(twice[i] > borders[i, j]) + high * np.int64(twice[i] == borders[i, j])
+        while rank > 0 and centroids[i, rank - 1] == centroids[i, rank]:
+            rank -= 1
+        index[i] = rank

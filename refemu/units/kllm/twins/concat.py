@@ -1,21 +1,18 @@
-"""Compiled twin of concat.run: same arguments, same Result. Read concat.py first. [kllm §III-B]"""
-
-from typing import Any
+"""Compiled twin of concat: every edge at once, since the register keeps nothing of the edge before. [kllm §III-B]"""
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.concat import Concat, Result
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm.concat import UNIT, Concat
 
 
-def run(a: Any, b: Any, *, a_bits: int = 4, b_bits: int = 4) -> Result:
-    """As `concat.run`."""
-    device = Concat(a_bits, b_bits)
-    left, right = admit_events(device.name, device.ports.inputs, (a, b))
-    q = np.empty(left.shape, np.uint8)
-    _concat(left.reshape(-1), right.reshape(-1), b_bits, q.reshape(-1))
-    return Result(q, q.size)
+@twin(UNIT)
+def run(device: Concat, inputs: Arrays, outputs: Arrays) -> tuple[int]:
+    """Devices side by side."""
+    (q,) = outputs
+    _concat(*(array.reshape(-1) for array in inputs), device.b_bits, q.reshape(-1))
+    return (q.size,)
 
 
 @kernel

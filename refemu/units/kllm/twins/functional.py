@@ -1,13 +1,13 @@
-"""Compiled twin of functional.run: same arguments, same Result. Read functional.py first. [kllm §IV-A]
+"""Compiled twin of functional: table look-ups by NumPy, roundings and sums by kernels. [kllm §IV-A]
 
-Tables are looked up by NumPy; roundings, exponentials and sums are the kernels of `arith`, a kernel here finds maxima.
+Roundings, exponentials and sums are the kernels of `arith`; a kernel here finds the maxima.
 """
 
 import math
-from dataclasses import replace
-from typing import Any
+from typing import get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, fp16_jit, fp32_jit
 from refemu.arith.checks import require_choice
@@ -16,17 +16,26 @@ from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total32
 from refemu.arith.tables import table16
 from refemu.arith.threads import share_out
-from refemu.units import functional
-from refemu.units.functional import OPS, PASSES, SOFTMAX, WIDTH, Functional, Result
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm import functional
+from refemu.units.kllm.functional import OPS, PASSES, UNIT, WIDTH, Functional, Op, Result, Softmax
 
 LEAST = 1 << 15  #: logits that a thread has at least
 
 
-def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
-    """As `functional.run`."""
-    require_choice(op, (*OPS, "softmax"), "functional", "op")
-    require_choice(softmax, SOFTMAX, "functional", "softmax")
+@twin(UNIT)
+def run(device: Functional, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
+    """All operations at once."""
+    (words,), (y,) = inputs, outputs
+    answer = apply(fp16.values(words.reshape(-1, device.t)), op=device.op, softmax=device.softmax)
+    y[:] = fp16.bits(answer.y).reshape(y.shape)
+    return answer.exps, answer.roots, answer.divides, answer.cycles
+
+
+def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
+    """`functional.apply`, compiled."""
+    require_choice(op, get_args(Op), "functional", "op")
+    require_choice(softmax, get_args(Softmax), "functional", "softmax")
     array = functional.require_rows(x, op)
     size, t = array.size, array.shape[-1] if array.ndim else 1
     cycles = (size // t if t else 0) * -(-t // WIDTH)
@@ -37,7 +46,7 @@ def run(x: Any, *, op: str = "exp", softmax: str = "fp16") -> Result:
     return Result(y=fp16.values(np.take(table16(op), fp16.bits(array))), **counts, cycles=cycles)
 
 
-def _softmax(x: np.ndarray, softmax: str) -> np.ndarray:
+def _softmax(x: np.ndarray, softmax: Softmax) -> np.ndarray:
     """The scores of x (..., t), float16; threads share the rows."""
     rows = fp16_jit.plain(fp16.bits(x).reshape(math.prod(x.shape[:-1]), x.shape[-1]))
     tops = np.empty((rows.shape[0], 1), np.uint16)
@@ -73,11 +82,3 @@ def _tops(x, tops):  # type: ignore[no-untyped-def]
         below = np.int64(best < 0)
         tops[r] = best * (1 - below) + (0x8000 - best) * below
     return refused != 0
-
-
-def run_ports(x: Any, *, op: str = "exp", t: int = 1, softmax: str = "fp16") -> Result:
-    """As `functional.run_ports`."""
-    device = Functional(op, t, softmax)
-    (words,) = admit(device.name, device.ports.inputs, (x,))
-    answer = run(fp16.values(words if t > 1 else words[..., None]), op=op, softmax=softmax)
-    return replace(answer, y=fp16.bits(answer.y).reshape(words.shape))

@@ -1,24 +1,29 @@
-"""Compiled twin of index_counter: same arguments, same Result. Read index_counter.py first. [kllm §IV-B]
+"""Compiled twin of index_counter: integers counted in one pass over the positions. [kllm §IV-B]
 
-Counts are integers, so no cycle is simulated but where the ports show every one of them.
+Cycles are simulated only where the ports show every one of them.
 """
 
 from math import prod
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
-from refemu.units.index_counter import INPUTS, IndexCounter, Result, admitted
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm.index_counter import INPUTS, UNIT, IndexCounter, Result, require_input
 
 
-def run(
-    index: Any, bits: int, amount: Any = None, *, valid: Any = None, counter_bits: int = 62, amount_bits: int = 8
+def counts(
+    index: ArrayLike,
+    bits: int,
+    amount: ArrayLike | None = None,
+    *,
+    valid: ArrayLike | None = None,
+    counter_bits: int = 62,
+    amount_bits: int = 8,
 ) -> Result:
-    """As `index_counter.run`."""
+    """`index_counter.counts`, compiled."""
     counter = IndexCounter(bits, amount_bits if amount is not None else 0, counter_bits)
     q = np.asarray(index)
     if amount is None and valid is None and q.dtype.kind in "iu" and q.ndim and _fits(q, bits):
@@ -27,14 +32,12 @@ def run(
         _count_all(plain(q.reshape(prod(shape), k).astype(np.uint8, copy=False)), count)
         indices = q.size
     else:
-        q, used, amounts = admitted(index, bits, amount, valid, amount_bits)
+        q, used, amounts = require_input(index, bits, amount, valid, amount_bits)
         shape, k = q.shape[:-1], q.shape[-1]
         count = np.zeros((prod(shape), 1 << bits), np.int64)
         indices = int(_count(*(x.reshape(prod(shape), k) for x in (q, used, amounts)), count))
-    largest = int(count.max(initial=0))
-    if largest >> counter_bits:
-        _refuse(counter, count)
-    return Result(count.reshape(*shape, 1 << bits), indices, prod(shape) * -(-k // INPUTS), largest.bit_length())
+    _require_fits(counter, count)
+    return Result(count.reshape(*shape, 1 << bits), indices, prod(shape) * -(-k // INPUTS))
 
 
 def _fits(index: np.ndarray, bits: int) -> bool:
@@ -42,43 +45,25 @@ def _fits(index: np.ndarray, bits: int) -> bool:
     return bool(int(index.min(initial=0)) >= 0 and int(index.max(initial=0)) < 1 << bits)
 
 
-def run_ports(
-    clear: Any,
-    q: Any,
-    valid: Any,
-    amount: Any = None,
-    *,
-    bits: int = 8,
-    amount_bits: int = 0,
-    counter_bits: int = 16,
-    lanes: int = INPUTS,
-) -> Result:
-    """As `index_counter.run_ports`."""
-    counter = IndexCounter(bits, amount_bits, counter_bits, lanes)
-    given = (clear, q, valid) if amount is None else (clear, q, valid, amount)
-    clears, *rest = admit_events(counter.name, counter.ports.inputs, given)
-    shape, devices = clears.shape, prod(clears.shape[:-1])
-    if amount is None:
-        rest.append(np.ones(rest[0].shape, np.int64))
-    count = np.zeros((*shape, 1 << bits), np.int64)
-    wide = [np.ascontiguousarray(x, np.int64).reshape(devices, shape[-1], lanes) for x in rest]
-    indices = _cycles(
-        np.ascontiguousarray(clears, np.int64).reshape(devices, shape[-1]),
-        *wide,
-        count.reshape(devices, shape[-1], 1 << bits),
-    )
-    largest = int(count.max(initial=0))
-    if largest >> counter_bits:
-        _refuse(counter, count.reshape(-1, 1 << bits))
-    dtype = counter.ports.outputs[0].result_dtype
-    return Result(count.astype(dtype), int(indices), clears.size, largest.bit_length())
+@twin(UNIT)
+def run(counter: IndexCounter, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
+    """Every cycle of every device."""
+    clear, *vectors = (array.astype(np.int64) for array in inputs)
+    lanes = [array.reshape(*clear.shape, counter.lanes) for array in vectors]
+    if not counter.amount_bits:
+        lanes.append(np.ones(lanes[0].shape, np.int64))
+    count = np.zeros(outputs[0].shape, np.int64)
+    indices = _cycles(clear, *lanes, count)
+    _require_fits(counter, count.reshape(-1, 1 << counter.bits))
+    outputs[0][:] = count
+    return int(indices), clear.size
 
 
-def _refuse(counter: IndexCounter, count: np.ndarray) -> None:
+def _require_fits(counter: IndexCounter, count: np.ndarray) -> None:
     """Refuse what the unit refuses; here the first vector that ends too large is named, not the first cycle."""
-    for row in count:
-        counter._require_fits(tuple(row.tolist()))
-    raise Refused(f"{counter.name}: a count does not fit counter_bits={counter.counter_bits}")
+    if int(count.max(initial=0)) >> counter.counter_bits:
+        for row in count:
+            counter._require_fits(tuple(row.tolist()))
 
 
 @kernel

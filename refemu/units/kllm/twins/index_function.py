@@ -1,29 +1,38 @@
-"""Twin of index_function.run over whole tensors: same arguments, same Result. Read index_function.py first.
+"""Compiled twin of index_function: the tables of all vectors come from one look-up. [kllm §III-C1]
 
-Paper: [kllm §III-C1]. Tables for all vectors come from one look-up; there is nothing to compile but the roundings.
+There is nothing to compile but the roundings, which are kernels of `arith`.
 """
-
-from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
 from refemu.arith.checks import Refused, first_index
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_function
-from refemu.units.index_function import IndexFunction, Result
-from refemu.units.unit import admit
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm import index_function
+from refemu.units.kllm.index_function import UNIT, Evaluation, Function, IndexFunction, Mode
 
 
-def run(tensor: KMeansTensor, function: Any, *, mode: str = "token", scale: Any = None) -> Result:
-    """As `index_function.run`."""
+@twin(UNIT)
+def run(device: IndexFunction, inputs: Arrays, outputs: Arrays) -> tuple[int]:
+    """All vectors at once."""
+    codebooks, scales = inputs[:2]
+    outputs[0][:] = _tables(device, codebooks, scales)
+    for words, values in zip(inputs[2:], outputs[1:], strict=True):  # one port of outliers, or none
+        values[:] = device.words[words]
+        _require_finite(device, values.reshape(-1, device.outliers), "outlier")
+    return (scales.size * (device.last + 1),)
+
+
+def apply(tensor: KMeansTensor, function: Function, *, mode: Mode = "token", scale: float | None = None) -> Evaluation:
+    """`index_function.apply`, compiled."""
     scales = np.asarray(index_function.require_input(tensor, mode, scale)).reshape(-1)
     device = IndexFunction(function, tensor.bits, 0, mode)
     codebooks = tensor.codebook.values.reshape(-1, 1 << tensor.bits)
     tables = _tables(device, codebooks, scales)
     values = device.words[tensor.outlier]
     _require_finite(device, values, "outlier")
-    return index_function.result(tensor, tables, values, index_function.evaluations(tables.size, mode, tensor))
+    return index_function.evaluation(tensor, tables, values, index_function.evaluations(tables.size, mode, tensor))
 
 
 def _tables(device: IndexFunction, codebooks: np.ndarray, scales: np.ndarray) -> np.ndarray:
@@ -47,24 +56,4 @@ def _require_finite(device: IndexFunction, words: np.ndarray, where: str) -> Non
     bad = words & 0x7C00 == 0x7C00
     if bad.any():
         place = first_index(bad)
-        raise Refused(f"{device.name}: {device._told} is {fp16.values(words)[place]!s} at {where} {place[-1]}")
-
-
-def run_ports(
-    codebook: Any,
-    scale: Any,
-    outlier: Any = None,
-    *,
-    function: Any = "silu",
-    bits: int = 4,
-    outliers: int = 2,
-    mode: str = "token",
-) -> Result:
-    """As `index_function.run_ports`."""
-    device = IndexFunction(function, bits, outliers, mode)
-    arrays = admit(device.name, device.ports.inputs, (codebook, scale, outlier)[: len(device.ports.inputs)])
-    shape, n = arrays[1].shape, 1 << bits
-    tables = _tables(device, arrays[0].reshape(-1, n), arrays[1].reshape(-1)).reshape(*shape, n)
-    values = device.words[arrays[2]] if outliers else np.zeros((*shape, 0), np.uint16)
-    _require_finite(device, values, "outlier")
-    return Result(tables, values, arrays[1].size * (n + outliers))
+        raise Refused(f"{device.name}: {device.title} is {fp16.values(words)[place]!s} at {where} {place[-1]}")

@@ -1,105 +1,83 @@
-"""Compiled twin of index_norm.run: same arguments, same Result. Read index_norm.py first. [kllm §III-C2]
+"""Compiled twin of index_norm: the sums of all vectors at once. [kllm §III-C2]
 
 Indices are counted by the counter's twin for all vectors at once; float32 sums run in a kernel of `arith`, exact ones
 in Python integers, one per vector.
 """
 
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import exact, fp16
+from refemu.arith.checks import refuse_as
 from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total32
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_norm import folds, quotient32, require_divisors, require_normed, rounder, width
-from refemu.formats.kmeans_tables import squares
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import index_counter_jit
-from refemu.units.index_norm import IndexNorm, Result, as_floats
-from refemu.units.unit import admit
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset, Statistic
+from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient32, require_divisors, rounder, width
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm import index_norm
+from refemu.units.kllm.index_norm import UNIT, Divisors, IndexNorm, NormKind, Result, divisors_by
+from refemu.units.kllm.twins import index_counter as index_counter_jit
 
 
-def run(
+def divisors(
     a: KMeansTensor,
     *,
-    norm: str = "rms",
+    norm: NormKind = "rms",
     eps: float = 0.0,
-    preset: str | KllmArith = "paper",
+    preset: Preset | KllmArith = "paper",
     weights: Codebook | None = None,
-) -> Result:
-    """As `index_norm.run`."""
-    require_normed(a)
-    device = IndexNorm(a.length, a.bits, weights.bits if weights is not None else 1, norm, eps, preset)
-    table = Codebook(1, np.zeros(2)) if weights is None else weights
-    marked = a.rows(a.mask)
-    x = np.zeros(marked.shape, np.uint16)
-    x[marked] = a.outlier
-    words = {
-        "q": a.rows(),
-        "mask": marked,
-        "x": x,
-        "scale": a.scale.reshape(-1),
-        "centroids": a.codebook.values,
-        "squares": squares(a.codebook, device.arith.table).values,
-        "weights": table.values,
-    }
-    return as_floats(_norms(device, words, a.vectors), device.arith, a.vectors, weights)
+) -> Divisors:
+    """`index_norm.divisors`, compiled."""
+    return divisors_by(run, a, norm, eps, preset, weights)
 
 
-def run_ports(
-    *,
-    n: int,
-    bits: int = 4,
-    weight_bits: int = 4,
-    norm: str = "rms",
-    eps: float = 0.0,
-    preset: str = "paper",
-    **words: Any,
-) -> Result:
-    """As `index_norm.run_ports`."""
-    device = IndexNorm(n, bits, weight_bits, norm, eps, preset)
-    names = [port.name for port in device.ports.inputs]
-    arrays = dict(zip(names, admit(device.name, device.ports.inputs, [words[name] for name in names]), strict=True))
-    shape = arrays["scale"].shape
-    flat = {name: array.reshape(arrays["scale"].size, *array.shape[len(shape) :]) for name, array in arrays.items()}
-    if n == 1:
-        flat.update({name: flat[name][:, None] for name in ("q", "mask", "x")})
-    answer = _norms(device, flat, shape)
-    fields = {name: getattr(answer, name) for name in ("rms", "mean", "folded", "divided", "shift", "overflow")}
-    shaped: dict[str, Any] = {
-        name: None if array is None else array.reshape(*shape, *array.shape[1:]) for name, array in fields.items()
-    }
-    return Result(**shaped, indices=answer.indices, macs=answer.macs, divides=answer.divides)
+@twin(UNIT)
+def _run(device: IndexNorm, inputs: Arrays, outputs: Arrays) -> tuple[int, int, int]:
+    words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
+    for name in ("q", "mask", "x"):
+        words[name] = words[name].reshape(-1, device.n)
+    values, counts = _norms(device, words)
+    for port, array in zip(device.ports.outputs, outputs, strict=True):
+        array[:] = values[port.name]
+    return counts
 
 
-def _norms(device: IndexNorm, words: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> Result:
-    """Words of every vector from words (vectors, lanes); tables may have one row for all. shape: of the vectors."""
+@wraps(_run)
+def run(*values: Any, **named: Any) -> Result:
+    """All vectors at once; a divisor of 0 is refused by the unit, which knows the shape of the vectors."""
+    try:
+        return _run(*values, **named)
+    except NoDivisor:
+        refuse_as(index_norm.run, *values, **named)
+
+
+def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[int, int, int]]:
+    """Output ports of every vector, from words (vectors, lanes), and the counters."""
     layer, arith, vectors = device.norm == "layer", device.arith, words["scale"].size
     mask = words["mask"].astype(np.bool_)
-    counted = index_counter_jit.run(words["q"], device.bits, valid=~mask)
+    counted = index_counter_jit.counts(words["q"], device.bits, valid=~mask)
     outliers = _packed(words["x"], mask)
     mean = _moment(device, counted.count, words["centroids"], outliers, words["scale"], 1) if layer else None
     square = _moment(device, counted.count, words["squares"], outliers, words["scale"], 2)
     rms = _root(device, square, mean)
-    require_divisors(rms, shape)
-    marked = int(np.count_nonzero(mask))
-    macs = (1 + layer) * (vectors * (1 << device.bits) + marked)
-    outputs: dict[str, Any] = {"rms": _words(rms, arith), "mean": None if mean is None else _words(mean, arith)}
-    outputs.update(dict.fromkeys(("folded", "divided", "shift")), overflow=np.zeros(vectors, np.bool_))
+    require_divisors(rms, rms.shape)
+    macs = (1 + layer) * (vectors * (1 << device.bits) + int(np.count_nonzero(mask)))
+    values = {"rms": _words(rms, arith)} | ({} if mean is None else {"mean": _words(mean, arith)})
     divides = 0
     if folds(arith):
-        taken = np.broadcast_to(words["weights"], (vectors, 1 << device.weight_bits))
-        quotients = _divided(np.column_stack([words["scale"], taken]), rms)
-        outputs.update(folded=quotients[:, 0].copy(), divided=quotients[:, 1:].copy())
-        infinite = (quotients & 0x7FFF == 0x7C00).any(axis=1)
+        quotients = _divided(np.column_stack([words["scale"], words["weights"]]), rms)
+        values |= {"folded": quotients[:, 0], "divided": quotients[:, 1:]}
         if mean is not None:
-            outputs["shift"] = fp16.bits(fp16.narrow(quotient32(mean, rms)))
-            infinite |= outputs["shift"] & 0x7FFF == 0x7C00
-        outputs["overflow"], divides = infinite, vectors * (1 + (1 << device.weight_bits) + layer)
-    return Result(**outputs, indices=counted.indices, macs=macs, divides=divides)
+            values["shift"] = fp16.bits(fp16.narrow(quotient32(mean, rms)))
+            quotients = np.column_stack([quotients, values["shift"]])
+        values["overflow"] = (quotients & 0x7FFF == 0x7C00).any(axis=1)
+        divides = quotients.size
+    return values, (counted.indices, macs, divides)
 
 
 def _packed(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -127,7 +105,7 @@ def _moment(
         return np.asarray(rnd(rnd(whole + apart) / device.n))
 
 
-def _total(terms: np.ndarray, stat: str) -> np.ndarray:
+def _total(terms: np.ndarray, stat: Statistic) -> np.ndarray:
     """Sums of the rows in order, float64 that holds the narrower values."""
     if stat == "fp32":
         return total32(terms.astype(np.float32), order=Sequential()).astype(np.float64)

@@ -1,75 +1,86 @@
-"""Compiled twin of orizuru.run: same arguments, same Result. Read orizuru.py first. [kllm §IV-C]
+"""Compiled twin of orizuru: two heaps of winners, one after the other, over every row. [kllm §IV-C]
 
 A node holds no bit but its winner, as one integer: the key, then the position from the far end, so that the greater
 integer is the winner that the bits name. Keys are negated for the min tree, whose equal neighbours go right first.
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
 from refemu.arith.threads import share_out
-from refemu.units import orizuru
-from refemu.units.orizuru import Orizuru, Result
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm import orizuru
+from refemu.units.kllm.orizuru import UNIT, MinLeaf, Orizuru, Result
 
 LEAST = 32  #: rows that a thread has at least
 NARROW = 15  #: levels up to which a winner fits 32 bits
 
 
-def run(x: Any, k: int, *, total_order: bool = False, min_leaf: str = "not_max") -> Result:
-    """As `orizuru.run`; threads share the rows."""
+@twin(UNIT)
+def run(device: Orizuru, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
+    """All rows; threads share them."""
+    words = inputs[0].reshape(-1, device.n)
+    values, counts = _popped(words, device.k, device.total_order, device.min_leaf == "not_max")
+    for port, array in zip(device.ports.outputs, outputs, strict=True):
+        array[:] = values[port.name].reshape(array.shape)
+    return counts
+
+
+def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf = "not_max") -> Result:
+    """`orizuru.pops`, compiled; threads share the rows."""
     words, k = orizuru.require_input(x, k, min_leaf)
-    shape, n = words.shape[:-1], words.shape[-1]
+    shape = words.shape[:-1]
+    values, counts = _popped(words, k, total_order, min_leaf == "not_max")
+    return Result(
+        max_index=values["max_index"].reshape(*shape, k),
+        min_index=values["min_index"].reshape(*shape, k),
+        outlier_mask=values["outlier_mask"].reshape(words.shape),
+        root_max=values["root_max"].view(np.float16).reshape(shape)[()],
+        root_min=values["root_min"].view(np.float16).reshape(shape)[()],
+        root_max_valid=values["root_max_valid"].reshape(shape)[()],
+        root_min_valid=values["root_min_valid"].reshape(shape)[()],
+        **dict(zip(UNIT.counters, counts, strict=True)),
+    )
+
+
+def _popped(words: np.ndarray, k: int, total_order: bool, reuse: bool) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
+    """Output ports of rows of words (..., n), one row after the other, and the counters.
+
+    reuse: whether the lowest bits of the min tree are those of the max tree, reversed.
+    """
+    n = words.shape[-1]
     flat = plain(words.reshape(-1, n) if words.size else words.reshape(0, n))
     count, depth = flat.shape[0], orizuru.levels(n)
     top, low, mask = np.empty((count, k), np.int64), np.empty((count, k), np.int64), np.empty((count, n), np.bool_)
     roots, valid = np.empty((count, 2), np.uint16), np.empty((count, 2), np.bool_)
     gone = -(1 << 31 if depth <= NARROW else 1 << 62)  # below every winner: an empty place
-    reuse = min_leaf == "not_max"
-    found: list[tuple[bool, int]] = []  # of the parts: whether one is refused, and live repairs
+    parts: list[tuple[bool, int]] = []  # of each thread: whether a NaN is refused, and live repairs
 
     def rows(first: int, last: int) -> None:
         heap, part = np.empty(2 << depth, np.int32 if depth <= NARROW else np.int64), slice(first, last)
-        found.append(
-            _run(
-                flat[part],
-                heap,
-                gone,
-                int(total_order),
-                int(reuse),
-                top[part],
-                low[part],
-                mask[part],
-                roots[part],
-                valid[part],
-            )
-        )
+        outputs = top[part], low[part], mask[part], roots[part], valid[part]
+        parts.append(_run(flat[part], heap, gone, int(total_order), int(reuse), *outputs))
 
     share_out(rows, count, least=LEAST)
     size, half = 1 << depth, (n + 1) // 2
     live = count * (n - 1 + (half if reuse else n) - 1)  # every value but one loses a comparison with an available one
-    for nan, repairs in found:
+    for nan, repairs in parts:
         if nan:
             orizuru.require_ordered(words, total_order)
         live += int(repairs)  # of NumPy where kernels are interpreted
-    outputs = (
-        top.reshape(*shape, k),
-        low.reshape(*shape, k),
-        mask.reshape(words.shape),
-        *(side[:, tree].reshape(shape) for side in (roots, valid) for tree in (0, 1)),
-    )
     comparisons = 2 * size - 2 - (size // 2 if reuse else 0) + 2 * k * depth
-    return orizuru.result(outputs, (count * comparisons, live, count * (depth + k * (1 + depth))))
-
-
-def run_ports(x: Any, *, n: int, k: int, total_order: bool = False, min_leaf: str = "not_max") -> Result:
-    """As `orizuru.run_ports`."""
-    device = Orizuru(n, k, total_order, min_leaf)
-    (words,) = admit(device.name, device.ports.inputs, (x,))
-    return orizuru.on_ports(run(orizuru.rows(words, n), k, total_order=total_order, min_leaf=min_leaf), device)
+    values = {
+        "max_index": top,
+        "min_index": low,
+        "outlier_mask": mask,
+        "root_max": roots[:, 0],
+        "root_min": roots[:, 1],
+        "root_max_valid": valid[:, 0],
+        "root_min_valid": valid[:, 1],
+    }
+    return values, (count * comparisons, live, count * (depth + k * (1 + depth)))
 
 
 @kernel

@@ -1,36 +1,39 @@
-"""Compiled twin of score_quantizer.run: same arguments, same Result. Read score_quantizer.py first. [kllm §III-A]
-
-Products are rounded by a kernel of `arith`; a kernel here finds the maxima and divides.
-"""
+"""Compiled twin of score_quantizer: a kernel of `arith` rounds the products, one here divides. [kllm §III-A]"""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, fp16_jit
 from refemu.arith.jit import kernel
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units import score_quantizer
-from refemu.units.score_quantizer import Result, ScoreQuantizer, as_floats, scale_word
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm import score_quantizer
+from refemu.units.kllm.score_quantizer import UNIT, Mode, Result, ScoreQuantizer, as_floats, scale_word
 
 
-def run(p: Any, v_scale: Any = None, *, bits: int = 4, mode: str = "fold", preset: str | KllmArith = "paper") -> Result:
-    """As `score_quantizer.run`."""
-    arrays = score_quantizer.require_input(p, v_scale, mode)
-    device = ScoreQuantizer(arrays[0].shape[-1], bits, mode, preset)  # type: ignore[arg-type]
-    answer = _quantized(device, arrays)
-    return replace(answer, scale=as_floats(answer.scale))
+@twin(UNIT)
+def run(device: ScoreQuantizer, inputs: Arrays, outputs: Arrays) -> tuple[int]:
+    """All rows at once."""
+    q, scale = outputs
+    answer = _quantized(device, tuple(fp16.values(words.reshape(-1, device.t)) for words in inputs))
+    q[:], scale[:] = answer.q.reshape(q.shape), answer.scale
+    return (answer.divides,)
 
 
-def run_ports(
-    p: Any, v_scale: Any = None, *, t: int, bits: int = 4, mode: str = "fold", preset: str = "paper"
+def quantize(
+    p: ArrayLike,
+    v_scale: ArrayLike | None = None,
+    *,
+    bits: int = 4,
+    mode: Mode = "fold",
+    preset: Preset | KllmArith = "paper",
 ) -> Result:
-    """As `score_quantizer.run_ports`."""
-    device = ScoreQuantizer(t, bits, mode, preset)
-    arrays = tuple(fp16.values(array) for array in score_quantizer.on_lanes(device, p, v_scale))
-    answer = _quantized(device, arrays)
-    return replace(answer, q=answer.q if t > 1 else answer.q[..., 0])
+    """`score_quantizer.quantize`, compiled."""
+    arrays = score_quantizer.require_input(p, v_scale, mode)
+    answer = _quantized(ScoreQuantizer(arrays[0].shape[-1], bits, mode, preset), arrays)
+    return replace(answer, scale=as_floats(answer.scale))
 
 
 def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> Result:

@@ -1,28 +1,26 @@
-"""Compiled twin of weighted_sum: same arguments, same Result. Read weighted_sum.py first. [kllm §III-B1 step 3]"""
-
-from typing import Any
+"""Compiled twin of weighted_sum: the kernels of `arith.dot`, over many sums at once. [kllm §III-B1 step 3]"""
 
 import numpy as np
 
 from refemu.arith import dot_jit, fp16, fp16_jit
 from refemu.arith.orders import Exact
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units import weighted_sum
-from refemu.units.unit import admit
-from refemu.units.weighted_sum import Result, WeightedSum, result
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm import weighted_sum
+from refemu.units.kllm.weighted_sum import UNIT, WeightedSum
 
 BATCH = 1024  #: sums at once: what they are made of stays in a cache
 
 
-def run(count: Any, codebook: Any, *, bits: int = 8, preset: str | KllmArith = "paper") -> Result:
-    """As `weighted_sum.run`."""
-    device = WeightedSum(bits, preset)
-    counts, words = admit(device.name, device.ports.inputs, (count, codebook))
-    shape, size = counts.shape[:-1], 1 << bits
-    numbers, table = counts.reshape(-1, size), fp16.values(words).reshape(-1, size)
-    if device.arith.acc == "exact":
-        return result(_exact(numbers, table).reshape(shape), size)
-    return result(fp16_jit.round16(sums(numbers, table, device.arith)).reshape(shape), size)
+@twin(UNIT)
+def run(device: WeightedSum, inputs: Arrays, outputs: Arrays) -> tuple[int, int, int]:
+    """Every sum by itself; its MACs are executed, whatever the counts."""
+    (count, words), (y, overflow) = inputs, outputs
+    table = fp16.values(words)
+    exact = device.arith.acc == "exact"
+    values = _exact(count, table) if exact else fp16_jit.round16(sums(count, table, device.arith))
+    y[:], overflow[:] = fp16.bits(fp16.to_f16(values)), ~np.isfinite(values)
+    return count.size, count.size, int(np.count_nonzero(overflow))
 
 
 def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarray:

@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 ALLOCATE, RECYCLE = 0, 1
 Event = tuple[int, int, list[int]]  #: operation, count, ids of a recycle
 
 
 class Owner:
-    """Which pages are free, in what order, as plain lists: makes histories that a list admits."""
+    """Free and owned pages as plain lists, in order: generates histories that a list admits."""
 
     def __init__(self, pages: int) -> None:
-        self.free, self.owned = list(range(pages)), list[int]()
+        self.free: list[int] = list(range(pages))
+        self.owned: list[int] = list[int]()
 
     def allocate(self, count: int) -> Event:
         """As many as there are, at most `count`."""
@@ -36,42 +38,29 @@ class Owner:
         return RECYCLE, len(ids), ids
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     pages = config["pages"]
     if kind == "paper":
         share = pages // 4
         owner = Owner(pages)
+        why = "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back"
         yield _block(
-            kind,
-            "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back",
-            pages,
-            [[owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]],
+            kind, why, pages, [[owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]]
         )
     if kind == "edge":
         yield from _edge(pages)
     if kind == "random":
-        drawn = random_inputs("free_page_list", ports, (4, 24), seed)
+        drawn = random_inputs("free_page_list", find("free_page_list").ports(config).inputs, (4, 24), seed)
         yield Cases(kind, "any history", legal(config, drawn))
 
 
 def _edge(pages: int) -> Iterator[Cases]:
     owner, all_pages = Owner(pages), list(range(pages))
-    yield _block(
-        "edge",
-        "all pages leave, none is left, all come back in another order, and leave again",
-        pages,
-        [
-            [
-                owner.allocate(pages),
-                owner.allocate(0),
-                owner.recycle(all_pages[::-1]),
-                owner.recycle([]),
-                owner.allocate(pages),
-            ]
-        ],
-        "D-leankv-37",
-    )
+    history = [owner.allocate(pages), owner.allocate(0), owner.recycle(all_pages[::-1]), owner.recycle([])]
+    history.append(owner.allocate(pages))
+    why = "all pages leave, none is left, all come back in another order, and leave again"
+    yield _block("edge", why, pages, [history], "D-leankv-37")
     owner = Owner(pages)
     single = [event for page in range(pages) for event in (owner.allocate(1), owner.recycle([page]))]
     yield _block("edge", "one page at a time: head and tail wrap at every place of the ring", pages, [single])
@@ -90,7 +79,7 @@ def _edge(pages: int) -> Iterator[Cases]:
     yield _block("edge", "the same from other starting places: the same ids relative to them", pages, rows)
 
 
-def _block(kind: str, why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
+def _block(kind: Kind, why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
     ids = [[[*event[2], *[0] * (pages - len(event[2]))] for event in history] for history in histories]
     return Cases(
@@ -106,7 +95,7 @@ def _block(kind: str, why: str, pages: int, histories: Sequence[Sequence[Event]]
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """See free_page_list.legal: the counts of allocations cut down, the ids of recycles made owned ones."""
+    """`inputs` as events that a list admits: counts of free pages at most, ids of owned pages only."""
     pages, op = config["pages"], np.asarray(inputs["op"])
     count, ids = np.array(inputs["count"]), np.array(inputs["ids"])
     events = op.shape[-1]
@@ -118,6 +107,6 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
                 flat[1][device, row] = owner.allocate(int(flat[1][device, row]) % (pages + 1))[1]
             else:
                 wanted = flat[2][device, row].tolist()[: int(flat[1][device, row]) % (pages + 1)]
-                _, flat[1][device, row], given = owner.recycle(wanted)
-                flat[2][device, row, : len(given)] = given
+                _, flat[1][device, row], pages_back = owner.recycle(wanted)
+                flat[2][device, row, : len(pages_back)] = pages_back
     return {"op": op, "count": flat[1].reshape(op.shape), "ids": flat[2].reshape(np.asarray(inputs["ids"]).shape)}

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 Head = tuple[Sequence[float], Sequence[float], tuple[float, float]]  #: means * 64, high and low; thresholds * 64
 WINDOW = 2
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     if kind == "paper":
         # the last high token is the oldest of the window; shares of 64
         heads: list[Head] = [
@@ -37,27 +38,26 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     if kind == "random":
         count, slots = 12 if config["policy"] == "diffkv" else 24, config["slots"]
         mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
-        drawn = random_inputs("generation_compressor", ports, (count,), seed)
+        drawn = random_inputs(
+            "generation_compressor", find("generation_compressor").ports(config).inputs, (count,), seed
+        )
         few = (drawn["score"] & 7).astype(np.float32) / np.float32(8)
         drawn["score"] = few.view(np.uint32).astype(np.int64)
         drawn["thresholds"] = _limits(config, [(mean, 16 * mean)] * len(drawn["n"]))
         yield Cases(kind, "scores of eight values in sections of any length", legal(config, drawn))
         wide = (drawn["position"] & 0xFFFF).astype(np.float32) / np.float32(1 << 16)
         wide = wide * wide * wide
-        yield Cases(
-            kind,
-            "scores of very different size",
-            legal(config, drawn | {"score": wide.view(np.uint32).astype(np.int64)}),
-        )
+        why = "scores of very different size"
+        yield Cases(kind, why, legal(config, drawn | {"score": wide.view(np.uint32).astype(np.int64)}))
 
 
 def _edge(config: Config) -> Iterator[Cases]:
-    one = config["policy"] == "static"
+    single = config["policy"] == "static"
     equal: list[Head] = [
-        ([8] * 5, [] if one else [8] * 2, (3, 16)),
+        ([8] * 5, [] if single else [8] * 2, (3, 16)),
         ([8] * 6, [], (8, 8)),
         ([0] * 5, [], (0, 0)),
-        ([0] * 5, [] if one else [0] * 3, (3, 16)),
+        ([0] * 5, [] if single else [0] * 3, (3, 16)),
     ]
     yield _case(
         config, "edge", "equal scores: the lowest position, or the lowest bit-reversed lane", equal, "D-leankv-28"
@@ -66,8 +66,8 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _case(config, "edge", "nothing stored, less than the window, exactly the window; no low token", empty)
     full = config["slots"] - 6
     lows: list[Head] = [
-        ([1, 24, 8, 8, 4, 4], [] if one else [9] * full, (3, 16)),
-        ([8, 24, 8, 8, 4, 4], [] if one else [9] * (full - 1) + [1], (3, 16)),
+        ([1, 24, 8, 8, 4, 4], [] if single else [9] * full, (3, 16)),
+        ([8, 24, 8, 8, 4, 4], [] if single else [9] * (full - 1) + [1], (3, 16)),
     ]
     yield _case(config, "edge", "the low section fills all slots; its last token is the least", lows)
     exact: list[Head] = [([16, 16, 16, 16], [], (0, 16)), ([16, 16, 16, 16], [], (16, 17)), ([16] * 4, [], (16, 64))]
@@ -81,7 +81,7 @@ def _edge(config: Config) -> Iterator[Cases]:
         yield _case(config, "edge", "the least score in lane 127; ties over lanes and within one", lanes, "D-leankv-28")
 
 
-def _case(config: Config, kind: str, why: str, heads: list[Head], decision: str = "") -> Cases:
+def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "") -> Cases:
     """Heads of a prompt of no tokens: means times counts are the scores, positions follow the slots."""
     slots = config["slots"]
     rows: list[tuple[Any, ...]] = []

@@ -4,20 +4,24 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.formats import UnifiedPage
+from refemu.formats.leankv import hetero_kv
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)
 Event = tuple[int, int, int]  #: op, victim, low_slot
 
 
-def cases(config: Config, tokens: Sequence[int], ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose pages take `tokens` tokens."""
-    features = config["head_size"]
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    features, tokens = config["head_size"], _tokens(config)
     if kind == "paper":
         yield _case(kind, "[leankv §4] a high and a low token", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
         yield _case(
@@ -44,21 +48,17 @@ def cases(config: Config, tokens: Sequence[int], ports: tuple[Port, ...], kind: 
             [(APPEND_HIGH, 0, 0), *((REPLACE, 0, slot) for slot in range(tokens[1])), (REPLACE, 0, tokens[1] - 1)],
             "D-leankv-30",
         )
+        why = "constant vectors: scales of 0 in both precisions"
         yield _case(
-            kind,
-            "constant vectors: scales of 0 in both precisions",
-            features,
-            [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)],
-            "D-leankv-6",
-            constant=True,
+            kind, why, features, [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True
         )
     if kind == "random":
-        drawn = random_inputs("kv_compressor", ports, (3, 8), seed)
-        yield Cases(kind, "uniform words and operations", legal(tokens, drawn))
+        drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (3, 8), seed)
+        yield Cases(kind, "uniform words and operations", legal(config, drawn))
 
 
 def _case(
-    kind: str, why: str, features: int, events: Sequence[Event], decision: str = "", constant: bool = False
+    kind: Kind, why: str, features: int, events: Sequence[Event], decision: str = "", constant: bool = False
 ) -> Cases:
     """One case: event i has a key and a value of its own, score i / 8 and position 3 * i + 1."""
     i, f = np.arange(len(events))[:, None], np.arange(features)
@@ -75,8 +75,17 @@ def _case(
     return Cases(kind, why, {name: column[None] for name, column in columns.items()}, decision)
 
 
-def legal(tokens: Sequence[int], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _tokens(config: Mapping[str, Any]) -> list[int]:
+    """Tokens that a high and a low page hold."""
+    return [
+        UnifiedPage(config["head_size"], hetero_kv.find(config[name]), config["page_bytes"]).tokens
+        for name in ("high", "low")
+    ]
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` of devices, (..., events), with slots that exist when their turn comes, and finite vectors."""
+    tokens = _tokens(config)
     changed = {name: np.array(array) for name, array in inputs.items()}
     ops, victims, low_slots = (changed[name] for name in ("op", "victim", "low_slot"))
     n_high, n_low = (np.zeros(ops.shape[:-1], np.int64) for _ in range(2))

@@ -9,27 +9,25 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.affine_tensor import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 WIDTHS = (1, 2, 4, 8)
 TINY = 1 / (1 << 24)  #: the smallest fp16 value
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     features = config["features"]
     if kind == "paper":
-        yield _case(
-            kind,
-            "[leankv Eq. (2)] -1.5, 0, 0.5, 1 at every width: at 2 bits step 5/6, codes 0 2 2 3",
-            [np.tile([-1.5, 0, 0.5, 1], features // 4)],
-        )
+        why = "[leankv Eq. (2)] -1.5, 0, 0.5, 1 at every width: at 2 bits step 5/6, codes 0 2 2 3"
+        yield _case(kind, why, [np.tile([-1.5, 0, 0.5, 1], features // 4)])
     if kind == "edge":
         yield from _edge(features)
     if kind == "random":
-        drawn = random_inputs("kv_quantizer", ports, (64,), seed)
+        drawn = random_inputs("kv_quantizer", find("kv_quantizer").ports(config).inputs, (64,), seed)
         drawn["bits"] = np.array(WIDTHS)[drawn["bits"] & 3]
         yield Cases("random", "uniform fp16 words: magnitudes of all orders", drawn)
         near = drawn["x"] & 0x83FF | 0x3800 | (drawn["x"] & 0x400)  # one or two binades
@@ -48,34 +46,29 @@ def _edge(features: int) -> Iterator[Cases]:
         np.where(ramp % 2, 65504.0, 0),
         np.where(ramp % 2, 65504.0, -65504.0),
     ]
-    yield _case(
-        "edge",
-        "one subnormal, whose step underflows; the widest range, whose step overflows at 1 bit",
-        ends,
-        "D-leankv-7",
-    )
+    why = "one subnormal, whose step underflows; the widest range, whose step overflows at 1 bit"
+    yield _case("edge", why, ends, "D-leankv-7")
     ties = [np.where(ramp == 0, 0.0, np.where(ramp == 1, top, (ramp - 2) % top + 0.5)) for top in (1, 3, 15, 255)]
     yield _case("edge", "step 1 at one of the widths, features half-way between codes", ties, "D-leankv-5")
-    yield _case(
-        "edge",
-        "ramps: every code in order, and of eighths, where a reciprocal moves codes",
-        [ramp - 7.0, ramp / 8, -ramp / 8 * 3],
-        "D-leankv-2",
-    )
+    why = "ramps: every code in order, and of eighths, where a reciprocal moves codes"
+    yield _case("edge", why, [ramp - 7.0, ramp / 8, -ramp / 8 * 3], "D-leankv-2")
 
 
-def _case(kind: str, why: str, groups: list[np.ndarray], decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, groups: list[np.ndarray], decision: str = "") -> Cases:
     """Every group at every width."""
     words = fp16.bits(fp16.to_f16(np.array(groups, np.float64)))
-    return Cases(
-        kind,
-        why,
-        {"x": np.repeat(words, len(WIDTHS), axis=0).astype(np.int64), "bits": np.tile(WIDTHS, len(groups))},
-        decision,
-    )
+    inputs = {"x": np.repeat(words, len(WIDTHS), axis=0).astype(np.int64), "bits": np.tile(WIDTHS, len(groups))}
+    return Cases(kind, why, inputs, decision)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` with widths that the block packs and finite features."""
+    x, bits = np.asarray(inputs["x"]), np.asarray(inputs["bits"])
+    finite = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
+    return {"x": finite, "bits": np.array(WIDTHS, bits.dtype)[bits & 3]}
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     flags = {"CONSTANT": CONSTANT, "UNDERFLOW": SCALE_UNDERFLOW, "OVERFLOW": SCALE_OVERFLOW}
     return {name: np.asarray(result.status & flag != 0) for name, flag in flags.items()}

@@ -5,106 +5,93 @@ manager admits are found by counting pages, without their ids.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refemu.units.page_manager_parts import Shape, up
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
+
+if TYPE_CHECKING:
+    from refemu.units.leankv.page_manager.requests import Shape
 
 PROMPT, RELEASE, STEP, FINISH = range(4)
 NAMES = ("op", "members", "sequences", "prompts", "high", "low")
 Call = tuple[int, Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  #: op, sequences, prompts, high, low
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
-    shape = Shape(**config)
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    shape = _shape(config)
     if kind == "paper":
-        yield _block(
-            kind,
-            "[leankv Fig. 5] eight tokens, two heads: 2 high and 4 low, 4 high and 3 low; a step",
-            shape,
-            [
-                [
-                    (PROMPT, [7], [8], [], []),
-                    (RELEASE, [7], [], [2, 4], [4, 3]),
-                    (STEP, [7], [], [1, 0], [0, 1]),
-                    (FINISH, [7], [], [], []),
-                ]
-            ],
-        )
+        history: list[Call] = [
+            (PROMPT, [7], [8], [], []),
+            (RELEASE, [7], [], [2, 4], [4, 3]),
+            (STEP, [7], [], [1, 0], [0, 1]),
+            (FINISH, [7], [], [], []),
+        ]
+        why = "[leankv Fig. 5] eight tokens, two heads: 2 high and 4 low, 4 high and 3 low; a step"
+        yield _block(kind, why, shape, [history])
     if kind == "edge":
         yield from _edge(shape)
     if kind == "random":
-        drawn = random_inputs("page_manager", ports, (3, 24), seed)
+        drawn = random_inputs("page_manager", find("page_manager").ports(config).inputs, (3, 24), seed)
         yield Cases(kind, "any history of calls", legal(config, drawn))
 
 
-def _edge(shape: Shape) -> Iterator[Cases]:
+def _shape(config: Mapping[str, Any]) -> "Shape":
+    from refemu.units.leankv.page_manager.requests import Shape
+
+    return Shape(**config)
+
+
+def _up(tokens: int, per_page: int) -> int:
+    """Pages of so many tokens."""
+    return -(-tokens // per_page)
+
+
+def _edge(shape: "Shape") -> Iterator[Cases]:
     top = shape.max_len
-    yield _block(
-        "edge",
-        "two high tokens, of which one becomes low: a page more than the prompt had",
-        shape,
-        [
-            [
-                (PROMPT, [1, 2], [2, 2], [], []),
-                (RELEASE, [2], [], [1, 2], [1, 0]),
-                (RELEASE, [1], [], [0, 1], [2, 1]),
-                (FINISH, [2, 1], [], [], []),
-            ]
-        ],
-        "D-leankv-35",
-    )
-    yield _block(
-        "edge",
-        "sections that fill up: a page where the next token needs it, or as soon as they are full",
-        shape,
-        [
-            [
-                (PROMPT, [1], [4], [], []),
-                (RELEASE, [1], [], [4, 2], [0, 2]),
-                *[(STEP, [1], [], [1, 0], [0, 1])] * 3,
-                (STEP, [1], [], [0, 0], [0, 0]),
-            ]
-        ],
-        "D-leankv-34",
-    )
-    yield _block(
-        "edge",
-        "the longest prompts fill the pool; all is kept, or all but one token is pruned; both finish",
-        shape,
-        [
-            [
-                (PROMPT, [1, 2], [top, top], [], []),
-                (RELEASE, [2, 1], [], [top, top - 1, 1, 0], [0, 1, 0, 1]),
-                (FINISH, [1, 2], [], [], []),
-                (PROMPT, [3], [1], [], []),
-                (FINISH, [3], [], [], []),
-            ]
-        ],
-    )
-    yield _block(
-        "edge",
-        "slots are used again first in, first out; a prompt may finish uncompressed",
-        shape,
-        [
-            [
-                (PROMPT, [5], [3], [], []),
-                (PROMPT, [6], [5], [], []),
-                (FINISH, [6], [], [], []),
-                (PROMPT, [7], [1], [], []),
-                (FINISH, [5], [], [], []),
-                (PROMPT, [8], [2], [], []),
-                (RELEASE, [8, 7], [], [1, 2, 0, 1], [1, 0, 1, 0]),
-            ]
-        ],
-    )
+    history: list[Call] = [
+        (PROMPT, [1, 2], [2, 2], [], []),
+        (RELEASE, [2], [], [1, 2], [1, 0]),
+        (RELEASE, [1], [], [0, 1], [2, 1]),
+        (FINISH, [2, 1], [], [], []),
+    ]
+    why = "two high tokens, of which one becomes low: a page more than the prompt had"
+    yield _block("edge", why, shape, [history], "D-leankv-35")
+    history = [
+        (PROMPT, [1], [4], [], []),
+        (RELEASE, [1], [], [4, 2], [0, 2]),
+        *[(STEP, [1], [], [1, 0], [0, 1])] * 3,
+        (STEP, [1], [], [0, 0], [0, 0]),
+    ]
+    why = "sections that fill up: a page where the next token needs it, or as soon as they are full"
+    yield _block("edge", why, shape, [history], "D-leankv-34")
+    history = [
+        (PROMPT, [1, 2], [top, top], [], []),
+        (RELEASE, [2, 1], [], [top, top - 1, 1, 0], [0, 1, 0, 1]),
+        (FINISH, [1, 2], [], [], []),
+        (PROMPT, [3], [1], [], []),
+        (FINISH, [3], [], [], []),
+    ]
+    why = "the longest prompts fill the pool; all is kept, or all but one token is pruned; both finish"
+    yield _block("edge", why, shape, [history])
+    history = [
+        (PROMPT, [5], [3], [], []),
+        (PROMPT, [6], [5], [], []),
+        (FINISH, [6], [], [], []),
+        (PROMPT, [7], [1], [], []),
+        (FINISH, [5], [], [], []),
+        (PROMPT, [8], [2], [], []),
+        (RELEASE, [8, 7], [], [1, 2, 0, 1], [1, 0, 1, 0]),
+    ]
+    why = "slots are used again first in, first out; a prompt may finish uncompressed"
+    yield _block("edge", why, shape, [history])
 
 
-def _block(kind: str, why: str, shape: Shape, histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:
+def _block(kind: Kind, why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
 
     def column(pick: Any, lanes: int) -> np.ndarray:
@@ -131,17 +118,19 @@ class Head:
     """Pages and tokens of one head, high and low."""
 
     def __init__(self, pages: int, tokens: int) -> None:
-        self.pages, self.tokens = [pages, 0], [tokens, 0]
+        self.pages: list[int] = [pages, 0]
+        self.tokens: list[int] = [tokens, 0]
 
 
 class Books:
-    """How many pages are free and who holds how many: what a manager would admit."""
+    """Numbers of free and of held pages: enough to tell which calls a manager admits."""
 
-    def __init__(self, shape: Shape) -> None:
-        self.shape, self.free = shape, shape.pages
+    def __init__(self, shape: "Shape") -> None:
+        self.shape: Shape = shape
+        self.free: int = shape.pages
         self.live: dict[int, list[Head]] = {}
-        self.running = set[int]()
-        self.heads = shape.layers * shape.heads
+        self.running: set[int] = set()
+        self.heads: int = shape.layers * shape.heads
 
     def call(
         self, op: int, members: int, sequences: list[int], prompts: list[int], high: list[int], low: list[int]
@@ -150,7 +139,7 @@ class Books:
         wanted = list(dict.fromkeys(sequences))[: max(1, members)]
         for turn in range(4):
             kind = (op + turn) % 4
-            found = (
+            call = (
                 self.prompt(wanted, prompts)
                 if kind == PROMPT
                 else self.release(members, high, low)
@@ -159,8 +148,8 @@ class Books:
                 if kind == STEP
                 else self.finish(sequences)
             )
-            if found:
-                return found
+            if call:
+                return call
         return op, [], [], [], []
 
     def prompt(self, names: list[int], lengths: list[int]) -> Call | None:
@@ -168,7 +157,7 @@ class Books:
         admitted, tokens = list[int](), list[int]()
         for name, length in zip(names, lengths, strict=False):
             n = length % self.shape.max_len + 1
-            each = up(n, self.shape.high_tokens) + self.shape.reserve
+            each = _up(n, self.shape.high_tokens) + self.shape.reserve
             fits = each <= self.shape.length and each * self.heads <= self.free
             if name not in self.live and len(self.live) < self.shape.slots and fits:
                 self.free -= each * self.heads
@@ -191,13 +180,13 @@ class Books:
             pairs = [(a, 0) for a, _ in pairs]
         for head, pair in zip(heads, pairs, strict=True):
             self.free += head.pages[0] - self._pages(pair)
-            head.pages = [up(pair[0], self.shape.high_tokens), up(pair[1], self.shape.low_tokens or 1)]
+            head.pages = [_up(pair[0], self.shape.high_tokens), _up(pair[1], self.shape.low_tokens or 1)]
             head.tokens = list(pair)
         self.running |= set(names)
         return RELEASE, names, [], [a for a, _ in pairs], [b for _, b in pairs]
 
     def _pages(self, pair: tuple[int, int]) -> int:
-        return int(up(pair[0], self.shape.high_tokens) + up(pair[1], self.shape.low_tokens or 1))
+        return _up(pair[0], self.shape.high_tokens) + _up(pair[1], self.shape.low_tokens or 1)
 
     def _more(self, heads: list[Head], pairs: list[tuple[int, int]]) -> int:
         lacking = 0
@@ -257,8 +246,8 @@ class Books:
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """See page_manager.legal: the given words are the entropy of a history."""
-    shape = Shape(**config)
+    """`inputs` as calls that a manager admits: the words are the entropy of a history."""
+    shape = _shape(config)
     op = np.asarray(inputs["op"])
     events = op.shape[-1]
     flat = [np.asarray(inputs[name]).reshape(op.size // max(events, 1), events, -1) for name in NAMES]
@@ -275,8 +264,8 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
                 for row in range(events)
             ]
         )
-    made = _block("", "", shape, histories).inputs if op.size else inputs
+    changed = _block("random", "", shape, histories).inputs if op.size else inputs
     return {
-        name: np.asarray(made[name]).reshape(np.shape(inputs[name])).astype(np.asarray(inputs[name]).dtype)
+        name: np.asarray(changed[name]).reshape(np.shape(inputs[name])).astype(np.asarray(inputs[name]).dtype)
         for name in NAMES
     }

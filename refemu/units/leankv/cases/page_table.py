@@ -8,28 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import unit_cases
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find, stimuli
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
 NAMES = ("op", "entry", "section", "value", "other")
 Event = tuple[int, int, int, int, int]
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     if kind == "paper":
-        given = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]
+        prompts = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]
         kept = [(SPLIT, 0, 0, 1, 1), (SPLIT, 1, 0, 2, 1), (TOKENS, 0, 0, 2, 4), (TOKENS, 1, 0, 4, 3)]
-        found = [(LOOKUP, 0, 1, 0, 0), (LOOKUP, 1, 0, 1, 0), (CLEAR, 1, 0, 0, 0)]
-        yield _block(
-            kind, "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 are kept", [given + kept + found]
-        )
+        lookups = [(LOOKUP, 0, 1, 0, 0), (LOOKUP, 1, 0, 1, 0), (CLEAR, 1, 0, 0, 0)]
+        why = "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 are kept"
+        yield _block(kind, why, [prompts + kept + lookups])
     if kind == "edge":
         yield from _edge(config["cells"])
     if kind == "random":
-        drawn = random_inputs("page_table", ports, (4, 24), seed)
+        drawn = random_inputs("page_table", find("page_table").ports(config).inputs, (4, 24), seed)
         yield Cases(kind, "any history", legal(config, drawn))
 
 
@@ -44,37 +43,30 @@ def _edge(cells: int) -> Iterator[Cases]:
         ],
     )
     turns = [(APPEND, 0, page % 2, 20 + page, 0) for page in range(cells)]
-    yield _block(
-        "edge",
-        "pages from either side until the runs touch",
-        [[*turns, (LOOKUP, 0, 0, cells // 2, 0), (CLEAR, 0, 0, 0, 0)]],
-    )
-    yield _block(
-        "edge",
-        "cells keep their ids when nothing uses them any more",
-        [[*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), (CLEAR, 0, 0, 0, 0), (APPEND, 0, 1, 31, 0)]],
-        "D-leankv-40",
-    )
+    why = "pages from either side until the runs touch"
+    yield _block("edge", why, [[*turns, (LOOKUP, 0, 0, cells // 2, 0), (CLEAR, 0, 0, 0, 0)]])
+    histories = [[*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), (CLEAR, 0, 0, 0, 0), (APPEND, 0, 1, 31, 0)]]
+    yield _block("edge", "cells keep their ids when nothing uses them any more", histories, "D-leankv-40")
 
 
-def _block(kind: str, why: str, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
+def _block(kind: Kind, why: str, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
-    return Cases(kind, why, unit_cases.sequences(NAMES, histories), decision)
+    return Cases(kind, why, stimuli.sequences(NAMES, histories), decision)
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """See page_table.legal. What an entry cannot do becomes a record of its tokens."""
-    made = {name: np.array(inputs[name]) for name in NAMES}
-    events, cells = made["op"].shape[-1], config["cells"]
+    """`inputs` as events that a table admits: what an entry cannot do becomes a record of its tokens."""
+    changed = {name: np.array(inputs[name]) for name in NAMES}
+    events, cells = changed["op"].shape[-1], config["cells"]
     entries = config["slots"] * config["layers"] * config["heads"]
-    flat = [made[name].reshape(-1, events) for name in NAMES]
+    flat = [changed[name].reshape(-1, events) for name in NAMES]
     for device in range(len(flat[0])):
         used = [[0, 0] for _ in range(entries)]
         for row in range(events):
             event = [int(column[device, row]) for column in flat]
             for column, value in zip(flat, _admitted(event, used, cells), strict=True):
                 column[device, row] = value
-    return made
+    return changed
 
 
 def _admitted(event: list[int], used: list[list[int]], cells: int) -> list[int]:

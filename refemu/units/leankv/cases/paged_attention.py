@@ -6,30 +6,29 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.units.paged_attention_parts import Pages
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
+
+if TYPE_CHECKING:
+    from refemu.units.leankv.paged_attention.arithmetic import Pages
 
 NAMES = ("q", "images", "entry", "n_high", "n_low", "newest")
 
 
-def cases(pages: Pages, config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    pages = _pages(config)
     high, low = pages.sections
     two = pages.low is not None
     if kind == "paper":
-        yield _rows(
-            kind,
-            "[leankv §6.2] high pages, then low pages of a head, in cells of any order",
-            pages,
-            config,
-            [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)],
-        )
+        why = "[leankv §6.2] high pages, then low pages of a head, in cells of any order"
+        yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
     if kind == "edge":
         full = config["cells"] - two
         rows = [
@@ -49,49 +48,41 @@ def cases(pages: Pages, config: Config, ports: tuple[Port, ...], kind: str, seed
             4.0,
             "D-leankv-42",
         )
+        why = "large logits: one token takes nearly all"
         yield _rows(
-            "edge",
-            "large logits: one token takes nearly all",
-            pages,
-            config,
-            [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)],
-            16.0,
-            "D-leankv-43",
+            "edge", why, pages, config, [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)], 16.0, "D-leankv-43"
         )
-        yield _rows(
-            "edge",
-            "queries of zeros: all tokens are equal",
-            pages,
-            config,
-            [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)],
-            0.0,
-        )
+        why = "queries of zeros: all tokens are equal"
+        yield _rows("edge", why, pages, config, [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
     if kind == "random":
-        yield Cases(
-            kind, "any words in the pages", legal(pages, config, random_inputs("paged_attention", ports, (2,), seed))
-        )
+        drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
+        yield Cases(kind, "any words in the pages", legal(config, drawn))
+
+
+def _pages(config: Mapping[str, Any]) -> "Pages":
+    from refemu.units.leankv.paged_attention.arithmetic import Pages
+
+    names = ("head_size", "high", "low", "page_bytes", "preset")
+    return Pages.of(**{name: config[name] for name in names})
 
 
 def _rows(
-    kind: str,
+    kind: Kind,
     why: str,
-    pages: Pages,
+    pages: "Pages",
     config: Config,
     rows: list[tuple[int, int, int]],
     size: float = 1.0,
     decision: str = "",
 ) -> Cases:
     """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`."""
-    made = [_row(pages, config, *row, size) for row in rows]
+    columns = zip(*(_row(pages, config, *row, size) for row in rows), strict=True)
     return Cases(
-        kind,
-        why,
-        {name: np.array(column, np.int64) for name, column in zip(NAMES, zip(*made, strict=True), strict=True)},
-        decision,
+        kind, why, {name: np.array(column, np.int64) for name, column in zip(NAMES, columns, strict=True)}, decision
     )
 
 
-def _row(pages: Pages, config: Config, n_high: int, n_low: int, seed: int, size: float) -> tuple[Any, ...]:
+def _row(pages: "Pages", config: Config, n_high: int, n_low: int, seed: int, size: float) -> tuple[Any, ...]:
     cells, features, total = config["cells"], config["head_size"], n_high + n_low
     draw = _bells(seed, (2 * total + config["heads"]) * features).reshape(-1, features)
     order = [int(word) for word in np.argsort(prng.words(seed, 1 << 20, cells), kind="stable")]
@@ -122,7 +113,7 @@ def _bells(seed: int, count: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def _moderate(pages: Pages) -> np.ndarray:
+def _moderate(pages: "Pages") -> np.ndarray:
     """The bits of every word of an image, (words,), that keep scales, zero points, scores and positions moderate."""
     mask = np.full(pages.high.size // 2, 0xFFFF)
     for layout in pages.sections:  # an image may hold tokens of either
@@ -136,22 +127,26 @@ def _moderate(pages: Pages) -> np.ndarray:
     return mask
 
 
-def legal(pages: Pages, config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """See paged_attention.legal. Metadata keep a small exponent: an infinite key would make every output NaN."""
-    made = {name: np.array(array) for name, array in inputs.items()}
-    cells, rows = config["cells"], made["n_high"].size
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` with pages of moderate metadata, each in one cell, and no more tokens than there are cells for.
+
+    Metadata keep a small exponent: an infinite key would make every output NaN.
+    """
+    pages = _pages(config)
+    changed = {name: np.array(array) for name, array in inputs.items()}
+    cells, rows = config["cells"], changed["n_high"].size
     high, low = pages.sections
-    images = made["images"].reshape(rows, cells, high.size // 2)
+    images = changed["images"].reshape(rows, cells, high.size // 2)
     images &= _moderate(pages).astype(images.dtype)
-    entry = np.argsort(made["entry"].reshape(rows, cells), axis=-1, kind="stable")
-    n_high, n_low = made["n_high"].ravel().astype(np.int64), made["n_low"].ravel().astype(np.int64)
+    entry = np.argsort(changed["entry"].reshape(rows, cells), axis=-1, kind="stable")
+    n_high, n_low = changed["n_high"].ravel().astype(np.int64), changed["n_low"].ravel().astype(np.int64)
     n_high = (n_high - 1) % (cells * high.tokens) + 1
     left = cells - -(-n_high // high.tokens)
-    made["n_high"], made["n_low"] = (
-        array.reshape(made["newest"].shape).astype(made[name].dtype)
+    changed["n_high"], changed["n_low"] = (
+        array.reshape(changed["newest"].shape).astype(changed[name].dtype)
         for name, array in (
             ("n_high", n_high),
             ("n_low", np.minimum(n_low, left * low.tokens) * (pages.low is not None)),
         )
     )
-    return made | {"entry": entry.reshape(made["entry"].shape).astype(made["entry"].dtype)}
+    return changed | {"entry": entry.reshape(changed["entry"].shape).astype(changed["entry"].dtype)}

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 TOP = (1 << 32) - 1
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     m = config["elements"]
     if kind == "paper":
         yield _rows(
@@ -24,23 +25,16 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
     if kind == "edge":
         ones = [([1] * m, base) for base in (0, 5, TOP)]
         yield _rows(kind, "one page for every head: element k is the base + k + 1; over the end of 32 bits", m, ones)
-        yield _rows(
-            kind,
-            "no pages at all, from a base; a single head at either end",
-            m,
-            [([0] * m, 7), ([9], 0), ([0] * (m - 1) + [9], 0)],
-        )
+        why = "no pages at all, from a base; a single head at either end"
+        yield _rows(kind, why, m, [([0] * m, 7), ([9], 0), ([0] * (m - 1) + [9], 0)])
         yield _rows(kind, "largest counts: every adder wraps", m, [([TOP] * m, TOP), ([1 << 31] * m, 0)])
     if kind == "random":
-        drawn = random_inputs("prefix_sum", ports, (24,), seed)
+        drawn = random_inputs("prefix_sum", find("prefix_sum").ports(config).inputs, (24,), seed)
         yield Cases(kind, "any words", drawn)
-        yield Cases(
-            kind,
-            "at most one page for every head, as in a step",
-            {"counts": drawn["counts"] & 1, "base": drawn["base"] & 1023},
-        )
+        why = "at most one page for every head, as in a step"
+        yield Cases(kind, why, {"counts": drawn["counts"] & 1, "base": drawn["base"] & 1023})
 
 
-def _rows(kind: str, why: str, elements: int, rows: list[tuple[list[int], int]]) -> Cases:
+def _rows(kind: Kind, why: str, elements: int, rows: list[tuple[list[int], int]]) -> Cases:
     counts = [row + [0] * (elements - len(row)) for row, _ in rows]
     return Cases(kind, why, {"counts": np.array(counts, np.int64), "base": np.array([b for _, b in rows], np.int64)})

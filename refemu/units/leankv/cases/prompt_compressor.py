@@ -3,33 +3,30 @@
 This module describes stimuli only; the descriptor, and with it every answer, is in prompt_compressor.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 WORKED = (24, 1, 2, 6, 5, 2, 16, 8)  #: shares * 64 of eight tokens; with W = 2 and thresholds 3 / 64, 16 / 64
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     n, alphas = config["tokens"], config["rule"] == "per_token"
     pair = (0.5, 2.0) if alphas else (3 / 64, 16 / 64)
     worked = np.array([WORKED[t % 8] / (1 if t < 8 else 2) for t in range(n)], np.float32) / np.float32(64)
     if kind == "paper":
-        yield _case(
-            kind,
-            "[leankv §4] shares whose sums are exact; the window grows from two tokens",
-            [worked] * 4,
-            [2, 3, n // 2, n - 1],
-            [pair] * 4,
-        )
+        why = "[leankv §4] shares whose sums are exact; the window grows from two tokens"
+        yield _case(kind, why, [worked] * 4, [2, 3, n // 2, n - 1], [pair] * 4)
     if kind == "edge":
         yield from _edge(n, worked, pair, alphas)
     if kind == "random":
-        drawn = random_inputs("prompt_compressor", ports, (24,), seed)
+        drawn = random_inputs("prompt_compressor", find("prompt_compressor").ports(config).inputs, (24,), seed)
         window = drawn["window"] % n + 1
         share = (drawn["share"] & 0xFFFFFF).astype(np.float32) / np.float32(1 << 24)
         share = share * share * share * np.float32(4 / n)
@@ -39,23 +36,11 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 
 
 def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -> Iterator[Cases]:
-    yield _case(
-        "edge",
-        "windows of 1, N - 1, N, N + 1 tokens: from N on all stay, by position",
-        [worked] * 4,
-        [1, n - 1, n, n + 1],
-        [pair] * 4,
-        "D-leankv-24",
-    )
+    why = "windows of 1, N - 1, N, N + 1 tokens: from N on all stay, by position"
+    yield _case("edge", why, [worked] * 4, [1, n - 1, n, n + 1], [pair] * 4, "D-leankv-24")
     equal = np.full(n, 1 / n, np.float32)
-    yield _case(
-        "edge",
-        "equal shares; shares of exactly 1 beside the window",
-        [equal, np.ones(n), worked[::-1]],
-        [2, 3, 5],
-        [pair] * 3,
-        "D-leankv-23",
-    )
+    why = "equal shares; shares of exactly 1 beside the window"
+    yield _case("edge", why, [equal, np.ones(n), worked[::-1]], [2, 3, 5], [pair] * 3, "D-leankv-23")
     yield _case(
         "edge",
         "thresholds of 0 prune nothing; equal ones leave no low precision",
@@ -65,13 +50,8 @@ def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -
         "D-leankv-22",
     )
     top = float(n) if alphas else 1.0
-    yield _case(
-        "edge",
-        "everything outside the window pruned, everything low",
-        [worked / 4] * 2,
-        [4] * 2,
-        [(top, top), (0.0, top)],
-    )
+    why = "everything outside the window pruned, everything low"
+    yield _case("edge", why, [worked / 4] * 2, [4] * 2, [(top, top), (0.0, top)])
     steps = np.arange(n, dtype=np.float32) / np.float32(64)
     yield _case(
         "edge",
@@ -88,7 +68,7 @@ def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -
 
 
 def _case(
-    kind: str,
+    kind: Kind,
     why: str,
     share: Sequence[np.ndarray] | np.ndarray,
     window: Sequence[int] | np.ndarray,
@@ -100,3 +80,15 @@ def _case(
         for name, values in (("share", share), ("thresholds", thresholds))
     }
     return Cases(kind, why, {**words, "window": np.array(window, np.int64)}, decision)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` without signs, with thresholds in order and alphas that are at most N; windows around N."""
+    share, window, thresholds = (np.asarray(inputs[name]) for name in ("share", "window", "thresholds"))
+    pair = np.sort(thresholds & thresholds.dtype.type(0x7FFF_FFFF), axis=-1, kind="stable")
+    top = int(np.float32(config["tokens"]).view(np.uint32)) if config.get("rule") == "per_token" else 0x3F80_0000
+    return {
+        "share": share & share.dtype.type(0x7FFF_FFFF),
+        "window": (window % (config["tokens"] + 2) + 1).astype(window.dtype),
+        "thresholds": np.minimum(pair, top).astype(pair.dtype),
+    }

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     n, heads = config["tokens"], config["heads"]
     q, t = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
     causal = (t <= q).astype(np.float32)
@@ -21,35 +22,26 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         yield _case(kind, "[leankv §4] every query attends evenly to all tokens up to its own", [even], heads)
     if kind == "edge":
         single = (t == 0).astype(np.float32)
-        own = (t == q).astype(np.float32)
+        diagonal = (t == q).astype(np.float32)
         yield _case(
-            kind, "attention to the first token only; to the own token only", [single, own], heads, "D-leankv-17"
+            kind, "attention to the first token only; to the own token only", [single, diagonal], heads, "D-leankv-17"
         )
         yield _case(
             kind, "all zero: no total to divide by", [causal * 0, np.where(q == 0, causal, 0)], heads, "D-leankv-18"
         )
-        yield _case(
-            kind,
-            "ones beyond the causal triangle are not read; only the last query attends",
-            [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)],
-            heads,
-            "D-leankv-16",
-        )
+        why = "ones beyond the causal triangle are not read; only the last query attends"
+        yield _case(kind, why, [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)], heads, "D-leankv-16")
         apart = np.stack([np.where(q % heads == h, causal * 3 / 4, causal / 64) for h in range(heads)], axis=1)
-        yield Cases(
-            kind,
-            "heads that attend in turn: the maximum of the sums, not the sum of maxima",
-            {"p": _patterns(apart[None])},
-            "D-leankv-19",
-        )
+        why = "heads that attend in turn: the maximum of the sums, not the sum of maxima"
+        yield Cases(kind, why, {"p": _patterns(apart[None])}, "D-leankv-19")
     if kind == "random":
-        drawn = random_inputs("significance", ports, (16,), seed)["p"]
+        drawn = random_inputs("significance", find("significance").ports(config).inputs, (16,), seed)["p"]
         yield Cases(kind, "uniform patterns up to 1: sums of values of very different size", {"p": drawn})
         small = (drawn % (1 << 20)).astype(np.float32) / np.float32(1 << 23)
         yield Cases(kind, "values of one size, whose sums round", {"p": small.view(np.uint32).astype(np.int64)})
 
 
-def _case(kind: str, why: str, rows: list[np.ndarray], heads: int, decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, rows: list[np.ndarray], heads: int, decision: str = "") -> Cases:
     """Each (queries, tokens) array is a case; head h has its rows divided by h + 1."""
     p = [np.stack([row.astype(np.float32) / np.float32(h + 1) for h in range(heads)], axis=1) for row in rows]
     return Cases(kind, why, {"p": _patterns(np.array(p))}, decision)

@@ -1,29 +1,30 @@
-"""What generation_compressor decides and shows: ports, states, results; and which stored tokens it refuses.
+"""Decisions, ports, states and results of generation_compressor, and its refusals of stored tokens.
 
 Paper: [leankv §4, Algorithm 1]. Decision: D-leankv-28 (ties).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
-from refemu.units import unit
-from refemu.units.unit import Port, Ports
+from refemu.units import stepped
+from refemu.units.ports import Port, Ports
 
 NAME = "generation_compressor"
-POLICIES = ("algorithm1", "diffkv", "static")
+Policy = Literal["algorithm1", "diffkv", "static"]
+ScoreRule = Literal["share", "cumulative"]
+POLICIES = get_args(Policy)
 LARGEST = 0x7F7F_FFFF  #: pattern of the largest finite float32: a section without a candidate
 LANES, LANE_BITS = 128, 7  #: of the published code's search for a minimum
-COUNTERS = ("divisions", "comparisons")
 OUTPUTS = ("choice", "victim", "low_slot", "delta_high", "delta_low")
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What happens to the pages of one head. The new token always enters at the high precision."""
+    """Changes to the pages of one head. The new token always enters at the high precision."""
 
     choice: int
     victim: int  #: high slot that the new token takes; on an append the length of the section
@@ -60,7 +61,7 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
-class Result(unit.Result):
+class Result(stepped.Result):
     """One decision per row."""
 
     choice: np.ndarray  #: uint8
@@ -73,13 +74,13 @@ class Result(unit.Result):
 
 
 def lane_rank(index: int) -> tuple[int, int]:
-    """Who wins a tie in the published code: the lowest bit-reversed lane, in a lane the lowest index."""
+    """Rank of a slot in a tie of the published code: the lowest bit-reversed lane, in a lane the lowest index."""
     return int(f"{index % LANES:0{LANE_BITS}b}"[::-1], 2), index
 
 
 def require(
     slots: int,
-    policy: str,
+    policy: Policy,
     low: bool,
     epoch: bool,
     score: np.ndarray,
@@ -123,9 +124,9 @@ def require(
 
 def _require_distinct(position: np.ndarray, used: np.ndarray) -> None:
     """Refuse a position in two of the `used` slots of a row; the index is that of the later slot."""
-    own = np.where(used, position, -1 - np.arange(position.shape[1]))
-    order = np.argsort(own, axis=1, kind="stable")
-    ranked, again = np.take_along_axis(own, order, axis=1), np.zeros_like(used)
+    distinct = np.where(used, position, -1 - np.arange(position.shape[1]))
+    order = np.argsort(distinct, axis=1, kind="stable")
+    ranked, again = np.take_along_axis(distinct, order, axis=1), np.zeros_like(used)
     np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
     if again.any():
         _, slot = index = first_index(again)

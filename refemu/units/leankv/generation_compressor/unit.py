@@ -1,4 +1,4 @@
-"""Where the new token goes, and which stored token makes room for it: one decision per KV head and step.
+"""Placement of the new token, and choice of the stored token that makes room: one decision per KV head and step.
 
 Paper: [leankv §4, Algorithm 1]. Decides from the state before the step. Decisions: D-leankv-26 (policy), D-leankv-27
 (what a threshold is compared with), D-leankv-28 (whom argmin ranges over, ties), D-leankv-29 (nothing is pruned when a
@@ -6,103 +6,145 @@ token comes to the low section), D-leankv-31 (the freed slot), D-leankv-32 (befo
 D-leankv-47 (positions as the published code stores them), D-leankv-54 (equal budgets).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
+from refemu.arith.checks import require_bool, require_choice, require_int
 from refemu.arith.scalar32 import f32, value32
-from refemu.units import generation_compressor_cases
-from refemu.units.generation_compressor_parts import (
-    COUNTERS,
+from refemu.units.leankv.cases import generation_compressor as generation_compressor_cases
+from refemu.units.leankv.generation_compressor.decisions import (
     LARGEST,
     NAME,
     OUTPUTS,
     POLICIES,
     Decision,
+    Policy,
     Result,
+    ScoreRule,
     State,
     lane_rank,
     ports,
     require,
 )
-from refemu.units.unit import Cases, Config, Stepped, Unit, admit, choices, collect
-from refemu.units.unit_cases import Seeds
+from refemu.units.leankv.significance import require_queries
+from refemu.units.ports import Ports, fields
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, RunFunction, Unit, choices
 
-W, A1, A2, A3, B1, B2, C = range(7)  #: choices of `algorithm1`
-APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: choices of `diffkv`
-STATIC_APPEND, STATIC_DROP = 12, 13  #: choices of `static`
+W, A1, A2, A3, B1, B2, C = range(7)  #: Choices of `algorithm1`, by the port `choice`
+APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: Choices of `diffkv`
+STATIC_APPEND, STATIC_DROP = 12, 13  #: Choices of `static`
 
 
-class GenerationCompressor(Stepped):
-    """The block. An operation is `mean` for every stored slot, high ones first, then `argmin`, then `case`."""
+class GenerationCompressor(Stepped[State]):
+    """Generation compressor: an operation is `mean` for every stored slot, high ones first, then `argmin`, then `case`.
+
+    References
+    ----------
+    [leankv §4, Algorithm 1]
+    """
 
     name = NAME
 
     def __init__(
         self,
         slots: int = 16,
-        policy: str = "algorithm1",
-        score_rule: str = "share",
+        policy: Policy = "algorithm1",
+        score_rule: ScoreRule = "share",
         low: bool = True,
         keep_percent: int = 100,
         score_queries: int | None = None,
         include_self: bool = False,
         epoch: bool = False,
     ) -> None:
-        """slots: most tokens that a head stores.
+        """Configure the compressor.
 
-        policy: one of POLICIES. score_rule, of algorithm1: "share", or "cumulative" = the running sum of the shares up
-        to a token's own. low: whether there is a low precision. keep_percent: the budget of `static`. score_queries,
-        include_self: as for `Significance`, they say over how many queries a score was summed. epoch: `position` holds
-        what the published code stores, so that n - position is that count and the age (D-leankv-47).
+        Parameters
+        ----------
+        slots : int
+            Most tokens that a head stores, 1 to 2**24.
+        policy : {"algorithm1", "diffkv", "static"}
+            Rule of the decision (D-leankv-26).
+        score_rule : {"share", "cumulative"}
+            Of algorithm1: a token's share, or the running sum of the shares up to its own (D-leankv-27).
+        low : bool
+            Whether there is a low precision.
+        keep_percent : int
+            Budget of `static`, 0 to 100.
+        score_queries : int, optional
+            Number of the prompt's last queries that a score was summed over; by default all.
+        include_self : bool
+            Whether a token's own query counted.
+        epoch : bool
+            `position` holds what the published code stores, so that n - position is the count and the age
+            (D-leankv-47).
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
         """
-        require_int(slots, 1, 1 << 24, self.name, "slots")
-        require_choice(policy, POLICIES, self.name, "policy")
-        require_choice(score_rule, ("share", "cumulative"), self.name, "score_rule")
-        require_int(keep_percent, 0, 100, self.name, "keep_percent")
-        if score_queries is not None:
-            require_int(score_queries, 1, 1 << 24, self.name, "score_queries")
-        for name, flag in (("low", low), ("include_self", include_self), ("epoch", epoch)):
-            if not isinstance(flag, bool):
-                raise RefusedType(f"{self.name}: {name} must be a bool, got {flag!r}")
-        self.slots, self.policy, self.score_rule, self.low = slots, policy, score_rule, low
-        self.keep_percent, self.epoch = keep_percent, epoch
-        self.score_queries, self.include_self = score_queries, include_self
-        self.ports = ports({"slots": slots, "policy": policy})
-        zeros = (0,) * slots
-        self.state = State("reset", -1, zeros, zeros, 0, 0, 0, 0, 1, (0, 0), *(0,) * 5, (), 0.0, (), (-1, -1), 0, 0)
+        self.slots: int = require_int(slots, 1, 1 << 24, self.name, "slots")
+        self.policy = require_choice(policy, POLICIES, self.name, "policy")
+        self.score_rule = require_choice(score_rule, get_args(ScoreRule), self.name, "score_rule")
+        self.low: bool = require_bool(low, self.name, "low")
+        self.keep_percent: int = require_int(keep_percent, 0, 100, self.name, "keep_percent")
+        self.score_queries: int | None = require_queries(score_queries, self.name)
+        self.include_self: bool = require_bool(include_self, self.name, "include_self")
+        self.epoch: bool = require_bool(epoch, self.name, "epoch")
+        self.ports: Ports = ports({"slots": self.slots, "policy": self.policy})
+        zeros = (0,) * self.slots
+        self.state: State = self.reset(
+            State, score=zeros, position=zeros, window=1, means=(), total=0.0, shares=(), slots=(-1, -1)
+        )
 
     @property
     def busy(self) -> bool:
         """Whether a decision is on its way."""
         return self.state.event in ("mean", "argmin")
 
-    def step(self, *inputs: Any) -> State:
-        """With the inputs, in the order of the ports: the first event of a decision. Without: the next one.
+    def step(
+        self,
+        score: Sequence[int] | int | None = None,
+        position: Sequence[int] | int | None = None,
+        n_high: int | None = None,
+        n_low: int | None = None,
+        n: int | None = None,
+        prompt: int | None = None,
+        window: int | None = None,
+        thresholds: Sequence[int] | None = None,
+    ) -> State:
+        """Begin a decision with its first event; without inputs, execute the next one."""
+        return self._stepped(
+            score=score,
+            position=position,
+            n_high=n_high,
+            n_low=n_low,
+            n=n,
+            prompt=prompt,
+            window=window,
+            thresholds=thresholds,
+        )
 
-        Refused: inputs while a decision is on its way, none while there is none, and what `require` refuses.
-        """
-        if bool(inputs) == self.busy:
-            raise Refused(f"{self.name}: step takes {'no inputs' if self.busy else 'the inputs of an operation'} now")
-        if inputs:
-            given = self.accept(*inputs)
-            given[:2] = (value if isinstance(value, tuple) else (value,) for value in given[:2])
-            require(self.slots, self.policy, self.low, self.epoch, *(np.array(value)[None] for value in given))
-            names = [port.name for port in self.ports.inputs]
-            self.state = replace(
-                self.state,
-                event="mean",
-                index=self.state.index + 1,
-                means=(),
-                total=0.0,
-                shares=(),
-                slots=(-1, -1),
-                **dict.fromkeys(OUTPUTS, 0),
-                **dict(zip(names, given, strict=True)),
-            )
+    def _open(self, score: tuple[int, ...] | int, position: tuple[int, ...] | int, *others: Any) -> State:
+        outputs = dict.fromkeys(OUTPUTS, 0)
+        self.state = self.latched(
+            fields(score),
+            fields(position),
+            *others,
+            event="mean",
+            means=(),
+            total=0.0,
+            shares=(),
+            slots=(-1, -1),
+            **outputs,
+        )
+        return self._continue()
+
+    def _continue(self) -> State:
         if self.state.event == "argmin":
             self._case()
         elif len(self.state.means) < self.state.n_high + self.state.n_low:
@@ -112,7 +154,18 @@ class GenerationCompressor(Stepped):
         return self.state
 
     def count(self, position: int) -> int:
-        """Queries that a score was summed over when token n arrives."""
+        """Number of queries that a score was summed over when token n arrives.
+
+        Parameters
+        ----------
+        position : int
+            Stored position of the token.
+
+        Returns
+        -------
+        int
+            Queries.
+        """
         n, prompt = self.state.n, self.state.prompt
         if self.epoch:
             return n - position
@@ -149,7 +202,7 @@ class GenerationCompressor(Stepped):
         )
 
     def _shares(self) -> tuple[tuple[float, ...], int]:
-        """What thresholds are compared with, slot by slot (D-leankv-27), and the divisions it took."""
+        """Quantities to compare with the thresholds, slot by slot (D-leankv-27), and the divisions made."""
         state = self.state
         if self.policy != "algorithm1" or state.total == 0:
             return state.means, 0
@@ -165,7 +218,13 @@ class GenerationCompressor(Stepped):
         return tuple(sums), len(shares)
 
     def oldest(self) -> int:
-        """High slot of t_c, the oldest token of the window; -1 if the window is not full."""
+        """Find the high slot of t_c, the oldest token of the window.
+
+        Returns
+        -------
+        int
+            Slot, -1 if the window is not full.
+        """
         border = self.state.n - self.state.window
         slots = [slot for slot in range(self.state.n_high) if self.state.position[slot] == border]
         return slots[0] if slots else -1
@@ -198,7 +257,13 @@ class GenerationCompressor(Stepped):
         return slot if slot < self.state.n_high else slot - self.state.n_high
 
     def limits(self) -> tuple[float, float]:
-        """The thresholds: T_l and T_h, or alpha_prune / n and alpha_quant / n."""
+        """Thresholds of the decision: T_l and T_h, or alpha_prune / n and alpha_quant / n.
+
+        Returns
+        -------
+        low, high : float
+            float32 values.
+        """
         low, high = (value32(pattern) for pattern in self.state.thresholds)
         if self.policy == "diffkv":
             base = f32(1 / f32(self.state.n)) if self.state.n else 0.0
@@ -261,80 +326,16 @@ class GenerationCompressor(Stepped):
             return Decision(STATIC_DROP, state.slots[0], -1, 0, 0)
         return self._append(STATIC_APPEND)
 
-    def admitted(self, *inputs: Any) -> list[np.ndarray]:
-        """The inputs as arrays of one shape, checked."""
-        arrays = admit(self.name, self.ports.inputs, inputs)
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse what `require` does."""
         rows = [
             array.reshape(-1, port.lanes) if port.lanes > 1 or port.name in ("score", "position") else array.ravel()
-            for array, port in zip(arrays, self.ports.inputs, strict=True)
+            for array, port in zip(inputs, self.ports.inputs, strict=True)
         ]
         require(self.slots, self.policy, self.low, self.epoch, *rows)
-        return arrays
-
-    def steps(
-        self, score: Any, position: Any, n_high: Any, n_low: Any, n: Any, prompt: Any, window: Any, thresholds: Any
-    ) -> Iterator[State]:
-        """Yield the State after every event of every decision, in C order; arguments broadcast beside their lanes."""
-        arrays = self.admitted(score, position, n_high, n_low, n, prompt, window, thresholds)
-        columns = [
-            array.reshape(-1, port.lanes).tolist() if port.lanes > 1 else array.ravel().tolist()
-            for array, port in zip(arrays, self.ports.inputs, strict=True)
-        ]
-        for row in zip(*columns, strict=True):
-            yield self.step(*row)
-            while self.busy:
-                yield self.step()
-
-    def __repr__(self) -> str:
-        return (
-            f"GenerationCompressor(slots={self.slots}, policy={self.policy!r}, score_rule={self.score_rule!r}, "
-            f"low={self.low}, keep_percent={self.keep_percent}, score_queries={self.score_queries}, "
-            f"include_self={self.include_self}, epoch={self.epoch})"
-        )
 
 
-def run(
-    score: Any,
-    position: Any,
-    n_high: Any,
-    n_low: Any,
-    n: Any,
-    prompt: Any,
-    window: Any,
-    thresholds: Any,
-    *,
-    slots: int = 16,
-    **parameters: Any,
-) -> Result:
-    """Decisions for any number of heads.
-
-    score: float32 patterns (..., slots), accumulated up to step n - 1: high slots first, low ones right after them.
-    position: (..., slots). n_high, n_low: tokens stored, n: position of the new token, prompt: tokens of the prompt,
-    window: W, all (...). thresholds: float32 patterns (..., 2), T_l and T_h, or alpha_prune and alpha_quant. They
-    broadcast beside their lanes. slots, parameters: as for GenerationCompressor. Returns the Result, arrays (...).
-    Refuses positions that are not below n or stand twice, and window tokens in the low section.
-    Paper: [leankv Algorithm 1].
-    """
-    device = GenerationCompressor(slots, **parameters)
-    arrays = device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds)
-    states = [state for state in device.steps(*arrays) if state.event == "case"]
-    return Result(
-        **collect(states, device.ports.outputs, arrays[2].shape),
-        **{name: getattr(device.state, name) for name in COUNTERS},
-    )
-
-
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` as states that exist: distinct positions below n, the low section before the window, ordered limits."""
-    return generation_compressor_cases.legal(config, inputs)
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see generation_compressor_cases.py."""
-    return generation_compressor_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="generation_compressor",
     paper="leankv §4, Algorithm 1",
     meaning="where a new token goes, and who makes room",
@@ -347,13 +348,14 @@ UNIT = Unit(
         "wide_cumulative": Config(slots=256, policy="algorithm1", score_rule="cumulative"),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.generation_compressor_jit:run",
     unit_class=GenerationCompressor,
-    cases=cases,
-    legal=legal,
+    cases=generation_compressor_cases.cases,
+    counters=("divisions", "comparisons"),
+    result=Result,
+    legal=generation_compressor_cases.legal,
     alternatives=(
         *choices("D-leankv-26", "policy", *POLICIES[:2]),
         *choices("D-leankv-27", "score_rule", "share", "cumulative"),
     ),
 )
+run: RunFunction[Result] = UNIT.run

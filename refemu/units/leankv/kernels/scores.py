@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.pages import P_POSITION, P_SCORE, P_TOKENS
 from refemu.arith.float_jit.scalars import U, canonical
 from refemu.arith.jit import kernel
+from refemu.units.leankv.kernels.pages import P_POSITION, P_SCORE, P_TOKENS
 
 
 @kernel
@@ -50,7 +50,7 @@ def mean_shares(score, position, stored, n, prompt, counting, share):
     """
     divisions = np.int64(0)
     for u in range(share.shape[0]):
-        total, own, start = np.float32(0), share[u], prompt[u] - min(prompt[u], counting[0])
+        total, row, start = np.float32(0), share[u], prompt[u] - min(prompt[u], counting[0])
         for i in range(stored[u]):
             at = np.int64(position[u, i])
             first = at + np.int64(1) - counting[1]
@@ -59,13 +59,13 @@ def mean_shares(score, position, stored, n, prompt, counting, share):
             elif at < prompt[u]:
                 first = max(first, start)
             count = n[u] - first
-            own[i] = np.float32(0)
+            row[i] = np.float32(0)
             if count > 0:
-                own[i] = np.float32(score[u, i] / np.float32(count))
+                row[i] = np.float32(score[u, i] / np.float32(count))
             divisions += np.int64(count != 0)
-            total = np.float32(total + own[i])
+            total = np.float32(total + row[i])
         if total != 0:
             for i in range(stored[u]):
-                own[i] = np.float32(own[i] / total)
+                row[i] = np.float32(row[i] / total)
             divisions += stored[u]
     return divisions

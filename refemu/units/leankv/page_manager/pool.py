@@ -1,4 +1,4 @@
-"""What page_manager holds, what a scheme asks of it, and how its registers become a State and come back.
+"""Registers of page_manager, queries of a scheme, and the conversion to and from a State.
 
 Paper: [leankv §5.2]. Decision: D-leankv-36 (length of an entry).
 """
@@ -11,30 +11,46 @@ from typing import Any, Self
 
 import numpy as np
 
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units.free_page_list import FreePageList
-from refemu.units.page_manager_parts import COUNTERS, Counters, Memory, Moved, Request, Requests, Shape, memory
-from refemu.units.page_manager_ports_parts import State, ports
-from refemu.units.page_table import PageTable
-from refemu.units.unit import Ports, Stepped, fields, lanes
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.leankv.free_page_list import FreePageList
+from refemu.units.leankv.page_manager.registers import State, ports
+from refemu.units.leankv.page_manager.requests import (
+    COUNTERS,
+    Counters,
+    Memory,
+    Moved,
+    Request,
+    Requests,
+    Shape,
+    memory,
+)
+from refemu.units.leankv.page_table import PageTable
+from refemu.units.ports import Ports, fields, lanes
+from refemu.units.stepped import Clocked
 
 
-class Pool(Stepped):
+class Pool(Clocked[State]):
     """The list of free pages, the table, the requests and the counters; `PageManager` adds the events."""
 
     def __init__(self, shape: Shape) -> None:
-        """All pages free, no request."""
+        """Begin with all pages free and no request.
+
+        Parameters
+        ----------
+        shape : Shape
+            Parameters of the manager.
+        """
         self.shape = shape
-        self.requests = Requests(self.shape)
-        self.counters = Counters()
+        self.requests: Requests = Requests(self.shape)
+        self.counters: Counters = Counters()
         self._event: dict[str, Any] = {"event": "reset", "index": -1}
         self._reset()
 
     def _reset(self) -> None:
         """All pages free, all entries empty."""
         shape = self.shape
-        self.list = FreePageList(shape.pages)
-        self.table = PageTable(shape.slots, shape.layers, shape.heads, shape.length, shape.scrub)
+        self.list: FreePageList = FreePageList(shape.pages)
+        self.table: PageTable = PageTable(shape.slots, shape.layers, shape.heads, shape.length, shape.scrub)
 
     @property
     def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
@@ -44,48 +60,137 @@ class Pool(Stepped):
     # What a scheme asks.
 
     def fork(self) -> Self:
-        """A manager of its own with the same state: what to go back to."""
+        """Copy the manager, to go back to it.
+
+        Returns
+        -------
+        Pool
+            A manager of its own with the same state.
+        """
         return copy.deepcopy(self)
 
     @property
     def free(self) -> int:
-        """Pages that are free."""
+        """Number of free pages."""
         return self.list.free
 
     @property
     def held(self) -> int:
-        """Pages that heads own."""
+        """Number of pages that heads own."""
         return self.shape.pages - self.free
 
     def free_ids(self) -> list[int]:
-        """Free pages in the order in which they will leave."""
+        """Free pages in the order in which they will leave.
+
+        Returns
+        -------
+        list of int
+            Page ids.
+        """
         return self.list.free_ids()
 
     def slot(self, sequence: int) -> int:
-        """The slot of a sequence."""
+        """Slot of a sequence.
+
+        Parameters
+        ----------
+        sequence : int
+            Name.
+
+        Returns
+        -------
+        int
+            Slot.
+
+        Raises
+        ------
+        Refused
+            The sequence is unknown.
+        """
         (known,) = self.requests.require_known([sequence])
         return self.requests.table[known].slot
 
     def cells(self, sequences: Sequence[int]) -> np.ndarray:
-        """Table entries (S, layers, heads, L) int32; only the runs hold pages of these sequences."""
+        """Table entries of sequences; only the runs hold their pages.
+
+        Parameters
+        ----------
+        sequences : sequence of int
+            Names, S of them.
+
+        Returns
+        -------
+        ndarray of int32 (S, layers, heads, L)
+            Cells.
+
+        Raises
+        ------
+        Refused
+            A sequence is unknown or named twice.
+        """
         return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
             len(sequences), self.shape.layers, self.shape.heads, self.shape.length
         )
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
-        """Stored tokens, high and low: (S, layers, heads, 2) int64."""
+        """Stored tokens of sequences.
+
+        Parameters
+        ----------
+        sequences : sequence of int
+            Names, S of them.
+
+        Returns
+        -------
+        ndarray of int64 (S, layers, heads, 2)
+            Tokens, high and low.
+
+        Raises
+        ------
+        Refused
+            A sequence is unknown or named twice.
+        """
         return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
             len(sequences), self.shape.layers, self.shape.heads, 2
         )
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
-        """Pages, high and low: (S, layers, heads, 2) int64."""
+        """Pages of sequences.
+
+        Parameters
+        ----------
+        sequences : sequence of int
+            Names, S of them.
+
+        Returns
+        -------
+        ndarray of int64 (S, layers, heads, 2)
+            Pages, high and low.
+
+        Raises
+        ------
+        Refused
+            A sequence is unknown or named twice.
+        """
         return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
             len(sequences), self.shape.layers, self.shape.heads, 2
         )
 
     def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
-        """What all sequences take on pages of these layouts."""
+        """Memory of all sequences on pages of these layouts.
+
+        Parameters
+        ----------
+        high : UnifiedPage
+            Layout of high pages.
+        low : UnifiedPage, optional
+            Layout of low pages.
+
+        Returns
+        -------
+        Memory
+            Bits, bytes and ratios.
+        """
         known = list(self.requests.table)
         tokens = self.lengths(known).reshape(-1, 2).tolist()
         seen = self.shape.layers * self.shape.heads * total([self.requests.table[s].seen for s in known])
@@ -108,16 +213,16 @@ class Pool(Stepped):
         shown |= {name: last.get(name, ()) for name in ("sequences", "prompts", "high", "low")}
         values = {name: np.array(value, np.int64).ravel().tolist() for name, value in shown.items()}
         wide = {port.name: port.lanes for port in self.ports.all}
-        padded = {
-            name: lanes((*given, *(-1 if name == "ids" else 0,) * (wide[name] - len(given))))
-            for name, given in values.items()
+        padded: dict[str, Any] = {
+            name: lanes((*value, *(-1 if name == "ids" else 0,) * (wide[name] - len(value))))
+            for name, value in values.items()
         }
         requests = tuple((s, *request.fields()) for s, request in self.requests.table.items())
         return State(
-            last["event"],
-            last["index"],
-            last.get("op", 0),
-            last.get("members", len(values["sequences"])),
+            event=last["event"],
+            index=last["index"],
+            op=last.get("op", 0),
+            members=last.get("members", len(values["sequences"])),
             **padded,
             requests=requests,
             slots=tuple(self.requests.free_slots),
@@ -136,7 +241,7 @@ class Pool(Stepped):
         self._event["came"] = Moved(fields(state.lacking))
 
     def _registers(self) -> dict[str, Any]:
-        """What the list and the table hold, by the names of a State."""
+        """Registers of the list and the table, by the names of a State."""
         listed, tabled = self.list.snapshot(), self.table.snapshot()
         return {
             name: getattr(listed, name)

@@ -1,14 +1,11 @@
-"""Ports, states and results of page_manager, and the numbers of its operations. [leankv §5.3, Fig. 5]"""
+"""Ports and states of page_manager, and the numbers of its operations. [leankv §5.3, Fig. 5]"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from refemu.units import unit
-from refemu.units.page_manager_parts import COUNTERS, Shape
-from refemu.units.unit import Port, Ports
+from refemu.units.leankv.page_manager.requests import COUNTERS, Shape
+from refemu.units.ports import Lanes, Port, Ports
 
 PROMPT, RELEASE, STEP, FINISH = range(4)  #: operations
 EVENTS = ("prompt_allocate", "prompt_release", "step_allocate", "finish")
@@ -24,23 +21,23 @@ class State:
     index: int  #: number of the event, -1 for the reset
     op: int
     members: int
-    sequences: Any
-    prompts: Any
-    high: Any
-    low: Any
-    counts: Any
-    prefix: Any
-    ids: Any
-    lacking: Any
+    sequences: Lanes
+    prompts: Lanes
+    high: Lanes
+    low: Lanes
+    counts: Lanes
+    prefix: Lanes
+    ids: Lanes
+    lacking: Lanes
     list_start: int
     list_end: int
     free: int
-    ring: Any
+    ring: Lanes
     head: int
     tail: int
-    used: Any
-    tokens: Any
-    cells: Any
+    used: tuple[int, ...]
+    tokens: tuple[int, ...]
+    cells: Lanes
     requests: tuple[tuple[int, int, int, int, bool], ...]  #: sequence, slot, prompt, tokens so far, compressed
     slots: tuple[int, ...]  #: free ones, the next first
     allocated: int
@@ -52,34 +49,23 @@ class State:
     pruned: int
 
 
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """What leaves the unit and what it holds, one row per event; counters over all devices."""
-
-    counts: np.ndarray
-    prefix: np.ndarray
-    ids: np.ndarray
-    lacking: np.ndarray
-    list_start: np.ndarray
-    list_end: np.ndarray
-    free: np.ndarray
-    ring: np.ndarray
-    head: np.ndarray
-    tail: np.ndarray
-    used: np.ndarray
-    tokens: np.ndarray
-    cells: np.ndarray
-    allocated: int
-    recycled: int
-    levels: int
-    adds: int
-    shortfall: int
-    step_pages: int  #: the largest of all devices
-    pruned: int
-
-
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
+    """Ports of a manager.
+
+    Parameters
+    ----------
+    config : mapping
+        Parameters, as for `Shape`.
+
+    Returns
+    -------
+    Ports
+        Inputs, outputs and registers.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
     shape = Shape(**config)
     entries = heads = shape.entries
     return Ports(

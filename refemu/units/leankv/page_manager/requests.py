@@ -1,4 +1,4 @@
-"""Parts of page_manager: the requests it holds, what it refuses, what a call moved, and how much memory that is.
+"""Requests of page_manager, its refusals, the pages of a call, and the memory they take.
 
 Paper: [leankv §5.2, §5.3, §7.2]. Decisions: D-leankv-34 (pages of a step), D-leankv-35 (pages of a prompt),
 D-leankv-36 (length of an entry), D-leankv-55 (what a memory ratio counts).
@@ -7,20 +7,40 @@ D-leankv-36 (length of an entry), D-leankv-55 (what a memory ratio counts).
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units.free_page_list import OutOfPages, whole
-from refemu.units.page_table import TableOverflow
+from refemu.arith.checks import Refused, RefusedType, require_bool, require_int
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.leankv.free_page_list import OutOfPages, whole
+from refemu.units.leankv.page_table import TableOverflow
 
 NAME = "page_manager"
 
+Number = TypeVar("Number", int, np.ndarray)
 
-def up(tokens: Any, per_page: int) -> Any:
-    """Pages of so many tokens."""
+
+def up(tokens: Number, per_page: int) -> Number:
+    """Pages of a number of tokens, rounded up.
+
+    Parameters
+    ----------
+    tokens : int or ndarray of int
+        Tokens.
+    per_page : int
+        Tokens of a page.
+
+    Returns
+    -------
+    int or ndarray of int
+        Pages.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
     return -(-tokens // per_page)
 
 
@@ -29,7 +49,7 @@ class Shape:
     """Parameters of a manager."""
 
     pages: int = 32  #: of the pool
-    layers: int = 1
+    layers: int = 1  #: layers of the model
     heads: int = 2  #: KV heads of a layer
     high_tokens: int = 2  #: TH, of a high page
     low_tokens: int | None = 4  #: TL, of a low one; None: one precision
@@ -55,28 +75,27 @@ class Shape:
         require_int(self.reserve_low, 0, 1, NAME, "reserve_low")
         require_int(self.table_extra, 0, 1 << 10, NAME, "table_extra")
         for name in ("lazy_pages", "scrub"):
-            if not isinstance(getattr(self, name), bool):
-                raise RefusedType(f"{NAME}: {name} must be a bool, got {getattr(self, name)!r}")
+            require_bool(getattr(self, name), NAME, name)
 
     @property
     def length(self) -> int:
-        """L, cells of an entry."""
+        """Number of cells of an entry, L."""
         return int(up(self.max_len, self.table_tokens or self.high_tokens)) + self.table_extra
 
     @property
     def reserve(self) -> int:
-        """Pages more for the prompt of every head."""
+        """Number of extra pages for the prompt of every head."""
         return self.reserve_low if self.low_tokens is not None else 0
 
     @property
     def entries(self) -> int:
-        """Of the table."""
+        """Number of entries of the table."""
         return self.slots * self.layers * self.heads
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What one prefix sum gave out or took back, in the order sequence, layer, head (, high before low)."""
+    """Pages given out or taken back by one prefix sum, in the order sequence, layer, head (, high before low)."""
 
     counts: tuple[int, ...] = ()  #: pages
     prefix: tuple[int, ...] = ()  #: where each region of the ring ends, from the base on
@@ -87,19 +106,25 @@ class Moved:
 class Request:
     """One sequence that the manager holds."""
 
-    slot: int
+    slot: int  #: slot of its entries
     prompt: int  #: tokens
     seen: int  #: tokens so far, pruned ones included
     running: bool  #: whether its prompt is compressed
 
     def fields(self) -> tuple[int, int, int, bool]:
-        """For a State."""
+        """Fields for a State.
+
+        Returns
+        -------
+        tuple
+            Slot, prompt, seen and running.
+        """
         return self.slot, self.prompt, self.seen, self.running
 
 
 @dataclass
 class Counters:
-    """Counted where it happens."""
+    """Counters of a manager."""
 
     levels: int = 0  #: of prefix sums
     adds: int = 0
@@ -113,7 +138,7 @@ COUNTERS = tuple(Counters.__dataclass_fields__)
 
 @dataclass
 class Requests:
-    """Which sequences there are, in which slots, and every refusal; shared by the manager and its twin."""
+    """The sequences and their slots, with every refusal; shared by the manager and its twin."""
 
     shape: Shape
     table: dict[int, Request] = field(default_factory=dict)
@@ -125,7 +150,9 @@ class Requests:
 
     def fork(self) -> "Requests":
         """The same requests in objects of their own."""
-        return Requests(self.shape, {name: replace(one) for name, one in self.table.items()}, deque(self.free_slots))
+        return Requests(
+            self.shape, {name: replace(request) for name, request in self.table.items()}, deque(self.free_slots)
+        )
 
     def entries(self, sequences: Sequence[int]) -> np.ndarray:
         """Numbers of the entries of all heads, in the order of every prefix sum: (S, layers, heads) int64."""
@@ -137,13 +164,10 @@ class Requests:
         numbers = np.array(slots, np.int64)[:, None] * per + np.arange(per)
         return numbers.reshape(len(slots), self.shape.layers, self.shape.heads)
 
-    def admit(self, prompts: Mapping[int, int]) -> list[Request]:
-        """New requests in the first free slots, first in, first out; call `require_prompts` before."""
-        made = []
+    def admit(self, prompts: Mapping[int, int]) -> None:
+        """Put new requests into the first free slots, first in, first out; call `require_prompts` before."""
         for sequence, tokens in prompts.items():
             self.table[sequence] = Request(self.free_slots.popleft(), tokens, tokens, False)
-            made.append(self.table[sequence])
-        return made
 
     def remove(self, sequences: Sequence[int]) -> None:
         """Free their slots, in this order."""
@@ -181,7 +205,7 @@ class Requests:
                 raise Refused(f"{NAME}: the prompt of sequence {sequence} {phase}")
         return clean
 
-    def require_heads(self, sequences: Sequence[int], values: Any, name: str) -> np.ndarray:
+    def require_heads(self, sequences: Sequence[int], values: ArrayLike, name: str) -> np.ndarray:
         """`values` as int64 (S, layers, heads)."""
         array = np.asarray(values)
         shape = (len(sequences), self.shape.layers, self.shape.heads)
@@ -241,14 +265,14 @@ def require_pages(needed: int, free: int) -> None:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much memory a manager's tokens take. Ratios are numerator and denominator; the latter is fp16 for all tokens.
+    """Memory of a manager's tokens; ratios are a numerator and the bytes or bits of fp16 for all tokens.
 
     The percentages of [leankv §7.2] agree with `payload_ratio` only (D-leankv-55).
     """
 
     seen_tokens: int  #: tokens of all heads, pruned ones included
-    high_tokens: int
-    low_tokens: int
+    high_tokens: int  #: stored tokens of the high precision
+    low_tokens: int  #: stored tokens of the low one
     pages: int  #: held
     payload_bits: int  #: of the codes
     token_bytes: int  #: of the stored tokens with metadata, scores and positions
@@ -277,7 +301,32 @@ class Memory:
 def memory(
     shape: Shape, seen: int, tokens: tuple[int, int], pages: int, high: UnifiedPage, low: UnifiedPage | None
 ) -> Memory:
-    """Memory of `tokens` high and low, `seen` of all heads, on `pages` pages."""
+    """Add up the memory of stored tokens.
+
+    Parameters
+    ----------
+    shape : Shape
+        Parameters of the manager.
+    seen : int
+        Tokens of all heads, pruned ones included.
+    tokens : (int, int)
+        Stored tokens, high and low.
+    pages : int
+        Pages held.
+    high : UnifiedPage
+        Layout of high pages.
+    low : UnifiedPage or None
+        Layout of low pages.
+
+    Returns
+    -------
+    Memory
+        Bits, bytes and ratios.
+
+    References
+    ----------
+    [leankv §7.2]
+    """
     second = low or high
     features = high.head_size
     payload = tokens[0] * high.config.payload_bytes(features) + tokens[1] * second.config.payload_bytes(features)

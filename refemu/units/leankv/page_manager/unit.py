@@ -7,40 +7,35 @@ D-leankv-40 (cells that are no longer used), D-leankv-53 (too few pages).
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused
-from refemu.units import page_manager_cases
-from refemu.units.free_page_list import OutOfPages
-from refemu.units.page_manager_parts import Memory, Moved, Shape, require_pages, up
-from refemu.units.page_manager_pool_parts import Pool, total
-from refemu.units.page_manager_ports_parts import (
-    EVENTS,
-    FINISH,
-    PROMPT,
-    RELEASE,
-    STEP,
-    TOTALS,
-    Result,
-    State,
-    ports,
-)
-from refemu.units.page_table import HIGH, LOW, TableOverflow
-from refemu.units.prefix_sum import scan
-from refemu.units.unit import Cases, Config, Unit, admit_events, choices, collect, fields
-from refemu.units.unit_cases import Seeds
+from refemu.arith.checks import Refused, plain
+from refemu.units.leankv.cases import page_manager as page_manager_cases
+from refemu.units.leankv.free_page_list import OutOfPages
+from refemu.units.leankv.page_manager.pool import Pool, total
+from refemu.units.leankv.page_manager.registers import EVENTS, FINISH, PROMPT, RELEASE, STEP, TOTALS, State, ports
+from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, require_pages, up
+from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
+from refemu.units.leankv.prefix_sum import scan
+from refemu.units.ports import fields
+from refemu.units.stepped import Result
+from refemu.units.unit import Config, RunFunction, Unit, choices
 
 __all__ = ["Memory", "Moved", "OutOfPages", "PageManager", "Shape", "TableOverflow"]
 
 
 class PageManager(Pool):
-    """The manager. Its four events are the calls of [leankv §5.3]; each serves all sequences, layers and heads at once.
+    """Memory manager with four events, the calls of [leankv §5.3]; each serves all sequences, layers and heads.
 
     Order of every prefix sum: sequence (as the call names them), layer, head, high before low (D-leankv-38). A call
     that is refused, for want of pages too (D-leankv-53), has changed nothing.
+
+    References
+    ----------
+    [leankv §5.2, §5.3, Fig. 5]
     """
 
     name = "page_manager"
@@ -60,30 +55,65 @@ class PageManager(Pool):
         lazy_pages: bool = True,
         scrub: bool = False,
     ) -> None:
-        """Parameters: see `Shape`."""
-        super().__init__(
-            Shape(
-                pages,
-                layers,
-                heads,
-                high_tokens,
-                low_tokens,
-                max_len,
-                slots,
-                reserve_low,
-                table_extra,
-                table_tokens,
-                lazy_pages,
-                scrub,
-            )
-        )
+        """Configure the manager, as for `Shape`.
+
+        Parameters
+        ----------
+        pages : int
+            Pages of the pool.
+        layers, heads : int
+            Layers, and KV heads of a layer.
+        high_tokens : int
+            Tokens of a high page.
+        low_tokens : int or None
+            Tokens of a low page; None for one precision.
+        max_len : int
+            Most tokens of a prompt, and what an entry has cells for.
+        slots : int
+            Requests at a time.
+        reserve_low : int
+            Extra pages for the prompt of every head, 0 or 1, if there are two precisions (D-leankv-35).
+        table_extra : int
+            Cells more than max_len / table_tokens (D-leankv-36).
+        table_tokens : int, optional
+            By default `high_tokens`.
+        lazy_pages : bool
+            A page when a token needs it; else one wherever a section is full (D-leankv-34).
+        scrub : bool
+            Write -1 into cells that are no longer used (D-leankv-40).
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range.
+        """
+        table = reserve_low, table_extra, table_tokens, lazy_pages, scrub
+        sizes = pages, layers, heads, high_tokens, low_tokens, max_len, slots, *table
+        super().__init__(Shape(*plain(sizes)))
 
     # The four events.
 
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
-        """Admit sequences: name -> tokens of the prompt. Every head gets pages for all of them [leankv §5.3].
+        """Admit sequences: every head gets pages for all tokens of the prompt [leankv §5.3].
 
-        Raises OutOfPages and TableOverflow. Refused: a known sequence, an empty prompt or one above max_len, no slot.
+        Parameters
+        ----------
+        prompts : mapping of int to int
+            Tokens of the prompt, 1 to `max_len`, by name of the sequence.
+
+        Returns
+        -------
+        Moved
+            Pages given out.
+
+        Raises
+        ------
+        OutOfPages
+            Too few pages are free.
+        TableOverflow
+            A prompt does not fit an entry.
+        Refused
+            A sequence is known already, a prompt has no or too many tokens, or no slot is free.
         """
         clean = self.requests.require_prompts(prompts)
         per_head = {s: up(n, self.shape.high_tokens) + self.shape.reserve for s, n in clean.items()}
@@ -98,11 +128,33 @@ class PageManager(Pool):
             self.table.set_tokens(entry, clean[sequence], 0)
         return self._done(PROMPT, moved, Moved(), sequences=list(clean), prompts=list(clean.values()))
 
-    def prompt_release(self, sequences: Sequence[int], high: Any, low: Any) -> tuple[Moved, Moved]:
-        """Compressed prompts: keep pages for `high` and `low` tokens, arrays (S, layers, heads), recycle the others.
+    def prompt_release(self, sequences: Sequence[int], high: ArrayLike, low: ArrayLike) -> tuple[Moved, Moved]:
+        """Keep pages for the tokens of compressed prompts, and recycle the others.
 
         A head whose two runs need a page more than the prompt had gets it first, by a prefix sum of its own.
-        Returns what was recycled, and what was allocated. Raises OutOfPages and TableOverflow.
+
+        Parameters
+        ----------
+        sequences : sequence of int
+            Sequences whose prompts are not compressed yet, S of them.
+        high, low : array_like of integers (S, layers, heads)
+            Tokens that every head keeps.
+
+        Returns
+        -------
+        recycled, allocated : Moved
+            Pages taken back, and pages given out.
+
+        Raises
+        ------
+        OutOfPages
+            Too few pages are free.
+        TableOverflow
+            The runs of a head would meet.
+        Refused
+            A sequence is unknown, named twice or compressed, or keeps more tokens than it has.
+        RefusedType
+            `high` or `low` has another dtype or shape.
         """
         known = self.requests.require_known(sequences, running=False)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
@@ -131,11 +183,33 @@ class PageManager(Pool):
             self.requests.table[sequence].running = True
         return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
 
-    def step_allocate(self, sequences: Sequence[int], high: Any, low: Any) -> Moved:
-        """One step of running sequences: the sections grow by `high` and `low`, (S, layers, heads), 0 or 1 together.
+    def step_allocate(self, sequences: Sequence[int], high: ArrayLike, low: ArrayLike) -> Moved:
+        """Grow the sections of running sequences by one step.
 
-        A head gets a page where a full section grows, so one at most; if not `lazy_pages` wherever one is full.
-        Raises OutOfPages and TableOverflow.
+        A head gets a page where a full section grows, so one at most; without `lazy_pages` wherever one is full.
+
+        Parameters
+        ----------
+        sequences : sequence of int
+            Sequences whose prompts are compressed, S of them.
+        high, low : array_like of integers (S, layers, heads)
+            Tokens that every section gains, 0 or 1 together.
+
+        Returns
+        -------
+        Moved
+            Pages given out.
+
+        Raises
+        ------
+        OutOfPages
+            Too few pages are free.
+        TableOverflow
+            The runs of a head would meet.
+        Refused
+            A sequence is unknown, named twice or not compressed, or grows by more than one token.
+        RefusedType
+            `high` or `low` has another dtype or shape.
         """
         known = self.requests.require_known(sequences, running=True)
         grow = [self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low"))]
@@ -161,7 +235,23 @@ class PageManager(Pool):
         return self._done(STEP, moved, Moved(), sequences=known, high=grow[0], low=grow[1])
 
     def finish(self, sequences: Sequence[int]) -> Moved:
-        """Recycle all pages of sequences, by one prefix sum, and free their slots."""
+        """Recycle all pages of sequences, by one prefix sum, and free their slots.
+
+        Parameters
+        ----------
+        sequences : sequence of int
+            Names.
+
+        Returns
+        -------
+        Moved
+            Pages taken back.
+
+        Raises
+        ------
+        Refused
+            A sequence is unknown or named twice.
+        """
         known = self.requests.require_known(sequences)
         entries = self._entries(known)
         counts = [count for entry in entries for count in self.table.used(entry)]
@@ -178,7 +268,7 @@ class PageManager(Pool):
         return list(zip(owners, self._entries(sequences), strict=True))
 
     def _full(self, sequences: Sequence[int]) -> np.ndarray:
-        """Which sections have no room for a token: (S, layers, heads, 2)."""
+        """Mask of the sections without room for a token: (S, layers, heads, 2)."""
         per_page = np.array([self.shape.high_tokens, self.shape.low_tokens or 1])
         full = self.lengths(sequences) == self.used(sequences) * per_page
         return full & np.array([True, self.shape.low_tokens is not None])
@@ -197,10 +287,10 @@ class PageManager(Pool):
         return Moved(tuple(sizes), sums, ids)
 
     def _scan(self, counts: Sequence[int], base: int) -> tuple[int, ...]:
-        found = scan(counts, base)
-        self.counters.levels += found.levels
-        self.counters.adds += found.adds
-        return found.inclusive
+        sums = scan(counts, base)
+        self.counters.levels += sums.levels
+        self.counters.adds += sums.adds
+        return sums.inclusive
 
     def _done(self, op: int, moved: Moved, came: Moved, **inputs: Any) -> Moved:
         self._event = {
@@ -215,45 +305,42 @@ class PageManager(Pool):
 
     # The same by ports.
 
-    def step(self, op: int, members: int, sequences: Any, prompts: Any, high: Any, low: Any) -> State:
-        """One event: 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish. Returns the State.
+    def step(
+        self,
+        op: int,
+        members: int,
+        sequences: Sequence[int] | int,
+        prompts: Sequence[int] | int,
+        high: Sequence[int] | int,
+        low: Sequence[int] | int,
+    ) -> State:
+        """Execute one event: 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish.
 
-        The call names the first `members` lanes of `sequences`; prompts: their lengths; high, low: of all their heads.
+        The call names the first `members` lanes of `sequences`; `high` and `low` are of all their heads.
         """
-        values = self.accept(op, members, sequences, prompts, high, low)
-        named, lengths = list(fields(values[2]))[: values[1]], fields(values[3])[: values[1]]
-        heads = values[1] * self.shape.layers * self.shape.heads
+        return self._open(*self.accept(op, members, sequences, prompts, high, low))
+
+    def _open(self, op: int, members: int, *lanes: Any) -> State:
+        """lanes: sequences, prompts, high, low."""
+        sequences, prompts, high, low = map(fields, lanes)
+        names, shape = list(sequences[:members]), (members, self.shape.layers, self.shape.heads)
         kept = [
-            np.array(fields(value)[:heads], np.int64).reshape(values[1], self.shape.layers, self.shape.heads)
-            for value in values[4:]
+            np.array(value[: members * self.shape.layers * self.shape.heads], np.int64).reshape(shape)
+            for value in (high, low)
         ]
         if op == PROMPT:
-            if len(set(named)) < len(named):
-                raise Refused(f"{self.name}: sequences must differ, got {named}")
-            self.prompt_allocate(dict(zip(named, lengths, strict=True)))
+            if len(set(names)) < len(names):
+                raise Refused(f"{self.name}: sequences must differ, got {names}")
+            self.prompt_allocate(dict(zip(names, prompts, strict=False)))
         elif op == RELEASE:
-            self.prompt_release(named, *kept)
+            self.prompt_release(names, *kept)
         elif op == STEP:
-            self.step_allocate(named, *kept)
+            self.step_allocate(names, *kept)
         else:
-            self.finish(named)
-        self._event |= {
-            "op": values[0],
-            "members": values[1],
-            "sequences": fields(values[2]),
-            "prompts": fields(values[3]),
-            "high": fields(values[4]),
-            "low": fields(values[5]),
-        }
-        return self.snapshot()
-
-    def steps(self, op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any) -> Iterator[State]:
-        """Yield the State after every event of one device; the arguments, (events,) beside lanes, broadcast."""
-        arrays = admit_events(self.name, self.ports.inputs, (op, members, sequences, prompts, high, low))
-        if arrays[0].ndim != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {arrays[0].shape}")
-        for event in zip(*(array.tolist() for array in arrays), strict=True):
-            yield self.step(*event)
+            self.finish(names)
+        latched = {"sequences": sequences, "prompts": prompts, "high": high, "low": low}
+        self._event |= {"op": op, "members": members, **latched}
+        return self.state
 
     def __repr__(self) -> str:
         return "PageManager(" + ", ".join(f"{name}={value!r}" for name, value in asdict(self.shape).items()) + ")"
@@ -270,43 +357,7 @@ def _regions(places: Sequence[tuple[int, int]], moved: Moved) -> Iterator[tuple[
         at += count
 
 
-def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any, **parameters: Any) -> Result:
-    """Every event of one manager or of many.
-
-    op: 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish. members: sequences of the call. sequences:
-    (..., slots) their names. prompts: (..., slots) lengths, for op 0. high, low: (..., slots * layers * heads), by
-    sequence of the call, layer, head: tokens kept (op 1), or growth (op 2). All (..., events) beside the lanes; each
-    device starts with all pages free. parameters: those of `Shape`.
-    Returns the Result, arrays of the common shape. Raises OutOfPages and TableOverflow; refuses unknown sequences,
-    prompts that do not fit, and more tokens than there are. Paper: [leankv §5.3].
-    """
-    model = PageManager(**parameters)
-    declared = model.ports
-    arrays = admit_events(model.name, declared.inputs, (op, members, sequences, prompts, high, low))
-    shape = arrays[0].shape
-    flat = prod(shape[:-1]), shape[-1]
-    columns = [array.reshape(*flat, *array.shape[len(shape) :]) for array in arrays]
-    states, last = list[State](), list[State]()
-    for device in range(flat[0]):
-        one = PageManager(**parameters)
-        states += [one.step(*event) for event in zip(*(column[device].tolist() for column in columns), strict=True)]
-        last.append(one.snapshot())
-    totals: dict[str, Any] = {name: total([getattr(state, name) for state in last]) for name in TOTALS}
-    totals["step_pages"] = max([state.step_pages for state in last], default=0)
-    return Result(**collect(states, declared.outputs + declared.state, shape), **totals)
-
-
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` as calls that a manager admits."""
-    return page_manager_cases.legal(config, inputs)
-
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see page_manager_cases.py."""
-    return page_manager_cases.cases(config, ports(config).inputs, kind, seed)
-
-
-FIG5 = {
+FIG5: dict[str, int] = {
     "pages": 32,
     "layers": 1,
     "heads": 2,
@@ -318,7 +369,7 @@ FIG5 = {
     "scrub": False,
 }  #: sizes of [leankv Fig. 5]
 
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="page_manager",
     paper="leankv §5.3, Fig. 5",
     meaning="pages for all heads of all requests, call by call",
@@ -327,11 +378,11 @@ UNIT = Unit(
         "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.page_manager_jit:run",
     unit_class=PageManager,
-    timing="event",
-    cases=cases,
-    legal=legal,
+    cases=page_manager_cases.cases,
+    counters=TOTALS,
+    peaks=("step_pages",),
+    legal=page_manager_cases.legal,
     alternatives=(*choices("D-leankv-34", "lazy_pages", True, False), *choices("D-leankv-35", "reserve_low", 0, 1)),
 )
+run: RunFunction[Result] = UNIT.run

@@ -1,65 +1,74 @@
-"""The arithmetic of paged attention: which order, which division, which maximum; and what it is refused for.
+"""Options of paged attention's arithmetic: order, division, subtracted maximum; and its refusals.
 
 Paper: [leankv §6.2]. Decisions: D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted
 maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-19 (what a score takes of heads).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_bool, require_choice, require_int
 from refemu.arith.orders import Chunks, Halves, Lanes, Order, Sequential, Tree
-from refemu.formats.kv_page import UnifiedPage
+from refemu.formats.leankv import hetero_kv
+from refemu.formats.leankv.hetero_kv import PairName
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.leankv.kv_quantizer import Preset
+from refemu.units.leankv.significance import Gqa
 
 WARPS, WARP = 8, 32  #: of a block of threads, and threads of one
 THREADS = Lanes(WARPS * WARP, "strided", Chunks(WARP, Halves(WARP), Halves(WARPS)))  #: order of a block's sum
-EPSILON = float(np.float32(1e-6))  #: of the published code
+SumOrder = Literal["kernel", "sequential"]
+SoftmaxDiv = Literal["div", "recip_mul"]
+EPSILON = float(np.float32(1e-6))  #: Softmax epsilon of the published code
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Everything that decides a bit of the result but the pages themselves."""
+    """Options that decide a bit of the result, beside the pages themselves."""
 
-    order: str = "kernel"  #: "kernel" = groups, warps, trees; or "sequential" = one sum, in the order of the tokens
+    order: SumOrder = "kernel"  #: "kernel" = groups, warps, trees; or "sequential" = one sum, token by token
     fma: bool = True  #: products are added in one rounding
-    softmax_div: str = "div"  #: e by "div"; or "recip_mul": times the rounded 1 / sum
+    softmax_div: SoftmaxDiv = "div"  #: e by "div"; or "recip_mul": times the rounded 1 / sum
     softmax_eps: float = 0.0  #: added to the sum before, of a chunk and of all; a float32 value
     lane_max: bool = False  #: quirk: the maximum is that of slots 0, 4, 8, ... of the pages only
     partition_tokens: int = 0  #: more tokens than `chunk` makes of this are cut into chunks; 0 = never
     partition_score: bool = False  #: quirk: p of token t is weighted as of chunk t // chunk, whatever its own
     include_self: bool = False  #: whether the newest token's p is added to its own score (D-leankv-17)
-    gqa: str = "max"  #: of the heads' p that is added to a score: the largest, or the "mean" (D-leankv-19)
+    gqa: Gqa = "max"  #: of the heads' p that is added to a score: the largest, or the "mean" (D-leankv-19)
 
     def __post_init__(self) -> None:
         thing = "paged_attention"
-        require_choice(self.order, ("kernel", "sequential"), thing, "order")
-        require_choice(self.softmax_div, ("div", "recip_mul"), thing, "softmax_div")
-        require_choice(self.gqa, ("max", "mean"), thing, "gqa")
+        require_choice(self.order, get_args(SumOrder), thing, "order")
+        require_choice(self.softmax_div, get_args(SoftmaxDiv), thing, "softmax_div")
+        require_choice(self.gqa, get_args(Gqa), thing, "gqa")
         for name in ("fma", "lane_max", "partition_score", "include_self"):
-            if not isinstance(getattr(self, name), bool):
-                raise RefusedType(f"{thing}: {name} must be a bool, got {getattr(self, name)!r}")
+            require_bool(getattr(self, name), thing, name)
         eps = self.softmax_eps
         if not isinstance(eps, float) or not 0 <= eps < 1 or float(np.float32(eps)) != eps:
             raise Refused(f"{thing}: softmax_eps must be a float32 value in [0, 1), got {eps!r}")
         require_int(self.partition_tokens, 0, 1 << 24, thing, "partition_tokens")
 
 
-PAPER = Arithmetic()
+PAPER = Arithmetic()  #: Arithmetic of the paper
+#: Arithmetic of the published code
 DIFFKV = Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, partition_tokens=4800, include_self=True)
 PRESETS = {"paper": PAPER, "diffkv": DIFFKV}
 
 
 @dataclass(frozen=True)
 class Pages:
-    """Layouts of high and of low pages, which share one pool, and how their codes are read."""
+    """Layouts of high and of low pages, which share one pool, and the preset that reads their codes."""
 
-    high: UnifiedPage
+    high: UnifiedPage  #: layout of high pages
     low: UnifiedPage | None = None  #: None: one precision
-    preset: str = "paper"  #: of the formats: which sign the stored zero points have (D-leankv-1)
+    preset: Preset = "paper"  #: of the formats: which sign the stored zero points have (D-leankv-1)
 
     def __post_init__(self) -> None:
-        require_choice(self.preset, ("paper", "diffkv"), "paged_attention", "preset")
+        require_choice(self.preset, get_args(Preset), "paged_attention", "preset")
         if WARP % self.high.v_group or self.rows & (self.rows - 1):
             raise Refused(f"paged_attention: Vgroup must be a power of two up to {WARP}, got {self.high.v_group}")
         if self.low is not None:
@@ -68,9 +77,36 @@ class Pages:
                 if mine != other:
                     raise Refused(f"paged_attention: high and low pages must have one {name}, got {mine} and {other}")
 
+    @classmethod
+    def of(
+        cls, head_size: int, high: PairName, low: PairName | None, page_bytes: int | None, preset: Preset
+    ) -> "Pages":
+        """Make the layouts of precisions by name.
+
+        Parameters
+        ----------
+        head_size : int
+            F, features of a key and of a value.
+        high : str
+            Ready pair of precisions, "K8V4" say.
+        low : str or None
+            The low pair; None for one precision.
+        page_bytes : int or None
+            Bytes of a page.
+        preset : {"paper", "diffkv"}
+            Preset of the codes.
+
+        Returns
+        -------
+        Pages
+            Layouts.
+        """
+        page = partial(UnifiedPage, head_size, page_bytes=page_bytes)
+        return cls(page(hetero_kv.find(high)), None if low is None else page(hetero_kv.find(low)), preset)
+
     @property
     def sections(self) -> tuple[UnifiedPage, UnifiedPage]:
-        """Of high and low tokens; without a low precision both are the high one."""
+        """Layouts of high and low tokens; without a low precision both are the high one."""
         return self.high, self.low or self.high
 
     @property
@@ -79,25 +115,84 @@ class Pages:
         return WARP // self.high.v_group
 
     def chunk(self, arithmetic: Arithmetic) -> int:
-        """Tokens of a partition: a multiple of what both pages hold, `partition_tokens` or just above; 0 = none."""
+        """Tokens of a partition: a multiple of what both pages hold, `partition_tokens` or just above.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Options.
+
+        Returns
+        -------
+        int
+            Tokens; 0 for no partitions.
+        """
         unit = self.high.tokens * self.sections[1].tokens
         return -(-arithmetic.partition_tokens // unit) * unit
 
     def key_order(self, arithmetic: Arithmetic) -> Order:
-        """Of the products of a query and a key: Kgroup threads with F / Kgroup features each, then a tree."""
+        """Order of the products of a query and a key: Kgroup threads with F / Kgroup features each, then a tree.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Options.
+
+        Returns
+        -------
+        Order
+            Order of a sum.
+        """
         groups = self.high.k_group if arithmetic.order == "kernel" else 1
         return Lanes(groups, "blocked", Tree(groups), "product")
 
     def total_order(self, arithmetic: Arithmetic) -> Order:
-        """Of the exponentials."""
+        """Order of the sum of exponentials.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Options.
+
+        Returns
+        -------
+        Order
+            Order of a sum.
+        """
         return THREADS if arithmetic.order == "kernel" else Sequential()
 
     def accumulators(self, arithmetic: Arithmetic) -> int:
-        """Of the values, for one query head."""
+        """Accumulators of the values, for one query head.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Options.
+
+        Returns
+        -------
+        int
+            Accumulators.
+        """
         return WARPS * self.rows if arithmetic.order == "kernel" else 1
 
     def place(self, page: int, slot: int, arithmetic: Arithmetic) -> int:
-        """The accumulator of a slot in the page of this number within its section."""
+        """Accumulator of a slot.
+
+        Parameters
+        ----------
+        page : int
+            Number of the page within its section.
+        slot : int
+            Slot of the page.
+        arithmetic : Arithmetic
+            Options.
+
+        Returns
+        -------
+        int
+            Number of the accumulator.
+        """
         row = self.rows * (page % WARPS) + slot // self.high.v_vec % self.rows
         return row % self.accumulators(arithmetic)
 
@@ -141,11 +236,12 @@ def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarr
     used = np.stack([-(-lengths[..., 0] // high.tokens), -(-lengths[..., 1] // low.tokens)], axis=-1)
     total = lengths[..., 0] + lengths[..., 1]
     needed = used[..., 0] + used[..., 1]
-    for bad, message in (
+    rules: tuple[tuple[Any, Callable[[tuple[int, ...]], str]], ...] = (
         ((lengths < 0).any(axis=-1), lambda i: f"a negative length, {lengths[i].tolist()}"),
         (total == 0, lambda i: "no stored token"),
         (needed > cells.shape[-1], lambda i: f"needs {needed[i]} cells of {cells.shape[-1]}"),
-    ):
+    )
+    for bad, message in rules:
         if bad.any():
             index = first_index(np.asarray(bad))
             raise Refused(f"{thing}: head{at(index)}: {message(index)}")
@@ -177,7 +273,7 @@ def require_distinct(pages: Pages, cells: np.ndarray, lengths: np.ndarray) -> No
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """What `attend` returns."""
+    """Result of `attend`."""
 
     out: np.ndarray  #: (..., G, F) float16
     p: np.ndarray  #: (..., G, tokens) float32, high slots, then low ones; zeros behind the last token of a head

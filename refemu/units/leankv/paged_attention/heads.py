@@ -1,16 +1,16 @@
-"""Attention of any number of KV heads over their pages, without ports and registers: what a model calls.
+"""Attention of any number of KV heads over their pages, without ports and registers, for models.
 
-Paper: [leankv §6.2]. Read paged_attention.py first. Decisions: D-leankv-17 (a token's attention to itself),
+Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself),
 D-leankv-19 (heads that share a KV head).
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.units import attention_phases_parts as phases
-from refemu.units.paged_attention_parts import PAPER, Arithmetic, Attended, Pages, empty, require
+from refemu.units.leankv.paged_attention import phases
+from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, require
+from refemu.units.leankv.significance import Gqa
 
 
 def attend(
@@ -21,12 +21,38 @@ def attend(
     lengths: np.ndarray,
     arithmetic: Arithmetic = PAPER,
 ) -> Attended:
-    """Attention of any number of KV heads over their pages.
+    """Attend over the pages of any number of KV heads.
 
-    pages: layouts. q: (..., G, F) float16, finite. images: (pool, page_bytes / 2) uint16. cells: (..., L) table
-    entries, high pages from the left, low ones from the right. lengths: (..., 2) tokens, high and low.
-    Returns out (..., G, F) float16 and p (..., G, tokens) float32. Refuses a head without a token, one whose table is
-    too short, and page ids outside the pool. Paper: [leankv §6.2].
+    Parameters
+    ----------
+    pages : Pages
+        Layouts.
+    q : ndarray of float16 (..., G, F)
+        Queries, finite.
+    images : ndarray of uint16 (pool, page_bytes / 2)
+        Pages.
+    cells : ndarray of int (..., L)
+        Table entries, high pages from the left, low ones from the right.
+    lengths : ndarray of int (..., 2)
+        Tokens, high and low.
+    arithmetic : Arithmetic
+        Options.
+
+    Returns
+    -------
+    Attended
+        `out` (..., G, F) float16 and `p` (..., G, tokens) float32.
+
+    Raises
+    ------
+    Refused
+        A head has no token, its table is too short, a page id is outside the pool, or a query is not finite.
+    RefusedType
+        A dtype or shape is wrong.
+
+    References
+    ----------
+    [leankv §6.2]
     """
     require(pages, q, images, cells, lengths)
     out, p = empty(q, lengths)
@@ -64,8 +90,8 @@ def _head(
     p = np.concatenate(chances, axis=1)
     if len(cut) == 1:
         return fp16.canonical(parts[0]), p
-    made, weights = phases.combine(arithmetic, np.stack(parts), np.stack(tops), np.stack(totals))
-    return fp16.canonical(made), phases.weigh(pages, arithmetic, p, [chunk[0].start for chunk in cut], weights)
+    out, weights = phases.combine(arithmetic, np.stack(parts), np.stack(tops), np.stack(totals))
+    return fp16.canonical(out), phases.weigh(pages, arithmetic, p, [chunk[0].start for chunk in cut], weights)
 
 
 def add_scores(
@@ -74,14 +100,34 @@ def add_scores(
     cells: np.ndarray,
     lengths: np.ndarray,
     p: np.ndarray,
-    newest: Any,
+    newest: ArrayLike,
     include_self: bool = False,
-    gqa: str = "max",
+    gqa: Gqa = "max",
 ) -> None:
-    """Add to the scores in `images` what `attend` returned as p: for every stored token the largest of its heads.
+    """Add the attention of a step to the stored scores: for every token the largest p of its heads.
 
-    newest: (...) position of the newest token of each head, whose score stays unless `include_self` (D-leankv-17).
-    gqa: "mean" adds the mean of the heads instead (D-leankv-19). Heads must not share pages.
+    Parameters
+    ----------
+    pages : Pages
+        Layouts.
+    images : ndarray of uint16 (pool, page_bytes / 2)
+        Pages, written in place; heads must not share them.
+    cells : ndarray of int (..., L)
+        Table entries.
+    lengths : ndarray of int (..., 2)
+        Tokens, high and low.
+    p : ndarray of float32 (..., G, tokens)
+        Attention, as `attend` returns it.
+    newest : array_like of int (...)
+        Position of the newest token of each head, whose score stays unless `include_self`.
+    include_self : bool
+        Whether the newest token's own p is added (D-leankv-17).
+    gqa : {"max", "mean"}
+        Join of the heads (D-leankv-19).
+
+    References
+    ----------
+    [leankv §4, §6.2]
     """
     arithmetic = Arithmetic(include_self=include_self, gqa=gqa)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1)
@@ -92,14 +138,14 @@ def add_scores(
         for page in phases.chunks(pages, arithmetic, len(entry), high, low)[0]:
             layout, image = pages.sections[page.section], images[entry[page.cell]]
             slots = np.arange(page.tokens)
-            made = phases.add_score(
+            scores = phases.add_score(
                 layout.score(image)[slots],
                 layout.position(image)[slots],
                 chances[:, page.start : page.start + page.tokens],
                 int(position[row]),
                 arithmetic,
             )
-            layout.set_score(image, slots, made)
+            layout.set_score(image, slots, scores)
 
 
 def step(
@@ -108,10 +154,42 @@ def step(
     images: np.ndarray,
     cells: np.ndarray,
     lengths: np.ndarray,
-    newest: Any,
+    newest: ArrayLike,
     arithmetic: Arithmetic = PAPER,
 ) -> np.ndarray:
-    """`attend`, then `add_scores`: what a model needs of one step. q: fp16 values in float32, as what it returns."""
-    found = attend(pages, fp16.to_f16(q), images, cells, lengths, arithmetic)
-    add_scores(pages, images, cells, lengths, found.p, newest, arithmetic.include_self, arithmetic.gqa)
-    return found.out.astype(np.float32)
+    """Attend, then add to the scores: one step of a model.
+
+    Parameters
+    ----------
+    pages : Pages
+        Layouts.
+    q : ndarray of float32 (..., G, F)
+        Queries, fp16 values.
+    images : ndarray of uint16 (pool, page_bytes / 2)
+        Pages, whose scores are written in place.
+    cells : ndarray of int (..., L)
+        Table entries.
+    lengths : ndarray of int (..., 2)
+        Tokens, high and low.
+    newest : array_like of int (...)
+        Position of the newest token of each head.
+    arithmetic : Arithmetic
+        Options.
+
+    Returns
+    -------
+    ndarray of float32 (..., G, F)
+        Output, fp16 values.
+
+    Raises
+    ------
+    Refused
+        As `attend` does.
+
+    References
+    ----------
+    [leankv §6.2]
+    """
+    attended = attend(pages, fp16.to_f16(q), images, cells, lengths, arithmetic)
+    add_scores(pages, images, cells, lengths, attended.p, newest, arithmetic.include_self, arithmetic.gqa)
+    return attended.out.astype(np.float32)

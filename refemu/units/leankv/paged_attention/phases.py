@@ -1,4 +1,4 @@
-"""Parts of paged_attention: what one page, one softmax, one tree and one combination of chunks compute, on arrays.
+"""Phases of paged_attention on arrays: one page, one softmax, one tree, one combination of chunks.
 
 Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-leankv-43 (maximum), D-leankv-44
 (exponential), D-leankv-45 (division), D-leankv-46 (partitions). Arrays have the G query heads of a KV head first.
@@ -11,11 +11,12 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.dot import dot
 from refemu.arith.fp32 import exp32, fma32
+from refemu.arith.operands import Accumulator
 from refemu.arith.orders import Halves, Lanes
 from refemu.arith.sums import reduce, total32
-from refemu.formats.kv_page import PageTokens
-from refemu.units.paged_attention_parts import THREADS, Arithmetic, Pages
-from refemu.units.significance import update
+from refemu.formats.leankv.kv_page import PageTokens
+from refemu.units.leankv.paged_attention.arithmetic import THREADS, Arithmetic, Pages
+from refemu.units.leankv.significance import update
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ def read(pages: Pages, page: Page, image: np.ndarray) -> PageTokens:
     return layout.tokens_of(layout.read(image, np.arange(page.tokens)), pages.preset)
 
 
-def accumulator(arithmetic: Arithmetic) -> str:
-    """How a product is added, in the words of `arith.dot`."""
+def accumulator(arithmetic: Arithmetic) -> Accumulator:
+    """Accumulator of a product, by its name in `arith.dot`."""
     return "fp32_fma" if arithmetic.fma else "fp32"
 
 
@@ -145,11 +146,11 @@ def weigh(pages: Pages, arithmetic: Arithmetic, p: np.ndarray, starts: list[int]
     With the quirk `partition_score` a token's chunk is its number divided by the size of one.
     """
     token = np.arange(p.shape[1])
-    own = np.searchsorted(np.array(starts), token, side="right") - 1
+    chunk = np.searchsorted(np.array(starts), token, side="right") - 1
     if arithmetic.partition_score:
-        own = token // pages.chunk(arithmetic)
+        chunk = token // pages.chunk(arithmetic)
     with np.errstate(all="ignore"):
-        return fp16.canonical(p * weights[own].T)
+        return fp16.canonical(p * weights[chunk].T)
 
 
 def add_score(

@@ -1,13 +1,9 @@
-"""Ports, states and results of paged_attention: the attention of a KV head of [leankv §6.2]."""
+"""Ports and states of paged_attention: the attention of a KV head of [leankv §6.2]."""
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from refemu.units import unit
-from refemu.units.paged_attention_parts import Pages
-from refemu.units.unit import Port, Ports
+from refemu.units.leankv.paged_attention.arithmetic import Pages
+from refemu.units.ports import Lanes, Port, Ports
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
 COUNTERS = ("pages", *SEGMENTS, "macs", "exps", "divisions")
@@ -21,7 +17,7 @@ class State:
     index: int  #: number of the operation, -1 for the reset
     q: tuple[int, ...]
     images: tuple[int, ...]
-    entry: Any  #: of the table
+    entry: Lanes  #: of the table
     n_high: int
     n_low: int
     newest: int
@@ -44,25 +40,6 @@ class State:
     score_words: int
     pos_words: int
     macs: int  #: 2 F for every token and query head
-    exps: int
-    divisions: int
-
-
-@dataclass(frozen=True, eq=False)
-class Result(unit.Result):
-    """One row per operation; p and score of high slots, then low slots, zeros behind the last token."""
-
-    out: np.ndarray  #: (..., heads * F) uint16, fp16 patterns
-    p: np.ndarray  #: (..., heads * tokens) uint32, float32 patterns
-    score: np.ndarray  #: (..., tokens) uint32
-    pages: int
-    key_words: int
-    key_meta_words: int
-    val_words: int
-    val_meta_words: int
-    score_words: int
-    pos_words: int
-    macs: int
     exps: int
     divisions: int
 

@@ -1,19 +1,39 @@
-"""Scores and positions of what heads store, over all pages of their table entries.
+"""Scores and positions of stored tokens, over all pages of the heads' table entries.
 
 Paper: [leankv §5.2]. Slots count the high section first, then the low one.
 """
 
 import numpy as np
 
-from refemu.units import page_table
-from refemu.units.page_table import HIGH, LOW
-from refemu.units.paged_attention_parts import Pages
+from refemu.units.leankv import page_table
+from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.leankv.paged_attention.arithmetic import Pages
 
 
-def stored(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Patterns (..., slots) uint32 of scores and of positions, zeros behind the last token of a head.
+def get_scores(
+    pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read scores and positions of stored tokens from their pages.
 
-    images: (pool, words). cells: (..., L) table entries. lengths: (..., 2) tokens, high and low.
+    Parameters
+    ----------
+    pages : Pages
+        Layouts.
+    images : ndarray of uint16 (pool, words)
+        Pages.
+    cells : ndarray of int (..., L)
+        Table entries.
+    lengths : ndarray of int (..., 2)
+        Tokens, high and low.
+
+    Returns
+    -------
+    scores, positions : ndarray of uint32 (..., slots)
+        Patterns, high section first; zeros behind the last token of a head.
+
+    References
+    ----------
+    [leankv §5.2]
     """
     sections = [_segment(pages, images, cells, lengths, section) for section in (HIGH, LOW)]
     wide, slot, high = sections[HIGH].shape[-2], np.arange(most(lengths)), lengths[..., :1]
@@ -41,7 +61,25 @@ def _segment(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.nd
 
 
 def set_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, score: np.ndarray) -> None:
-    """Put score patterns (..., slots), as `stored` returns them, back into the pages."""
+    """Write scores of stored tokens back into their pages.
+
+    Parameters
+    ----------
+    pages : Pages
+        Layouts.
+    images : ndarray of uint16 (pool, words)
+        Pages, written in place.
+    cells : ndarray of int (..., L)
+        Table entries.
+    lengths : ndarray of int (..., 2)
+        Tokens, high and low.
+    score : ndarray of uint32 (..., slots)
+        Patterns as `get_scores` returns them.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
     for index in np.ndindex(lengths.shape[:-1]):
         first = 0
         for section, count in enumerate(lengths[index].tolist()):

@@ -6,21 +6,19 @@ D-leankv-42 (fused or not), D-leankv-43 (subtracted maximum), D-leankv-44 (expon
 softmax), D-leankv-46 (partitions).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, require_int
-from refemu.formats import hetero_kv
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units import attention_phases_parts as phases
-from refemu.units import paged_attention_cases
-from refemu.units.attention_phases_parts import Page
-from refemu.units.paged_attention_heads_parts import add_scores, attend, step
-from refemu.units.paged_attention_parts import (
+from refemu.arith.checks import plain, require_int
+from refemu.formats.leankv.hetero_kv import PairName
+from refemu.units.leankv.cases import paged_attention as paged_attention_cases
+from refemu.units.leankv.kv_quantizer import Preset
+from refemu.units.leankv.paged_attention import phases
+from refemu.units.leankv.paged_attention.arithmetic import (
     DIFFKV,
     EPSILON,
     PAPER,
@@ -28,12 +26,18 @@ from refemu.units.paged_attention_parts import (
     Arithmetic,
     Attended,
     Pages,
+    SoftmaxDiv,
+    SumOrder,
     require,
     require_distinct,
 )
-from refemu.units.paged_attention_ports_parts import COUNTERS, Result, State, ports_of
-from refemu.units.unit import Cases, Config, Ports, Stepped, Unit, admit, choices, collect, fields
-from refemu.units.unit_cases import Seeds
+from refemu.units.leankv.paged_attention.heads import add_scores, attend, step
+from refemu.units.leankv.paged_attention.phases import Page
+from refemu.units.leankv.paged_attention.ports import COUNTERS, State, ports_of
+from refemu.units.leankv.significance import Gqa
+from refemu.units.ports import Ports, fields
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import Config, RunFunction, Unit, choices
 
 __all__ = [
     "DIFFKV",
@@ -53,11 +57,15 @@ EVENTS = ("key_page", "softmax", "value_page", "tree", "combine", "score")
 ARRAYS = ("logits", "chances", "tops", "totals", "acc", "parts")  #: registers kept as bytes
 
 
-class PagedAttention(Stepped):
-    """The block, one instance for a KV head of a request.
+class PagedAttention(Stepped[State]):
+    """Paged attention of one KV head of a request.
 
     An operation is `key_page` for every page, `softmax`, `value_page` for every page, `tree`; so for every partition,
     whose results `combine` joins; then `score`.
+
+    References
+    ----------
+    [leankv §6.2]
     """
 
     name = "paged_attention"
@@ -66,61 +74,109 @@ class PagedAttention(Stepped):
         self,
         head_size: int = 64,
         heads: int = 2,
-        high: str = "K8V4",
-        low: str | None = "K4V2",
+        high: PairName = "K8V4",
+        low: PairName | None = "K4V2",
         page_bytes: int | None = 640,
         cells: int = 4,
-        preset: str = "paper",
-        **arithmetic: Any,
+        preset: Preset = "paper",
+        order: SumOrder = PAPER.order,
+        fma: bool = PAPER.fma,
+        softmax_div: SoftmaxDiv = PAPER.softmax_div,
+        softmax_eps: float = PAPER.softmax_eps,
+        lane_max: bool = PAPER.lane_max,
+        partition_tokens: int = PAPER.partition_tokens,
+        partition_score: bool = PAPER.partition_score,
+        include_self: bool = PAPER.include_self,
+        gqa: Gqa = PAPER.gqa,
     ) -> None:
-        """head_size: F. heads: G. high, low: precisions, low None for one. page_bytes: of a page.
+        """Configure pages and arithmetic.
 
-        cells: of the table entry, and pages on the port. preset: of the formats. arithmetic: fields of `Arithmetic`.
+        Parameters
+        ----------
+        head_size : int
+            F, features of a key and of a value.
+        heads : int
+            G, query heads, 1 to 1024.
+        high : str
+            Ready pair of precisions, "K8V4" say.
+        low : str or None
+            The low pair; None for one precision.
+        page_bytes : int or None
+            Bytes of a page.
+        cells : int
+            Cells of the table entry, and pages on the port.
+        preset : {"paper", "diffkv"}
+            Preset of the codes.
+        order : {"kernel", "sequential"}
+            As for `Arithmetic`, like the following.
+        fma : bool
+            Products are added in one rounding.
+        softmax_div : {"div", "recip_mul"}
+            Division of the softmax.
+        softmax_eps : float
+            Added to the sum before it, a float32 value in [0, 1).
+        lane_max : bool
+            The maximum is that of slots 0, 4, 8, ... of the pages only.
+        partition_tokens : int
+            Tokens beyond which a head is cut into chunks; 0 = never.
+        partition_score : bool
+            p of token t is weighted as of chunk t // chunk.
+        include_self : bool
+            Whether the newest token's p is added to its own score.
+        gqa : {"max", "mean"}
+            Join of the heads.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown, or the pages cannot be laid out.
         """
-        require_int(heads, 1, 1 << 10, self.name, "heads")
-        require_int(cells, 1, 1 << 16, self.name, "cells")
-        self.arithmetic = Arithmetic(**arithmetic)
-        self.layouts = Pages(
-            UnifiedPage(head_size, hetero_kv.find(high), page_bytes),
-            None if low is None else UnifiedPage(head_size, hetero_kv.find(low), page_bytes),
-            preset,
-        )
-        self.heads, self.cells, self.given = heads, cells, (head_size, high, low, page_bytes)
-        self.features = head_size
-        self.ports = ports_of(self.layouts, heads, cells)
-        registers: dict[str, Any] = {
-            port.name: (0,) * port.lanes if port.lanes > 1 else port.limits[0] for port in self.ports.all
-        }
-        registers |= dict.fromkeys(ARRAYS, b"") | dict.fromkeys(COUNTERS, 0)
-        self.state = State(event="reset", index=-1, chunk=0, page=0, **registers)
+        self.heads: int = require_int(heads, 1, 1 << 10, self.name, "heads")
+        self.cells: int = require_int(cells, 1, 1 << 16, self.name, "cells")
+        scores = partition_score, include_self, gqa
+        options = order, fma, softmax_div, softmax_eps, lane_max, partition_tokens, *scores
+        self.arithmetic: Arithmetic = Arithmetic(*plain(options))
+        self.features: int = plain(head_size)
+        self.page_bytes: int | None = plain(page_bytes)
+        self.high: PairName = plain(high)
+        self.low: PairName | None = plain(low)
+        self.layouts: Pages = Pages.of(self.features, self.high, self.low, self.page_bytes, plain(preset))
+        self.ports: Ports = ports_of(self.layouts, self.heads, self.cells)
+        self.state: State = self.reset(State, n_high=1, **dict.fromkeys(ARRAYS, b""))
 
     @property
     def busy(self) -> bool:
         """Whether an operation is on its way."""
         return self.state.event not in ("reset", "score")
 
-    def step(self, *inputs: Any) -> State:
-        """With the inputs, in the order of the ports: the first key page. Without: the next event."""
-        if bool(inputs) == self.busy:
-            raise Refused(f"{self.name}: step takes {'no inputs' if self.busy else 'the inputs of an operation'} now")
-        if inputs:
-            given = self.accept(*inputs)
-            self._require(given)
-            names = [port.name for port in self.ports.inputs]
-            zeros: dict[str, Any] = {port.name: (0,) * port.lanes for port in self.ports.outputs}
-            zeros |= dict.fromkeys(ARRAYS, b"")
-            self.state = replace(
-                self.state, index=self.state.index + 1, chunk=0, page=0, **zeros, **dict(zip(names, given, strict=True))
-            )
-        event = "key_page" if inputs else self._next()
-        self.state = {
+    def step(
+        self,
+        q: Sequence[int] | None = None,
+        images: Sequence[int] | None = None,
+        entry: Sequence[int] | int | None = None,
+        n_high: int | None = None,
+        n_low: int | None = None,
+        newest: int | None = None,
+    ) -> State:
+        """Begin an operation with its first key page; without inputs, execute the next event."""
+        return self._stepped(q=q, images=images, entry=entry, n_high=n_high, n_low=n_low, newest=newest)
+
+    def _open(self, *inputs: Any) -> State:
+        zeros = {port.name: (0,) * port.lanes for port in self.ports.outputs}
+        self.state = self.latched(*inputs, chunk=0, page=0, **zeros, **dict.fromkeys(ARRAYS, b""))
+        self.state = self._key_page()
+        return self.state
+
+    def _continue(self) -> State:
+        events = {
             "key_page": self._key_page,
             "softmax": self._softmax,
             "value_page": self._value_page,
             "tree": self._tree,
             "combine": self._combine,
             "score": self._score,
-        }[event]()
+        }
+        self.state = events[self._next()]()
         return self.state
 
     def _next(self) -> str:
@@ -152,16 +208,15 @@ class PagedAttention(Stepped):
         """The logits of the next page."""
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         keys = phases.read(self.layouts, page, self._image(page)).key
-        made = phases.logits(self.layouts, self.arithmetic, self._q(), keys.decode())
+        added = phases.logits(self.layouts, self.arithmetic, self._q(), keys.decode())
+        earlier = self._array("logits", self.heads, -1) if before.logits else added[:, :0]
         parts = self.layouts.sections[page.section].parts
         return replace(
             before,
             event="key_page",
             page=before.page + 1,
             pages=before.pages + 1,
-            logits=np.concatenate(
-                [self._array("logits", self.heads, -1) if before.logits else made[:, :0], made], axis=1
-            ).tobytes(),
+            logits=np.concatenate([earlier, added], axis=1).tobytes(),
             key_words=before.key_words + page.tokens * _words(parts["key"]),
             key_meta_words=before.key_meta_words + page.tokens * _words(parts["key_meta"]),
             macs=before.macs + page.tokens * self.heads * self.features,
@@ -209,18 +264,18 @@ class PagedAttention(Stepped):
 
     def _tree(self) -> State:
         """The sum of the accumulators; the result, if there is one chunk."""
-        before, made = self.state, phases.tree(self._array("acc", self.heads, -1, self.features))
+        before, total = self.state, phases.tree(self._array("acc", self.heads, -1, self.features))
         state = replace(
-            before, event="tree", chunk=before.chunk + 1, page=0, logits=b"", parts=before.parts + made.tobytes()
+            before, event="tree", chunk=before.chunk + 1, page=0, logits=b"", parts=before.parts + total.tobytes()
         )
         if len(self._chunks()) > 1:
             return state
-        return replace(state, out=_out(made), p=self._padded(self._array("chances", self.heads, -1)))
+        return replace(state, out=_out(total), p=self._padded(self._array("chances", self.heads, -1)))
 
     def _combine(self) -> State:
         """The result and the probabilities from those of the chunks (D-leankv-46)."""
         before, chunks = self.state, self._chunks()
-        made, weights = phases.combine(
+        out, weights = phases.combine(
             self.arithmetic,
             self._array("parts", len(chunks), self.heads, self.features),
             self._array("tops", len(chunks), self.heads),
@@ -236,7 +291,7 @@ class PagedAttention(Stepped):
         return replace(
             before,
             event="combine",
-            out=_out(made),
+            out=_out(out),
             p=self._padded(p),
             exps=before.exps + weights.size,
             divisions=before.divisions + self.heads,
@@ -248,9 +303,9 @@ class PagedAttention(Stepped):
         stored = [phases.read(self.layouts, page, self._image(page)) for chunk in chunks for page in chunk]
         score, position = (np.concatenate([getattr(page, name) for page in stored]) for name in ("score", "position"))
         p = np.array(before.p, np.uint32).view(np.float32).reshape(self.heads, -1)[:, : len(score)]
-        made = phases.add_score(score, position, p, before.newest, self.arithmetic)
+        scores = phases.add_score(score, position, p, before.newest, self.arithmetic)
         padded = np.zeros(len(before.score), np.uint32)
-        padded[: len(made)] = made.view(np.uint32)
+        padded[: len(scores)] = scores.view(np.uint32)
         return replace(
             before,
             event="score",
@@ -264,14 +319,37 @@ class PagedAttention(Stepped):
         full[:, : p.shape[1]] = p
         return tuple(full.view(np.uint32).ravel().tolist())
 
-    def _require(self, given: list[Any]) -> None:
-        q, images, entry, n_high, n_low = (np.array(fields(value)) for value in given[:5])
-        require(self.layouts, *self.operands(q[None], images[None], entry[None], n_high, n_low))
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse what `attend` does, and a page in two cells."""
+        q, images, entry, n_high, n_low, _ = inputs
+        require(self.layouts, *self.operands(q, images, entry, n_high, n_low))
 
     def operands(
         self, q: np.ndarray, images: np.ndarray, cells: np.ndarray, n_high: np.ndarray, n_low: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Port values of rows as `attend` takes them: one pool of the pages of all rows, distinct ones in each."""
+        """Arrange port values of rows as `attend` takes them: one pool of the pages of all rows.
+
+        Parameters
+        ----------
+        q : ndarray of uint16 (rows, G * F)
+            fp16 words.
+        images : ndarray of uint16 (rows, cells * words)
+            Pages of every row.
+        cells : ndarray of int (rows, cells)
+            Table entries.
+        n_high, n_low : ndarray of int (rows,)
+            Tokens.
+
+        Returns
+        -------
+        tuple of 4 ndarray
+            Queries, pool, entries and lengths.
+
+        Raises
+        ------
+        Refused
+            A page stands in two cells of a row.
+        """
         rows = n_high.size
         entries = cells.reshape(rows, self.cells).astype(np.int64)
         lengths = np.stack([n_high.reshape(-1), n_low.reshape(-1)], axis=-1).astype(np.int64)
@@ -280,24 +358,11 @@ class PagedAttention(Stepped):
         queries = fp16.values(q.reshape(rows, self.heads, self.features).astype(np.uint16))
         return queries, pool, (entries + self.cells * np.arange(rows)[:, None]).astype(np.int32), lengths
 
-    def steps(self, q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any) -> Iterator[State]:
-        """Yield the State after every event of every operation, in C order; arguments broadcast beside their lanes."""
-        arrays = admit(self.name, self.ports.inputs, (q, images, entry, n_high, n_low, newest))
-        columns = [
-            array.reshape(arrays[-1].size, *((port.lanes,) if port.lanes > 1 else ())).tolist()
-            for array, port in zip(arrays, self.ports.inputs, strict=True)
-        ]
-        for row in zip(*columns, strict=True):
-            yield self.step(*row)
-            while self.busy:
-                yield self.step()
-
     def __repr__(self) -> str:
-        head_size, high, low, page_bytes = self.given
         arithmetic = "".join(f", {name}={value!r}" for name, value in asdict(self.arithmetic).items())
         return (
-            f"PagedAttention(head_size={head_size}, heads={self.heads}, high={high!r}, low={low!r}, "
-            f"page_bytes={page_bytes}, cells={self.cells}, preset={self.layouts.preset!r}{arithmetic})"
+            f"PagedAttention(head_size={self.features}, heads={self.heads}, high={self.high!r}, low={self.low!r}, "
+            f"page_bytes={self.page_bytes}, cells={self.cells}, preset={self.layouts.preset!r}{arithmetic})"
         )
 
 
@@ -310,43 +375,21 @@ def _out(values: np.ndarray) -> tuple[int, ...]:
     return tuple(fp16.bits(fp16.narrow(fp16.canonical(values))).ravel().tolist())
 
 
-def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:
-    """One step of attention for any number of KV heads, each with pages of its own.
-
-    q: fp16 patterns (..., heads * F), finite. images: (..., cells * page_bytes / 2) words. entry: (..., cells) numbers
-    of pages in `images`, high ones from the left, low ones from the right. n_high, n_low: tokens stored. newest:
-    position of the newest token. They broadcast beside the lanes. parameters: those of PagedAttention.
-    Returns the Result, arrays (...). Refuses what `attend` refuses and a page in two cells. Paper: [leankv §6.2].
-    """
-    device = PagedAttention(**parameters)
-    arrays = admit(device.name, device.ports.inputs, (q, images, entry, n_high, n_low, newest))
-    require(device.layouts, *device.operands(*arrays[:5]))
-    states = [state for state in device.steps(*arrays) if state.event == "score"]
-    return Result(
-        **collect(states, device.ports.outputs, arrays[-1].shape),
-        **{name: getattr(device.state, name) for name in COUNTERS},
-    )
-
-
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     return PagedAttention(**config).ports
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with pages of moderate metadata, each in one cell, and no more tokens than there are cells for."""
-    return paged_attention_cases.legal(PagedAttention(**config).layouts, config, inputs)
+SMALL: dict[str, int | str] = {
+    "head_size": 64,
+    "heads": 2,
+    "high": "K8V4",
+    "low": "K4V2",
+    "page_bytes": 384,
+    "cells": 6,
+}
 
-
-def cases(config: Config, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; see paged_attention_cases.py."""
-    device = PagedAttention(**config)
-    return paged_attention_cases.cases(device.layouts, config, device.ports.inputs, kind, seed)
-
-
-SMALL = {"head_size": 64, "heads": 2, "high": "K8V4", "low": "K4V2", "page_bytes": 384, "cells": 6}
-
-UNIT = Unit(
+UNIT: Unit[State, Result] = Unit(
     name="paged_attention",
     version=2,
     paper="leankv §6.2",
@@ -361,11 +404,10 @@ UNIT = Unit(
         ),
     },
     ports=ports,
-    run=run,
-    twin="refemu.units.paged_attention_jit:run",
     unit_class=PagedAttention,
-    cases=cases,
-    legal=legal,
+    cases=paged_attention_cases.cases,
+    counters=COUNTERS,
+    legal=paged_attention_cases.legal,
     alternatives=(
         *choices("D-leankv-17", "include_self", True, False),
         *choices("D-leankv-19", "gqa", "mean"),
@@ -376,3 +418,4 @@ UNIT = Unit(
         *choices("D-leankv-46", "partition_tokens", 0, 1),
     ),
 )
+run: RunFunction[Result] = UNIT.run

@@ -1,59 +1,33 @@
-"""Compiled twin of free_page_list.run: same arguments, same Result. Read free_page_list.py first. [leankv §5.2]"""
+"""Compiled twin of free_page_list: every event of many lists in one kernel. [leankv §5.2]
 
-from math import prod
-from typing import Any
+The kernel refuses an event without saying why; the readable list is then run for its message.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
-from refemu.units import free_page_list
-from refemu.units.free_page_list import FreePageList, Result
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.free_page_list import UNIT, FreePageList
 
 
-def run(op: Any, count: Any, ids: Any, *, pages: int = 32) -> Result:
-    """As `free_page_list.run`."""
-    model = FreePageList(pages)
-    declared = model.ports
-    arrays = admit_events(model.name, declared.inputs, (op, count, ids))
-    shape = arrays[0].shape
-    devices = prod(shape[:-1])
-    flat = [np.ascontiguousarray(array).astype(np.int64) for array in arrays]
-    outputs: dict[str, Any] = {
-        port.name: np.empty(shape + ((pages,) if port.lanes > 1 else ()), port.result_dtype)
-        for port in declared.outputs + declared.state
-    }
-    views = [
-        output.reshape(devices, shape[-1], *((pages,) if name in ("taken", "ring") else ()))
-        for name, output in outputs.items()
-    ]
-    counters = np.zeros(3, np.int64)
-    if not _run(
-        flat[0].reshape(devices, shape[-1]),
-        flat[1].reshape(devices, shape[-1]),
-        flat[2].reshape(devices, shape[-1], pages),
-        *views,
-        counters,
-    ):
-        refuse_as(free_page_list.run, op, count, ids, pages=pages)
-    allocated, recycled, wraps = counters.tolist()
-    return Result(**outputs, allocated=allocated, recycled=recycled, wraps=wraps)
+@twin(UNIT)
+def run(device: FreePageList, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All events of all lists; `ids`, `taken` and `ring` keep an axis of lanes where there is one page."""
+    op, count, ids = (array.astype(np.int64) for array in inputs)
+    taken, start, end, free, ring, head, tail = outputs
+    wide, counters = (*op.shape, device.pages), np.zeros(3, np.int64)
+    rows = taken.reshape(wide), start, end, free, ring.reshape(wide), head, tail
+    if not _run(op, count, ids.reshape(wide), *rows, counters):
+        refuse_as(UNIT.run, *inputs, pages=device.pages)
+    return counters.tolist()
 
 
 @kernel
-def _run(
-    op,
-    count,
-    ids,
-    taken,
-    list_start,
-    list_end,
-    free,  # type: ignore[no-untyped-def]
-    ring,
-    head,
-    tail,
-    counters,
+def _run(  # type: ignore[no-untyped-def]
+    op, count, ids, taken, list_start, list_end, free, ring, head, tail, counters
 ):
     """Whether every event is admitted."""
     pages = ids.shape[2]

@@ -1,17 +1,19 @@
-"""Twin of generation_compressor.run over many heads at once. Read generation_compressor.py first.
+"""Twin of generation_compressor over many heads at once.
 
 Paper: [leankv Algorithm 1]. A model's own rule, shares under Algorithm 1, is decided by kernels, head by head; the
 other ones by masks: every quantity is then an array over heads and slots.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import float_jit, integers
+from refemu.arith import integers
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
-from refemu.units.generation_compressor import (
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.generation_compressor import (
     A1,
     A2,
     A3,
@@ -23,11 +25,13 @@ from refemu.units.generation_compressor import (
     STATIC_APPEND,
     STATIC_DROP,
     SWAP,
+    UNIT,
     C,
     GenerationCompressor,
     W,
 )
-from refemu.units.generation_compressor_parts import LANE_BITS, LANES, LARGEST, Result
+from refemu.units.leankv.generation_compressor.decisions import LANE_BITS, LANES, LARGEST, Result
+from refemu.units.leankv.kernels.scores import mean_shares
 
 NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
 FAR = np.int64(1) << np.int64(62)
@@ -36,25 +40,33 @@ CASE_W, CASE_A1, CASE_A2, CASE_A3, CASE_B1, CASE_B2, CASE_C = W, A1, A2, A3, B1,
 
 
 class Heads:
-    """The inputs of `run` as (heads, slots) and (heads,) arrays, and what follows from them."""
+    """The inputs of `run` as (heads, slots) and (heads,) arrays, their means and candidates."""
 
-    def __init__(self, device: GenerationCompressor, arrays: list[np.ndarray]) -> None:
+    n_high: np.ndarray
+    n_low: np.ndarray
+    n: np.ndarray
+    prompt: np.ndarray
+    window: np.ndarray
+
+    def __init__(self, device: GenerationCompressor, arrays: Arrays) -> None:
         """arrays: as `device.admitted` returns them."""
-        self.device, slots = device, device.slots
+        self.device: GenerationCompressor = device
+        slots = device.slots
         score, position = (array.reshape(-1, slots) for array in arrays[:2])
         self.n_high, self.n_low, self.n, self.prompt, self.window = (
             a.reshape(-1).astype(np.int64) for a in arrays[2:7]
         )
-        self.thresholds = np.ascontiguousarray(arrays[7].reshape(-1, 2)).view(np.float32)
-        self.slot, self.position = np.arange(slots), position.astype(np.int64)
-        self.high = self.slot < self.n_high[:, None]
-        self.used = self.slot < (self.n_high + self.n_low)[:, None]
-        self.old = self.used & (self.n[:, None] - self.position >= self.window[:, None])
+        self.thresholds: np.ndarray = np.ascontiguousarray(arrays[7].reshape(-1, 2)).view(np.float32)
+        self.slot: np.ndarray = np.arange(slots)
+        self.position: np.ndarray = position.astype(np.int64)
+        self.high: np.ndarray = self.slot < self.n_high[:, None]
+        self.used: np.ndarray = self.slot < (self.n_high + self.n_low)[:, None]
+        self.old: np.ndarray = self.used & (self.n[:, None] - self.position >= self.window[:, None])
         count = np.where(self.used, self.counts(), 0)
         values = np.ascontiguousarray(score).view(np.float32)
-        self.mean = np.where(count > 0, values / np.maximum(count, 1).astype(np.float32), np.float32(0))
-        self.divisions = int(np.count_nonzero(count))
-        self.comparisons = 0
+        self.mean: np.ndarray = np.where(count > 0, values / np.maximum(count, 1).astype(np.float32), np.float32(0))
+        self.divisions: int = int(np.count_nonzero(count))
+        self.comparisons: int = 0
 
     def counts(self) -> np.ndarray:
         """Queries that every score was summed over."""
@@ -66,7 +78,7 @@ class Heads:
         return n - np.where(self.position < prompt, np.maximum(first, prompt - queries), first)
 
     def shares(self) -> np.ndarray:
-        """What thresholds are compared with; outside the stored slots 0."""
+        """Quantities to compare with the thresholds; outside the stored slots 0."""
         total = np.add.accumulate(self.mean, axis=1, dtype=np.float32)[:, -1:]
         share = np.where(total != 0, self.mean / np.where(total != 0, total, np.float32(1)), self.mean)
         self.divisions += int(integers.total(np.where(total != 0, self.used, False)))
@@ -89,31 +101,18 @@ class Heads:
         return np.where(some, slot, -1), np.where(some, best, NONE)
 
 
-def run(
-    score: Any,
-    position: Any,
-    n_high: Any,
-    n_low: Any,
-    n: Any,
-    prompt: Any,
-    window: Any,
-    thresholds: Any,
-    *,
-    slots: int = 16,
-    **parameters: Any,
-) -> Result:
-    """As `generation_compressor.run`."""
-    device = GenerationCompressor(slots, **parameters)
-    return decide(device, device.admitted(score, position, n_high, n_low, n, prompt, window, thresholds))
+@twin(UNIT)
+def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All heads side by side."""
+    columns, *counts = _columns(device, inputs)
+    for output, column in zip(outputs, columns, strict=True):
+        output[...] = column
+    return counts
 
 
-def decide(device: GenerationCompressor, arrays: list[np.ndarray]) -> Result:
-    """`run` on what `device.admitted` would return: a model's own pages need no check."""
-    with np.errstate(all="ignore"):
-        if device.policy == "algorithm1" and device.score_rule == "share":
-            columns, divisions, comparisons = _decided(device, arrays)
-        else:
-            columns, divisions, comparisons = _selected(device, arrays)
+def decide(device: GenerationCompressor, arrays: Arrays) -> Result:
+    """`run` on arrays as `device.admitted` returns them, without its checks: a model's own pages need none."""
+    columns, divisions, comparisons = _columns(device, arrays)
     outputs: dict[str, Any] = {
         port.name: column.astype(port.result_dtype).reshape(arrays[2].shape)
         for port, column in zip(device.ports.outputs, columns, strict=True)
@@ -121,7 +120,14 @@ def decide(device: GenerationCompressor, arrays: list[np.ndarray]) -> Result:
     return Result(**outputs, divisions=divisions, comparisons=comparisons)
 
 
-def _decided(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], int, int]:
+def _columns(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], int, int]:
+    """The five outputs (heads,), divisions and comparisons, by kernels or by masks."""
+    kernels = device.policy == "algorithm1" and device.score_rule == "share"
+    with np.errstate(all="ignore"):
+        return _decided(device, arrays) if kernels else _selected(device, arrays)
+
+
+def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], int, int]:
     """The five outputs (heads,) by kernels, divisions and comparisons: Algorithm 1, shares token by token."""
     score, position = (plain(array.reshape(-1, device.slots)) for array in arrays[:2])
     numbers = np.stack([array.reshape(-1) for array in arrays[2:7]]).astype(np.int64)
@@ -129,7 +135,7 @@ def _decided(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[li
     limits = plain(arrays[7].reshape(-1, 2)).view(np.float32)
     share, columns = np.empty(score.shape, np.float32), np.empty((5, len(score)), np.int64)
     counting = np.array([device.score_queries or EVERY, device.include_self, device.epoch], np.int64)
-    divisions = float_jit.mean_shares(
+    divisions = mean_shares(
         score.view(np.float32), position.astype(np.uint32, copy=False), n_high + n_low, n, prompt, counting, share
     )
     comparisons = _cases(share, position.astype(np.uint32, copy=False), numbers, limits, int(device.low), columns)
@@ -195,7 +201,7 @@ def _least(share, position, newest, first):  # type: ignore[no-untyped-def]
     return best, count
 
 
-def _selected(device: GenerationCompressor, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], int, int]:
+def _selected(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], int, int]:
     """As `_decided` for every policy, by masks."""
     heads = Heads(device, arrays)
     rules = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[device.policy](heads)
@@ -211,16 +217,16 @@ def _algorithm1(heads: Heads) -> list[Rule]:
     share = heads.shares()
     at_border = heads.high & (heads.position == (heads.n - heads.window)[:, None])
     full, t_c = at_border.any(axis=1), np.argmax(at_border, axis=1)
-    own = np.take_along_axis(share, t_c[:, None], 1)[:, 0]
+    s_c = np.take_along_axis(share, t_c[:, None], 1)[:, 0]
     low, high = heads.thresholds[:, 0], heads.thresholds[:, 1 if heads.device.low else 0]
-    above, between = full & (own >= low) & (own >= high), full & (own >= low) & (own < high)
+    above, between = full & (s_c >= low) & (s_c >= high), full & (s_c >= low) & (s_c < high)
     v_high, s_high = heads.least(share, heads.old & heads.high & above[:, None], heads.position)
-    with_own = (heads.used & ~heads.high) | (heads.slot == t_c[:, None])
-    v_low, s_low = heads.least(share, with_own & between[:, None], heads.position)
+    with_t_c = (heads.used & ~heads.high) | (heads.slot == t_c[:, None])
+    v_low, s_low = heads.least(share, with_t_c & between[:, None], heads.position)
     append, grown = (heads.n_high, -1, 1, 0), (heads.n_low, 0, 1)
     return [
         (~full, (W, *append)),
-        (own < low, (C, t_c, -1, 0, 0)),
+        (s_c < low, (C, t_c, -1, 0, 0)),
         (above & (s_high >= high), (A1, *append)),
         (above & (s_high >= low), (A2, v_high, *grown)),
         (above, (A3, v_high, -1, 0, 0)),

@@ -1,34 +1,37 @@
-"""Compiled twins of kv_compressor's functions and of its run. Read kv_compressor.py first. [leankv §4, §6.1]
+"""Compiled twins of kv_compressor and of its functions between tensors. [leankv §4, §6.1]
 
 `write` and `requantize` take the tokens of any number of heads together.
 """
 
 import functools
-from math import prod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
 from refemu.arith.jit import kernel
-from refemu.formats import UnifiedPage, affine_jit, kv_page_jit
-from refemu.units.kv_compressor import (
+from refemu.formats import UnifiedPage
+from refemu.formats.leankv.affine import Preset
+from refemu.formats.leankv.twins import affine as affine_jit
+from refemu.formats.leankv.twins import kv_page as kv_page_jit
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.kv_compressor import (
     APPEND_HIGH,
     APPEND_LOW,
     DROP,
     REPLACE,
+    UNIT,
     KvCompressor,
     PromptPlan,
-    Result,
     places,
-    require_finite,
 )
-from refemu.units.unit import admit_events
 
 
 def write(
     page: UnifiedPage,
-    preset: str,
+    preset: Preset,
     images: np.ndarray,
     pages: Any,
     slots: Any,
@@ -44,7 +47,7 @@ def write(
 
 def _stored(
     page: UnifiedPage,
-    preset: str,
+    preset: Preset,
     images: np.ndarray,
     pages: Any,
     slots: Any,
@@ -70,22 +73,15 @@ def _stored(
 
 
 @functools.lru_cache(maxsize=32)
-def _plan(page: UnifiedPage, preset: str) -> tuple[np.ndarray, np.ndarray]:
+def _plan(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
     """`sides` of `_store`, empty where it does not compute these formats, and its table."""
     formats = page.config.key(preset), page.config.value(preset)
     if not all(affine_jit.fused(fmt) for fmt in formats):
         return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
-    sides = [
-        (
-            fmt.bits,
-            fmt.groups,
-            fmt.zero == "min",
-            fmt.quant_div == "recip_mul",
-            page.parts[codes].start,
-            page.parts[meta].start,
-        )
-        for fmt, codes, meta in zip(formats, ("key", "val"), ("key_meta", "val_meta"), strict=True)
-    ]
+    sides = []
+    for fmt, side in zip(formats, ("key", "val"), strict=True):
+        starts = page.parts[side].start, page.parts[f"{side}_meta"].start
+        sides.append((fmt.bits, fmt.groups, fmt.zero == "min", fmt.quant_div == "recip_mul", *starts))
     return np.array(sides, np.int64), page.slot_words.copy()
 
 
@@ -122,16 +118,16 @@ def _encoded(x, side, records):  # type: ignore[no-untyped-def]
     if affine_jit.encode_groups(rows, bits, side[2] != 0, side[3] != 0, codes, meta) >= affine_jit.INFINITY:
         return False
     for i in range(x.shape[0]):
-        record, own = records[i], codes[2 * size * i :]
+        record, code = records[i], codes[2 * size * i :]
         for w in range(size):
-            record[side[4] + w] = np.uint16(own[2 * w]) | np.uint16(np.uint16(own[2 * w + 1]) << np.uint16(8))
+            record[side[4] + w] = np.uint16(code[2 * w]) | np.uint16(np.uint16(code[2 * w + 1]) << np.uint16(8))
         for w in range(count):
             record[side[5] + w] = meta[count * i + w]
     return True
 
 
 def _records(
-    page: UnifiedPage, preset: str, key: np.ndarray, value: np.ndarray, score: Any, position: Any
+    page: UnifiedPage, preset: Preset, key: np.ndarray, value: np.ndarray, score: Any, position: Any
 ) -> np.ndarray:
     """`page.record` of what the formats of `preset` make of key and value (count, F)."""
     records = np.empty((len(key), page.record_words), np.uint16)
@@ -148,7 +144,9 @@ def _records(
     return records
 
 
-def requantize(high: UnifiedPage, low: UnifiedPage, preset: str, images: np.ndarray, source: Any, target: Any) -> None:
+def requantize(
+    high: UnifiedPage, low: UnifiedPage, preset: Preset, images: np.ndarray, source: Any, target: Any
+) -> None:
     """As `kv_compressor.requantize`; no target is the source of another."""
     pages, slots = np.asarray(source, np.int64).reshape(-1, 2).T
     to_pages, to_slots = np.asarray(target, np.int64).reshape(-1, 2).T
@@ -160,7 +158,7 @@ def requantize(high: UnifiedPage, low: UnifiedPage, preset: str, images: np.ndar
 def write_prompt(
     high: UnifiedPage,
     low: UnifiedPage | None,
-    preset: str,
+    preset: Preset,
     images: np.ndarray,
     ids: Any,
     plan: PromptPlan,
@@ -171,39 +169,21 @@ def write_prompt(
     for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
         if page is not None and len(tokens):
             pages, slots = places(page, section, np.arange(len(tokens)))
-            write(
-                page,
-                preset,
-                images,
-                pages,
-                slots,
-                key[tokens],
-                value[tokens],
-                plan.score[tokens],
-                plan.position[tokens],
-            )
+            score = plan.score[tokens]
+            write(page, preset, images, pages, slots, key[tokens], value[tokens], score, plan.position[tokens])
 
 
-def run(op: Any, victim: Any, low_slot: Any, key: Any, value: Any, score: Any, position: Any, **config: Any) -> Result:
-    """As `kv_compressor.run`: all devices do their operation of one index together."""
-    device = KvCompressor(**config)
-    arrays = admit_events(device.name, device.ports.inputs, (op, victim, low_slot, key, value, score, position))
-    shape = arrays[0].shape
-    count, events = prod(shape[:-1]), shape[-1]
-    flat = [array.reshape(count, events, *array.shape[len(shape) :]) for array in arrays]
-    require_finite(np.stack(flat[3:5]))
-    shown = (*device.ports.outputs, *device.ports.state)
-    outputs: dict[str, Any] = {
-        port.name: np.zeros((count, events, *([port.lanes] if port.lanes > 1 else [])), port.result_dtype)
-        for port in shown
-    }
-    heads = _Heads(device, count)
+@twin(UNIT)
+def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All devices do their operation of one index together."""
+    (count, events), heads = inputs[0].shape, _Heads(device, len(inputs[0]))
+    names = [port.name for port in device.ports.outputs + device.ports.state]
+    for output in outputs:
+        output[...] = 0
     for event in range(events):
-        heads.step([array[:, event] for array in flat], {name: array[:, event] for name, array in outputs.items()})
-    shaped = {name: array.reshape(*shape, *array.shape[2:]) for name, array in outputs.items()}
-    counts = {"tokens_written": count * events, "requantized": heads.requantized, "pruned": heads.pruned}
-    fields: dict[str, Any] = {**shaped, **counts}
-    return Result(**fields)
+        shown = {name: output[:, event] for name, output in zip(names, outputs, strict=True)}
+        heads.step([array[:, event] for array in inputs], shown)
+    return count * events, heads.requantized, heads.pruned
 
 
 class _Heads:
@@ -215,8 +195,8 @@ class _Heads:
         self.n_high, self.n_low = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.requantized = self.pruned = 0
 
-    def step(self, inputs: list[np.ndarray], out: dict[str, np.ndarray]) -> None:
-        """One operation of every device; what it shows goes into `out`."""
+    def step(self, inputs: Sequence[np.ndarray], out: dict[str, np.ndarray]) -> None:
+        """One operation of every device; its outputs and registers go into `out`."""
         op, victim, low_slot, key, value, score, position = inputs
         if not self._allowed(op, victim, low_slot):
             self._refuse(op, victim, low_slot)
@@ -235,17 +215,8 @@ class _Heads:
         for page, rows in ((self.high, np.flatnonzero(op != APPEND_LOW)), (self.low, np.flatnonzero(op == APPEND_LOW))):
             if rows.size:
                 pages = high_page[rows] + (page is self.low)
-                write(
-                    page,
-                    preset,
-                    self.images,
-                    pages,
-                    slot[rows],
-                    vectors[0][rows],
-                    vectors[1][rows],
-                    score[rows].view(np.float32),
-                    position[rows],
-                )
+                record = vectors[0][rows], vectors[1][rows], score[rows].view(np.float32), position[rows]
+                write(page, preset, self.images, pages, slot[rows], *record)
                 out["written"][rows, : page.record_words] = kv_page_jit.read(page, self.images, pages, slot[rows])
         self.n_high += op == APPEND_HIGH
         self.n_low += (op == APPEND_LOW) | grown
@@ -253,7 +224,7 @@ class _Heads:
         out["high"][:], out["low"][:] = self.images[::2], self.images[1::2]
 
     def _allowed(self, op: np.ndarray, victim: np.ndarray, low_slot: np.ndarray) -> bool:
-        """Whether every device may do its operation."""
+        """Whether the operation of every device is allowed."""
         takes, moves = (op == REPLACE) | (op == DROP), op == REPLACE
         grows_low = (op == APPEND_LOW) | (moves & (low_slot == self.n_low))
         bad = (takes & (victim >= self.n_high)) | (moves & (low_slot > self.n_low))
@@ -261,10 +232,8 @@ class _Heads:
         return not bad.any()
 
     def _refuse(self, op: np.ndarray, victim: np.ndarray, low_slot: np.ndarray) -> None:
-        """Raise what the readable unit raises for the first device that may not."""
+        """Raise the readable unit's refusal of the first device that is not allowed."""
         for row in range(len(op)):
-            state = self.device.state
-            self.device.state = type(state)(
-                **{**vars(state), "n_high": int(self.n_high[row]), "n_low": int(self.n_low[row])}
-            )
+            n_high, n_low = int(self.n_high[row]), int(self.n_low[row])
+            self.device.state = replace(self.device.state, n_high=n_high, n_low=n_low)
             self.device._require_slots(int(op[row]), int(victim[row]), int(low_slot[row]))

@@ -1,99 +1,53 @@
-"""Compiled twin of page_table.run; page_manager_events_jit appends, splits and clears entries by the same kernels.
+"""Compiled twin of page_table: every event of many tables in one kernel, and kernels of the events of one entry.
 
-Paper: [leankv §5.2]. Read page_table.py first.
+The twin of page_manager calls the latter too. The kernel refuses an event without saying why; the readable table is
+then run for its message. Paper: [leankv §5.2].
 """
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
-from refemu.units import page_table
-from refemu.units.page_table import PageTable, Result
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.page_table import UNIT, PageTable
 
 
-def run(
-    op: Any,
-    entry: Any,
-    section: Any,
-    value: Any,
-    other: Any,
-    *,
-    slots: int = 1,
-    layers: int = 1,
-    heads: int = 2,
-    cells: int = 7,
-    scrub: bool = False,
-) -> Result:
-    """As `page_table.run`."""
-    model = PageTable(slots, layers, heads, cells, scrub)
-    declared = model.ports
-    arrays = admit_events(model.name, declared.inputs, (op, entry, section, value, other))
-    shape = arrays[0].shape
-    flat = prod(shape[:-1]), shape[-1]
-    outputs: dict[str, Any] = {
-        port.name: np.empty(shape + ((port.lanes,) if port.lanes > 1 else ()), port.result_dtype)
-        for port in declared.outputs + declared.state
-    }
-    lanes = {port.name: port.lanes for port in declared.outputs + declared.state}
-    views = [outputs[name].reshape(*flat, lanes[name]) for name in ("ids", "used", "tokens", "cells")]
-    counters = np.zeros(2, np.int64)
-    fine = _run(
-        *(np.ascontiguousarray(array).astype(np.int64).reshape(flat) for array in arrays),
-        model.scrub,
-        *(outputs[name].reshape(flat) for name in ("page", "count", "high_pages", "low_pages")),
-        *views,
-        counters,
-    )
-    if not fine:
+@twin(UNIT)
+def run(table: PageTable, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All events of all tables; `ids` and `cells` keep an axis of lanes where there is one cell."""
+    page, ids, count, high_pages, low_pages, used, tokens, cells = outputs
+    shape, counters = page.shape, np.zeros(2, np.int64)
+    lanes = ids.reshape(*shape, table.cells), used, tokens, cells.reshape(*shape, table.entries * table.cells)
+    events = [array.astype(np.int64) for array in inputs]
+    if not _run(*events, table.scrub, page, count, high_pages, low_pages, *lanes, counters):
         refuse_as(
-            page_table.run,
-            op,
-            entry,
-            section,
-            value,
-            other,
-            slots=slots,
-            layers=layers,
-            heads=heads,
-            cells=cells,
-            scrub=scrub,
+            UNIT.run,
+            *inputs,
+            slots=table.slots,
+            layers=table.layers,
+            heads=table.heads,
+            cells=table.cells,
+            scrub=table.scrub,
         )
-    written, given_back = counters.tolist()
-    return Result(**outputs, written=written, given_back=given_back)
+    return counters.tolist()
 
 
 @kernel
-def _run(
-    op,
-    entry,
-    section,
-    value,
-    other,
-    scrub,
-    page,
-    count,
-    high_pages,  # type: ignore[no-untyped-def]
-    low_pages,
-    ids,
-    used,
-    tokens,
-    cells,
-    counters,
+def _run(  # type: ignore[no-untyped-def]
+    op, entry, section, value, other, scrub, page, count, high_pages, low_pages, ids, used, tokens, cells, counters
 ):
     """Whether every event is admitted."""
     entries, length = used.shape[2] // 2, ids.shape[2]
     for device in range(op.shape[0]):
         table, runs = np.full((entries, length), -1, np.int64), np.zeros((entries, 2), np.int64)
-        held, given = np.zeros((entries, 2), np.int64), np.empty(length, np.int64)
+        held, returned = np.zeros((entries, 2), np.int64), np.empty(length, np.int64)
         for event in range(op.shape[1]):
             e, s, v, w = (entry[device, event], section[device, event], value[device, event], other[device, event])
-            found, back, kind = np.int64(-1), np.int64(0), op[device, event]
+            looked_up, back, kind = np.int64(-1), np.int64(0), op[device, event]
             if kind == 0:
-                back = clear(table[e], runs[e], scrub, given)
+                back = clear(table[e], runs[e], scrub, returned)
                 held[e, 0], held[e, 1] = 0, 0
             elif kind == 1:
                 if runs[e, 0] + runs[e, 1] == length:
@@ -103,21 +57,21 @@ def _run(
             elif kind == 2:
                 if runs[e, 1] > 0 or v + w > runs[e, 0]:
                     return False
-                back = split(table[e], runs[e], v, w, scrub, given)
+                back = split(table[e], runs[e], v, w, scrub, returned)
                 counters[0] += w
             elif kind == 3:
                 held[e, 0], held[e, 1] = v, w
             else:
                 if v >= runs[e, s]:
                     return False
-                found = table[e, v] * (1 - s) + table[e, (length - 1 - v) * s] * s
+                looked_up = table[e, v] * (1 - s) + table[e, (length - 1 - v) * s] * s
             counters[1] += back
-            page[device, event], count[device, event] = found, back
+            page[device, event], count[device, event] = looked_up, back
             high_pages[device, event], low_pages[device, event] = runs[e, 0], runs[e, 1]
             for i in range(length):
                 ids[device, event, i] = -1
             for i in range(back):
-                ids[device, event, i] = given[i]
+                ids[device, event, i] = returned[i]
             for i in range(entries):
                 for j in range(2):
                     used[device, event, 2 * i + j], tokens[device, event, 2 * i + j] = runs[i, j], held[i, j]
@@ -137,8 +91,8 @@ def append(cells, used, section, page):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def split(cells, used, high, low, scrub, given):  # type: ignore[no-untyped-def]
-    """`PageTable.split`; returns how many pages stand in `given`."""
+def split(cells, used, high, low, scrub, returned):  # type: ignore[no-untyped-def]
+    """`PageTable.split`; returns how many pages stand in `returned`."""
     held = used[0]
     ids = cells[:held].copy()
     if scrub:
@@ -148,18 +102,18 @@ def split(cells, used, high, low, scrub, given):  # type: ignore[no-untyped-def]
         cells[cells.size - 1 - j] = ids[high + j]
     used[0], used[1] = high, low
     for j in range(high + low, held):
-        given[j - high - low] = ids[j]
+        returned[j - high - low] = ids[j]
     return held - high - low
 
 
 @kernel
-def clear(cells, used, scrub, given):  # type: ignore[no-untyped-def]
-    """`PageTable.clear`; returns how many pages stand in `given`."""
+def clear(cells, used, scrub, returned):  # type: ignore[no-untyped-def]
+    """`PageTable.clear`; returns how many pages stand in `returned`."""
     high, low = used[0], used[1]
     for j in range(high):
-        given[j] = cells[j]
+        returned[j] = cells[j]
     for j in range(low):
-        given[high + j] = cells[cells.size - 1 - j]
+        returned[high + j] = cells[cells.size - 1 - j]
     if scrub:
         for j in range(cells.size):
             cells[j] = -1

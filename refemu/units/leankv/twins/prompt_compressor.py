@@ -1,44 +1,35 @@
-"""Twin of prompt_compressor.run over many prompts at once. Read prompt_compressor.py first. [leankv §4]
+"""Twin of prompt_compressor over many prompts at once. [leankv §4]
 
 Running sums and sorts go over whole rows; a stage of the sorting network exchanges all its pairs together.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith import integers
-from refemu.units.prompt_compressor import HIGH, LARGEST, LOW, PRUNED, WINDOW, PromptCompressor, Result
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.prompt_compressor import HIGH, LARGEST, LOW, PRUNED, UNIT, WINDOW, PromptCompressor
 
 
-def run(share: Any, window: Any, thresholds: Any, *, tokens: int = 16, **parameters: Any) -> Result:
-    """As `prompt_compressor.run`."""
-    device = PromptCompressor(tokens, **parameters)
-    shares, windows, pairs = device.admitted(share, window, thresholds)
-    shape = windows.shape
-    keys, w = np.ascontiguousarray(shares.reshape(-1, tokens)).view(np.float32), windows.reshape(-1).astype(np.int64)
-    limits = np.ascontiguousarray(pairs.reshape(-1, 2)).view(np.float32)
-    inside = np.arange(tokens) >= tokens - w[:, None]
-    keys = np.where(inside, np.float32(1), keys)
-    ranked, exchanges = _stable(keys, inside), 0  # classes go by (share, position), whatever order the network leaves
-    order, network = ranked.copy(), (w < tokens) & (device.order == "bitonic")
+@twin(UNIT)
+def run(device: PromptCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All prompts side by side. Classes go by (share, position), whatever order the network leaves."""
+    tokens, window = device.tokens, inputs[1].astype(np.int64)
+    limits, inside = inputs[2].view(np.float32), np.arange(tokens) >= tokens - window[:, None]
+    keys = np.where(inside, np.float32(1), inputs[0].reshape(inside.shape).view(np.float32))
+    ranked, exchanges = _stable(keys, inside), 0
+    order, network = ranked.copy(), (window < tokens) & (device.order == "bitonic")
     if network.any():
         order[network], exchanges = bitonic(keys[network])
-    cls = _classes(device, np.take_along_axis(keys, ranked, 1), np.take_along_axis(inside, ranked, 1), w, limits)
-    by_position = np.empty_like(cls)
-    np.put_along_axis(by_position, ranked, cls, 1)
-    counts = [integers.total(cls == wanted, axis=1).astype(np.uint32).reshape(shape) for wanted in (PRUNED, LOW, HIGH)]
-    pairs_compared = comparisons(tokens) * int(np.count_nonzero(network))
-    return Result(
-        by_position.reshape(*shape, tokens) if tokens > 1 else by_position.reshape(shape),
-        order.astype(np.uint32).reshape(*shape, tokens) if tokens > 1 else order.astype(np.uint32).reshape(shape),
-        counts[0],
-        counts[1],
-        counts[2],
-        pairs_compared,
-        exchanges,
-        keys.size,
-    )
+    share, in_window = (np.take_along_axis(array, ranked, 1) for array in (keys, inside))
+    ordered = _classes(device, share, in_window, window, limits)
+    cls = np.empty_like(ordered)
+    np.put_along_axis(cls, ranked, ordered, 1)
+    counts = [integers.total(ordered == wanted, axis=1) for wanted in (PRUNED, LOW, HIGH)]
+    for output, column in zip(outputs, (cls, order, *counts), strict=True):
+        output[...] = column.reshape(output.shape)
+    return comparisons(tokens) * int(np.count_nonzero(network)), exchanges, keys.size
 
 
 def _stable(keys: np.ndarray, inside: np.ndarray) -> np.ndarray:

@@ -1,36 +1,61 @@
-"""Twin of significance.run over whole prompts at once, and row by row for a model. Read significance.py first.
+"""Twin of significance over whole prompts at once, and row by row for a model.
 
 Paper: [leankv §4]. Sums run over queries in ascending order, one vector addition of all tokens and heads per query. A
 model's prompt is summed where its attention is computed, so that no probability is stored.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import float_jit, integers, threads
 from refemu.arith.fp16_jit import plain, ready
-from refemu.units.significance import Result, Significance, counts, join_heads, require_prompt
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.significance import (
+    UNIT,
+    Gqa,
+    GqaOrder,
+    Result,
+    Significance,
+    counts,
+    join_heads,
+    require_prompt,
+)
 
 
-def run(p: Any, **parameters: Any) -> Result:
-    """As `significance.run`."""
+@twin(UNIT)
+def run(device: Significance, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All prompts side by side, as `of_prompts` has them."""
+    p = inputs[0].reshape(-1, device.tokens, device.heads, device.tokens).view(np.float32)
+    result = _measured(device, p)
+    for output, column in zip(outputs, (result.sum, result.mean, result.share, result.count), strict=True):
+        output[...] = column.reshape(output.shape)
+    return result.adds, result.comparisons, result.divisions
+
+
+def of_prompts(
+    p: ArrayLike,
+    *,
+    score_queries: int | None = None,
+    include_self: bool = False,
+    normalize: bool = True,
+    gqa: Gqa = "max",
+    gqa_order: GqaOrder = "sums",
+) -> Result:
+    """As `significance.of_prompts`."""
     array = require_prompt(p)
-    device = Significance(array.shape[-1], array.shape[-2], **parameters)
+    tokens, heads = array.shape[-1], array.shape[-2]
+    device = Significance(tokens, heads, score_queries, include_self, normalize, gqa, gqa_order)
+    return _measured(device, array)
+
+
+def _measured(device: Significance, p: np.ndarray) -> Result:
+    """The Result of prompts p (..., N, G, N)."""
+    sums = np.zeros((*p.shape[:-3], device.sums, device.tokens), np.float32)
     with np.errstate(all="ignore"):
-        sums = np.zeros((*array.shape[:-3], device.sums, device.tokens), np.float32)
-        add_rows(device, sums, array, 0)
+        add_rows(device, sums, p, 0)
         return finish(device, sums)
-
-
-def run_ports(p: Any, *, tokens: int = 8, heads: int = 2, **parameters: Any) -> Result:
-    """As `significance.run_ports`."""
-    device = Significance(tokens, heads, **parameters)
-    (patterns,) = admit(device.name, device.ports.inputs, (p,))
-    shape = patterns.shape[:-1] if device.ports.inputs[0].lanes > 1 else patterns.shape
-    values = np.ascontiguousarray(patterns).view(np.float32).reshape(*shape, tokens, heads, tokens)
-    return run(values, **parameters)
 
 
 def add_rows(device: Significance, sums: np.ndarray, p: np.ndarray, first: int) -> None:
@@ -73,7 +98,7 @@ def attended(
 
 
 def finish(device: Significance, sums: np.ndarray) -> Result:
-    """The Result of what `add_rows` made of all queries."""
+    """The Result of the sums (..., device.sums, N) of all queries."""
     total_sum = join_heads(sums, device.gqa) if device.gqa_order == "sums" else sums[..., 0, :].copy()
     count = counts(device.tokens, device.score_queries, device.include_self)
     mean = np.where(count > 0, total_sum / np.maximum(count, 1).astype(np.float32), np.float32(0))
@@ -84,13 +109,13 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
     adds, comparisons, divisions = _counters(device, prompts, int(np.count_nonzero(total)))
     patterns = [value.view(np.uint32) for value in values]
     return Result(
-        patterns[0],
-        patterns[1],
-        patterns[2],
-        np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
-        adds,
-        comparisons,
-        divisions,
+        sum=patterns[0],
+        mean=patterns[1],
+        share=patterns[2],
+        count=np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
+        adds=adds,
+        comparisons=comparisons,
+        divisions=divisions,
     )
 
 

@@ -1,6 +1,6 @@
 """Golden cases of mmaovp. An outlier of [olive §4.2] in every row of the tile; the ends of 32 bits; random tiles.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in mmaovp.py.
+Stimuli only: every answer comes from mmaovp.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,66 +8,48 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.olive.cases.olive_edp import outlier_biases
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
-BIAS = {"ovpi4": 2, "ovpf4": 3, "ovpi8": 4}  #: bias of the outliers beside each type [olive §3.3]
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("mmaovp").ports(config).inputs
     lanes, wide = ports[0].lanes, config["a_type"] == "ovpi8"
-    biases = BIAS[config["a_type"]], BIAS[config["b_type"]]
+    biases = outlier_biases(ports)
     outlier, ones = (0x8040, 0x0101) if wide else (0x85, 0x11)
     if kind == "paper":
         a = np.zeros((1, lanes), np.int64)
         a[:, :: lanes // 8] = outlier
-        yield Cases(
-            kind,
-            "[olive §4.2] an outlier at the head of every row of A, B all ones, C its index",
-            _inputs(a, np.full((1, lanes), ones), *biases, np.arange(64)[None]),
-        )
+        why = "[olive §4.2] an outlier at the head of every row of A, B all ones, C its index"
+        yield Cases(kind, why, _inputs(a, np.full((1, lanes), ones), *biases, np.arange(64)[None]))
     if kind == "edge":
-        one = np.zeros((4, lanes), np.int64)
-        one[:, 0] = ones & 0x0F
+        unit = np.zeros((4, lanes), np.int64)
+        unit[:, 0] = ones & 0x0F
         c = np.resize([HIGH, HIGH - 1, LOW, LOW + 1], (4, 64))
-        yield Cases(kind, "C at the ends of 32 bits, and 1 added", _inputs(one, one, *biases, c), "D-olive-33")
+        yield Cases(kind, "C at the ends of 32 bits, and 1 added", _inputs(unit, unit, *biases, c), "D-olive-33")
         top = np.full((2, lanes), 0x8040 if wide else 0x87)
         signs = np.stack([top[0], top[0] + (0x80 if wide else 8)])
-        yield Cases(
-            kind,
-            "the largest outliers everywhere, added and taken away",
-            _inputs(top, signs, *biases, np.ones((2, 64), np.int64)),
-        )
+        why = "the largest outliers everywhere, added and taken away"
+        yield Cases(kind, why, _inputs(top, signs, *biases, np.ones((2, 64), np.int64)))
         mark = np.where(np.arange(lanes) == lanes - 1, 0x0080 if wide else 0x08, ones)[None]
-        yield Cases(
-            kind,
-            "one illegal pair, the last of A",
-            _inputs(mark, mark * 0 + ones, *biases, np.zeros((1, 64), np.int64)),
-            "D-olive-18",
-        )
-        yield Cases(
-            kind,
-            "biases beyond 7, which a signed reading would take as negative",
-            _inputs(top, top, [8, 15], [15, 8], np.zeros((2, 64), np.int64)),
-            "D-olive-21",
-        )
+        why = "one illegal pair, the last of A"
+        yield Cases(kind, why, _inputs(mark, mark * 0 + ones, *biases, np.zeros((1, 64), np.int64)), "D-olive-18")
+        why = "biases beyond 7, which a signed reading would take as negative"
+        yield Cases(kind, why, _inputs(top, top, [8, 15], [15, 8], np.zeros((2, 64), np.int64)), "D-olive-21")
         zero = np.zeros((1, lanes), np.int64)
         yield Cases(kind, "tiles of zeros: C comes out", _inputs(zero, zero, *biases, c[:1]))
         border = np.where(np.arange(lanes) % 2 == 0, 0x4080 if wide else 0x58, outlier)[None]  # V-O, O-V, V-O, ...
-        yield Cases(
-            kind,
-            "outliers on both sides of every pair border",
-            _inputs(border, border, *biases, np.zeros((1, 64), np.int64)),
-        )
+        why = "outliers on both sides of every pair border"
+        yield Cases(kind, why, _inputs(border, border, *biases, np.zeros((1, 64), np.int64)))
     if kind == "random":
         drawn = random_inputs("mmaovp", ports, (8,), seed)
-        yield Cases(
-            kind,
-            "uniform pairs at the formats' biases, C of 20 bits",
-            _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12),
-        )
+        why = "uniform pairs at the formats' biases, C of 20 bits"
+        yield Cases(kind, why, _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12))
         yield Cases(kind, "uniform pairs, biases and C", drawn)
 
 
@@ -77,7 +59,7 @@ def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: Any, bias_b: Any, 
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {
         "OVERFLOW": result.overflow.any(axis=-1),
         "ILLEGAL": result.illegal,

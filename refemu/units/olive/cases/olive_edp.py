@@ -1,6 +1,6 @@
 """Golden cases of olive_edp. An outlier and normal values as in [olive §4.2]; the ends of 32 bits; random operations.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in olive_edp.py.
+Stimuli only: every answer comes from olive_edp.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu import formats
+from refemu.units import find
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
-BIAS = {"int4": 2, "flint4": 3, "int8": 4}  #: bias of the outliers beside each type [olive §3.3]
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
-    biases = BIAS[config["a"]], BIAS[config["b"]]
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("olive_edp").ports(config).inputs
+    biases = outlier_biases(ports)
     if kind == "paper":
         first = 0x8040 if config["a"] == "int8" else 0x85
-        yield _cases(
-            kind,
-            "[olive §4.2] an outlier beside its victim, by two normal values, 5 and -3 in int4",
-            ports,
-            [(first, 0xFD05 if config["a"] == "int8" else 0xD5, 0)],
-            biases,
-        )
+        why = "[olive §4.2] an outlier beside its victim, by two normal values, 5 and -3 in int4"
+        yield _cases(kind, why, ports, [(first, 0xFD05 if config["a"] == "int8" else 0xD5, 0)], biases)
     if kind == "edge":
         yield from _edge(config, ports, biases)
     if kind == "random":
@@ -35,10 +33,17 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
         yield _sweep(biases)
 
 
+def outlier_biases(ports: tuple[Port, ...]) -> tuple[int, int]:
+    """Biases of the outliers beside the types of both operands, whose ports come first [olive §3.3]."""
+    pairs = (formats.find(port.encoding) for port in ports[:2])
+    a, b = (fmt.outlier.bias for fmt in pairs if isinstance(fmt, formats.Ovp) and fmt.outlier)
+    return a, b
+
+
 def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> Iterator[Cases]:
     wide = config["a"] == "int8"
-    one, minus = 0x01, {"int4": 0x0F, "flint4": 0x09, "int8": 0xFF}[config["b"]]
-    ends = [(one, sign, c) for c in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (one, minus)]
+    plus, minus = 0x01, {"int4": 0x0F, "flint4": 0x09, "int8": 0xFF}[config["b"]]
+    ends = [(plus, sign, c) for c in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (plus, minus)]
     yield _cases("edge", "one step below, to and over either end of 32 bits", ports, ends, biases, "D-olive-33")
     top, bottom = (0x8040, 0x80C0) if wide else (0x87, 0x8F)
     signs = [(left, right) for left in (top, bottom) for right in (top, bottom)]
@@ -48,14 +53,8 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     )
     mark = 0x80 if wide else 0x8
     illegal = [mark, mark << (8 if wide else 4), mark | mark << (8 if wide else 4)]
-    yield _cases(
-        "edge",
-        "an illegal pair contributes 0 and is flagged",
-        ports,
-        [(pair, one, 3) for pair in illegal],
-        biases,
-        "D-olive-18",
-    )
+    why = "an illegal pair contributes 0 and is flagged"
+    yield _cases("edge", why, ports, [(pair, plus, 3) for pair in illegal], biases, "D-olive-18")
     tops = np.full((3, ports[0].lanes), top)
     yield Cases(
         "edge", "biases at the end of their range", _inputs(tops, tops, [15, 0, 15], [15, 15, 0], 1), "D-olive-20"
@@ -73,22 +72,19 @@ def _sweep(biases: tuple[int, int]) -> Cases:
     """All 2**16 pairs of pairs, from 0x05 by 0x85 on so that row 0 is not 0; lane l has those of A from 32 l on."""
     row = np.roll(np.arange(1 << 13), -0x0585)[:, None]
     a_pairs, b_pairs = np.broadcast_arrays((row >> 8) + 32 * np.arange(8), row & 255)
-    return Cases(
-        "exhaustive",
-        "every pair of A by every pair of B, eight of these in an operation",
-        _inputs(a_pairs, b_pairs, *biases, 0),
-    )
+    why = "every pair of A by every pair of B, eight of these in an operation"
+    return Cases("exhaustive", why, _inputs(a_pairs, b_pairs, *biases, 0))
 
 
 def _cases(
-    kind: str,
+    kind: Kind,
     why: str,
     ports: tuple[Port, ...],
     rows: list[tuple[int, int, int]],
     biases: tuple[int, int],
     decision: str = "",
 ) -> Cases:
-    """Operations whose first pairs and c are given; the other pairs are 0."""
+    """Operations of one pair each: rows of a pair of A, a pair of B and c; the other pairs are 0."""
     pairs = np.zeros((2, len(rows), ports[0].lanes), np.int64)
     pairs[0, :, 0], pairs[1, :, 0] = [row[0] for row in rows], [row[1] for row in rows]
     return Cases(kind, why, _inputs(pairs[0], pairs[1], *biases, [row[2] for row in rows]), decision)
@@ -100,5 +96,5 @@ def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: Any, bias_b: Any, 
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OVERFLOW": result.overflow, "ILLEGAL": result.illegal}

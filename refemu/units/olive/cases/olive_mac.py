@@ -1,6 +1,6 @@
 """Golden cases of olive_mac. The identity of [olive §4.4] first; then the ends of 32 bits, sequences, operand sweeps.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in olive_mac.py.
+Stimuli only: every answer comes from olive_mac.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,31 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import unit_cases
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find, stimuli
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, a_exp, a_int, b_exp, b_int
 NAMES = ("load", "acc_in", "a_exp", "a_int", "b_exp", "b_int")
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
     top, most = (1 << config["exponent_bits"]) - 1, (1 << (config["int_bits"] - 1)) - 1
     if kind == "paper":
         yield _case(
             kind, "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator", [_mac(4, 3, 0, 5)]
         )
-        yield _case(
-            kind,
-            "[olive §4.4] two outliers, 96 * 96, then an outlier and a normal value, 12 * -7",
-            [_mac(5, 3, 5, 3), _mac(2, 3, 0, -7)],
-        )
+        why = "[olive §4.4] two outliers, 96 * 96, then an outlier and a normal value, 12 * -7"
+        yield _case(kind, why, [_mac(5, 3, 5, 3), _mac(2, 3, 0, -7)])
     if kind == "edge":
         yield from _edge(top, most)
     if kind == "random":
-        yield from _random(ports, seed)
+        yield from _random(find("olive_mac").ports(config).inputs, seed)
     if kind == "exhaustive" and (config["exponent_bits"], config["int_bits"]) == (4, 4):
         yield _sweep()
 
@@ -40,7 +38,7 @@ def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> It
 def _edge(top: int, most: int) -> Iterator[Cases]:
     """top: largest exponent. most: largest integer."""
     least = -most - 1
-    ends = [[_load(acc), _mac(0, one, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for one in (1, -1)]
+    ends = [[_load(acc), _mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
     yield _case("edge", "one step below, to and over either end of 32 bits", *ends, decision="D-olive-33")
     halves = [[_load(start), *[_mac(15, 1, 15, sign)] * 3] for start, sign in ((0, 1), (-1, 1), (0, -1), (-1, -1))]
     if top >= 15:
@@ -57,11 +55,8 @@ def _edge(top: int, most: int) -> Iterator[Cases]:
         ],
         decision="D-olive-33",
     )
-    yield _case(
-        "edge",
-        "products of 0 at any exponent leave the accumulator alone",
-        [_load(-5), _mac(top, 0, top, most), _mac(top, least, 0, 0), _mac(0, 0, 0, 0)],
-    )
+    why = "products of 0 at any exponent leave the accumulator alone"
+    yield _case("edge", why, [_load(-5), _mac(top, 0, top, most), _mac(top, least, 0, 0), _mac(0, 0, 0, 0)])
     yield _case(
         "edge",
         "a load in the middle of a sum drops the sum, and no product is made",
@@ -83,11 +78,8 @@ def _sweep() -> Cases:
     codes = np.roll(np.arange(256), -17)[:, None]
     signed = [(integer ^ 8) - 8 for integer in (codes >> 4, codes & 15)]
     columns = np.zeros(1, np.int64), np.zeros(1, np.int64), exponent & 15, signed[0], exponent >> 4, signed[1]
-    return Cases(
-        "exhaustive",
-        "every pair of operands; a case sums over all exponents of two integers",
-        {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)},
-    )
+    inputs = {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)}
+    return Cases("exhaustive", "every pair of operands; a case sums over all exponents of two integers", inputs)
 
 
 def _load(acc: int) -> Event:
@@ -98,11 +90,11 @@ def _mac(a_exp: int, a_int: int, b_exp: int, b_int: int) -> Event:
     return 0, 0, a_exp, a_int, b_exp, b_int
 
 
-def _case(kind: str, why: str, *sequences: list[Event], decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
     """One block: each sequence of events is a case; all are equally long."""
-    return Cases(kind, why, unit_cases.sequences(NAMES, sequences), decision)
+    return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OVERFLOW": np.asarray(result.overflow, np.bool_)}

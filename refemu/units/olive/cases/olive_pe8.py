@@ -1,6 +1,6 @@
 """Golden cases of olive_pe8. The 8-bit products of [olive §4.5] first; then the ends of 32 bits, sequences, a sweep.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in olive_pe8.py.
+Stimuli only: every answer comes from olive_pe8.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,28 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import unit_cases
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find, stimuli
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, x_exp, x_int, y_exp, y_int
 NAMES = ("load", "acc_in", "x_exp", "x_int", "y_exp", "y_int")
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
-def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind; `ports` are the input ports."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind, the same in every configuration."""
     if kind == "paper":
         yield _case(kind, "[olive §4.5] an int8 product from four 4-bit products: 93 * -77", [_mac(0, 93, 0, -77)])
-        yield _case(
-            kind,
-            "[olive §4.5] 2**15, the largest outlier after the clip, by a normal value and by itself",
-            [_mac(12, 8, 0, 127), _mac(12, 8, 12, 8)],
-        )
+        why = "[olive §4.5] 2**15, the largest outlier after the clip, by a normal value and by itself"
+        yield _case(kind, why, [_mac(12, 8, 0, 127), _mac(12, 8, 12, 8)])
     if kind == "edge":
         yield from _edge()
     if kind == "random":
-        drawn = random_inputs("olive_pe8", ports, (32, 32), seed)
+        drawn = random_inputs("olive_pe8", find("olive_pe8").ports(config).inputs, (32, 32), seed)
         drawn["load"] = ((np.arange(32) == 0) | (drawn["acc_in"] % 16 == 0)).astype(np.int64)  # row 0, then 1 of 16
         yield Cases(kind, "uniform operands: large exponents overflow often", drawn)
         none = {"x_exp": drawn["x_exp"] * 0, "y_exp": drawn["y_exp"] * 0, "acc_in": drawn["acc_in"] >> 12}
@@ -39,30 +36,18 @@ def cases(ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
         signed = (codes ^ 128) - 128
         zero = np.zeros(1, np.int64)
         columns = zero, zero, zero, signed[:, None], zero, signed
-        yield Cases(
-            kind,
-            "every pair of int8 operands; a case sums over all y",
-            {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)},
-        )
+        inputs = {name: np.broadcast_to(column, (256, 256)) for name, column in zip(NAMES, columns, strict=True)}
+        yield Cases(kind, "every pair of int8 operands; a case sums over all y", inputs)
 
 
 def _edge() -> Iterator[Cases]:
-    ends = [[_load(acc), _mac(0, one, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for one in (1, -1)]
+    ends = [[_load(acc), _mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
     yield _case("edge", "one step below, to and over either end of 32 bits", *ends, decision="D-olive-33")
-    yield _case(
-        "edge",
-        "two products of the largest clipped outliers, 2**15 * 2**15, of either sign",
-        [_mac(12, 8, 12, 8)] * 3,
-        [_mac(12, 8, 12, -8)] * 3,
-        decision="D-olive-33",
-    )
+    why = "two products of the largest clipped outliers, 2**15 * 2**15, of either sign"
+    yield _case("edge", why, [_mac(12, 8, 12, 8)] * 3, [_mac(12, 8, 12, -8)] * 3, decision="D-olive-33")
     corners = (-128, -127, -16, -15, -1, 1, 15, 16, 127)
-    yield _case(
-        "edge",
-        "both nibbles at their ends: -128, -127, -16, -15 (an E4M3 integer), -1, 1, 15, 16, 127",
-        *[[_mac(0, x, 0, y)] for x in corners for y in corners],
-        decision="D-olive-36",
-    )
+    why = "both nibbles at their ends: -128, -127, -16, -15 (an E4M3 integer), -1, 1, 15, 16, 127"
+    yield _case("edge", why, *[[_mac(0, x, 0, y)] for x in corners for y in corners], decision="D-olive-36")
     yield _case(
         "edge",
         "largest exponents: shifts beyond 32 bits leave 0 there, and the exact sum flags or saturates",
@@ -83,11 +68,11 @@ def _mac(x_exp: int, x_int: int, y_exp: int, y_int: int) -> Event:
     return 0, 0, x_exp, x_int, y_exp, y_int
 
 
-def _case(kind: str, why: str, *sequences: list[Event], decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
     """One block: each sequence of events is a case; all are equally long."""
-    return Cases(kind, why, unit_cases.sequences(NAMES, sequences), decision)
+    return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OVERFLOW": np.asarray(result.overflow, np.bool_)}

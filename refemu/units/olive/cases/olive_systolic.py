@@ -1,6 +1,6 @@
 """Golden cases of olive_systolic. An outlier of [olive §4.2] in every row; the ends of 32 bits; random matrices.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in olive_systolic.py.
+Stimuli only: every answer comes from olive_systolic.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,33 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, random_inputs
+from refemu.units import find
+from refemu.units.olive.cases.olive_edp import outlier_biases
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
-BIAS = {"int4": 2, "flint4": 3, "int8": 4}  #: bias of the outliers beside each type [olive §3.3]
 
-
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
-    wide, biases = config["a"] == "int8", (BIAS[config["a"]], BIAS[config["b"]])
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("olive_systolic").ports(config).inputs
+    wide, biases = config["a"] == "int8", outlier_biases(ports)
     outlier, ones, top = (0x8040, 0x0101, 0x8040) if wide else (0x85, 0x11, 0x87)
     lanes = ports[0].lanes, ports[1].lanes
     if kind == "paper":
         a = np.where(np.arange(lanes[0]) % (config["k"] // 2) == 0, outlier, 0)[None]
-        yield Cases(
-            kind,
-            "[olive §4.2] an outlier at the head of every row of A, B counts",
-            _inputs(a, (np.arange(lanes[1]) % 7 + 1)[None], *biases),
-        )
+        why = "[olive §4.2] an outlier at the head of every row of A, B counts"
+        yield Cases(kind, why, _inputs(a, (np.arange(lanes[1]) % 7 + 1)[None], *biases))
     if kind == "edge":
         a, b = (np.full((2, count), top) for count in lanes)
         b[1] += 0x80 if wide else 8
-        yield Cases(
-            kind,
-            "the largest outliers everywhere, of either sign: in 8 bits over the end of 32 bits",
-            _inputs(a, b, *biases),
-            "D-olive-33",
-        )
+        why = "the largest outliers everywhere, of either sign: in 8 bits over the end of 32 bits"
+        yield Cases(kind, why, _inputs(a, b, *biases), "D-olive-33")
         far = 15 if wide else 12
         yield Cases(
             kind, "the same at the largest bias whose exponents fit their port", _inputs(a, b, far, far), "D-olive-33"
@@ -60,5 +54,5 @@ def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: int, bias_b: int) 
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OVERFLOW": result.overflow.any(axis=-1), "ILLEGAL": result.illegal}

@@ -1,6 +1,6 @@
 """Golden cases of ovp_decoder. Worked examples from [olive §3.1, Fig. 1b, §4.2]; the rest by sweep and seed.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in ovp_decoder.py.
+Stimuli only: every answer comes from ovp_decoder.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import Cases, Config, Port
-from refemu.units.unit_cases import Seeds, columns, random_inputs
+from refemu.units import find
+from refemu.units.ports import Port
+from refemu.units.stimuli import Seeds, columns, random_inputs
+from refemu.units.unit import Cases, Config, Kind
 
 #: normal type -> (pairs, bias, why)
 PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
@@ -33,8 +35,9 @@ PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
 }
 
 
-def cases(config: Config, ports: tuple[Port, ...], kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration, whose input ports are `ports`."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    ports = find("ovp_decoder").ports(config).inputs
     width = ports[0].bits // 2
     if kind == "paper" and config["outlier"] != (2, 5):
         for pairs, bias, why in PAPER[config["normal"]]:
@@ -52,32 +55,20 @@ def _edge(width: int) -> Iterator[Cases]:
     code = np.delete(np.arange(1 << width), [0, identifier])
     outliers = np.concatenate([code | identifier << width, code << width | identifier])
     if width == 8:
-        yield Cases(
-            "edge",
-            "every outlier code on either side, at every bias",
-            columns(pair=outliers.repeat(16), bias=np.tile(bias, outliers.size)),
-        )
+        why = "every outlier code on either side, at every bias"
+        yield Cases("edge", why, columns(pair=outliers.repeat(16), bias=np.tile(bias, outliers.size)))
     else:
         raised = outliers[outliers & 0x66 != 0]  # some bit of the exponent field is set
+        why = "bias + exponent field reaches or leaves the end of the 4-bit exponent port"
         yield Cases(
-            "edge",
-            "bias + exponent field reaches or leaves the end of the 4-bit exponent port",
-            columns(pair=np.tile(raised, 3), bias=np.repeat([15, 14, 13], raised.size)),
-            "D-olive-20",
+            "edge", why, columns(pair=np.tile(raised, 3), bias=np.repeat([15, 14, 13], raised.size)), "D-olive-20"
         )
     corners = _corners(width)
-    yield Cases(
-        "edge",
-        "identifier, its neighbours and the ends of the range on either side",
-        columns(pair=np.tile(corners, 6), bias=np.repeat([2, 3, 12, 13, 15, 0], corners.size)),
-    )
+    why = "identifier, its neighbours and the ends of the range on either side"
+    yield Cases("edge", why, columns(pair=np.tile(corners, 6), bias=np.repeat([2, 3, 12, 13, 15, 0], corners.size)))
     illegal = np.array([identifier, identifier << width, identifier << width | identifier])
-    yield Cases(
-        "edge",
-        "an identifier beside a code of magnitude 0, at every bias",
-        columns(pair=np.tile(illegal, 16), bias=np.repeat(np.roll(bias, -1), 3)),
-        "D-olive-18",
-    )
+    why = "an identifier beside a code of magnitude 0, at every bias"
+    yield Cases("edge", why, columns(pair=np.tile(illegal, 16), bias=np.repeat(np.roll(bias, -1), 3)), "D-olive-18")
 
 
 def _corners(width: int) -> np.ndarray:
@@ -106,7 +97,7 @@ def _exhaustive(config: Config, width: int) -> Cases:
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     exp_bits, man_bits = config["outlier"]
     width = 1 + exp_bits + man_bits
     identifier, pair = 1 << (width - 1), inputs["pair"].astype(np.int64)

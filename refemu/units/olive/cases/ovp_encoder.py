@@ -1,17 +1,18 @@
 """Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in ovp_encoder.py.
+Stimuli only: every answer comes from ovp_encoder.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from refemu import formats
 from refemu.arith import prng
 from refemu.formats import Element, Ovp
-from refemu.units.unit import Cases, Config
-from refemu.units.unit_cases import Seeds, words
+from refemu.units.stimuli import Seeds, words
+from refemu.units.unit import Cases, Config, Kind
 
 #: normal type -> (values, why)
 PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
@@ -31,8 +32,10 @@ PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
 }
 
 
-def cases(fmt: Ovp, kind: str, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one pair format."""
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    named = formats.find(config["fmt"]) if isinstance(config["fmt"], str) else config["fmt"]
+    fmt = cast(Ovp, named)  # the unit takes no other
     if kind == "paper" and not fmt.far:  # the examples are those of the paper's formats
         for values, why in PAPER[fmt.normal.name]:
             yield _cases(kind, why, values)
@@ -51,41 +54,17 @@ def cases(fmt: Ovp, kind: str, seed: Seeds) -> Iterator[Cases]:
 
 def _edge(fmt: Ovp) -> Iterator[Cases]:
     values = boundaries(fmt)
-    yield _cases(
-        "edge",
-        "every value, midpoint, threshold and end, and its float32 neighbours, beside a normal value",
-        [(value, 1) for value in values],
-    )
+    why = "every value, midpoint, threshold and end, and its float32 neighbours, beside a normal value"
+    yield _cases("edge", why, [(value, 1) for value in values])
     yield _cases("edge", "the same at the right", [(-1, value) for value in values])
     big, bigger = np.float32(fmt.boundary) * 2, np.float32(fmt.boundary) * 3
-    yield _cases(
-        "edge",
-        "two outliers: left larger, right larger, equal, opposite, equal after rounding only",
-        [
-            (bigger, big),
-            (big, bigger),
-            (big, big),
-            (big, -big),
-            (-big, big),
-            (-bigger, -big),
-            (big, np.nextafter(big, bigger)),
-            (np.nextafter(big, bigger), big),
-        ],
-        "D-olive-5",
-    )
-    float32 = np.finfo(np.float32)
-    yield _cases(
-        "edge",
-        "zeros, negatives that round to 0, subnormals, the largest float32",
-        [
-            (1, -0.0),
-            (-0.3, -0.49),
-            (float32.smallest_subnormal, -float32.smallest_subnormal),
-            (float32.max, -float32.max),
-            (0, 0),
-        ],
-        "D-olive-17",
-    )
+    above = np.nextafter(big, bigger)
+    equal = [(big, big), (big, -big), (-big, big), (-bigger, -big), (big, above), (above, big)]
+    why = "two outliers: left larger, right larger, equal, opposite, equal after rounding only"
+    yield _cases("edge", why, [(bigger, big), (big, bigger), *equal], "D-olive-5")
+    smallest, largest = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
+    pairs = [(1, -0.0), (-0.3, -0.49), (smallest, -smallest), (largest, -largest), (0, 0)]
+    yield _cases("edge", "zeros, negatives that round to 0, subnormals, the largest float32", pairs, "D-olive-17")
 
 
 def boundaries(fmt: Ovp) -> list[np.float32]:
@@ -114,18 +93,15 @@ def _points(fmt: Element, largest: int) -> list[float]:
 def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
     drawn = words("ovp_encoder/random/value", seed, 2 * 512).reshape(-1, 2)
     grid = prng.bell(drawn).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
-    yield _cases(
-        "random",
-        "bell-shaped, a standard deviation of a third of the largest normal value",
-        grid * np.float32(fmt.normal.largest),
-    )
+    why = "bell-shaped, a standard deviation of a third of the largest normal value"
+    yield _cases("random", why, grid * np.float32(fmt.normal.largest))
     yield _cases("random", "bell-shaped, most pairs hold outliers", grid * np.float32(4 * fmt.boundary))
 
 
-def _cases(kind: str, why: str, values: Any, decision: str = "") -> Cases:
+def _cases(kind: Kind, why: str, values: Any, decision: str = "") -> Cases:
     return Cases(kind, why, {"value": np.ascontiguousarray(values, np.float32).view(np.uint32)}, decision)
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Which rows carry which flag."""
+    """Rows of each flag."""
     return {"OUTLIER": result.kind != 0, "SATURATES": result.saturated, "RAISED": result.raised}

@@ -9,16 +9,17 @@ import functools
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units import ovp_decoder_jit
-from refemu.units.olive_edp import OUTLIER
+from refemu.units.olive.olive_edp import OUTLIER
+from refemu.units.olive.ovp_decoder import Normal
+from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 EXACT = 1 << 62  # a sum of products is smaller: 64 bits hold it, and c beside it
 MASK = 0x7FFFFFFF  # the left value of an entry; bit 31 marks an illegal pair, and the right value stands above
 
 
 @functools.cache
-def table(kind: str) -> np.ndarray:
-    """int64 (16 biases, entries): what `decode` reads for operands of `kind`.
+def table(kind: Normal) -> np.ndarray:
+    """Entries that `decode` reads for operands of `kind`: int64 (16 biases, entries).
 
     4-bit codes: an entry per word, the values of 31 and 32 bits. int8: an entry per code, then the same beside an
     identifier, 2 * value + whether the pair is illegal.
@@ -33,19 +34,19 @@ def table(kind: str) -> np.ndarray:
     return np.ascontiguousarray(value[..., 1] << 32 | illegal << 31 | value[..., 0] & MASK)
 
 
-def _decoded(kind: str, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _decoded(kind: Normal, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     decoded = ovp_decoder_jit.run(words, bias, normal=kind, outlier=OUTLIER[kind])
     return decoded.base_int.astype(np.int64) << decoded.exponent.astype(np.int64), decoded.illegal.astype(np.int64)
 
 
 @functools.cache
-def largest(kind: str) -> np.ndarray:
+def largest(kind: Normal) -> np.ndarray:
     """int64 (16,): the largest magnitude under each bias."""
     words = np.arange(256) if kind != "int8" else np.concatenate([np.arange(256), np.arange(256) | 0x8000])
     return np.abs(_decoded(kind, words, np.arange(16)[:, None])[0]).max(axis=(1, 2))
 
 
-def fits(a: str, bias_a: np.ndarray, b: str, bias_b: np.ndarray, products: int) -> bool:
+def fits(a: Normal, bias_a: np.ndarray, b: Normal, bias_b: np.ndarray, products: int) -> bool:
     """Whether 32 bits hold every value of both operands, and 64 bits every sum of so many products."""
     if bias_a.size == 0:
         return True
@@ -54,42 +55,42 @@ def fits(a: str, bias_a: np.ndarray, b: str, bias_b: np.ndarray, products: int) 
 
 
 @kernel
-def elements(entries, row, word):  # type: ignore[no-untyped-def]
+def elements(entries, row, word):
     """The entries of both codes of a word of 16 bits."""
     left, right = np.uint16(word & np.uint16(255)), np.uint16(word >> np.uint16(8))
-    one = entries[row, np.uint16(left | np.uint16(np.uint16(right == 128) << np.uint16(8)))]
-    return one, entries[row, np.uint16(right | np.uint16(np.uint16(left == 128) << np.uint16(8)))]
+    first = entries[row, np.uint16(left | np.uint16(np.uint16(right == 128) << np.uint16(8)))]
+    return first, entries[row, np.uint16(right | np.uint16(np.uint16(left == 128) << np.uint16(8)))]
 
 
 @kernel
-def decode(words, row, entries, tile, values, marks):  # type: ignore[no-untyped-def]
+def decode(words, row, entries, tile, values, marks):
     """values (parts, 2 * words) int32 <- both values of each pair of one tile of words (tiles, parts, words).
 
     row: of the entries. marks: (parts,) int64, 1 where a pair of the part is illegal.
     """
     for part in range(words.shape[1]):
-        met = np.int64(0)
+        mark = np.int64(0)
         if entries.shape[1] == 256:
             for w in range(words.shape[2]):
                 entry = entries[row, words[tile, part, w]]
                 values[part, 2 * w] = np.int32((entry << 33) >> 33)
                 values[part, 2 * w + 1] = np.int32(entry >> 32)
-                met |= entry >> 31
+                mark |= entry >> 31
         else:
             for w in range(words.shape[2]):
-                one, other = elements(entries, row, words[tile, part, w])
-                values[part, 2 * w] = np.int32(one >> 1)
-                values[part, 2 * w + 1] = np.int32(other >> 1)
-                met |= one | other
-        marks[part] = met & 1
+                first, second = elements(entries, row, words[tile, part, w])
+                values[part, 2 * w] = np.int32(first >> 1)
+                values[part, 2 * w + 1] = np.int32(second >> 1)
+                mark |= first | second
+        marks[part] = mark & 1
 
 
 @kernel
-def dot(x, x_part, y, y_part, size):  # type: ignore[no-untyped-def]
+def dot(x, x_part, y, y_part, size):
     """The sum of `size` products, 8 or 16, of two parts.
 
-    The loop runs `size & 24` times: not a number that the compiler knows, else it would unroll it instead of making it
-    a vector.
+    The loop runs `size & 24` times, a number unknown to the compiler, which vectorises the loop instead of unrolling
+    it.
     """
     total = np.int64(0)
     for k in range(size & 24):
@@ -98,7 +99,7 @@ def dot(x, x_part, y, y_part, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def reduce(total, saturate):  # type: ignore[no-untyped-def]
+def reduce(total, saturate):
     """`total` in 32 bits, wrapped or saturated, and 1 if it had left them."""
     wrapped = np.int64(np.int32(total))
     end = min(max(total, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))

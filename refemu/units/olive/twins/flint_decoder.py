@@ -1,21 +1,20 @@
-"""Compiled twin of flint_decoder.run: same arguments, same Result. Read flint_decoder.py first. [olive §4.2]"""
+"""Compiled twin of flint_decoder: pairs by a table of eight rows. [olive §4.2]"""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.flint_decoder import FLINT4_PAIRS, FlintDecoder, Pairs, Result
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.flint_decoder import UNIT, FlintDecoder
 
 
-def run(code: Any, *, pairs: Pairs = FLINT4_PAIRS) -> Result:
-    """As `flint_decoder.run`."""
-    decoder = FlintDecoder(pairs)
-    (codes,) = admit(decoder.name, decoder.ports.inputs, (code,))
-    exponent, base_int = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int8)
-    _decode(codes.reshape(-1), np.array(decoder.pairs, np.int64), exponent, base_int)
-    return Result(exponent.reshape(codes.shape), base_int.reshape(codes.shape), codes.size)
+@twin(UNIT)
+def run(decoder: FlintDecoder, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Decode every code."""
+    (codes,) = inputs
+    _decode(codes, np.array(decoder.pairs, np.int64), *outputs)
+    return (codes.size,)
 
 
 @kernel

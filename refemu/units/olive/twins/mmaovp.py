@@ -1,86 +1,53 @@
-"""Compiled twin of mmaovp.run: same arguments, same Result. Read mmaovp.py first. [olive §4.6]
+"""Compiled twin of mmaovp: every pair of a tile is decoded once, by a table; sums are exact in 64 bits. [olive §4.6]
 
-Every pair is decoded once and counted as often as the unit decodes it: by a table, its sums being exact in 64 bits;
-or where biases are too large for that by the decoder's twin, its sums being exact in two words.
+At biases too large for either, the twin of ovp_decoder decodes the pairs, and a sum is exact in two words. `decodes`
+counts a pair as often as the dot product units decode it.
 """
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.fp16_jit import plain
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
-from refemu.units import ovp_decoder_jit
-from refemu.units.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES, MmaOvp, Result
-from refemu.units.olive_edp import OUTLIER
-from refemu.units.olive_pairs_jit import decode, dot, fits, reduce, table
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.kernels.pairs import decode, dot, fits, reduce, table
+from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES, UNIT, MmaOvp
+from refemu.units.olive.olive_edp import OUTLIER
+from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 MASK = 0xFFFFFFFF
 
 
-def run(
-    a_pairs: Any,
-    b_pairs: Any,
-    bias_a: Any,
-    bias_b: Any,
-    c: Any,
-    *,
-    a_type: str = "ovpi4",
-    b_type: str = "ovpi4",
-    overflow: str = "wrap",
-) -> Result:
-    """As `mmaovp.run`."""
-    core = MmaOvp(a_type, b_type, overflow)
-    arrays = admit(core.name, core.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-    shape, n, kinds = arrays[2].shape, core.k // CHUNKS, (TYPES[a_type], TYPES[b_type])
-    tiles, outputs, saturate = prod(shape), ROWS * COLUMNS, int(overflow == "saturate")
-    d, over = np.empty((tiles, outputs), np.int32), np.empty((tiles, outputs), np.bool_)
-    words = [plain(pairs).reshape(tiles, ROWS * CHUNKS, n // 2) for pairs in arrays[:2]]
-    biases, start = [plain(bias).reshape(tiles) for bias in arrays[2:4]], plain(arrays[4]).reshape(tiles, outputs)
-    some = np.empty(tiles, np.int64)  # operations with an illegal pair
-    if fits(kinds[0], biases[0], kinds[1], biases[1], n):
+@twin(UNIT)
+def run(core: MmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Decode, multiply and add, tile by tile."""
+    *pairs, bias_a, bias_b, c = inputs
+    d, overflow, illegal = outputs
+    tiles, n, biases, kinds = len(c), core.k // CHUNKS, (bias_a, bias_b), (TYPES[core.a_type], TYPES[core.b_type])
+    words = [array.reshape(tiles, ROWS * CHUNKS, n // 2) for array in pairs]
+    saturate = int(core.overflow == "saturate")
+    bad = np.empty(tiles, np.int64)  # operations with an illegal pair
+    if fits(kinds[0], bias_a, kinds[1], bias_b, n):
         tables = [table(kind) for kind in kinds]
-        overflows = _multiply_by_tables(*words, *biases, *tables, start, saturate, d, over, some)
+        overflows = _multiply_by_tables(*words, *biases, *tables, c, saturate, d, overflow, bad)
     else:
         decoded = [
-            ovp_decoder_jit.run(pairs, bias[:, None, None], normal=kind, outlier=OUTLIER[kind])
-            for pairs, bias, kind in zip(words, biases, kinds, strict=True)
+            ovp_decoder_jit.run(array, bias[:, None, None], normal=kind, outlier=OUTLIER[kind])
+            for array, bias, kind in zip(words, biases, kinds, strict=True)
         ]
         elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in decoded for array in (side.exponent, side.base_int)]
-        overflows = _multiply(*elements, start, saturate, d, over)
-        bad = [np.any(side.illegal.reshape(tiles, ROWS, CHUNKS, n // 2), axis=-1) for side in decoded]
-        illegal = bad[0][:, :, None] | bad[1][:, None]  # of every operation: tile, i, j, chunk
-        some[:] = np.count_nonzero(illegal.reshape(tiles, outputs * CHUNKS), axis=1)
-    operations = tiles * outputs * CHUNKS
-    return Result(
-        d.reshape(*shape, outputs),
-        over.reshape(*shape, outputs),
-        (some > 0).reshape(shape),
-        operations,
-        n * operations,
-        n * operations,
-        int(overflows),
-        int(total(some)),
-        operations // EDPS,
-    )
+        overflows = _multiply(*elements, c, saturate, d, overflow)
+        left, right = (np.any(side.illegal.reshape(tiles, ROWS, CHUNKS, n // 2), axis=-1) for side in decoded)
+        bad[:] = np.count_nonzero(left[:, :, None] | right[:, None], axis=(1, 2, 3))  # of tile, i, j, chunk
+    illegal[:] = bad > 0
+    operations = tiles * ROWS * COLUMNS * CHUNKS
+    return operations, n * operations, n * operations, overflows, int(total(bad)), operations // EDPS
 
 
 @kernel
-def _multiply_by_tables(
-    a,
-    b,
-    a_bias,
-    b_bias,
-    a_entries,
-    b_entries,
-    c,
-    saturate,  # type: ignore[no-untyped-def]
-    d,
-    overflow,
-    some,
+def _multiply_by_tables(  # type: ignore[no-untyped-def]
+    a, b, a_bias, b_bias, a_entries, b_entries, c, saturate, d, overflow, some
 ):
     """some: by tile, operations with an illegal pair."""
     n = 2 * a.shape[2]

@@ -1,78 +1,47 @@
-"""Compiled twin of olive_edp.run: same arguments, same Result. Read olive_edp.py first. [olive §4.1, Fig. 6a]
+"""Compiled twin of olive_edp: pairs from a table of all words, sums exact in 64 bits. [olive §4.1, Fig. 6a]
 
-Pairs are looked up in a table of all words, and sums are exact in 64 bits. Where biases are so large that either does
-not do, pairs are decoded by the decoder's twin, and sums are exact in two words, the low 32 bits and the rest.
+At biases too large for either, the twin of ovp_decoder decodes the pairs, and a sum is exact in two words: the low 32
+bits and the rest.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.fp16_jit import plain
-from refemu.arith.integers import Overflow
 from refemu.arith.jit import kernel
-from refemu.units import ovp_decoder_jit
-from refemu.units.olive_edp import OUTLIER, DotProductUnit, Result
-from refemu.units.olive_pairs_jit import elements, fits, reduce, table
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.kernels.pairs import elements, fits, reduce, table
+from refemu.units.olive.olive_edp import OUTLIER, UNIT, DotProductUnit
+from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 MASK = 0xFFFFFFFF
 
 
-def run(
-    a_pairs: Any,
-    b_pairs: Any,
-    bias_a: Any,
-    bias_b: Any,
-    c: Any,
-    *,
-    a: str = "int4",
-    b: str = "int4",
-    overflow: str = "wrap",
-) -> Result:
-    """As `olive_edp.run`."""
-    device = DotProductUnit(a, b, overflow)
-    arrays = admit(device.name, device.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b, c))
-    start, n, saturate = arrays[-1], device.n, int(device.overflow is Overflow.SATURATE)
-    d, over, bad = np.empty(start.size, np.int32), np.empty(start.size, np.bool_), np.empty(start.size, np.bool_)
-    left, right = (plain(words).reshape(start.size, n // 2) for words in arrays[:2])
-    biases, accumulated = [plain(bias).reshape(-1) for bias in arrays[2:4]], plain(start).reshape(-1)
-    if fits(a, biases[0], b, biases[1], n):
-        overflows = _dot_by_tables(left, right, *biases, table(a), table(b), accumulated, saturate, d, over, bad)
+@twin(UNIT)
+def run(device: DotProductUnit, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Decode, multiply and add, operation by operation."""
+    *operands, c = inputs
+    d, overflow, illegal = outputs
+    (a_pairs, b_pairs, bias_a, bias_b), kinds = operands, (device.a, device.b)
+    saturate = int(device.overflow == "saturate")
+    if fits(device.a, bias_a, device.b, bias_b, device.n):
+        tables = [table(kind) for kind in kinds]
+        overflows = _dot_by_tables(*operands, *tables, c, saturate, *outputs)
     else:
         decoded = [
-            ovp_decoder_jit.run(words, bias[:, None], normal=kind, outlier=OUTLIER[kind])
-            for words, bias, kind in zip((left, right), biases, (a, b), strict=True)
+            ovp_decoder_jit.run(pairs, bias[:, None], normal=kind, outlier=OUTLIER[kind])
+            for pairs, bias, kind in zip((a_pairs, b_pairs), (bias_a, bias_b), kinds, strict=True)
         ]
-        fields = [array.reshape(-1, n) for side in decoded for array in (side.exponent, side.base_int)]
-        overflows = _dot(*fields, accumulated, saturate, d, over)
-        bad[:] = np.any(decoded[0].illegal | decoded[1].illegal, axis=-1)
-    shape, macs = start.shape, n * start.size
-    return Result(
-        d.reshape(shape),
-        over.reshape(shape),
-        bad.reshape(shape),
-        start.size,
-        macs,
-        macs,
-        int(overflows),
-        int(np.count_nonzero(bad)),
-    )
+        fields = [array.reshape(-1, device.n) for side in decoded for array in (side.exponent, side.base_int)]
+        overflows = _dot(*fields, c, saturate, d, overflow)
+        illegal[:] = np.any(decoded[0].illegal | decoded[1].illegal, axis=-1)
+    macs = device.n * c.size
+    return c.size, macs, macs, overflows, int(np.count_nonzero(illegal))
 
 
 @kernel
-def _dot_by_tables(
-    a,
-    b,
-    a_bias,
-    b_bias,
-    a_entries,
-    b_entries,
-    c,
-    saturate,  # type: ignore[no-untyped-def]
-    d,
-    overflow,
-    illegal,
+def _dot_by_tables(  # type: ignore[no-untyped-def]
+    a, b, a_bias, b_bias, a_entries, b_entries, c, saturate, d, overflow, illegal
 ):
     overflows = np.int64(0)
     for i in range(a.shape[0]):

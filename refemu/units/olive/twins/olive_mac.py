@@ -1,59 +1,26 @@
-"""Compiled twin of olive_mac.run: same arguments, same Result. Read olive_mac.py first. [olive §4.4]"""
+"""Compiled twin of olive_mac: shifts are capped where the low 32 bits are settled, sums fit int64. [olive §4.4]"""
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.integers import Overflow
 from refemu.arith.jit import kernel
-from refemu.units.olive_mac import OliveMac, Result
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.olive_mac import UNIT, OliveMac
 
 HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-def run(
-    load: Any,
-    acc_in: Any,
-    a_exp: Any,
-    a_int: Any,
-    b_exp: Any,
-    b_int: Any,
-    *,
-    exponent_bits: int = 4,
-    int_bits: int = 4,
-    overflow: str = "wrap",
-) -> Result:
-    """As `olive_mac.run`."""
-    mac = OliveMac(exponent_bits, int_bits, overflow)
-    arrays = admit_events(mac.name, mac.ports.inputs, (load, acc_in, a_exp, a_int, b_exp, b_int))
-    shape = arrays[0].shape
-    devices = prod(shape[:-1])
-    inputs = [array.reshape(devices, shape[-1]) for array in arrays]
-    outputs: dict[str, Any] = {port.name: np.empty(shape, port.result_dtype) for port in mac.ports.outputs}
-    macs, overflows = _run(
-        *inputs,
-        int(mac.overflow is Overflow.SATURATE),
-        *(output.reshape(devices, shape[-1]) for output in outputs.values()),
-    )
-    return Result(**outputs, macs=int(macs), overflows=int(overflows))
+@twin(UNIT)
+def run(mac: OliveMac, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Load or multiply and add, event by event; devices side by side."""
+    return _run(*inputs, int(mac.overflow == "saturate"), *outputs)
 
 
 @kernel
-def _run(
-    load,
-    acc_in,
-    a_exp,
-    a_int,
-    b_exp,
-    b_int,
-    saturate,  # type: ignore[no-untyped-def]
-    shift,
-    product,
-    acc,
-    overflow,
+def _run(  # type: ignore[no-untyped-def]
+    load, acc_in, a_exp, a_int, b_exp, b_int, saturate, shift, product, acc, overflow
 ):
     macs = np.int64(0)
     overflows = np.int64(0)

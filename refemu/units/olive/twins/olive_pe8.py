@@ -1,62 +1,28 @@
-"""Compiled twin of olive_pe8.run: same arguments, same Result. Read olive_pe8.py first. [olive §4.5]"""
+"""Compiled twin of olive_pe8: the sum of the four shifted products is x * y, shifted once. [olive §4.5]"""
 
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.integers import Overflow
 from refemu.arith.jit import kernel
-from refemu.units.olive_pe8 import PES, OlivePe8, Result
-from refemu.units.unit import admit_events
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.olive_pe8 import PES, UNIT, OlivePe8
 
 HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-def run(
-    load: Any,
-    acc_in: Any,
-    x_exp: Any,
-    x_int: Any,
-    y_exp: Any,
-    y_int: Any,
-    *,
-    split: str = "twos_complement",
-    overflow: str = "wrap",
-) -> Result:
-    """As `olive_pe8.run`."""
-    pe = OlivePe8(split, overflow)
-    arrays = admit_events(pe.name, pe.ports.inputs, (load, acc_in, x_exp, x_int, y_exp, y_int))
-    shape, flat = arrays[0].shape, (prod(arrays[0].shape[:-1]), arrays[0].shape[-1])
-    partial, shift = np.empty((*shape, PES), np.int16), np.empty((*shape, PES), np.uint8)
-    acc, over = np.empty(shape, np.int32), np.empty(shape, np.bool_)
-    choices = int(split == "sign_magnitude"), int(pe.overflow is Overflow.SATURATE)
-    macs, overflows = _run(
-        *(array.reshape(flat) for array in arrays),
-        *choices,
-        partial.reshape(*flat, PES),
-        shift.reshape(*flat, PES),
-        acc.reshape(flat),
-        over.reshape(flat),
-    )
-    return Result(partial, shift, acc, over, int(macs), PES * int(macs), int(overflows))
+@twin(UNIT)
+def run(pe: OlivePe8, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Load or multiply and add, event by event; devices side by side."""
+    choices = int(pe.split == "sign_magnitude"), int(pe.overflow == "saturate")
+    macs, overflows = _run(*inputs, *choices, *outputs)
+    return macs, PES * macs, overflows
 
 
 @kernel
-def _run(
-    load,
-    acc_in,
-    x_exp,
-    x_int,
-    y_exp,
-    y_int,
-    sign_magnitude,
-    saturate,  # type: ignore[no-untyped-def]
-    partial,
-    shift,
-    acc,
-    overflow,
+def _run(  # type: ignore[no-untyped-def]
+    load, acc_in, x_exp, x_int, y_exp, y_int, sign_magnitude, saturate, partial, shift, acc, overflow
 ):
     macs = np.int64(0)
     overflows = np.int64(0)

@@ -1,70 +1,42 @@
-"""Compiled twin of olive_systolic.run: same arguments, same Result. Read olive_systolic.py first. [olive §4.3]
+"""Compiled twin of olive_systolic: sums over K in order, no cycle simulated. [olive §4.3]
 
-Every element sums over K in order, so no cycle is simulated; the cycle counters are their closed forms.
+The cycle counters are closed forms (D-olive-39).
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.integers import Overflow
 from refemu.arith.jit import kernel
-from refemu.units import ovp_decoder_jit
-from refemu.units.olive_edp import OUTLIER
-from refemu.units.olive_systolic import OliveSystolic, Result
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.olive_edp import OUTLIER
+from refemu.units.olive.olive_systolic import UNIT, OliveSystolic
+from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-def run(
-    a_pairs: Any,
-    b_pairs: Any,
-    bias_a: Any,
-    bias_b: Any,
-    *,
-    rows: int = 64,
-    cols: int = 64,
-    m: int = 64,
-    n: int = 64,
-    k: int = 64,
-    a: str = "int4",
-    b: str = "int4",
-    overflow: str = "wrap",
-) -> Result:
-    """As `olive_systolic.run`."""
-    array = OliveSystolic(rows, cols, m, n, k, a, b, overflow)
-    left, right, *biases = admit(array.name, array.ports.inputs, (a_pairs, b_pairs, bias_a, bias_b))
-    shape, count = biases[0].shape, biases[0].size
-    elements: list[np.ndarray] = []
-    bad = np.zeros(count, np.bool_)
-    for pairs, bias, kind, lines in ((left, biases[0], a, m), (right, biases[1], b, n)):
-        decoded = ovp_decoder_jit.run(
-            pairs.reshape(count, lines * k // 2), bias.reshape(count, 1), normal=kind, outlier=OUTLIER[kind]
-        )
+@twin(UNIT)
+def run(array: OliveSystolic, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Decode both matrices and multiply them, operation by operation."""
+    left, right, bias_a, bias_b = inputs
+    d, overflow, illegal = outputs
+    (m, n, k), count = (array.m, array.n, array.k), bias_a.size
+    elements = []
+    illegal[:] = False
+    for pairs, bias, kind, lines in ((left, bias_a, array.a, m), (right, bias_b, array.b, n)):
+        words = pairs.reshape(count, lines, k // 2)
+        decoded = ovp_decoder_jit.run(words, bias[:, None, None], normal=kind, outlier=OUTLIER[kind])
         elements += [field.reshape(count, lines, k) for field in (decoded.exponent, decoded.base_int)]
-        bad |= np.any(decoded.illegal, axis=1)
-    lanes = (m * n,) if m * n > 1 else ()
-    d, over = np.empty((*shape, *lanes), np.int32), np.empty((*shape, *lanes), np.bool_)
-    overflows = _multiply(
-        *elements, int(array.overflow is Overflow.SATURATE), d.reshape(count, m * n), over.reshape(count, m * n)
-    )
+        illegal |= np.any(decoded.illegal, axis=(1, 2))
+    saturate = int(array.overflow == "saturate")
+    overflows = _multiply(*elements, saturate, d.reshape(count, m * n), overflow.reshape(count, m * n))
     tiles, macs = count * array.tiles[0] * array.tiles[1], count * m * n * k
-    compute, drain = tiles * array.compute, tiles * array.rows
+    compute, drain = tiles * array.compute, tiles * array.grid[0]
     decodes = count * (k // 2) * (m * array.tiles[1] + n * array.tiles[0])
-    return Result(
-        d,
-        over,
-        bad.reshape(shape),
-        compute + drain,
-        compute,
-        drain,
-        decodes,
-        macs,
-        compute * array.rows * array.cols - macs,
-        int(overflows),
-    )
+    idle = compute * array.grid[0] * array.grid[1] - macs
+    return compute + drain, compute, drain, decodes, macs, idle, overflows
 
 
 @kernel

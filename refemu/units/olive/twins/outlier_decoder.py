@@ -1,21 +1,19 @@
-"""Compiled twin of outlier_decoder.run: same arguments, same Result. Read outlier_decoder.py first. [olive §4.2]"""
+"""Compiled twin of outlier_decoder: both equations without a branch. [olive §4.2]"""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.outlier_decoder import OutlierDecoder, Result
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
 
 
-def run(code: Any, bias: Any, *, exp_bits: int = 2, man_bits: int = 1, exponent_bits: int | None = None) -> Result:
-    """As `outlier_decoder.run`."""
-    decoder = OutlierDecoder(exp_bits, man_bits, exponent_bits)
-    codes, biases = admit(decoder.name, decoder.ports.inputs, (code, bias))
-    exponent, base_int = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int8)
-    _decode(codes.reshape(-1), biases.reshape(-1), exp_bits, man_bits, decoder.exponent_bits, exponent, base_int)
-    return Result(exponent.reshape(codes.shape), base_int.reshape(codes.shape), codes.size)
+@twin(UNIT)
+def run(decoder: OutlierDecoder, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Decode every code at its bias."""
+    _decode(*inputs, decoder.exp_bits, decoder.man_bits, decoder.exponent_bits, *outputs)
+    return (inputs[0].size,)
 
 
 @kernel

@@ -1,52 +1,24 @@
-"""Compiled twin of ovp_decoder.run: same arguments, same Result. Read ovp_decoder.py first. [olive §4.2, Fig. 6b]"""
+"""Compiled twin of ovp_decoder: every path is computed, and masks of 0 and 1 select. [olive §4.2, Fig. 6b]"""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.ovp_decoder import OvpDecoder, Result
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.ovp_decoder import UNIT, OvpDecoder
 
 
-def run(pairs: Any, bias: Any, *, normal: str = "int4", outlier: tuple[int, int] = (2, 1)) -> Result:
-    """As `ovp_decoder.run`."""
-    decoder = OvpDecoder(normal, outlier)
-    words, biases = decoder.admitted(pairs, bias)
-    exponent, base_int = np.empty((words.size, 2), np.uint8), np.empty((words.size, 2), np.int8)
-    illegal = np.empty(words.size, np.bool_)
-    outliers, illegal_pairs = _decode(
-        words.reshape(-1),
-        biases.reshape(-1),
-        decoder.width,
-        decoder.outlier[1],
-        decoder.exponent_bits,
-        int(normal == "flint4"),
-        exponent,
-        base_int,
-        illegal,
-    )
-    lanes = (*words.shape, 2)
-    return Result(
-        exponent.reshape(lanes),
-        base_int.reshape(lanes),
-        illegal.reshape(words.shape),
-        words.size,
-        int(outliers),
-        int(illegal_pairs),
-    )
+@twin(UNIT)
+def run(decoder: OvpDecoder, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Both lanes of every pair."""
+    settings = decoder.width, decoder.outlier[1], decoder.exponent_bits, int(decoder.normal == "flint4")
+    return inputs[0].size, *_decode(*inputs, *settings, *outputs)
 
 
 @kernel
-def _decode(
-    words,
-    biases,
-    width,
-    man_bits,
-    exponent_bits,
-    is_flint,  # type: ignore[no-untyped-def]
-    exponent,
-    base_int,
-    illegal,
+def _decode(  # type: ignore[no-untyped-def]
+    words, biases, width, man_bits, exponent_bits, is_flint, exponent, base_int, illegal
 ):
     identifier, modulus, hidden = 1 << (width - 1), (1 << exponent_bits) - 1, 1 << man_bits
     outliers = np.int64(0)

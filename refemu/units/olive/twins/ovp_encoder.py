@@ -1,50 +1,40 @@
-"""Compiled twin of ovp_encoder.run: same arguments, same Result. Read ovp_encoder.py first. [olive Alg. 1, Alg. 2]
+"""Compiled twin of ovp_encoder: values are compared with the midpoints of the formats' magnitudes. [olive Alg. 1]
 
-Values are compared with the midpoints of the formats' magnitudes, where the unit follows Algorithm 2.
+The readable unit follows Algorithm 2 instead [olive Alg. 2].
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from refemu.arith.jit import helper, kernel
 from refemu.formats import AbFloat, Flint, IntFormat, Ovp
 from refemu.formats.nearest import TIES
-from refemu.units.ovp_encoder import COUNTERS, OvpEncoder, Result
+from refemu.units.derived import Arrays, twin
+from refemu.units.olive.ovp_encoder import COUNTERS, UNIT, OvpEncoder
 
 
-def run(value: Any, *, fmt: str | Ovp = "OVP_INT4") -> Result:
-    """As `ovp_encoder.run`."""
-    encoder = OvpEncoder(fmt)
-    values = encoder.admitted(value)
-    shape, found = values.shape[:-1], encoder.fmt
-    outputs: dict[str, Any] = {port.name: np.empty(shape, port.result_dtype) for port in encoder.ports.outputs}
-    counts = np.zeros(len(COUNTERS), np.int64)
-    pairs = np.ascontiguousarray(values).view(np.float32).reshape(-1, 2).astype(np.float64)
-    normal, outlier = _tables(found.normal), _tables(found.outlier or found.normal)
-    ends = np.array(
-        [
-            found.normal.largest,
-            found.outlier.smallest if found.outlier else 0,
-            found.outlier.largest if found.outlier else 0,
-            found.boundary,
-            found.far or np.inf,
-        ]
-    )
-    choices = np.array(
-        [
-            found.closed,
-            found.winner == "left",
-            TIES.index(found.rounding),
-            found.left == "high",
-            found.width,
-            found.normal.identifier,
-        ],
-        np.int64,
-    )
-    _encode(pairs, *normal, *outlier, ends, choices, *(output.reshape(-1) for output in outputs.values()), counts)
-    outputs.update(zip(COUNTERS, counts.tolist(), strict=True))
-    return Result(**outputs)
+@twin(UNIT)
+def run(encoder: OvpEncoder, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """Encode every pair."""
+    fmt, counts = encoder.format, np.zeros(len(COUNTERS), np.int64)
+    pairs = inputs[0].view(np.float32).astype(np.float64)
+    normal, outlier = _tables(fmt.normal), _tables(fmt.outlier or fmt.normal)
+    _encode(pairs, *normal, *outlier, _ends(fmt), _choices(fmt), *outputs, counts)
+    totals: list[int] = counts.tolist()
+    return totals
+
+
+def _ends(fmt: Ovp) -> np.ndarray:
+    """Magnitudes at which the kind of a value or a flag changes."""
+    ends = (fmt.outlier.smallest, fmt.outlier.largest) if fmt.outlier else (0, 0)
+    return np.array([fmt.normal.largest, *ends, fmt.boundary, fmt.far or np.inf])
+
+
+def _choices(fmt: Ovp) -> np.ndarray:
+    """Options of the format as integers."""
+    rules = fmt.closed, fmt.winner == "left", TIES.index(fmt.rounding), fmt.left == "high"
+    return np.array([*rules, fmt.width, fmt.normal.identifier], np.int64)
 
 
 def _tables(fmt: IntFormat | Flint | AbFloat) -> tuple[np.ndarray, np.ndarray]:
@@ -72,12 +62,12 @@ def _code(value, middles, codes, first_rank, rule):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _encode(
+def _encode(  # type: ignore[no-untyped-def]
     pairs,
     normal_middles,
     normal_codes,
     outlier_middles,
-    outlier_codes,  # type: ignore[no-untyped-def]
+    outlier_codes,
     ends,
     choices,
     pair,
@@ -87,14 +77,8 @@ def _encode(
     counts,
 ):
     largest, smallest, top, boundary, far = ends[0], ends[1], ends[2], ends[3], ends[4]
-    closed, left_wins, rule, high_left, width, identifier = (
-        choices[0],
-        choices[1],
-        choices[2],
-        choices[3],
-        choices[4],
-        choices[5],
-    )
+    closed, left_wins, rule = choices[0], choices[1], choices[2]
+    high_left, width, identifier = choices[3], choices[4], choices[5]
     for i in range(pairs.shape[0]):
         first, second = pairs[i, 0], pairs[i, 1]
         out1 = (abs(first) > boundary or (closed == 1 and abs(first) == boundary)) and abs(first) <= far

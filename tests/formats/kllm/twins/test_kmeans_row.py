@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith import fp16
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans import KMeans, Thresholds, TopK
-from refemu.formats.kmeans_row_jit import Encoder, is_plain
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans import KMeans, Thresholds, TopK
+from refemu.formats.kllm.twins.kmeans_row import Encoder, is_plain
 from tests.arith.interpreted import needs_jit
-from tests.formats.kmeans_strategies import codebooks
+from tests.formats.kllm.kmeans_strategies import codebooks
 
 ARITHS = [
     KllmArith(),
@@ -32,6 +32,7 @@ def same(fmt: KMeans, x: np.ndarray) -> None:
     assert not found.word[~found.mask].any()
     assert found.value.tobytes() == fp16.to_f32(wanted.dequantized()).tobytes()
     assert (found.scale, found.outliers) == (int(wanted.scale), wanted.outlier.size)
+    assert found.tensor(fmt.codebook).equals(fmt.encode(x[None]))
 
 
 @needs_jit

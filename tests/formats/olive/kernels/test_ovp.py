@@ -8,7 +8,7 @@ import pytest
 
 from refemu.arith import jit
 from refemu.formats import FLINT4, INT4, OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, AbFloat, Flint, Ovp, constants
-from refemu.formats import ovp_kernels_jit as kernels
+from refemu.formats.olive.kernels import ovp
 
 FORMATS = [pytest.param(fmt, id=name) for name, fmt in constants().items() if isinstance(fmt, Ovp)]
 
@@ -18,7 +18,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The functions of the kernel file, none compiled."""
     for decorator in ("kernel", "helper"):
         monkeypatch.setattr(jit, decorator, lambda function: function)
-    return runpy.run_path(kernels.__file__)
+    return runpy.run_path(ovp.__file__)
 
 
 def name_of(fmt: Ovp, stem: str) -> str:
@@ -36,9 +36,9 @@ def values(fmt: Ovp) -> np.ndarray:
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_encode_kernels_give_the_same_words_interpreted(fmt: Ovp, plain: dict[str, Any]) -> None:
-    x, plan, special = values(fmt), kernels.plan(fmt), kernels.special(fmt)
+    x, plan, special = values(fmt), ovp.plan(fmt), ovp.special(fmt)
     words = [np.zeros(len(x) // 2, np.uint16) for _ in range(2)]
-    runs = getattr(kernels, name_of(fmt, "encode")), plain[name_of(fmt, "encode")]
+    runs = getattr(ovp, name_of(fmt, "encode")), plain[name_of(fmt, "encode")]
     largest = [run(x.view(np.int32), out, plan, special) for run, out in zip(runs, words, strict=True)]
 
     assert np.array_equal(words[0], fmt.encode(x).pairs())
@@ -49,11 +49,11 @@ def test_encode_kernels_give_the_same_words_interpreted(fmt: Ovp, plain: dict[st
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_error_kernels_give_the_same_sums_interpreted(fmt: Ovp, plain: dict[str, Any]) -> None:
     """D-olive-28: float64, left to right over the row."""
-    x, plan, special = values(fmt)[:120].reshape(3, 40), kernels.plan(fmt), kernels.special(fmt)
+    x, plan, special = values(fmt)[:120].reshape(3, 40), ovp.plan(fmt), ovp.special(fmt)
     scales = np.float32([[1, 0.3, 7], [0.25, 0.1, 0.11], [3, 3e-38, 1e9]])
     errors = [np.zeros(scales.shape) for _ in range(2)]
     with np.errstate(over="ignore"):
-        getattr(kernels, name_of(fmt, "errors"))(x, scales, errors[0], plan, special)
+        getattr(ovp, name_of(fmt, "errors"))(x, scales, errors[0], plan, special)
         plain[name_of(fmt, "errors")](x, scales, errors[1], plan, special)
 
     assert errors[0].tobytes() == errors[1].tobytes()
@@ -73,23 +73,23 @@ def test_decode_kernels_give_the_same_values_interpreted(plain: dict[str, Any]) 
     words, table = np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint32) << 8
     out = [np.zeros(256, np.uint16) for _ in range(2)]
 
-    assert kernels.decode(words, table, out[0]) == plain["decode"](words, table & 0xFFFF, out[1]) == 0xFF00
+    assert ovp.decode(words, table, out[0]) == plain["decode"](words, table & 0xFFFF, out[1]) == 0xFF00
     assert out[0].tolist() == out[1].tolist() == (words.astype(int) << 8).tolist()
-    for run in (kernels.any_marked, plain["any_marked"]):
+    for run in (ovp.any_marked, plain["any_marked"]):
         assert [bool(run(words, words == 255)), bool(run(words[:9], words == 255))] == [True, False]
 
 
 def test_only_special_formats_pay_for_special_steps() -> None:
-    assert [kernels.special(fmt) for fmt in (OVP_INT4, OVP_FLINT4, OVP_INT8, Ovp(INT4, None))] == [None] * 4
-    assert kernels.special(OVP_INT4_REPO) is not None
-    assert kernels.plan(Ovp(Flint(5), AbFloat(3, 1, 6))) is None
+    assert [ovp.special(fmt) for fmt in (OVP_INT4, OVP_FLINT4, OVP_INT8, Ovp(INT4, None))] == [None] * 4
+    assert ovp.special(OVP_INT4_REPO) is not None
+    assert ovp.plan(Ovp(Flint(5), AbFloat(3, 1, 6))) is None
 
 
 @pytest.mark.parametrize("threshold", [9.5, 9.1, float(np.float32(9.1)), 1e-50, 3.5e38])
 @pytest.mark.parametrize("closed", [False, True])
 def test_the_boundary_is_the_largest_float32_that_is_no_outlier(threshold: float, closed: bool) -> None:
     """D-olive-3, D-olive-4."""
-    plan = kernels.plan(Ovp(INT4, AbFloat(2, 1, 2), threshold=threshold, closed=closed))
+    plan = ovp.plan(Ovp(INT4, AbFloat(2, 1, 2), threshold=threshold, closed=closed))
     assert plan
     below, above = (float(np.int32(plan.boundary + step).view(np.float32)) for step in (0, 1))
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, OVP_INT8_REPO, AbFloat, Flint, IntFormat, Ovp
-from refemu.formats import ovp_jit as twin
-from refemu.formats import ovp_nibbles_jit as nibbles
 from refemu.formats.nearest import TIES
+from refemu.formats.olive.kernels import nibbles
+from refemu.formats.olive.twins import ovp
 
 BASES = [OVP_INT4, OVP_FLINT4, OVP_INT8, OVP_INT4_REPO, OVP_INT8_REPO]
 
@@ -56,9 +56,9 @@ def telling(fmt: Ovp) -> np.ndarray:
 def test_any_format_encodes_as_the_readable_one(fmt: Ovp) -> None:
     x = telling(fmt)
 
-    assert twin.encode(fmt, x).equals(fmt.encode(x))
-    assert twin.encode(fmt, x, 0.7).equals(fmt.encode(x, 0.7))
-    assert np.array_equal(twin.encode_pairs(fmt, x), fmt.encode(x).pairs())
+    assert ovp.encode(fmt, x).equals(fmt.encode(x))
+    assert ovp.encode(fmt, x, 0.7).equals(fmt.encode(x, 0.7))
+    assert np.array_equal(ovp.encode_pairs(fmt, x), fmt.encode(x).pairs())
 
 
 @settings(max_examples=40)
@@ -66,8 +66,8 @@ def test_any_format_encodes_as_the_readable_one(fmt: Ovp) -> None:
 def test_any_format_decodes_as_the_readable_one(fmt: Ovp) -> None:
     codes = fmt.split(np.arange(1 << 2 * fmt.width)).reshape(2, -1)
 
-    assert np.array_equal(twin.decode(fmt, codes, strict=False), fmt.decode(codes, strict=False))
-    assert np.array_equal(twin.decode_pairs(fmt, fmt.legal_pairs()), fmt.decode(fmt.split(fmt.legal_pairs()).ravel()))
+    assert np.array_equal(ovp.decode(fmt, codes, strict=False), fmt.decode(codes, strict=False))
+    assert np.array_equal(ovp.decode_pairs(fmt, fmt.legal_pairs()), fmt.decode(fmt.split(fmt.legal_pairs()).ravel()))
 
 
 @pytest.mark.parametrize("fmt", BASES, ids=lambda fmt: fmt.name)
@@ -75,22 +75,22 @@ def test_any_format_decodes_as_the_readable_one(fmt: Ovp) -> None:
 def test_every_dtype_is_taken(fmt: Ovp, dtype: Any) -> None:
     x = np.linspace(0, 120, 62).astype(dtype)
 
-    assert twin.encode(fmt, x).equals(fmt.encode(x))
-    assert twin.encode(fmt, x, np.float32(0.1)).equals(fmt.encode(x, np.float32(0.1)))
+    assert ovp.encode(fmt, x).equals(fmt.encode(x))
+    assert ovp.encode(fmt, x, np.float32(0.1)).equals(fmt.encode(x, np.float32(0.1)))
 
 
 def test_what_float32_does_not_hold_is_still_exact() -> None:
     x = np.array([9.5, 1, 9.5 + 2.0**-40, 1, 50 + 2.0**-40, 50, -(2.0**200), 3])
 
-    assert twin.encode(OVP_INT4, x).decode().tolist() == [7, 1, 12, 0, 48, 0, -96, 0]
-    assert twin.encode(OVP_INT4, np.array([2**24 + 1, 2**24])).decode().tolist() == [96, 0]
+    assert ovp.encode(OVP_INT4, x).decode().tolist() == [7, 1, 12, 0, 48, 0, -96, 0]
+    assert ovp.encode(OVP_INT4, np.array([2**24 + 1, 2**24])).decode().tolist() == [96, 0]
 
 
 @pytest.mark.parametrize("fmt", BASES, ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize("dtype", [None, np.int32, np.int64, np.float32, np.float64])
 def test_pairs_decode_to_any_dtype_that_holds_them(fmt: Ovp, dtype: Any) -> None:
     tensor = fmt.encode(telling(fmt).reshape(3, -1))
-    grid = twin.decode_pairs(fmt, tensor.pairs(), dtype)
+    grid = ovp.decode_pairs(fmt, tensor.pairs(), dtype)
 
     assert np.array_equal(grid.reshape(3, -1), tensor.decode())
     assert fmt.outlier
@@ -115,10 +115,10 @@ def test_every_word_decodes_with_and_without_a_table(fmt: Ovp, by_arithmetic: bo
     grid = fmt.decode(fmt.split(words).reshape(-1))
 
     assert by_arithmetic == (nibbles.magnitudes(fmt) is not None)
-    assert np.array_equal(twin.decode_pairs(fmt, words), grid)
-    assert np.array_equal(twin.dequantize_pairs(fmt, words, np.float32(0.3)), grid.astype(np.float32) * np.float32(0.3))
+    assert np.array_equal(ovp.decode_pairs(fmt, words), grid)
+    assert np.array_equal(ovp.dequantize_pairs(fmt, words, np.float32(0.3)), grid.astype(np.float32) * np.float32(0.3))
     assert np.array_equal(
-        twin.decode_pairs(fmt, np.arange(256), strict=False),
+        ovp.decode_pairs(fmt, np.arange(256), strict=False),
         fmt.decode(fmt.split(np.arange(256)).reshape(-1), strict=False),
     )
 
@@ -131,9 +131,9 @@ def test_every_illegal_word_is_refused_wherever_it_stands(fmt: Ovp, _: bool) -> 
             words = np.resize(legal, 3000)
             words[place] = word
             with pytest.raises(Refused, match=f"pair {place} is 0x{word:02x}"):
-                twin.decode_pairs(fmt, words)
+                ovp.decode_pairs(fmt, words)
             with pytest.raises(Refused, match=f"pair {place} is 0x{word:02x}"):
-                twin.dequantize_pairs(fmt, words, np.float32(2))
+                ovp.dequantize_pairs(fmt, words, np.float32(2))
 
 
 def test_pairs_are_scaled_per_row() -> None:
@@ -143,29 +143,29 @@ def test_pairs_are_scaled_per_row() -> None:
         for scale in (np.float32(0.11), np.linspace(0.1, 0.3, 5).astype(np.float32)):
             tensor = fmt.encode(x, scale)
 
-            assert twin.dequantize_pairs(fmt, tensor.pairs(), scale).tobytes() == tensor.dequantize().tobytes()
-    assert twin.dequantize_pairs(OVP_INT4, np.array([7], np.uint8), np.float32(1e38)).tolist() == [np.inf, 0]
+            assert ovp.dequantize_pairs(fmt, tensor.pairs(), scale).tobytes() == tensor.dequantize().tobytes()
+    assert ovp.dequantize_pairs(OVP_INT4, np.array([7], np.uint8), np.float32(1e38)).tolist() == [np.inf, 0]
 
 
 def test_fp16_is_divided_a_block_at_a_time() -> None:
     """Around the end of a block, for one scale, several, and none; a quotient beyond float32 saturates."""
-    x = np.random.default_rng(5).normal(size=2 * twin.BLOCK + 6).astype(np.float16)
-    for some in (x, x[: twin.BLOCK], x[: twin.BLOCK + 2], x[:5], x[::3], x.reshape(2, -1), x[:0]):
+    x = np.random.default_rng(5).normal(size=2 * ovp.BLOCK + 6).astype(np.float16)
+    for some in (x, x[: ovp.BLOCK], x[: ovp.BLOCK + 2], x[:5], x[::3], x.reshape(2, -1), x[:0]):
         for scale in (None, np.float32(0.2)):
-            assert np.array_equal(twin.encode_pairs(OVP_INT4, some, scale), OVP_INT4.encode(some, scale).pairs())
+            assert np.array_equal(ovp.encode_pairs(OVP_INT4, some, scale), OVP_INT4.encode(some, scale).pairs())
     for values in ([3e4, 1.0], [np.inf, 1.0], [1.0, np.nan]):
         for scale in (np.float32(2e-38), np.float32(2)):
             one = np.array(values, np.float16)
             if np.isfinite(one).all():
-                assert np.array_equal(twin.encode_pairs(OVP_INT4, one, scale), OVP_INT4.encode(one, scale).pairs())
+                assert np.array_equal(ovp.encode_pairs(OVP_INT4, one, scale), OVP_INT4.encode(one, scale).pairs())
             else:
                 with pytest.raises(Refused, match="must be finite"):
-                    twin.encode_pairs(OVP_INT4, one, scale)
+                    ovp.encode_pairs(OVP_INT4, one, scale)
 
 
 def test_illegal_pairs_are_zero_on_request() -> None:
     for fmt, words in ((OVP_INT4, [0x08, 0x80, 0x88, 0x85]), (OVP_INT8, [0x0080, 0x8000, 0x8080, 0x8540])):
-        assert twin.decode_pairs(fmt, words, strict=False)[:6].tolist() == [0] * 6
+        assert ovp.decode_pairs(fmt, words, strict=False)[:6].tolist() == [0] * 6
 
 
 @pytest.mark.parametrize(
@@ -182,11 +182,11 @@ def test_illegal_pairs_are_zero_on_request() -> None:
 )
 def test_refuses(words: Any, dtype: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
-        twin.decode_pairs(OVP_INT4, words, dtype)
+        ovp.decode_pairs(OVP_INT4, words, dtype)
 
 
 def test_a_width_below_four_bits_packs_whole_pairs() -> None:
     fmt = Ovp(IntFormat(3, symmetric=True), AbFloat(1, 1, 1))
 
-    assert fmt.encode([3, -1, 6, 0]).pack() == twin.encode(fmt, [3, -1, 6, 0]).pack()
-    assert twin.encode_pairs(fmt, [3, -1]).tolist() == [0b111_011]
+    assert fmt.encode([3, -1, 6, 0]).pack() == ovp.encode(fmt, [3, -1, 6, 0]).pack()
+    assert ovp.encode_pairs(fmt, [3, -1]).tolist() == [0b111_011]

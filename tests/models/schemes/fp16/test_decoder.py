@@ -9,7 +9,7 @@ import pytest
 from refemu import models
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from refemu.models.schemes.fp16 import Fp16Config
+from refemu.models.schemes.fp16.config import Fp16Config
 from tests.models.held import Held, drawn
 from tests.oracles import exp, fp16, sums
 

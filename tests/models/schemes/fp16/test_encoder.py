@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from refemu import models
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
-from refemu.models.schemes.fp16 import Fp16Config
+from refemu.models.schemes.fp16.config import Fp16Config
 from tests.models import toy_encoder
 from tests.models.held import Held
 from tests.oracles import exp, fp16, sums

@@ -11,11 +11,13 @@ import numpy as np
 
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from tests.models.schemes import kllm_plain
-from tests.models.schemes.kllm_plain import Words, words
-from tests.oracles import bfp, exp, fp16, harmonia_units, kllm_functions, sums
-from tests.oracles.bfp import Group
+from tests.models.schemes.kllm import plain
+from tests.models.schemes.kllm.plain import Words, words
+from tests.oracles import exp, fp16, sums
 from tests.oracles.fp16 import f32
+from tests.oracles.harmonia import bfp, units
+from tests.oracles.harmonia.bfp import Group
+from tests.oracles.kllm import functions
 
 ASCENDING = ("sequential",)
 
@@ -28,10 +30,10 @@ def small(opt: bool = False) -> Model:
     config = ModelConfig(
         blocks=1, width=19, ffn=7, heads=4, kv_heads=2, head_dim=6, vocab=13, context=64, **OPT if opt else {}
     )
-    return Model("small", config, kllm_plain.Random(config), "")
+    return Model("small", config, plain.Random(config), "")
 
 
-class Plain(kllm_plain.Plain):
+class Plain(plain.Plain):
     """The decoder; `config` is a HarmoniaConfig, s the factors of offline smoothing (blocks, KV heads, head_dim)."""
 
     def __init__(self, model: Model, config: Any, s: np.ndarray) -> None:
@@ -83,7 +85,7 @@ class Plain(kllm_plain.Plain):
         )
 
     def half(self, x: float) -> int:
-        return harmonia_units.fp2half(x, self.config.saturate)
+        return units.fp2half(x, self.config.saturate)
 
     def matmul(self, layer: int, name: str, x: Words) -> Words:
         config, full = self.config, f"blk.{layer}.{name}"
@@ -94,7 +96,7 @@ class Plain(kllm_plain.Plain):
                 y = sums.dot(decoded, row, order=ASCENDING, acc="fp32")
             else:
                 codes, scales = row
-                y, _ = harmonia_units.dot_int(a, codes, scales, config.preset, config.product, config.scale_per)
+                y, _ = units.dot_int(a, codes, scales, config.preset, config.product, config.scale_per)
             bias = fp16.to_float(self.bias[full][number]) if full in self.bias else None
             if bias is not None and config.bias_add == "accumulator":
                 y = f32(y + bias)
@@ -146,7 +148,7 @@ class Plain(kllm_plain.Plain):
                 out.append(self.matmul(layer, "down", [0 if fp16.to_float(word) <= 0 else word for word in up]))
                 continue
             gate, up = (self.matmul(layer, name, normed) for name in ("gate", "up"))
-            silu = [kllm_functions.function16("silu", word) for word in gate]
+            silu = [functions.function16("silu", word) for word in gate]
             out.append(self.matmul(layer, "down", [fp16.mul(g, u) for g, u in zip(silu, up, strict=True)]))
         return out
 
@@ -159,7 +161,7 @@ class Plain(kllm_plain.Plain):
             keys.append((self.rotate(k, start + t), v))
         if start == 0:
             self.offset[layer] = self.offsets([k for k, _ in keys])
-        shifted = [(harmonia_units.apply_offsets(k, self.offset[layer]), v) for k, v in keys]
+        shifted = [(units.apply_offsets(k, self.offset[layer]), v) for k, v in keys]
         out = []
         if start == 0:
             self.held[layer] += shifted
@@ -176,7 +178,7 @@ class Plain(kllm_plain.Plain):
         if not config.online:
             return [0] * len(keys[0])
         head = self.model.head_dim if config.offset_scope == "head" else None
-        return harmonia_units.k_offsets(keys, config.offset_k, head=head, signed=config.offset_sign == "signed")[0]
+        return units.k_offsets(keys, config.offset_k, head=head, signed=config.offset_sign == "signed")[0]
 
     def mixed(self, layer: int, q: Words, seen: int, tokens: int) -> Words:
         """One query over its keys, in the bits of a cache of `tokens` tokens and the groups of all that is held."""
@@ -189,7 +191,7 @@ class Plain(kllm_plain.Plain):
             p += [0] * (len(self.held[layer]) - len(p))
             scores = self.encode(p)
             out += [
-                self.half(harmonia_units.dot(scores, self.groups(layer, shared + c, tokens), self.config.preset)[0])
+                self.half(units.dot(scores, self.groups(layer, shared + c, tokens), self.config.preset)[0])
                 for c in range(dim)
             ]
         return out
@@ -203,7 +205,7 @@ class Plain(kllm_plain.Plain):
             codes = self.encode(
                 key[shared : shared + self.model.head_dim], config.low if self.low(j, tokens) else config.high
             )
-            s, _ = harmonia_units.dot(query, codes, config.preset)
+            s, _ = units.dot(query, codes, config.preset)
             s = fp16.to_float(self.half(s)) if config.scores == "fp16" else s
             logits.append(s if config.score_scale == "fold" else f32(s * self.scale))
         terms = [exp.exp32(f32(x - max(logits))) for x in logits]

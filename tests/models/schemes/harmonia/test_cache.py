@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.models import backend
-from refemu.models.schemes.harmonia import KV4, KV4_NAIVE, KV8, HarmoniaConfig
-from refemu.models.schemes.harmonia_cache import HarmoniaCache
-from refemu.models.schemes.harmonia_units import Units
-from refemu.units.v_grouper import VGrouper
+from refemu.models.schemes.harmonia.cache import HarmoniaCache
+from refemu.models.schemes.harmonia.config import KV4, KV4_NAIVE, KV8, HarmoniaConfig
+from refemu.models.schemes.harmonia.steps import Units
+from refemu.units.harmonia.v_grouper import VGrouper
 
 HEADS, DIM = 2, 5
 PLAIN = dataclasses.replace(KV4, offline=False)

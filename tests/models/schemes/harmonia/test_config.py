@@ -8,7 +8,8 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
-from refemu.models.schemes.harmonia import KV4, KV4_NAIVE, KV8, HarmoniaConfig
+from refemu.models.schemes.harmonia.cache import allocation
+from refemu.models.schemes.harmonia.config import KV4, KV4_NAIVE, KV8, HarmoniaConfig
 
 TEXT = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire")
 
@@ -32,7 +33,7 @@ def test_formats_follow_the_preset() -> None:
     assert (KV4.partial, KV4.format(4).name) == ("fp16", "bfp4_g32")
     assert (exact.partial, exact.format(8).name) == ("fp32", "bfp8_g32_canonical")
     assert (KV4.weight_format().name, exact.weight_format().name) == ("int4_g128", "int4_g128_zp")
-    assert dataclasses.replace(KV4, group=64).allocation().group == 64
+    assert allocation(dataclasses.replace(KV4, group=64)).group == 64
 
 
 SWEEPS = [
@@ -101,12 +102,6 @@ def test_refuses_models_that_have_no_such_cache() -> None:
         models.prepare("tiny-encoder", "harmonia-kv8")
     with pytest.raises(Refused, match=r"offset_k must be in \[0, 32\], got 33"):
         models.run("tiny", TEXT, "harmonia-kv4:offline=false,offset_k=33")
-
-
-def test_encoders_are_refused_by_the_scheme_itself() -> None:
-    model = models.load("tiny-encoder")
-    with pytest.raises(Refused, match="harmonia: tiny-encoder is an encoder"):
-        KV8.prepare(model, None, None, lambda what, done, total: None)  # type: ignore[arg-type]
 
 
 def test_repr() -> None:

@@ -12,13 +12,11 @@ import pytest
 
 from refemu import models
 from refemu.arith import fp16
-from refemu.formats.bfp_tensor import BfpTensor
-from refemu.models import schemes
-from refemu.models.backend import find
-from refemu.models.schemes import harmonia_attention
-from refemu.models.schemes.harmonia_cache import Held
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.models.schemes.harmonia import attention
+from refemu.models.schemes.harmonia.cache import Held
 from refemu.models.taps import Watch
-from refemu.units import harmonia_core
+from refemu.units.harmonia import harmonia_core
 
 SCHEMES = ["harmonia-kv8", "harmonia-kv4"]
 KINDS = {"q": "q", "k": "k", "v": "v", "o": "final", "gate": "linear", "up": "linear", "down": "final"}
@@ -98,12 +96,12 @@ def same_codes(result: Any, wanted: BfpTensor) -> bool:
 def attended(core: Core, q: np.ndarray, held: Held, start: int) -> Iterator[tuple[str, bool]]:
     """Scores and context of every query head, queries (tokens, heads, head_dim) from position `start` on."""
     units, share = core.parts.units, q.shape[1] // held.heads
-    wanted = harmonia_attention.attend(units, q, held, start)
+    wanted = attention.attend(units, q, held, start)
     for head in range(q.shape[1]):
         k, v = held.head(head // share)
         rows = np.ascontiguousarray(q[:, head])
         seen = start + 1 + np.arange(len(q))
-        query, p = harmonia_attention.scores(units, rows, k, v.shape[0], seen, "")
+        query, p = attention.scores(units, rows, k, v.shape[0], seen, "")
         scores = core.heads("score", query, np.s_[:], (k.sign, k.mantissa, k.exponent), start=start)
         length = k.shape[0]
         ends = BfpTensor(p.format, p.sign[:, :length], p.mantissa[:, :length], p.exponent[:, : -(-length // 32)], 1)
@@ -159,7 +157,7 @@ def products(core: Core, x: np.ndarray, cache: Any) -> Iterator[tuple[str, bool]
 
 def block(model: Any, scheme: str, run: Any, prompt: int = PROMPT, steps: int = STEPS) -> dict[str, bool]:
     """All products of the first block: of a prompt, then of decode steps."""
-    parts: Any = schemes.parse(scheme).prepare(model, find("jit"), None, lambda *some: None)
+    parts: Any = models.prepare(model, scheme)
     ids = np.arange(7, 7 + prompt + steps) * 37 % model.config.vocab
     core, cache, found = Core(parts, 0, run), parts.cache(0), {}
     for some in (ids[:prompt], *ids[prompt:, None]):

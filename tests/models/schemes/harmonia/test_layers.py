@@ -8,9 +8,10 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.schemes.harmonia_layers import Harmonia
-from refemu.models.schemes.harmonia_smoothing import Smoothing, pairs
-from tests.models.schemes import harmonia_plain
+from refemu.models.schemes.harmonia.layers import Harmonia
+from refemu.models.schemes.harmonia.smoothing import Smoothing, pairs
+from tests.models.schemes.harmonia import plain as harmonia_plain
+from tests.models.schemes.kllm import plain as kllm_plain
 
 IDS = [1, 12, 4, 4, 0, 7, 3, 9, 11, 2, 5, 8, 1, 6, 10, 3, 7, 12, 0, 4]
 PROMPT = 18
@@ -152,7 +153,7 @@ def test_factors_of_powers_of_two_change_no_code() -> None:
 
 
 def test_what_overflowed_is_refused_with_its_place() -> None:
-    class Loud(harmonia_plain.kllm_plain.Random):
+    class Loud(kllm_plain.Random):
         def tensor(self, name: str) -> np.ndarray:
             return super().tensor(name) * np.float32(1e4 if name.endswith("up") else 1)
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from refemu.arith import fp16
-from refemu.formats.bfp import Bfp
+from refemu.formats.harmonia.bfp import Bfp
 from refemu.models import backend
-from refemu.models.schemes import harmonia_linear_jit
-from refemu.models.schemes.harmonia import KV8
-from refemu.models.schemes.harmonia_linear import Linear
-from refemu.models.schemes.harmonia_units import Units
-from tests.oracles import bfp, harmonia_units
+from refemu.models.schemes.harmonia.config import KV8
+from refemu.models.schemes.harmonia.linear import Linear
+from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.twins import linear as harmonia_linear_jit
+from tests.oracles.harmonia import bfp
+from tests.oracles.harmonia import units as harmonia_units
 
 RANDOM = np.random.default_rng(2)
 ROWS = [RANDOM.standard_normal((size, 200)).astype(np.float32) for size in (3, 2)]

@@ -10,15 +10,16 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import backend, runtime
-from refemu.models.schemes import harmonia_search, harmonia_smoothing
-from refemu.models.schemes.harmonia import KV4, HarmoniaConfig
-from refemu.models.schemes.harmonia_search import Best, Observer, Search, learn, obtain, powers
-from refemu.models.schemes.harmonia_smoothing import Smoothing
+from refemu.models.schemes.harmonia import search as harmonia_search
+from refemu.models.schemes.harmonia import smoothing
+from refemu.models.schemes.harmonia.config import KV4, HarmoniaConfig
+from refemu.models.schemes.harmonia.search import Best, Observer, Search, learn, obtain, powers
+from refemu.models.schemes.harmonia.smoothing import Smoothing
 from refemu.models.schemes.scheme import silent
-from tests.models.schemes import harmonia_plain
+from tests.models.schemes.harmonia import plain
 
 IDS = [1, 12, 4, 4, 0, 7, 3, 9, 11, 2, 5, 8] * 3
-SMALL = harmonia_plain.small()
+SMALL = plain.small()
 JIT = backend.Jit()
 
 
@@ -57,7 +58,7 @@ def test_the_same_twice() -> None:
 
 def test_channels_that_do_not_rotate_are_free() -> None:
     """[harmonia §V-A] OPT-like decoders: a factor per channel."""
-    model = harmonia_plain.small(opt=True)
+    model = plain.small(opt=True)
     found = learn(model, KV4, JIT, IDS)
 
     assert found.require(model.config, "small") is found  # type: ignore[arg-type]
@@ -101,7 +102,7 @@ def test_factors_are_rounded_once() -> None:
 def test_which_factors_a_scheme_takes(tmp_path: Path) -> None:
     """Those given, those of the file, those that ship for these settings; else it learns."""
     tiny: Any = models.load("tiny")
-    shipped: Any = harmonia_smoothing.shipped("tiny")
+    shipped: Any = smoothing.shipped("tiny")
     other = Smoothing(shipped.description, np.full_like(shipped.s, 2))
     path = tmp_path / "other.npz"
     other.save(path)

@@ -11,8 +11,8 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
-from refemu.models.schemes import harmonia_smoothing as smoothing
-from refemu.models.schemes.harmonia_smoothing import Smoothing
+from refemu.models.schemes.harmonia import smoothing
+from refemu.models.schemes.harmonia.smoothing import Smoothing
 
 
 def sizes(interleaved: bool = True) -> ModelConfig:
@@ -126,7 +126,7 @@ def test_refuses_files(tmp_path: Path) -> None:
     path.write_bytes(some().to_bytes()[:-9])
     np.savez(empty, description=np.frombuffer(b'{"version":2}', np.uint8), s=some().s)
     for where, message in (
-        (path, "not a readable file"),
+        (path, "not a readable smoothing"),
         (tmp_path / "c.npz", "no such file"),
         (empty, "version 1 is needed, got 2"),
     ):

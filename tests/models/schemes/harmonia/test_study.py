@@ -6,15 +6,16 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import perplexity, schemes
-from refemu.models.schemes import harmonia_search, harmonia_study
+from refemu.models import schemes
+from refemu.models.measure import perplexity
+from refemu.models.schemes.harmonia import search, study
 
 IDS = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire")
 
 
 def test_points_are_those_of_the_figures() -> None:
     """[harmonia Fig. 4, 5, 8, 10; Tables I, II]"""
-    names = list(harmonia_study.POINTS.values())
+    names = list(study.POINTS.values())
     bits = [(config.act_mantissa, config.high, config.low) for config in map(schemes.parse, names[1:])]  # type: ignore
 
     assert names[0] == "fp16" and len(set(names)) == len(names) == 14
@@ -25,14 +26,14 @@ def test_points_are_those_of_the_figures() -> None:
 def test_a_point_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["fp16", "harmonia-kv4", "harmonia-kv4:online=false", "harmonia-kv4-naive"]
     runs: list[Any] = []
-    learn = harmonia_search.learn
+    learn = search.learn
 
     def counted(model: Any, config: Any, *rest: Any) -> Any:
         runs.append(config.calib_tokens)
         return learn(model, config, *rest)
 
-    monkeypatch.setattr(harmonia_search, "learn", counted)
-    found = list(harmonia_study.study(models.load("tiny"), IDS, 32, names, calibration_tokens=40))
+    monkeypatch.setattr(search, "learn", counted)
+    found = list(study.study(models.load("tiny"), IDS, 32, names, calibration_tokens=40))
     monkeypatch.undo()
 
     assert runs == [40]
@@ -44,12 +45,12 @@ def test_a_point_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch
 
 
 def test_windows_can_be_decoded() -> None:
-    [prompt] = harmonia_study.study(models.load("tiny"), IDS, 50, ["harmonia-kv8"])
-    [decoded] = harmonia_study.study(models.load("tiny"), IDS, 50, ["harmonia-kv8"], prefill=40)
+    [prompt] = study.study(models.load("tiny"), IDS, 50, ["harmonia-kv8"])
+    [decoded] = study.study(models.load("tiny"), IDS, 50, ["harmonia-kv8"], prefill=40)
 
     assert prompt.nll != decoded.nll
 
 
 def test_encoders_are_refused() -> None:
     with pytest.raises(Refused, match="study harmonia: tiny-encoder is an encoder"):
-        list(harmonia_study.study(models.load("tiny-encoder"), IDS))
+        list(study.study(models.load("tiny-encoder"), IDS))

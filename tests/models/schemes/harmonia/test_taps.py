@@ -8,10 +8,10 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes
-from refemu.models.schemes.harmonia_taps import Taps
+from refemu.models.schemes.harmonia.taps import Taps
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
-from tests.models.schemes.told import evaluated, require_ports
+from tests.models.schemes.tap_cases import evaluated, require_ports
 
 IDS = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never took")
 ALL = {
@@ -55,7 +55,7 @@ def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
 
 def test_every_unit_is_shown_in_every_block() -> None:
     assert {(layer, unit) for layer, unit, _ in recorded()} == {(layer, unit) for layer in range(3) for unit in ALL}
-    assert set(prepared().config.taps) == ALL
+    assert set(schemes.taps(prepared().config)) == ALL
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_no_unit_computes_is_not_shown(scheme: str, absent: set[str]) -> No
     """Widths and groups that the PE does not have run on the dot products; their taps are absent."""
     config: Any = schemes.parse(scheme)
 
-    assert set(config.taps) == ALL - absent
+    assert set(schemes.taps(config)) == ALL - absent
 
 
 def test_taps_change_no_bit() -> None:
@@ -160,4 +160,4 @@ def test_later_calls_say_where_they_begin() -> None:
 
 
 def test_repr() -> None:
-    assert repr(Taps(prepared(), 2, Watch())) == "Taps(layer=2)"
+    assert repr(Taps(prepared().units, 2, Watch())) == "Taps(layer=2)"

@@ -11,8 +11,9 @@ import numpy as np
 
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from tests.oracles import fp16, kllm, kllm_functions, kllm_units, sums
-from tests.oracles.kllm import Vector
+from tests.oracles import fp16, sums
+from tests.oracles.kllm import formats, functions, units
+from tests.oracles.kllm.formats import Vector
 
 Words = list[int]
 
@@ -95,7 +96,7 @@ class Plain:
             row16 = words(row)
             if folded:
                 row16 = [fp16.mul(g, w) for g, w in zip(self.gains[f"{block}.{layer}.{norm}_norm"], row16, strict=True)]
-            vector = kllm.encode(row16, book, **self.rule)
+            vector = formats.encode(row16, book, **self.rule)
             if kind == "q":
                 scale = fp16.from_float(fp16.to_float(vector.scale) / math.sqrt(model.config.head_dim))
                 vector = Vector(vector.codebook, vector.index, scale, vector.mask, vector.outlier)
@@ -111,8 +112,7 @@ class Plain:
         if norm is not None and self.config.norm == "delayed":
             beta = self.gains[f"{name.rpartition('.')[0]}.{norm}_norm.bias"]
             found = [
-                kllm_functions.folded_bias(beta, words(row), own)
-                for row, own in zip(model.tensor(name), found, strict=True)
+                functions.folded_bias(beta, words(row), own) for row, own in zip(model.tensor(name), found, strict=True)
             ]
         if name.endswith(".q"):
             found = [fp16.from_float(fp16.to_float(word) / math.sqrt(self.model.head_dim)) for word in found]
@@ -134,7 +134,7 @@ class Plain:
         full, config = f"blk.{layer}.{name}", self.config
         book = self.codebook(full)
         if not config.kv_outliers and name in ("k", "v"):
-            return kllm.encode(x, book, **self.rule)
+            return formats.encode(x, book, **self.rule)
         static = (
             config.thresholds == "static"
             or (name == "v" and config.v_scale == "static")
@@ -142,8 +142,8 @@ class Plain:
         )
         if static:
             hi, lo = self.calibration.limits[full].tolist()
-            return kllm.encode(x, book, limits=(hi, lo), **self.rule)
-        return kllm.encode(x, book, k=kllm.outlier_count(len(x), config.outlier_percent), **self.rule)
+            return formats.encode(x, book, limits=(hi, lo), **self.rule)
+        return formats.encode(x, book, k=formats.outlier_count(len(x), config.outlier_percent), **self.rule)
 
     def logits(self, token: int) -> list[float]:
         x = self.embed[token]
@@ -197,20 +197,20 @@ class Plain:
         a = self.encode(layer, tensor, x)
         stat, mean = "exact" if self.exact else "fp32", None
         if norm is not None and config.norm == "delayed" and self.model.norm == "layer":
-            mean, divide = kllm_functions.layer_stats(a, self.model.rms_eps, stat)
+            mean, divide = functions.layer_stats(a, self.model.rms_eps, stat)
         elif norm is not None and config.norm == "delayed" and divide is None:
-            divide = kllm_functions.rms(a, self.model.rms_eps, stat)
+            divide = functions.rms(a, self.model.rms_eps, stat)
 
-        def left(b: Vector) -> kllm_units.Layer | None:
+        def left(b: Vector) -> units.Layer | None:
             if mean is None:
-                return None if divide is None else kllm_units.Layer(divide)
+                return None if divide is None else units.Layer(divide)
             assert divide is not None
-            return kllm_units.Layer(divide, mean, kllm_functions.row_sum(b, stat))
+            return units.Layer(divide, mean, functions.row_sum(b, stat))
 
         fulls = [f"blk.{layer}.{name}" for name in names.split()]
         return [
             [
-                kllm_units.column(a, b, self.acc, bias=bias, norm=left(b))
+                units.column(a, b, self.acc, bias=bias, norm=left(b))
                 for b, bias in zip(self.weights[full], self.biases[full], strict=True)
             ]
             for full in fulls
@@ -230,20 +230,20 @@ class Plain:
             shared = slice(head // group * dim, (head // group + 1) * dim)
             keys = [part(key, shared) for key in self.keys[layer]]
             query = part(a, slice(head * dim, (head + 1) * dim))
-            out += self.context(layer, [kllm_units.column(query, key, self.acc) for key in keys], shared)
+            out += self.context(layer, [units.column(query, key, self.acc) for key in keys], shared)
         return self.linears(layer, "o", "o_in", None, out)[0]
 
     def context(self, layer: int, logits: Words, columns: slice) -> Words:
         config, held = self.config, self.values[layer]
-        p = kllm_functions.softmax(logits, config.preset)
+        p = functions.softmax(logits, config.preset)
         bits, scales = config.score_bits or config.act_bits, [token.scale for token in held]
-        q, scale = kllm_functions.quantize_scores(p, scales, bits, config.score_scale, config.preset)
+        q, scale = functions.quantize_scores(p, scales, bits, config.score_scale, config.preset)
         found = []
         for n in range(len(held[0].index))[columns]:
             mask = [token.mask[n] for token in held]
-            outliers = [kllm.spread(token)[n] for token in held]
+            outliers = [formats.spread(token)[n] for token in held]
             found.append(
-                kllm_units.integer_column(
+                units.integer_column(
                     q,
                     [token.index[n] for token in held],
                     held[0].codebook,
@@ -261,14 +261,14 @@ class Plain:
         if not self.model.gated:
             u = self.encode(layer, "up", self.linears(layer, "up", "ffn_in", "ffn_norm", x)[0])
             mode = self.config.function_table
-            table, outliers = kllm_functions.index_function(u, self.model.activation, mode, u.scale)
-            inner = kllm.dequantized(Vector(table, u.index, kllm.ONE, u.mask, outliers))
+            table, outliers = functions.index_function(u, self.model.activation, mode, u.scale)
+            inner = formats.dequantized(Vector(table, u.index, formats.ONE, u.mask, outliers))
             return self.linears(layer, "down", "down_in", None, inner)[0]
         gate, up = self.linears(layer, "gate up", "ffn_in", "ffn_norm", x)
         g, u = self.encode(layer, "gate", gate), self.encode(layer, "up", up)
-        table, outliers = kllm_functions.index_function(g, "silu", self.config.function_table, g.scale)
-        silu = Vector(table, g.index, kllm.ONE, g.mask, outliers)
-        return self.linears(layer, "down", "down_in", None, kllm_units.product(silu, u, self.acc)[2])[0]
+        table, outliers = functions.index_function(g, "silu", self.config.function_table, g.scale)
+        silu = Vector(table, g.index, formats.ONE, g.mask, outliers)
+        return self.linears(layer, "down", "down_in", None, units.product(silu, u, self.acc)[2])[0]
 
     def rotate(self, x: Words, position: int) -> Words:
         dim, values = self.model.head_dim, [fp16.to_float(word) for word in x]
@@ -283,5 +283,5 @@ class Plain:
 
 def part(vector: Vector, columns: slice) -> Vector:
     """Some values of a vector, under its scale."""
-    outliers = [word for word in kllm.spread(vector)[columns] if word is not None]
+    outliers = [word for word in formats.spread(vector)[columns] if word is not None]
     return Vector(vector.codebook, vector.index[columns], vector.scale, vector.mask[columns], outliers)

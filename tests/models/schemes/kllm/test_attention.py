@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from refemu import models
-from refemu.models.schemes import kllm_attention
+from refemu.models.schemes.kllm import attention
 from refemu.models.taps import Watch
-from tests.models.schemes import kllm_plain
-from tests.oracles import kllm_functions
+from tests.models.schemes.kllm import plain
+from tests.oracles.kllm import functions
 
 CALIBRATION = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8]
 
 
 @cache
 def prepared(text: str = "kllm-a4") -> Any:
-    return models.prepare(kllm_plain.small(), text, calibration=CALIBRATION)
+    return models.prepare(plain.small(), text, calibration=CALIBRATION)
 
 
 def draw(tokens: int, heads: int, seed: int) -> np.ndarray:
@@ -59,12 +59,12 @@ def test_scores_are_integers_with_the_scales_of_v() -> None:
     """D-kllm-14, D-kllm-15: the largest p * s becomes 15, nothing behind the query counts."""
     parts, held = prepared(), filled(prepared(), 4)
     logits = np.array([[0.5, 1, -2, 7], [0.25, 3, 1, 2]], np.float16)
-    found = kllm_attention.scores(parts, logits, held, np.array([3, 4]))
+    found = attention.scores(parts.operands, logits, held, np.array([3, 4]))
     scales = held.v.scale(4).view(np.uint16).tolist()
 
     for row, seen in ((0, 3), (1, 4)):
-        p = kllm_functions.softmax(logits.view(np.uint16)[row, :seen].tolist())
-        q, scale = kllm_functions.quantize_scores(p, scales[:seen])
+        p = functions.softmax(logits.view(np.uint16)[row, :seen].tolist())
+        q, scale = functions.quantize_scores(p, scales[:seen])
         assert found.q[row].tolist() == q + [0] * (4 - seen)
         assert float(found.scale[row]) == scale
         assert found.p[row, :seen].view(np.uint16).tolist() == p

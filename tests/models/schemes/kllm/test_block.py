@@ -1,7 +1,15 @@
-"""Decode steps on raw arrays give the bits, the counters and the refusals of the units, whatever the cache holds."""
+"""Parts of a block: single tokens on raw arrays give the bits, counters, taps and refusals of the units.
 
+Taps change nothing: the same functions run with and without them, and what they show is what these computed.
+"""
+
+import pkgutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,9 +18,11 @@ from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
+from refemu.models.schemes.kllm.block import Blocks
 from refemu.models.taps import Watch
+from refemu.units.unit import Cases
 from tests.arith.interpreted import needs_jit
-from tests.models.schemes import kllm_plain
+from tests.models.schemes.kllm import plain
 
 CALIBRATION = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8]
 IDS = [3, 1, 12, 0, 7, 7, 5, 9, 11, 2]
@@ -30,18 +40,14 @@ CHANGES = [
 
 
 @cache
-def prepared(change: str = "", make: Any = kllm_plain.small) -> Any:
+def prepared(change: str = "", make: Any = plain.small) -> Any:
     return models.prepare(make(), f"kllm-a4{change}", calibration=CALIBRATION)
 
 
 def by_units(parts: Any, ids: list[int]) -> Any:
     """The logits of single tokens, and counters, as the units give them."""
-    step, parts._step = parts._step, None
-    try:
-        session = models.session(parts)
-        return np.concatenate([session.append([token]) for token in ids]), session.counters
-    finally:
-        parts._step = step
+    with mock.patch.object(parts, "_token_blocks", None):
+        return by_steps(parts, ids)
 
 
 def by_steps(parts: Any, ids: list[int]) -> Any:
@@ -56,20 +62,20 @@ def test_a_step_gives_the_bits_of_the_units(change: str) -> None:
     logits, counters = by_steps(parts, IDS)
     wanted, counted = by_units(parts, IDS)
 
-    assert parts._step is not None
+    assert parts._token_blocks is not None
     assert logits.tobytes() == wanted.tobytes()
     assert counters == counted
     assert logits.tobytes() == models.session(parts).append(IDS).tobytes()
 
 
 @needs_jit
-@pytest.mark.parametrize("make", [kllm_plain.layered, lambda: kllm_plain.layered("relu")])
+@pytest.mark.parametrize("make", [plain.layered, lambda: plain.layered("relu")])
 def test_a_step_gives_the_bits_of_other_decoders(make: Any) -> None:
     """The norms are left to the units, the layers without one, with biases, are not."""
     parts = models.prepare(make(), "kllm-a4", calibration=CALIBRATION)
 
     assert by_steps(parts, IDS)[0].tobytes() == by_units(parts, IDS)[0].tobytes()
-    assert {names for _, names in parts._step.groups} == {("o",), ("down",)}
+    assert {names for _, names in parts._token_blocks.groups} == {("o",), ("down",)}
 
 
 @needs_jit
@@ -78,7 +84,7 @@ def test_the_layout_grows_and_is_made_anew_after_a_rewind() -> None:
 
     def make() -> Model:
         config = ModelConfig(blocks=1, width=9, ffn=11, heads=4, kv_heads=2, head_dim=4, vocab=13, context=200)
-        return Model("long", config, kllm_plain.Random(config), "")
+        return Model("long", config, plain.Random(config), "")
 
     parts, ids = models.prepare(make(), "kllm-a4:outlier_percent=50", calibration=CALIBRATION), IDS * 15
     whole, session = models.session(parts).append(ids), models.session(parts)
@@ -93,14 +99,13 @@ def test_the_layout_grows_and_is_made_anew_after_a_rewind() -> None:
 
 @needs_jit
 def test_what_is_left_to_the_units() -> None:
-    """Another arithmetic, other tables and scales; two tokens at once, or a tap, do not count as a step."""
+    """Another arithmetic, other tables and scales; two tokens at once."""
     for change in (":preset=exact", ":function_table=literal", ":score_scale=max,v_scale=static"):
-        assert prepared(change)._step is None
+        assert prepared(change)._token_blocks is None
     parts = prepared()
 
-    assert parts._single(np.zeros((1, 9), np.float32), Watch())
-    assert not parts._single(np.zeros((2, 9), np.float32), Watch())
-    assert not parts._single(np.zeros((1, 9), np.float32), Watch(lambda *_: None))
+    assert parts.blocks(np.zeros((1, 9), np.float32)) is parts._token_blocks
+    assert isinstance(parts.blocks(np.zeros((2, 9), np.float32)), Blocks)
 
 
 @needs_jit
@@ -140,3 +145,130 @@ def test_products_and_logits_beyond_fp16_are_refused() -> None:
     held.append(large, large)
     with np.errstate(over="ignore"), pytest.raises(Refused, match=r"functional: x must hold neither NaN nor \+Inf"):
         parts.attention(0, np.full((1, 4, 4), 60000, np.float32), held, Watch())
+
+
+PARTS = {
+    "refemu.models.schemes.kllm.block.Blocks": ("encode", "linear", "attention", "gated"),
+    "refemu.models.schemes.kllm.operands.Operands": ("encode",),
+    "refemu.models.schemes.kllm.twins.block.TokenBlocks": ("encode", "linear", "attention", "gated"),
+    "refemu.models.schemes.kllm.twins.block": ("kmeans_root", "kmeans_function", "kmeans_gated", "multiply"),
+    "refemu.models.schemes.kllm.twins.attention": ("kmeans_scores", "multiply"),
+    "refemu.models.schemes.kllm.twins.cache": ("kmeans_lay_out",),
+    "refemu.models.schemes.kllm.twins.product": ("kmeans_dense", "kmeans_sparse", "kmeans_merge"),
+    "refemu.formats.kllm.twins.kmeans_row": ("_encode",),
+}  #: functions and methods that compute a decoder's blocks, by module or class
+TEXT = list(b"It is a truth universally")
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """How often every function of `PARTS` is called."""
+    calls: Counter[str] = Counter()
+
+    def counting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return function(*arguments, **options)
+
+        return call
+
+    with ExitStack() as stack:
+        for place, names in PARTS.items():
+            holder = pkgutil.resolve_name(place)
+            for name in names:
+                function = getattr(holder, name)
+                stack.enter_context(mock.patch.object(holder, name, counting(f"{place}.{name}", function)))
+        yield calls
+
+
+@cache
+def tiny() -> Any:
+    return models.prepare("tiny", "kllm-a4", calibration=TEXT * 4)
+
+
+class Recorder:
+    """A tap that keeps the bytes of every case."""
+
+    def __init__(self) -> None:
+        self.cases: list[tuple[Any, ...]] = []
+
+    def __call__(self, layer: int, unit: str, case: Cases) -> None:
+        arrays = {port: (array.dtype, array.shape, array.tobytes()) for port, array in case.inputs.items()}
+        self.cases.append((layer, unit, case.config, case.why, case.source, arrays))
+
+
+def decoded(parts: Any, tap: Any = None) -> tuple[bytes, dict[str, int], list[bytes]]:
+    """Logits, counters and caches of a prompt of 14 tokens and of single ones behind it."""
+    session = models.session(parts, tap)
+    rows = [session.append(TEXT[:14]), *(session.append([token]) for token in TEXT[14:])]
+    held = [
+        array[: len(session)].tobytes()
+        for cache in session._caches
+        for tokens in (cache.k, cache.v)
+        for array in tokens.arrays()
+    ]
+    return np.concatenate(rows).tobytes(), session.counters, held
+
+
+@needs_jit
+def test_taps_change_no_path() -> None:
+    """Every function is called as often with taps as without, and single tokens go to no unit."""
+    with counted() as unseen:
+        plain_run = decoded(tiny())
+    with counted() as seen:
+        tapped_run = decoded(tiny(), lambda *_: None)
+    steps, blocks = len(TEXT) - 14, tiny().model.blocks
+
+    assert plain_run == tapped_run
+    assert unseen == seen
+    assert set(seen) == {f"{place}.{name}" for place, names in PARTS.items() for name in names}
+    assert seen["refemu.models.schemes.kllm.block.Blocks.linear"] == 4 * blocks  # of the prompt
+    assert seen["refemu.models.schemes.kllm.twins.block.TokenBlocks.linear"] == 4 * blocks * steps
+
+
+@needs_jit
+def test_taps_show_what_the_units_would() -> None:
+    """Every case of a decode step, in order and in every bit; sixteen and twenty keys are reached by single tokens."""
+    steps, units = Recorder(), Recorder()
+    decoded(tiny(), steps)
+    with mock.patch.object(tiny(), "_token_blocks", None):
+        decoded(tiny(), units)
+
+    assert steps.cases == units.cases
+    assert {case[1] for case in steps.cases if case[4]["first_token"] >= 14} == set(models.schemes.taps(tiny().config))
+
+
+PLANTED = {
+    "index of an activation": ("formats.kllm.twins.kmeans_row._encode", 11, 14, "index_norm"),
+    "logit": ("models.schemes.kllm.twins.attention.multiply", 5, 19, "functional"),
+    "score": ("models.schemes.kllm.twins.attention.kmeans_scores", 4, 15, "score_quantizer"),
+    "integer of a score": ("models.schemes.kllm.twins.attention.kmeans_scores", 5, 19, "index_counter"),
+    "scale of a score": ("models.schemes.kllm.twins.attention.kmeans_scores", 6, 19, "index_matmul"),
+    "function of an element": ("models.schemes.kllm.twins.block.kmeans_function", 7, 14, "index_product"),
+}  #: what is set to 1: function, argument that it fills, token at which; and the unit whose ports show it first
+
+
+@needs_jit
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_wrong_value_in_a_step_is_shown(fault: str) -> None:
+    """By the tap of that very value: no case before it differs."""
+    place, argument, token, unit = PLANTED[fault]
+    holder, name = pkgutil.resolve_name(f"refemu.{place.rpartition('.')[0]}"), place.rpartition(".")[2]
+    compute, right, shown = getattr(holder, name), Recorder(), Recorder()
+
+    def wrong(*arguments: Any) -> Any:
+        answer = compute(*arguments)
+        arguments[argument][...] = 1
+        return answer
+
+    for recorder, function in ((right, compute), (shown, wrong)):
+        session = models.session(tiny(), recorder)
+        session.append(TEXT[:14])
+        for at in range(14, token):
+            session.append([TEXT[at]])
+        with mock.patch.object(holder, name, function):
+            session.append([TEXT[token]])
+    different = [one for one, other in zip(right.cases, shown.cases, strict=True) if one != other]
+
+    assert different[0][1] == unit
+    assert (different[0][0], different[0][4]["first_token"]) == (0, token)

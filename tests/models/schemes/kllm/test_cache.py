@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.formats.codebook import Codebook
-from refemu.formats.kmeans import KMeans
-from refemu.formats.kmeans_outliers import TopK
-from refemu.models.schemes.kllm_cache import IndexCache, cut
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kmeans import KMeans
+from refemu.formats.kllm.kmeans_outliers import TopK
+from refemu.formats.kllm.twins.kmeans_row import Encoder
+from refemu.models.schemes.kllm.cache import IndexCache, cut
+from refemu.models.schemes.kllm.twins import cache as cache_jit
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from tests.arith.interpreted import needs_jit
 
 BOOK = Codebook(3, np.linspace(-1, 1, 8).astype(np.float16))
 FORMAT = KMeans(BOOK, TopK(k=1))
@@ -75,3 +79,52 @@ def test_refusals_change_nothing() -> None:
         held.truncate(4)
 
     assert repr(held) == "IndexCache(3 of at most 4 tokens)"
+
+
+def row(x: np.ndarray) -> Any:
+    """One token as the compiled encoder gives it."""
+    return Encoder(FORMAT, x.size).encode(np.ascontiguousarray(x.reshape(1, -1)))
+
+
+@needs_jit
+def test_a_row_is_written_as_its_tensor() -> None:
+    k, v = tokens(3, 1), tokens(3, 2)
+    rows, tensors = IndexCache(8, 200, (BOOK, row), (BOOK, row)), cache()
+    for token in range(3):
+        rows.append(k[token : token + 1], v[token : token + 1])
+    tensors.append(k, v)
+
+    assert rows.k.tensor(3).equals(tensors.k.tensor(3))
+    assert rows.v.tensor(3).equals(tensors.v.tensor(3))
+
+
+def laid_out(held: IndexCache) -> None:
+    """Every head of the layout is the operand that `index_matmul_jit.prepare` makes of the cached tokens."""
+    layout, length = cache_jit.layout_of(held, 2), len(held)
+    for head in range(2):
+        part = slice(4 * head, 4 * head + 4)
+        for side, tokens_, integer in ((layout.keys, held.k, False), (layout.values, held.v, True)):
+            columns, tensor = side.columns(head), tokens_.tensor(length, part)
+            wanted = index_matmul_jit.prepare(tensor, integer=integer)
+            k, n = wanted.index.shape[0] - 1, wanted.index.shape[1]
+            assert np.array_equal(columns.codes[:k, :n], wanted.index[:k])
+            assert np.array_equal(columns.starts[: k + 1], wanted.starts)
+            assert not columns.codes[-1].any()
+            outliers = wanted.values.size
+            assert np.array_equal(columns.places[:outliers], wanted.places)
+            assert np.array_equal(columns.values[:outliers], wanted.values)
+            scale = np.ones(n) if integer else tensor.scales
+            assert np.array_equal(columns.scale[:n], scale) and np.array_equal(columns.scale32[:n], scale)
+
+
+@needs_jit
+def test_the_layout_follows_the_cache() -> None:
+    """Token by token, over the first doubling of the buffers and of the room for outliers, and after a truncation."""
+    held, k, v = cache(), tokens(80, 3), tokens(80, 4)
+    for first, last in ((0, 3), (3, 4), (4, 63), (63, 64), (64, 65), (65, 80)):
+        held.append(k[first:last], v[first:last])
+        laid_out(held)
+    held.truncate(40)
+    assert held.layout is None
+    held.append(k[:1], v[:1])
+    laid_out(held)

@@ -12,19 +12,22 @@ import pytest
 from refemu import models
 from refemu.models import schemes
 from refemu.models.backend import find
-from refemu.models.schemes import kllm_calibrate, kllm_weights
-from refemu.models.schemes.kllm import KllmConfig
-from refemu.models.schemes.kllm_calibrate import INPUTS, Observer, Seen
-from refemu.models.schemes.kllm_calibration import Calibration
-from tests.models.schemes import kllm_plain
-from tests.oracles import fp16, kllm
+from refemu.models.schemes.kllm import calibrate
+from refemu.models.schemes.kllm import weights as kllm_weights
+from refemu.models.schemes.kllm.calibrate import Observer, Seen
+from refemu.models.schemes.kllm.calibration import Calibration
+from refemu.models.schemes.kllm.config import KllmConfig
+from refemu.models.schemes.kllm.tensors import INPUTS
+from tests.models.schemes.kllm import plain as kllm_plain
+from tests.oracles import fp16
+from tests.oracles.kllm import formats
 
 IDS = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8]
 SMALL = KllmConfig(calibration_tokens=8)
 
 
 def calibrated(config: KllmConfig = SMALL, ids: list[int] = IDS) -> Calibration:
-    return kllm_calibrate.calibrate(kllm_plain.small(), [config], find("jit"), ids)[0]
+    return calibrate.calibrate(kllm_plain.small(), [config], find("jit"), ids)[0]
 
 
 @cache
@@ -50,11 +53,11 @@ def trained(x: np.ndarray, k: int, weights: np.ndarray | None = None, bits: int 
     heavy: list[float] = []
     for row, rest in zip(x.astype(np.float16), x if weights is None else weights, strict=True):
         words = row.view(np.uint16).tolist()
-        mask = kllm.top_mask(words, k)
-        scale = kllm.scale_of([word for word, m in zip(words, mask, strict=True) if not m])
-        samples += [kllm.positive_zero(fp16.div(word, scale)) for word, m in zip(words, mask, strict=True) if not m]
+        mask = formats.top_mask(words, k)
+        scale = formats.scale_of([word for word, m in zip(words, mask, strict=True) if not m])
+        samples += [formats.positive_zero(fp16.div(word, scale)) for word, m in zip(words, mask, strict=True) if not m]
         heavy += [float(w) for w, m in zip(rest, mask, strict=True) if not m]
-    return kllm.train(samples, None if weights is None else heavy, bits=bits).codebook
+    return formats.train(samples, None if weights is None else heavy, bits=bits).codebook
 
 
 def test_activations_are_trained_as_they_are_quantized() -> None:
@@ -109,9 +112,9 @@ def test_limits_are_those_of_the_windows() -> None:
     """D-kllm-30."""
     tokens = read()["1.down"].astype(np.float16).view(np.uint16).tolist()
 
-    assert tuple(calibrated().limits["blk.1.down_in"].tolist()) == kllm.thresholds(tokens, "1")
+    assert tuple(calibrated().limits["blk.1.down_in"].tolist()) == formats.thresholds(tokens, "1")
     pooled = calibrated(dataclasses.replace(SMALL, static_statistic="pooled"))
-    assert tuple(pooled.limits["blk.1.down_in"].tolist()) == kllm.thresholds(tokens, "1", "pooled")
+    assert tuple(pooled.limits["blk.1.down_in"].tolist()) == formats.thresholds(tokens, "1", "pooled")
 
 
 def test_column_norms_weigh_activations() -> None:
@@ -125,7 +128,7 @@ def test_column_norms_weigh_activations() -> None:
 
     assert found.codebook["blk.1.down_in"].tolist() == trained(x, 1, np.broadcast_to(norm, x.shape))
     assert found.codebook["blk.1.q"].tobytes() == calibrated().codebook["blk.1.q"].tobytes()
-    assert kllm_calibrate.column_norm([], 3).tolist() == [1, 1, 1]
+    assert calibrate.column_norm([], 3).tolist() == [1, 1, 1]
 
 
 def test_user_weights_take_the_place_of_proxies(tmp_path: Path) -> None:
@@ -154,14 +157,14 @@ def test_several_configurations_in_one_run_are_as_one_by_one() -> None:
         "kllm-a4:kv_outliers=false",
     ]
     configs: Any = [dataclasses.replace(schemes.parse(text), calibration_tokens=8) for text in texts]  # type: ignore[type-var]
-    together = kllm_calibrate.calibrate(kllm_plain.small(), configs, find("jit"), IDS)
+    together = calibrate.calibrate(kllm_plain.small(), configs, find("jit"), IDS)
 
     assert [one.to_bytes() for one in together] == [calibrated(config).to_bytes() for config in configs]
     assert len({one.to_bytes() for one in together}) == len(texts)
 
 
 def test_backends_train_the_same() -> None:
-    readable = kllm_calibrate.calibrate(kllm_plain.small(), [SMALL], find("numpy"), IDS)[0]
+    readable = calibrate.calibrate(kllm_plain.small(), [SMALL], find("numpy"), IDS)[0]
 
     assert readable.to_bytes() == calibrated().to_bytes()
 
@@ -170,9 +173,9 @@ def test_windows() -> None:
     model = kllm_plain.small()
     config = KllmConfig(calibration_tokens=5, calibration_windows=2)
 
-    assert kllm_calibrate.cut(model, config, list(range(12))) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    assert [len(one) for one in kllm_calibrate.cut(model, KllmConfig(), [1] * 40)] == [16, 16, 8]  # the context
-    text = kllm_calibrate.cut(models.load("tiny"), KllmConfig(), None)
+    assert calibrate.cut(model, config, list(range(12))) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert [len(one) for one in calibrate.cut(model, KllmConfig(), [1] * 40)] == [16, 16, 8]  # the context
+    text = calibrate.cut(models.load("tiny"), KllmConfig(), None)
     assert [len(one) for one in text] == [2048] * 8 + [18341 - 8 * 2048]
 
 
@@ -200,7 +203,7 @@ def test_stored_weights_are_made_once() -> None:
 def test_centroids_of_tiny_are_pinned() -> None:
     """D-kllm-28, D-kllm-29: every bit of every codebook, whatever the machine."""
     text = list(b"It is a truth universally acknowledged, that a single man")
-    found = kllm_calibrate.calibrate(models.load("tiny"), [KllmConfig()], find("jit"), text)[0]
+    found = calibrate.calibrate(models.load("tiny"), [KllmConfig()], find("jit"), text)[0]
     words = b"".join(name.encode() + found.codebook[name].astype("<u2").tobytes() for name in sorted(found.codebook))
 
     assert hashlib.sha256(words).hexdigest() == "c80b77ae1860e29ce5729383f753b7b333a20992dd98f645e0fc02e2a45b2128"

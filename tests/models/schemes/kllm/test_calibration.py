@@ -9,18 +9,18 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.schemes import kllm_calibration
-from refemu.models.schemes.kllm import KllmConfig
-from refemu.models.schemes.kllm_calibrate import activations
-from refemu.models.schemes.kllm_calibration import Calibration
-from tests.models.schemes import kllm_plain
+from refemu.models.schemes.kllm import calibration
+from refemu.models.schemes.kllm.calibration import Calibration
+from refemu.models.schemes.kllm.config import KllmConfig
+from refemu.models.schemes.kllm.tensors import activations
+from tests.models.schemes.kllm import plain
 
 IDS = [5, 3, 0, 12, 7, 1]
 
 
 @cache
 def made() -> Calibration:
-    prepared = models.prepare(kllm_plain.small(), "kllm-a4", calibration=IDS)
+    prepared = models.prepare(plain.small(), "kllm-a4", calibration=IDS)
     found: Calibration = prepared.calibration  # type: ignore[attr-defined]
     return found
 
@@ -30,10 +30,10 @@ def test_file_is_read_back_and_gives_the_same_logits(tmp_path: Path) -> None:
     made().save(path)
     config = KllmConfig(calibration=str(path))
     stored, fresh = (
-        models.prepare(kllm_plain.small(), one, calibration=ids) for one, ids in ((config, None), (KllmConfig(), IDS))
+        models.prepare(plain.small(), one, calibration=ids) for one, ids in ((config, None), (KllmConfig(), IDS))
     )
 
-    assert kllm_calibration.load(path).to_bytes() == made().to_bytes() == path.read_bytes()
+    assert calibration.load(path).to_bytes() == made().to_bytes() == path.read_bytes()
     assert models.session(stored).append([1, 2, 3]).tobytes() == models.session(fresh).append([1, 2, 3]).tobytes()
     assert [one.name for one in tmp_path.iterdir()] == ["small.npz"]
 
@@ -46,7 +46,7 @@ def test_file_says_what_it_was_made_for(tmp_path: Path) -> None:
 
     assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
     assert json.loads(text)["model"] == "small"
-    names = [*activations(kllm_plain.small().config), "wq", "wk", "wv", "wo", "wgate", "wup", "wdown"]
+    names = [*activations(plain.small().config), "wq", "wk", "wv", "wo", "wgate", "wup", "wdown"]
     assert set(made().codebook) == {f"blk.{layer}.{name}" for layer in range(2) for name in names}
     assert set(made().limits) == {name for name in made().codebook if ".w" not in name}
 
@@ -61,7 +61,7 @@ def test_file_says_what_it_was_made_for(tmp_path: Path) -> None:
 )
 def test_other_settings_are_refused(change: dict, message: str) -> None:
     with pytest.raises(Refused, match=message):
-        models.prepare(kllm_plain.small(), KllmConfig(**change), calibration=made())  # type: ignore[arg-type]
+        models.prepare(plain.small(), KllmConfig(**change), calibration=made())  # type: ignore[arg-type]
 
 
 def test_another_model_is_refused() -> None:
@@ -70,7 +70,7 @@ def test_another_model_is_refused() -> None:
 
 
 def test_runs_may_differ_in_what_needs_no_training() -> None:
-    found = models.prepare(kllm_plain.small(), "kllm-a4-s:preset=exact,score_bits=8", calibration=made())  # type: ignore[arg-type]
+    found = models.prepare(plain.small(), "kllm-a4-s:preset=exact,score_bits=8", calibration=made())  # type: ignore[arg-type]
 
     assert found.calibration is made()  # type: ignore[attr-defined]
 
@@ -101,16 +101,16 @@ def broken(tmp_path: Path, **changes: np.ndarray | None) -> Path:
 )
 def test_damaged_files_are_refused(tmp_path: Path, changes: dict) -> None:
     with pytest.raises(Refused, match=r"calibration .*broken\.npz: not a readable calibration"):
-        kllm_calibration.load(broken(tmp_path, **changes))
+        calibration.load(broken(tmp_path, **changes))
 
 
 def test_other_versions_and_other_files_are_refused(tmp_path: Path) -> None:
     text = np.frombuffer(json.dumps({"version": 2}).encode(), np.uint8)
     with pytest.raises(Refused, match="version 1 is needed, got 2"):
-        kllm_calibration.load(broken(tmp_path, description=text))
+        calibration.load(broken(tmp_path, description=text))
     (tmp_path / "text").write_text("nothing of the kind")
     with pytest.raises(Refused, match="not a readable calibration"):
-        kllm_calibration.load(tmp_path / "text")
+        calibration.load(tmp_path / "text")
 
 
 def test_a_failed_save_leaves_what_was_there(tmp_path: Path) -> None:

@@ -1,14 +1,12 @@
 """Configurations of the KLLM schemes: names, spellings, what is refused."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import schemes
-from refemu.models.schemes.kllm import KllmConfig
+from refemu.models.schemes.kllm.config import KllmConfig
 
 
 def test_four_schemes_are_registered() -> None:
@@ -85,10 +83,3 @@ def test_refuses(change: str, message: str) -> None:
     """D-kllm-10 for zero points."""
     with pytest.raises(Refused, match=message):
         schemes.parse(f"kllm-a4:{change}")
-
-
-def test_a_missing_calibration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"calibration .*none\.npz: no such file"):
-        models.prepare("tiny", KllmConfig(calibration=str(tmp_path / "none.npz")))
-    with pytest.raises(Refused, match="calibration needs token ids, got none"):
-        models.prepare("tiny", "kllm-a4", calibration=[])

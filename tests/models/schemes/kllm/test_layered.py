@@ -8,9 +8,8 @@ import pytest
 
 from refemu import models, units
 from refemu.arith.checks import Refused
-from refemu.models.schemes import kllm_calibrate
 from refemu.units.unit import Cases
-from tests.models.schemes import kllm_plain
+from tests.models.schemes.kllm import plain as kllm_plain
 
 CALIBRATION = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8, 6, 10, 3, 5]
 IDS = [1, 12, 4, 4]
@@ -110,19 +109,4 @@ def test_gains_on_activations_are_refused_beside_a_delayed_layernorm() -> None:
     with pytest.raises(Refused, match="gamma=activations delays an RMSNorm only, and tiny-opt has LayerNorm"):
         models.prepare("tiny-opt", "kllm-a4:gamma=activations", calibration=TEXT)
     found = models.prepare("tiny-opt", "kllm-a4:gamma=activations,norm=fp16", calibration=TEXT)
-    assert found.row_sums == {}
-
-
-def test_activations_of_a_block_follow_the_model() -> None:
-    layered, small = (
-        kllm_calibrate.activations(model.config)  # type: ignore[arg-type]
-        for model in (kllm_plain.layered(), kllm_plain.small())
-    )
-
-    assert set(small) - set(layered) == {"gate"}
-    assert kllm_calibrate.readers(kllm_plain.layered().config) == {  # type: ignore[arg-type]
-        "attn_in": ("q", "k", "v"),
-        "o_in": ("o",),
-        "ffn_in": ("up",),
-        "down_in": ("down",),
-    }
+    assert found.operands.row_sums == {}

@@ -8,9 +8,8 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.schemes import kllm_weights
-from refemu.models.schemes.kllm_layers import Kllm
-from tests.models.schemes import kllm_plain
+from refemu.models.schemes.kllm.layers import Kllm
+from tests.models.schemes.kllm import plain as kllm_plain
 
 CALIBRATION = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8, 6, 10, 3, 5]
 IDS = [1, 12, 4, 4, 0, 7]
@@ -109,23 +108,6 @@ def test_rewind_and_counters() -> None:
     assert session.counters["outliers"] == 2 * len(IDS) * 2 * 7  # one on each side of seven vectors
 
 
-def test_scale_of_queries_holds_the_root_of_the_head() -> None:
-    """D-kllm-35: a scale changes, no index."""
-    wq = prepared("kllm-a4").weights["blk.0.wq"]
-    stored = kllm_weights.stored(kllm_plain.small(), prepared("kllm-a4").config, 0, "q")
-
-    assert wq.scales.tolist() == (kllm_weights.scales(stored) / 2).tolist()
-    assert np.abs(stored / wq.scales[:, None]).max() == 2
-
-
-def test_overflow_is_refused_where_it_is_encoded() -> None:
-    found = prepared("kllm-a4")
-    x = np.full((1, 9), np.inf, np.float32)
-
-    with pytest.raises(Refused, match=r"blk\.1\.attn_in: values must be finite"):
-        found.encode("blk.1.attn_in", x)
-
-
 def test_logits_are_fp16_values() -> None:
     """D-kllm-36."""
     logits = run("kllm-a4", IDS)
@@ -144,7 +126,7 @@ def test_repr_says_what_it_is() -> None:
 
     assert isinstance(found, Kllm)
     assert repr(found).startswith("Kllm('small', KllmConfig(")
-    assert repr(found.units) == "Units(Jit())"
+    assert repr(found.blocks(np.zeros((2, 9)))) == "Blocks(Units(Jit()))"
 
 
 def test_another_calibration_gives_other_logits() -> None:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from refemu.formats.kmeans import normalized_inliers
-from refemu.formats.kmeans_outliers import ThresholdCalibration, TopK
-from refemu.models.schemes import kllm_quantize
-from refemu.models.schemes.kllm_quantize import Found
-from tests.oracles import kllm
+from refemu.formats.kllm.kmeans import normalized_inliers
+from refemu.formats.kllm.kmeans_outliers import ThresholdCalibration, TopK
+from refemu.models.schemes.kllm import quantize
+from refemu.models.schemes.kllm.quantize import Found
+from tests.oracles.kllm import formats
 
 X = np.random.default_rng(3).standard_t(2, (7, 40)).astype(np.float16)
 X[2], X[3, :20] = 0, X[3, 20:]  # a token of zeros, one with ties
@@ -35,8 +35,8 @@ def test_limits_equal_the_oracle(statistic: str) -> None:
     collected.add(X)
 
     assert found is not None
-    assert tuple(found.tolist()) == kllm.thresholds(words, "10", statistic)
-    assert np.array_equal(found, kllm_quantize.words_of(collected.thresholds()))
+    assert tuple(found.tolist()) == formats.thresholds(words, "10", statistic)
+    assert np.array_equal(found, quantize.words_of(collected.thresholds()))
 
 
 def test_without_outliers_there_are_no_limits() -> None:
@@ -59,7 +59,7 @@ def test_codebook_equals_the_oracle() -> None:
     found = Found(X, "10")
     samples = (normalized_inliers(X, TopK("10")).astype(np.float16) + np.float16(0)).view(np.uint16).tolist()
 
-    assert kllm_quantize.codebook(found.samples(), 3).tolist() == list(kllm.train(samples, None, bits=3).codebook)
+    assert quantize.codebook(found.samples(), 3).tolist() == list(formats.train(samples, None, bits=3).codebook)
 
 
 def test_repr() -> None:

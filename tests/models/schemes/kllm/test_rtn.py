@@ -7,8 +7,9 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
+from refemu.models import schemes
 from refemu.models.backend import find
-from refemu.models.schemes.kllm_rtn import RoundedCache, rounded
+from refemu.models.schemes.kllm.rtn import RoundedCache, rounded
 
 IDS = list(b"Sir Walter Elliot")
 
@@ -54,7 +55,7 @@ def test_there_is_nothing_to_tap_or_to_calibrate() -> None:
     models.run("tiny", IDS[:2], prepared(), taps=lambda *call: calls.append(call))
 
     assert calls == []
-    assert prepared().config.taps == ()
+    assert schemes.taps(prepared().config) == ()
 
 
 def test_infinity_is_refused() -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans import KMeans
-from refemu.formats.kmeans_outliers import TopK
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans import KMeans
+from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.models.backend import find
-from refemu.models.schemes.kllm_units import Units
+from refemu.models.schemes.kllm.steps import Units
 from tests.oracles import fp16
 
 BOOK = Codebook(3, np.array([-1, -0.5, -0.25, 0, 0.125, 0.25, 0.5, 1]))

@@ -6,15 +6,17 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import perplexity, schemes
-from refemu.models.schemes import kllm_calibrate, kllm_study
+from refemu.models import schemes
+from refemu.models.measure import perplexity
+from refemu.models.schemes.kllm import calibrate as kllm_calibrate
+from refemu.models.schemes.kllm import study
 
 IDS = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire")
 
 
 def test_rungs_are_those_of_the_tables() -> None:
     """[kllm Tables II, IV]; a share that is the default is the scheme itself."""
-    assert kllm_study.rungs() == [
+    assert study.rungs() == [
         "fp16",
         "kllm-a4:quantizer=rtn",
         "kllm-a4-s",
@@ -38,7 +40,7 @@ def test_a_rung_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch)
         return calibrate(model, configs, *rest)
 
     monkeypatch.setattr(kllm_calibrate, "calibrate", counted)
-    found = list(kllm_study.study(models.load("tiny"), IDS, 32, names, calibration_tokens=64))
+    found = list(study.study(models.load("tiny"), IDS, 32, names, calibration_tokens=64))
     monkeypatch.undo()
 
     assert runs == [2]  # kllm-a4 and its static twin share one calibration
@@ -55,4 +57,4 @@ def test_a_rung_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch)
 
 def test_encoders_are_refused() -> None:
     with pytest.raises(Refused, match="study kllm: tiny-encoder is an encoder"):
-        list(kllm_study.study(models.load("tiny-encoder"), IDS))
+        list(study.study(models.load("tiny-encoder"), IDS))

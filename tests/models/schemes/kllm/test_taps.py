@@ -2,6 +2,7 @@
 
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from refemu import models
 from refemu.arith import fp16
 from refemu.models import schemes
-from refemu.models.schemes import kllm_taps
+from refemu.models.schemes.kllm import taps
+from refemu.models.schemes.kllm.operands import Operands
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
-from tests.models.schemes.told import evaluated, require_ports
+from tests.models.schemes.tap_cases import evaluated, require_ports
 
 IDS = list(b"It is a truth. It is a truth")
 ALL = {
@@ -56,8 +58,8 @@ def test_every_case_fits_the_ports_of_its_unit(scheme: str) -> None:
 
 def test_every_unit_is_shown_in_every_block() -> None:
     assert {(layer, unit) for layer, unit, _ in recorded()} == {(layer, unit) for layer in range(3) for unit in ALL}
-    assert set(prepared().config.taps) == ALL
-    assert set(prepared("kllm-a4-s").config.taps) == ALL - {"orizuru"}
+    assert set(schemes.taps(prepared().config)) == ALL
+    assert set(schemes.taps(prepared("kllm-a4-s").config)) == ALL - {"orizuru"}
 
 
 def test_taps_change_no_bit() -> None:
@@ -85,19 +87,16 @@ def test_taps_listen_by_unit() -> None:
 
 def encoded(full: str, ids: list[int]) -> Any:
     """An activation as the scheme encodes it."""
-    parts, kept = prepared(), []
-    encode = type(parts).encode
+    kept = []
+    encode = Operands.encode
 
-    def watching(self: Any, name: str, x: np.ndarray, watch: Any = None) -> Any:
-        found = encode(self, name, x, watch)
-        kept.extend([found] if name == full else [])
-        return found
+    def watching(self: Operands, name: str, x: np.ndarray) -> Any:
+        tensor = encode(self, name, x)
+        kept.extend([tensor] if name == full else [])
+        return tensor
 
-    type(parts).encode = watching
-    try:
-        models.run("tiny", ids, parts)
-    finally:
-        type(parts).encode = encode
+    with mock.patch.object(Operands, "encode", watching):
+        models.run("tiny", ids, prepared())
     return kept[0]
 
 
@@ -105,7 +104,7 @@ def test_clustering_finds_the_indices_of_the_scheme() -> None:
     tensor = encoded("blk.1.down_in", IDS)
     [case] = [case for case in cases("clustering") if case.source["tensor"] == "blk.1.down_in"]
     token = case.source["token"]
-    inliers = tensor.index[token][~tensor.mask[token]][: kllm_taps.ROWS]
+    inliers = tensor.index[token][~tensor.mask[token]][: taps.ROWS]
 
     assert np.array_equal(evaluated("clustering", case).index, inliers)
 
@@ -144,13 +143,13 @@ def test_matmul_of_scores_reads_values_of_the_cache() -> None:
     [case] = [case for case in cases("index_matmul") if case.config == "integer" and case.source["layer"] == 0]
 
     assert case.inputs["a_index"].max() == 15
-    assert np.array_equal(case.inputs["b_codebook"][0], prepared().formats["blk.0.v"].codebook.values)
+    assert np.array_equal(case.inputs["b_codebook"][0], prepared().operands.formats["blk.0.v"].codebook.values)
 
 
 def test_norm_divides_the_centroids_of_the_first_weights() -> None:
     for case in cases("index_norm"):
         first = "wq" if case.source["tensor"].endswith("attn_in") else "wgate"
-        weight = prepared().weights[f"blk.{case.source['layer']}.{first}"]
+        weight = prepared().operands.weights[f"blk.{case.source['layer']}.{first}"]
         assert np.array_equal(case.inputs["weights"][0], weight.codebook.values)
 
 
@@ -165,14 +164,6 @@ def test_later_calls_say_where_they_begin() -> None:
     assert {case.source["first_token"] for case in calls[first:]} == {4}
 
 
-@pytest.mark.parametrize(("place", "size", "length", "start"), [(0, 4, 10, 0), (5, 4, 10, 3), (9, 4, 10, 6)])
-def test_pieces_lie_around_a_place(place: int, size: int, length: int, start: int) -> None:
-    found = kllm_taps.around(place, size, length)
-
-    assert (found.start, found.stop) == (start, start + size)
-    assert found.start <= place < found.stop
-
-
 def test_without_a_fitting_configuration_nothing_is_told() -> None:
     """Five bits of scores, a table of three bits: no unit is ready for them."""
     shown = {(unit, case.config) for _, unit, case in recorded("kllm-a4:score_bits=5")}
@@ -182,8 +173,8 @@ def test_without_a_fitting_configuration_nothing_is_told() -> None:
 
 
 def test_integers_have_no_units() -> None:
-    assert schemes.parse("kllm-a4:quantizer=rtn").taps == ()  # type: ignore[attr-defined]
+    assert schemes.taps(schemes.parse("kllm-a4:quantizer=rtn")) == ()
 
 
 def test_repr() -> None:
-    assert repr(kllm_taps.Taps(prepared(), 2, Watch())) == "Taps(layer=2)"
+    assert repr(taps.Taps(prepared().operands, 2, Watch())) == "Taps(layer=2)"

@@ -8,9 +8,9 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.models import schemes
-from refemu.models.schemes import kllm_weights
-from refemu.models.schemes.kllm import KllmConfig
-from tests.models.schemes import kllm_plain
+from refemu.models.schemes.kllm import weights
+from refemu.models.schemes.kllm.config import KllmConfig
+from tests.models.schemes.kllm import plain
 
 
 def config(text: str = "kllm-a4") -> Any:
@@ -19,26 +19,26 @@ def config(text: str = "kllm-a4") -> Any:
 
 def test_gain_is_folded_where_a_norm_stands_before() -> None:
     """D-kllm-18: weight and gain are rounded to FP16, then their product."""
-    model = kllm_plain.small()
+    model = plain.small()
     gain, weight = (model.tensor(name).astype(np.float16) for name in ("blk.1.ffn_norm", "blk.1.up"))
 
-    assert np.array_equal(kllm_weights.stored(model, config(), 1, "up"), weight * gain)
+    assert np.array_equal(weights.stored(model, config(), 1, "up"), weight * gain)
     for text in ("kllm-a4:gamma=activations", "kllm-a4:norm=fp16"):
-        assert np.array_equal(kllm_weights.stored(model, config(text), 1, "up"), weight)
+        assert np.array_equal(weights.stored(model, config(text), 1, "up"), weight)
     down = model.tensor("blk.1.down").astype(np.float16)
-    assert np.array_equal(kllm_weights.stored(model, config(), 1, "down"), down)
+    assert np.array_equal(weights.stored(model, config(), 1, "down"), down)
 
 
 def test_scale_is_the_largest_magnitude_of_an_output() -> None:
     """D-kllm-9, D-kllm-11: 1 for an output of zeros."""
     weight = np.array([[1, -3], [0, 0], [0.5, 0.25]], np.float16)
 
-    assert kllm_weights.scales(weight).tolist() == [3, 1, 0.5]
+    assert weights.scales(weight).tolist() == [3, 1, 0.5]
 
 
 def test_root_of_the_head_is_rounded_once() -> None:
     """D-kllm-35."""
-    found = kllm_weights.attention_scale(np.array([1, 3], np.float16), 10)
+    found = weights.attention_scale(np.array([1, 3], np.float16), 10)
 
     assert found.tolist() == [float(np.float16(s / np.sqrt(10))) for s in (1.0, 3.0)]
 
@@ -47,12 +47,12 @@ def test_user_weights_are_read_by_tensor(tmp_path: Path) -> None:
     """D-kllm-29."""
     path = tmp_path / "fisher.npz"
     np.savez(path, **{"blk.0.wq": np.ones((16, 9), np.float32), "blk.1.gate": np.arange(11.0)})
-    found = kllm_weights.user_weights(KllmConfig(sensitivity=str(path)), kllm_plain.small())
+    found = weights.user_weights(KllmConfig(sensitivity=str(path)), plain.small())
 
     assert found.arrays["blk.1.gate"].tolist() == list(range(11))
     assert found.arrays["blk.0.wq"].dtype == np.float64
     assert found.sha256 is not None and len(found.sha256) == 64
-    assert kllm_weights.user_weights(KllmConfig(), kllm_plain.small()).sha256 is None
+    assert weights.user_weights(KllmConfig(), plain.small()).sha256 is None
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_foreign_weights_are_refused(tmp_path: Path, name: str, array: np.ndarra
     path = tmp_path / "fisher.npz"
     np.savez(path, **{name: array})
     with pytest.raises(Refused, match=message):
-        kllm_weights.user_weights(KllmConfig(sensitivity=str(path)), kllm_plain.small())
+        weights.user_weights(KllmConfig(sensitivity=str(path)), plain.small())
 
 
 def test_unreadable_weights_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "fisher.npz"
     with pytest.raises(Refused, match=r"fisher\.npz: not a readable \.npz"):
-        kllm_weights.user_weights(KllmConfig(sensitivity=str(path)), kllm_plain.small())
+        weights.user_weights(KllmConfig(sensitivity=str(path)), plain.small())
     path.write_bytes(b"no zip")
     with pytest.raises(Refused, match=r"fisher\.npz: not a readable \.npz"):
-        kllm_weights.user_weights(KllmConfig(sensitivity=str(path)), kllm_plain.small())
+        weights.user_weights(KllmConfig(sensitivity=str(path)), plain.small())

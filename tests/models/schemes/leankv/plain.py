@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from tests.models.schemes.test_fp16 import Oracle, Small, cut, dot, softmax
-from tests.oracles import fp16, leankv, leankv_attention, leankv_units, sums
+from tests.models.schemes.fp16.test_decoder import Oracle, Small, cut, dot, softmax
+from tests.oracles import fp16, sums
+from tests.oracles.leankv import attention as leankv_attention
+from tests.oracles.leankv import formats, units
 
 FORMATS = {"paper": {"zero": "neg_min", "quant_div": "div"}, "diffkv": {"zero": "min", "quant_div": "recip_mul"}}
 LAYOUT = {"k_vec": 1, "k_group": 4, "v_vec": 2, "v_group": 2}  #: for a head size of 16
@@ -20,8 +22,8 @@ CHANGES = ",".join(f"{name}={value}" for name, value in LAYOUT.items())
 class Token(NamedTuple):
     """What a head stores."""
 
-    key: list[leankv.Affine]
-    value: list[leankv.Affine]
+    key: list[formats.Affine]
+    value: list[formats.Affine]
     score: float
     position: int
 
@@ -74,14 +76,14 @@ class Plain(Oracle):
     def compress(self, head: tuple[int, int]) -> None:
         layer, h = head
         padded = [[p + [0.0] * (self.n - len(p)) for p in heads] for heads in self.p[head]]
-        found, lean = leankv_units.significance(padded, self.preset, self.lean.gqa), self.lean
+        found, lean = units.significance(padded, self.preset, self.lean.gqa), self.lean
         if lean.of("policy") == "static":
-            classes = leankv_units.static_prompt(found.means, lean.window, lean.keep_percent)
+            classes = units.static_prompt(found.means, lean.window, lean.keep_percent)
         elif self.preset == "diffkv":
-            classes = leankv_units.per_token(found.shares, lean.window, lean.alpha_prune, lean.alpha_quant)
+            classes = units.per_token(found.shares, lean.window, lean.alpha_prune, lean.alpha_quant)
         else:
             high = lean.t_low if lean.low is None else lean.t_high
-            classes = leankv_units.cumulative(found.shares, lean.window, lean.t_low, high)
+            classes = units.cumulative(found.shares, lean.window, lean.t_low, high)
         for section, config, positions in ((self.high, lean.high, classes.high), (self.low, lean.low, classes.low)):
             section[head] = [
                 self.encoded(config, self.keys[layer][t][h], self.values[layer][t][h], found.sums[t], t)
@@ -89,16 +91,16 @@ class Plain(Oracle):
             ]
 
     def encoded(self, name: str, key: list[float], value: list[float], score: float, position: int) -> Token:
-        pair = leankv.CONFIGS[name]
+        pair = formats.CONFIGS[name]
         parts = [
-            leankv.encode(x, bits, groups, **FORMATS[self.preset])
+            formats.encode(x, bits, groups, **FORMATS[self.preset])
             for x, bits, groups in ((key, pair.k_bits, pair.k_groups), (value, pair.v_bits, pair.v_groups))
         ]
         return Token(parts[0], parts[1], score, position)
 
     def decoded(self, token: Token) -> tuple[list[float], list[float]]:
         zero = FORMATS[self.preset]["zero"]
-        return leankv.decode(token.key, zero), leankv.decode(token.value, zero)
+        return formats.decode(token.key, zero), formats.decode(token.value, zero)
 
     def attention(self, layer: int, x: list[float]) -> list[float]:
         x = self.norm(f"blk.{layer}.attn_norm", x)
@@ -130,7 +132,7 @@ class Plain(Oracle):
         ]
         found = [leankv_attention.paged_attention(query, pages[0], pages[1], self.options) for query in q]
         stored = [*sections[0], *sections[1]]
-        scores = leankv_units.step_scores(
+        scores = units.step_scores(
             [token.score for token in stored],
             [p for _, p in found],
             [token.position for token in stored],
@@ -146,22 +148,22 @@ class Plain(Oracle):
         lean, sections = self.lean, (self.high[head], self.low[head])
         high, low = ([(token.position, self.mean(token)) for token in section] for section in sections)
         if lean.of("policy") == "static":
-            decision = leankv_units.static_step(high, self.n, lean.window, lean.keep_percent)
+            decision = units.static_step(high, self.n, lean.window, lean.keep_percent)
         elif lean.of("policy") == "diffkv":
-            decision = leankv_units.diffkv(high, low, self.n, lean.window, lean.alpha_prune, lean.alpha_quant)
+            decision = units.diffkv(high, low, self.n, lean.window, lean.alpha_prune, lean.alpha_quant)
         else:
             t_high = lean.t_low if lean.low is None else lean.t_high
-            decision = leankv_units.algorithm1(high, low, self.n, lean.window, lean.t_low, t_high, lean.score_rule)
+            decision = units.algorithm1(high, low, self.n, lean.window, lean.t_low, t_high, lean.score_rule)
         self.choices.append(decision.case)
-        self.high[head], self.low[head] = leankv_units.apply(*sections, decision, new)
+        self.high[head], self.low[head] = units.apply(*sections, decision, new)
         if decision.low_slot >= 0:
             moved = self.low[head][decision.low_slot]
-            pair = leankv.CONFIGS[lean.low]
+            pair = formats.CONFIGS[lean.low]
             self.low[head][decision.low_slot] = moved._replace(
-                key=leankv.requantize(moved.key, pair.k_bits, pair.k_groups, **FORMATS[self.preset]),
-                value=leankv.requantize(moved.value, pair.v_bits, pair.v_groups, **FORMATS[self.preset]),
+                key=formats.requantize(moved.key, pair.k_bits, pair.k_groups, **FORMATS[self.preset]),
+                value=formats.requantize(moved.value, pair.v_bits, pair.v_groups, **FORMATS[self.preset]),
             )
 
     def mean(self, token: Token) -> float:
-        (count,) = leankv_units.counts_at([token.position], self.n, self.prompt_length, self.preset)
+        (count,) = units.counts_at([token.position], self.n, self.prompt_length, self.preset)
         return fp16.f32(token.score / count) if count else 0.0

@@ -7,11 +7,9 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes
-from refemu.models.backend import find
 from refemu.models.runtime import Session
-from refemu.models.schemes.scheme import silent
 from refemu.units.unit import Cases
-from tests.models.schemes.leankv_plain import CHANGES, small
+from tests.models.schemes.leankv.plain import CHANGES, small
 
 SMALL = f"{CHANGES},align=4+4,page_bytes=112,window=4"
 SCHEMES = [
@@ -25,7 +23,7 @@ IDS = [3, 7, 1, 10, 7, 0, 2, 5, 5, 9, 4, 8, 1, 1, 6, 3, 10, 2, 7, 4]
 @cache
 def parts(scheme: str = SCHEMES[0]) -> Any:
     config: Any = schemes.parse(scheme)
-    return config.prepare(small(), find("jit"), None, silent)
+    return models.prepare(small(), config)
 
 
 def held(session: Session) -> list[Any]:

@@ -9,12 +9,12 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
-from refemu.models.backend import find
-from refemu.models.schemes import leankv
-from refemu.models.schemes.leankv import LeanKvConfig
-from refemu.models.schemes.scheme import silent
-from refemu.units.free_page_list import OutOfPages
-from tests.models.schemes.leankv_plain import CHANGES, Plain, small
+from refemu.models.schemes.leankv import layout
+from refemu.models.schemes.leankv.config import LeanKvConfig
+from refemu.models.schemes.leankv.steps import arithmetic
+from refemu.units.leankv import paged_attention
+from refemu.units.leankv.free_page_list import OutOfPages
+from tests.models.schemes.leankv.plain import CHANGES, Plain, small
 
 SMALL = f"{CHANGES},align=4+4,page_bytes=112,window=4"  #: pages of two K8V4 tokens and of four K4V2 tokens
 IDS = [3, 7, 1, 10, 7, 0, 2, 5, 5, 9, 4, 8, 1, 1, 6, 3, 10, 2, 7, 4]
@@ -23,7 +23,7 @@ TEXT = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man w
 
 def small_parts(scheme: str, backend: str = "jit") -> Any:
     config: Any = schemes.parse(scheme)
-    return config.prepare(small(), find(backend), None, silent)
+    return models.prepare(small(), config, backend)
 
 
 @cache
@@ -49,8 +49,8 @@ def test_a_session_is_the_plain_decoder(scheme: str, choices: set[int]) -> None:
     D-leankv-33.
     """
     parts = small_parts(scheme)
-    shape = parts.lean.shape(parts.model, 1)
-    plain = Plain(small(), parts.lean, (shape["high_tokens"], shape["low_tokens"] or 1))
+    shape = layout.shape(parts.lean, parts.model, 1)
+    plain = Plain(small(), parts.lean, (shape.high_tokens, shape.low_tokens or 1))
     expected = [*plain.prompt(IDS[:10]), *(plain.step(token) for token in IDS[10:])]
     session = models.session(parts)
     found = np.concatenate([session.append(IDS[:10]), session.append(IDS[10:13]), session.append(IDS[13:])])
@@ -74,7 +74,7 @@ def test_means_over_heads_grow_by_one_at_most(backend: str) -> None:
     grown = {}
     for gqa in ("max", "mean"):
         scheme: Any = schemes.parse(f"leankv:{CHANGES},window=64,t_low=0.02,t_high=0.1,gqa={gqa}")
-        session: Any = models.session(scheme.prepare(models.load("tiny"), find(backend), None, silent))
+        session: Any = models.session(models.prepare("tiny", scheme, backend))
         session.append(TEXT[:20])
         scores = [stored_scores(session, 20)]
         for token in TEXT[20:23]:
@@ -164,9 +164,7 @@ def test_presets_say_what_a_field_leaves_open() -> None:
         [False, 1],
     ]
     assert LeanKvConfig(preset="diffkv", include_self=False).of("include_self") is False
-    assert diffkv.arithmetic() == leankv.Arithmetic(
-        softmax_div="recip_mul", softmax_eps=leankv.EPSILON, partition_tokens=4800, include_self=True
-    )
+    assert (arithmetic(paper), arithmetic(diffkv)) == (paged_attention.PAPER, paged_attention.DIFFKV)
     assert paper.thresholds("algorithm1") == (0.0, 0.01)
     assert schemes.parse("leankv") == LeanKvConfig(t_low=0.0001)
     assert diffkv.thresholds("diffkv") == (0.02, 1.0)
@@ -176,12 +174,12 @@ def test_entries_of_the_table() -> None:
     """D-leankv-36: ceil(max_len / TH) + 1; the published code divides by the tokens of a K8V8 page, and adds 2."""
     config: Any = models.load("tiny").config
     sizes = type(config)(**{**vars(config), "heads": 8, "kv_heads": 2, "head_dim": 128, "context": 4096})
-    paper, diffkv = (LeanKvConfig(preset=preset).shape(sizes, 1) for preset in ("paper", "diffkv"))
+    paper, diffkv = (layout.shape(LeanKvConfig(preset=preset), sizes, 1) for preset in ("paper", "diffkv"))
 
-    assert (paper["high_tokens"], paper["low_tokens"], paper["table_tokens"], paper["table_extra"]) == (32, 60, 32, 1)
-    assert (diffkv["table_tokens"], diffkv["table_extra"], diffkv["reserve_low"]) == (24, 2, 1)
-    assert paper["pages"] == 3 * 2 * 129
-    assert -(-4096 // diffkv["table_tokens"]) + diffkv["table_extra"] == 173
+    assert (paper.high_tokens, paper.low_tokens, paper.table_tokens, paper.table_extra) == (32, 60, 32, 1)
+    assert (diffkv.table_tokens, diffkv.table_extra, diffkv.reserve_low) == (24, 2, 1)
+    assert paper.pages == 3 * 2 * 129
+    assert -(-4096 // (diffkv.table_tokens or 0)) + diffkv.table_extra == 173
 
 
 @pytest.mark.parametrize(
@@ -257,7 +255,7 @@ def test_every_scheme_has_a_layout_for_usual_heads(head_size: int) -> None:
     for name in schemes.SCHEMES:
         if name.startswith("leankv"):
             config: Any = schemes.SCHEMES[name]
-            pages = config.pages(head_size)
+            pages = layout.pages(config, head_size)
             found = {key: getattr(pages.high, key) for key in usual}
             assert all(usual[key] % value == 0 for key, value in found.items())
             assert head_size < 128 or name == "leankv-k2v4" or found == usual

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import schemes
-from refemu.models.backend import find
-from refemu.models.schemes.leankv_engine import Engine
-from refemu.models.schemes.leankv_layers import LeanKv
-from refemu.models.schemes.scheme import silent
-from refemu.units.free_page_list import OutOfPages
-from tests.models.schemes.leankv_plain import CHANGES, small
+from refemu.models.schemes.leankv.engine import Engine
+from refemu.models.schemes.leankv.layers import LeanKv
+from refemu.units.leankv.free_page_list import OutOfPages
+from tests.models.schemes.leankv.plain import CHANGES, small
 
 SMALL = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4,t_low=0.08,t_high=0.12"
 TOKENS = [3, 7, 1, 10, 7, 0, 2, 5, 5, 9, 4, 8, 1, 1, 6, 3, 10, 2, 7, 4]
@@ -25,7 +23,7 @@ TOKENS = [3, 7, 1, 10, 7, 0, 2, 5, 5, 9, 4, 8, 1, 1, 6, 3, 10, 2, 7, 4]
 @cache
 def base() -> Any:
     config: Any = schemes.parse(SMALL)
-    return config.prepare(small(), find("jit"), None, silent)
+    return models.prepare(small(), config)
 
 
 def parts(change: str = "") -> LeanKv:
@@ -82,7 +80,7 @@ def test_a_request_does_not_depend_on_its_neighbours(change: str, data: st.DataO
 
 def test_given_tokens_are_scored_and_not_chosen() -> None:
     engine = Engine(parts())
-    name = engine.submit(TOKENS[:8], given=TOKENS[8:])
+    name = engine.submit(TOKENS[:8], following=TOKENS[8:])
     engine.run()
     session = models.session(parts())
     expected = [session.append(TOKENS[:8], last=True), *(session.append([token]) for token in TOKENS[8:-1])]
@@ -166,7 +164,7 @@ BAD: dict[str, tuple[list[int], dict[str, Any], str]] = {
     "no token": ([1], {}, "a request needs a token to come, got count 0 and 0 given"),
     "negative": ([1], {"count": -1}, "a request needs a token to come, got count -1"),
     "too long": ([1] * 20, {"count": 30}, "a request may have 40 tokens, got 49"),
-    "vocabulary": ([1], {"given": [11]}, "token id 11"),
+    "vocabulary": ([1], {"following": [11]}, "token id 11"),
     "pool": ([1] * 30, {"count": 1}, "a prompt of 30 tokens needs 64 pages, the pool has 50"),
 }
 

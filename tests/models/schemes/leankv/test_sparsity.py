@@ -8,9 +8,9 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.schemes import leankv_sparsity
-from refemu.models.schemes.leankv_units import Units
-from tests.oracles import leankv_units as oracle
+from refemu.models.schemes.leankv import sparsity
+from refemu.models.schemes.leankv.steps import Units
+from tests.oracles.leankv import units
 
 IDS = list(b"It is a truth universally acknowledged, that a single man in possession of a good fortune, must want")
 PROBABILITIES = Units.probabilities
@@ -24,13 +24,13 @@ def test_counts_are_the_oracles_query_by_query(monkeypatch: pytest.MonkeyPatch) 
         seen.append(PROBABILITIES(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(leankv_sparsity, "QUERIES", 8)
+    monkeypatch.setattr(sparsity, "QUERIES", 8)
     monkeypatch.setattr(Units, "probabilities", recorded)
-    found = leankv_sparsity.sparsity(models.load("tiny"), IDS[:98], 40, 20)
+    found = sparsity.sparsity(models.load("tiny"), IDS[:98], 40, 20)
     blocks = models.load("tiny").config.blocks
     means = [
         fmean(
-            oracle.critical_tokens(p[head, query, g].tolist(), 0.95) / (13 + query)
+            units.critical_tokens(p[head, query, g].tolist(), 0.95) / (13 + query)
             for head in range(p.shape[0])
             for query in range(8)
             for g in range(p.shape[2])
@@ -54,16 +54,16 @@ def test_even_attention_needs_nearly_all_and_one_sided_one_token(
         p[..., : 32 if even else 1] = 1 / 32 if even else 1
         return p
 
-    monkeypatch.setattr(leankv_sparsity, "QUERIES", 1)
+    monkeypatch.setattr(sparsity, "QUERIES", 1)
     monkeypatch.setattr(Units, "probabilities", made)
-    found = leankv_sparsity.sparsity(models.load("tiny"), IDS, 40, 32)
+    found = sparsity.sparsity(models.load("tiny"), IDS, 40, 32)
 
     assert {(row.least, row.mean, row.most) for row in found} == {(tokens / 32,) * 3}
 
 
 def test_refuses_encoders_and_texts_without_a_prompt() -> None:
     with pytest.raises(Refused, match="study leankv: tiny-encoder is an encoder"):
-        leankv_sparsity.sparsity(models.load("tiny-encoder"), IDS)
+        sparsity.sparsity(models.load("tiny-encoder"), IDS)
     for prefill in (0, 97):
         with pytest.raises(Refused, match=f"a prompt must hold 1 to 96 tokens, got {prefill}"):
-            leankv_sparsity.sparsity(models.load("tiny"), IDS[:96], 96, prefill)
+            sparsity.sparsity(models.load("tiny"), IDS[:96], 96, prefill)

@@ -7,10 +7,11 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import perplexity, schemes
-from refemu.models.schemes import leankv_study
-from refemu.models.schemes.leankv_study import Row
-from tests.models.schemes.leankv_plain import CHANGES
+from refemu.models import schemes
+from refemu.models.measure import perplexity
+from refemu.models.schemes.leankv import layout, study
+from refemu.models.schemes.leankv.study import Row
+from tests.models.schemes.leankv.plain import CHANGES
 
 IDS = list(b"It is a truth universally acknowledged, that a single man in possession of a good fortune, must want")
 PRUNED = f"leankv-k16v16:{CHANGES},window=4,score_rule=cumulative,t_low=0.2"
@@ -20,7 +21,7 @@ NAMES = [schemes.text(schemes.parse(name)) for name in ("fp16", f"leankv-k8v8:{C
 
 @cache
 def rows() -> list[Row]:
-    return list(leankv_study.study(models.load("tiny"), IDS, 40, 24, NAMES))
+    return list(study.study(models.load("tiny"), IDS, 40, 24, NAMES))
 
 
 def test_perplexity_is_that_of_sessions() -> None:
@@ -47,20 +48,18 @@ def test_memory_is_measured_with_all_windows_in_the_pool() -> None:
 
 def test_a_matched_budget_is_what_the_row_before_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """D-leankv-54."""
-    monkeypatch.setattr(leankv_study, "MATCHED", matched := f"leankv-k16v16:{CHANGES},window=4,policy=static")
-    before, row = leankv_study.study(models.load("tiny"), IDS, 40, 24, [PRUNED, matched])
+    monkeypatch.setattr(study, "MATCHED", matched := f"leankv-k16v16:{CHANGES},window=4,policy=static")
+    before, row = study.study(models.load("tiny"), IDS, 40, 24, [PRUNED, matched])
 
     assert f"keep_percent={round(100 * before.kept)}" in row.scheme
     assert abs(row.kept - before.kept) < 0.05
 
 
 def test_the_usual_rows() -> None:
-    parsed: list[Any] = [
-        schemes.parse(name) for name in (*leankv_study.PAIRS, *leankv_study.MIXED, *leankv_study.BUDGETS)
-    ]
+    parsed: list[Any] = [schemes.parse(name) for name in (*study.PAIRS, *study.MIXED, *study.BUDGETS)]
 
     assert [config.high for config in parsed[:7]] == ["K16V16", "K8V8", "K8V4", "K4V8", "K4V4", "K4V2", "K2V4"]
-    assert all(config.pages(64).high.tokens for config in parsed)
+    assert all(layout.pages(config, 64).high.tokens for config in parsed)
     assert [config.of("policy") for config in parsed[-6:]] == ["algorithm1", "static"] * 3
 
 
@@ -74,12 +73,12 @@ def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
         b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never "
         b"took up any"
     )
-    (fp16,) = leankv_study.study(models.load("tiny"), text, 40, 24, ["fp16"])
+    (fp16,) = study.study(models.load("tiny"), text, 40, 24, ["fp16"])
     strict, loose = (
-        leankv_study.profile(models.load("tiny"), text, config, tolerance, 40, 24, (0.01, 0.2), (0.0, 0.05))
+        study.profile(models.load("tiny"), text, config, tolerance, 40, 24, (0.01, 0.2), (0.0, 0.05))
         for tolerance in (0.0, 0.05)
     )
-    none = leankv_study.profile(models.load("tiny"), text, config, 0.03, 40, 24, (0.2,), (0.0, 0.05))
+    none = study.profile(models.load("tiny"), text, config, 0.03, 40, 24, (0.2,), (0.0, 0.05))
     first, middle, least = loose.rows  # 0.05 is above 0.01
 
     assert strict.reference == loose.reference == none.reference == fp16.perplexity
@@ -99,11 +98,11 @@ def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
 )
 def test_refuses(names: list[str], prefill: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
-        list(leankv_study.study(models.load("tiny"), IDS, 40, prefill, names))
+        list(study.study(models.load("tiny"), IDS, 40, prefill, names))
 
 
 def test_refuses_encoders_and_tolerances() -> None:
     with pytest.raises(Refused, match="study leankv: tiny-encoder is an encoder"):
-        list(leankv_study.study(models.load("tiny-encoder"), IDS))
+        list(study.study(models.load("tiny-encoder"), IDS))
     with pytest.raises(Refused, match="tolerance must be at least 0, got -1"):
-        leankv_study.profile(models.load("tiny"), IDS, schemes.parse("leankv"), -1)  # type: ignore[arg-type]
+        study.profile(models.load("tiny"), IDS, schemes.parse("leankv"), -1)  # type: ignore[arg-type]

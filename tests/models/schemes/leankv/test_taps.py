@@ -10,18 +10,17 @@ import pytest
 
 from refemu import models, units
 from refemu.arith import fp16
-from refemu.golden import model_cases, sets
-from refemu.golden.generator import generate
+from refemu.golden.files import sets
+from refemu.golden.make import model_cases
+from refemu.golden.make.generate import generate
 from refemu.models import schemes
-from refemu.models.backend import find
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from refemu.models.schemes import leankv_taps
-from refemu.models.schemes.scheme import silent
+from refemu.models.schemes.leankv import taps
 from refemu.units.unit import Cases
-from tests.models.schemes.leankv_plain import CHANGES
-from tests.models.schemes.test_fp16 import Small
-from tests.models.schemes.told import evaluated
+from tests.models.schemes.fp16.test_decoder import Small
+from tests.models.schemes.leankv.plain import CHANGES
+from tests.models.schemes.tap_cases import evaluated
 
 TINY = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1"  #: pages of 2 and 4 tokens
 WIDE = "leankv:window=8,t_low=0.01,t_high=0.06"
@@ -36,7 +35,7 @@ def recorded(scheme: str, wide: bool, prompt: int, steps: int) -> tuple[Any, lis
     config: Any = schemes.parse(scheme)
     model = Model("wide", SIZES, Small(SIZES), "") if wide else models.load("tiny")
     calls: list[Call] = []
-    session = models.session(config.prepare(model, find("jit"), None, silent), lambda *call: calls.append(call))
+    session = models.session(models.prepare(model, config), lambda *call: calls.append(call))
     session.append(TEXT[:prompt])
     if steps:
         session.append(TEXT[prompt : prompt + steps])
@@ -52,8 +51,8 @@ def test_every_unit_is_tapped_in_every_layer_for_every_head() -> None:
     _, tiny = recorded(TINY, False, 8, 4)
     met = {name for _, name, _ in wide} | {name for _, name, _ in tiny}
 
-    assert tuple(sorted(met)) == leankv_taps.UNITS == schemes.SCHEMES["leankv"].taps  # type: ignore[attr-defined]
-    for unit in set(leankv_taps.UNITS) - {"page_manager"}:
+    assert tuple(sorted(met)) == taps.UNITS == schemes.taps(schemes.SCHEMES["leankv"])
+    for unit in set(taps.UNITS) - {"page_manager"}:
         assert {(layer, case.source["kv_head"]) for layer, case in cases(wide, unit)} == {
             (layer, head) for layer in (0, 1) for head in (0, 1)
         }
@@ -120,7 +119,7 @@ def contradictions(shown: list[Cases]) -> list[str]:
         wrong += [
             case.why
             for case, choice in zip(own, choices, strict=True)
-            if f"choice is {leankv_taps.CHOICES[choice]}" not in case.why
+            if f"choice is {taps.CHOICES[choice]}" not in case.why
         ]
     return wrong
 
@@ -150,11 +149,14 @@ def test_heads_that_no_configuration_holds_are_not_shown() -> None:
     assert session._caches.pools.pools[0].stored([0]).lengths.sum(axis=-1).max() == 18
 
 
+REAL = [pytest.mark.model, pytest.mark.slow]
+
+
 @pytest.mark.parametrize(
     ("model", "scheme", "tokens", "choices"),
     [
         ("tiny", TINY, 64, {"A3", "B1", "B2", "C"}),
-        pytest.param("smollm2-135m", "leankv", 96, {"W", "A1", "A2", "B1", "B2", "C"}, marks=pytest.mark.model),
+        pytest.param("smollm2-135m", "leankv", 96, {"W", "A1", "A2", "B1", "B2", "C"}, marks=REAL),
     ],
 )
 def test_no_row_of_a_generated_set_contradicts_its_description(
@@ -170,7 +172,7 @@ def test_no_row_of_a_generated_set_contradicts_its_description(
         for golden in made
         for entry in golden.manifest["cases"]
     ]
-    found = [leankv_taps.CHOICES[choice] for golden in made for choice in golden.arrays["out.choice"].tolist()]
+    found = [taps.CHOICES[choice] for golden in made for choice in golden.arrays["out.choice"].tolist()]
 
     assert [golden.name for golden in made] == ["generation_compressor-wide"]
     assert said == [([choice], 1) for choice in found]

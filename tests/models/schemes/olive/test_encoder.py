@@ -12,13 +12,14 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models import text as texts
-from refemu.models.encoder_config import LINEARS
-from refemu.models.schemes.olive import OliveConfig, lossiest
-from refemu.models.schemes.olive_encoder import batch
+from refemu.models.encoder.config import LINEARS
+from refemu.models.schemes.olive.config import OliveConfig
+from refemu.models.schemes.olive.encoder import batch
+from refemu.models.schemes.olive.prepare import lossiest
 from refemu.models.taps import Watch
 from tests.oracles import fp16 as oracle16
-from tests.oracles import ovp as oracle
 from tests.oracles import sums
+from tests.oracles.olive import ovp
 
 CALIBRATION = list(b"It is a truth universally acknowledged, that a single man")
 IDS = list(b"Sir Walter")
@@ -79,8 +80,8 @@ def linear(x: list[float], w: list[int], part: Any, weight: Any, n: int, bias: f
     kind = {"int4": "OVP_INT4", "flint4": "OVP_FLINT4", "int8": "OVP_INT8"}[part.fmt.normal.name]
     scale, grid = float(part.input.scale), []
     for left, right in zip(x[::2], x[1::2], strict=True):
-        codes = oracle.encode_pair(kind, *(oracle16.f32(value / scale) for value in (left, right)))
-        grid += list(oracle.decode_pair(kind, *codes) or ())
+        codes = ovp.encode_pair(kind, *(oracle16.f32(value / scale) for value in (left, right)))
+        grid += list(ovp.decode_pair(kind, *codes) or ())
     acc = (sum(a * b for a, b in zip(grid, w, strict=True)) + (1 << 31)) % (1 << 32) - (1 << 31)
     y = oracle16.f32(oracle16.f32(acc) * oracle16.f32(scale * float(weight.scale[n])))
     return sums.f16(oracle16.f32(y + bias))

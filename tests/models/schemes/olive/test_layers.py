@@ -1,12 +1,19 @@
 """What decoders and encoders share under the OliVe schemes: names and widths of linear layers, groups, candidates."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.encoder_config import LINEARS
-from refemu.models.schemes.olive import OliveConfig
-from refemu.models.schemes.olive_layers import candidates, linear_name, tensor_name, widths
+from refemu.models.backend import NUMPY
+from refemu.models.encoder.config import LINEARS
+from refemu.models.schemes.olive.config import OliveConfig
+from refemu.models.schemes.olive.layers import candidates, linear_name, tensor_name, widths
 from refemu.models.schemes.scheme import GROUPS
+from refemu.models.taps import Watch
+from tests.models.schemes.olive.test_linear import BACK, BEYOND, overflowing
 
 
 @pytest.mark.parametrize(("groups", "count"), [(GROUPS, 7), (LINEARS, 6)], ids=["decoder", "encoder"])
@@ -52,6 +59,16 @@ def test_an_encoder_has_no_gate() -> None:
 def test_the_output_matrix_has_a_name_of_its_own() -> None:
     assert (linear_name(-1, "embed"), tensor_name(-1, "embed")) == ("lm_head", "embed")
     assert linear_name(3, "q") == tensor_name(3, "q") == "blk.3.q"
+
+
+def test_sums_that_leave_32_bits_are_counted() -> None:
+    """D-olive-33."""
+    layers: Any = models.prepare("tiny", "olive-8:act_bits=none", NUMPY)
+    part, watch = overflowing("wrap", NUMPY), Watch()
+    outputs = layers.outputs(part, np.concatenate([BEYOND, BACK, BEYOND]), watch)
+
+    assert outputs.tolist() == [[-(2.0**31)], [2.0**30], [-(2.0**31)]]
+    assert watch.counters == {"overflowed_outputs": 2}
 
 
 def test_the_preset_chooses_the_base_of_the_search() -> None:

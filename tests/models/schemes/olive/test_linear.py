@@ -10,25 +10,24 @@ import pytest
 from refemu import models
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.formats.ovp import OVP_FLINT4, OVP_INT4, OVP_INT8
+from refemu.formats.olive.ovp import OVP_FLINT4, OVP_INT4, OVP_INT8
 from refemu.models import schemes
 from refemu.models.backend import NUMPY, Jit
-from refemu.models.schemes.olive import OliveConfig
-from refemu.models.schemes.olive_linear import (
+from refemu.models.schemes.olive.config import OliveConfig
+from refemu.models.schemes.olive.linear import (
     Candidates,
     Input,
     Part,
     Plain,
     Weight,
-    columns,
     largest,
     pair_values,
     quantize,
 )
 from refemu.models.taps import Watch
 from tests.oracles import fp16 as oracle16
-from tests.oracles import ovp as oracle
 from tests.oracles import sums
+from tests.oracles.olive import ovp
 
 
 @cache
@@ -54,7 +53,7 @@ def test_linear_layer_equals_plain_python(text: str, name: str) -> None:
     part = prepared(text).group(0, group)[0]
     weight = part.weights[group.index(name)]
     x = fp16.to_f16(np.random.default_rng(3).standard_normal((3, weight.tensor.shape[1])) * 4).astype(np.float32)
-    wide = part(x, Watch())[:, part.columns[f"blk.0.{name}"]]
+    wide = part(x).outputs[:, part.columns[f"blk.0.{name}"]]
     y = prepared(text).linear(0, group, x, Watch())[group.index(name)]
     expected = [
         [linear(row, column, part, weight, n) for n, column in enumerate(weight.grid().tolist())] for row in x.tolist()
@@ -70,15 +69,19 @@ def linear(x: list[float], w: list[int], part: Part, weight: Weight, n: int) -> 
     kind += "_REPO" if part.fmt.pairing == "flat" else ""
     scale, grid = float(part.input.scale), []
     for left, right in zip(x[::2], x[1::2], strict=True):
-        codes = oracle.encode_pair(kind, *(oracle16.f32(value / scale) for value in (left, right)))
-        grid += list(oracle.decode_pair(kind, *codes))
+        codes = ovp.encode_pair(kind, *(oracle16.f32(value / scale) for value in (left, right)))
+        grid += list(ovp.decode_pair(kind, *codes))
     acc = (sum(a * b for a, b in zip(grid, w, strict=True)) + (1 << 31)) % (1 << 32) - (1 << 31)
     rescale = oracle16.f32(scale * float(weight.scale[n]))
     return oracle16.f32(oracle16.f32(acc) * rescale)
 
 
-def overflowing(overflow: str, backend: Any) -> tuple[list[float], dict[str, int]]:
-    """Two outlier products of one sign that reach 2**31, then one that comes back; scales 1."""
+#: Against `overflowing`: two outlier products of one sign that reach 2**31; then another that comes back.
+BEYOND, BACK = np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [last, 0] for last in (0, 1 << 15)], np.float32)[:, None]
+
+
+def overflowing(overflow: str, backend: Any) -> Part:
+    """One output whose sums leave 32 bits; scales 1."""
     weight = Weight(
         "w",
         OVP_INT8,
@@ -87,31 +90,27 @@ def overflowing(overflow: str, backend: Any) -> tuple[list[float], dict[str, int
         0.0,
     )
     part = Part(0, ["w"], [weight], Candidates((OVP_INT8,), "sigma", 75, 250, 2), overflow, backend)
-    x, watch = np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [1 << 15, 0]], np.float32), Watch()
     part.set_input(Input(OVP_INT8, np.float32(1), 0.0))
-    first = part(x * np.array([1] * 8 + [0] * 2, np.float32), watch)
-    return [float(first[0, 0]), float(part(x, watch)[0, 0])], watch.counters
+    return part
 
 
 @pytest.mark.parametrize("backend", [NUMPY, Jit()], ids=repr)
 def test_sums_beyond_32_bits_wrap_or_saturate(backend: Any) -> None:
     """D-olive-33. Saturation follows the dot-product unit: 8 products at a time."""
-    wrapped, counters = overflowing("wrap", backend)
-    saturated, same = overflowing("saturate", backend)
+    parts = (overflowing(overflow, backend) for overflow in ("wrap", "saturate"))
+    wrapped, saturated = ([part(x) for x in (BEYOND, BACK)] for part in parts)
 
-    assert wrapped == [-(2.0**31), 2.0**30]
-    assert saturated == [2.0**31, 2.0**30]  # fl32(2**31 - 1), then 2**31 - 1 - 2**30 rounded
-    assert {"overflowed_outputs": 1} == counters == same
+    assert [float(product.outputs[0, 0]) for product in wrapped] == [-(2.0**31), 2.0**30]
+    # fl32(2**31 - 1), then 2**31 - 1 - 2**30 rounded
+    assert [float(product.outputs[0, 0]) for product in saturated] == [2.0**31, 2.0**30]
+    assert [product.overflowed for product in (*wrapped, *saturated)] == [1, 0, 1, 0]
+    assert [float(product.exact[0, 0]) for product in (*wrapped, *saturated)] == [2.0**31, 2.0**30] * 2
 
 
 def test_refuses_flat_pairs_across_rows() -> None:
     choice = Candidates(OliveConfig(preset="repo").formats(4), "mean_sigma", 75, 250, 2)
     with pytest.raises(Refused, match=r"blk\.0\.q: pairs of preset repo need an even number of inputs, got 5"):
         quantize("blk.0.q", np.ones((2, 5), np.float32), choice, NUMPY)
-
-
-def test_columns_cut_the_outputs_of_concatenated_matrices() -> None:
-    assert columns([np.zeros((3, 2)), np.zeros((1, 2))]) == [slice(0, 3), slice(3, 4)]
 
 
 @pytest.mark.parametrize(("fmt", "expected"), [(OVP_INT4, 96), (OVP_FLINT4, 192), (OVP_INT8, 15 << 19)], ids=str)

@@ -8,13 +8,15 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import perplexity, study, text
-from tests.oracles import ovp_study as oracle
+from refemu.models import text
+from refemu.models.measure import perplexity
+from refemu.models.schemes.olive import outlier_study
+from tests.oracles.olive import ovp_study
 
 IDS = list(b"She was only Anne. ")
 
 
-def percent(row: study.Summary) -> list[float]:
+def percent(row: outlier_study.Summary) -> list[float]:
     """> 3 sigma, N-N, O-N, O-O, O-O if independent, as olive's tables round them."""
     shares = (row.beyond_three, row.normal_normal, row.outlier_normal)
     return [
@@ -28,21 +30,21 @@ def test_rows_are_means_over_tensors() -> None:
     model = models.load("tiny")
     names = [f"blk.{layer}.gate" for layer in range(3)]
     rows = [model.tensor(name).tolist() for name in names]
-    counts = [oracle.pairs(tensor) for tensor in rows]
-    maxima = [max(abs(value) for row in tensor for value in row) / oracle.sigma(tensor) for tensor in rows]
-    found = next(row for row in study.summaries(study.weights(model), "all") if row.kind == "gate")
+    counts = [ovp_study.pairs(tensor) for tensor in rows]
+    maxima = [max(abs(value) for row in tensor for value in row) / ovp_study.sigma(tensor) for tensor in rows]
+    found = next(row for row in outlier_study.summaries(outlier_study.weights(model), "all") if row.kind == "gate")
 
     assert (found.tensors, found.max_sigma_median, found.max_sigma_largest) == (3, median(maxima), max(maxima))
     # means of three quotients in float64 against exact ones: within three roundings
     assert abs(found.outlier_normal - mean(count[1] / sum(count) for count in counts)) < 1e-15
     assert abs(found.outlier_outlier - mean(count[2] / sum(count) for count in counts)) < 1e-15
-    assert abs(found.beyond_six - mean(oracle.shares(tensor)[1] for tensor in rows)) < 1e-15
+    assert abs(found.beyond_six - mean(ovp_study.shares(tensor)[1] for tensor in rows)) < 1e-15
 
 
 def test_every_linear_weight_and_every_input_is_measured() -> None:
     model = models.load("tiny")
-    weights, inputs = study.weights(model), study.inputs(model, [IDS])
-    kinds = [row.kind for row in study.summaries(inputs, "all inputs")]
+    weights, inputs = outlier_study.weights(model), outlier_study.inputs(model, [IDS])
+    kinds = [row.kind for row in outlier_study.summaries(inputs, "all inputs")]
 
     assert [one.name for one in weights[:8]] == [
         f"blk.{n}" for n in ("0.q", "0.k", "0.v", "0.o", "0.gate", "0.up", "0.down", "1.q")
@@ -55,13 +57,13 @@ def test_inputs_are_what_the_layers_read() -> None:
     prepared = models.prepare("tiny")
     x = prepared.norm("blk.0.attn_norm", prepared.embed(np.array(IDS)))
 
-    assert study.inputs(models.load("tiny"), [IDS])[0] == study.measure("blk.0.q.input", x)
-    assert study.inputs(models.load("tiny"), [IDS])[0].tensor.count == len(IDS) * 64
+    assert outlier_study.inputs(models.load("tiny"), [IDS])[0] == outlier_study.measure("blk.0.q.input", x)
+    assert outlier_study.inputs(models.load("tiny"), [IDS])[0].tensor.count == len(IDS) * 64
 
 
 def test_one_format_has_the_least_error_beside_each_normal_type() -> None:
     """[olive Fig. 5], D-olive-45."""
-    rows = study.rounding_errors(study.weights(models.load("tiny")))
+    rows = outlier_study.rounding_errors(outlier_study.weights(models.load("tiny")))
     least = {row["normal"]: row["outlier"] for row in rows if row["least"]}
 
     assert len(rows) == 8
@@ -69,7 +71,7 @@ def test_one_format_has_the_least_error_beside_each_normal_type() -> None:
 
 
 def test_losses_are_perplexities_of_the_schemes() -> None:
-    rows = list(study.losses(models.load("tiny"), [IDS], 12))
+    rows = list(outlier_study.losses(models.load("tiny"), [IDS], 12))
     victims = models.prepare("tiny", "olive-study:experiment=prune_victims")
 
     assert [row["scheme"].rpartition("=")[2] for row in rows] == ["fp16", "clip", "prune_victims", "prune_normals"]
@@ -78,7 +80,7 @@ def test_losses_are_perplexities_of_the_schemes() -> None:
 
 def test_losses_of_an_encoder_are_distances_between_embeddings() -> None:
     model, read = models.load("tiny-encoder"), [IDS, IDS[4:]]
-    rows = list(study.losses(model, read, 12))
+    rows = list(outlier_study.losses(model, read, 12))
     vectors = [[models.embedding(model, ids, scheme).tolist() for ids in read] for scheme in ("fp16", "olive-study")]
     halves = [sum((a - b) ** 2 for a, b in zip(*pair, strict=True)) / 2 for pair in zip(*vectors, strict=True)]
 
@@ -91,66 +93,69 @@ def test_texts_of_decoders_and_encoders() -> None:
     """An encoder reads whole paragraphs, the last that fits included, long ones cut."""
     words = "Anne\n\n\n\nMr. Elliot\n\nMary"
 
-    assert study.texts(models.load("tiny"), words, 6, 99) == [list(b"Anne\n\n")]
-    assert study.texts(models.load("tiny-encoder"), words, 11, 99) == [list(b"Anne")]
-    assert study.texts(models.load("tiny-encoder"), words, 11, 6) == [list(b"Anne"), list(b"Mr. El")]
-    assert study.texts(models.load("tiny"), words, 0, 99) == study.texts(models.load("tiny-encoder"), words, 0, 9) == []
+    assert outlier_study.texts(models.load("tiny"), words, 6, 99) == [list(b"Anne\n\n")]
+    assert outlier_study.texts(models.load("tiny-encoder"), words, 11, 99) == [list(b"Anne")]
+    assert outlier_study.texts(models.load("tiny-encoder"), words, 11, 6) == [list(b"Anne"), list(b"Mr. El")]
+    assert outlier_study.texts(models.load("tiny"), words, 0, 99) == []
+    assert outlier_study.texts(models.load("tiny-encoder"), words, 0, 9) == []
 
 
 def test_a_decoder_takes_one_text() -> None:
     with pytest.raises(Refused, match="study: tiny is a decoder and takes one text, got 2"):
-        study.inputs(models.load("tiny"), [IDS, IDS])
+        outlier_study.inputs(models.load("tiny"), [IDS, IDS])
 
 
 def test_progress_ends_at_the_whole() -> None:
     seen: list[tuple[str, int, int]] = []
-    study.weights(models.load("tiny"), lambda *words: seen.append(words))
+    outlier_study.weights(models.load("tiny"), lambda *words: seen.append(words))
 
     assert (seen[0], seen[-1]) == (("weights", 0, 21), ("weights", 21, 21))
 
 
 def test_refuses_no_tensors() -> None:
     with pytest.raises(Refused, match="study: all: at least one tensor is needed, got none"):
-        study.summaries([], "all")
+        outlier_study.summaries([], "all")
 
 
 def test_repr() -> None:
-    recorder = study.Recorder(models.prepare("tiny"), lambda *words: None)
+    recorder = outlier_study.Recorder(models.prepare("tiny"), lambda *words: None)
 
     assert repr(recorder) == f"Recorder({models.prepare('tiny')!r}, 0 inputs)"
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_pairs_of_smollm2(smollm2: Any) -> None:
     """[olive Tbl. 2]: about 99 % normal-normal, 1 % outlier-normal, below 0.06 % outlier-outlier pairs."""
-    found = study.weights(smollm2)
-    row = study.summaries(found, "all")[-1]
+    found = outlier_study.weights(smollm2)
+    row = outlier_study.summaries(found, "all")[-1]
 
     assert row.tensors == 210
     assert percent(row) == [0.693, 98.640, 1.333, 0.0267, 0.0057]
     assert [round(row.max_sigma_median, 1), round(row.max_sigma_largest, 1)] == [11.2, 51.3]
-    assert [one["outlier"] for one in study.rounding_errors(found) if one["least"]] == ["e2m1_bias2", "e2m1_bias3"]
+    least = [row["outlier"] for row in outlier_study.rounding_errors(found) if row["least"]]
+    assert least == ["e2m1_bias2", "e2m1_bias3"]
 
 
 @pytest.mark.model
 def test_pairs_of_minilm(minilm: Any) -> None:
     """[olive Tbl. 2, Fig. 2]; [olive Fig. 5] does not hold: the largest maximum is 175 sigma, E3M0 is best."""
-    found = study.weights(minilm)
-    last, row = study.summaries(found, "all")[-2:]
+    found = outlier_study.weights(minilm)
+    last, row = outlier_study.summaries(found, "all")[-2:]
 
     assert (row.tensors, last.tensors, last.kind) == (36, 6, "down")
     assert percent(row) == [0.682, 98.657, 1.322, 0.0215, 0.0050]
     assert percent(last) == [0.775, 98.488, 1.474, 0.0385, 0.0062]
     assert [round(row.max_sigma_median, 1), round(row.max_sigma_largest, 1)] == [7.1, 174.7]
     assert [round(last.max_sigma_median, 1), round(last.max_sigma_largest, 1)] == [86.6, 174.7]
-    assert [round(one["error"], 1) for one in study.rounding_errors(found)[:4]] == [15.5, 13.9, 9.4, 4.4]
+    assert [round(one["error"], 1) for one in outlier_study.rounding_errors(found)[:4]] == [15.5, 13.9, 9.4, 4.4]
 
 
 @pytest.mark.model
 def test_clipping_outliers_hurts_most_on_minilm(minilm: Any) -> None:
     """[olive Fig. 3]: clipping >> pruning victims >= pruning as many normal values, in what embeddings lose."""
-    read = study.texts(minilm, text.default(), 600, 128)
-    none, clip, victims, normals = (row["value"] for row in study.losses(minilm, read, 128))
+    read = outlier_study.texts(minilm, text.default(), 600, 128)
+    none, clip, victims, normals = (row["value"] for row in outlier_study.losses(minilm, read, 128))
 
     assert none == 0
     assert clip > 5 * victims

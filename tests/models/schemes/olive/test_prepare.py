@@ -13,15 +13,15 @@ import pytest
 from refemu import models
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.formats.ovp import OVP_FLINT4, OVP_INT4, OVP_INT8
+from refemu.formats.olive.ovp import OVP_FLINT4, OVP_INT4, OVP_INT8
 from refemu.models import schemes
-from refemu.models.encoder_config import EncoderConfig
+from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
-from refemu.models.schemes.olive import lossiest
+from refemu.models.schemes.olive.prepare import lossiest
 from tests.models import toy_encoder
 from tests.models.held import Held, drawn
 from tests.models.toy_decoder import LLAMA
-from tests.oracles import ovp as oracle
+from tests.oracles.olive import ovp
 
 FORMATS = {"OVP_INT4": OVP_INT4, "OVP_FLINT4": OVP_FLINT4, "OVP_INT8": OVP_INT8}
 RATIOS = {"low": 90, "high": 130, "step": 10}  #: four candidates instead of 88: the search has its own tests
@@ -70,8 +70,8 @@ def inputs(model: Model, runner: Any) -> dict[str, np.ndarray]:
 def chosen(rows: Any, bits: int = 4) -> Choice:
     """The paper's search in plain Python; one scale for each of `rows`."""
     names = ["OVP_INT4", "OVP_FLINT4"] if bits == 4 else ["OVP_INT8"]
-    name, found = oracle.select(names, [np.ravel(row).tolist() for row in rows], **RATIOS)
-    mse = oracle.ordered_sum([row.mse for row in found]) / len(found)
+    name, found = ovp.select(names, [np.ravel(row).tolist() for row in rows], **RATIOS)
+    mse = ovp.ordered_sum([row.mse for row in found]) / len(found)
     return Choice(FORMATS[name], [row.scale for row in found], mse)
 
 
@@ -105,11 +105,9 @@ def test_weights_are_searched_as_they_lie_in_the_file(model: Model, text: str) -
 
 
 def grid(kind: str, row: list[float], scale: float) -> list[int]:
-    quotients = [oracle.f32(value / scale) for value in row]
+    quotients = [ovp.f32(value / scale) for value in row]
     return [
-        value
-        for pair in zip(quotients[::2], quotients[1::2], strict=True)
-        for value in oracle.quantized_pair(kind, *pair)
+        value for pair in zip(quotients[::2], quotients[1::2], strict=True) for value in ovp.quantized_pair(kind, *pair)
     ]
 
 

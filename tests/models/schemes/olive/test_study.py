@@ -7,13 +7,14 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models import perplexity, schemes, text
+from refemu.models import schemes, text
 from refemu.models.config import ModelConfig
+from refemu.models.measure import perplexity
 from refemu.models.model import Model
-from refemu.models.schemes.olive_study import EXPERIMENTS, OliveStudyConfig
+from refemu.models.schemes.olive.config import EXPERIMENTS, OliveStudyConfig
 from refemu.models.taps import Watch
-from tests.oracles import ovp_study as oracle
 from tests.oracles import prng
+from tests.oracles.olive import ovp_study
 from tests.oracles.sums import f16
 
 IDS = list(b"She was only Anne. ")
@@ -35,17 +36,17 @@ class Replaced:
         if not name.startswith("blk.") or found.ndim == 1:
             return found
         rows = found.tolist()
-        return np.array(change(self.experiment, rows, oracle.bound(rows), name), np.float32)
+        return np.array(change(self.experiment, rows, ovp_study.bound(rows), name), np.float32)
 
 
 def change(experiment: str, rows: Any, limit: float, name: str) -> Any:
     """An experiment on a whole weight."""
     if experiment == "clip":
-        return oracle.clip(rows, limit)
+        return ovp_study.clip(rows, limit)
     if experiment == "prune_victims":
-        return oracle.victims(rows, limit)
+        return ovp_study.victims(rows, limit)
     flat = [value for row in rows for value in row]
-    pruned = oracle.normals(flat, limit, prng.stream(f"olive-study/{name}", 0))
+    pruned = ovp_study.normals(flat, limit, prng.stream(f"olive-study/{name}", 0))
     return [pruned[at : at + len(rows[0])] for at in range(0, len(flat), len(rows[0]))]
 
 
@@ -66,11 +67,11 @@ def test_inputs_are_those_of_the_experiment(experiment: str) -> None:
     config = OliveStudyConfig(experiment=experiment, weights=False)
     study, plain = (models.prepare("tiny", scheme, calibration=CALIBRATION) for scheme in (config, "fp16"))
     inputs = [plain.norm("blk.0.attn_norm", plain.embed(np.array(ids))) for ids in (CALIBRATION, IDS)]
-    limit, rows = oracle.bound(inputs[0].tolist()), inputs[1].tolist()
+    limit, rows = ovp_study.bound(inputs[0].tolist()), inputs[1].tolist()
     seed, watch, width = prng.stream("olive-study/blk.0.q.input", 0), Watch(), len(rows[0])
     watch.first_token = 5
     wanted = (
-        [oracle.normals(row, limit, seed, (5 + at) * width) for at, row in enumerate(rows)]
+        [ovp_study.normals(row, limit, seed, (5 + at) * width) for at, row in enumerate(rows)]
         if experiment == "prune_normals"
         else change(experiment, rows, limit, "")
     )

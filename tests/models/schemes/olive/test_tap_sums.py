@@ -9,7 +9,7 @@ import pytest
 
 from refemu import models, units
 from refemu.models import schemes
-from refemu.models.schemes.olive_tap_sums import padded
+from refemu.models.schemes.olive.tap_sums import padded
 from refemu.units.unit import Cases
 
 IDS = list(b"It is a truth. It is")
@@ -120,7 +120,7 @@ def test_zero_pairs_fill_what_a_unit_wants_and_a_matrix_has_not() -> None:
 
 def test_a_sum_that_leaves_32_bits_wraps_or_saturates_at_each_operation() -> None:
     """`running` in a part whose inputs are all the largest outlier: 4 products of 2**30 in each operation of 8."""
-    from refemu.models.schemes.olive_tap_sums import running
+    from refemu.models.schemes.olive.tap_sums import running
 
     made = {}
     for scheme in ("olive-8", "olive-8:overflow=saturate"):

@@ -9,11 +9,11 @@ import pytest
 
 from refemu import models, units
 from refemu.models import schemes
-from refemu.models.schemes import olive_taps
-from refemu.models.schemes.olive_tap_sums import Pass
+from refemu.models.schemes.olive import taps
+from refemu.models.schemes.olive.tap_sums import Pass
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
-from tests.models.schemes.told import require_ports
+from tests.models.schemes.tap_cases import require_ports
 
 IDS = list(b"It is a truth. It is")
 
@@ -125,7 +125,7 @@ def test_a_quotient_beyond_float32_is_shown_as_the_largest() -> None:
     x[0, :2] = np.finfo(np.float32).max, -1
     scale, part.input = part.input, dataclasses.replace(part.input, scale=np.float32(0.25))
     pairs = part.fmt.encode(x, part.input.scale).pairs()
-    values = olive_taps._values(Pass(part, x, pairs.reshape(1, -1), x, Watch()))
+    values = taps._values(Pass(part, x, pairs.reshape(1, -1), x, Watch()))
     part.input = scale
 
     assert values.view(np.float32).tolist() == [[float(np.finfo(np.float32).max), -4], [0, 0]]
@@ -159,15 +159,15 @@ def test_codes_met_are_those_of_the_stream_each_once(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8", "olive-4:eight_bit=down"])
 def test_units_that_a_scheme_declares_are_those_it_taps(scheme: str) -> None:
-    assert set(prepared(scheme).config.taps) == {name for _, name, _ in recorded(scheme)}
+    assert set(schemes.taps(prepared(scheme).config)) == {name for _, name, _ in recorded(scheme)}
 
 
 def test_weight_only_taps_nothing() -> None:
-    assert schemes.parse("olive-4:act_bits=none").taps == () == getattr(schemes.parse("fp16"), "taps", ())  # type: ignore[attr-defined]
+    assert schemes.taps(schemes.parse("olive-4:act_bits=none")) == () == schemes.taps(schemes.parse("fp16"))
     assert recorded("olive-4:act_bits=none") == []
 
 
-@pytest.mark.parametrize("unit", schemes.parse("olive-4").taps)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("unit", schemes.taps(schemes.parse("olive-4")))
 def test_a_tap_of_one_unit_hears_of_it_alone_and_the_same(unit: str) -> None:
     class One:
         units = (unit,)

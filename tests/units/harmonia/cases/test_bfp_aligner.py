@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.bfp_aligner import UNIT
+from refemu.units.harmonia.bfp_aligner import UNIT
 from refemu.units.unit import Cases
 
 PAPER = UNIT.configs["paper"]

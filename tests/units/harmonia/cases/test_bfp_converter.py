@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from refemu.units.bfp_converter import UNIT
-from refemu.units.bfp_converter_cases import blocks
-from refemu.units.bfp_converter_parts import TOKEN, V
+from refemu.units.harmonia.bfp_converter import UNIT
+from refemu.units.harmonia.bfp_converter.columns import blocks
+from refemu.units.harmonia.bfp_converter.registers import TOKEN, V
 
 PAPER = UNIT.configs["paper"]
 

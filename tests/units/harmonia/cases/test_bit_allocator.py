@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.units.bit_allocator import UNIT
+from refemu.units.harmonia.bit_allocator import UNIT
 
 PAPER = UNIT.configs["paper"]
 

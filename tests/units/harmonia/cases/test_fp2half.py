@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.units.fp2half import UNIT
+from refemu.units.harmonia.fp2half import UNIT
 
 
 def test_edges_meet_the_overflow_and_half_of_the_smallest_value() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.k_offset import UNIT
+from refemu.units.harmonia.k_offset import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

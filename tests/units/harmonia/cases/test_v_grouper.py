@@ -2,7 +2,7 @@
 
 import pytest
 
-from refemu.units.v_grouper import UNIT
+from refemu.units.harmonia.v_grouper import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.clustering import UNIT
+from refemu.units.kllm.clustering import UNIT
 from refemu.units.unit import Cases
 
 

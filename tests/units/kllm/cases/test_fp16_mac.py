@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.units.fp16_mac import UNIT
+from refemu.units.kllm.fp16_mac import UNIT
 
 
 def test_an_edge_tells_one_rounding_from_two() -> None:

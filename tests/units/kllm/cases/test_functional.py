@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units import functional
+from refemu.units.kllm import functional
 
 
 @pytest.mark.parametrize("name", list(functional.UNIT.configs))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.units.index_counter import UNIT
+from refemu.units.kllm.index_counter import UNIT
 
 
 def test_paper_case_is_the_worked_column() -> None:

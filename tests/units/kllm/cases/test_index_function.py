@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units import index_function
+from refemu.units.kllm import index_function
 
 
 @pytest.mark.parametrize("name", list(index_function.UNIT.configs))

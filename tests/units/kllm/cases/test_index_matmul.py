@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.index_matmul import UNIT
+from refemu.units.kllm.index_matmul import UNIT
 
 
 def test_paper_cases_are_the_worked_columns() -> None:

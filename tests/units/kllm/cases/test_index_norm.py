@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units import index_norm
+from refemu.units.kllm import index_norm
 
 
 @pytest.mark.parametrize("name", list(index_norm.UNIT.configs))

@@ -1,6 +1,6 @@
 """What the golden cases of index_product must hold."""
 
-from refemu.units.index_product import UNIT
+from refemu.units.kllm.index_product import UNIT
 
 
 def test_paper_case_has_every_pair_once() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.units.kllm_chip import UNIT
+from refemu.units.kllm.kllm_chip import UNIT
 
 
 def test_edges_differ_in_cycles_by_their_outliers() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units import score_quantizer
+from refemu.units.kllm import score_quantizer
 
 
 @pytest.mark.parametrize("name", list(score_quantizer.UNIT.configs))

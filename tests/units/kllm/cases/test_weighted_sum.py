@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.units.weighted_sum import UNIT
+from refemu.units.kllm.weighted_sum import UNIT
 
 
 def test_paper_cases_are_the_worked_columns() -> None:

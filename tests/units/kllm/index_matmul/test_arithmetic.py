@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units.index_matmul_arith_parts import finish_exact, joint_scale, merge, quotient
-from tests.oracles import fp16 as oracle
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.kllm.index_matmul.arithmetic import finish_exact, joint_scale, merge, quotient
+from tests.oracles import fp16
 
-HALVES = st.integers(1, 0x7BFF).map(oracle.to_float)
+HALVES = st.integers(1, 0x7BFF).map(fp16.to_float)
 
 
 @given(a=HALVES, b=st.floats(2**-20, 2**15))
@@ -18,7 +18,7 @@ HALVES = st.integers(1, 0x7BFF).map(oracle.to_float)
 @example(a=1.0, b=1 / (1 + 3 * 2**-24))
 def test_delayed_division_rounds_twice_from_the_exact_quotient(a: float, b: float) -> None:
     """r16(r32(a / b)): also where the divisor is a float64."""
-    wanted = oracle.to_float(oracle.from_float(oracle.f32_from_fraction(Fraction(a) / Fraction(b))))
+    wanted = fp16.to_float(fp16.from_float(fp16.f32_from_fraction(Fraction(a) / Fraction(b))))
 
     assert float(quotient(np.asarray(a), np.asarray(b))) == wanted
     assert quotient(np.array([[a]]), np.array([b, b])).tolist() == [[wanted, wanted]]
@@ -26,8 +26,8 @@ def test_delayed_division_rounds_twice_from_the_exact_quotient(a: float, b: floa
 
 @given(n=st.integers(-(2**90), 2**90), shift=st.integers(60, 104), bias=st.none() | st.integers(0, 0x7BFF))
 def test_exact_finish_rounds_once(n: int, shift: int, bias: int | None) -> None:
-    v, b = Fraction(n, 1 << shift), None if bias is None else oracle.to_float(bias)
-    wanted = oracle.to_float(oracle.from_fraction(v + Fraction(b or 0)))
+    v, b = Fraction(n, 1 << shift), None if bias is None else fp16.to_float(bias)
+    wanted = fp16.to_float(fp16.from_fraction(v + Fraction(b or 0)))
 
     assert finish_exact(v, b) == wanted
 

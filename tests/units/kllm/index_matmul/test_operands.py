@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units.index_matmul_parts import Scores, columns_under, one_scale, scores_of, vectors_of
-from tests.units.kmeans_operands import tensor
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.kllm.index_matmul.operands import Scores, columns_under, one_scale, scores_of, vectors_of
+from tests.units.kllm.kmeans_operands import tensor
 
 
 def test_vectors_lie_along_k_whatever_the_axis() -> None:

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from refemu.units.index_matmul_parts import Norm
-from refemu.units.index_matmul_problem_parts import column, problem
-from tests.units.kmeans_operands import tensor
+from refemu.units.kllm.index_matmul.operands import Norm
+from refemu.units.kllm.index_matmul.problem import column, require_problem
+from tests.units.kllm.kmeans_operands import tensor
 
 
 def test_a_norm_divides_the_scale_of_a_and_the_weights_of_the_sparse_path() -> None:
     """D-kllm-37: not the dense codebook, or it would divide twice; in the exact accumulator nothing."""
     a, b = tensor((2, 20), 4, 1, 2), tensor((20, 3), 4, 2, axis=0)
     plain, paper, exact = (
-        problem(a, b, preset, None, None, norm, None)
+        require_problem(a, b, preset, None, None, norm, None)
         for preset, norm in (
             ("paper", None),
             ("paper", Norm(np.array([2.0, 4.0]))),

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats.codebook import Codebook
-from refemu.units import index_matmul, index_matmul_jit
-from refemu.units.index_matmul import IndexMatmul, Norm, Scores
-from tests.units.kmeans_operands import tensor
+from refemu.formats.kllm.codebook import Codebook
+from refemu.units.kllm import index_matmul
+from refemu.units.kllm.index_matmul import IndexMatmul, Norm, Scores
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from tests.units.kllm.kmeans_operands import tensor
 
-IMPLEMENTATIONS = [pytest.param(index_matmul.run, id="unit"), pytest.param(index_matmul_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(index_matmul.matmul, id="unit"), pytest.param(index_matmul_jit.matmul, id="twin")]
 
 
 def good() -> dict[str, Any]:

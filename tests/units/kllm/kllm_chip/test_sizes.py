@@ -2,7 +2,7 @@
 
 import pytest
 
-from refemu.units.kllm_chip_parts import KllmChip
+from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from refemu.units.kllm_chip_parts import KllmChip
 def test_cycles_of_counting(counters: int, inputs: int, macs: int, k: int, column: int, counter: int) -> None:
     """D-kllm-31: all counters of a lane on one column at a time, or one column each."""
     got = [
-        KllmChip(counters=counters, counter_inputs=inputs, macs=macs, lane_mapping=mapping).count_cycles(k)
+        ChipSizes(counters=counters, counter_inputs=inputs, macs=macs, lane_mapping=mapping).count_cycles(k)
         for mapping in ("column", "counter")
     ]
 
@@ -25,7 +25,7 @@ def test_cycles_of_counting(counters: int, inputs: int, macs: int, k: int, colum
 
 
 def test_the_slower_stage_of_the_pipeline_is_seen_in_every_tile() -> None:
-    chip = KllmChip()
+    chip = ChipSizes()
 
     assert chip.cycles(4096, 512, 256, 0) == 256 + 258
     assert chip.cycles(4096, 513, 256, 0) == 2 * 258 + 256

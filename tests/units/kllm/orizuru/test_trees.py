@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.units import orizuru
-from refemu.units.orizuru import Orizuru
-from refemu.units.orizuru_parts import (
+from refemu.units.kllm import orizuru
+from refemu.units.kllm.orizuru import Orizuru
+from refemu.units.kllm.orizuru.trees import (
     MAX,
     MIN,
     Composition,
@@ -17,7 +17,7 @@ from refemu.units.orizuru_parts import (
     unit_of_node,
     units_needed,
 )
-from tests.oracles import kllm_units as oracle
+from tests.oracles.kllm import units
 
 FIG7 = np.array([3, 7, 1, 5, 2, 6, 9, 4], np.float16)
 
@@ -30,7 +30,7 @@ def test_units_of_the_chip() -> None:
 
 @pytest.mark.parametrize("n", [*range(1, 70), 255, 256, 257, 4095, 4096, 4097])
 def test_units_needed_is_a_sum_of_quotients(n: int) -> None:
-    assert oracle.units_needed(n) == units_needed(n)
+    assert units.units_needed(n) == units_needed(n)
 
 
 @pytest.mark.parametrize("n", [1, 5, 16, 17, 64, 300, 1024, 4096, 5000])
@@ -56,7 +56,7 @@ def test_places_in_4096() -> None:
 def test_composition_is_the_single_tree(n: int, k: int) -> None:
     """D-kllm-25: pops, registers and comparisons do not depend on the composition; values with many ties."""
     x = ((np.arange(n) * 37) % 23 - 11).astype(np.float16)
-    composed, result = Composition(n), orizuru.run(x, k)
+    composed, result = Composition(n), orizuru.pops(x, k)
     composed.load(x)
     pops = [[composed.pop(tree) for _ in range(k)] for tree in (MAX, MIN)]
     single = list(Orizuru(n).steps(x, k))[-1]
@@ -74,7 +74,7 @@ def test_composition_is_the_single_tree(n: int, k: int) -> None:
 def test_273_units_pop_what_one_tree_pops() -> None:
     """[kllm Table I, §IV-C] 4096 values in 273 units."""
     x = ((np.arange(4096) * 1117) % 2003 - 1001).astype(np.float16)
-    composed, result = Composition(4096), orizuru.run(x, 4)
+    composed, result = Composition(4096), orizuru.pops(x, 4)
     composed.load(x)
 
     assert result.max_index.tolist() == [composed.pop(MAX) for _ in range(4)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.free_page_list import UNIT
+from refemu.units.leankv.free_page_list import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

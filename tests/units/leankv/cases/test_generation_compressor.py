@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.generation_compressor import (
+from refemu.units.leankv.generation_compressor import (
     A1,
     A2,
     A3,

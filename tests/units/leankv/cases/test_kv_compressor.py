@@ -2,7 +2,7 @@
 
 import pytest
 
-from refemu.units.kv_compressor import UNIT, KvCompressor
+from refemu.units.leankv.kv_compressor import UNIT, KvCompressor
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.kv_quantizer import BITS, UNIT
+from refemu.units.leankv.kv_quantizer import BITS, UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

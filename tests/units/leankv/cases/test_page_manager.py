@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.page_manager import UNIT
+from refemu.units.leankv.page_manager import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

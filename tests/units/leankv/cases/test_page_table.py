@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.page_table import UNIT
+from refemu.units.leankv.page_table import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.paged_attention import UNIT
+from refemu.units.leankv.paged_attention import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refemu.units.prefix_sum import UNIT
+from refemu.units.leankv.prefix_sum import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.prompt_compressor import HIGH, LOW, PRUNED, UNIT, WINDOW
+from refemu.units.leankv.prompt_compressor import HIGH, LOW, PRUNED, UNIT, WINDOW
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

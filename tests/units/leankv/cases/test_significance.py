@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.significance import UNIT
+from refemu.units.leankv.significance import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

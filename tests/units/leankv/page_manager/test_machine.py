@@ -9,10 +9,11 @@ from hypothesis import settings
 
 from refemu.arith import prng
 from refemu.testing.machines import PageManagerMachine
-from refemu.units import page_manager, page_manager_jit
-from refemu.units.free_page_list import FreePageList
-from refemu.units.page_manager import Shape
-from tests.oracles import leankv_memory as oracle
+from refemu.units.leankv import page_manager
+from refemu.units.leankv.free_page_list import FreePageList
+from refemu.units.leankv.page_manager import Shape
+from refemu.units.leankv.twins import page_manager as page_manager_jit
+from tests.oracles.leankv import memory
 
 
 class Twin(PageManagerMachine):
@@ -48,9 +49,9 @@ class Oracle:
     """The oracle's manager behind the same calls."""
 
     def __init__(self) -> None:
-        self.manager = oracle.Manager(60, 2, 2, 2, 4, 12, slots=3)
+        self.manager = memory.Manager(60, 2, 2, 2, 4, 12, slots=3)
 
-    def heads(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> dict[oracle.Head, tuple[int, int]]:
+    def heads(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> dict[memory.Head, tuple[int, int]]:
         pairs = zip(high.ravel().tolist(), low.ravel().tolist(), strict=True)
         return dict(zip(self.manager.all_heads(sequences), pairs, strict=True))
 

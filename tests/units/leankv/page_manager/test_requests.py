@@ -3,9 +3,9 @@
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.formats.hetero_kv import K8V8
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units.page_manager_parts import Requests, Shape, memory, up
+from refemu.formats.leankv.hetero_kv import K8V8
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.leankv.page_manager.requests import Requests, Shape, memory, up
 
 
 @pytest.mark.parametrize(("max_len", "tokens", "extra", "cells"), [(12, None, 1, 7), (13, None, 0, 7), (40, 4, 2, 12)])

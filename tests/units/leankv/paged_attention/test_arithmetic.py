@@ -6,9 +6,9 @@ import pytest
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Lanes, Sequential, Tree
-from refemu.formats.hetero_kv import K4V2, K8V4, K8V8
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units.paged_attention_parts import DIFFKV, EPSILON, PAPER, THREADS, Arithmetic, Pages
+from refemu.formats.leankv.hetero_kv import K4V2, K8V4, K8V8
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.leankv.paged_attention.arithmetic import DIFFKV, EPSILON, PAPER, THREADS, Arithmetic, Pages
 
 HIGH, LOW = UnifiedPage(128, K8V4), UnifiedPage(128, K4V2)
 

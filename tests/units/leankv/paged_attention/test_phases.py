@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from refemu.formats.hetero_kv import K4V2, K8V4
-from refemu.formats.kv_page import UnifiedPage
-from refemu.units import attention_phases_parts as phases
-from refemu.units.attention_phases_parts import Page
-from refemu.units.paged_attention_parts import EPSILON, PAPER, Arithmetic, Pages
+from refemu.formats.leankv.hetero_kv import K4V2, K8V4
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.leankv.paged_attention import phases
+from refemu.units.leankv.paged_attention.arithmetic import EPSILON, PAPER, Arithmetic, Pages
+from refemu.units.leankv.paged_attention.phases import Page
 
 PAGES = Pages(UnifiedPage(64, K8V4, 384), UnifiedPage(64, K4V2, 384))  # two and four tokens
 CUT = Arithmetic(partition_tokens=1)  # eight tokens

@@ -7,12 +7,14 @@ import pytest
 
 from refemu.arith import prng
 from refemu.formats import K4V2, K8V4, UnifiedPage
-from refemu.units import kv_segments_parts, kv_segments_parts_jit, page_table
-from refemu.units.paged_attention_parts import Pages
+from refemu.units.leankv import page_table
+from refemu.units.leankv.paged_attention import stored
+from refemu.units.leankv.paged_attention.arithmetic import Pages
+from refemu.units.leankv.twins.paged_attention import stored as stored_jit
 
 PAGES = Pages(UnifiedPage(64, K8V4, 640), UnifiedPage(64, K4V2, 640))
 HIGH, LOW = (page.tokens for page in PAGES.sections)
-modules = pytest.mark.parametrize("module", [kv_segments_parts, kv_segments_parts_jit], ids=["unit", "twin"])
+modules = pytest.mark.parametrize("module", [stored, stored_jit], ids=["unit", "twin"])
 
 
 def pool() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -39,7 +41,7 @@ def tokens(images: np.ndarray, cells: np.ndarray, lengths: np.ndarray) -> list[t
 def test_every_head_has_its_tokens_in_order_and_zeros_behind(module: Any) -> None:
     images, cells, lengths = pool()
 
-    score, position = module.stored(PAGES, images, cells, lengths)
+    score, position = module.get_scores(PAGES, images, cells, lengths)
 
     assert score.shape == (2, 3, lengths.sum(axis=-1).max())
     for index in np.ndindex(2, 3):
@@ -52,10 +54,10 @@ def test_every_head_has_its_tokens_in_order_and_zeros_behind(module: Any) -> Non
 def test_scores_go_back_to_where_they_came_from(module: Any) -> None:
     """And no other word changes."""
     images, cells, lengths = pool()
-    score, _ = module.stored(PAGES, images, cells, lengths)
+    score, _ = module.get_scores(PAGES, images, cells, lengths)
     before = images.copy()
     module.set_scores(PAGES, images, cells, lengths, score ^ np.uint32(0x5A5A_A5A5))
-    changed, _ = module.stored(PAGES, images, cells, lengths)
+    changed, _ = module.get_scores(PAGES, images, cells, lengths)
 
     used = np.arange(score.shape[-1]) < lengths.sum(axis=-1)[..., None]
     assert np.array_equal(changed, np.where(used, score ^ np.uint32(0x5A5A_A5A5), 0))
@@ -67,6 +69,6 @@ def test_scores_go_back_to_where_they_came_from(module: Any) -> None:
 @modules
 def test_one_lane_is_two(module: Any) -> None:
     images, cells, _ = pool()
-    score, _ = module.stored(PAGES, images, cells[:1, :1], np.array([[[1, 0]]]))
+    score, _ = module.get_scores(PAGES, images, cells[:1, :1], np.array([[[1, 0]]]))
 
     assert score.shape == (1, 1, 2) and score[0, 0, 1] == 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.mmaovp import UNIT
+from refemu.units.olive.mmaovp import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.olive_edp import UNIT
+from refemu.units.olive.olive_edp import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

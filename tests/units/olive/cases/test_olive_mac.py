@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.olive_mac import UNIT
+from refemu.units.olive.olive_mac import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refemu.units.olive_pe8 import UNIT
+from refemu.units.olive.olive_pe8 import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.ovp_decoder import UNIT
+from refemu.units.olive.ovp_decoder import UNIT
 
 
 @pytest.mark.parametrize("name", ["int4", "flint4"])

@@ -5,7 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.units import mmaovp, mmaovp_jit, olive_edp, olive_edp_jit, olive_pairs_jit, ovp_decoder_jit
+from refemu.units.olive import mmaovp, olive_edp
+from refemu.units.olive.kernels import pairs as olive_pairs_jit
+from refemu.units.olive.twins import mmaovp as mmaovp_jit
+from refemu.units.olive.twins import olive_edp as olive_edp_jit
+from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 BIASES = np.arange(16)
 

@@ -6,12 +6,12 @@ does not have, and what must be refused, take the readable form.
 
 import numpy as np
 
-from refemu.arith import float_jit
 from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.threads import share_out
-from refemu.models.schemes.harmonia_cache import Falling, Held
-from refemu.models.schemes.harmonia_linear_jit import is_plain, operand
-from refemu.models.schemes.harmonia_units import Units
+from refemu.models.schemes.harmonia.cache import Falling, Held
+from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.twins.linear import is_plain, operand
+from refemu.units.harmonia.kernels.attention import bfp_heads
 
 NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np.zeros(0, np.int64),) * 2
 
@@ -21,10 +21,10 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, falling: Falling
     config, depth = units.config, q.shape[2]
     if config.saturate or not is_plain(config) or not exact(config.group, config.act_mantissa, config.high):
         return None
-    found = operand(np.ascontiguousarray(q).reshape(-1, depth), config.group, config.act_mantissa)
-    if found is None:
+    converted = operand(np.ascontiguousarray(q).reshape(-1, depth), config.group, config.act_mantissa)
+    if converted is None:
         return None
-    query, powers = (part.reshape(*q.shape[:2], -1) for part in found)
+    query, powers = (part.reshape(*q.shape[:2], -1) for part in converted)
     query = plain(query[..., :depth])  # without what fills a last group
     scale = np.float32(1) if config.score_scale == "fold" else np.float32(1 / np.sqrt(np.float64(depth)))
     ready()
@@ -32,28 +32,11 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, falling: Falling
     keys, values = tuple(map(plain, held.k)), tuple(map(plain, held.v))
     low, falls = NEVER if falling is None else (tuple(map(plain, falling.low)), falling.falls)
     settings = config.partial == "fp16", config.scores == "fp16"
+    sizes = worth(config.high), config.group, config.act_mantissa, settings
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            status.append(
-                float_jit.bfp_heads(
-                    query,
-                    powers,
-                    keys,
-                    values,
-                    low,
-                    falls,
-                    worth(config.high),
-                    config.group,
-                    config.act_mantissa,
-                    settings,
-                    scale,
-                    start,
-                    out,
-                    first,
-                    last,
-                )
-            )
+            status.append(bfp_heads(query, powers, keys, values, low, falls, *sizes, scale, start, out, first, last))
 
     share_out(run, held.heads)
     return None if any(status) else out

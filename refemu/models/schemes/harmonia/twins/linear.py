@@ -4,29 +4,26 @@ Read harmonia_linear.py first. [harmonia §IV-B]. It computes what the paper com
 have, and what must be refused, take the form with a tensor.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from refemu.arith import dot_jit, float_jit
+from refemu.arith import dot_jit
 from refemu.arith.fp16_jit import plain
-from refemu.formats.bfp_dot_jit import Prepared
 from refemu.formats.groups import count
+from refemu.formats.harmonia.twins.bfp_dot import Prepared
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
+from refemu.units.harmonia.kernels.attention import bfp_operand
 
-if TYPE_CHECKING:
-    from refemu.models.schemes.harmonia import HarmoniaConfig
 
-
-def sums(config: "HarmoniaConfig", x: np.ndarray, weights: Prepared) -> np.ndarray | None:
+def sums(config: HarmoniaConfig, x: np.ndarray, weights: Prepared) -> np.ndarray | None:
     """FP32 sums (tokens, outputs) of fp16 values x (tokens, inputs) in float32, or None where another form must."""
     panels, most = weights.panels, (1 << config.act_mantissa) - 1
     if not is_plain(config) or config.scale_per != 32 or most * panels.peak * config.group >= 1 << 24:
         return None
-    found = operand(x, config.group, config.act_mantissa)
-    return None if found is None else dot_jit.group_sums(*found, most, panels, config.partial, config.product)
+    converted = operand(x, config.group, config.act_mantissa)
+    return None if converted is None else dot_jit.group_sums(*converted, most, panels, config.partial, config.product)
 
 
-def is_plain(config: "HarmoniaConfig") -> bool:
+def is_plain(config: HarmoniaConfig) -> bool:
     """Whether a conversion is the paper's: bits cut off, infinity and NaN refused, subnormals kept."""
     return (config.rounding, config.special, config.subnormals) == ("truncate", "error", "keep")
 
@@ -39,5 +36,5 @@ def operand(x: np.ndarray, group: int, width: int) -> tuple[np.ndarray, np.ndarr
     groups = count(x.shape[1], group)
     integers, powers = np.zeros((len(x), groups * group), np.float32), np.empty((len(x), groups), np.float32)
     with np.errstate(all="ignore"):
-        status = float_jit.bfp_operand(plain(x), group, width, integers, powers)
+        status = bfp_operand(plain(x), group, width, integers, powers)
     return None if status else (integers, powers)

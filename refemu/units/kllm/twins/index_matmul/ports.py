@@ -1,59 +1,45 @@
-"""Compiled twin of index_matmul between the ports: same arguments, same Result. [kllm §III-B, §III-D]
+"""Compiled twin of index_matmul between the ports, over thousands of outputs at once. [kllm §III-B, §III-D]
 
-Every output brings operands and codebooks of its own, so what is done is done for thousands of them at once: counts by
-the twin of index_counter, weighted sums by that of weighted_sum, positions left out as sums over all positions of which
-the others are -0 times +0, which changes no sum.
+Every output brings operands and codebooks of its own, so thousands are computed together: counts by the twin of
+index_counter, weighted sums by that of weighted_sum, positions left out as sums over all positions of which the others
+are -0 times +0, which changes no sum.
 """
-
-from math import prod
-from typing import Any
 
 import numpy as np
 
 from refemu.arith import dot_jit, fp16, fp16_jit, integers
 from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total64
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units import index_counter_jit, weighted_sum_jit
-from refemu.units.index_matmul import IndexMatmul, Result, inputs_of
-from refemu.units.index_matmul_arith_parts import merge
-from refemu.units.index_matmul_jit import between, totals
-from refemu.units.index_matmul_problem_parts import Column, column_at_ports
-from refemu.units.unit import admit
-from refemu.units.weighted_sum_jit import BATCH
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm.index_matmul import UNIT, IndexMatmul
+from refemu.units.kllm.index_matmul.arithmetic import merge
+from refemu.units.kllm.index_matmul.problem import Column, column_at_ports
+from refemu.units.kllm.twins import index_counter as index_counter_jit
+from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
+from refemu.units.kllm.twins.index_matmul.unit import between, totals
+from refemu.units.kllm.twins.weighted_sum import BATCH
 
 FRACTION = 24  #: fp16 values are multiples of 2**-24
 
 
-def run_ports(
-    *,
-    k: int = 16,
-    a_bits: int = 4,
-    b_bits: int = 4,
-    integer: bool = False,
-    preset: str | KllmArith = "paper",
-    **inputs: Any,
-) -> Result:
-    """As `index_matmul.run_ports`."""
-    device = IndexMatmul(k, a_bits, b_bits, integer, preset)
-    names = inputs_of(device)
-    arrays = admit(device.name, device.ports.inputs, [inputs[name] for name in names])
-    shape = arrays[names.index("a_scale")].shape
-    outputs, left_out = prod(shape), 0
-    lanes = {
-        name: () if name.endswith("_scale") else (port.lanes,)
-        for name, port in zip(names, device.ports.inputs, strict=True)
+@twin(UNIT)
+def run(device: IndexMatmul, inputs: Arrays, outputs: Arrays) -> list[int]:
+    """Every output by itself, a batch after the other."""
+    names = [port.name for port in device.ports.inputs]
+    flat = {
+        name: array if name.endswith("_scale") else array.reshape(len(array), port.lanes)
+        for name, array, port in zip(names, inputs, device.ports.inputs, strict=True)
     }
-    flat = {name: array.reshape(outputs, *lanes[name]) for name, array in zip(names, arrays, strict=True)}
-    y = np.empty(outputs, np.uint16)
-    for low in range(0, outputs, BATCH):
+    y, overflow = outputs
+    left_out = 0
+    for low in range(0, y.size, BATCH):
         part = slice(low, low + BATCH)
-        columns = column_at_ports({name: array[part] for name, array in flat.items()}, integer, device.arith)
+        columns = column_at_ports({name: array[part] for name, array in flat.items()}, device.integer, device.arith)
         y[part] = fp16.bits(fp16_jit.to_f16(_outputs(device, columns)))
         left_out += int(np.count_nonzero(columns.left_out))
-    overflow = y & 0x7C00 == 0x7C00
-    counters = totals(integer, outputs, outputs * k, left_out, 1 << device.bits, int(np.count_nonzero(overflow)))
-    return Result(y.reshape(shape), overflow.reshape(shape), **counters)
+    overflow[:] = y & 0x7C00 == 0x7C00
+    overflows = int(np.count_nonzero(overflow))
+    return list(totals(device.integer, y.size, y.size * device.k, left_out, 1 << device.bits, overflows).values())
 
 
 def _outputs(device: IndexMatmul, columns: Column) -> np.ndarray:
@@ -68,11 +54,11 @@ def _outputs(device: IndexMatmul, columns: Column) -> np.ndarray:
 
 
 def _counts(device: IndexMatmul, columns: Column) -> np.ndarray:
-    """What the counters hold of each output, int64 (outputs, entries)."""
+    """Counters of each output, int64 (outputs, entries)."""
     used = ~columns.left_out
     if device.integer:
-        return index_counter_jit.run(columns.b, device.bits, columns.a, valid=used, amount_bits=device.a_bits).count
-    return index_counter_jit.run((columns.a << device.b_bits) | columns.b, device.bits, valid=used).count
+        return index_counter_jit.counts(columns.b, device.bits, columns.a, valid=used, amount_bits=device.a_bits).count
+    return index_counter_jit.counts((columns.a << device.b_bits) | columns.b, device.bits, valid=used).count
 
 
 def _left_out(columns: Column) -> tuple[np.ndarray, np.ndarray]:
@@ -94,6 +80,6 @@ def _exact(device: IndexMatmul, columns: Column, counts: np.ndarray) -> np.ndarr
         sparse, size = (total64(terms, order=Sequential()) for terms in (a * b, np.abs(a * b)))
         y, doubtful = between(dense, sparse, size * (device.k + 1), np.asarray)
     for row in np.flatnonzero(doubtful):
-        one = Column(*(array[row] for array in columns[:7]))
-        y[row] = fp16.values(np.uint16(device.outputs(one).y))
+        output = Column(*(array[row] for array in columns[:7]))
+        y[row] = fp16.values(np.uint16(device.outputs(output).y))
     return y

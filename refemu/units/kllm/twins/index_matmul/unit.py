@@ -1,6 +1,5 @@
-"""Compiled twin of index_matmul: same arguments, same Result. Read index_matmul.py first. [kllm §III-B, §III-D]
+"""Compiled twin of index_matmul over whole matrices; ports.py has the one between the ports. [kllm §III-B, §III-D]
 
-Whole MatMuls are here; single outputs between the ports are in index_matmul_ports_jit.py.
 Counts are integers, so positions are counted group by group, first those where A has index 0, then 1, and so on; when a
 group is counted, its entries of the codebook are due in the sequential sum. Kernels: `float_jit`.
 """
@@ -8,9 +7,9 @@ group is counted, its entries of the codebook are due in the sequential sum. Ker
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import float_jit, fp16, fp16_jit, integers
 from refemu.arith.checks import RefusedType
@@ -18,16 +17,17 @@ from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.orders import Sequential
 from refemu.arith.panels import peak
 from refemu.arith.threads import share_out
-from refemu.formats.codebook import Codebook
-from refemu.formats.kllm_arith import KllmArith
-from refemu.formats.kmeans_jit import dequantized as dequantized_fast
-from refemu.formats.kmeans_tensor import KMeansTensor
-from refemu.units import weighted_sum_jit
-from refemu.units.index_matmul import COUNTERS, IndexMatmul, Result
-from refemu.units.index_matmul_arith_parts import joint_scale, marginals, quotient, zero_terms
-from refemu.units.index_matmul_parts import Norm, Scores, Vectors, columns_under, vectors_of
-from refemu.units.index_matmul_problem_parts import Problem, column, problem
-from refemu.units.weighted_sum import units_of
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats.kllm.twins.kmeans import dequantized as dequantized_fast
+from refemu.units.kllm.index_matmul import COUNTERS, IndexMatmul, Result
+from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, quotient, zero_terms
+from refemu.units.kllm.index_matmul.operands import Norm, Scores, Vectors, columns_under, vectors_of
+from refemu.units.kllm.index_matmul.problem import Problem, column, require_problem
+from refemu.units.kllm.kernels.index_matmul import kmeans_dense, kmeans_merge, kmeans_sparse, kmeans_sparse64
+from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
+from refemu.units.kllm.weighted_sum import units_of
 
 BATCH = 4096  #: columns of rows whose counts are kept at once
 LEAST = 8  #: rows of A that a thread has at least
@@ -57,7 +57,7 @@ class Prepared:
 
 
 def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
-    """`b` as `run` takes it, or with `integer` as it takes it beside Scores, laid out for many calls."""
+    """Lay out `b` for many calls of `matmul`; integer: beside Scores."""
     return _lay_out(columns_under(b, dequantized_fast) if integer else vectors_of(b, dequantized_fast), b, integer)
 
 
@@ -79,17 +79,17 @@ def _outliers(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> tuple[np
     return rows[order], places[order], values[order]
 
 
-def run(
+def matmul(
     a: KMeansTensor | Scores,
     b: KMeansTensor | Prepared,
     *,
-    preset: str | KllmArith = "paper",
+    preset: Preset | KllmArith = "paper",
     products: Codebook | None = None,
-    bias: Any = None,
+    bias: np.ndarray | None = None,
     norm: Norm | None = None,
-    seen: Any = None,
+    seen: ArrayLike | None = None,
 ) -> Result:
-    """As `index_matmul.run`; `b` may be prepared."""
+    """`index_matmul.matmul`, compiled; `b` may be prepared."""
     return multiply(*_problem(a, b, preset, products, bias, norm, seen))
 
 
@@ -97,12 +97,12 @@ def outputs(
     a: KMeansTensor | Scores,
     b: KMeansTensor | Prepared,
     *,
-    preset: str | KllmArith = "paper",
-    bias: Any = None,
+    preset: Preset | KllmArith = "paper",
+    bias: np.ndarray | None = None,
     norm: Norm | None = None,
-    seen: Any = None,
+    seen: ArrayLike | None = None,
 ) -> np.ndarray:
-    """The field y of what `run` returns, alone: nothing is counted."""
+    """The field y of what `matmul` returns, alone: nothing is counted."""
     task, right = _problem(a, b, preset, None, bias, norm, seen)
     return fp16_jit.to_f16(_values(task, right, _limits(task))).reshape(task.shape)
 
@@ -110,11 +110,11 @@ def outputs(
 def _problem(
     a: KMeansTensor | Scores,
     b: KMeansTensor | Prepared,
-    preset: str | KllmArith,
+    preset: Preset | KllmArith,
     products: Codebook | None,
-    bias: Any,
+    bias: np.ndarray | None,
     norm: Norm | None,
-    seen: Any,
+    seen: ArrayLike | None,
 ) -> tuple[Problem, Prepared]:
     right = b if isinstance(b, Prepared) else prepare(b, integer=isinstance(a, Scores))
     if right.integer != isinstance(a, Scores):
@@ -122,13 +122,13 @@ def _problem(
             f"{IndexMatmul.name}: B is prepared for {'Scores' if right.integer else 'a KMeansTensor'} "
             f"as A, got {type(a).__name__}"
         )
-    return problem(a, right.tensor, preset, products, bias, norm, seen, right.vectors, dequantized_fast), right
+    return require_problem(a, right.tensor, preset, products, bias, norm, seen, right.vectors, dequantized_fast), right
 
 
 def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
     """Counts of the joint indices of every output, int32 (M, 2**(nA + nB), N), what counters hold after a column."""
     right = b if isinstance(b, Prepared) else prepare(b)
-    task = problem(a, right.tensor, "paper", None, None, None, None, right.vectors)
+    task = require_problem(a, right.tensor, "paper", None, None, None, None, right.vectors)
     limits = _limits(task)
     counts = np.zeros((limits.shape[0], task.table.size, right.index.shape[1]), np.int32)
     _dense(task, right, limits, counts=counts)
@@ -159,23 +159,14 @@ def _rounded(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     b_scale = np.ones(out.shape[1]) if task.integer else task.b.scale
     shift = np.zeros((0, 0)) if task.shift is None else plain(task.shift)
     bias = np.zeros(0) if task.bias is None else task.bias
+    roundings = task.arith.acc != "fp32", task.arith.scale_y == "fp16" and not task.integer
 
     def rows(first: int, last: int) -> None:
         part = slice(first, last)
         inside = _fused(task, b, limits[part], first) if plainly else _general(task, b, limits)
         outside = _sparse(task, operands, limits[part], part, out.shape[1])
-        float_jit.kmeans_merge(
-            inside,
-            scale[part],
-            b_scale,
-            outside,
-            shift[part],
-            bias,
-            task.arith.acc != "fp32",
-            task.arith.scale_y == "fp16" and not task.integer,
-            limits[part],
-            out[part],
-        )
+        dense, sparse = (inside, scale[part], b_scale), (outside, shift[part], bias)
+        kmeans_merge(*dense, *sparse, *roundings, limits[part], out[part])
 
     with np.errstate(all="ignore"):
         share_out(rows, limits.shape[0], threads=None if plainly else 1, least=LEAST)
@@ -225,18 +216,8 @@ def _counters(task: Problem, b: Prepared, limits: np.ndarray, overflows: int) ->
 
 def totals(integer: bool, outputs: int, positions: int, left_out: int, entries: int, overflows: int) -> dict[str, int]:
     """The unit's counters after so many outputs, over so many positions, of which some were left out of the counts."""
-    values = (
-        0 if integer else positions,
-        positions - left_out,
-        entries * outputs,
-        entries * outputs,
-        left_out,
-        left_out,
-        outputs,
-        outputs,
-        positions,
-        overflows,
-    )
+    counted = 0 if integer else positions, positions - left_out, entries * outputs, entries * outputs
+    values = *counted, left_out, left_out, outputs, outputs, positions, overflows
     return dict(zip(COUNTERS, values, strict=True))
 
 
@@ -280,22 +261,9 @@ def _dense(
         empty if array is None else array for array, empty in zip((sums, counts, units, totals), nothing, strict=True)
     )
     with np.errstate(all="ignore"):
-        float_jit.kmeans_dense(
-            index,
-            mask.view(np.uint8),
-            int(task.integer),
-            b.index,
-            b.starts,
-            b.places,
-            plain(limits),
-            plain(task.table),
-            1 << task.b_bits,
-            float_jit.ACCUMULATORS.get(acc, 0),
-            bounded,
-            most <= 2048,
-            skip,
-            *wanted,
-        )
+        left, right = (index, mask.view(np.uint8), int(task.integer)), (b.index, b.starts, b.places)
+        table, steps = (plain(task.table), 1 << task.b_bits), (float_jit.ACCUMULATORS.get(acc, 0), bounded)
+        kmeans_dense(*left, *right, plain(limits), *table, *steps, most <= 2048, skip, *wanted)
 
 
 def _fused(task: Problem, b: Prepared, limits: np.ndarray, first: int) -> np.ndarray:
@@ -349,7 +317,7 @@ def _corrected(task: Problem, part: np.ndarray, counts: np.ndarray, rows: slice)
 
 
 def _operands(task: Problem, b: Prepared, centroids: np.ndarray) -> tuple[np.ndarray, ...]:
-    """What the kernels of the sparse path take; centroids: of B, divided."""
+    """Operands of the kernels of the sparse path; centroids: of B, divided."""
     mask = plain(task.a.mask).view(np.uint8)
     scale = task.b.scale.astype(np.float32)
     return (mask, plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
@@ -369,9 +337,9 @@ def _sparse(
     mask, value, index, scale, centroids, *outliers = operands
     if not (operands[-1].size or mask[rows].any()):
         return out  # nor is a kernel compiled
-    own = centroids[rows] if centroids.shape[0] > 1 else centroids
-    float_jit.kmeans_sparse(
-        mask[rows], value[rows], index, scale, own, *outliers, limits, float_jit.ACCUMULATORS[task.arith.acc], out
+    table = centroids[rows] if centroids.shape[0] > 1 else centroids
+    kmeans_sparse(
+        mask[rows], value[rows], index, scale, table, *outliers, limits, float_jit.ACCUMULATORS[task.arith.acc], out
     )
     return out
 
@@ -394,7 +362,7 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     dense = np.ldexp(dense, -unit_bits) * scale
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
     with np.errstate(all="ignore"):  # interpreted kernels wrap on purpose
-        float_jit.kmeans_sparse64(*_operands(task, b, _divided(task)[1]), limits, sparse, size)
+        kmeans_sparse64(*_operands(task, b, _divided(task)[1]), limits, sparse, size)
     y, doubtful = between(dense, sparse, size * (b.index.shape[0] + 1), partial(_finished, task))
     return _by_unit(task, limits, doubtful, y)
 

@@ -1,6 +1,6 @@
 """The four calls of page_manager, compiled: for its twin, and for all events of many managers.
 
-Paper: [leankv §5.3]. Read page_manager.py first. A kernel that would have to refuse a call changes nothing and says so;
+Paper: [leankv §5.3]. A kernel that would have to refuse a call changes nothing and says so;
 why it is refused, the readable manager knows.
 
 Everywhere: pool = cells (E, L), used (E, 2), tokens (E, 2), ring (pages,), ends (2,): pages that left and came, ever;
@@ -11,7 +11,7 @@ with high before low; ids (pages,).
 import numpy as np
 
 from refemu.arith.jit import helper, kernel
-from refemu.units.page_table_jit import append, clear, split
+from refemu.units.leankv.twins.page_table import append, clear, split
 
 # Entries of `sizes`: tokens of a high and of a low page (0: none), pages more for a prompt, whether pages wait for a
 # token, whether cells are scrubbed.
@@ -40,18 +40,8 @@ def prompt_allocate(pool, sizes, entries, lengths, counts, prefix, ids):  # type
 
 
 @kernel
-def prompt_release(
-    pool,
-    sizes,
-    entries,
-    lengths,
-    high,
-    low,
-    counts,
-    prefix,
-    lacking,
-    after,  # type: ignore[no-untyped-def]
-    ids,
+def prompt_release(  # type: ignore[no-untyped-def]
+    pool, sizes, entries, lengths, high, low, counts, prefix, lacking, after, ids
 ):
     """Prompts of `lengths` (K,) tokens keep `high` and `low`; lacking, after <- counts and prefix of pages that came.
 
@@ -73,13 +63,13 @@ def prompt_release(
     _take(ring, ends, lacking, after, ids[went:])
     new, old = went, 0
     for i in range(entries.size):
-        own = entries[i]
+        entry = entries[i]
         for _ in range(lacking[i]):
-            append(cells[own], used[own], 0, ids[new])
+            append(cells[entry], used[entry], 0, ids[new])
             new += 1
         stays = -(-high[i] // sizes[Z_HIGH])
-        old += split(cells[own], used[own], stays, used[own, 0] - counts[i] - stays, sizes[Z_SCRUB], ids[old:])
-        tokens[own, 0], tokens[own, 1] = high[i], low[i]
+        old += split(cells[entry], used[entry], stays, used[entry, 0] - counts[i] - stays, sizes[Z_SCRUB], ids[old:])
+        tokens[entry, 0], tokens[entry, 1] = high[i], low[i]
     _give(ring, ends, counts, prefix, ids)
     return went, came, pruned
 
@@ -93,27 +83,27 @@ def step_allocate(pool, sizes, entries, high, low, counts, prefix, ids):  # type
     cells, used, tokens, ring, ends = pool
     total, most, pruned, fits = np.int64(0), np.int64(0), np.int64(entries.size), True
     for i in range(entries.size):
-        own, need = entries[i], np.int64(0)
+        entry, need = entries[i], np.int64(0)
         for s in range(2):
             more = s * low[i] + (1 - s) * high[i]
-            full = sizes[s] > 0 and tokens[own, s] == used[own, s] * sizes[s]
+            full = sizes[s] > 0 and tokens[entry, s] == used[entry, s] * sizes[s]
             counts[2 * i + s] = np.int64(full and (more > 0 or sizes[Z_LAZY] == 0))
             need += counts[2 * i + s]
         total, most, pruned = total + need, max(most, need), pruned - high[i] - low[i]
         fits &= min(high[i], low[i]) >= 0 and high[i] + low[i] <= 1 and (sizes[Z_LOW] > 0 or low[i] == 0)
-        fits &= used[own, 0] + used[own, 1] + need <= cells.shape[1]
+        fits &= used[entry, 0] + used[entry, 1] + need <= cells.shape[1]
     if not fits or total > ends[1] - ends[0]:
         return np.int64(-1), most, pruned
     _take(ring, ends, counts, prefix, ids)
     at = 0
     for i in range(entries.size):
-        own = entries[i]
+        entry = entries[i]
         for s in range(2):
             if counts[2 * i + s] > 0:
-                append(cells[own], used[own], s, ids[at])
+                append(cells[entry], used[entry], s, ids[at])
                 at += 1
-        tokens[own, 0] += high[i]
-        tokens[own, 1] += low[i]
+        tokens[entry, 0] += high[i]
+        tokens[entry, 1] += low[i]
     return total, most, pruned
 
 
@@ -123,10 +113,10 @@ def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untype
     cells, used, tokens, ring, ends = pool
     total = np.int64(0)
     for i in range(entries.size):
-        own = entries[i]
-        counts[2 * i], counts[2 * i + 1] = used[own, 0], used[own, 1]
-        tokens[own, 0], tokens[own, 1] = 0, 0
-        total += clear(cells[own], used[own], sizes[Z_SCRUB], ids[total:])
+        entry = entries[i]
+        counts[2 * i], counts[2 * i + 1] = used[entry, 0], used[entry, 1]
+        tokens[entry, 0], tokens[entry, 1] = 0, 0
+        total += clear(cells[entry], used[entry], sizes[Z_SCRUB], ids[total:])
     _give(ring, ends, counts, prefix, ids)
     return total
 

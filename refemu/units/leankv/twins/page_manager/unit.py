@@ -1,24 +1,25 @@
-"""Twins of page_manager: the same manager over arrays, for models, and `run`, all events of many managers in a kernel.
+"""Twins of page_manager: the manager over arrays, for models, and `run`, all events of many managers in a kernel.
 
-Paper: [leankv §5.3]. Read page_manager.py first. Both leave the calls to the kernels of page_manager_events_jit.
+Paper: [leankv §5.3]. Both leave the calls to the kernels of events.py.
 """
 
 import copy
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 
 from refemu.arith.checks import refuse_as
-from refemu.units import page_manager
-from refemu.units import page_manager_events_jit as events
-from refemu.units.page_manager_parts import Moved, Shape
-from refemu.units.page_manager_ports_parts import FINISH, PROMPT, RELEASE, STEP, TOTALS, Result, State
-from refemu.units.page_manager_walk_jit import walk
-from refemu.units.prefix_sum_jit import network
-from refemu.units.unit import admit_events, fields, lanes
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv import page_manager
+from refemu.units.leankv.page_manager import UNIT
+from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP, TOTALS, State
+from refemu.units.leankv.page_manager.requests import Moved, Shape
+from refemu.units.leankv.twins.page_manager import events
+from refemu.units.leankv.twins.page_manager.walk import walk
+from refemu.units.leankv.twins.prefix_sum import network
+from refemu.units.ports import fields, lanes
 
 
 class PageManager(page_manager.PageManager):
@@ -81,23 +82,11 @@ class PageManager(page_manager.PageManager):
         known = self.requests.require_known(sequences, running=False)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         entries = self.requests.entries(known).ravel()
-        lengths = np.repeat(
-            np.array([self.requests.table[s].prompt for s in known], np.int64), self.shape.layers * self.shape.heads
-        )
+        prompts = np.array([self.requests.table[s].prompt for s in known], np.int64)
+        lengths = np.repeat(prompts, self.shape.layers * self.shape.heads)
         (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room()
-        old, new, pruned = events.prompt_release(
-            self._pool,
-            self._sizes,
-            entries,
-            lengths,
-            n_high.ravel(),
-            n_low.ravel(),
-            counts,
-            prefix,
-            lacking,
-            after,
-            ids,
-        )
+        kept, moves = (n_high.ravel(), n_low.ravel()), (counts, prefix, lacking, after, ids)
+        old, new, pruned = events.prompt_release(self._pool, self._sizes, entries, lengths, *kept, *moves)
         if old < 0:
             self._refuse("prompt_release", sequences, high, low)
         came = self._moved(lacking, after, ids[old : old + new]) if new else Moved()
@@ -113,16 +102,8 @@ class PageManager(page_manager.PageManager):
         known = self.requests.require_known(sequences, running=True)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room()
-        came, most, pruned = events.step_allocate(
-            self._pool,
-            self._sizes,
-            self.requests.entries(known).reshape(-1),
-            n_high.reshape(-1),
-            n_low.reshape(-1),
-            counts,
-            prefix,
-            ids,
-        )
+        heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
+        came, most, pruned = events.step_allocate(self._pool, self._sizes, *heads, counts, prefix, ids)
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
         moved = self._moved(counts, prefix, ids[:came])
@@ -145,7 +126,7 @@ class PageManager(page_manager.PageManager):
 
     @property
     def _pool(self) -> tuple[np.ndarray, ...]:
-        """What the kernels change."""
+        """The registers that the kernels change."""
         return self._cells, self._used, self._tokens, self._ring, self._ends
 
     def _room(self) -> np.ndarray:
@@ -153,7 +134,7 @@ class PageManager(page_manager.PageManager):
         return np.empty(self.shape.pages, np.int64)
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
-        """What a prefix sum found, and the sum in the counters."""
+        """The pages of a prefix sum, which is counted."""
         levels, adds = network(counts.size)
         self.counters.levels, self.counters.adds = self.counters.levels + levels, self.counters.adds + adds
         return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
@@ -192,36 +173,26 @@ def _sizes(shape: Shape) -> np.ndarray:
     return np.array([shape.high_tokens, shape.low_tokens or 0, shape.reserve, shape.lazy_pages, shape.scrub], np.int64)
 
 
-def run(op: Any, members: Any, sequences: Any, prompts: Any, high: Any, low: Any, **parameters: Any) -> Result:
-    """As `page_manager.run`."""
-    shape = Shape(**parameters)
-    declared = page_manager.ports(parameters)
-    arrays = admit_events(page_manager.PageManager.name, declared.inputs, (op, members, sequences, prompts, high, low))
-    events_shape = arrays[0].shape
-    flat = prod(events_shape[:-1]), events_shape[-1]
-    inputs = [
-        np.ascontiguousarray(array)
-        .astype(np.int64)
-        .reshape(*flat, *((port.lanes,) if port.name not in ("op", "members") else ()))
-        for array, port in zip(arrays, declared.inputs, strict=True)
+@twin(UNIT)
+def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All events of all managers in one kernel, which refuses without saying why: the readable manager does."""
+    shape, (devices, times) = device.shape, inputs[0].shape
+    widths = (), (), (shape.slots,), (shape.slots,), (shape.entries,), (shape.entries,)
+    calls = [
+        array.astype(np.int64).reshape(devices, times, *lanes) for array, lanes in zip(inputs, widths, strict=True)
     ]
     sums, totals = np.array([network(n) for n in range(2 * shape.entries + 1)]), np.zeros(len(TOTALS), np.int64)
-    moved = [
-        np.full((*flat, lanes), start)
-        for lanes, start in ((2 * shape.entries, 0), (2 * shape.entries, 0), (shape.pages, -1), (shape.entries, 0))
-    ]
-    pools = _pools(shape, flat[0], 1 + flat[1])
-    if not walk(*inputs, _sizes(shape), sums, tuple(moved), pools, _requests(shape), totals):
-        refuse_as(page_manager.run, op, members, sequences, prompts, high, low, **parameters)
+    starts = (2 * shape.entries, 0), (2 * shape.entries, 0), (shape.pages, -1), (shape.entries, 0)
+    moved = tuple(np.full((devices, times, lanes), start) for lanes, start in starts)
+    pools = _pools(shape, devices, 1 + times)
+    if not walk(*calls, _sizes(shape), sums, moved, pools, _requests(shape), totals):
+        refuse_as(UNIT.run, *inputs, **vars(shape))
     cells, used, tokens, ring, ends = (array[:, 1:] for array in pools)
     left, came = ends[..., 0], ends[..., 1]
-    found = (*moved, left % shape.pages, (came - 1) % shape.pages, came - left, ring, left, came, used, tokens, cells)
-    columns: dict[str, Any] = {
-        port.name: array.astype(port.result_dtype).reshape(events_shape + ((port.lanes,) if port.lanes > 1 else ()))
-        for port, array in zip(declared.outputs + declared.state, found, strict=True)
-    }
-    counted: dict[str, Any] = dict(zip(TOTALS, totals.tolist(), strict=True))
-    return Result(**columns, **counted)
+    bounds = left % shape.pages, (came - 1) % shape.pages, came - left
+    for output, column in zip(outputs, (*moved, *bounds, ring, left, came, used, tokens, cells), strict=True):
+        output[...] = column.reshape(output.shape)
+    return totals.tolist()
 
 
 def _pools(shape: Shape, devices: int, times: int) -> tuple[np.ndarray, ...]:

@@ -1,36 +1,25 @@
 """All events of many page managers, compiled: the slots of their sequences, and every register after each event.
 
-Paper: [leankv §5.3]. Read page_manager.py first. The calls themselves are the kernels of page_manager_events_jit.
+Paper: [leankv §5.3]. The calls themselves are the kernels of events.py.
 """
 
 import numpy as np
 
 from refemu.arith.jit import helper, kernel
-from refemu.units.page_manager_events_jit import finish, prompt_allocate, prompt_release, step_allocate
-from refemu.units.page_manager_ports_parts import FINISH, PROMPT, RELEASE, STEP
+from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
+from refemu.units.leankv.twins.page_manager.events import finish, prompt_allocate, prompt_release, step_allocate
 
 H_NAME, H_PROMPT, H_RUNNING = range(3)  # of a row of `held`, one for each slot: name (-1: free), tokens, compressed
 ALLOCATED, RECYCLED, LEVELS, ADDS, SHORTFALL, STEP_PAGES, PRUNED = range(7)  # of `totals`, in the order of TOTALS
 
 
 @kernel
-def walk(
-    op,
-    members,
-    names,
-    prompts,
-    high,
-    low,
-    sizes,
-    sums,
-    moved,
-    registers,  # type: ignore[no-untyped-def]
-    requests,
-    totals,
+def walk(  # type: ignore[no-untyped-def]
+    op, members, names, prompts, high, low, sizes, sums, moved, registers, requests, totals
 ):
     """Whether every event is admitted; inputs as the ports have them, (devices, events) beside the lanes.
 
-    sizes: as in page_manager_events_jit. sums: (elements, 2) levels and additions of a prefix sum. moved: counts,
+    sizes: as in events.py. sums: (elements, 2) levels and additions of a prefix sum. moved: counts,
     prefix, ids, lacking, (devices, events) beside the lanes, zeros and -1 for ids. registers: a pool before the first
     event and after every one, (devices, 1 + events) beside its shape. requests: `held`; slots in the order in which
     they are free; how many left that order and came; room for a prefix. totals: counters.
@@ -72,17 +61,17 @@ def walk(
                 ends[device, event + 1],
             )
             elements = size * (1 + kind // 2)  # high and low pages apart in a step and a finish
-            own, long, out = entries[:size], lengths[:size], ids[device, event]
+            called, long, out = entries[:size], lengths[:size], ids[device, event]
             pages, places = counts[device, event, :elements], prefix[device, event, :elements]
             more_high, more_low = high[device, event, :size], low[device, event, :size]
             came, went, most, pruned = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
             if kind == PROMPT:
-                came = prompt_allocate(pool, sizes, own, long, pages, places, out)
+                came = prompt_allocate(pool, sizes, called, long, pages, places, out)
             elif kind == RELEASE:
                 went, came, pruned = prompt_release(
                     pool,
                     sizes,
-                    own,
+                    called,
                     long,
                     more_high,
                     more_low,
@@ -94,9 +83,9 @@ def walk(
                 )
                 totals[SHORTFALL] += came
             elif kind == STEP:
-                came, most, pruned = step_allocate(pool, sizes, own, more_high, more_low, pages, places, out)
+                came, most, pruned = step_allocate(pool, sizes, called, more_high, more_low, pages, places, out)
             else:
-                went = finish(pool, sizes, own, pages, places, out)
+                went = finish(pool, sizes, called, pages, places, out)
             if min(came, went) < 0:
                 return False
             scans = 1 + np.int64(kind == RELEASE and came > 0)

@@ -1,4 +1,4 @@
-"""Compiled twins of kv_segments_parts. Read kv_segments_parts.py first. [leankv §5.2]"""
+"""Compiled twins of paged_attention/stored.py, over all heads at once. [leankv §5.2]"""
 
 from functools import lru_cache
 
@@ -6,12 +6,14 @@ import numpy as np
 
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
-from refemu.units.kv_segments_parts import most
-from refemu.units.paged_attention_parts import Pages
+from refemu.units.leankv.paged_attention.arithmetic import Pages
+from refemu.units.leankv.paged_attention.stored import most
 
 
-def stored(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As `kv_segments_parts.stored`."""
+def get_scores(
+    pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """As the readable `get_scores`."""
     score, position = (np.empty((*lengths.shape[:-1], most(lengths)), np.uint32) for _ in range(2))
     flat = (array.reshape(-1, array.shape[-1]) for array in (score, position))
     _gather(images, *_heads(cells, lengths), _sections(pages), *flat)
@@ -19,7 +21,7 @@ def stored(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndar
 
 
 def set_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, score: np.ndarray) -> None:
-    """As `kv_segments_parts.set_scores`."""
+    """As the readable `set_scores`."""
     _scatter(images, *_heads(cells, lengths), _sections(pages), plain(score).reshape(-1, score.shape[-1]))
 
 

@@ -1,10 +1,11 @@
 """Compiled twins of paged_attention: `run` on ports, and `attend` over all heads of a layer and all requests at once.
 
-Paper: [leankv §6.2]. Read paged_attention.py first. Kernels: `paged_*` of arith/float_jit. Pages are decoded one by one
+Paper: [leankv §6.2]. Kernels: kernels/attention.py and kernels/scores.py. Pages are decoded one by one
 into a small buffer, tokens of a key and features of a value side by side; chunks are combined by the readable form, all
 heads of as many chunks at once.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,13 +13,15 @@ import numpy as np
 
 from refemu.arith import float_jit, fp16, integers, threads
 from refemu.arith.fp16_jit import plain, ready, round16, to_f32
-from refemu.units import attention_phases_parts as phases
-from refemu.units.paged_attention import PagedAttention
-from refemu.units.paged_attention_parts import PAPER, Arithmetic, Attended, Pages, empty, finite, require
-from refemu.units.paged_attention_ports_parts import COUNTERS, SEGMENTS, Result
-from refemu.units.unit import admit
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.kernels.attention import paged_heads
+from refemu.units.leankv.kernels.scores import paged_scores
+from refemu.units.leankv.paged_attention import UNIT, PagedAttention, phases
+from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, finite, require
+from refemu.units.leankv.paged_attention.ports import COUNTERS, SEGMENTS
+from refemu.units.leankv.significance import Gqa
 
-COLUMNS = 13  #: of `layout` in float_jit
+COLUMNS = 13  #: of `layout` in kernels/attention.py
 GRAIN = 2048  #: tokens and query heads that a thread has at least to attend to
 
 
@@ -34,24 +37,12 @@ def _layout(pages: Pages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         base = {name: byte // 2 for name, byte in page.offsets.items()}
         pair = page.config
         sign = -1 if pair.key(pages.preset).zero == "neg_min" else 1
-        layout[s] = (
-            page.tokens,
-            pair.k_bits,
-            pair.v_bits,
-            base["key_meta"],
-            base["val_meta"],
-            pair.k_groups,
-            pair.v_groups,
-            page.k_group * page.k_vec,
-            page.v_group * page.v_vec,
-            page.v_vec,
-            sign,
-            base["score"],
-            base["pos"],
-        )
+        metadata = base["key_meta"], base["val_meta"], pair.k_groups, pair.v_groups
+        vectors = page.k_group * page.k_vec, page.v_group * page.v_vec, page.v_vec
+        layout[s] = page.tokens, pair.k_bits, pair.v_bits, *metadata, *vectors, sign, base["score"], base["pos"]
         for table, part in zip(words, ("key", "val"), strict=True):
-            own = page.slot_words[0, page.parts[part]]
-            table[s, : len(own)] = own
+            first = page.slot_words[0, page.parts[part]]
+            table[s, : len(first)] = first
     return layout, words[0], words[1]
 
 
@@ -72,7 +63,7 @@ def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
 
 
 def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndarray:
-    """`tasks` of the kernels, head by head: what `attention_phases_parts.chunks` says of all of them."""
+    """`tasks` of the kernels, head by head: `phases.chunks` of all heads at once."""
     per_page, size = np.array([page.tokens for page in pages.sections]), pages.chunk(arithmetic)
     used, total = -(-lengths // per_page), lengths[:, 0] + lengths[:, 1]
     per_chunk = size // per_page
@@ -122,7 +113,7 @@ def step(
     newest: Any,
     arithmetic: Arithmetic = PAPER,
 ) -> np.ndarray:
-    """As `paged_attention.step`; what the memory manager says about the pages is not looked at again."""
+    """As `paged_attention.step`; the pages come from the memory manager and are not checked again."""
     finite(q)
     out, p = attend_unchecked(pages, q, images, cells, lengths, arithmetic)
     add_scores(pages, images, cells, lengths, p, newest, arithmetic.include_self, arithmetic.gqa)
@@ -148,7 +139,7 @@ def attend_unchecked(
     numbers = np.array([1 / np.sqrt(np.float64(features)), arithmetic.softmax_eps], np.float32)
 
     def run(first: int, last: int) -> None:
-        float_jit.paged_heads(
+        paged_heads(
             flat, images, entries, stored, *tables, numbers, settings, tasks, chances, tops, totals, sums, first, last
         )
 
@@ -170,22 +161,22 @@ def _combined(
 ) -> np.ndarray:
     """Sums (units, G, F) of heads with one chunk or several; p is weighted in place."""
     units, heads, features = len(p), *sums.shape[1:]
-    made, weights = np.empty((units, heads, features), np.float32), np.empty_like(totals)
+    joined, weights = np.empty((units, heads, features), np.float32), np.empty_like(totals)
     maxima = np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
     count = np.bincount(tasks[:, 0], minlength=units)
     first = np.cumsum(count) - count
-    made[count == 1] = sums[first[count == 1]]
+    joined[count == 1] = sums[first[count == 1]]
     for chunks in sorted(set(count.tolist()) - {1}):
-        own = first[count == chunks] + np.arange(chunks)[:, None]
+        rows = first[count == chunks] + np.arange(chunks)[:, None]
         out, weight = phases.combine(
             arithmetic,
-            sums[own].reshape(chunks, -1, features),
-            maxima[own].reshape(chunks, -1),
-            totals[own].reshape(chunks, -1),
+            sums[rows].reshape(chunks, -1, features),
+            maxima[rows].reshape(chunks, -1),
+            totals[rows].reshape(chunks, -1),
         )
-        made[count == chunks], weights[own] = out.reshape(-1, heads, features), weight.reshape(*own.shape, heads)
+        joined[count == chunks], weights[rows] = out.reshape(-1, heads, features), weight.reshape(*rows.shape, heads)
     _weigh(pages, arithmetic, tasks, np.flatnonzero(count[tasks[:, 0]] > 1), first, weights, p)
-    return made
+    return joined
 
 
 def _weigh(
@@ -197,14 +188,14 @@ def _weigh(
     weights: np.ndarray,
     p: np.ndarray,
 ) -> None:
-    """`attention_phases_parts.weigh` for the chunks `some`; first (units,) chunks of all heads, weights (chunks, G)."""
-    own, number = _runs(tasks[some, 6] - tasks[some, 5])
-    own = some[own]
-    unit, token = tasks[own, 0], tasks[own, 5] + number
+    """`phases.weigh` for the chunks `some`; first (units,) chunks of all heads, weights (chunks, G)."""
+    row, number = _runs(tasks[some, 6] - tasks[some, 5])
+    chunk = some[row]
+    unit, token = tasks[chunk, 0], tasks[chunk, 5] + number
     if arithmetic.partition_score:
-        own = first[unit] + token // pages.chunk(arithmetic)
+        chunk = first[unit] + token // pages.chunk(arithmetic)
     with np.errstate(all="ignore"):
-        p[unit, :, token] = fp16.canonical(p[unit, :, token] * weights[own])
+        p[unit, :, token] = fp16.canonical(p[unit, :, token] * weights[chunk])
 
 
 def add_scores(
@@ -215,7 +206,7 @@ def add_scores(
     p: np.ndarray,
     newest: Any,
     include_self: bool = False,
-    gqa: str = "max",
+    gqa: Gqa = "max",
 ) -> None:
     """As `paged_attention.add_scores`."""
     rows = _rows(lengths, np.int64)
@@ -224,46 +215,43 @@ def add_scores(
     chances, entries, layout = plain(p).reshape(len(rows), *p.shape[-2:]), _rows(cells, np.int32), _layout(pages)[0]
 
     def run(first: int, last: int) -> None:
-        float_jit.paged_scores(images, entries, rows, layout, kept, chances, gqa == "mean", first, last)
+        paged_scores(images, entries, rows, layout, kept, chances, gqa == "mean", first, last)
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(rows), least=1 + 8 * GRAIN // max(1, p.shape[-1] * p.shape[-2]))
 
 
-def run(q: Any, images: Any, entry: Any, n_high: Any, n_low: Any, newest: Any, **parameters: Any) -> Result:
-    """As `paged_attention.run`."""
-    device = PagedAttention(**parameters)
-    arrays = admit(device.name, device.ports.inputs, (q, images, entry, n_high, n_low, newest))
-    shape, pages, arithmetic = arrays[-1].shape, device.layouts, device.arithmetic
-    queries, pool, entries, lengths = device.operands(*arrays[:5])
-    require(pages, queries, pool, entries, lengths)
+@twin(UNIT)
+def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All heads together, each with pages of its own."""
+    pages, arithmetic = device.layouts, device.arithmetic
+    queries, pool, entries, lengths = device.operands(*inputs[:5])
     out, p = attend_unchecked(pages, to_f32(queries), pool, entries, lengths, arithmetic)
-    add_scores(pages, pool, entries, lengths, p, arrays[-1].reshape(-1), arithmetic.include_self, arithmetic.gqa)
-    lanes = {port.name: port.lanes for port in device.ports.outputs}
-    chances = np.zeros((len(lengths), device.heads, lanes["score"]), np.float32)
+    add_scores(pages, pool, entries, lengths, p, inputs[5], arithmetic.include_self, arithmetic.gqa)
+    slots = device.ports.outputs[2].lanes
+    chances = np.zeros((len(lengths), device.heads, slots), np.float32)
     chances[..., : p.shape[-1]] = p
-    return Result(
-        fp16.bits(fp16.narrow(out)).reshape(*shape, lanes["out"]),
-        chances.view(np.uint32).reshape(*shape, lanes["p"]),
-        _scores(pages, pool, entries, lengths, lanes["score"]).reshape(*shape, lanes["score"]),
-        **_counters(device, lengths),
-    )
+    outputs[0][...] = fp16.bits(fp16.narrow(out)).reshape(outputs[0].shape)
+    outputs[1][...] = chances.view(np.uint32).reshape(outputs[1].shape)
+    outputs[2][...] = _scores(pages, pool, entries, lengths, slots).reshape(outputs[2].shape)
+    counts = _counters(device, lengths)
+    return [counts[name] for name in COUNTERS]
 
 
 def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarray, lanes: int) -> np.ndarray:
     """Patterns of the scores of stored tokens, zeros behind them: (rows, lanes)."""
-    made = np.zeros((len(lengths), lanes), np.uint32)
+    scores = np.zeros((len(lengths), lanes), np.uint32)
     for section, page in enumerate(pages.sections):
         row, index = _runs(lengths[:, section])
         cell, slot = index // page.tokens, index % page.tokens
         image = cells[row, cell if section == 0 else cells.shape[1] - 1 - cell]
         words = pool[image[:, None], page.slot_words[slot, page.parts["score"]]].astype(np.uint32)
-        made[row, section * lengths[row, 0] + index] = words[:, 0] | (words[:, 1] << np.uint32(16))
-    return made
+        scores[row, section * lengths[row, 0] + index] = words[:, 0] | (words[:, 1] << np.uint32(16))
+    return scores
 
 
 def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
-    """What the readable unit counts page by page, from the lengths."""
+    """Counters of the readable unit, from the lengths."""
     counted, arithmetic, heads = dict.fromkeys(COUNTERS, 0), device.arithmetic, device.heads
     stored = integers.total(lengths, axis=0).tolist()
     for section, (count, page) in enumerate(zip(stored, device.layouts.sections, strict=True)):

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from refemu.arith.orders import Exact
-from refemu.formats.kllm_arith import KllmArith
-from refemu.units import index_matmul, index_matmul_ports_jit, weighted_sum_jit
-from refemu.units.index_matmul import ports
-from refemu.units.index_matmul_cases import drawn
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.kllm import index_matmul
+from refemu.units.kllm.cases.index_matmul import drawn
+from refemu.units.kllm.index_matmul import ports
+from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
+from refemu.units.kllm.twins.index_matmul import ports as index_matmul_ports_jit
 from refemu.units.unit import Config
-from tests.units.kmeans_operands import ARITHS
+from tests.units.kllm.kmeans_operands import ARITHS
 
 
 def configured(arith: KllmArith, k: int = 20, a_bits: int = 2, b_bits: int = 3, integer: bool = False) -> Config:
@@ -29,7 +31,7 @@ def inputs(config: Config, wild: bool = False, rows: int = 9) -> dict[str, Any]:
 
 def same(config: Config, given: dict[str, Any]) -> bool:
     """Whether unit and twin agree in every field."""
-    return index_matmul.run_ports(**given, **config).equals(index_matmul_ports_jit.run_ports(**given, **config))
+    return index_matmul.run(**given, **config).equals(index_matmul_ports_jit.run(**given, **config))
 
 
 @pytest.mark.parametrize("wild", [False, True], ids=["real", "wild"])
@@ -57,9 +59,9 @@ def test_a_table_is_wide_for_the_outputs_that_have_one() -> None:
     config = configured(ARITHS["wide table"][0])
     given = inputs(config)
     given["products"] = given["products"].view(np.float32).astype(np.float16).astype(np.float32).view(np.uint32)
-    before = index_matmul_ports_jit.run_ports(**given, **config)
+    before = index_matmul_ports_jit.run(**given, **config)
     given["products"][3, 5] += 1
-    after = index_matmul_ports_jit.run_ports(**given, **config)
+    after = index_matmul_ports_jit.run(**given, **config)
 
     assert np.delete(before.y, 3).tolist() == np.delete(after.y, 3).tolist() and same(config, given)
 
@@ -82,7 +84,7 @@ def test_positions_that_are_counted_keep_the_sign_of_a_zero(name: str, y: int) -
         "products": [0x8001, 0, 0, 0],
     }
 
-    assert index_matmul_ports_jit.run_ports(**given, **config).y.tolist() == y and same(config, given)
+    assert index_matmul_ports_jit.run(**given, **config).y.tolist() == y and same(config, given)
 
 
 def test_values_between_two_fp16_values_are_decided_by_the_unit() -> None:
@@ -101,7 +103,7 @@ def test_values_between_two_fp16_values_are_decided_by_the_unit() -> None:
         "b_codebook": [0x3800, 0x3C00],
         "products": [[[0x0C00, 0x1000, 0x3800, one]] for one in (0x3C00, 0x3C01)],
     }
-    result = index_matmul_ports_jit.run_ports(**given, **config)
+    result = index_matmul_ports_jit.run(**given, **config)
 
     assert result.y.tolist() == [[0x3C00, 0x3C01, 0x3C00], [0x3C02, 0x3C02, 0x3C01]] and same(config, given)
 
@@ -140,4 +142,4 @@ def test_shapes_broadcast() -> None:
     given = {name: array[:3, None] if name.startswith("a") else array[:1, None] for name, array in given.items()}
     given["b_index"] = inputs(config)["b_index"][None, :2]
 
-    assert index_matmul_ports_jit.run_ports(**given, **config).y.shape == (3, 2) and same(config, given)
+    assert index_matmul_ports_jit.run(**given, **config).y.shape == (3, 2) and same(config, given)

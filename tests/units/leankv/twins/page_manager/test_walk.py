@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.units import page_manager, page_manager_jit
-from refemu.units.page_manager import OutOfPages, TableOverflow
-from refemu.units.unit_cases import random_inputs
+from refemu.units.leankv import page_manager
+from refemu.units.leankv.page_manager import OutOfPages, TableOverflow
+from refemu.units.leankv.twins import page_manager as page_manager_jit
+from refemu.units.stimuli import random_inputs
 
 SIZES: dict[str, Any] = {
     "pages": 32,
@@ -38,7 +39,9 @@ FIRST = [(PROMPT, [1, 2], [12, 4], [], []), (RELEASE, [1], [], [11, 12], [1, 0])
 def test_histories_are_those_of_the_unit(sizes: dict[str, Any]) -> None:
     """Two devices of three, so that leading axes are kept; every output, register and counter."""
     config = SIZES | sizes
-    inputs = page_manager.legal(config, random_inputs("walk", page_manager.ports(config).inputs, (2, 3, 40), 5))
+    drawn = random_inputs("walk", page_manager.ports(config).inputs, (2, 3, 40), 5)
+    assert page_manager.UNIT.legal is not None
+    inputs = page_manager.UNIT.legal(config, drawn)
     found = page_manager_jit.run(**inputs, **config)
 
     assert found.equals(page_manager.run(**inputs, **config))

@@ -1,0 +1,1 @@
+"""Rows of the benchmark table: what is measured beside what."""

@@ -1,0 +1,1 @@
+"""Number formats of OliVe [olive §3]."""

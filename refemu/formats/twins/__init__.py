@@ -1,0 +1,1 @@
+"""Compiled twins of formats that several papers share."""

@@ -1,0 +1,1 @@
+"""Campaigns: random cases by the million, in shards, by several workers."""

@@ -1,0 +1,1 @@
+"""Comparing answers of a device with golden vectors."""

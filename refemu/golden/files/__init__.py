@@ -1,0 +1,1 @@
+"""File formats of golden vectors: npz, hex, binary, headers, CSV, JSONL, VCD, manifests."""

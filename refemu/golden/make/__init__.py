@@ -1,0 +1,1 @@
+"""Making sets of golden vectors, and making them again from their manifests."""

@@ -1,0 +1,1 @@
+"""Benches for devices in Verilog and cocotb."""

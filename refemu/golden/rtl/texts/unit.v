@@ -1,0 +1,7 @@
+// $unit: $meaning
+// $paper. Fill in the device; `make` holds it against the golden set.
+`timescale 1ns/1ps
+module $unit (
+$declared
+);
+endmodule

@@ -1,0 +1,1 @@
+"""Small models made from a seed, which need no download."""

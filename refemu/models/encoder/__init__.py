@@ -1,0 +1,1 @@
+"""BERT-like encoders: sizes, runtime, a plain float32 forward."""

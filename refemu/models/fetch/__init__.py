@@ -1,0 +1,1 @@
+"""Models by name: the catalogue, downloads, and the folder that keeps them."""

@@ -1,0 +1,1 @@
+"""Figures measured on models: perplexity, accuracy."""

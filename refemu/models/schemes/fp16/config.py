@@ -1,0 +1,27 @@
+"""Parameters of scheme `fp16`, which every paper's scheme builds on [D-arith-15]."""
+
+from typing import ClassVar, Literal
+
+from refemu.arith.operands import Precision
+from refemu.arith.records import parameters, plain_fields, require_options
+
+
+@parameters
+class Fp16Config:
+    """Parameters of scheme `fp16`."""
+
+    paper: ClassVar[str] = "docs/models.md"
+    prepared_by: ClassVar[str] = "refemu.models.schemes.fp16.prepare:prepare"
+    encoders: ClassVar[bool] = True
+    every_decoder: ClassVar[bool] = True
+
+    #: accumulator of the linear layers and the head; attention always sums in fp32
+    acc: Literal["fp32", "fp32_fma", "fp16", "fp16_fma"] = "fp32"
+    residual: Precision = "fp16"  #: "fp16": rounded after every block half; "fp32": the stream stays float32
+
+    def __post_init__(self) -> None:
+        plain_fields(self)
+        require_options(self, "fp16")
+
+
+READY = {"fp16": Fp16Config()}  #: by the names of `schemes.parse`

@@ -1,0 +1,85 @@
+"""The parts of scheme `fp16` that decoders and encoders share: embedding, linear layers, residual sum [D-arith-15]."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.operands import Accumulator, Precision
+from refemu.models.backend import Backend
+from refemu.models.encoder.config import BIAS
+from refemu.models.model import Model
+from refemu.models.schemes.scheme import Progress, Scheme
+from refemu.models.taps import Watch
+
+
+class Fp16Layers:
+    """Parts shared by every kind of model under scheme `fp16`; hidden states are fp16 values held in float32."""
+
+    model: Any  #: sizes, of the kind that the class computes
+
+    def __init__(self, model: Model, config: Scheme, backend: Backend, progress: Progress) -> None:
+        self.name: str = model.name
+        self.sha256: str = model.sha256
+        self.model = model.config
+        self.config: Scheme = config
+        self.backend: Backend = backend
+        self.acc: Accumulator = getattr(config, "acc", "fp32")
+        self.residual: Precision = getattr(config, "residual", "fp16")
+        self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
+        self._embed = fp16.to_f16(model.tensor("embed"))
+        self._vectors = {
+            name: self._vector(model, name) for name, shape in model.config.shapes.items() if len(shape) == 1
+        }
+        self._linears = self._prepare_linears(model, progress)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.config!r}, backend={self.backend.name!r})"
+
+    def embed(self, ids: np.ndarray) -> np.ndarray:
+        """Rows of the embedding, each rounded once to fp16."""
+        return self._embed[ids].astype(np.float32)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
+        """`matmul(order=Sequential(), acc=acc)`, one rounding; the rows of all `names` stand in one matrix."""
+        weights, parts = self._linears[layer, tuple(names)]
+        full = [f"blk.{layer}.{name}" for name in names]
+        y = self.finish(full, self.backend.matmul(x, weights, self.acc))
+        return [y[:, part] for part in parts]
+
+    def finish(self, names: Sequence[str], y: np.ndarray) -> np.ndarray:
+        """What follows the float32 sums of the linear layers `names` ("blk.3.q"), side by side.
+
+        The biases where there are any, fp16 values added in float32; then one rounding.
+        """
+        if self.model.bias:
+            y = y + np.concatenate([self._vectors[name + BIAS] for name in names])
+        return self.backend.round16(y)
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """float32 sum, rounded to fp16 unless the residual stream is float32."""
+        total = x + y
+        return self.backend.round16(total) if self.residual == "fp16" else total
+
+    def _vector(self, model: Model, name: str) -> np.ndarray:
+        return fp16.to_f16(model.tensor(name)).astype(np.float32)
+
+    def _prepare_linears(self, model: Model, progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
+        linears: dict[tuple[int, tuple[str, ...]], Any] = {}
+        for layer in range(self.model.blocks):
+            progress("weights", layer, self.model.blocks)
+            for names in self.model.groups:
+                linears[layer, names] = self._prepare_group(model, layer, names)
+        progress("weights", self.model.blocks, self.model.blocks)
+        return linears
+
+    def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:
+        rows = [fp16.to_f16(model.tensor(f"blk.{layer}.{name}")) for name in names]
+        return self.backend.weights(np.concatenate(rows)), columns(rows)
+
+
+def columns(rows: Sequence[np.ndarray]) -> list[slice]:
+    """Slices of the outputs of each of the concatenated matrices `rows`."""
+    ends = np.cumsum([len(part) for part in rows]).tolist()
+    return [slice(end - len(part), end) for part, end in zip(rows, ends, strict=True)]

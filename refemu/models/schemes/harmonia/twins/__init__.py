@@ -1,0 +1,1 @@
+"""Compiled twins of steps of the schemes of Harmonia."""

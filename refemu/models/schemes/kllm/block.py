@@ -1,0 +1,122 @@
+"""The parts of a block that a KLLM scheme computes on indices, by its units [kllm §III-A, §III-C, §III-D].
+
+Every part returns a record of its operands and results, from which counters and taps are read. `twins/block.py` does
+the same for one token.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.formats.kllm.kmeans_outliers import Thresholds
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.models.schemes.kllm import attention as kllm_attention
+from refemu.models.schemes.kllm.attention import Attention
+from refemu.models.schemes.kllm.cache import IndexCache
+from refemu.models.schemes.kllm.operands import Operands
+from refemu.models.schemes.kllm.tensors import INPUTS
+from refemu.units.kllm.index_matmul import Norm
+
+
+class Linear(NamedTuple):
+    """Products of an activation with the weights that read it."""
+
+    x: np.ndarray  #: float32 (tokens, size), before it is encoded
+    a: KMeansTensor
+    outputs: list[np.ndarray]  #: fp16 values in float32 (tokens, outputs), one array per weight
+
+    @property
+    def outliers(self) -> int:
+        """Of the activation."""
+        return self.a.outlier.size
+
+
+class Gated(NamedTuple):
+    """A function of the gate, times up."""
+
+    gate: KMeansTensor
+    up: KMeansTensor
+    function: KMeansTensor  #: of the gate
+    product: np.ndarray  #: fp16 values in float32 (tokens, size)
+
+    @property
+    def outliers(self) -> int:
+        """Of both operands."""
+        return self.gate.outlier.size + self.up.outlier.size
+
+
+class Plain(NamedTuple):
+    """A function of up, where a block has no gate."""
+
+    up: KMeansTensor
+    values: np.ndarray  #: fp16 values in float32 (tokens, size)
+
+    @property
+    def outliers(self) -> int:
+        """Of the operand."""
+        return self.up.outlier.size
+
+
+class Blocks:
+    """All blocks of a decoder, computed by the units, compiled or readable; tokens are rows."""
+
+    def __init__(self, operands: Operands) -> None:
+        self.operands: Operands = operands
+        self._units = operands.units
+
+    def __repr__(self) -> str:
+        return f"Blocks({self._units!r})"
+
+    def encode(self, full: str, x: np.ndarray) -> KMeansTensor:
+        """Activation `full` ("blk.3.k"), fp16 values (tokens, size)."""
+        return self.operands.encode(full, x)
+
+    def linear(self, layer: int, names: Sequence[str], x: np.ndarray) -> Linear:
+        """Index products with the weights `names`; behind a norm also the norm, whose division comes last."""
+        operands, full = self.operands, f"blk.{layer}.{INPUTS[tuple(names)]}"
+        wholes = [f"blk.{layer}.w{name}" for name in names]
+        norm = None
+        if full in operands.gains:
+            norm = self._units.plain_norm(x, operands.sizes.rms_eps)
+            x = operands.backend.round16(x * operands.gains[full])
+        a = self.encode(full, x)
+        norms = (
+            self._norms(a, wholes) if norm is None and operands.delayed(INPUTS[tuple(names)]) else [norm] * len(names)
+        )
+        outputs = [
+            fp16.to_f32(self._units.product(a, operands.prepared[whole], norm=norm, bias=operands.biases[whole]))
+            for whole, norm in zip(wholes, norms, strict=True)
+        ]
+        return Linear(x, a, outputs)
+
+    def _norms(self, a: KMeansTensor, wholes: Sequence[str]) -> Sequence[Norm]:
+        """The delayed norm of an activation, for every weight that reads it."""
+        sizes = self.operands.sizes
+        if sizes.norm == "layer":
+            return self._units.layer_norms(a, sizes.rms_eps, [self.operands.row_sums[whole] for whole in wholes])
+        return [self._units.norm(a, sizes.rms_eps)] * len(wholes)
+
+    def attention(self, layer: int, q: np.ndarray, cache: IndexCache) -> Attention:
+        """Index products with K, softmax, integer scores times V. q: fp16 values (tokens, heads * dim)."""
+        return kllm_attention.attention(self.operands, self.encode(f"blk.{layer}.q", q), cache)
+
+    def gated(self, layer: int, gate: np.ndarray, up: np.ndarray) -> Gated:
+        """The function by a table on the gate's indices, then the product of indices, read as FP16 (D-kllm-16)."""
+        g, u = self.encode(f"blk.{layer}.gate", gate), self.encode(f"blk.{layer}.up", up)
+        function = self._function(layer, g)
+        return Gated(g, u, function, self._units.elementwise(f"blk.{layer}.down_in", function, u))
+
+    def plain(self, layer: int, up: np.ndarray) -> Plain:
+        """The function by a table on up's indices, read as FP16."""
+        u = self.encode(f"blk.{layer}.up", up)
+        return Plain(u, self._units.values(self._function(layer, u)))
+
+    def _function(self, layer: int, a: KMeansTensor) -> KMeansTensor:
+        """The model's function of `a`, by its index."""
+        operands, scale = self.operands, None
+        limits, mode = operands.formats[f"blk.{layer}.{operands.function}"].outliers, operands.config.function_table
+        if mode == "offline" and isinstance(limits, Thresholds):
+            scale = limits.scale
+        return self._units.function(a, operands.sizes.activation, mode, scale)

@@ -1,0 +1,24 @@
+"""Preparation of a decoder under a KLLM scheme: a calibration, then encoded weights [kllm §III-A, §V-A]."""
+
+from typing import Any
+
+from refemu.models.backend import Backend
+from refemu.models.model import Model
+from refemu.models.schemes.kllm import calibrate
+from refemu.models.schemes.kllm.config import KllmConfig
+from refemu.models.schemes.kllm.layers import Kllm
+from refemu.models.schemes.kllm.rtn import KllmRtn
+from refemu.models.schemes.scheme import Prepared, Progress, require_layers
+
+
+def prepare(config: KllmConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> Prepared:
+    """Calibrate or read what was calibrated, then encode the weights; the baseline `rtn` needs no calibration.
+
+    calibration: token ids, or a `calibration.Calibration`; None stands for the file that the configuration names, or
+    for the shipped calibration text.
+    """
+    if config.quantizer == "rtn":
+        return KllmRtn(model, config, backend, progress)
+    require_layers(config, model)
+    config.require_gains(model)
+    return Kllm(model, config, backend, progress, calibrate.obtain(model, config, backend, calibration, progress))

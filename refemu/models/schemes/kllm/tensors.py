@@ -1,0 +1,39 @@
+"""Tensors of a block under a KLLM scheme: quantized activations, and the linear layers that read them."""
+
+from refemu.models.config import ModelConfig
+
+INPUTS: dict[tuple[str, ...], str] = {
+    ("q", "k", "v"): "attn_in",
+    ("o",): "o_in",
+    ("gate", "up"): "ffn_in",
+    ("up",): "ffn_in",
+    ("down",): "down_in",
+}  #: linear layers of a block -> the activation that they read
+NORMED = {"attn_in": "attn_norm", "ffn_in": "ffn_norm"}  #: activation behind a norm -> the norm
+
+
+def widths(sizes: ModelConfig) -> dict[str, int]:
+    """Quantized activation of a block -> values of a token; "gate" only where there is one."""
+    queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
+    values = {
+        "attn_in": sizes.width,
+        "q": queries,
+        "k": keys,
+        "v": keys,
+        "o_in": queries,
+        "ffn_in": sizes.width,
+        "gate": sizes.ffn,
+        "up": sizes.ffn,
+        "down_in": sizes.ffn,
+    }
+    return {name: size for name, size in values.items() if name != "gate" or sizes.gated}
+
+
+def activations(sizes: ModelConfig) -> tuple[str, ...]:
+    """The quantized activations of a block; each has a codebook of its own."""
+    return tuple(widths(sizes))
+
+
+def readers(sizes: ModelConfig) -> dict[str, tuple[str, ...]]:
+    """Activation -> the linear layers that read it."""
+    return {INPUTS[names]: names for names in sizes.groups}

@@ -1,0 +1,55 @@
+"""The file of what a scheme learns offline: an .npz without pickled objects or dates, described by canonical JSON.
+
+`what` is the thing that refusals name, such as "calibration".
+"""
+
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from refemu.arith.archive import Archive
+from refemu.arith.checks import Refused
+
+T = TypeVar("T")
+VERSION = 1  #: of the file
+
+
+def to_bytes(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The file: equal contents give equal bytes, on one platform."""
+    text = json.dumps({"version": VERSION, **description}, sort_keys=True, separators=(",", ":"))
+    container = io.BytesIO()
+    named: Any = {"description": np.frombuffer(text.encode("ascii"), np.uint8), **arrays}
+    np.savez(container, allow_pickle=False, **named)  # stored, with no date in it
+    return container.getvalue()
+
+
+def save(path: str | Path, data: bytes) -> None:
+    """Write a file, all of it or nothing."""
+    where = Path(path)
+    fresh = where.with_name(f".{where.name}.{os.getpid()}")
+    try:
+        fresh.write_bytes(data)
+        fresh.replace(where)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def load(path: str | Path, what: str, parse: Callable[[Archive], T]) -> tuple[dict[str, Any], T]:
+    """The description, and what `parse` makes of the arrays. Refuses a missing, damaged or foreign file."""
+    where = Path(path)
+    if not where.is_file():
+        raise Refused(f"{what} {where}: no such file")
+    try:
+        archive = Archive(where.read_bytes(), where.name, deflated=False)
+        description = json.loads(archive.array("description").tobytes())
+        parsed, version = parse(archive), description.pop("version")
+    except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
+        raise Refused(f"{what} {where}: not a readable {what}: {error or type(error).__name__}") from error
+    if version != VERSION:
+        raise Refused(f"{what} {where}: version {VERSION} is needed, got {version!r}")
+    return description, parsed

@@ -1,0 +1,72 @@
+"""Decoders under schemes `olive-4` and `olive-8`: linear layers as integer matmuls of pairs [olive §3.4, §4].
+
+Weights have one scale per output row and one type per tensor, inputs one static scale and type per tensor; both come
+from the search of `formats.ovp_search`, the inputs' on a calibration text [D-olive-23, D-olive-29, D-olive-31]. Sums
+are exact integers reduced to 32 bits [D-olive-33]; y = fl32(fl32(acc) * fl32(s_a * s_w)), rounded to fp16 [D-olive-42].
+Everything else is scheme `fp16` [D-olive-32]. Scales are static and pairs lie inside a token, so that a decode step
+gives the bits of the prefill.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.models import text
+from refemu.models.model import Model
+from refemu.models.runtime import Session
+from refemu.models.schemes.fp16.config import Fp16Config
+from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.olive.config import OliveConfig, OliveStudyConfig
+from refemu.models.schemes.olive.layers import HEAD_LAYER, Observing, OliveLayers
+from refemu.models.schemes.olive.linear import Part, Plain
+from refemu.models.schemes.scheme import silent
+from refemu.models.taps import Watch
+
+
+def calibration_ids(config: OliveConfig | OliveStudyConfig, model: Model, ids: Sequence[int] | None) -> list[int]:
+    """The tokens to calibrate on: `ids`, or for None the first of the shipped calibration text."""
+    if ids is None:
+        ids = model.tokenizer.encode(text.calibration())[: config.calibration_tokens]
+    if len(ids) == 0:
+        raise Refused("olive: act_bits needs calibration tokens, got none")
+    return list(ids)[: model.config.context]
+
+
+class Olive(OliveLayers, Fp16):
+    """A decoder under an OliVe scheme."""
+
+    @staticmethod
+    def calibration(config: OliveConfig, model: Model, ids: Sequence[int] | None) -> list[int]:
+        """The tokens for `calibrate`: `ids`, or for None the first of the shipped calibration text."""
+        return calibration_ids(config, model, ids)
+
+    def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
+        """As in scheme `fp16` unless it is quantized; never rounded to fp16."""
+        return self.outputs(self._head, x, watch)
+
+    def calibrate(self, model: Model, ids: Sequence[int]) -> None:
+        """Freeze the scale and type of every linear input, in model order, on one sequence of tokens."""
+        if self.parts():
+            runner = self if self._olive.calibration == "sequential" else Observer(model, self)
+            Session(runner).append(ids, last=isinstance(self._head, Plain))
+
+    def _prepare_head(self, model: Model) -> Part | Plain:
+        return self._prepare_group(model, HEAD_LAYER, ("embed" if self.model.tied_head else "head",))[0]
+
+    def _head_parts(self) -> Sequence[Part | Plain]:
+        return [self._head]
+
+
+class Observer(Observing, Fp16):
+    """A decoder under scheme `fp16` that freezes the inputs of an OliVe scheme."""
+
+    def __init__(self, model: Model, target: Olive) -> None:
+        super().__init__(model, Fp16Config(), target.backend, silent)
+        self._target = target
+
+    def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
+        """As scheme `fp16`, after a look at `x`."""
+        for part in self._target.parts()[-1:]:
+            self._target.freeze(part, x)
+        return super().head(x, watch)

@@ -1,0 +1,1 @@
+"""Weights by canonical name, read from GGUF and safetensors files."""

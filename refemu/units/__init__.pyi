@@ -1,0 +1,925 @@
+"""Hardware blocks by name. Written by tools/stubs.py; do not edit."""
+
+from functools import cached_property
+from types import ModuleType
+from typing import Literal, Protocol, overload
+
+import numpy
+from numpy.typing import ArrayLike
+
+import refemu.formats.kllm.kllm_arith
+import refemu.formats.olive.ovp
+import refemu.units.harmonia.bfp_accumulator
+import refemu.units.harmonia.bfp_aligner
+import refemu.units.harmonia.bfp_converter.registers
+import refemu.units.harmonia.bfp_converter.unit
+import refemu.units.harmonia.bfp_pe.unit
+import refemu.units.harmonia.bfp_pe_array.unit
+import refemu.units.harmonia.bit_allocator
+import refemu.units.harmonia.fdgf
+import refemu.units.harmonia.fp2half
+import refemu.units.harmonia.harmonia_core.ports
+import refemu.units.harmonia.harmonia_core.unit
+import refemu.units.harmonia.k_offset
+import refemu.units.harmonia.sub_pe
+import refemu.units.harmonia.v_grouper
+import refemu.units.kllm.clustering
+import refemu.units.kllm.concat
+import refemu.units.kllm.fp16_mac
+import refemu.units.kllm.functional
+import refemu.units.kllm.index_counter
+import refemu.units.kllm.index_function
+import refemu.units.kllm.index_matmul.unit
+import refemu.units.kllm.index_norm.unit
+import refemu.units.kllm.index_product
+import refemu.units.kllm.kllm_chip.unit
+import refemu.units.kllm.orizuru.unit
+import refemu.units.kllm.score_quantizer
+import refemu.units.kllm.weighted_sum
+import refemu.units.leankv.free_page_list
+import refemu.units.leankv.generation_compressor.decisions
+import refemu.units.leankv.generation_compressor.unit
+import refemu.units.leankv.kv_compressor
+import refemu.units.leankv.kv_quantizer
+import refemu.units.leankv.page_manager.registers
+import refemu.units.leankv.page_manager.unit
+import refemu.units.leankv.page_table
+import refemu.units.leankv.paged_attention.ports
+import refemu.units.leankv.paged_attention.unit
+import refemu.units.leankv.prefix_sum
+import refemu.units.leankv.prompt_compressor
+import refemu.units.leankv.significance
+import refemu.units.olive.flint_decoder
+import refemu.units.olive.mmaovp
+import refemu.units.olive.olive_edp
+import refemu.units.olive.olive_mac
+import refemu.units.olive.olive_pe8
+import refemu.units.olive.olive_systolic
+import refemu.units.olive.outlier_decoder
+import refemu.units.olive.ovp_decoder
+import refemu.units.olive.ovp_encoder
+from refemu.units.ports import Port as Port, Ports as Ports
+from refemu.units.stepped import Clocked as Clocked, Result as Result, Stepped as Stepped
+from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
+from refemu.units.unit import Flag as Flag, Unit as Unit, choices as choices
+from refemu.units.harmonia import bfp_accumulator as bfp_accumulator
+from refemu.units.harmonia import bfp_aligner as bfp_aligner
+from refemu.units.harmonia import bfp_converter as bfp_converter
+from refemu.units.harmonia import bfp_pe as bfp_pe
+from refemu.units.harmonia import bfp_pe_array as bfp_pe_array
+from refemu.units.harmonia import bit_allocator as bit_allocator
+from refemu.units.kllm import clustering as clustering
+from refemu.units.kllm import concat as concat
+from refemu.units.harmonia import fdgf as fdgf
+from refemu.units.olive import flint_decoder as flint_decoder
+from refemu.units.kllm import fp16_mac as fp16_mac
+from refemu.units.harmonia import fp2half as fp2half
+from refemu.units.leankv import free_page_list as free_page_list
+from refemu.units.kllm import functional as functional
+from refemu.units.leankv import generation_compressor as generation_compressor
+from refemu.units.harmonia import harmonia_core as harmonia_core
+from refemu.units.kllm import index_counter as index_counter
+from refemu.units.kllm import index_function as index_function
+from refemu.units.kllm import index_matmul as index_matmul
+from refemu.units.kllm import index_norm as index_norm
+from refemu.units.kllm import index_product as index_product
+from refemu.units.harmonia import k_offset as k_offset
+from refemu.units.kllm import kllm_chip as kllm_chip
+from refemu.units.leankv import kv_compressor as kv_compressor
+from refemu.units.leankv import kv_quantizer as kv_quantizer
+from refemu.units.olive import mmaovp as mmaovp
+from refemu.units.olive import olive_edp as olive_edp
+from refemu.units.olive import olive_mac as olive_mac
+from refemu.units.olive import olive_pe8 as olive_pe8
+from refemu.units.olive import olive_systolic as olive_systolic
+from refemu.units.kllm import orizuru as orizuru
+from refemu.units.olive import outlier_decoder as outlier_decoder
+from refemu.units.olive import ovp_decoder as ovp_decoder
+from refemu.units.olive import ovp_encoder as ovp_encoder
+from refemu.units.leankv import page_manager as page_manager
+from refemu.units.leankv import page_table as page_table
+from refemu.units.leankv import paged_attention as paged_attention
+from refemu.units.leankv import prefix_sum as prefix_sum
+from refemu.units.leankv import prompt_compressor as prompt_compressor
+from refemu.units.kllm import score_quantizer as score_quantizer
+from refemu.units.leankv import significance as significance
+from refemu.units.harmonia import sub_pe as sub_pe
+from refemu.units.harmonia import v_grouper as v_grouper
+from refemu.units.kllm import weighted_sum as weighted_sum
+
+__all__ = ['PAPERS', 'Alternative', 'AnyUnit', 'Cases', 'Clocked', 'Config', 'Flag', 'Port', 'Ports', 'Result', 'Stepped', 'Unit', 'choices', 'find', 'module', 'names']
+
+class _BfpAccumulatorResult(Result):
+    p: numpy.ndarray
+    value: numpy.ndarray
+    acc: numpy.ndarray
+    flags: numpy.ndarray
+    fusions: int
+    fp_converts: int
+    scale_mults: int
+    fp32_adds: int
+
+class _BfpAccumulatorRun(Protocol):
+    def __call__(self, mode: ArrayLike, clear: ArrayLike, psum: ArrayLike, low: ArrayLike, a_exp: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, *, partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ...) -> _BfpAccumulatorResult: ...
+
+class _BfpAccumulatorUnit(Unit[refemu.units.harmonia.bfp_accumulator.State, _BfpAccumulatorResult]):
+    run: _BfpAccumulatorRun
+    unit_class: type[refemu.units.harmonia.bfp_accumulator.Accumulator]
+    @cached_property
+    def run_jit(self) -> _BfpAccumulatorRun: ...
+
+class _BfpAlignerResult(Result):
+    sign: numpy.ndarray
+    mantissa: numpy.ndarray
+    illegal: numpy.ndarray
+    aligned: int
+    illegals: int
+
+class _BfpAlignerRun(Protocol):
+    def __call__(self, x: ArrayLike, emax: ArrayLike, m: ArrayLike, *, rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ..., special: Literal['error', 'hw', 'saturate'] = ..., subnormals: Literal['keep', 'flush'] = ..., zero_sign: Literal['keep', 'canonical'] = ...) -> _BfpAlignerResult: ...
+
+class _BfpAlignerUnit(Unit[refemu.units.harmonia.bfp_aligner.State, _BfpAlignerResult]):
+    run: _BfpAlignerRun
+    unit_class: type[refemu.units.harmonia.bfp_aligner.BfpAligner]
+    @cached_property
+    def run_jit(self) -> _BfpAlignerRun: ...
+
+class _BfpConverterResult(Result):
+    sign: numpy.ndarray
+    mantissa: numpy.ndarray
+    exponent: numpy.ndarray
+    out_valid: numpy.ndarray
+    out_kind: numpy.ndarray
+    element: numpy.ndarray
+    subgroup: numpy.ndarray
+    ready: numpy.ndarray
+    emax: numpy.ndarray
+    align_emax: numpy.ndarray
+    filled: numpy.ndarray
+    position: numpy.ndarray
+    compare_cycles: int
+    align_cycles: int
+    comparisons: int
+    aligned: int
+
+class _BfpConverterRun(Protocol):
+    def __call__(self, x: ArrayLike, valid: ArrayLike, kind: ArrayLike, m: ArrayLike, last: ArrayLike, column_valid: ArrayLike | None = ..., *, rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ..., special: Literal['error', 'hw', 'saturate'] = ..., subnormals: Literal['keep', 'flush'] = ..., zero_sign: Literal['keep', 'canonical'] = ...) -> _BfpConverterResult: ...
+
+class _BfpConverterUnit(Unit[refemu.units.harmonia.bfp_converter.registers.State, _BfpConverterResult]):
+    run: _BfpConverterRun
+    unit_class: type[refemu.units.harmonia.bfp_converter.unit.BfpConverter]
+    @cached_property
+    def run_jit(self) -> _BfpConverterRun: ...
+
+class _BfpPeResult(Result):
+    acc: numpy.ndarray
+    flags: numpy.ndarray
+    psum: numpy.ndarray
+    value: numpy.ndarray
+    slot: numpy.ndarray
+    passes: int
+    cycles: int
+    macs: int
+    macs4x8: int
+    psums: int
+    fusions: int
+    fp_converts: int
+    scale_mults: int
+    fp32_adds: int
+
+class _BfpPeRun(Protocol):
+    def __call__(self, mode: ArrayLike, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike | None = ..., b_exp: ArrayLike = ..., w_scale: ArrayLike = ..., clear: ArrayLike = ..., *, partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ...) -> _BfpPeResult: ...
+
+class _BfpPeUnit(Unit[refemu.units.harmonia.bfp_pe.unit.State, _BfpPeResult]):
+    run: _BfpPeRun
+    unit_class: type[refemu.units.harmonia.bfp_pe.unit.BfpPe]
+    @cached_property
+    def run_jit(self) -> _BfpPeRun: ...
+
+class _BfpPeArrayResult(Result):
+    acc: numpy.ndarray
+    flags: numpy.ndarray
+    valid: numpy.ndarray
+    col: numpy.ndarray
+    column: numpy.ndarray
+    column_valid: numpy.ndarray
+    cycles: int
+    macs: int
+    fp32_adds: int
+    act_hops: int
+    weight_broadcasts: int
+    busy_pe_cycles: int
+
+class _BfpPeArrayRun(Protocol):
+    def __call__(self, mode: ArrayLike, row_valid: ArrayLike, col_valid: ArrayLike, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, *, groups: int = ..., partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ...) -> _BfpPeArrayResult: ...
+
+class _BfpPeArrayUnit(Unit[refemu.units.harmonia.bfp_pe_array.unit.State, _BfpPeArrayResult]):
+    run: _BfpPeArrayRun
+    unit_class: type[refemu.units.harmonia.bfp_pe_array.unit.BfpPeArray]
+    @cached_property
+    def run_jit(self) -> _BfpPeArrayRun: ...
+
+class _BitAllocatorResult(Result):
+    tokens: numpy.ndarray
+    demote_k: numpy.ndarray
+    k_token: numpy.ndarray
+    demote_v: numpy.ndarray
+    v_group: numpy.ndarray
+    low_tokens: numpy.ndarray
+    low_groups: numpy.ndarray
+    demoted_tokens: int
+    demoted_groups: int
+
+class _BitAllocatorRun(Protocol):
+    def __call__(self, prefill: ArrayLike, *, n_initial: int = ..., n_local: int = ..., high: int = ..., low: int = ..., group: int = ...) -> _BitAllocatorResult: ...
+
+class _BitAllocatorUnit(Unit[refemu.units.harmonia.bit_allocator.State, _BitAllocatorResult]):
+    run: _BitAllocatorRun
+    unit_class: type[refemu.units.harmonia.bit_allocator.BitAllocator]
+    @cached_property
+    def run_jit(self) -> _BitAllocatorRun: ...
+
+class _ClusteringResult(Result):
+    index: numpy.ndarray
+    overflow: numpy.ndarray
+    distances: int
+    cycles: int
+
+class _ClusteringRun(Protocol):
+    def __call__(self, x: ArrayLike, scale: ArrayLike, codebook: ArrayLike, *, bits: int = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ..., lanes: int = ...) -> _ClusteringResult: ...
+
+class _ClusteringUnit(Unit[refemu.units.kllm.clustering.State, _ClusteringResult]):
+    run: _ClusteringRun
+    unit_class: type[refemu.units.kllm.clustering.Clustering]
+    @cached_property
+    def run_jit(self) -> _ClusteringRun: ...
+
+class _ConcatResult(Result):
+    q: numpy.ndarray
+    concats: int
+
+class _ConcatRun(Protocol):
+    def __call__(self, a: ArrayLike, b: ArrayLike, *, a_bits: int = ..., b_bits: int = ...) -> _ConcatResult: ...
+
+class _ConcatUnit(Unit[refemu.units.kllm.concat.State, _ConcatResult]):
+    run: _ConcatRun
+    unit_class: type[refemu.units.kllm.concat.Concat]
+    @cached_property
+    def run_jit(self) -> _ConcatRun: ...
+
+class _FdgfResult(Result):
+    code: numpy.ndarray
+    dataflow: numpy.ndarray
+    mt: numpy.ndarray
+    kt: numpy.ndarray
+    count: numpy.ndarray
+    a_address: numpy.ndarray
+    b_address: numpy.ndarray
+    fetched: numpy.ndarray
+    fetches: int
+    computes: int
+    reads: int
+    stores: int
+
+class _FdgfRun(Protocol):
+    def __call__(self, start: ArrayLike, rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, forced: ArrayLike = ..., v: ArrayLike = ..., *, m: int = ..., k: int = ..., ema_unit: Literal['elements', 'bits'] = ..., b_type: Literal['int4', 'bfp8', 'bfp4'] = ...) -> _FdgfResult: ...
+
+class _FdgfUnit(Unit[refemu.units.harmonia.fdgf.State, _FdgfResult]):
+    run: _FdgfRun
+    unit_class: type[refemu.units.harmonia.fdgf.FdgfController]
+    @cached_property
+    def run_jit(self) -> _FdgfRun: ...
+
+class _FlintDecoderResult(Result):
+    exponent: numpy.ndarray
+    base_int: numpy.ndarray
+    decodes: int
+
+class _FlintDecoderRun(Protocol):
+    def __call__(self, code: ArrayLike, *, pairs: tuple[tuple[int, int], ...] = ...) -> _FlintDecoderResult: ...
+
+class _FlintDecoderUnit(Unit[refemu.units.olive.flint_decoder.State, _FlintDecoderResult]):
+    run: _FlintDecoderRun
+    unit_class: type[refemu.units.olive.flint_decoder.FlintDecoder]
+    @cached_property
+    def run_jit(self) -> _FlintDecoderRun: ...
+
+class _Fp16MacResult(Result):
+    y: numpy.ndarray
+    overflow: numpy.ndarray
+    macs: int
+    overflows: int
+
+class _Fp16MacRun(Protocol):
+    def __call__(self, a: ArrayLike, b: ArrayLike, acc: ArrayLike, *, rounding: Literal['fp16', 'fp16_fma'] = ...) -> _Fp16MacResult: ...
+
+class _Fp16MacUnit(Unit[refemu.units.kllm.fp16_mac.State, _Fp16MacResult]):
+    run: _Fp16MacRun
+    unit_class: type[refemu.units.kllm.fp16_mac.Fp16Mac]
+    @cached_property
+    def run_jit(self) -> _Fp16MacRun: ...
+
+class _Fp2halfResult(Result):
+    y: numpy.ndarray
+    overflow: numpy.ndarray
+    columns: int
+    overflows: int
+
+class _Fp2halfRun(Protocol):
+    def __call__(self, x: ArrayLike, *, saturate: bool = ...) -> _Fp2halfResult: ...
+
+class _Fp2halfUnit(Unit[refemu.units.harmonia.fp2half.State, _Fp2halfResult]):
+    run: _Fp2halfRun
+    unit_class: type[refemu.units.harmonia.fp2half.Fp2Half]
+    @cached_property
+    def run_jit(self) -> _Fp2halfRun: ...
+
+class _FreePageListResult(Result):
+    taken: numpy.ndarray
+    list_start: numpy.ndarray
+    list_end: numpy.ndarray
+    free: numpy.ndarray
+    ring: numpy.ndarray
+    head: numpy.ndarray
+    tail: numpy.ndarray
+    allocated: int
+    recycled: int
+    wraps: int
+
+class _FreePageListRun(Protocol):
+    def __call__(self, op: ArrayLike, count: ArrayLike, ids: ArrayLike, *, pages: int = ...) -> _FreePageListResult: ...
+
+class _FreePageListUnit(Unit[refemu.units.leankv.free_page_list.State, _FreePageListResult]):
+    run: _FreePageListRun
+    unit_class: type[refemu.units.leankv.free_page_list.FreePageList]
+    @cached_property
+    def run_jit(self) -> _FreePageListRun: ...
+
+class _FunctionalRun(Protocol):
+    def __call__(self, x: ArrayLike, *, op: Literal['exp', 'sqrt', 'recip', 'softmax'] = ..., t: int = ..., softmax: Literal['fp16', 'softmax32'] = ...) -> refemu.units.kllm.functional.Result: ...
+
+class _FunctionalUnit(Unit[refemu.units.kllm.functional.State, refemu.units.kllm.functional.Result]):
+    run: _FunctionalRun
+    unit_class: type[refemu.units.kllm.functional.Functional]
+    @cached_property
+    def run_jit(self) -> _FunctionalRun: ...
+
+class _GenerationCompressorRun(Protocol):
+    def __call__(self, score: ArrayLike, position: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, n: ArrayLike, prompt: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, slots: int = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., low: bool = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ...) -> refemu.units.leankv.generation_compressor.decisions.Result: ...
+
+class _GenerationCompressorUnit(Unit[refemu.units.leankv.generation_compressor.decisions.State, refemu.units.leankv.generation_compressor.decisions.Result]):
+    run: _GenerationCompressorRun
+    unit_class: type[refemu.units.leankv.generation_compressor.unit.GenerationCompressor]
+    @cached_property
+    def run_jit(self) -> _GenerationCompressorRun: ...
+
+class _HarmoniaCoreRun(Protocol):
+    def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, frozen: ArrayLike | None = ..., *, kind: Literal['q', 'k', 'v', 'score', 'context', 'linear', 'final'] = ..., rows: int = ..., inner: int = ..., columns: int = ..., b_type: Literal['int4', 'bfp8', 'bfp4'] = ..., m: int = ..., tile_m: int = ..., tile_k: int = ..., head_dim: int = ..., start: int = ..., base: int = ..., activation: Literal['none', 'silu', 'relu'] = ..., force: int = ..., partial: Literal['fp16', 'fp32'] = ..., rotation: Literal['half', 'interleaved', 'none'] = ..., window: int = ...) -> refemu.units.harmonia.harmonia_core.ports.Result: ...
+
+class _HarmoniaCoreUnit(Unit[refemu.units.harmonia.harmonia_core.ports.State, refemu.units.harmonia.harmonia_core.ports.Result]):
+    run: _HarmoniaCoreRun
+    unit_class: type[refemu.units.harmonia.harmonia_core.unit.HarmoniaCore]
+    @cached_property
+    def run_jit(self) -> _HarmoniaCoreRun: ...
+
+class _IndexCounterRun(Protocol):
+    def __call__(self, clear: ArrayLike, q: ArrayLike, valid: ArrayLike, amount: ArrayLike | None = ..., *, bits: int = ..., amount_bits: int = ..., counter_bits: int = ..., lanes: int = ...) -> refemu.units.kllm.index_counter.Result: ...
+
+class _IndexCounterUnit(Unit[refemu.units.kllm.index_counter.State, refemu.units.kllm.index_counter.Result]):
+    run: _IndexCounterRun
+    unit_class: type[refemu.units.kllm.index_counter.IndexCounter]
+    @cached_property
+    def run_jit(self) -> _IndexCounterRun: ...
+
+class _IndexFunctionRun(Protocol):
+    def __call__(self, codebook: ArrayLike, scale: ArrayLike, outlier: ArrayLike, *, function: Literal['exp', 'exp2', 'log', 'tanh', 'sigmoid', 'silu', 'gelu_erf', 'gelu_tanh', 'rsqrt', 'recip', 'sqrt'] | Literal['relu'] | numpy.ndarray = ..., bits: int = ..., outliers: int = ..., mode: Literal['token', 'offline', 'literal'] = ...) -> refemu.units.kllm.index_function.Result: ...
+
+class _IndexFunctionUnit(Unit[refemu.units.kllm.index_function.State, refemu.units.kllm.index_function.Result]):
+    run: _IndexFunctionRun
+    unit_class: type[refemu.units.kllm.index_function.IndexFunction]
+    @cached_property
+    def run_jit(self) -> _IndexFunctionRun: ...
+
+class _IndexMatmulRun(Protocol):
+    def __call__(self, a_index: ArrayLike, a_mask: ArrayLike | None = ..., a_outlier: ArrayLike | None = ..., a_scale: ArrayLike | None = ..., a_codebook: ArrayLike | None = ..., b_index: ArrayLike | None = ..., b_mask: ArrayLike | None = ..., b_outlier: ArrayLike | None = ..., b_scale: ArrayLike | None = ..., b_codebook: ArrayLike | None = ..., products: ArrayLike | None = ..., *, k: int = ..., a_bits: int = ..., b_bits: int = ..., integer: bool = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ...) -> refemu.units.kllm.index_matmul.unit.Result: ...
+
+class _IndexMatmulUnit(Unit[refemu.units.kllm.index_matmul.unit.State, refemu.units.kllm.index_matmul.unit.Result]):
+    run: _IndexMatmulRun
+    unit_class: type[refemu.units.kllm.index_matmul.unit.IndexMatmul]
+    @cached_property
+    def run_jit(self) -> _IndexMatmulRun: ...
+
+class _IndexNormRun(Protocol):
+    def __call__(self, q: ArrayLike, mask: ArrayLike, x: ArrayLike, scale: ArrayLike, centroids: ArrayLike | None = ..., squares: ArrayLike | None = ..., weights: ArrayLike | None = ..., *, n: int, bits: int = ..., weight_bits: int = ..., norm: Literal['rms', 'layer'] = ..., eps: float = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ...) -> refemu.units.kllm.index_norm.unit.Result: ...
+
+class _IndexNormUnit(Unit[refemu.units.kllm.index_norm.unit.State, refemu.units.kllm.index_norm.unit.Result]):
+    run: _IndexNormRun
+    unit_class: type[refemu.units.kllm.index_norm.unit.IndexNorm]
+    @cached_property
+    def run_jit(self) -> _IndexNormRun: ...
+
+class _IndexProductRun(Protocol):
+    def __call__(self, a: ArrayLike, b: ArrayLike, a_mask: ArrayLike, b_mask: ArrayLike, a_value: ArrayLike, b_value: ArrayLike, *, a_bits: int = ..., b_bits: int = ...) -> refemu.units.kllm.index_product.Result: ...
+
+class _IndexProductUnit(Unit[refemu.units.kllm.index_product.State, refemu.units.kllm.index_product.Result]):
+    run: _IndexProductRun
+    unit_class: type[refemu.units.kllm.index_product.IndexProduct]
+    @cached_property
+    def run_jit(self) -> _IndexProductRun: ...
+
+class _KOffsetResult(Result):
+    offset: numpy.ndarray
+    selected: numpy.ndarray
+    k_out: numpy.ndarray
+    out_valid: numpy.ndarray
+    ready: numpy.ndarray
+    peak: numpy.ndarray
+    comparisons: int
+    select_comparisons: int
+    subtractions: int
+    gated_tokens: int
+
+class _KOffsetRun(Protocol):
+    def __call__(self, k: ArrayLike, valid: ArrayLike, last: ArrayLike, *, channels: int = ..., window: int = ..., offset_k: int | None = ..., offset_scope: Literal['layer', 'head'] = ..., heads: int = ..., offset_sign: Literal['signed', 'unsigned'] = ...) -> _KOffsetResult: ...
+
+class _KOffsetUnit(Unit[refemu.units.harmonia.k_offset.State, _KOffsetResult]):
+    run: _KOffsetRun
+    unit_class: type[refemu.units.harmonia.k_offset.KOffsetGenerator]
+    @cached_property
+    def run_jit(self) -> _KOffsetRun: ...
+
+class _KllmChipRun(Protocol):
+    def __call__(self, a_index: ArrayLike, a_mask: ArrayLike, a_outlier: ArrayLike, a_scale: ArrayLike, a_codebook: ArrayLike, b_index: ArrayLike, b_scale: ArrayLike, b_codebook: ArrayLike, products: ArrayLike, *, k: int = ..., n: int = ..., a_bits: int = ..., b_bits: int = ..., sizes: tuple[int, ...] = ..., lane_mapping: Literal['column', 'counter'] = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ...) -> refemu.units.kllm.kllm_chip.unit.Result: ...
+
+class _KllmChipUnit(Unit[refemu.units.kllm.kllm_chip.unit.State, refemu.units.kllm.kllm_chip.unit.Result]):
+    run: _KllmChipRun
+    unit_class: type[refemu.units.kllm.kllm_chip.unit.KllmChip]
+    @cached_property
+    def run_jit(self) -> _KllmChipRun: ...
+
+class _KvCompressorResult(Result):
+    written: numpy.ndarray
+    moved: numpy.ndarray
+    n_high: numpy.ndarray
+    n_low: numpy.ndarray
+    high: numpy.ndarray
+    low: numpy.ndarray
+    tokens_written: int
+    requantized: int
+    pruned: int
+
+class _KvCompressorRun(Protocol):
+    def __call__(self, op: ArrayLike, victim: ArrayLike, low_slot: ArrayLike, key: ArrayLike, value: ArrayLike, score: ArrayLike, position: ArrayLike, *, head_size: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., page_bytes: int = ..., preset: Literal['paper', 'diffkv'] = ...) -> _KvCompressorResult: ...
+
+class _KvCompressorUnit(Unit[refemu.units.leankv.kv_compressor.State, _KvCompressorResult]):
+    run: _KvCompressorRun
+    unit_class: type[refemu.units.leankv.kv_compressor.KvCompressor]
+    @cached_property
+    def run_jit(self) -> _KvCompressorRun: ...
+
+class _KvQuantizerResult(Result):
+    mn: numpy.ndarray
+    mx: numpy.ndarray
+    s32: numpy.ndarray
+    inv32: numpy.ndarray
+    scale: numpy.ndarray
+    zero: numpy.ndarray
+    words: numpy.ndarray
+    status: numpy.ndarray
+    comparisons: int
+    divisions: int
+    multiplications: int
+    roundings: int
+
+class _KvQuantizerRun(Protocol):
+    def __call__(self, x: ArrayLike, bits: ArrayLike, *, features: int = ..., preset: Literal['paper', 'diffkv'] = ..., quantize_with: Literal['unrounded', 'stored'] = ...) -> _KvQuantizerResult: ...
+
+class _KvQuantizerUnit(Unit[refemu.units.leankv.kv_quantizer.State, _KvQuantizerResult]):
+    run: _KvQuantizerRun
+    unit_class: type[refemu.units.leankv.kv_quantizer.KvQuantizer]
+    @cached_property
+    def run_jit(self) -> _KvQuantizerRun: ...
+
+class _MmaovpResult(Result):
+    d: numpy.ndarray
+    overflow: numpy.ndarray
+    illegal: numpy.ndarray
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+    cycles: int
+
+class _MmaovpRun(Protocol):
+    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpResult: ...
+
+class _MmaovpUnit(Unit[refemu.units.olive.mmaovp.State, _MmaovpResult]):
+    run: _MmaovpRun
+    unit_class: type[refemu.units.olive.mmaovp.MmaOvp]
+    @cached_property
+    def run_jit(self) -> _MmaovpRun: ...
+
+class _OliveEdpResult(Result):
+    d: numpy.ndarray
+    overflow: numpy.ndarray
+    illegal: numpy.ndarray
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+
+class _OliveEdpRun(Protocol):
+    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8'] = ..., b: Literal['int4', 'flint4', 'int8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpResult: ...
+
+class _OliveEdpUnit(Unit[refemu.units.olive.olive_edp.State, _OliveEdpResult]):
+    run: _OliveEdpRun
+    unit_class: type[refemu.units.olive.olive_edp.DotProductUnit]
+    @cached_property
+    def run_jit(self) -> _OliveEdpRun: ...
+
+class _OliveMacResult(Result):
+    shift: numpy.ndarray
+    product: numpy.ndarray
+    acc: numpy.ndarray
+    overflow: numpy.ndarray
+    macs: int
+    overflows: int
+
+class _OliveMacRun(Protocol):
+    def __call__(self, load: ArrayLike, acc_in: ArrayLike, a_exp: ArrayLike, a_int: ArrayLike, b_exp: ArrayLike, b_int: ArrayLike, *, exponent_bits: int = ..., int_bits: int = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveMacResult: ...
+
+class _OliveMacUnit(Unit[refemu.units.olive.olive_mac.State, _OliveMacResult]):
+    run: _OliveMacRun
+    unit_class: type[refemu.units.olive.olive_mac.OliveMac]
+    @cached_property
+    def run_jit(self) -> _OliveMacRun: ...
+
+class _OlivePe8Result(Result):
+    partial: numpy.ndarray
+    shift: numpy.ndarray
+    acc: numpy.ndarray
+    overflow: numpy.ndarray
+    macs: int
+    pe_multiplications: int
+    overflows: int
+
+class _OlivePe8Run(Protocol):
+    def __call__(self, load: ArrayLike, acc_in: ArrayLike, x_exp: ArrayLike, x_int: ArrayLike, y_exp: ArrayLike, y_int: ArrayLike, *, split: Literal['twos_complement', 'sign_magnitude'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OlivePe8Result: ...
+
+class _OlivePe8Unit(Unit[refemu.units.olive.olive_pe8.State, _OlivePe8Result]):
+    run: _OlivePe8Run
+    unit_class: type[refemu.units.olive.olive_pe8.OlivePe8]
+    @cached_property
+    def run_jit(self) -> _OlivePe8Run: ...
+
+class _OliveSystolicResult(Result):
+    d: numpy.ndarray
+    overflow: numpy.ndarray
+    illegal: numpy.ndarray
+    cycles: int
+    compute_cycles: int
+    drain_cycles: int
+    decodes: int
+    macs: int
+    idle: int
+    overflows: int
+
+class _OliveSystolicRun(Protocol):
+    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, *, rows: int = ..., cols: int = ..., m: int = ..., n: int = ..., k: int = ..., a: Literal['int4', 'flint4', 'int8'] = ..., b: Literal['int4', 'flint4', 'int8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveSystolicResult: ...
+
+class _OliveSystolicUnit(Unit[refemu.units.olive.olive_systolic.State, _OliveSystolicResult]):
+    run: _OliveSystolicRun
+    unit_class: type[refemu.units.olive.olive_systolic.OliveSystolic]
+    @cached_property
+    def run_jit(self) -> _OliveSystolicRun: ...
+
+class _OrizuruRun(Protocol):
+    def __call__(self, x: ArrayLike, *, n: int, k: int = ..., total_order: bool = ..., min_leaf: Literal['not_max', 'compare'] = ...) -> refemu.units.kllm.orizuru.unit.Result: ...
+
+class _OrizuruUnit(Unit[refemu.units.kllm.orizuru.unit.State, refemu.units.kllm.orizuru.unit.Result]):
+    run: _OrizuruRun
+    unit_class: type[refemu.units.kllm.orizuru.unit.Orizuru]
+    @cached_property
+    def run_jit(self) -> _OrizuruRun: ...
+
+class _OutlierDecoderResult(Result):
+    exponent: numpy.ndarray
+    base_int: numpy.ndarray
+    decodes: int
+
+class _OutlierDecoderRun(Protocol):
+    def __call__(self, code: ArrayLike, bias: ArrayLike, *, exp_bits: int = ..., man_bits: int = ..., exponent_bits: int | None = ...) -> _OutlierDecoderResult: ...
+
+class _OutlierDecoderUnit(Unit[refemu.units.olive.outlier_decoder.State, _OutlierDecoderResult]):
+    run: _OutlierDecoderRun
+    unit_class: type[refemu.units.olive.outlier_decoder.OutlierDecoder]
+    @cached_property
+    def run_jit(self) -> _OutlierDecoderRun: ...
+
+class _OvpDecoderRun(Protocol):
+    def __call__(self, pair: ArrayLike, bias: ArrayLike, *, normal: Literal['int4', 'flint4', 'int8'] = ..., outlier: tuple[int, int] = ...) -> refemu.units.olive.ovp_decoder.Result: ...
+
+class _OvpDecoderUnit(Unit[refemu.units.olive.ovp_decoder.State, refemu.units.olive.ovp_decoder.Result]):
+    run: _OvpDecoderRun
+    unit_class: type[refemu.units.olive.ovp_decoder.OvpDecoder]
+    @cached_property
+    def run_jit(self) -> _OvpDecoderRun: ...
+
+class _OvpEncoderResult(Result):
+    pair: numpy.ndarray
+    kind: numpy.ndarray
+    saturated: numpy.ndarray
+    raised: numpy.ndarray
+    pairs: int
+    left_outliers: int
+    right_outliers: int
+    pruned_outliers: int
+    victims: int
+    saturated_pairs: int
+    raised_pairs: int
+    clamped_normals: int
+
+class _OvpEncoderRun(Protocol):
+    def __call__(self, value: ArrayLike, *, fmt: Literal['OVP_FLINT4', 'OVP_FLINT4_REPO', 'OVP_INT4', 'OVP_INT4_REPO', 'OVP_INT8', 'OVP_INT8_REPO'] | refemu.formats.olive.ovp.Ovp = ...) -> _OvpEncoderResult: ...
+
+class _OvpEncoderUnit(Unit[refemu.units.olive.ovp_encoder.State, _OvpEncoderResult]):
+    run: _OvpEncoderRun
+    unit_class: type[refemu.units.olive.ovp_encoder.OvpEncoder]
+    @cached_property
+    def run_jit(self) -> _OvpEncoderRun: ...
+
+class _PageManagerResult(Result):
+    counts: numpy.ndarray
+    prefix: numpy.ndarray
+    ids: numpy.ndarray
+    lacking: numpy.ndarray
+    list_start: numpy.ndarray
+    list_end: numpy.ndarray
+    free: numpy.ndarray
+    ring: numpy.ndarray
+    head: numpy.ndarray
+    tail: numpy.ndarray
+    used: numpy.ndarray
+    tokens: numpy.ndarray
+    cells: numpy.ndarray
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    shortfall: int
+    step_pages: int
+    pruned: int
+
+class _PageManagerRun(Protocol):
+    def __call__(self, op: ArrayLike, members: ArrayLike, sequences: ArrayLike, prompts: ArrayLike, high: ArrayLike, low: ArrayLike, *, pages: int = ..., layers: int = ..., heads: int = ..., high_tokens: int = ..., low_tokens: int | None = ..., max_len: int = ..., slots: int = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ...) -> _PageManagerResult: ...
+
+class _PageManagerUnit(Unit[refemu.units.leankv.page_manager.registers.State, _PageManagerResult]):
+    run: _PageManagerRun
+    unit_class: type[refemu.units.leankv.page_manager.unit.PageManager]
+    @cached_property
+    def run_jit(self) -> _PageManagerRun: ...
+
+class _PageTableResult(Result):
+    page: numpy.ndarray
+    ids: numpy.ndarray
+    count: numpy.ndarray
+    high_pages: numpy.ndarray
+    low_pages: numpy.ndarray
+    used: numpy.ndarray
+    tokens: numpy.ndarray
+    cells: numpy.ndarray
+    written: int
+    given_back: int
+
+class _PageTableRun(Protocol):
+    def __call__(self, op: ArrayLike, entry: ArrayLike, section: ArrayLike, value: ArrayLike, other: ArrayLike, *, slots: int = ..., layers: int = ..., heads: int = ..., cells: int = ..., scrub: bool = ...) -> _PageTableResult: ...
+
+class _PageTableUnit(Unit[refemu.units.leankv.page_table.State, _PageTableResult]):
+    run: _PageTableRun
+    unit_class: type[refemu.units.leankv.page_table.PageTable]
+    @cached_property
+    def run_jit(self) -> _PageTableRun: ...
+
+class _PagedAttentionResult(Result):
+    out: numpy.ndarray
+    p: numpy.ndarray
+    score: numpy.ndarray
+    pages: int
+    key_words: int
+    key_meta_words: int
+    val_words: int
+    val_meta_words: int
+    score_words: int
+    pos_words: int
+    macs: int
+    exps: int
+    divisions: int
+
+class _PagedAttentionRun(Protocol):
+    def __call__(self, q: ArrayLike, images: ArrayLike, entry: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, newest: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., cells: int = ..., preset: Literal['paper', 'diffkv'] = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., include_self: bool = ..., gqa: Literal['max', 'mean'] = ...) -> _PagedAttentionResult: ...
+
+class _PagedAttentionUnit(Unit[refemu.units.leankv.paged_attention.ports.State, _PagedAttentionResult]):
+    run: _PagedAttentionRun
+    unit_class: type[refemu.units.leankv.paged_attention.unit.PagedAttention]
+    @cached_property
+    def run_jit(self) -> _PagedAttentionRun: ...
+
+class _PrefixSumResult(Result):
+    inclusive: numpy.ndarray
+    levels: int
+    adds: int
+
+class _PrefixSumRun(Protocol):
+    def __call__(self, counts: ArrayLike, base: ArrayLike, *, elements: int = ...) -> _PrefixSumResult: ...
+
+class _PrefixSumUnit(Unit[refemu.units.leankv.prefix_sum.State, _PrefixSumResult]):
+    run: _PrefixSumRun
+    unit_class: type[refemu.units.leankv.prefix_sum.PrefixSum]
+    @cached_property
+    def run_jit(self) -> _PrefixSumRun: ...
+
+class _PromptCompressorResult(Result):
+    cls: numpy.ndarray
+    order: numpy.ndarray
+    n_pruned: numpy.ndarray
+    n_low: numpy.ndarray
+    n_high: numpy.ndarray
+    comparisons: int
+    exchanges: int
+    classified: int
+
+class _PromptCompressorRun(Protocol):
+    def __call__(self, share: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, tokens: int = ..., rule: Literal['cumulative', 'per_token', 'static'] = ..., order: Literal['stable', 'bitonic'] = ..., low_cumsum: Literal['total', 'restart'] = ..., keep_percent: int = ...) -> _PromptCompressorResult: ...
+
+class _PromptCompressorUnit(Unit[refemu.units.leankv.prompt_compressor.State, _PromptCompressorResult]):
+    run: _PromptCompressorRun
+    unit_class: type[refemu.units.leankv.prompt_compressor.PromptCompressor]
+    @cached_property
+    def run_jit(self) -> _PromptCompressorRun: ...
+
+class _ScoreQuantizerRun(Protocol):
+    def __call__(self, p: ArrayLike, v_scale: ArrayLike | None = ..., *, t: int, bits: int = ..., mode: Literal['fold', 'max', 'fixed'] = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ...) -> refemu.units.kllm.score_quantizer.Result: ...
+
+class _ScoreQuantizerUnit(Unit[refemu.units.kllm.score_quantizer.State, refemu.units.kllm.score_quantizer.Result]):
+    run: _ScoreQuantizerRun
+    unit_class: type[refemu.units.kllm.score_quantizer.ScoreQuantizer]
+    @cached_property
+    def run_jit(self) -> _ScoreQuantizerRun: ...
+
+class _SignificanceRun(Protocol):
+    def __call__(self, p: ArrayLike, *, tokens: int = ..., heads: int = ..., score_queries: int | None = ..., include_self: bool = ..., normalize: bool = ..., gqa: Literal['max', 'mean'] = ..., gqa_order: Literal['sums', 'queries'] = ...) -> refemu.units.leankv.significance.Result: ...
+
+class _SignificanceUnit(Unit[refemu.units.leankv.significance.State, refemu.units.leankv.significance.Result]):
+    run: _SignificanceRun
+    unit_class: type[refemu.units.leankv.significance.Significance]
+    @cached_property
+    def run_jit(self) -> _SignificanceRun: ...
+
+class _SubPeResult(Result):
+    psum: numpy.ndarray
+    psums: int
+    macs4x8: int
+
+class _SubPeRun(Protocol):
+    def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, b_sign: ArrayLike, b_mag: ArrayLike) -> _SubPeResult: ...
+
+class _SubPeUnit(Unit[refemu.units.harmonia.sub_pe.State, _SubPeResult]):
+    run: _SubPeRun
+    unit_class: type[refemu.units.harmonia.sub_pe.SubPe]
+    @cached_property
+    def run_jit(self) -> _SubPeRun: ...
+
+class _VGrouperResult(Result):
+    commit: numpy.ndarray
+    count: numpy.ndarray
+    sign: numpy.ndarray
+    mantissa: numpy.ndarray
+    exponent: numpy.ndarray
+    tokens: numpy.ndarray
+    conversions: int
+    commits: int
+    converted_elements: int
+    residual_reads: int
+
+class _VGrouperRun(Protocol):
+    def __call__(self, v: ArrayLike, *, channels: int = ..., high: int = ..., growth: Literal['reconvert', 'realign'] = ..., rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ...) -> _VGrouperResult: ...
+
+class _VGrouperUnit(Unit[refemu.units.harmonia.v_grouper.State, _VGrouperResult]):
+    run: _VGrouperRun
+    unit_class: type[refemu.units.harmonia.v_grouper.VGrouper]
+    @cached_property
+    def run_jit(self) -> _VGrouperRun: ...
+
+class _WeightedSumResult(Result):
+    y: numpy.ndarray
+    overflow: numpy.ndarray
+    lookups: int
+    macs: int
+    overflows: int
+
+class _WeightedSumRun(Protocol):
+    def __call__(self, count: ArrayLike, codebook: ArrayLike, *, bits: int = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ...) -> _WeightedSumResult: ...
+
+class _WeightedSumUnit(Unit[refemu.units.kllm.weighted_sum.State, _WeightedSumResult]):
+    run: _WeightedSumRun
+    unit_class: type[refemu.units.kllm.weighted_sum.WeightedSum]
+    @cached_property
+    def run_jit(self) -> _WeightedSumRun: ...
+
+@overload
+def find(name: Literal["bfp_accumulator"]) -> _BfpAccumulatorUnit: ...
+@overload
+def find(name: Literal["bfp_aligner"]) -> _BfpAlignerUnit: ...
+@overload
+def find(name: Literal["bfp_converter"]) -> _BfpConverterUnit: ...
+@overload
+def find(name: Literal["bfp_pe"]) -> _BfpPeUnit: ...
+@overload
+def find(name: Literal["bfp_pe_array"]) -> _BfpPeArrayUnit: ...
+@overload
+def find(name: Literal["bit_allocator"]) -> _BitAllocatorUnit: ...
+@overload
+def find(name: Literal["clustering"]) -> _ClusteringUnit: ...
+@overload
+def find(name: Literal["concat"]) -> _ConcatUnit: ...
+@overload
+def find(name: Literal["fdgf"]) -> _FdgfUnit: ...
+@overload
+def find(name: Literal["flint_decoder"]) -> _FlintDecoderUnit: ...
+@overload
+def find(name: Literal["fp16_mac"]) -> _Fp16MacUnit: ...
+@overload
+def find(name: Literal["fp2half"]) -> _Fp2halfUnit: ...
+@overload
+def find(name: Literal["free_page_list"]) -> _FreePageListUnit: ...
+@overload
+def find(name: Literal["functional"]) -> _FunctionalUnit: ...
+@overload
+def find(name: Literal["generation_compressor"]) -> _GenerationCompressorUnit: ...
+@overload
+def find(name: Literal["harmonia_core"]) -> _HarmoniaCoreUnit: ...
+@overload
+def find(name: Literal["index_counter"]) -> _IndexCounterUnit: ...
+@overload
+def find(name: Literal["index_function"]) -> _IndexFunctionUnit: ...
+@overload
+def find(name: Literal["index_matmul"]) -> _IndexMatmulUnit: ...
+@overload
+def find(name: Literal["index_norm"]) -> _IndexNormUnit: ...
+@overload
+def find(name: Literal["index_product"]) -> _IndexProductUnit: ...
+@overload
+def find(name: Literal["k_offset"]) -> _KOffsetUnit: ...
+@overload
+def find(name: Literal["kllm_chip"]) -> _KllmChipUnit: ...
+@overload
+def find(name: Literal["kv_compressor"]) -> _KvCompressorUnit: ...
+@overload
+def find(name: Literal["kv_quantizer"]) -> _KvQuantizerUnit: ...
+@overload
+def find(name: Literal["mmaovp"]) -> _MmaovpUnit: ...
+@overload
+def find(name: Literal["olive_edp"]) -> _OliveEdpUnit: ...
+@overload
+def find(name: Literal["olive_mac"]) -> _OliveMacUnit: ...
+@overload
+def find(name: Literal["olive_pe8"]) -> _OlivePe8Unit: ...
+@overload
+def find(name: Literal["olive_systolic"]) -> _OliveSystolicUnit: ...
+@overload
+def find(name: Literal["orizuru"]) -> _OrizuruUnit: ...
+@overload
+def find(name: Literal["outlier_decoder"]) -> _OutlierDecoderUnit: ...
+@overload
+def find(name: Literal["ovp_decoder"]) -> _OvpDecoderUnit: ...
+@overload
+def find(name: Literal["ovp_encoder"]) -> _OvpEncoderUnit: ...
+@overload
+def find(name: Literal["page_manager"]) -> _PageManagerUnit: ...
+@overload
+def find(name: Literal["page_table"]) -> _PageTableUnit: ...
+@overload
+def find(name: Literal["paged_attention"]) -> _PagedAttentionUnit: ...
+@overload
+def find(name: Literal["prefix_sum"]) -> _PrefixSumUnit: ...
+@overload
+def find(name: Literal["prompt_compressor"]) -> _PromptCompressorUnit: ...
+@overload
+def find(name: Literal["score_quantizer"]) -> _ScoreQuantizerUnit: ...
+@overload
+def find(name: Literal["significance"]) -> _SignificanceUnit: ...
+@overload
+def find(name: Literal["sub_pe"]) -> _SubPeUnit: ...
+@overload
+def find(name: Literal["v_grouper"]) -> _VGrouperUnit: ...
+@overload
+def find(name: Literal["weighted_sum"]) -> _WeightedSumUnit: ...
+@overload
+def find(name: str) -> AnyUnit: ...
+
+PAPERS: dict[str, str]
+
+def names() -> tuple[str, ...]: ...
+def module(name: str, compiled: bool = False) -> ModuleType: ...

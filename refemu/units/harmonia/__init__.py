@@ -1,0 +1,1 @@
+"""Hardware blocks of Harmonia [harmonia §IV]."""

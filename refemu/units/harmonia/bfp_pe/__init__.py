@@ -1,0 +1,38 @@
+"""The reconfigurable processing element [harmonia §IV-B]."""
+
+from refemu.units.harmonia.bfp_pe.operands import operand, require_fields
+from refemu.units.harmonia.bfp_pe.unit import (
+    LANES,
+    M8M4,
+    M8M8,
+    M8W4,
+    MODES,
+    NIBBLES,
+    SLOTS,
+    UNIT,
+    Accumulator,
+    BfpPe,
+    SubPe,
+    bfp_dot,
+    bfp_dot_int,
+    run,
+)
+
+__all__ = [
+    "LANES",
+    "M8M4",
+    "M8M8",
+    "M8W4",
+    "MODES",
+    "NIBBLES",
+    "SLOTS",
+    "UNIT",
+    "Accumulator",
+    "BfpPe",
+    "SubPe",
+    "bfp_dot",
+    "bfp_dot_int",
+    "operand",
+    "require_fields",
+    "run",
+]

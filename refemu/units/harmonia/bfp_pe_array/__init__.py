@@ -1,0 +1,14 @@
+"""The 8 x 16 output-stationary array of PEs, cycle by cycle: activations move across columns, weights are broadcast."""
+
+from refemu.units.harmonia.bfp_pe_array.unit import (
+    COLUMNS,
+    COUNTERS,
+    LANES,
+    ROWS,
+    UNIT,
+    BfpPeArray,
+    run,
+    tile,
+)
+
+__all__ = ["COLUMNS", "COUNTERS", "LANES", "ROWS", "UNIT", "BfpPeArray", "run", "tile"]

@@ -1,0 +1,1 @@
+"""Kernels of Harmonia that several twins share."""

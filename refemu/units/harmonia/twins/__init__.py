@@ -1,0 +1,1 @@
+"""Compiled twins of the blocks of Harmonia, each under the name of its block."""

@@ -1,0 +1,1 @@
+"""Hardware blocks of KLLM [kllm §IV]."""

@@ -1,0 +1,1 @@
+"""Golden cases of the blocks of KLLM, each under the name of its block."""

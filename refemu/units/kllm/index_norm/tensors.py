@@ -1,0 +1,148 @@
+"""The norm of a whole K-Means tensor: its words to the ports of the unit or of its twin, their answers to floats.
+
+Paper: [kllm §III-C2]. Decision: D-kllm-18 (the norm's input is quantized before the norm).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_norm import require_normed, width
+from refemu.formats.kllm.kmeans_tables import squares
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units import stepped
+from refemu.units.kllm.index_norm.unit import IndexNorm, NormKind, Result, run
+
+
+@dataclass(frozen=True, eq=False)
+class Divisors(stepped.Result):
+    """Statistics of a norm and operands divided by them, for the matmul that follows; arrays of the vectors' shape."""
+
+    divisor: np.ndarray  #: root mean square, or LayerNorm's standard deviation: float32, float64 where sums are exact
+    mean: np.ndarray | None  #: means of LayerNorm, dtype of `divisor`; None for RMSNorm
+    folded: np.ndarray | None  #: float16: scale of the dense path; None where the accumulator is exact
+    divided: np.ndarray | None  #: float16 (..., 2**w): centroids of the weights for the sparse path, if they were given
+    shift: np.ndarray | None  #: float16: mean over deviation; None for RMSNorm
+    overflow: np.ndarray  #: bool: a word of the fold is infinite
+    indices: int  #: inliers counted
+    macs: int  #: multiply-accumulates
+    divides: int  #: divisions of the fold
+
+
+def divisors(
+    a: KMeansTensor,
+    *,
+    norm: NormKind = "rms",
+    eps: float = 0.0,
+    preset: Preset | KllmArith = "paper",
+    weights: Codebook | None = None,
+) -> Divisors:
+    """Compute the divisor of every vector, which divides the outputs of its matmul, from counts of indices.
+
+    Parameters
+    ----------
+    a : KMeansTensor
+        Values before the norm, of fp16 scales, one codebook of fp16 centroids, no zero points.
+    norm : {"rms", "layer"}
+        Kind of norm; "layer" has mean and shift.
+    eps : float
+        Added to the mean square, finite and not negative (D-kllm-19).
+    preset : str or KllmArith
+        Arithmetic of the sums (D-kllm-20).
+    weights : Codebook, optional
+        Codebook of a weight matrix, divided for the sparse path.
+
+    Returns
+    -------
+    Divisors
+        Statistics and divided operands, of the vectors' shape.
+
+    Raises
+    ------
+    Refused
+        A divisor is 0, vectors have no values, or the operand does not suit a norm.
+
+    References
+    ----------
+    [kllm §III-C2]
+    """
+    return divisors_by(run, a, norm, eps, preset, weights)
+
+
+def divisors_by(
+    vectors: Callable[..., Result],
+    a: KMeansTensor,
+    norm: NormKind,
+    eps: float,
+    preset: Preset | KllmArith,
+    weights: Codebook | None,
+) -> Divisors:
+    """Compute the divisors with the unit or with its twin.
+
+    Parameters
+    ----------
+    vectors : callable
+        `run` of the unit or of its twin.
+    a : KMeansTensor
+        As for `divisors`, like the other arguments.
+    norm : {"rms", "layer"}
+        Kind of norm.
+    eps : float
+        Added to the mean square.
+    preset : str or KllmArith
+        Arithmetic of the sums.
+    weights : Codebook or None
+        Codebook of a weight matrix.
+
+    Returns
+    -------
+    Divisors
+        Statistics and divided operands.
+
+    Raises
+    ------
+    Refused
+        As `divisors` does.
+
+    References
+    ----------
+    [kllm §III-C2]
+    """
+    require_normed(a)
+    config = {"n": a.length, "bits": a.bits, "weight_bits": weights.bits if weights is not None else 1}
+    device = IndexNorm(**config, norm=norm, eps=eps, preset=preset)
+    mask = a.rows(a.mask)
+    x = np.zeros(mask.shape, np.uint16)
+    x[mask] = a.outlier
+    shape = (*a.vectors, a.length) if a.length > 1 else a.vectors  # of ports of that many lanes
+    words = {
+        "q": a.rows().reshape(shape),
+        "mask": mask.astype(np.uint8).reshape(shape),
+        "x": x.reshape(shape),
+        "scale": a.scale,
+        "centroids": a.codebook.values,
+        "weights": Codebook(1, np.zeros(2)).values if weights is None else weights.values,
+        "squares": squares(a.codebook, device.arith.table).values,
+    }
+    inputs = {port.name: words[port.name] for port in device.ports.inputs}
+    return _as_floats(vectors(**inputs, **config, norm=norm, eps=eps, preset=preset), device.arith, weights)
+
+
+def _as_floats(answer: Result, arith: KllmArith, weights: Codebook | None) -> Divisors:
+    """Words as floats; without weights nothing of theirs."""
+    wide = np.float64 if width(arith) == 64 else np.float32
+    unused = answer.rms.size * 2 if weights is None and answer.divided is not None else 0
+    return Divisors(
+        divisor=answer.rms.view(wide),
+        mean=None if answer.mean is None else answer.mean.view(wide),
+        folded=None if answer.folded is None else answer.folded.view(np.float16),
+        divided=None if weights is None or answer.divided is None else answer.divided.view(np.float16),
+        shift=None if answer.shift is None else answer.shift.view(np.float16),
+        overflow=np.zeros(answer.rms.shape, np.bool_) if answer.overflow is None else answer.overflow,
+        indices=answer.indices,
+        macs=answer.macs,
+        divides=answer.divides - unused,
+    )

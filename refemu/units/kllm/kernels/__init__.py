@@ -1,0 +1,1 @@
+"""Kernels of KLLM that several twins share."""

@@ -1,0 +1,27 @@
+"""Orizuru: pops the k largest and the k smallest of n fp16 values from two trees of bits over the same leaves."""
+
+from refemu.units.kllm.orizuru.trees import levels
+from refemu.units.kllm.orizuru.unit import (
+    UNIT,
+    MinLeaf,
+    Orizuru,
+    Result,
+    State,
+    pops,
+    require_input,
+    require_ordered,
+    run,
+)
+
+__all__ = [
+    "UNIT",
+    "MinLeaf",
+    "Orizuru",
+    "Result",
+    "State",
+    "levels",
+    "pops",
+    "require_input",
+    "require_ordered",
+    "run",
+]

@@ -1,0 +1,1 @@
+"""Compiled twins of the blocks of KLLM, each under the name of its block."""

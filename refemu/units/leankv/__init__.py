@@ -1,0 +1,1 @@
+"""Hardware blocks of LeanKV [leankv §5]."""

@@ -1,0 +1,39 @@
+"""Placement of the new token, and choice of the stored token that makes room: one decision per KV head and step."""
+
+from refemu.units.leankv.generation_compressor.unit import (
+    A1,
+    A2,
+    A3,
+    APPEND,
+    B1,
+    B2,
+    DOWNGRADE,
+    PRUNE,
+    STATIC_APPEND,
+    STATIC_DROP,
+    SWAP,
+    UNIT,
+    C,
+    GenerationCompressor,
+    W,
+    run,
+)
+
+__all__ = [
+    "A1",
+    "A2",
+    "A3",
+    "APPEND",
+    "B1",
+    "B2",
+    "DOWNGRADE",
+    "PRUNE",
+    "STATIC_APPEND",
+    "STATIC_DROP",
+    "SWAP",
+    "UNIT",
+    "C",
+    "GenerationCompressor",
+    "W",
+    "run",
+]

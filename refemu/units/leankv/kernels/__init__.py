@@ -1,0 +1,1 @@
+"""Kernels of LeanKV that several twins share."""

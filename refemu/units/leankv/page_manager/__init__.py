@@ -1,0 +1,24 @@
+"""The memory manager: gives pages to all heads of all requests of a call at once, and takes them back."""
+
+from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP, ports
+from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Shape, memory, up
+from refemu.units.leankv.page_manager.unit import UNIT, OutOfPages, PageManager, TableOverflow, run
+
+__all__ = [
+    "FINISH",
+    "PROMPT",
+    "RELEASE",
+    "STEP",
+    "UNIT",
+    "Memory",
+    "Moved",
+    "OutOfPages",
+    "PageManager",
+    "Request",
+    "Shape",
+    "TableOverflow",
+    "memory",
+    "ports",
+    "run",
+    "up",
+]

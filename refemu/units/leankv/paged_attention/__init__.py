@@ -1,0 +1,32 @@
+"""Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way."""
+
+from refemu.units.leankv.paged_attention.stored import get_scores, set_scores
+from refemu.units.leankv.paged_attention.unit import (
+    DIFFKV,
+    EPSILON,
+    PAPER,
+    UNIT,
+    Arithmetic,
+    PagedAttention,
+    Pages,
+    add_scores,
+    attend,
+    run,
+    step,
+)
+
+__all__ = [
+    "DIFFKV",
+    "EPSILON",
+    "PAPER",
+    "UNIT",
+    "Arithmetic",
+    "PagedAttention",
+    "Pages",
+    "add_scores",
+    "attend",
+    "get_scores",
+    "run",
+    "set_scores",
+    "step",
+]

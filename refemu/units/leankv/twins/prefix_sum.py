@@ -1,0 +1,28 @@
+"""Twin of prefix_sum: a running sum over all rows at once. [leankv §5.2]
+
+Integer additions may be made in any order, so the network is left out; its levels and additions follow from the number
+of elements.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.prefix_sum import UNIT, PrefixSum, depth
+
+
+@twin(UNIT)
+def run(device: PrefixSum, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """One cumulative sum over the rows of counts."""
+    counts, base = inputs
+    rows = counts.reshape(len(base), device.elements)
+    sums = np.cumsum(rows, axis=-1, dtype=np.uint64) + base[:, None]
+    outputs[0][...] = sums.astype(np.uint32).reshape(counts.shape)
+    return [len(base) * count for count in network(device.elements)]
+
+
+def network(elements: int) -> tuple[int, int]:
+    """Levels of a network, and its additions: m * levels - (2**levels - 1)."""
+    levels = depth(elements)
+    return levels, elements * levels - ((1 << levels) - 1)

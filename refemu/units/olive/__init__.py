@@ -1,0 +1,1 @@
+"""Hardware blocks of OliVe [olive §4]."""

@@ -1,0 +1,1 @@
+"""Kernels of OliVe that several twins share."""

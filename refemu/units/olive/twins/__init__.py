@@ -1,0 +1,1 @@
+"""Compiled twins of the blocks of OliVe, each under the name of its block."""

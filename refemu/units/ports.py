@@ -1,0 +1,193 @@
+"""Ports and registers of a unit: widths, admitted values, and arrays of the values they carried."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith.checks import Refused, RefusedType, require_integers, require_range
+from refemu.arith.integers import limits
+from refemu.arith.records import parameters, plain_fields
+from refemu.units import events
+
+#: Value of a port in one event: an int, or a tuple of its lanes where it has several
+Lanes: TypeAlias = int | tuple[int, ...]
+
+
+@parameters
+class Port:
+    """Port or register: `lanes` fields of `bits` bits, lane 0 in the least significant bits of a word."""
+
+    name: str  #: lower case; no keyword of Verilog, SystemVerilog or C
+    bits: int  #: of one lane, 1 to 64
+    lanes: int = 1  #: number of lanes
+    signed: bool = False  #: two's complement in `bits` bits
+    encoding: str = ""  #: what a field means: "uint", "int", "f16", "f32" or the name of a format; "" = by `signed`
+    meaning: str = ""  #: one line for people
+    least: int | None = None  #: smallest value of a lane that is admitted, if that is not what the bits say
+    most: int | None = None  #: largest one
+
+    def __post_init__(self) -> None:
+        plain_fields(self)
+        if not 1 <= self.bits <= 64 or self.lanes < 1:
+            raise Refused(
+                f"Port {self.name}: bits must be in [1, 64] and lanes at least 1, got {self.bits}, {self.lanes}"
+            )
+
+    @property
+    def kind(self) -> str:
+        """Encoding, spelled out."""
+        return self.encoding or ("int" if self.signed else "uint")
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of one lane."""
+        low, high = limits(self.bits, self.signed)
+        return low if self.least is None else self.least, high if self.most is None else self.most
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Narrowest integer dtype of the port's signedness that holds one lane."""
+        return np.dtype(f"{'i' if self.signed else 'u'}{next(size for size in (1, 2, 4, 8) if self.bits <= 8 * size)}")
+
+    @property
+    def result_dtype(self) -> np.dtype:
+        """Dtype of the port in a Result: bool for a flag of one bit, else `dtype`."""
+        return np.dtype(np.bool_) if self.bits == 1 else self.dtype
+
+    def admit(self, values: ArrayLike, unit: str) -> np.ndarray:
+        """Check values and convert them to the port's dtype.
+
+        Parameters
+        ----------
+        values : array_like of integers
+            Lanes on the last axis, if there are several.
+        unit : str
+            Name of the unit, for a refusal.
+
+        Returns
+        -------
+        ndarray
+            The values in the port's dtype.
+
+        Raises
+        ------
+        Refused
+            A value is outside the port's bits or limits, with the first bad index.
+        RefusedType
+            A dtype that is no integer dtype, or a wrong number of lanes.
+        """
+        array = require_integers(values, f"{unit}.{self.name}")
+        if self.lanes > 1 and (array.ndim == 0 or array.shape[-1] != self.lanes):
+            raise RefusedType(
+                f"{unit}.{self.name}: the last axis must hold {self.lanes} lanes, got shape {array.shape}"
+            )
+        low, high = self.limits
+        try:
+            require_range(array, low, high + 1, unit, self.name)
+        except Refused as error:
+            raise Refused(f"{error}{events.as_float(self, array)}") from None
+        return array.astype(self.dtype, copy=False)
+
+    def admit_one(self, value: ArrayLike | int, unit: str) -> Lanes:
+        """Check the value of one event.
+
+        Parameters
+        ----------
+        value : int or sequence of int
+            One per lane.
+        unit : str
+            Name of the unit, for a refusal.
+
+        Returns
+        -------
+        int or tuple of int
+            A tuple where there are several lanes.
+
+        Raises
+        ------
+        Refused
+            The value is outside the port's bits or limits.
+        RefusedType
+            Another type, or a wrong number of lanes.
+        """
+        low, high = self.limits
+        if self.lanes == 1 and type(value) is int and low <= value <= high:
+            return value  # what a loop of steps passes: no array is made
+        array = self.admit(value, unit)
+        if array.ndim != (self.lanes > 1):
+            raise RefusedType(f"{unit}.{self.name}: one event is needed, got shape {array.shape}")
+        return tuple(array.tolist()) if self.lanes > 1 else int(array)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Ports of a unit in one configuration, in the order of the packed words (first port lowest)."""
+
+    inputs: tuple[Port, ...]  #: input ports
+    outputs: tuple[Port, ...]  #: output ports
+    state: tuple[Port, ...] = ()  #: registers after the event that are exported as `st.<name>`
+
+    @property
+    def all(self) -> tuple[Port, ...]:
+        """Inputs, outputs and registers."""
+        return self.inputs + self.outputs + self.state
+
+
+def admit(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
+    """One array per port, each of the port's dtype, all of one shape (and the axis of lanes, where a port has several).
+
+    values: integers or integer arrays, one per port, broadcast against each other without their lanes. The results may
+    be read-only views. Refuses what `Port.admit` refuses, and shapes that do not fit each other.
+    """
+    arrays = [port.admit(value, unit) for port, value in zip(ports, values, strict=True)]
+    shapes = [array.shape[:-1] if port.lanes > 1 else array.shape for port, array in zip(ports, arrays, strict=True)]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(f"{port.name} {shape}" for port, shape in zip(ports, shapes, strict=True))
+        raise Refused(f"{unit}: the ports' shapes do not fit each other: {listed}") from None
+    return [
+        np.broadcast_to(array, shape + ((port.lanes,) if port.lanes > 1 else ()))
+        for port, array in zip(ports, arrays, strict=True)
+    ]
+
+
+def admit_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
+    """As `admit`, for units with registers: refused unless some port has an axis, the sequence of events."""
+    arrays = admit(unit, ports, values)
+    if arrays[0].ndim - (ports[0].lanes > 1) < 1:
+        raise RefusedType(f"{unit}: at least one port needs an axis, the sequence of events; all are scalars")
+    return arrays
+
+
+def in_order(unit: str, ports: Sequence[Port], values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """Inputs of a call in the ports' order; refuses one that is missing, unknown or there twice."""
+    names = [port.name for port in ports]
+    rest = names[len(values) :]
+    if len(values) > len(names) or set(named) != set(rest):
+        got = [f"{len(values)} by position"] * bool(values or not named) + [", ".join(named)] * bool(named)
+        raise RefusedType(f"{unit}: inputs must be {', '.join(names)}, got {' and '.join(got)}")
+    return [*values, *(named[name] for name in rest)]
+
+
+def collect(states: Sequence[Any], ports: Sequence[Port], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Collect the values of `ports` in `states`, by name: arrays of `shape` (and lanes) in the ports' result dtypes."""
+    return {
+        port.name: np.array([getattr(state, port.name) for state in states], port.result_dtype).reshape(
+            shape + ((port.lanes,) if port.lanes > 1 else ())
+        )
+        for port in ports
+    }
+
+
+def lanes(values: Sequence[int]) -> Lanes:
+    """The value of a port: a tuple, or an int if it has one lane."""
+    return tuple(values) if len(values) > 1 else values[0]
+
+
+def fields(value: Lanes) -> tuple[int, ...]:
+    """The lanes of a port's value: the inverse of `lanes`."""
+    return value if isinstance(value, tuple) else (value,)

@@ -1,0 +1,78 @@
+"""Shards made here or by processes: each once, tried again where `failed` allows it, the guilty one known."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from refemu.golden.campaign import pool
+from refemu.golden.campaign.shards import RandomShard, Shard
+from tests.golden.campaign.campaigns import Deadly
+
+SHARDS = [RandomShard("concat", "a4", seed, 1) for seed in range(3)]
+
+
+@dataclass
+class Book:
+    """What a campaign hears of its shards."""
+
+    done: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    patience: int = 2
+
+    def finish(self, shard: Shard) -> None:
+        self.done.append(shard.name)
+
+    def fail(self, shard: Shard, error: BaseException | str) -> None:
+        self.failed.append((shard.name, str(error)))
+        if len(self.failed) >= self.patience:
+            raise RuntimeError("enough")
+
+
+@dataclass(frozen=True, order=True)
+class Broken(RandomShard):
+    """Raises whenever it is rendered."""
+
+    def render(self) -> Iterator[tuple[str, dict[str, bytes]]]:
+        raise OSError("disk full")
+
+
+def test_alone_makes_each_shard_once_in_order(tmp_path: Path) -> None:
+    book = Book()
+    pool.alone(SHARDS, tmp_path, book.finish, book.fail)
+
+    assert book.done == [shard.name for shard in SHARDS] and book.failed == []
+    assert all((tmp_path / shard.name).is_dir() for shard in SHARDS)
+
+
+def test_alone_tries_again_until_failed_raises(tmp_path: Path) -> None:
+    book = Book()
+    with pytest.raises(RuntimeError, match="enough"):
+        pool.alone([SHARDS[0], Broken("concat", "a4", 9, 1)], tmp_path, book.finish, book.fail)
+
+    assert book.done == [SHARDS[0].name]
+    assert book.failed == [("concat-a4/random-00000009", "disk full")] * 2
+
+
+def test_processes_make_each_shard_once(tmp_path: Path) -> None:
+    book = Book()
+    pool.pool(SHARDS, tmp_path, 2, book.finish, book.fail)
+
+    assert sorted(book.done) == [shard.name for shard in SHARDS] and book.failed == []
+    assert all((tmp_path / shard.name).is_dir() for shard in SHARDS)
+
+
+def test_shards_in_flight_with_one_that_kills_its_worker_are_made_once_more(tmp_path: Path) -> None:
+    """Each by a worker of its own; one that kills that too is named again."""
+    for name, times in (("once", 1), ("twice", 2)):
+        marks = tmp_path / name
+        marks.mkdir()
+        guilty = Deadly("concat", "a4", 7, 1, str(marks), times)
+        book = Book(patience=99)
+        pool.pool([guilty, *SHARDS], tmp_path / f"{name}-out", 1, book.finish, book.fail)
+        innocent = [shard.name for shard in SHARDS]
+
+        assert sorted(book.done) == sorted([*innocent, *([guilty.name] if times == 1 else [])])
+        assert {reason for _, reason in book.failed} == {pool.LOST}
+        assert [shard for shard, _ in book.failed].count(guilty.name) == times

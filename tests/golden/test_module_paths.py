@@ -1,0 +1,67 @@
+"""Manifests name units, never modules: a file that moves changes no vector."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refemu import golden
+from refemu.golden.make import model_cases, regenerate
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+MODULE = re.compile(r"\b(?:refemu|tests)\.(?!vectors/)\w|\w:\w+$")  #: "refemu.units.orizuru", "a.module:function"
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string of a manifest, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def module_paths(manifest: Any) -> list[str]:
+    return [text for text in strings(manifest) if MODULE.search(text)]
+
+
+def makers(manifest: Any) -> set[str]:
+    return {entry["function"] for entry in manifest["generator"].values()}
+
+
+@pytest.mark.parametrize("path", sorted(VECTORS.rglob("manifest.json")), ids=lambda path: path.parent.name)
+def test_committed_manifests_hold_no_module_path(path: Path) -> None:
+    manifest = json.loads(path.read_text())
+
+    assert module_paths(manifest) == []
+    assert makers(manifest) <= {f"{manifest['unit']}.cases", model_cases.FUNCTION}
+
+
+def test_a_new_set_names_its_unit_and_the_model_run(tmp_path: Path) -> None:
+    seen = set()
+    for made in golden.generate(tmp_path, units=["ovp_decoder"], kinds=["paper", "random", "model"], scheme="olive-4"):
+        manifest = golden.load(made.path).manifest
+        seen |= makers(manifest)
+        assert module_paths(manifest) == []
+
+    assert seen == {"ovp_decoder.cases", "model.run"}
+
+
+def test_a_saved_set_names_the_library_that_saved_it() -> None:
+    assert regenerate.SAVED == "testing.hold"
+
+
+@pytest.mark.parametrize(
+    "text", ["refemu.units.orizuru:cases", "refemu.models:run", "tests.golden.fakes:meter_cases", "refemu.units.kllm"]
+)
+def test_a_module_path_is_seen_wherever_it_stands(text: str) -> None:
+    assert module_paths({"generator": {"edge": {"function": text, "seed": 0}}}) == [text]
+    assert module_paths({"cases": [{"why": text}]}) == [text]
+    assert module_paths({text: 1}) == [text]

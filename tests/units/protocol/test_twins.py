@@ -1,0 +1,76 @@
+"""The compiled twin of every unit gives the bits of the readable form, on all cases and on drawn inputs."""
+
+import importlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.arith.jit import jit_is_off
+from refemu.units.unit import Unit
+from tests.arith.interpreted import interpreted, loaded
+from tests.units.protocol.blocks import CONFIGS, blocks, drawn, evaluated, rows
+
+#: units, and configurations, whose twin is NumPy or the readable form alone
+WITHOUT_A_KERNEL = {
+    "functional-exp",
+    "functional-recip",
+    "functional-sqrt",
+    "generation_compressor-cumulative",
+    "generation_compressor-diffkv",
+    "generation_compressor-static",
+    "generation_compressor-wide_cumulative",
+    "prefix_sum",
+    "prompt_compressor",
+    "significance",
+}
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
+    forms = (evaluated(unit, name, jit=jit) for jit in (False, True))
+    for block, result, twin in zip(blocks(unit, name), *forms, strict=True):
+        assert result.equals(twin), block.why
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> None:
+    """Every kernel that the twin reaches, those of formats and of arith included."""
+    config = unit.configs[name]
+    cases = [rows(unit, dict(block.inputs), 1024) for block in blocks(unit, name)]
+    compiled = [unit.evaluate(config, inputs) for inputs in cases]
+    with interpreted(loaded()) as ran:
+        assert all(unit.evaluate(config, inputs).equals(result) for inputs, result in zip(cases, compiled, strict=True))
+
+    assert jit_is_off() or bool(ran) == WITHOUT_A_KERNEL.isdisjoint({unit.name, f"{unit.name}-{name}"})
+
+
+@pytest.mark.skipif(jit_is_off(), reason="asks about compiled code")
+@pytest.mark.parametrize(
+    ("unit", "module", "kernel"),
+    [
+        ("weighted_sum", "refemu.arith.float_jit", "run_program"),
+        ("kv_quantizer", "refemu.formats.leankv.twins.affine", "_codes"),
+        ("fp16_mac", "refemu.arith.float_jit", "round16_all"),
+    ],
+)
+def test_a_kernel_that_says_otherwise_as_python_is_seen(
+    unit: str, module: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels of arith and of a format, which a twin reaches without a kernel of its own."""
+    name = next(iter(units.find(unit).configs))
+    monkeypatch.setattr(getattr(importlib.import_module(module), kernel), "py_func", lambda *_: 0)
+    with pytest.raises((AssertionError, Refused)):
+        test_interpreted_kernel_equals_the_compiled_one(units.find(unit), name)
+
+
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_twin_equals_unit_on_drawn_inputs(unit: Unit, name: str, data: st.DataObject) -> None:
+    config = unit.configs[name]
+    stimulus = data.draw(drawn(unit, name, most=6))
+
+    assert unit.evaluate(config, stimulus, jit=False).equals(unit.evaluate(config, stimulus))

@@ -1,0 +1,141 @@
+"""Ports: what they admit, broadcast and refuse."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units.ports import Port, admit, admit_events, collect
+
+
+@dataclass(frozen=True)
+class State:
+    value: int
+    pair: tuple[int, int]
+
+
+NIBBLE, SIGNED, LANES = Port("nibble", 4), Port("signed", 4, signed=True), Port("lanes", 12, lanes=3)
+
+
+def test_port_limits_and_dtype_follow_its_bits() -> None:
+    assert [NIBBLE.limits, SIGNED.limits, Port("one", 1).limits, Port("wide", 64).limits] == [
+        (0, 15),
+        (-8, 7),
+        (0, 1),
+        (0, 2**64 - 1),
+    ]
+    assert [Port("x", bits).dtype.name for bits in (1, 8, 9, 16, 17, 32, 33, 64)] == [
+        "uint8",
+        "uint8",
+        "uint16",
+        "uint16",
+        "uint32",
+        "uint32",
+        "uint64",
+        "uint64",
+    ]
+    assert [Port("x", bits, signed=True).dtype.name for bits in (4, 12, 32, 33)] == ["int8", "int16", "int32", "int64"]
+    assert [Port("x", bits).result_dtype.name for bits in (1, 2)] == ["bool", "uint8"]
+
+
+def test_port_kind_is_spelled_out() -> None:
+    assert [NIBBLE.kind, SIGNED.kind, Port("x", 16, encoding="f16").kind] == ["uint", "int", "f16"]
+
+
+@pytest.mark.parametrize(("bits", "lanes"), [(0, 1), (65, 1), (4, 0)])
+def test_impossible_port_is_refused(bits: int, lanes: int) -> None:
+    with pytest.raises(Refused, match=rf"Port x: bits must be in \[1, 64\] and lanes at least 1, got {bits}, {lanes}"):
+        Port("x", bits, lanes)
+
+
+def test_port_evaluates_back() -> None:
+    assert eval(repr(LANES)) == LANES
+
+
+def test_ports_of_one_shape_are_broadcast_beside_their_lanes() -> None:
+    nibble, lanes = admit("thing", (NIBBLE, LANES), (5, np.arange(6).reshape(2, 3)))
+
+    assert (nibble.dtype, nibble.tolist()) == (np.uint8, [5, 5])
+    assert (lanes.dtype, lanes.tolist()) == (np.uint16, [[0, 1, 2], [3, 4, 5]])
+
+
+def test_no_event_is_a_shape_too() -> None:
+    arrays = admit("thing", (NIBBLE, LANES), (np.zeros(0, np.uint8), np.zeros(3, np.uint8)))
+
+    assert [array.shape for array in arrays] == [(0,), (0, 3)]
+
+
+BAD_VALUES: list[Any] = [
+    pytest.param((16, [0, 0, 0]), Refused, r"thing: nibble 16 is outside \[0, 16\)", id="large scalar"),
+    pytest.param(([1, -1], [0, 0, 0]), Refused, r"thing: nibble -1 at index \(1,\) is outside", id="negative"),
+    pytest.param((1, [0, 4096, 0]), Refused, r"thing: lanes 4096 at index \(1,\) is outside \[0, 4096\)", id="lane"),
+    pytest.param((1, [0, 0]), RefusedType, r"thing\.lanes: the last axis must hold 3 lanes, got shape", id="two"),
+    pytest.param((1, 0), RefusedType, r"thing\.lanes: the last axis must hold 3 lanes, got shape \(\)", id="no lanes"),
+    pytest.param((0.5, [0, 0, 0]), RefusedType, r"thing\.nibble: integers are needed, got dtype float64", id="float"),
+    pytest.param((True, [0, 0, 0]), RefusedType, r"thing\.nibble: integers are needed, got dtype bool", id="bool"),
+    pytest.param(
+        (np.zeros(2, int), np.zeros((5, 3), int)),
+        Refused,
+        r"thing: the ports' shapes do not fit each other: nibble \(2,\), lanes \(5,\)",
+        id="shapes",
+    ),
+]
+
+
+FLOATS: list[Any] = [
+    pytest.param(
+        Port("p", 32, 2, encoding="f32", least=0, most=0x3F800000),
+        [0, 0x3FA00000],
+        r"thing: p 1067450368 at index \(1,\) is outside \[0, 1065353217\): 1.25 is not from 0.0 to 1.0$",
+        id="f32",
+    ),
+    pytest.param(
+        Port("s", 16, encoding="f16", least=1, most=0x7BFF),
+        0x7C00,
+        r"s 31744 is outside \[1, 31744\): inf is not from 5.96.*e-08 to 65504.0$",
+        id="f16",
+    ),
+    pytest.param(Port("s", 16, encoding="f16"), 1 << 16, r"s 65536 is outside \[0, 65536\)$", id="no pattern"),
+]
+
+
+@pytest.mark.parametrize(("port", "value", "message"), FLOATS)
+def test_a_refused_float_pattern_is_decoded(port: Port, value: Any, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        admit("thing", (port,), (value,))
+
+
+@pytest.mark.parametrize(("values", "error", "message"), BAD_VALUES)
+def test_values_that_do_not_fit_are_refused(values: tuple[Any, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        admit("thing", (NIBBLE, LANES), values)
+
+
+def test_events_need_an_axis() -> None:
+    assert admit_events("thing", (NIBBLE, SIGNED), ([1], -1))[1].tolist() == [-1]
+    with pytest.raises(RefusedType, match="thing: at least one port needs an axis, the sequence of events"):
+        admit_events("thing", (NIBBLE, SIGNED), (1, -1))
+
+
+def test_one_event_is_a_python_int_or_a_tuple() -> None:
+    assert [NIBBLE.admit_one(value, "thing") for value in (3, np.uint8(3), np.array(3))] == [3, 3, 3]
+    assert type(NIBBLE.admit_one(np.uint8(3), "thing")) is int
+    assert LANES.admit_one(np.array([1, 2, 3]), "thing") == LANES.admit_one([1, 2, 3], "thing") == (1, 2, 3)
+    with pytest.raises(RefusedType, match=r"thing\.nibble: one event is needed, got shape \(2,\)"):
+        NIBBLE.admit_one([1, 2], "thing")
+
+
+def test_a_value_beyond_64_bits_is_refused() -> None:
+    with pytest.raises((Refused, RefusedType), match="thing"):
+        NIBBLE.admit_one(1 << 70, "thing")
+
+
+def test_collect_gathers_states_by_port() -> None:
+    ports = (Port("value", 1), Port("pair", 4, 2, signed=True))
+    arrays = collect([State(0, (1, -1)), State(1, (2, -2))], ports, (2, 1))
+
+    assert (arrays["value"].dtype, arrays["value"].tolist()) == (np.bool_, [[False], [True]])
+    assert (arrays["pair"].dtype, arrays["pair"].tolist()) == (np.int8, [[[1, -1]], [[2, -2]]])
+    assert collect([], ports, (0,))["pair"].shape == (0, 2)

@@ -1,0 +1,114 @@
+"""Write refemu/units/__init__.pyi: the type of `find` for every unit's name, down to the fields of its Result.
+
+    python tools/stubs.py            # writes the file
+    python tools/stubs.py --check    # exit code 1 if the file differs from what would be written
+
+A derived Result has no class in any source, and `find` chooses by a string, so type checkers need the stub to know
+either. tests/tools/test_stubs.py compares it with what would be written.
+"""
+
+import dataclasses
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from refemu import units
+from refemu.units.unit import AnyUnit
+
+PLACE = Path(units.__file__).with_suffix(".pyi")
+HEAD = '''"""Hardware blocks by name. Written by tools/stubs.py; do not edit."""
+
+from functools import cached_property
+from types import ModuleType
+from typing import Literal, Protocol, overload
+
+import numpy
+from numpy.typing import ArrayLike
+
+'''
+COMMON = """from refemu.units.ports import Port as Port, Ports as Ports
+from refemu.units.stepped import Clocked as Clocked, Result as Result, Stepped as Stepped
+from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
+from refemu.units.unit import Flag as Flag, Unit as Unit, choices as choices
+"""
+OTHERS = """
+PAPERS: dict[str, str]
+
+def names() -> tuple[str, ...]: ...
+def module(name: str, compiled: bool = False) -> ModuleType: ...
+"""
+
+
+def text() -> str:
+    """The stub: imports, then a Result, a `run` and a descriptor for each unit, then the overloads of `find`."""
+    every = [units.find(name) for name in units.names()]
+    classes = "\n".join(map(classes_of, every))
+    finds = "".join(f'@overload\ndef find(name: Literal["{unit.name}"]) -> {camel(unit)}Unit: ...\n' for unit in every)
+    other = "@overload\ndef find(name: str) -> AnyUnit: ...\n"
+    blocks = "".join(f"from refemu.units.{paper} import {name} as {name}\n" for name, paper in units.PAPERS.items())
+    body = f"{classes}\n{finds}{other}{OTHERS}"
+    modules = "".join(f"import {module}\n" for module in modules_in(body))
+    return f"{HEAD}{modules}{COMMON}{blocks}\n{public()}{body}"
+
+
+def public() -> str:
+    """The `__all__` of the package, if it has one."""
+    listed = getattr(units, "__all__", None)
+    return f"__all__ = {listed!r}\n\n" if listed else ""
+
+
+def classes_of(unit: AnyUnit) -> str:
+    """The Result of a unit where no source has its class, the call of `run`, and the descriptor."""
+    name = camel(unit)
+    derived = getattr(sys.modules[unit.result.__module__], unit.result.__qualname__, None) is not unit.result
+    result = f"{name}Result" if derived else spelled(unit.result)
+    device = unit.unit_class(**next(iter(unit.configs.values())))
+    lines = [f"class {name}Run(Protocol):", f"    def __call__({arguments(unit)}) -> {result}: ...", ""]
+    lines += [f"class {name}Unit(Unit[{spelled(type(device.snapshot()))}, {result}]):"]
+    lines += [f"    run: {name}Run", f"    unit_class: type[{spelled(unit.unit_class)}]"]
+    lines += ["    @cached_property", f"    def run_jit(self) -> {name}Run: ...", ""]
+    fields = [f"    {field.name}: {spelled(field.type)}" for field in dataclasses.fields(unit.result)]
+    return "\n".join([f"class {result}(Result):", *fields, "", *lines] if derived else lines)
+
+
+def arguments(unit: AnyUnit) -> str:
+    """The arguments of a unit's `run`: inputs are whatever becomes an array, parameters are the constructor's."""
+    kinds = inspect.Parameter
+    shown = ["self"]
+    for name, each in inspect.signature(unit.run).parameters.items():
+        keyword = each.kind is kinds.KEYWORD_ONLY
+        shown += ["*"] if keyword and "*" not in shown else []
+        kind = spelled(each.annotation) if keyword else "ArrayLike | None" if each.default is None else "ArrayLike"
+        shown.append(f"{name}: {kind}" + ("" if each.default is kinds.empty else " = ..."))
+    return ", ".join(shown)
+
+
+def camel(unit: AnyUnit) -> str:
+    """`_OliveMac` for olive_mac."""
+    return "_" + "".join(part.capitalize() for part in unit.name.split("_"))
+
+
+def spelled(annotation: Any) -> str:
+    """A type as a stub writes it, with the module of each class in front of its name."""
+    if get_origin(annotation) in (Union, UnionType):
+        return " | ".join(map(spelled, get_args(annotation)))
+    return "None" if annotation is NoneType else inspect.formatannotation(annotation)
+
+
+def modules_in(body: str) -> list[str]:
+    """The modules of refemu whose classes a stub names."""
+    return sorted(set(re.findall(r"\b(refemu(?:\.[a-z_0-9]+)+)\.[A-Z]", body)))
+
+
+def main(arguments: list[str], place: Path = PLACE) -> int:
+    if "--check" in arguments:
+        return int(not place.is_file() or place.read_text() != text())
+    place.write_text(text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
