@@ -162,7 +162,7 @@ def test_refuses(run: Any, p: Any, v_scale: Any, options: dict[str, Any], error:
 def test_ports_refuse_a_product_beyond_fp16_with_its_row_and_lane(run: Any) -> None:
     with pytest.raises(Refused, match=r"p \* v_scale must be below 65520 in fp16, is not at index \(1, 0\)"):
         run([[ONE, ONE], [0x4000, ONE]], [0x7BFF, ONE], t=2)
-    with pytest.raises(RefusedType, match="score_quantizer: inputs must be p, got 2 by position"):
+    with pytest.raises(RefusedType, match="score_quantizer: inputs must be p, got p, v_scale"):
         run([ONE, ONE], [ONE, ONE], t=2, mode="max")
 
 
