@@ -35,8 +35,8 @@ def minilm() -> Any:
 
 
 def _model(name: str) -> Any:
+    from refemu.models import load
     from refemu.models.fetch import store
-    from refemu.models.loading import load
 
     if store.path(name) is None:
         reason = f"the weights of {name} are not here; run: refemu models fetch {name}"

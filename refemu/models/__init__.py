@@ -11,6 +11,7 @@ vector = models.embedding("all-minilm-l6-v2", ids)      # of the whole text: flo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from refemu.models import schemes
 from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.loading import load
 from refemu.models.model import Model
 from refemu.models.runtime import Session, greedy
 from refemu.models.schemes import registry
@@ -38,6 +38,45 @@ class Run:
     logits: np.ndarray  #: float32 (tokens, vocabulary): row t predicts the token after t
     counters: dict[str, int]  #: counters of the scheme, by name
     scheme: Scheme  #: configuration of the scheme
+
+
+def load(name: str | Path) -> Model:
+    """Load a model of the catalogue, or that of a weight file (.gguf, .safetensors) or its folder.
+
+    Of weights in several files give the folder, or its `model.safetensors.index.json`. The sha256 of a known model's
+    file is checked.
+
+    Parameters
+    ----------
+    name : str or Path
+        Name or path.
+
+    Returns
+    -------
+    Model
+        Sizes, weights and tokenizer.
+
+    Raises
+    ------
+    Refused
+        The name is unknown, weights are not here, or a file is damaged, foreign, or none of these: a decoder like
+        Llama, GPT-2 or OPT, a BERT-like encoder.
+    """
+    if str(name) == "tiny":
+        from refemu.models.builtin import tiny
+
+        return tiny.model()
+    if str(name) == "tiny-encoder":
+        from refemu.models.builtin import tiny_encoder
+
+        return tiny_encoder.model()
+    if str(name) in ("tiny-gpt2", "tiny-opt"):
+        from refemu.models.builtin import tiny_decoders
+
+        return tiny_decoders.model(str(name))
+    from refemu.models import stored
+
+    return stored.load(name)
 
 
 def prepare(

@@ -1,10 +1,10 @@
 """Layout of tables: widths, folding, alignment."""
 
-from refemu.cli import table
+from refemu.cli import output
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
-    assert list(table.lines(["name", "n", "what"], [["a", "5", "x y"], ["long name", "10", ""]], ["n"], 80)) == [
+    assert list(output.table_lines(["name", "n", "what"], [["a", "5", "x y"], ["long name", "10", ""]], ["n"], 80)) == [
         "name        n  what",
         "───────────────────",
         "a           5  x y",
@@ -14,7 +14,7 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 
 def test_wide_cells_are_folded_between_words_and_long_words_anywhere() -> None:
     rows = [["a", "some words and incomprehensibilities"]]
-    assert list(table.lines(["name", "what"], rows, [], 16)) == [
+    assert list(output.table_lines(["name", "what"], rows, [], 16)) == [
         "name  what",
         "─" * 16,
         "a     some words",
@@ -25,10 +25,10 @@ def test_wide_cells_are_folded_between_words_and_long_words_anywhere() -> None:
 
 
 def test_the_widest_column_gives_way_first_and_numbers_and_names_never() -> None:
-    assert table.fitted([30, 20, 40, 5], [False, True, True, False], 90) == [30, 20, 29, 5]
-    assert table.fitted([30, 20, 40, 5], [False, True, True, False], 70) == [30, 14, 15, 5]
-    assert table.fitted([30, 20, 40, 5], [False, True, True, False], 10) == [30, 8, 8, 5]
+    assert output.fitted([30, 20, 40, 5], [False, True, True, False], 90) == [30, 20, 29, 5]
+    assert output.fitted([30, 20, 40, 5], [False, True, True, False], 70) == [30, 14, 15, 5]
+    assert output.fitted([30, 20, 40, 5], [False, True, True, False], 10) == [30, 8, 8, 5]
 
 
 def test_a_table_without_rows_has_a_header() -> None:
-    assert list(table.lines(["name"], [], [], 80)) == ["name", "────"]
+    assert list(output.table_lines(["name"], [], [], 80)) == ["name", "────"]

@@ -13,8 +13,7 @@ from typing import Any
 
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import npz
-from refemu.models import schemes, text
-from refemu.models.loading import load
+from refemu.models import load, schemes, text
 from refemu.models.measure import accuracy
 from tests.fuzz import archives, commands, plausible
 from tests.fuzz.mutate import damaged, dumped, retold, swapped

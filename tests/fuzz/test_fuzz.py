@@ -137,7 +137,7 @@ def test_the_command_itself_answers_as_the_function_does(reader: str, samples: g
 
 def test_the_samples_are_good(samples: good.Samples, apart: Path) -> None:
     """Undamaged, they are read: or nothing behind a refusal of all would be tried."""
-    from refemu.models.loading import load
+    from refemu.models import load
 
     for one in samples.sets:
         assert command_line(["check", str(one.folder)]) == 0

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from refemu.arith.checks import Refused
+from refemu.models import load
 from refemu.models.builtin import tiny, tiny_encoder
-from refemu.models.loading import load
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
+from refemu.models import load
 from refemu.models.builtin import tiny
-from refemu.models.loading import load
 from tests.models import toy_files
 
 

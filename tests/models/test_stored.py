@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
+from refemu.models import load
 from refemu.models.fetch import store
-from refemu.models.loading import load
 from tests.models import toy_encoder, toy_files
 
 

@@ -6,7 +6,8 @@ Numbers are integers; a real number travels as its `float.hex()` string, so that
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from importlib import resources
@@ -15,12 +16,21 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden.files import manifest_arrays
+from refemu.golden.files import fields
 
 SCHEMA = "refemu.vectors/1"
 RELEASES = ("0.1.0",)  #: versions that a set may name as the last that changed it
 _UNHASHED = ("self_sha256", "refemu_version")
 _MARKS = (b'"refemu.vectors/', b'"self_sha256"', b'"min_rows"', b'"refemu_version"', b'"generator"')
+_ARRAY_NAMES = {
+    "stimulus": r"in\.[a-z][a-z0-9_]*",
+    "expected": r"out\.[a-z][a-z0-9_]*",
+    "state": r"st\.[a-z][a-z0-9_]*",
+    "mask": r"(out|st)\.[a-z][a-z0-9_]*\.care",
+    "flags": "flags",
+}  #: by role
+_FLAG_BITS = 32
+_FLOAT_BITS = {"f16": 16, "f32": 32}
 
 
 class Damaged(Refused):
@@ -152,7 +162,7 @@ def validated(manifest: dict[str, Any], thing: str) -> dict[str, Any]:
     except fastjsonschema.JsonSchemaException as error:
         raise Damaged(f"{thing}: {error}") from error
     _require_rows(manifest, thing)
-    for fault in manifest_arrays.faults(manifest):
+    for fault in array_faults(manifest):
         raise Damaged(f"{thing}: {fault}")
     return manifest
 
@@ -191,3 +201,35 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_float(text: str) -> Any:
     raise ValueError(f"the number {text} is not an integer")
+
+
+def array_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the faults in the arrays of a manifest that follows the schema."""
+    entries = {entry["name"]: entry for entry in manifest["arrays"]}
+    if len(entries) < len(manifest["arrays"]):
+        yield "an array is listed twice"
+    for role in ("stimulus", "expected", "flags"):
+        if all(entry["role"] != role for entry in entries.values()):
+            yield f"no array of role {role}"
+    for name, entry in entries.items():
+        yield from (f"{name}: {what}" for what in _faults_of(entry, entries, manifest["rows"]))
+
+
+def _faults_of(entry: Mapping[str, Any], entries: Mapping[str, Any], rows: int) -> Iterator[str]:
+    role, bits, lanes = entry["role"], entry["bits"], entry["lanes"]
+    if not re.fullmatch(_ARRAY_NAMES[role], entry["name"]):
+        yield f"is no name of an array of role {role}"
+    shape = [rows, lanes] if lanes > 1 else [rows]
+    if entry["shape"] != shape:
+        yield f"shape must be {shape} for {rows} rows and {lanes} lanes, got {entry['shape']}"
+    dtype = fields.dtype_of(bits).str[1:]
+    if entry["dtype"] != dtype:
+        yield f"dtype must be {dtype} for {bits} bits, got {entry['dtype']}"
+    if bits != (due := _FLOAT_BITS.get(entry["encoding"], bits)):
+        yield f"encoding {entry['encoding']} has {due} bits, got {bits}"
+    if role == "flags" and bits != _FLAG_BITS:
+        yield f"flags have {_FLAG_BITS} bits, got {bits}"
+    if role == "mask":
+        masked = entries.get(entry["name"].removesuffix(".care"))
+        if masked is None or (masked["bits"], masked["lanes"]) != (bits, lanes):
+            yield "is no mask of an array with as many bits and lanes"

@@ -8,8 +8,7 @@ import numpy as np
 
 from refemu import formats
 from refemu.golden.files import manifest
-from refemu.golden.make.first_row import led
-from refemu.golden.make.rows import TWIN_FROM, Block, columns, evaluate, stacked
+from refemu.golden.make.rows import TWIN_FROM, Block, columns, evaluate, led, stacked
 from refemu.golden.rtl import keywords
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases

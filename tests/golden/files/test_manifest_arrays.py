@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from refemu.golden.files.manifest_arrays import faults
+from refemu.golden.files.manifest import array_faults
 
 
 def entry(name: str, role: str, bits: int, lanes: int = 1, encoding: str = "bits") -> dict[str, Any]:
@@ -36,7 +36,7 @@ SOUND = {
 
 
 def test_nothing_is_wrong_with_a_sound_manifest() -> None:
-    assert list(faults(SOUND)) == []
+    assert list(array_faults(SOUND)) == []
 
 
 def change(index: int, **values: Any) -> Callable[[dict[str, Any]], None]:
@@ -62,4 +62,4 @@ def test_a_broken_rule_is_named(spoil: Callable[[dict[str, Any]], None], expecte
     manifest = copy.deepcopy(SOUND)
     spoil(manifest)
 
-    assert list(faults(manifest)) == [expected]
+    assert list(array_faults(manifest)) == [expected]

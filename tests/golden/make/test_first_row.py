@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden.make import first_row, rows
+from refemu.golden.make import rows
 from refemu.units.unit import Cases
 from tests.golden import fakes
 
@@ -20,7 +20,7 @@ def block(why: str, *pairs: tuple[int, int]) -> rows.Block:
 
 
 def led(*blocks: rows.Block) -> Sequence[tuple[str, list[int]]]:
-    found = first_row.led(fakes.BLENDER, WRAP, list(blocks))
+    found = rows.led(fakes.BLENDER, WRAP, list(blocks))
     return [(one.cases.why, one.arrays["in.first"][:, 0].tolist()) for one in found]
 
 
@@ -43,7 +43,7 @@ def test_the_first_block_with_a_telling_case_comes_first() -> None:
 def test_the_twin_says_what_zeros_give_where_it_gave_the_blocks() -> None:
     """A shard of a campaign has no use for the readable unit, which may take a tenth of a second for a row."""
     unit = dataclasses.replace(fakes.BLENDER, run=lambda **ports: pytest.fail("the readable unit ran"))
-    (found,) = first_row.led(unit, WRAP, [block("a", (0, 0), (5, 1))], twin_from=1)
+    (found,) = rows.led(unit, WRAP, [block("a", (0, 0), (5, 1))], twin_from=1)
 
     assert found.arrays["in.first"][:, 0].tolist() == [5, 0]
 
@@ -69,14 +69,12 @@ def test_an_answer_like_that_to_zeros_is_not_telling() -> None:
     cases = Cases("edge", "a", {"first": np.array([2, 4]), "second": np.array([1, 1])})
 
     with pytest.raises(Refused, match="blender: no case tells a working device from an absent one"):
-        first_row.led(
-            dataclasses.replace(inverted, cases=lambda *_: [cases]), WRAP, [rows.evaluate(inverted, WRAP, cases)]
-        )
+        rows.led(dataclasses.replace(inverted, cases=lambda *_: [cases]), WRAP, [rows.evaluate(inverted, WRAP, cases)])
 
 
 def test_no_cases_are_refused() -> None:
     with pytest.raises(Refused, match="blender: no cases of the wanted kinds"):
-        first_row.led(fakes.BLENDER, WRAP, [])
+        rows.led(fakes.BLENDER, WRAP, [])
 
 
 def test_a_unit_that_refuses_zeros_needs_only_an_answer() -> None:
@@ -88,4 +86,4 @@ def test_a_unit_that_refuses_zeros_needs_only_an_answer() -> None:
     unit = dataclasses.replace(fakes.BLENDER, run=picky)
     cases = Cases("edge", "a", {"first": np.array([5]), "second": np.array([1])})
 
-    assert len(first_row.led(unit, WRAP, [rows.evaluate(unit, WRAP, cases)])) == 1
+    assert len(rows.led(unit, WRAP, [rows.evaluate(unit, WRAP, cases)])) == 1

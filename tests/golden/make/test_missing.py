@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden.make import missing, model_cases
+from refemu.golden.make import generate, model_cases
 from refemu.golden.make.model_cases import Source
 from tests.golden import fakes
 
@@ -13,13 +13,13 @@ RUN = Source("toy", "0", "some-scheme", {}, "1", 0, 3, (1, 2, 3))
 BLENDER, METER = fakes.UNITS["blender"], fakes.UNITS["meter"]
 
 
-def targets(*units: Any) -> list[missing.Target]:
+def targets(*units: Any) -> list[generate.Target]:
     return [(unit, config, None) for unit in units for config in unit.configs]
 
 
 def test_units_with_cases_are_not_refused() -> None:
-    missing.require_cases([BLENDER], targets(BLENDER), ["paper"], 0, [], [])
-    missing.require_cases([BLENDER], targets(BLENDER), ["model"], 0, [("blender", "wrap")], [RUN])
+    generate.require_cases([BLENDER], targets(BLENDER), ["paper"], 0, [], [])
+    generate.require_cases([BLENDER], targets(BLENDER), ["model"], 0, [("blender", "wrap")], [RUN])
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_the_reason_of_a_run(monkeypatch: pytest.MonkeyPatch, tapped: tuple[str,
     monkeypatch.setattr(model_cases, "tapped_units", lambda run: tapped)
 
     with pytest.raises(Refused, match=f"got none for 1 of 1; nothing was written:\n  blender: .*{reason}"):
-        missing.require_cases([BLENDER], targets(BLENDER), ["model"], 0, [], [RUN])
+        generate.require_cases([BLENDER], targets(BLENDER), ["model"], 0, [], [RUN])
 
 
 def test_every_unit_has_a_line() -> None:
     """Also one of which no configuration is asked for."""
     with pytest.raises(Refused) as error:
-        missing.require_cases([BLENDER, METER], targets(METER), ["model"], 0, [], [])
+        generate.require_cases([BLENDER, METER], targets(METER), ["model"], 0, [], [])
 
     assert str(error.value).split("\n")[1:] == [
         "  blender: none of its configurations is asked for: wrap, saturate",

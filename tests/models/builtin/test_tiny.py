@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import text
+from refemu.models import load, text
 from refemu.models.builtin import tiny
-from refemu.models.loading import load
 from tests.models.toy_files import forward
 
 LINEAR = [name for name, shape in tiny.CONFIG.shapes.items() if len(shape) == 2 and name != "embed"]

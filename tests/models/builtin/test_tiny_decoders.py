@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import text
+from refemu.models import load, text
 from refemu.models.builtin import tiny_decoders
 from refemu.models.builtin.tiny_decoders import CONFIGS, TinyDecoder
-from refemu.models.loading import load
 from tests.models import toy_decoder
 
 EACH = pytest.mark.parametrize("name", list(CONFIGS))

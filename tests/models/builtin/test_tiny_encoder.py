@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models import prepare, text
+from refemu.models import load, prepare, text
 from refemu.models.backend import NUMPY
 from refemu.models.builtin import tiny_encoder
 from refemu.models.encoder import runtime
-from refemu.models.loading import load
 
 CONFIG = tiny_encoder.CONFIG
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models.loading import load
+from refemu.models import load
 from refemu.models.weights import encoder_checkpoint
 from tests.models import toy_encoder, toy_files
 
