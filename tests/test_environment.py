@@ -70,7 +70,7 @@ READABLE = ("fp16", "olive-4:calibration_tokens=64,step=10")
 #: heads of `tiny` are 16 wide, so its pages need other groups
 LEANKV = "leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1"
 SCHEMES = (*READABLE, "kllm-a4:calibration_windows=1", "harmonia-kv4", LEANKV)
-FLOATS = (SCHEMES[0], SCHEMES[2], LEANKV)  #: those that add most floats, where each kernel has to be compiled
+FLOATS = SCHEMES[:1]  #: where each kernel has to be compiled; of the other schemes in slow runs
 #: what is compared with NATIVE: environments and schemes
 OTHERS = [(ALL_AT_ONCE, SCHEMES), (GENERIC, FLOATS)]
 OTHERS += [pytest.param(name, SCHEMES, marks=pytest.mark.slow) for name in MATRIX if name not in (NATIVE, ALL_AT_ONCE)]

@@ -1,6 +1,7 @@
 """The rules of the house: where modules stand, what they import, and that each has its test and its citation."""
 
 import ast
+import functools
 import inspect
 import re
 import subprocess
@@ -41,8 +42,13 @@ TEST_ELSEWHERE = {
     "refemu.testing.types": "tests/testing/test_strategies.py",
 }
 SOURCES = house_graph.sources(PACKAGE)
-GRAPH = house_graph.edges(SOURCES)
 TESTS = {house_graph.module(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+
+
+@functools.cache  # not while tests are collected: every worker would wait for it
+def graph() -> list[house_graph.Edge]:
+    """What the modules of the package import."""
+    return house_graph.edges(SOURCES)
 
 
 def imports(path: Path) -> set[str]:
@@ -52,12 +58,12 @@ def imports(path: Path) -> set[str]:
 def with_module(name: str, text: str) -> tuple[list[house_graph.Edge], dict[str, str]]:
     """The house with a module planted, or changed."""
     texts = SOURCES | {name: text}
-    rest = [edge for edge in GRAPH if edge.source != name]
+    rest = [edge for edge in graph() if edge.source != name]
     return rest + house_graph.needs(name, text, set(texts)), texts
 
 
 def test_imports_point_down_the_layers() -> None:
-    assert house_graph.upward(GRAPH) == []
+    assert house_graph.upward(graph()) == []
 
 
 @pytest.mark.parametrize(
@@ -71,13 +77,13 @@ def test_imports_point_down_the_layers() -> None:
 )
 def test_an_import_that_points_up_is_seen(line: str) -> None:
     """In a function and in a string too."""
-    graph, _ = with_module("refemu.units.olive.planted", f"def up():\n    {line}\n")
+    planted, _ = with_module("refemu.units.olive.planted", f"def up():\n    {line}\n")
 
-    assert [edge.split(" ")[0] for edge in house_graph.upward(graph)] == ["refemu.units.olive.planted"]
+    assert [edge.split(" ")[0] for edge in house_graph.upward(planted)] == ["refemu.units.olive.planted"]
 
 
 def test_nothing_of_a_paper_imports_anything_of_another() -> None:
-    assert house_graph.across(GRAPH) == []
+    assert house_graph.across(graph()) == []
 
 
 @pytest.mark.parametrize(
@@ -89,23 +95,23 @@ def test_nothing_of_a_paper_imports_anything_of_another() -> None:
     ],
 )
 def test_another_paper_is_seen(line: str) -> None:
-    graph, _ = with_module("refemu.units.olive.twins.planted", f"def across():\n    {line}\n")
+    planted, _ = with_module("refemu.units.olive.twins.planted", f"def across():\n    {line}\n")
 
-    assert len(house_graph.across(graph)) == 1
+    assert len(house_graph.across(planted)) == 1
 
 
 def test_shared_modules_name_no_paper() -> None:
-    assert house_graph.named(GRAPH) == []
+    assert house_graph.named(graph()) == []
 
 
 def test_a_shared_module_that_names_a_paper_is_seen() -> None:
-    graph, _ = with_module("refemu.units.planted", "from refemu.units.kllm import orizuru\n")
+    planted, _ = with_module("refemu.units.planted", "from refemu.units.kllm import orizuru\n")
 
-    assert house_graph.named(graph) == ["refemu.units.planted -> refemu.units.kllm.orizuru"]
+    assert house_graph.named(planted) == ["refemu.units.planted -> refemu.units.kllm.orizuru"]
 
 
 def test_compiled_code_is_imported_where_a_function_needs_it() -> None:
-    assert house_graph.compiled(GRAPH) == []
+    assert house_graph.compiled(graph()) == []
 
 
 @pytest.mark.parametrize(
@@ -117,15 +123,15 @@ def test_compiled_code_is_imported_where_a_function_needs_it() -> None:
     ],
 )
 def test_an_early_import_of_compiled_code_is_seen(line: str) -> None:
-    graph, _ = with_module("refemu.units.kllm.planted", line + "\n")
+    planted, _ = with_module("refemu.units.kllm.planted", line + "\n")
     later, _ = with_module("refemu.units.kllm.planted", f"def run():\n    {line}\n")
 
-    assert len(house_graph.compiled(graph)) == 1
+    assert len(house_graph.compiled(planted)) == 1
     assert len(house_graph.compiled(later)) == ("arith import jit" in line)
 
 
 def test_cases_and_inner_files_stay_inside_their_blocks() -> None:
-    assert {edge.split(" ")[0] for edge in house_graph.inner(GRAPH, SOURCES)} == set()
+    assert {edge.split(" ")[0] for edge in house_graph.inner(graph(), SOURCES)} == set()
 
 
 @pytest.mark.parametrize(
@@ -138,14 +144,14 @@ def test_cases_and_inner_files_stay_inside_their_blocks() -> None:
     ],
 )
 def test_a_reach_into_a_block_is_seen(name: str, line: str) -> None:
-    graph, texts = with_module(name, line + "\n")
+    planted, texts = with_module(name, line + "\n")
 
-    assert name in {edge.split(" ")[0] for edge in house_graph.inner(graph, texts)}
+    assert name in {edge.split(" ")[0] for edge in house_graph.inner(planted, texts)}
 
 
 def test_no_module_needs_itself() -> None:
     """Nor through imports in functions, for type checkers, or in the packages above."""
-    assert {group[0] for group in house_graph.circles(GRAPH, SOURCES)} == set()
+    assert {group[0] for group in house_graph.circles(graph(), SOURCES)} == set()
 
 
 @pytest.mark.parametrize(
@@ -156,13 +162,13 @@ def test_no_module_needs_itself() -> None:
     ],
 )
 def test_a_circle_is_seen(line: str) -> None:
-    graph, texts = with_module("refemu.arith.bits", line + "\n")
+    planted, texts = with_module("refemu.arith.bits", line + "\n")
 
-    assert any("refemu.arith.bits" in group for group in house_graph.circles(graph, texts))
+    assert any("refemu.arith.bits" in group for group in house_graph.circles(planted, texts))
 
 
 def test_every_module_has_a_test_module_at_the_mirrored_path() -> None:
-    assert set(house_graph.untested(GRAPH, SOURCES, TESTS)) == set(TEST_ELSEWHERE)
+    assert set(house_graph.untested(graph(), SOURCES, TESTS)) == set(TEST_ELSEWHERE)
     assert all((ROOT / place).is_file() for place in TEST_ELSEWHERE.values())
 
 
@@ -177,22 +183,22 @@ def test_every_module_has_a_test_module_at_the_mirrored_path() -> None:
 )
 def test_a_module_without_its_test_is_seen(name: str) -> None:
     """A prefix of its name does not count."""
-    graph, texts = with_module(name, '"""Twice x."""\n')
+    planted, texts = with_module(name, '"""Twice x."""\n')
 
-    assert name in house_graph.untested(graph, texts, TESTS)
+    assert name in house_graph.untested(planted, texts, TESTS)
 
 
 def test_twins_and_cases_are_imported_under_names_of_their_own() -> None:
-    assert house_graph.misnamed(GRAPH) == []
+    assert house_graph.misnamed(graph()) == []
 
 
 @pytest.mark.parametrize(
     "line", ["from refemu.units.kllm.twins import orizuru", "from refemu.units.kllm.cases import orizuru as cases"]
 )
 def test_a_twin_under_the_name_of_its_unit_is_seen(line: str) -> None:
-    graph, _ = with_module("refemu.units.kllm.planted", f"def run():\n    {line}\n")
+    planted, _ = with_module("refemu.units.kllm.planted", f"def run():\n    {line}\n")
 
-    assert len(house_graph.misnamed(graph)) == 1
+    assert len(house_graph.misnamed(planted)) == 1
 
 
 def test_no_folder_is_too_large_to_read() -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from refemu import golden, units
 
@@ -29,12 +30,25 @@ print(sorted({{"numba", "scipy", "hypothesis", "rich", "refemu.models"}} & set(s
     )
 
 
-def test_every_unit_in_every_configuration_makes_a_set(tmp_path: Path) -> None:
-    made = golden.generate(tmp_path, kinds=["paper", "edge"], hex=True, bin=True)
+FIRST = {name: next(iter(units.find(name).configs)) for name in units.names()}
+ALL = {name: [*units.find(name).configs] for name in units.names()}
 
-    assert {f"{name}-{config}" for name in units.names() for config in units.find(name).configs} == {
-        one.name for one in made
-    }
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        pytest.param({name: [config] for name, config in FIRST.items()}, id="first"),
+        pytest.param(ALL, id="all", marks=pytest.mark.slow),  # the committed sets hold their bytes already
+    ],
+)
+def test_every_unit_makes_a_set_with_words_for_simulators(configs: dict[str, list[str]], tmp_path: Path) -> None:
+    made = [
+        one
+        for name, some in configs.items()
+        for one in golden.generate(tmp_path, units=[name], configs=some, kinds=["paper", "edge"], hex=True, bin=True)
+    ]
+
+    assert {f"{name}-{config}" for name, some in configs.items() for config in some} == {one.name for one in made}
     assert golden.check(tmp_path).equal
     for one in made:
         loaded = golden.load(one.path)
