@@ -40,7 +40,7 @@ test test-slow:
 	@test -z "$$CI" || $(PYTHON) tools/bootstrap.py $(VENV) rtl || true
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(OUT)/pycache REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} \
-	  $(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 --timeout $(LIMIT) $(SLOW) $(if $(PYTEST)$(SLOW),$(PYTEST),--ignore tests/conformance)
+	  $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --timeout $(LIMIT) $(SLOW) $(if $(PYTEST)$(SLOW),$(PYTEST),--ignore tests/conformance)
 	@test -z '$(SLOW)' || $(MAKE) --no-print-directory test-pythons arm64
 
 # the folder of their outputs is REFEMU_ORACLE; a machine without it skips the tests and says so, and CI fails

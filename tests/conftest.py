@@ -2,6 +2,7 @@
 
 import os
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,3 +50,23 @@ def _version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "absent"
+
+
+#: files of few tests that take long: begun last, one worker would wait for the other
+LONGEST = (
+    "units/protocol/test_twins.py",
+    "test_environment.py",
+    "test_vectors.py",
+    "golden/campaign/test_cluster.py",
+    "models/schemes/harmonia/test_gemms.py",
+    "models/schemes/kllm/test_layers.py",
+    "models/schemes/harmonia/test_layers.py",
+    "arith/test_jit.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files; workers get files in the order of collection (`--no-loadscope-reorder`)."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: place.get(item.path.relative_to(tests).as_posix(), len(place)))

@@ -40,8 +40,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return folder
 
 
+FIRST = next(iter(DESIGNS))  #: `make rtl` has them all
+
+
 @needs("icarus")
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", [FIRST, *(pytest.param(n, marks=pytest.mark.slow) for n in DESIGNS if n != FIRST)])
 def test_design_passes_every_row(name: str, folders: Callable[[str], Path]) -> None:
     verdict = benches.bench(DESIGNS[name], folders(name), "icarus")
 
@@ -50,7 +53,14 @@ def test_design_passes_every_row(name: str, folders: Callable[[str], Path]) -> N
 
 
 @needs("icarus")
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.design}: {mutant.bug}")
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        mutant if mutant.design == FIRST else pytest.param(mutant, marks=pytest.mark.slow)  # `make rtl` has them all
+        for mutant in MUTANTS
+    ],
+    ids=lambda mutant: f"{mutant.design}: {mutant.bug}",
+)
 def test_golden_set_catches_an_injected_bug(mutant: Mutant, folders: Callable[[str], Path]) -> None:
     caught = run.caught(DESIGNS[mutant.design], mutant, folders(mutant.design))
 

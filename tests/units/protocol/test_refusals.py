@@ -51,7 +51,7 @@ def test_run_refuses_what_does_not_fit_a_port(unit: Unit, name: str, jit: bool) 
             unit.evaluate(config, real, jit)
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS[::-1])  # another file compiles them in order, at the same time
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
 @pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
 def test_no_rows_give_no_results_and_count_nothing(unit: Unit, name: str, jit: bool) -> None:
     config, block = unit.configs[name], blocks(unit, name)[0]

@@ -67,7 +67,7 @@ def test_a_kernel_that_says_otherwise_as_python_is_seen(
 
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_twin_equals_unit_on_drawn_inputs(unit: Unit, name: str, data: st.DataObject) -> None:
     config = unit.configs[name]
