@@ -26,6 +26,7 @@ EXCEPTIONS = {
     ("models/schemes/harmonia/search.py", "library function exp2"): "places a search passes; what it finds is data",
     ("models/schemes/harmonia/search.py", "library function log2"): "where a search begins; what it finds is data",
     ("formats/kllm/twins/kmeans.py", "ternary in a kernel loop"): "registers chosen by comparisons, of integers",
+    ("cli/grade.py", "module time"): "seconds of a report, never a vector",
     ("arith/integers.py", "operator @"): "BLAS on integers below 2**24 or 2**53: every partial sum is exact",
     ("arith/integers.py", "reduction sum"): "`total`, the one integer sum: int64 after a bound check",
 }

@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"refemu {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for build in (_list, _show, _generate, _check, _diff, _export, _step, _ppl, _study, _models):
+    for build in (_list, _show, _generate, _check, _diff, _grade, _export, _step, _ppl, _study, _models):
         build(commands)
     return top
 
@@ -127,6 +127,25 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--any-nan", action="store_true", help="take any NaN for any NaN in words too; default: bit by bit"
     )
+
+
+def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(commands, "grade", "the wrong devices that a stimulus convicts, and those that it lets pass")
+    command.add_argument(
+        "stimulus", metavar="SET", help="directory of a golden set; with --unit an .npz with the inputs, in.*"
+    )
+    _word(command, "--unit", "U", "the unit that the .npz is for")
+    _word(command, "--config", "C", "with --unit: a configuration of the unit; default its first")
+    command.add_argument(
+        "--class",
+        dest="classes",
+        metavar="C,...",
+        help="fault classes: bits, lanes, order, words, reset, use, decisions; default all",
+    )
+    command.add_argument(
+        "--write-missing", type=_path, metavar="DIR", help="a set of cases that convict every hole, below DIR"
+    )
+    command.add_argument("--strict", action="store_true", help="exit with 1 where a fault is undecided, too")
 
 
 def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:

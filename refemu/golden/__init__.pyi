@@ -4,26 +4,34 @@ golden.generate("vec", units=["ovp_decoder"])   # directories vec/<unit>-<config
 golden.check("vec").equal                       # every file regenerated and compared
 golden.load("vec/ovp_decoder-int4").arrays      # after all checks of manifest and hashes
 golden.diff("vec/ovp_decoder-int4", "dut.npz")  # the first difference, decoded
+golden.grade_set("vec/ovp_decoder-int4").survivors  # wrong devices that the set lets pass
 """
 
 from .compare.check import Checked, Finding, Report, check
 from .compare.decode import Value
 from .compare.diff import Difference, Mismatch, diff
 from .files.sets import Golden, case_inputs, load
+from .grade.entry import grade_set, grade_stimulus
+from .grade.grade import Counts, Grade, Survivor
 from .make.generate import Summary, generate
 
 __all__ = [
     "Checked",
+    "Counts",
     "Difference",
     "Finding",
     "Golden",
+    "Grade",
     "Mismatch",
     "Report",
     "Summary",
+    "Survivor",
     "Value",
     "case_inputs",
     "check",
     "diff",
     "generate",
+    "grade_set",
+    "grade_stimulus",
     "load",
 ]

@@ -76,13 +76,18 @@ def holds_floats(port: Port) -> bool:
     return port.kind in _FLOATS
 
 
+def is_nan(codes: np.ndarray, port: Port) -> np.ndarray:
+    """Which words of a port are NaN: bool, False throughout where it holds no floats."""
+    if not holds_floats(port):
+        return np.zeros(codes.shape, np.bool_)
+    infinity = codes.dtype.type(_FLOATS[port.kind][1])
+    return np.asarray(codes & codes.dtype.type(mask_of(port.bits - 1)) > infinity)
+
+
 def canonical(codes: np.ndarray, port: Port) -> np.ndarray:
     """`codes` with one NaN only: payload and sign of a NaN are the processor's, not the unit's (D-arith-1)."""
-    if not holds_floats(port):
-        return codes
-    _, infinity, nan = _FLOATS[port.kind]
-    strange = codes & codes.dtype.type(mask_of(port.bits - 1)) > codes.dtype.type(infinity)
-    return np.where(strange, codes.dtype.type(nan), codes) if strange.any() else codes
+    strange = is_nan(codes, port)
+    return np.where(strange, codes.dtype.type(_FLOATS[port.kind][2]), codes) if strange.any() else codes
 
 
 def decode(codes: np.ndarray, port: Port) -> np.ndarray:

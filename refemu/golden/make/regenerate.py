@@ -15,6 +15,11 @@ from refemu.golden.make.model_cases import Progress, Source
 from refemu.units.unit import KINDS, AnyUnit, Cases
 
 SAVED = "testing.hold"  #: in place of what makes cases: a test saved them, nothing makes them again
+MISSING = "grade.missing"  #: likewise: a grading chose them
+_KEPT = {
+    SAVED: "a test saved these cases; their answers were computed anew",
+    MISSING: "a grading chose these cases; their answers were computed anew",
+}
 
 
 def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) -> dict[str, bytes]:
@@ -22,8 +27,8 @@ def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) ->
 
     Raises model_cases.Absent where that run cannot be repeated here. Refused: an unknown unit or configuration.
     """
-    if _saved(manifest):
-        raise model_cases.Absent("a test saved these cases; their answers were computed anew")
+    if kept := _kept(manifest):
+        raise model_cases.Absent(_KEPT[kept])
     run = model_cases.recorded(manifest["source"]) if "model" in manifest["generator"] else None
     taps = _taps(run, _layer(manifest), progress) if run else {}
     source = model_cases.described(run) if run else {}
@@ -40,8 +45,10 @@ def _layer(manifest: Mapping[str, Any]) -> int | None:
     return layer
 
 
-def _saved(manifest: Mapping[str, Any]) -> bool:
-    return bool(manifest["generator"].get("model", {}).get("function") == SAVED)
+def _kept(manifest: Mapping[str, Any]) -> str:
+    """What stands in place of a function that makes the cases, "" where one does."""
+    function = str(manifest["generator"].get("model", {}).get("function", ""))
+    return function if function in _KEPT else ""
 
 
 def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping[str, Any]) -> dict[str, bytes]:
@@ -54,8 +61,8 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
     if (layer := _layer(manifest)) is not None:
         return block_set(unit, config, layer, tapped, source, manifest)
     blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
-    if _saved(manifest):
-        generator["model"] = {"function": SAVED, "seed": 0}
+    if kept := _kept(manifest):
+        generator["model"] = {"function": kept, "seed": 0}
     manifest_, arrays = build.build(
         unit,
         config,

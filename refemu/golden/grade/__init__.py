@@ -1,0 +1,1 @@
+"""Grades of stimuli: which wrong devices a set of golden vectors convicts, and which it lets pass."""

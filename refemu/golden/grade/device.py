@@ -1,0 +1,89 @@
+"""Devices that run: the unit under another configuration, or with other inputs than the bench drives."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.grade.answers import Answers, values
+from refemu.golden.make.rows import Block, evaluate
+from refemu.units.unit import Cases, Config
+
+Inputs = dict[str, np.ndarray]
+TRIES = 64  #: evaluations of one block, at most, where a device cannot take some of its cases
+
+
+def wrong(answers: Answers, config: Config, change: Callable[[Inputs], Inputs] | None = None) -> np.ndarray:
+    """Rows in which a device differs that is the unit under `config`: bool (rows,).
+
+    change: what the device sees of the stimulus of a block, of the same shape. Cases that the device cannot take say
+    nothing; Refused and RefusedType where it can take none.
+    """
+    parts, refusal, taken = [], None, False
+    for block in answers.blocks:
+        inputs = values(answers.unit, answers.config, block)
+        seen = change(inputs) if change else inputs
+        cases, rows = block.shape
+        different = np.zeros((cases, rows), np.bool_)
+        for first, stop, got in _parts(answers, config, block, seen):
+            if isinstance(got, Block):
+                different[first:stop] = unlike(answers, block.pick(np.arange(first, stop)), got).reshape(-1, rows)
+                taken = True
+            else:
+                refusal = got
+        parts.append(different.reshape(-1))
+    if refusal is not None and not taken:
+        raise refusal
+    return np.concatenate(parts)
+
+
+def _parts(
+    answers: Answers, config: Config, block: Block, inputs: Inputs
+) -> Iterator[tuple[int, int, Block | Refused | RefusedType]]:
+    """Answers to the cases of a block, halved where the device refuses some, and the refusals."""
+    todo, tries = [(0, block.shape[0])], 0
+    while todo:
+        first, stop = todo.pop()
+        tries += 1
+        try:
+            some = {name: array[first:stop] for name, array in inputs.items()}
+            yield (
+                first,
+                stop,
+                evaluate(answers.unit, config, Cases(block.cases.kind, block.cases.why, some), twin_from=1),
+            )
+        except (Refused, RefusedType) as error:
+            if stop - first == 1 or tries >= TRIES:
+                yield first, stop, error
+            else:
+                middle = (first + stop) // 2
+                todo += [(middle, stop), (first, middle)]
+
+
+def kept(answers: Answers) -> np.ndarray:
+    """Rows in which a device differs that keeps its state over case starts, in the order of the set: bool (rows,)."""
+    blocks = [values(answers.unit, answers.config, block) for block in answers.blocks]
+    joined = {
+        name: np.concatenate([inputs[name].reshape(1, -1, *inputs[name].shape[2:]) for inputs in blocks], axis=1)
+        for name in blocks[0]
+    }
+    got = evaluate(answers.unit, answers.config, Cases("edge", "all cases without a reset", joined), twin_from=1)
+    parts, first = [], 0
+    for block in answers.blocks:
+        cases, rows = block.shape
+        arrays = {
+            name: array[:, first : first + cases * rows].reshape(cases, rows, *array.shape[2:])
+            for name, array in got.arrays.items()
+        }
+        parts.append(unlike(answers, block, Block(block.cases, arrays, block.flags)))
+        first += cases * rows
+    return np.concatenate(parts)
+
+
+def unlike(answers: Answers, block: Block, got: Block) -> np.ndarray:
+    """Rows of a block in which a bit that counts of some output is not the answer: bool (cases * rows,)."""
+    different = np.zeros(block.shape[0] * block.shape[1], np.bool_)
+    for name, port in answers.ports.items():
+        bits = (block.arrays[name] ^ got.arrays[name]) & block.mask(name, port.bits)
+        different |= (bits.reshape(len(different), -1) != 0).any(axis=1)
+    return different

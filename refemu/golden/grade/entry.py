@@ -1,0 +1,162 @@
+"""Grades of sets and of stimuli of one's own, from their files, and sets of the rows that they lack."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from refemu import units
+from refemu.arith.checks import Refused, lookup
+from refemu.arith.reading import reading
+from refemu.golden.files import fields, npz, sets
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import missing as missing_cases
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.grade import Grade
+from refemu.golden.grade.grading import Grading
+from refemu.golden.grade.pool import ROWS, Pool
+from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit, Cases, Config
+
+FIRST = "first"  #: array of a stimulus for an event unit: 1 where a case starts; without it all rows are one case
+
+
+def grade_set(
+    path: str | Path, classes: Sequence[str] | None = None, pool: int = ROWS, missing: str | Path | None = None
+) -> Grade:
+    """Grade a golden set by the wrong devices that it convicts.
+
+    Parameters
+    ----------
+    path : str or Path
+        Directory of the set.
+    classes : sequence of str, optional
+        Fault classes; by default all.
+    pool : int
+        Random rows beside the set that tell a hole from a fault that nothing may show, at least.
+    missing : str or Path, optional
+        Folder for a set of the cases that convict every hole, `missing`/<unit>-<config>/.
+
+    Returns
+    -------
+    Grade
+        Counts by class, and every fault that the set lets pass.
+
+    Raises
+    ------
+    Refused
+        The set is damaged or of an unknown unit or configuration, or a class is unknown.
+    """
+    golden = sets.load(path)
+    unit = units.find(golden.manifest["unit"])
+    lookup(f"configuration of {unit.name}", golden.config, unit.configs)
+    spare = Pool(unit, golden.config, golden.manifest["seed"], pool)
+    return _graded(golden.name, answers_of.of_set(golden), spare, classes, missing)
+
+
+def grade_stimulus(
+    path: str | Path,
+    unit: str,
+    config: str | None = None,
+    classes: Sequence[str] | None = None,
+    pool: int = ROWS,
+    missing: str | Path | None = None,
+) -> Grade:
+    """Grade a stimulus of one's own: is it good enough, and what does it miss?
+
+    Parameters
+    ----------
+    path : str or Path
+        An .npz with an array `in.<port>`, (rows,) and lanes, for every input: bit patterns, or values. For an event
+        unit `first` may say where cases start. Other arrays are not read.
+    unit : str
+        Name of the unit.
+    config : str, optional
+        Ready configuration of the unit; by default its first.
+    classes : sequence of str, optional
+        Fault classes; by default all.
+    pool : int
+        As for `grade_set`.
+    missing : str or Path, optional
+        As for `grade_set`.
+
+    Returns
+    -------
+    Grade
+        Counts by class, and every fault that the stimulus lets pass.
+
+    Raises
+    ------
+    Refused
+        The file is damaged, lacks an input, has no rows, or holds values that the unit does not take.
+    """
+    descriptor = units.find(unit)
+    name = config or next(iter(descriptor.configs))
+    chosen = lookup(f"configuration of {unit}", name, descriptor.configs)
+    with reading(str(path), "a readable .npz"):
+        arrays = npz.read(Path(path).read_bytes(), str(path))
+    cases = list(_cases(descriptor, chosen, arrays, str(path)))
+    answers = answers_of.of_cases(descriptor, chosen, cases)
+    return _graded(Path(path).name, answers, Pool(descriptor, name, 0, pool), classes, missing)
+
+
+def _graded(
+    name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None, missing: str | Path | None
+) -> Grade:
+    grading = Grading(name, stimulus, pool, classes)
+    if missing is not None:
+        missing_cases.write(grading, Path(missing))
+    return grading.grade
+
+
+def _cases(unit: AnyUnit, config: Config, arrays: Mapping[str, np.ndarray], thing: str) -> Iterator[Cases]:
+    """The rows of a stimulus as blocks of cases of one length."""
+    ports = unit.ports(config).inputs
+    missing = [f"in.{port.name}" for port in ports if f"in.{port.name}" not in arrays]
+    if missing:
+        got = ", ".join(sorted(name for name in arrays if name.startswith("in."))) or "none"
+        raise Refused(f"{thing}: inputs of {unit.name} are missing: {', '.join(missing)}; it has {got}")
+    inputs = {port.name: _values(arrays[f"in.{port.name}"], port, thing) for port in ports}
+    rows = len(inputs[ports[0].name])
+    for port in ports:
+        if len(inputs[port.name]) != rows or rows == 0:
+            raise Refused(f"{thing}: in.{port.name} must have {max(rows, 1)} rows, got {len(inputs[port.name])}")
+    if unit.timing != "event":
+        yield Cases("edge", "a stimulus of the user's", inputs)
+        return
+    for first, cases, length in _runs(_starts(arrays, rows, thing), rows):
+        rows_of = slice(first, first + cases * length)
+        yield Cases(
+            "edge",
+            "a stimulus of the user's",
+            {name: array[rows_of].reshape(cases, length, *array.shape[1:]) for name, array in inputs.items()},
+        )
+
+
+def _values(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
+    """Values of a port from its values, or from its bit patterns where it is signed and they are unsigned."""
+    lanes = (port.lanes,) if port.lanes > 1 else ()
+    if array.shape[1:] != lanes:
+        raise Refused(f"{thing}: in.{port.name} must have shape (rows{', lanes' * bool(lanes)}), got {array.shape}")
+    if port.signed and array.dtype.kind == "u":
+        unsigned = Port(port.name, port.bits, port.lanes)
+        return fields.decode(fields.encode(array, unsigned, f"{thing}: in.{port.name}"), port)
+    return array
+
+
+def _starts(arrays: Mapping[str, np.ndarray], rows: int, thing: str) -> list[int]:
+    first = arrays.get(FIRST)
+    if first is None:
+        return [0]
+    if first.shape != (rows,) or not first[0]:
+        raise Refused(f"{thing}: {FIRST} must have shape ({rows},) and begin with 1, got shape {first.shape}")
+    return [int(row) for row in np.flatnonzero(first)]
+
+
+def _runs(starts: Sequence[int], rows: int) -> Iterator[tuple[int, int, int]]:
+    """First row, number of cases and rows of each, of every run of cases of one length."""
+    lengths = [stop - start for start, stop in zip(starts, [*starts[1:], rows], strict=True)]
+    for length, some in groupby(zip(starts, lengths, strict=True), key=lambda pair: pair[1]):
+        cases = list(some)
+        yield cases[0][0], len(cases), length

@@ -1,0 +1,26 @@
+"""A fault: one change that makes a device wrong."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from refemu.golden.grade.answers import Answers
+
+FaultClass: TypeAlias = Literal["bits", "lanes", "order", "words", "reset", "use", "decisions"]
+CLASSES: tuple[FaultClass, ...] = get_args(FaultClass)
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """One change that makes a device wrong, and the rows of any stimulus that show it."""
+
+    id: str  #: stable: "stuck_at_0/out.y/3/5"
+    says: str  #: what the device does, for people
+    #: wrong(answers): bool (rows,), rows in which the device's answer is not right. Refused and RefusedType: the device
+    #: cannot take that stimulus
+    wrong: Callable[[Answers], np.ndarray]
+
+
+Faults: TypeAlias = Callable[[Answers], Iterator[Fault]]  #: those that a device of this unit and configuration can have

@@ -1,0 +1,110 @@
+"""The grading of a stimulus: every fault of the library is tried on it, and what passes on the rows of the pool.
+
+A fault is convicted if some bit that counts differs in some row. Of the others, one is a hole if a row of the pool
+tells it: edge, exhaustive and random cases that are legal and not of the set. Where none of these rows tells, the fault
+is undecided: perhaps no stimulus can. A device that takes no case of the stimulus is counted apart, as raised.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType, lookup
+from refemu.golden.grade import bits, decisions, lanes, order, reset, use, words
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.fault import CLASSES, Fault, FaultClass, Faults
+from refemu.golden.grade.grade import Counts, Grade, Survivor
+from refemu.golden.grade.pool import Pool
+
+LIBRARY: Mapping[FaultClass, Faults] = {
+    "bits": bits.faults,
+    "lanes": lanes.faults,
+    "order": order.faults,
+    "words": words.faults,
+    "reset": reset.faults,
+    "use": use.faults,
+    "decisions": decisions.faults,
+}
+
+
+class Grading:
+    """A stimulus, and the rows of a pool that tell what it lets pass."""
+
+    def __init__(self, name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None = None) -> None:
+        """Try every fault of `classes`, by default of all.
+
+        name: of the set, for people. Refused: an unknown class.
+        """
+        self.stimulus, self.pool = stimulus, pool
+        self.telling: list[np.ndarray] = []  #: of every hole, bool per row of the pool
+        chosen = [_known(each) for each in classes] if classes else CLASSES
+        graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
+        self.grade = Grade(
+            name,
+            pool.unit.name,
+            pool.config,
+            stimulus.rows,
+            pool.rows,
+            {klass: counts for klass, (counts, _) in graded.items()},
+            [survivor for _, survivors in graded.values() for survivor in survivors],
+            toggles(stimulus),
+        )
+
+    def _graded(self, klass: FaultClass) -> tuple[Counts, list[Survivor]]:
+        tried = [self._tried(klass, fault) for fault in LIBRARY[klass](self.stimulus)]
+        survivors = [survivor for survivor in tried if survivor is not None]
+        of = [survivor.verdict for survivor in survivors]
+        holes, undecided, raised = of.count("hole"), of.count("undecided"), of.count("raised")
+        return Counts(len(tried), len(tried) - len(of), holes, undecided, raised), survivors
+
+    def _tried(self, klass: FaultClass, fault: Fault) -> Survivor | None:
+        """None for a fault that is convicted."""
+        try:
+            if fault.wrong(self.stimulus).any():
+                return None
+        except (Refused, RefusedType) as error:
+            return Survivor(klass, fault.id, fault.says, "raised", None, str(error))
+        others = self.pool.answers
+        try:
+            wrong = fault.wrong(others)
+        except (Refused, RefusedType) as error:
+            reason = f"the device takes none of {others.rows} other rows: {error}"
+            return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
+        telling = np.flatnonzero(wrong)
+        if not telling.size:
+            reason = f"none of {others.rows} other rows tells"
+            return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
+        self.telling.append(wrong)
+        reason = f"{telling.size} of {others.rows} other rows tell"
+        return Survivor(klass, fault.id, fault.says, "hole", others.stimulus(int(telling[0])), reason)
+
+
+def _known(name: str) -> FaultClass:
+    """A class by its name; refused with the nearest one."""
+    return lookup("fault class", name, {str(each): each for each in CLASSES})
+
+
+def toggles(answers: Answers) -> dict[str, dict[str, int]]:
+    """By output: how many of its bits (of all lanes) are seen 0, 1, rising and falling where they count."""
+    table = {}
+    follows = answers.before >= 0
+    for name, port in answers.ports.items():
+        codes, care = answers.outputs[name], answers.care[name]
+        now, last = codes[follows], codes[answers.before[follows]]
+        both = care[follows] & care[answers.before[follows]]
+        table[name] = {
+            "bits": port.bits * port.lanes,
+            "0": _count(~codes & care),
+            "1": _count(codes & care),
+            "rising": _count(~last & now & both),
+            "falling": _count(last & ~now & both),
+        }
+    return table
+
+
+def _count(seen: np.ndarray) -> int:
+    """Bits of all lanes that are set in some row."""
+    count = 0
+    for word in np.bitwise_or.reduce(seen, axis=0) if len(seen) else ():
+        count += int(word).bit_count()
+    return count

@@ -1,0 +1,93 @@
+"""`refemu grade` as a person and as a machine read it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import golden
+from refemu.cli.main import main
+from refemu.golden.files import npz
+
+
+@pytest.fixture
+def flint(tmp_path: Path) -> Path:
+    """A set that convicts everything that can be, and one row of it."""
+    golden.generate(tmp_path / "sets", units=["flint_decoder"], kinds=["paper", "exhaustive"])
+    return tmp_path / "sets" / "flint_decoder-flint4"
+
+
+@pytest.fixture
+def poor(flint: Path, tmp_path: Path) -> Path:
+    """Its first row as a stimulus."""
+    arrays = golden.load(flint).arrays
+    npz.write(tmp_path / "poor.npz", {name: array[:1] for name, array in arrays.items() if name.startswith("in.")})
+    return tmp_path / "poor.npz"
+
+
+def test_a_good_set(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", str(flint)]) == 0
+    out = capsys.readouterr().out
+
+    assert "flint_decoder-flint4: 23 rows" in out and "rising" in out
+    assert [line.split() for line in out.splitlines() if line.endswith(" %")] == [
+        ["bits", "24", "22", "0", "2", "0", "100.0", "%"],
+        ["order", "3", "3", "0", "0", "0", "100.0", "%"],
+        ["words", "3", "3", "0", "0", "0", "100.0", "%"],
+        ["use", "2", "2", "0", "0", "0", "100.0", "%"],
+    ]
+    assert "undecided  bits       bit 3 of out.exponent is stuck at 0; none of 10043 other rows tells" in out
+
+
+def test_json_is_the_contract(poor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", "--unit", "flint_decoder", str(poor), "--json"]) == 1
+    grade = json.loads(capsys.readouterr().out)
+
+    assert {"set", "unit", "config", "rows", "classes", "survivors", "toggle", "seconds"} <= set(grade)
+    assert (grade["set"], grade["unit"], grade["config"], grade["rows"]) == ("poor.npz", "flint_decoder", "flint4", 1)
+    bits = grade["classes"]["bits"]
+    assert set(bits) == {"faults", "convicted", "holes", "undecided", "raised"}
+    assert bits["holes"] == len([s for s in grade["survivors"] if s["class"] == "bits" and s["verdict"] == "hole"]) > 0
+    assert all(set(s) == {"class", "id", "fault", "verdict", "row", "reason"} for s in grade["survivors"])
+    (row,) = {len(s["row"]["in.code"]) for s in grade["survivors"] if s["verdict"] == "hole"}
+    assert row == 1
+
+
+def test_a_poor_stimulus_names_what_is_missing_and_closes_it(
+    poor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["grade", "--unit", "flint_decoder", str(poor), "--class", "bits,order"]
+    assert main([*command, "--write-missing", str(tmp_path / "more")]) == 1
+    out = capsys.readouterr().out
+    assert "is stuck at 0; " in out and "told by  in.code 0x" in out and "convicts every hole" in out
+
+    arrays = {name: npz.read(poor.read_bytes(), "poor")[name] for name in ("in.code",)}
+    more = golden.load(tmp_path / "more" / "flint_decoder-flint4").arrays
+    npz.write(poor, {name: np.concatenate([array, more[name]]) for name, array in arrays.items()})
+    assert main([*command, "--write-missing", str(tmp_path / "again")]) == 0
+    assert "there is no hole; nothing was written" in capsys.readouterr().out
+    assert not (tmp_path / "again").exists()
+
+
+def test_strict_takes_undecided_faults_for_holes(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", str(flint), "--class", "bits"]) == 0  # two bits of the exponent are never 1
+    assert main(["grade", str(flint), "--class", "bits", "--strict"]) == 1
+    assert main(["grade", str(flint), "--class", "order", "--strict"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--class", "lane"], "unknown fault class 'lane'; did you mean 'lanes'"),
+        (["--config", "flint4"], "--config goes with --unit"),
+        (["--unit", "olive_pe8"], "inputs of olive_pe8 are missing"),
+        (["--unit", "flint_decodr"], "did you mean 'flint_decoder'"),
+        (["--unit", "flint_decoder", "--config", "flint"], "did you mean 'flint4'"),
+    ],
+)
+def test_what_cannot_be_graded(
+    words: list[str], message: str, flint: Path, poor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["grade", str(poor if "--unit" in words else flint), *words]) == 2
+    assert message in capsys.readouterr().err

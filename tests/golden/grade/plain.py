@@ -1,0 +1,59 @@
+"""A set as plain lists, and which rows a device gets wrong: bench and device restated without NumPy."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.fault import Fault
+
+Row = dict[str, list[int]]  #: words of an output by lane
+Device = Callable[[list[Row]], list[Row]]  #: the right answers of a case -> what the device gives
+
+
+def rows(answers: Answers, arrays: Mapping[str, Any]) -> list[Row]:
+    """One dictionary a row."""
+    return [{name: [int(word) for word in arrays[name][row]] for name in arrays} for row in range(answers.rows)]
+
+
+def streams(answers: Answers) -> list[list[int]]:
+    """Rows of each case; of a combinational unit all rows."""
+    if answers.unit.timing != "event":
+        return [list(range(answers.rows))]
+    cases: dict[int, list[int]] = {}
+    for row, case in enumerate(answers.cases.tolist()):
+        cases.setdefault(case, []).append(row)
+    return list(cases.values())
+
+
+def wrong(answers: Answers, device: Device) -> list[bool]:
+    """Rows in which a bit that counts is not right."""
+    right, care = rows(answers, answers.outputs), rows(answers, answers.care)
+    verdict = [False] * answers.rows
+    for stream in streams(answers):
+        got = device([{name: list(words) for name, words in right[row].items()} for row in stream])
+        for row, given in zip(stream, got, strict=True):
+            verdict[row] = any(
+                (want ^ word) & mask
+                for name in right[row]
+                for want, word, mask in zip(right[row][name], given[name], care[row][name], strict=True)
+            )
+    return verdict
+
+
+def each(change: Callable[[Row], None]) -> Device:
+    """A device that changes every row by itself."""
+
+    def device(case: list[Row]) -> list[Row]:
+        for row in case:
+            change(row)
+        return case
+
+    return device
+
+
+def by_id(faults: Any, answers: Answers) -> dict[str, Fault]:
+    """Faults by their ids, which are unique."""
+    listed = list(faults(answers))
+    table = {fault.id: fault for fault in listed}
+    assert len(table) == len(listed) and all(fault.says for fault in listed)
+    return table

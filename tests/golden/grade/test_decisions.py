@@ -1,0 +1,44 @@
+"""Each configuration under other decisions, once, alone and in pairs."""
+
+import dataclasses
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import decisions, device
+from refemu.golden.grade.answers import Answers
+from refemu.units.unit import Alternative, Cases, Config, choices
+from tests.golden import fakes
+from tests.golden.grade import plain
+
+
+def with_alternatives(*alternatives: Alternative) -> Answers:
+    unit = dataclasses.replace(fakes.BLENDER, alternatives=alternatives, care=None, mark=None)
+    inputs = {"first": np.array([1, 15]), "second": np.array([1, 7])}
+    return answers_of.of_cases(unit, unit.configs["wrap"], [Cases("edge", "one overflows", inputs)])
+
+
+def test_alternatives_alone() -> None:
+    answers = with_alternatives(*choices("D-fake-1", "overflow", "wrap", "saturate"))
+    faults = plain.by_id(decisions.faults, answers)
+
+    assert list(faults) == ["D-fake-1/overflow is 'saturate'"]
+    (fault,) = faults.values()
+    assert fault.wrong(answers).tolist() == [False, True]
+    assert fault.wrong(answers).tolist() == device.wrong(answers, Config(overflow="saturate")).tolist()
+
+
+def test_pairs_are_of_different_decisions_and_each_configuration_stands_once() -> None:
+    def refused(config: Config) -> Config:
+        raise Refused("cannot be")
+
+    def add(name: str, config: Config) -> Config:
+        return Config(**{**config, name: 1})
+
+    a, b = (Alternative(f"D-fake-{name}", f"{name} is 1", lambda config, name=name: add(name, config)) for name in "ab")
+    same = Alternative("D-fake-a", "a is one", lambda config: add("a", config))
+    never = Alternative("D-fake-c", "c", refused)
+    faults = plain.by_id(decisions.faults, with_alternatives(a, same, b, never))
+
+    assert list(faults) == ["D-fake-a/a is 1", "D-fake-b/b is 1", "D-fake-a/a is 1+D-fake-b/b is 1"]

@@ -1,0 +1,78 @@
+"""Verdicts: convicted, hole, undecided, raised; each seen for a fault planted for it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.golden.grade import grading
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.fault import Fault
+from refemu.golden.grade.grading import Grading
+from refemu.golden.grade.pool import Pool
+from tests.golden import fakes
+
+
+def planted(stimulus: Answers) -> Iterator[Fault]:
+    """One of each verdict: by whether it is asked about the stimulus or the pool."""
+
+    def of(first: bool, other: bool) -> Fault:
+        def wrong(answers: Answers) -> np.ndarray:
+            rows = np.zeros(answers.rows, np.bool_)
+            rows[-1] = first if answers is stimulus else other
+            return rows
+
+        return Fault(f"{first}/{other}", "planted", wrong)
+
+    def refuses(answers: Answers) -> np.ndarray:
+        raise Refused("takes nothing")
+
+    def refuses_others(answers: Answers) -> np.ndarray:
+        return np.zeros(answers.rows, np.bool_) if answers is stimulus else refuses(answers)
+
+    yield from (of(True, True), of(True, False), of(False, True), of(False, False))
+    yield from (Fault("raised", "planted", refuses), Fault("elsewhere", "planted", refuses_others))
+
+
+def test_every_verdict(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grading, "LIBRARY", {**grading.LIBRARY, "order": planted})
+    pool = Pool(fakes.METER, "w4", 0, 12)
+    result = Grading("meter", meter, pool, ["order"])
+    counts = result.grade.classes["order"]
+
+    assert (counts.faults, counts.convicted, counts.holes, counts.undecided, counts.raised) == (6, 2, 1, 2, 1)
+    hole, undecided, raised, elsewhere = result.grade.survivors
+    assert hole.verdict == "hole" and hole.row == pool.answers.stimulus(pool.rows - 1)
+    assert hole.reason == f"1 of {pool.rows} other rows tell" and len(result.telling) == 1
+    assert undecided.verdict == "undecided" and undecided.reason == f"none of {pool.rows} other rows tells"
+    assert raised.verdict == "raised" and raised.reason == "takes nothing"
+    assert elsewhere.verdict == "undecided" and elsewhere.reason.startswith(f"the device takes none of {pool.rows}")
+    assert not result.grade.passes
+
+
+def test_the_whole_library_by_default_and_classes_in_its_order(meter: Answers) -> None:
+    pool = Pool(fakes.METER, "w4", 0, 12)
+
+    assert list(Grading("meter", meter, pool).grade.classes) == list(grading.LIBRARY)
+    assert list(Grading("meter", meter, pool, ["words", "bits"]).grade.classes) == ["bits", "words"]
+
+
+def test_an_unknown_class_is_refused_with_the_nearest(meter: Answers) -> None:
+    with pytest.raises(Refused, match="unknown fault class 'bit'; did you mean 'bits'"):
+        Grading("meter", meter, Pool(fakes.METER, "w4", 0, 12), ["bit"])
+
+
+def test_toggles_are_counted_within_a_case(meter: Answers) -> None:
+    words = {"0": [0] * 3, "1": [0] * 3, "rising": [0] * 3, "falling": [0] * 3}
+    for lane in range(3):
+        codes = [int(word) for word in meter.outputs["out.wide"][:, lane]]
+        for row, code in enumerate(codes):
+            words["1"][lane] |= code
+            words["0"][lane] |= ~code & (1 << 40) - 1
+            if meter.before[row] >= 0:
+                words["rising"][lane] |= code & ~codes[row - 1]
+                words["falling"][lane] |= codes[row - 1] & ~code
+    wanted = {name: sum(word.bit_count() for word in lanes) for name, lanes in words.items()}
+
+    assert grading.toggles(meter) == {"out.wide": {"bits": 120, **wanted}}

@@ -1,0 +1,21 @@
+"""Rows beside a set: every kind, other seeds, as many as were asked for."""
+
+from refemu.golden.grade.pool import Pool
+from tests.golden import fakes
+
+
+def test_rows_are_of_every_kind_and_of_other_seeds() -> None:
+    pool = Pool(fakes.BLENDER, "wrap", seed=4, least=60)
+    kinds = [block.cases.kind for block in pool.answers.blocks]
+
+    assert kinds == ["paper", "edge", "exhaustive", "random"]
+    drawn = pool.answers.blocks[-1].cases.inputs["first"]
+    wanted = next(fakes.blend_cases(pool.answers.config, "random", range(5, 8))).inputs["first"]
+    assert drawn.tolist() == wanted.tolist() and len(drawn) == 72
+
+
+def test_no_row_is_computed_before_a_fault_needs_it() -> None:
+    pool = Pool(fakes.METER, "w4", seed=0, least=12)
+
+    assert pool.rows == 0
+    assert pool.answers.rows == pool.rows == 6 + 12
