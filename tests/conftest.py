@@ -55,7 +55,6 @@ def _version(name: str) -> str:
 #: files of few tests that take long: begun last, one worker would wait for the other
 LONGEST = (
     "units/protocol/test_twins.py",
-    "test_environment.py",
     "test_vectors.py",
     "golden/campaign/test_cluster.py",
     "models/schemes/harmonia/test_gemms.py",

@@ -34,7 +34,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from mutations import Mutation, mutations
+from refemu.golden.grade.mutations import Mutation, mutations
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_name("mutants.toml")

@@ -140,7 +140,7 @@ def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--class",
         dest="classes",
         metavar="C,...",
-        help="fault classes: bits, lanes, order, words, reset, use, decisions; default all",
+        help="of bits, lanes, order, words, reset, use, decisions, model; default all but model, which takes long",
     )
     command.add_argument(
         "--write-missing", type=_path, metavar="DIR", help="a set of cases that convict every hole, below DIR"

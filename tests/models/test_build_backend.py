@@ -37,7 +37,11 @@ TOOLS = {"setuptools": {"__init__": "", "build_meta": RUNS_SETUP}, "wheel": {"__
 PIPS = {"pip 23": "pip==23.*", "the newest pip": "pip"}
 
 
-@pytest.fixture(scope="module", params=PIPS.values(), ids=PIPS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(PIPS["pip 23"], marks=pytest.mark.slow), PIPS["the newest pip"]],
+    ids=PIPS,
+)
 def python(request: Any, tmp_path_factory: Any) -> Path:
     """The interpreter of an environment with one pip, and with made-up build tools installed."""
     home = tmp_path_factory.mktemp("environment")

@@ -15,7 +15,7 @@ from refemu.models.backend import Jit, Numpy, on_threads
 
 TEXT = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who")
 CALIBRATION = list(b"It is a truth universally acknowledged. " * 4)
-CASES = [
+CASES: list[Any] = [
     ("tiny", name)
     for name in (
         "fp16",
@@ -27,7 +27,11 @@ CASES = [
         "leankv:k_vec=1,v_group=2,high=K8V8,low=K8V4",
     )
 ]
-CASES += [("tiny-gpt2", "fp16"), ("tiny-gpt2", "olive-4"), ("tiny-opt", "harmonia-kv4"), ("tiny-opt", "leankv-k8v8")]
+CASES += [("tiny-opt", "harmonia-kv4")]
+CASES += [
+    pytest.param(*case, marks=pytest.mark.slow)
+    for case in (("tiny-gpt2", "fp16"), ("tiny-gpt2", "olive-4"), ("tiny-opt", "leankv-k8v8"))
+]
 FEW: dict[str, Any] = {"low": 90, "high": 130, "step": 20}  #: candidates of a search
 
 

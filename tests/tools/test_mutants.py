@@ -77,62 +77,6 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def changes(tool: Any, source: str) -> set[tuple[str, str, str]]:
-    return {(each.kind, each.old, each.new) for each in tool("mutations").mutations(source)}
-
-
-def test_every_place_is_changed_in_every_way(tool: Any) -> None:
-    """But for types, messages, docstrings and what is imported."""
-    assert changes(tool, SOURCE) == {
-        ("default", "False", "True"),
-        ("default", "None", "1"),
-        ("operator", "(31 if wide else 1 << 4) - (not wide)", "((31 if wide else 1 << 4) + (not wide))"),
-        ("constant", "31", "32"),
-        ("constant", "31", "(30)"),
-        ("constant", "1", "2"),
-        ("constant", "1", "(0)"),
-        ("constant", "4", "5"),
-        ("constant", "4", "(3)"),
-        ("shift", "4", "(4 + 1)"),
-        ("not", "not wide", "(wide)"),
-        ("comparison", "x < 0", "(x <= 0)"),
-        ("comparison", "x != -1", "(x == -1)"),
-        ("and/or", "x < 0 and x != -1", "(x < 0 or x != -1)"),
-        ("constant", "0", "1"),
-        ("constant", "0", "(-1)"),
-        ("statement", "log[x] = top", "pass"),
-        ("return", "return min(x, top)", "return 0"),
-        ("min/max", "min", "max"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("source", "change"),
-    [
-        ("n += 1", ("operator", "n += 1", "n -= 1")),
-        ("n += 1", ("statement", "n += 1", "pass")),
-        ("close()", ("statement", "close()", "pass")),
-        ("np.maximum(x, 0)", ("min/max", "np.maximum", "np.minimum")),
-        ("x is None", ("comparison", "x is None", "(x is not None)")),
-        ("run(x, jit=True)", ("flag", "True", "False")),
-        ("é = a & b", ("operator", "a & b", "(a | b)")),
-    ],
-)
-def test_a_place_is_changed(tool: Any, source: str, change: tuple[str, str, str]) -> None:
-    assert change in changes(tool, source)
-
-
-def test_every_change_leaves_a_source_that_parses(tool: Any) -> None:
-    mutations = tool("mutations").mutations
-    for name in ("refemu/arith/rounding.py", "refemu/units/kllm/orizuru/unit.py"):
-        source = (ROOT / name).read_text()
-        changed = [each.apply(source) for each in mutations(source)]
-
-        assert len(changed) > 20 and source not in changed
-        for text in changed:
-            compile(text, name, "exec")
-
-
 def test_equal_seeds_draw_equal_mutants_as_many_of_each_area(tool: Any) -> None:
     sample = tool("mutants").sample
     first, again, other = (sample(ROOT, ("arith", "formats", "units"), 16, seed) for seed in (3, 3, 4))

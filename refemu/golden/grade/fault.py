@@ -8,8 +8,9 @@ import numpy as np
 
 from refemu.golden.grade.answers import Answers
 
-FaultClass: TypeAlias = Literal["bits", "lanes", "order", "words", "reset", "use", "decisions"]
+FaultClass: TypeAlias = Literal["bits", "lanes", "order", "words", "reset", "use", "decisions", "model"]
 CLASSES: tuple[FaultClass, ...] = get_args(FaultClass)
+QUICK = CLASSES[:-1]  #: by default: mutants of a model take minutes
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,8 @@ class Fault:
     #: wrong(answers): bool (rows,), rows in which the device's answer is not right. Refused and RefusedType: the device
     #: cannot take that stimulus
     wrong: Callable[[Answers], np.ndarray]
+    #: tried(answers): rows that `wrong` looks at, by default all
+    tried: Callable[[Answers], int] = lambda answers: answers.rows
 
 
 Faults: TypeAlias = Callable[[Answers], Iterator[Fault]]  #: those that a device of this unit and configuration can have

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden.grade import bits, decisions, lanes, order, reset, use, words
+from refemu.golden.grade import bits, decisions, lanes, model, order, reset, use, words
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import CLASSES, Fault, FaultClass, Faults
+from refemu.golden.grade.fault import CLASSES, QUICK, Fault, FaultClass, Faults
 from refemu.golden.grade.grade import Counts, Grade, Survivor
 from refemu.golden.grade.pool import Pool
 
@@ -24,6 +24,7 @@ LIBRARY: Mapping[FaultClass, Faults] = {
     "reset": reset.faults,
     "use": use.faults,
     "decisions": decisions.faults,
+    "model": model.faults,
 }
 
 
@@ -31,13 +32,13 @@ class Grading:
     """A stimulus, and the rows of a pool that tell what it lets pass."""
 
     def __init__(self, name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None = None) -> None:
-        """Try every fault of `classes`, by default of all.
+        """Try every fault of `classes`, by default of QUICK.
 
         name: of the set, for people. Refused: an unknown class.
         """
         self.stimulus, self.pool = stimulus, pool
         self.telling: list[np.ndarray] = []  #: of every hole, bool per row of the pool
-        chosen = [_known(each) for each in classes] if classes else CLASSES
+        chosen = [_known(each) for each in classes] if classes else QUICK
         graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
         self.grade = Grade(
             name,
@@ -68,14 +69,14 @@ class Grading:
         try:
             wrong = fault.wrong(others)
         except (Refused, RefusedType) as error:
-            reason = f"the device takes none of {others.rows} other rows: {error}"
+            reason = f"the device takes none of {fault.tried(others)} other rows: {error}"
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
         telling = np.flatnonzero(wrong)
         if not telling.size:
-            reason = f"none of {others.rows} other rows tells"
+            reason = f"none of {fault.tried(others)} other rows tells"
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
         self.telling.append(wrong)
-        reason = f"{telling.size} of {others.rows} other rows tell"
+        reason = f"{telling.size} of {fault.tried(others)} other rows tell"
         return Survivor(klass, fault.id, fault.says, "hole", others.stimulus(int(telling[0])), reason)
 
 

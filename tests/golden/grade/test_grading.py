@@ -8,7 +8,7 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.golden.grade import grading
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import Fault
+from refemu.golden.grade.fault import QUICK, Fault
 from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
 from tests.golden import fakes
@@ -51,10 +51,10 @@ def test_every_verdict(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not result.grade.passes
 
 
-def test_the_whole_library_by_default_and_classes_in_its_order(meter: Answers) -> None:
+def test_the_quick_classes_by_default_and_classes_in_its_order(meter: Answers) -> None:
     pool = Pool(fakes.METER, "w4", 0, 12)
 
-    assert list(Grading("meter", meter, pool).grade.classes) == list(grading.LIBRARY)
+    assert list(Grading("meter", meter, pool).grade.classes) == list(QUICK)
     assert list(Grading("meter", meter, pool, ["words", "bits"]).grade.classes) == ["bits", "words"]
 
 

@@ -44,7 +44,13 @@ def prepared(text: str = "olive-4", backend: str = "jit") -> Any:
     return models.prepare("tiny", config, backend=backend, calibration=CALIBRATION)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+#: every part of these is in another of the texts
+SLOW = {"olive-4:outliers=false", "olive-8:preset=repo", "olive-4:skip=", "olive-4:n_eight_bit=3"}
+
+
+@pytest.mark.parametrize(
+    "text", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in TEXTS]
+)
 def test_backends_agree_on_tiny(text: str) -> None:
     jit, numpy = (models.run("tiny", IDS, prepared(text, backend)) for backend in ("jit", "numpy"))
 

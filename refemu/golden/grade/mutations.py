@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -131,7 +132,7 @@ def _result(node: ast.AST) -> Change:
 def _statement(node: ast.AST) -> Change:
     call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     stored = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
-    if isinstance(node, ast.AugAssign) or call or stored:
+    if isinstance(node, ast.stmt) and (isinstance(node, ast.AugAssign) or call or stored):
         yield node, "pass"
 
 
@@ -139,8 +140,9 @@ def _default(node: ast.AST) -> Change:
     """Another default of a parameter. Strings name choices that stand elsewhere, so they are left."""
     if isinstance(node, ast.arguments):
         for value in (*node.defaults, *node.kw_defaults):
-            if isinstance(value, ast.Constant) and (value.value is None or type(value.value) in (bool, int)):
-                yield value, str(not value.value if type(value.value) is bool else (value.value or 0) + 1)
+            known: Any = value.value if isinstance(value, ast.Constant) else ""
+            if value is not None and (known is None or type(known) in (bool, int)):
+                yield value, str(not known if type(known) is bool else (known or 0) + 1)
 
 
 KINDS: dict[str, Callable[[ast.AST], Change]] = {

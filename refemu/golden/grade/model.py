@@ -1,0 +1,200 @@
+"""Faults of class `model`: the readable unit with one operator, constant, comparison, branch or statement changed.
+
+The unit's own modules are changed in memory, one place at a time, and imported anew in place of the right ones; files
+stay as they are. A mutant that raises, or takes more than `SECONDS` for a part of the stimulus, is counted as raised.
+"""
+
+import ast
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import threading
+from _thread import interrupt_main
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from refemu import units
+from refemu.arith import prng
+from refemu.arith.checks import Refused
+from refemu.golden.grade import device
+from refemu.golden.grade.answers import Answers, values
+from refemu.golden.grade.fault import Fault
+from refemu.golden.grade.mutations import Mutation, mutations
+from refemu.golden.make.rows import Block, evaluate
+from refemu.units.unit import AnyUnit, Cases
+
+SAMPLE = 300  #: mutants of a unit, at most
+SECONDS = 60.0  #: for a part of a stimulus
+FIRST, GROWTH = 8, 8  #: cases that are tried first, and how much the parts grow: most mutants fail at once
+MOST = 1 << 15  #: values of a stimulus that are tried, about: readable units are slow
+
+
+def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
+    """Mutants of the unit's readable modules: all, or a seeded sample, in the order of the sources."""
+    places = [(path, each) for path in sources(answers.unit) for each in _places(answers.unit, path.read_text())]
+    for number in _drawn(answers.unit.name, len(places), sample):
+        path, mutation = places[number]
+        id = f"{path.stem}/{mutation.line}/{mutation.kind}/{mutation.start}/{mutation.new}"
+        says = f"{path.name}:{mutation.line}: {_line(mutation.old)} is {_line(mutation.new)}"
+        yield Fault(id, says, partial(_wrong, path, mutation), _tried)
+
+
+def sources(unit: AnyUnit) -> list[Path]:
+    """Files of the modules of a unit: one, or those of its package."""
+    home = units.module(unit.name)
+    assert home.__file__ is not None
+    file = Path(home.__file__)
+    return sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+
+
+def _places(unit: AnyUnit, source: str) -> list[Mutation]:
+    """Changes of what computes: not of the descriptor, nor of functions that tell flags, masks, ports, legal inputs."""
+    aside = {getattr(part, "__name__", "") for part in (unit.ports, unit.mark, unit.care, unit.legal)}
+    passed: set[int] = set()
+    for node in ast.parse(source).body:
+        target = getattr(node, "target", None) or next(iter(getattr(node, "targets", ())), None)
+        if (isinstance(target, ast.Name) and target.id == "UNIT") or (
+            isinstance(node, ast.FunctionDef) and node.name in aside
+        ):
+            passed |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return [each for each in mutations(source) if each.line not in passed]
+
+
+def _drawn(label: str, count: int, sample: int) -> list[int]:
+    """Numbers below `count` in order: those with the smallest words of the sequence `label`."""
+    if count <= sample:
+        return list(range(count))
+    words = prng.words(prng.stream(f"grade/model/{label}", 0), 0, count)
+    return sorted(np.argsort(words, kind="stable")[:sample].tolist())
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
+    """Rows that differ in the first part of the stimulus that has some."""
+    code = compile(mutation.apply(path.read_text()), str(path), "exec")
+    different = np.zeros(answers.rows, np.bool_)
+    try:
+        with mutated(answers.unit.name, path, code) as unit:
+            for first, block in _parts(answers):
+                with stopped_after(SECONDS):
+                    got = _answer(unit, answers, block)
+                rows = device.unlike(answers, block, got)
+                different[first : first + len(rows)] = rows
+                if rows.any():
+                    break
+    except Exception as error:  # whatever a wrong program does
+        raise Refused(f"{type(error).__name__}: {error}") from error
+    return different
+
+
+def _tried(answers: Answers) -> int:
+    count = 0
+    for _, block in _parts(answers):
+        count += block.shape[0] * block.shape[1]
+    return count
+
+
+def _parts(answers: Answers) -> Iterator[tuple[int, Block]]:
+    """First row and cases of parts of the stimulus, small ones first, until there are MOST values."""
+    first, size, left = 0, FIRST, MOST
+    for block in answers.blocks:
+        cases, rows = block.shape
+        start, each = 0, _values(block)
+        while start < cases and left > 0:
+            stop = min(cases, start + min(size, max(1, left // each)))
+            yield first + start * rows, block.pick(np.arange(start, stop))
+            left -= (stop - start) * each
+            start, size = stop, size * GROWTH
+        first += cases * rows
+
+
+def _values(block: Block) -> int:
+    """Values of the stimulus of one case, at least 1."""
+    count = 0
+    for array in block.cases.inputs.values():
+        count += array[0].size if len(array) else 0
+    return max(count, 1)
+
+
+def _answer(unit: AnyUnit, answers: Answers, block: Block) -> Block:
+    inputs = values(answers.unit, answers.config, block)
+    cases = Cases(block.cases.kind, block.cases.why, inputs)
+    return evaluate(unit, answers.config, cases, twin_from=sys.maxsize)
+
+
+@contextmanager
+def mutated(unit: str, path: Path, code: CodeType) -> Iterator[AnyUnit]:
+    """The descriptor of a unit one of whose modules has other code. The modules of everyone else are as before."""
+    home = units.module(unit)
+    whole = path.stem in ("__init__", home.__name__.rpartition(".")[2])
+    name = home.__name__ if whole else f"{home.__name__}.{path.stem}"
+    loaded = {key: module for key, module in sys.modules.items() if f"{key}.".startswith(f"{home.__name__}.")}
+    above, _, last = home.__name__.rpartition(".")
+    finder = _Finder(name, path, code)
+    for key in loaded:
+        del sys.modules[key]
+    sys.meta_path.insert(0, finder)
+    try:
+        yield importlib.import_module(home.__name__).UNIT
+    finally:
+        sys.meta_path.remove(finder)
+        for key in [key for key in sys.modules if f"{key}.".startswith(f"{home.__name__}.")]:
+            del sys.modules[key]
+        sys.modules.update(loaded)
+        setattr(sys.modules[above], last, home)
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds one module, and runs given code as its contents."""
+
+    def __init__(self, name: str, path: Path, code: CodeType) -> None:
+        self.name, self.path, self.code = name, path, code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of that module, None of any other."""
+        if fullname != self.name:
+            return None
+        package = self.path.name == "__init__.py"
+        spec = spec_from_loader(fullname, self, origin=str(self.path), is_package=package)
+        if spec is not None and package:
+            spec.submodule_search_locations = [str(self.path.parent)]
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the code."""
+        exec(self.code, vars(module))
+
+
+@contextmanager
+def stopped_after(seconds: float) -> Iterator[None]:
+    """Raise Refused in this block, on the main thread, where it takes longer."""
+    fired = threading.Event()
+
+    def fire() -> None:
+        fired.set()
+        interrupt_main()
+
+    timer: Any = threading.Timer(seconds, fire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not fired.is_set():
+            raise
+        raise Refused(f"took more than {seconds:g} s") from None
+    finally:
+        timer.cancel()

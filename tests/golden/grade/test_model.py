@@ -1,0 +1,132 @@
+"""Mutants of readable units: told by sets, stopped where they do not end, gone afterwards."""
+
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import golden, units
+from refemu.arith.checks import Refused
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import grading, model
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.grading import Grading
+from refemu.golden.grade.pool import Pool
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors"
+
+
+def of_set(name: str) -> Answers:
+    return answers_of.of_set(golden.load(VECTORS / name))
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """No mutant stays in the process."""
+    modules, unit = dict(sys.modules), units.find("olive_mac")
+    yield
+    assert {name: module for name, module in sys.modules.items() if name in modules} == modules
+    assert units.find("olive_mac") is unit
+
+
+@pytest.mark.parametrize("name", ["outlier_decoder", "orizuru"], ids=["a module", "a module of a package"])
+def test_the_changed_module_runs_and_the_right_one_comes_back(name: str) -> None:
+    right = units.find(name)
+    home = sys.modules[right.unit_class.__module__]
+    path = Path(str(home.__file__))
+    assert path in model.sources(right)
+    with model.mutated(name, path, compile(path.read_text() + "\nSEEN = 1\n", str(path), "exec")) as wrong:
+        assert wrong is not right and wrong.name == name
+        assert hasattr(sys.modules[home.__name__], "SEEN")
+
+    assert units.find(name) is right and sys.modules[home.__name__] is home and not hasattr(home, "SEEN")
+
+
+def test_mutants_of_a_unit_are_told_or_cannot_run() -> None:
+    answers = of_set("bfp_accumulator-paper")
+    faults = list(model.faults(answers, sample=40))
+    verdicts: dict[str, str] = {}
+    for fault in faults:
+        try:
+            verdicts[fault.id] = "convicted" if fault.wrong(answers).any() else "survived"
+        except Refused as error:
+            verdicts[fault.id] = f"raised {error}"
+    counts = Counter(verdict.split()[0] for verdict in verdicts.values())
+
+    assert len(faults) == len(verdicts) == 40 and counts["convicted"] > 10 and counts["raised"] > 3
+    assert all(re.match(r"bfp_accumulator\.py:[0-9]+: .* is .*", fault.says) for fault in faults)
+
+
+def test_a_wrong_row_is_one_that_differs() -> None:
+    """`shift` one too large, by hand."""
+    answers = of_set("concat-a4")
+    fault = next(each for each in model.faults(answers) if "shift" in each.id)
+    wrong = fault.wrong(answers)
+
+    assert 0 < np.count_nonzero(wrong) < answers.rows
+
+
+def test_the_right_unit_is_wrong_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = of_set("olive_mac-wrap")
+    (path,) = model.sources(answers.unit)
+    with model.mutated("olive_mac", path, compile(path.read_text(), str(path), "exec")) as unit:
+        for _, block in model._parts(answers):
+            assert np.array_equal(model._answer(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
+
+
+def test_a_mutant_that_does_not_end_is_stopped() -> None:
+    start = time.monotonic()
+    with pytest.raises(Refused, match=r"took more than 0\.2 s"), model.stopped_after(0.2):
+        while True:
+            pass
+    assert time.monotonic() - start < 10
+
+
+def test_an_interrupt_of_the_user_passes() -> None:
+    with pytest.raises(KeyboardInterrupt), model.stopped_after(60):
+        raise KeyboardInterrupt
+
+
+def test_a_sample_is_seeded_and_in_order() -> None:
+    numbers = model._drawn("orizuru", 1000, 300)
+
+    assert numbers == sorted(set(numbers)) == model._drawn("orizuru", 1000, 300) and len(numbers) == 300
+    assert numbers != model._drawn("olive_mac", 1000, 300)
+    assert model._drawn("orizuru", 5, 300) == [0, 1, 2, 3, 4]
+
+
+def test_descriptors_flags_and_masks_are_not_changed() -> None:
+    unit = units.find("olive_mac")
+    (path,) = model.sources(unit)
+    text = path.read_text()
+    places = model._places(unit, text)
+    lines = text.splitlines()
+
+    assert places and not any(lines[each.line - 1].startswith("UNIT") for each in places)
+    end = next(number for number, line in enumerate(lines, 1) if line.startswith("UNIT"))
+    assert all(each.line < end for each in places)
+
+
+def test_few_rows_are_tried_first_and_all_of_a_small_set() -> None:
+    answers = of_set("flint_decoder-flint4")
+    parts = list(model._parts(answers))
+
+    assert [first for first, _ in parts] == sorted({first for first, _ in parts})
+    assert parts[0][1].shape[0] <= model.FIRST and model._tried(answers) == answers.rows
+
+
+def test_a_poor_stimulus_lets_more_mutants_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = {**grading.LIBRARY, "model": partial(model.faults, sample=40)}
+    monkeypatch.setattr(grading, "LIBRARY", library)
+    whole = of_set("bfp_accumulator-paper")
+    poor = Answers(whole.unit, whole.config, [whole.blocks[0].pick(np.arange(1))])
+    pool = Pool(whole.unit, "paper", 0, 100)
+    good, bad = (Grading("x", each, pool, ["model"]).grade.classes["model"] for each in (whole, poor))
+
+    assert good.holes == 0 and bad.holes > 3 and good.faults == bad.faults

@@ -1,0 +1,58 @@
+"""The page of grades: no stale row, and cells that say what the counts are."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from refemu.golden.grade.fault import QUICK
+from refemu.golden.grade.grade import Counts
+from tools import grades
+
+NONE = Counts(0, 0, 0, 0, 0)
+
+
+def test_no_row_is_stale() -> None:
+    """`make grades` writes the page; CI grades every set again."""
+    assert grades.listed(grades.PAGE.read_text()) == {name: grades.digest(name) for name in grades.names()}
+
+
+@pytest.mark.parametrize(
+    ("counts", "cell"),
+    [
+        (NONE, "-"),
+        (Counts(5, 5, 0, 0, 0), "5/5"),
+        (Counts(9, 5, 1, 2, 1), "5/6 ?2 !1"),
+        (Counts(3, 0, 0, 3, 0), "?3"),
+    ],
+)
+def test_cells(counts: Counts, cell: str) -> None:
+    assert grades.cell(counts) == cell
+
+
+def test_rows_of_a_page_are_read_back() -> None:
+    classes = {name: Counts(1, 1, 0, 0, 0) for name in QUICK}
+    lines = [grades.row("orizuru-n8", 1209, classes, "0123456789ab"), grades.row("all", 1209, classes, "")]
+
+    assert lines[0].startswith("| orizuru-n8 | 1,209 | 1/1 |")
+    assert grades.listed("# Head\n" + "\n".join(lines)) == {"orizuru-n8": "0123456789ab"}
+
+
+def test_a_digest_follows_the_set_the_unit_and_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = grades.digest("concat-a4")
+    paths = [path.relative_to(grades.ROOT) for path in grades.sources("concat")]
+    assert {str(path) for path in paths} > {
+        "refemu/units/kllm/concat.py",
+        "refemu/units/kllm/twins/concat.py",
+        "refemu/units/kllm/cases/concat.py",
+        "refemu/golden/grade/bits.py",
+    }
+    shutil.copytree(grades.ROOT / "refemu" / "golden" / "grade", tmp_path / "refemu" / "golden" / "grade")
+    shutil.copytree(grades.ROOT / "refemu" / "units" / "kllm", tmp_path / "refemu" / "units" / "kllm")
+    monkeypatch.setattr(grades, "ROOT", tmp_path)
+    assert grades.digest("concat-a4") == before
+    for name in ("units/kllm/twins/concat.py", "golden/grade/lanes.py"):
+        path, seen = tmp_path / "refemu" / name, grades.digest("concat-a4")
+        path.write_text(path.read_text() + "\n")
+        assert grades.digest("concat-a4") != seen
+    assert grades.digest("concat-a4") != before
