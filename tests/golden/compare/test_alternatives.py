@@ -29,8 +29,14 @@ def others(unit: Unit, alternative: Alternative) -> dict[str, Config]:
     return found
 
 
+def again(unit: Unit, at: int) -> bool:
+    """Whether an alternative before this one is of the same decision."""
+    return unit.alternatives[at].decision in [each.decision for each in unit.alternatives[:at]]
+
+
+#: one of each decision that a unit names, in slow runs all
 ALTERNATIVES = [
-    pytest.param(unit, one, id=f"{unit.name}-{one.decision}-{at}")
+    pytest.param(unit, one, id=f"{unit.name}-{one.decision}-{at}", marks=[pytest.mark.slow] if again(unit, at) else [])
     for unit in map(units.find, units.names())
     for at, one in enumerate(unit.alternatives)
     if others(unit, one)

@@ -17,6 +17,12 @@ CONFIGS = [
     for unit in units.names()
     for name in units.find(unit).configs
 ]
+#: one configuration of each unit; the others in slow runs
+FIRST_CONFIGS = [
+    pytest.param(units.find(unit), name, id=f"{unit}-{name}", marks=[pytest.mark.slow] if number else [])
+    for unit in units.names()
+    for number, name in enumerate(units.find(unit).configs)
+]
 UNITS = [pytest.param(units.find(unit), id=unit) for unit in units.names()]
 OWN = KINDS[:-1]  # "model" comes from taps
 WIDE = 16  #: lanes of a port from which on one row is enough

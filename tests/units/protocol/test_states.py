@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.unit import Unit
-from tests.units.protocol.blocks import CONFIGS, blocks, drawn, one_case
+from tests.units.protocol.blocks import CONFIGS, FIRST_CONFIGS, blocks, drawn, one_case
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), FIRST_CONFIGS)
 def test_trace_shows_what_run_returns(unit: Unit, name: str) -> None:
     config = unit.configs[name]
     ports = unit.ports(config)
@@ -43,7 +43,7 @@ def test_states_are_frozen_comparable_hashable_and_evaluate_back(unit: Unit, nam
         states[0].index = 7
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), FIRST_CONFIGS)
 @settings(max_examples=10)
 @given(data=st.data())
 def test_restored_at_any_step_it_gives_the_same_rest(unit: Unit, name: str, data: st.DataObject) -> None:

@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.jit import jit_is_off
 from refemu.units.unit import Unit
 from tests.arith.interpreted import interpreted, loaded
-from tests.units.protocol.blocks import CONFIGS, blocks, drawn, evaluated, rows
+from tests.units.protocol.blocks import CONFIGS, FIRST_CONFIGS, blocks, drawn, evaluated, rows
 
 #: units, and configurations, whose twin is NumPy or the readable form alone
 WITHOUT_A_KERNEL = {
@@ -66,8 +66,8 @@ def test_a_kernel_that_says_otherwise_as_python_is_seen(
         test_interpreted_kernel_equals_the_compiled_one(units.find(unit), name)
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
-@settings(max_examples=12)
+@pytest.mark.parametrize(("unit", "name"), FIRST_CONFIGS)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_twin_equals_unit_on_drawn_inputs(unit: Unit, name: str, data: st.DataObject) -> None:
     config = unit.configs[name]

@@ -190,7 +190,7 @@ def test_a_prompt_shorter_than_the_window_freezes_its_offsets() -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", [pytest.param(SCHEMES[0], marks=pytest.mark.slow), *SCHEMES[1:]])
 def test_every_product_of_smollm2(smollm2: Any, scheme: str) -> None:
     """D-harmonia-25, D-harmonia-26: nine heads of 64 channels on three of keys, reductions of 576 and 1536."""
     found = block(smollm2, scheme, harmonia_core.UNIT.run_jit)
