@@ -243,7 +243,7 @@ class Scheme(Protocol):
     """
 
     paper: ClassVar[str]  #: "olive §3.4", or where else the scheme is defined
-    prepared_by: ClassVar[str]  #: "refemu.models.schemes.olive.prepare:prepare"
+    prepared_by: ClassVar[str]  #: "refemu.models.schemes.olive.decoder:prepare"
 
 
 def require_layers(scheme: Any, model: Model) -> None:

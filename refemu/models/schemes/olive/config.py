@@ -25,7 +25,7 @@ class OliveConfig:
     """Parameters of the OliVe schemes; `act_bits=None` quantizes weights only [olive Tbl. 7]."""
 
     paper: ClassVar[str] = "olive §3.4, §4, §5.2"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.olive.prepare:prepare"
+    prepared_by: ClassVar[str] = "refemu.models.schemes.olive.decoder:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.olive.taps:tapped"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True

@@ -8,20 +8,26 @@ gives the bits of the prefill.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models import text
+from refemu.models.backend import Backend
+from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.olive.config import OliveConfig, OliveStudyConfig
 from refemu.models.schemes.olive.layers import HEAD_LAYER, Observing, OliveLayers
-from refemu.models.schemes.olive.linear import Part, Plain
-from refemu.models.schemes.scheme import silent
+from refemu.models.schemes.olive.linear import Part, Plain, Weight
+from refemu.models.schemes.scheme import Progress, silent
 from refemu.models.taps import Watch
+
+if TYPE_CHECKING:
+    from refemu.models.schemes.olive.encoder import OliveEncoder
 
 
 def calibration_ids(config: OliveConfig | OliveStudyConfig, model: Model, ids: Sequence[int] | None) -> list[int]:
@@ -70,3 +76,40 @@ class Observer(Observing, Fp16):
         for part in self._target.parts()[-1:]:
             self._target.freeze(part, x)
         return super().head(x, watch)
+
+
+def prepare(
+    config: OliveConfig, model: Model, backend: Backend, calibration: Any, progress: Progress
+) -> "Olive | OliveEncoder":
+    """Search and encode the weights, then search the scales of the inputs on the calibration tokens.
+
+    calibration: token ids; for an encoder those of one text, or of several.
+    """
+    kind: Any = Olive
+    if isinstance(model.config, EncoderConfig):
+        from refemu.models.schemes.olive.encoder import OliveEncoder
+
+        kind = OliveEncoder
+    ids = kind.calibration(config, model, calibration) if config.act_bits else []
+    store: dict[tuple[str, int], Weight] = {}
+    prepared: Olive | OliveEncoder = kind(model, config, backend, progress, store)
+    prepared.calibrate(model, ids)
+    if config.n_eight_bit:
+        prepared = kind(model, config, backend, progress, store, lossiest(prepared, config.n_eight_bit))
+        prepared.calibrate(model, ids)
+    return prepared
+
+
+def lossiest(prepared: OliveLayers, count: int) -> list[str]:
+    """The layers that `n_eight_bit` raises: the last two at 4 bits, then the largest weight plus input error."""
+    errors = [
+        (weight.mse + part.input.mse, name)
+        for part in prepared.parts()
+        if part.input is not None
+        for name, weight in zip(part.names, part.weights, strict=True)
+        if weight.format.width == 4
+    ]
+    if count > len(errors):
+        raise Refused(f"olive: n_eight_bit must be at most {len(errors)}, the layers at 4 bits, got {count}")
+    rest = sorted(errors[:-2], key=lambda error: -error[0])  # stable: a tie goes to the lower index
+    return [name for _, name in (*errors[-2:], *rest[: max(count - 2, 0)])]
