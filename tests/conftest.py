@@ -52,10 +52,10 @@ def _version(name: str) -> str:
         return "absent"
 
 
-#: files of few tests that take long: begun last, one worker would wait for the other
+#: files that take long: begun last, one worker would wait for the other. Files that run the twins of all units are not
+#: among them but the first: two workers would compile the same
 LONGEST = (
     "units/protocol/test_twins.py",
-    "test_vectors.py",
     "golden/campaign/test_cluster.py",
     "models/schemes/harmonia/test_gemms.py",
     "models/schemes/kllm/test_layers.py",
