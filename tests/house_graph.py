@@ -14,7 +14,7 @@ from tests.syntax_rules import tree
 
 PAPERS = ("olive", "kllm", "harmonia", "leankv")
 LAYERS = ("arith", "formats", "units", "models", "golden", "cli")
-BESIDE = ("twins", "cases", "kernels")
+BESIDE = ("twins", "cases", "kernels", "alternatives")
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
 COMPILED = re.compile(r"refemu\.arith\.(float_jit\b.*|\w+_jit)")
 #: shared modules that find things of papers by name

@@ -6,13 +6,16 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, plain
+from refemu.arith.checks import Refused
 from refemu.units import described
+from refemu.units.alternative import Alternative as Alternative
+from refemu.units.alternative import choices as choices
+from refemu.units.config import Config as Config
 from refemu.units.derived import readable, result_type
 from refemu.units.ports import Ports
 from refemu.units.stepped import Clocked, Result, Stepped
@@ -25,76 +28,12 @@ Kind: TypeAlias = Literal["paper", "edge", "random", "exhaustive", "model"]  #: 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class Config(Mapping[str, Any]):
-    """Parameters of a unit by keyword, frozen: `Config(normal="int4", outlier=(2, 1))`."""
-
-    def __init__(self, **parameters: Any) -> None:
-        """Freeze parameters; NumPy scalars become Python's.
-
-        Parameters
-        ----------
-        **parameters : object
-            Parameters by name.
-        """
-        self._parameters = {name: plain(value) for name, value in sorted(parameters.items())}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._parameters[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __hash__(self) -> int:
-        return tuple(self._parameters.items()).__hash__()
-
-    def __repr__(self) -> str:
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in self._parameters.items())})"
-
-
 @dataclass(frozen=True)
 class Flag:
     """Bit of a row's flags."""
 
     bit: int  #: place in the word of flags
     why: str  #: reason of such rows
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """Other answer to a decision."""
-
-    decision: str  #: id, "D-olive-33"
-    says: str  #: "overflow is 'saturate'"
-    apply: Callable[["Config"], "Config"]  #: makes the configuration of a device that took the other answer
-
-
-def choices(decision: str, parameter: str, *values: object) -> tuple[Alternative, ...]:
-    """Alternatives that set one parameter of the configuration to each of several values.
-
-    Parameters
-    ----------
-    decision : str
-        Id, "D-olive-33" say.
-    parameter : str
-        Name of the parameter.
-    *values : object
-        Values to try.
-
-    Returns
-    -------
-    tuple of Alternative
-        One per value.
-    """
-    return tuple(
-        Alternative(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values
-    )
-
-
-def _with(parameter: str, value: Any, config: "Config") -> "Config":
-    return Config(**{**config, parameter: value})
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +85,8 @@ class Unit(Generic[S, R]):
     #: "out.x" -> which bits of a lane `care` may leave open one by one, and why; its mask is then one of bit patterns
     partial_care: Mapping[str, str] = field(default_factory=dict)
     legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
-    alternatives: Sequence[Alternative] = ()  #: what `refemu diff --explain` tries: other answers to decisions
+    #: module with `ALTERNATIVES` and `UNOBSERVABLE`, imported on first use; in `alternatives/` where none is given
+    others: str = ""
 
     def __post_init__(self) -> None:
         ports = self.ports(next(iter(self.configs.values())))
@@ -155,6 +95,7 @@ class Unit(Generic[S, R]):
             "result": lambda: result_type(ports, self.counters, self.unit_class.__module__),
             "run": lambda: readable(self),
             "twin": lambda: f"refemu.units.{self.paper.split()[0]}.twins.{self.name}:run",
+            "others": lambda: f"refemu.units.{self.paper.split()[0]}.alternatives.{self.name}",
         }
         for name, value in derived.items():
             if not getattr(self, name):
@@ -167,6 +108,25 @@ class Unit(Generic[S, R]):
         module, function = self.twin.split(":")
         twin: Callable[..., R] = getattr(importlib.import_module(module), function)
         return twin
+
+    @cached_property
+    def alternatives(self) -> Sequence[Alternative]:
+        """Other answers to the decisions that the unit takes: what `grade` and `diff --explain` try."""
+        return tuple(getattr(self._others, "ALTERNATIVES", ()))
+
+    @cached_property
+    def unobservable(self) -> Mapping[str, str]:
+        """Decisions without an alternative: id -> why no design differs there, or why no bit shows it."""
+        return dict(getattr(self._others, "UNOBSERVABLE", {}))
+
+    @cached_property
+    def _others(self) -> object:
+        try:
+            return importlib.import_module(self.others)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{self.others}.".startswith(f"{error.name}."):
+                raise
+            return None
 
     def evaluate(self, config: Mapping[str, Any], inputs: Mapping[str, Any], jit: bool = True) -> R:
         """Run the unit on arrays by port name, by the compiled twin or the readable form.

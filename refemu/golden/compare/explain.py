@@ -20,6 +20,7 @@ from refemu.golden.compare import dut
 from refemu.golden.files import sets
 from refemu.golden.files.sets import Golden
 from refemu.golden.make.rows import evaluate, stacked
+from refemu.units.alternative import Device, device, right
 from refemu.units.unit import Alternative, AnyUnit, Cases, Config
 
 _ID = re.compile(r"D-[a-z]+-[0-9]+")
@@ -31,16 +32,16 @@ def explanations(golden: Golden, answer: dut.Answer, wrong: np.ndarray, row: int
     answer: the device's. wrong: bool per row that differs. row: the first of them.
     """
     trial = _Trial(golden, answer, wrong)
-    unchanged = _Changed("", trial.unit.configs[golden.config])
+    unchanged = trial.unit.configs[golden.config]
     singles = _singles(trial.unit, golden.config)
-    matches = [change.text for change in singles if trial.matches(change.config)]
+    matches = [change.text for change in singles if trial.matches(change.device)]
     if not matches:
-        doubles = (change for change in _doubles(trial.unit, unchanged.config) if trial.matches(change.config))
+        doubles = (change for change in _doubles(trial.unit, unchanged) if trial.matches(change.device))
         matches = [change.text for change in doubles]
     partly = [
         f"the device is right in row {row} if {change.text}"
         for change in singles
-        if not matches and trial.right(change.config, row)
+        if not matches and trial.right(change.device, row)
     ]
     # A device that is right under an alternative differs from the set just where the alternative does.
     tell = f"{np.count_nonzero(wrong)} of {golden.rows} rows can tell that from the set's answers"
@@ -50,10 +51,10 @@ def explanations(golden: Golden, answer: dut.Answer, wrong: np.ndarray, row: int
 
 @dataclass(frozen=True)
 class _Changed:
-    """A configuration, and how it differs from that of the set."""
+    """A device, and how it differs from the unit in the configuration of the set."""
 
     text: str
-    config: Config
+    device: Device
 
 
 class _Trial:
@@ -62,7 +63,7 @@ class _Trial:
     def __init__(self, golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> None:
         self.golden, self.answer, self.wrong = golden, answer, wrong
         self.unit = units.find(golden.manifest["unit"])
-        self._known: dict[tuple[int, str], np.ndarray | None] = {}
+        self._known: dict[tuple[int, Device], np.ndarray | None] = {}
 
     @cached_property
     def _entries(self) -> list[Mapping[str, Any]]:
@@ -70,31 +71,32 @@ class _Trial:
         entries = list(self.golden.manifest["cases"])
         return sorted(entries, key=lambda entry: not self.wrong[_rows(entry)].any())
 
-    def matches(self, config: Config) -> bool:
+    def matches(self, device: Device) -> bool:
         """Whether the device is right in every row, those included in which it did not differ."""
         for entry in self._entries:
-            right = self._right(config, entry)
+            right = self._right(device, entry)
             if right is None or not right.all():
                 return False
         return True
 
-    def right(self, config: Config, row: int) -> bool:
+    def right(self, device: Device, row: int) -> bool:
         """Whether the device is right in one row."""
         entry = self.golden.entry(row)
-        right = self._right(config, entry)
+        right = self._right(device, entry)
         return right is not None and bool(right[row - entry["first"]])
 
-    def _right(self, config: Config, entry: Mapping[str, Any]) -> np.ndarray | None:
-        key = entry["first"], repr(config)
+    def _right(self, device: Device, entry: Mapping[str, Any]) -> np.ndarray | None:
+        key = entry["first"], device
         if key not in self._known:
-            self._known[key] = self._compared(config, entry)
+            self._known[key] = self._compared(device, entry)
         return self._known[key]
 
-    def _compared(self, config: Config, entry: Mapping[str, Any]) -> np.ndarray | None:
+    def _compared(self, device: Device, entry: Mapping[str, Any]) -> np.ndarray | None:
         """Rows of an entry in which the answers are what the unit gives; None if it cannot take this stimulus."""
         inputs = sets.inputs(self.golden, entry["first"], entry["cases"], entry["rows"])
         try:
-            block = evaluate(self.unit, config, Cases(entry["kind"], entry["why"], inputs))
+            cases = Cases(entry["kind"], entry["why"], inputs)
+            block = evaluate(self.unit, device.config, cases, device=device)
         except (Refused, RefusedType):
             return None
         rows = _rows(entry)
@@ -123,49 +125,48 @@ def _decisions(golden: Golden, row: int) -> Iterator[str]:
 
 
 def _singles(unit: AnyUnit, name: str) -> list[_Changed]:
-    """Configurations under one other decision, then with one parameter as another ready one has it, then those."""
+    """Devices under one other decision, then with one parameter as another ready one has it, then those."""
     base = unit.configs[name]
-    changes = _applied(base, [(alternative,) for alternative in unit.alternatives])
+    changes = _applied(unit, base, [(alternative,) for alternative in unit.alternatives])
     for parameter, current in base.items():
         for candidate in _candidates(unit, parameter, current):
             text = f"{parameter} is {_text(candidate)} (here {_text(current)})"
-            changes.append(_Changed(text, Config(**{**base, parameter: candidate})))
+            changes.append(_Changed(text, right(unit, Config(**{**base, parameter: candidate}))))
     changes += [
-        _Changed(f"its configuration is {other} (here {name})", config) for other, config in unit.configs.items()
+        _Changed(f"its configuration is {other} (here {name})", right(unit, config))
+        for other, config in unit.configs.items()
     ]
     return _unlike(changes, base)
 
 
 def _doubles(unit: AnyUnit, base: Config) -> list[_Changed]:
-    """Configurations under two other decisions."""
+    """Devices under two other decisions."""
     pairs = [
         (first, second) for first, second in combinations(unit.alternatives, 2) if first.decision != second.decision
     ]
-    return _unlike(_applied(base, pairs), base)
+    return _unlike(_applied(unit, base, pairs), base)
 
 
-def _applied(base: Config, changes: Sequence[Sequence[Alternative]]) -> list[_Changed]:
-    """One configuration for each sequence of alternatives, without those that cannot be."""
+def _applied(unit: AnyUnit, base: Config, changes: Sequence[Sequence[Alternative]]) -> list[_Changed]:
+    """One device for each sequence of alternatives, without those that cannot be."""
     applied = []
     for change in changes:
-        config = base
-        try:
-            for alternative in change:
-                config = alternative.apply(config)
-        except (Refused, RefusedType):
-            continue
-        applied.append(
-            _Changed(" and ".join(f"{alternative.decision}: {alternative.says}" for alternative in change), config)
-        )
+        other = device(unit, base, change)
+        if other is not None:
+            text = " and ".join(f"{alternative.decision}: {alternative.says}" for alternative in change)
+            applied.append(_Changed(text, other))
     return applied
 
 
 def _unlike(changes: Sequence[_Changed], base: Config) -> list[_Changed]:
-    """Every configuration once, the first text for it, without that of the set."""
-    seen, kept = {repr(base)}, []
+    """Every device once, the first text for it, without that of the set."""
+    seen: set[object] = {repr(base)}
+    kept = []
     for change in changes:
-        if repr(change.config) not in seen:
-            seen.add(repr(change.config))
+        plain = change.device.run is change.device.unit.run_jit and change.device.answer is None
+        key = repr(change.device.config) if plain else change.device
+        if key not in seen:
+            seen.add(key)
             kept.append(change)
     return kept
 

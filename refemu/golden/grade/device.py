@@ -7,14 +7,15 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.make.rows import Block, evaluate
-from refemu.units.unit import Cases, Config
+from refemu.units.alternative import Device
+from refemu.units.unit import Cases
 
 Inputs = dict[str, np.ndarray]
 TRIES = 64  #: evaluations of one block, at most, where a device cannot take some of its cases
 
 
-def wrong(answers: Answers, config: Config, change: Callable[[Inputs], Inputs] | None = None) -> np.ndarray:
-    """Rows in which a device differs that is the unit under `config`: bool (rows,).
+def wrong(answers: Answers, device: Device, change: Callable[[Inputs], Inputs] | None = None) -> np.ndarray:
+    """Rows in which a device differs: bool (rows,).
 
     change: what the device sees of the stimulus of a block, of the same shape. Cases that the device cannot take say
     nothing; Refused and RefusedType where it can take none.
@@ -25,7 +26,7 @@ def wrong(answers: Answers, config: Config, change: Callable[[Inputs], Inputs] |
         seen = change(inputs) if change else inputs
         cases, rows = block.shape
         different = np.zeros((cases, rows), np.bool_)
-        for first, stop, got in _parts(answers, config, block, seen):
+        for first, stop, got in _parts(answers, device, block, seen):
             if isinstance(got, Block):
                 different[first:stop] = unlike(answers, block.pick(np.arange(first, stop)), got).reshape(-1, rows)
                 taken = True
@@ -38,7 +39,7 @@ def wrong(answers: Answers, config: Config, change: Callable[[Inputs], Inputs] |
 
 
 def _parts(
-    answers: Answers, config: Config, block: Block, inputs: Inputs
+    answers: Answers, device: Device, block: Block, inputs: Inputs
 ) -> Iterator[tuple[int, int, Block | Refused | RefusedType]]:
     """Answers to the cases of a block, halved where the device refuses some, and the refusals."""
     todo, tries = [(0, block.shape[0])], 0
@@ -47,11 +48,8 @@ def _parts(
         tries += 1
         try:
             some = {name: array[first:stop] for name, array in inputs.items()}
-            yield (
-                first,
-                stop,
-                evaluate(answers.unit, config, Cases(block.cases.kind, block.cases.why, some), twin_from=1),
-            )
+            cases = Cases(block.cases.kind, block.cases.why, some)
+            yield first, stop, evaluate(answers.unit, device.config, cases, twin_from=1, device=device)
         except (Refused, RefusedType) as error:
             if stop - first == 1 or tries >= TRIES:
                 yield first, stop, error

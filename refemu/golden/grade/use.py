@@ -8,6 +8,7 @@ import numpy as np
 from refemu.golden.grade import device
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
+from refemu.units.alternative import right
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
@@ -20,7 +21,9 @@ def faults(answers: Answers) -> Iterator[Fault]:
 
 
 def _unconnected(port: str, answers: Answers) -> np.ndarray:
-    return device.wrong(answers, answers.config, lambda inputs: inputs | {port: np.zeros_like(inputs[port])})
+    return device.wrong(
+        answers, right(answers.unit, answers.config), lambda inputs: inputs | {port: np.zeros_like(inputs[port])}
+    )
 
 
 def _late(port: str, answers: Answers) -> np.ndarray:
@@ -33,4 +36,4 @@ def _late(port: str, answers: Answers) -> np.ndarray:
             delayed[1:] = array[:-1]
         return inputs | {port: delayed}
 
-    return device.wrong(answers, answers.config, late)
+    return device.wrong(answers, right(answers.unit, answers.config), late)

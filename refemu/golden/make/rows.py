@@ -14,6 +14,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.files import fields, masks
+from refemu.units.alternative import Device
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases, Config, Kind
 
@@ -67,9 +68,17 @@ def columns(ports: Ports) -> list[Column]:
     return [Column(f"{prefix}.{port.name}", role, port) for prefix, role, group in groups for port in group]
 
 
-def evaluate(unit: AnyUnit, config: Config, cases: Cases, twin_from: int = TWIN_FROM, keep_nan: bool = False) -> Block:
+def evaluate(
+    unit: AnyUnit,
+    config: Config,
+    cases: Cases,
+    twin_from: int = TWIN_FROM,
+    keep_nan: bool = False,
+    device: Device | None = None,
+) -> Block:
     """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns.
 
+    device: with other decisions, that gives the answers in place of the unit; `config` is then its configuration.
     twin_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
     keep_nan: whether a NaN of the stimulus keeps its bits; in sets there is one NaN only (D-arith-1).
     """
@@ -82,7 +91,8 @@ def evaluate(unit: AnyUnit, config: Config, cases: Cases, twin_from: int = TWIN_
         stimulus[port.name] = _rows(unit, codes if keep_nan else fields.canonical(codes, port), port)
     shape = _common_shape(stimulus, thing)
     inputs = {port.name: _unrowed(unit, fields.decode(stimulus[port.name], port)) for port in ports.inputs}
-    result = unit.evaluate(config, inputs, jit=shape[0] * shape[1] >= twin_from)
+    compiled = shape[0] * shape[1] >= twin_from
+    result = device.evaluate(inputs, jit=compiled) if device else unit.evaluate(config, inputs, jit=compiled)
     arrays = {f"in.{name}": array for name, array in stimulus.items()}
     for column in columns(ports)[len(ports.inputs) :]:
         answer = fields.encode(getattr(result, column.port.name), column.port, f"{unit.name}: {column.name}")

@@ -18,7 +18,7 @@ from refemu.arith.operands import PRECISIONS, Precision
 from refemu.units.harmonia.cases import bfp_accumulator as bfp_accumulator_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = [
     "FP16_OVERFLOW",
@@ -359,9 +359,5 @@ UNIT: Unit[State, Result] = Unit(
     mark=bfp_accumulator_cases.mark,
     flags=FLAGS,
     legal=bfp_accumulator_cases.legal,
-    alternatives=(
-        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
-        *choices("D-harmonia-8", "product", "fp16", "fp32"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -13,7 +13,7 @@ from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
 from refemu.units.harmonia.cases import bfp_aligner as bfp_aligner_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = [
     "LANES",
@@ -228,11 +228,5 @@ UNIT: Unit[State, Result] = Unit(
         "ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
         "LOST": Flag(1, "a lane that is not zero became magnitude 0"),
     },
-    alternatives=(
-        *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
-        *choices("D-harmonia-4", "subnormals", "flush"),
-        *choices("D-harmonia-5", "special", "error", "hw", "saturate"),
-        *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

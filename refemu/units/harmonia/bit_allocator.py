@@ -16,7 +16,7 @@ from refemu.arith.records import parameters, plain_fields
 from refemu.units.harmonia.cases import bit_allocator as bit_allocator_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["GROUP", "UNIT", "Allocation", "BitAllocator", "State", "run"]
 
@@ -289,6 +289,5 @@ UNIT: Unit[State, Result] = Unit(
     mark=bit_allocator_cases.mark,
     legal=bit_allocator_cases.legal,
     flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
-    alternatives=choices("D-harmonia-18", "n_local", 32, 95),
 )
 run: RunFunction[Result] = UNIT.run

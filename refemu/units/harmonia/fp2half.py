@@ -15,7 +15,7 @@ from refemu.arith.fp16 import Fp16Mode
 from refemu.units.harmonia.cases import fp2half as fp2half_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 
@@ -113,6 +113,5 @@ UNIT: Unit[State, Result] = Unit(
         "OVERFLOW": Flag(0, "a lane left fp16: infinite or saturated by configuration (D-harmonia-13)"),
         "SUBNORMAL": Flag(1, "a lane's result is subnormal"),
     },
-    alternatives=choices("D-harmonia-13", "saturate", False, True),
 )
 run: RunFunction[Result] = UNIT.run

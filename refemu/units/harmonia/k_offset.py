@@ -18,7 +18,7 @@ from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.units.harmonia.cases import k_offset as k_offset_cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = [
     "COUNTERS",
@@ -431,6 +431,5 @@ UNIT: Unit[State, Result] = Unit(
     mark=k_offset_cases.mark,
     legal=k_offset_cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
-    alternatives=(*choices("D-harmonia-23", "offset_sign", "unsigned"), *choices("D-harmonia-24", "offset_k", 1)),
 )
 run: RunFunction[Result] = UNIT.run

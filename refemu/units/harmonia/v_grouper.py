@@ -17,7 +17,7 @@ from refemu.units.harmonia.bfp_aligner import Rounding
 from refemu.units.harmonia.cases import v_grouper as v_grouper_cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["COUNTERS", "GROUP", "GROWTHS", "UNIT", "Codes", "Growth", "State", "VGrouper", "run"]
 
@@ -289,6 +289,5 @@ UNIT: Unit[State, Result] = Unit(
     counters=COUNTERS,
     mark=v_grouper_cases.mark,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
-    alternatives=choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
 )
 run: RunFunction[Result] = UNIT.run

@@ -16,7 +16,7 @@ from refemu.arith.checks import require_choice
 from refemu.units.kllm.cases import fp16_mac as fp16_mac_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["ROUNDINGS", "UNIT", "Fp16Mac", "Rounding", "State", "run"]
 
@@ -126,7 +126,6 @@ UNIT: Unit[State, Result] = Unit(
     cases=fp16_mac_cases.cases,
     counters=("macs", "overflows"),
     mark=fp16_mac_cases.mark,
-    alternatives=choices("D-kllm-3", "rounding", *ROUNDINGS),
     flags={"OVERFLOW": Flag(0, "finite operands whose product or sum leaves fp16")},
 )
 run: RunFunction[Result] = UNIT.run

@@ -4,7 +4,7 @@ Paper: [kllm §III-B1 step 3, §IV-A]. Decisions: D-kllm-2 (order), D-kllm-3 (ro
 fp16: rounded, from 65,520 on infinite). Zero counts are executed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +13,11 @@ import numpy as np
 from refemu.arith import dot, exact, fp16
 from refemu.arith.checks import plain, require_int
 from refemu.arith.sums import reduce
-from refemu.formats.kllm.kllm_arith import LANES, KllmArith, Preset
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units.kllm.cases import weighted_sum as weighted_sum_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Alternative, Config, Flag, RunFunction, Unit
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
 
@@ -227,10 +227,6 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def _with(**choices: Any) -> Callable[[Config], Config]:
-    return lambda config: Config(**{**config, "preset": replace(KllmArith.preset(config["preset"]), **choices)})
-
-
 UNIT: Unit[State, Result] = Unit(
     name="weighted_sum",
     paper="kllm §III-B, §IV-A",
@@ -246,10 +242,6 @@ UNIT: Unit[State, Result] = Unit(
     cases=weighted_sum_cases.cases,
     counters=("lookups", "macs", "overflows"),
     mark=weighted_sum_cases.mark,
-    alternatives=(
-        Alternative("D-kllm-2", "32 MACs, their results added as a tree", _with(acc="fp16", order=LANES)),
-        Alternative("D-kllm-3", "fused", _with(acc="fp16_fma", order=dot.Sequential())),
-    ),
     flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},
 )
 run: RunFunction[Result] = UNIT.run

@@ -23,7 +23,7 @@ from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = [
     "APPEND_HIGH",
@@ -471,6 +471,5 @@ UNIT: Unit[State, Result] = Unit(
     cases=kv_compressor_cases.cases,
     counters=("tokens_written", "requantized", "pruned"),
     legal=kv_compressor_cases.legal,
-    alternatives=choices("D-leankv-1", "preset", *PRESETS),
 )
 run: RunFunction[Result] = UNIT.run

@@ -18,7 +18,7 @@ from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFL
 from refemu.units.leankv.cases import kv_quantizer as kv_quantizer_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["BITS", "UNIT", "KvQuantizer", "Preset", "QuantizeWith", "State", "run"]
 
@@ -276,9 +276,5 @@ UNIT: Unit[State, Result] = Unit(
         "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),
         "OVERFLOW": Flag(2, "the step is stored as infinity (D-leankv-7)"),
     },
-    alternatives=(
-        *choices("D-leankv-1", "preset", "paper", "diffkv"),
-        *choices("D-leankv-3", "quantize_with", "unrounded", "stored"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

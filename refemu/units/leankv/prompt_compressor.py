@@ -17,7 +17,7 @@ from refemu.arith.scalar32 import f32, value32
 from refemu.units.leankv.cases import prompt_compressor as prompt_compressor_cases
 from refemu.units.ports import Port, Ports, fields
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = [
     "HIGH",
@@ -318,10 +318,5 @@ UNIT: Unit[State, Result] = Unit(
     cases=prompt_compressor_cases.cases,
     counters=("comparisons", "exchanges", "classified"),
     legal=prompt_compressor_cases.legal,
-    alternatives=(
-        *choices("D-leankv-20", "rule", *RULES[:2]),
-        *choices("D-leankv-21", "low_cumsum", "restart"),
-        *choices("D-leankv-23", "order", "stable", "bitonic"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -20,7 +20,7 @@ from refemu.units import stepped
 from refemu.units.leankv.cases import significance as significance_cases
 from refemu.units.ports import Port, Ports, collect, fields
 from refemu.units.stepped import Stepped
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = [
     "COUNTERS",
@@ -547,11 +547,5 @@ UNIT: Unit[State, Result] = Unit(
     cases=significance_cases.cases,
     counters=COUNTERS,
     result=Result,
-    alternatives=(
-        *choices("D-leankv-16", "score_queries", None, 64),
-        *choices("D-leankv-17", "include_self", True, False),
-        *choices("D-leankv-18", "normalize", True, False),
-        *choices("D-leankv-19", "gqa", "mean"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -19,7 +19,7 @@ from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflo
 from refemu.units.olive.ovp_decoder import Normal
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = [
     "CHUNKS",
@@ -320,6 +320,5 @@ UNIT: Unit[State, Result] = Unit(
         "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
         "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)"),
     },
-    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )
 run: RunFunction[Result] = UNIT.run

@@ -14,7 +14,7 @@ from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["EVENTS", "OUTLIER", "TYPES", "UNIT", "DotProductUnit", "State", "run"]
 
@@ -236,6 +236,5 @@ UNIT: Unit[State, Result] = Unit(
         "OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
         "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
     },
-    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )
 run: RunFunction[Result] = UNIT.run

@@ -13,7 +13,7 @@ from refemu.arith.integers import Overflow
 from refemu.units.olive.cases import olive_mac as olive_mac_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
 
@@ -196,6 +196,5 @@ UNIT: Unit[State, Result] = Unit(
     counters=("macs", "overflows"),
     mark=olive_mac_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
-    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )
 run: RunFunction[Result] = UNIT.run

@@ -14,7 +14,7 @@ from refemu.units.olive.cases import olive_pe8 as olive_pe8_cases
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "halves", "run"]
 
@@ -174,9 +174,5 @@ UNIT: Unit[State, Result] = Unit(
     counters=("macs", "pe_multiplications", "overflows"),
     mark=olive_pe8_cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
-    alternatives=(
-        *choices("D-olive-33", "overflow", "wrap", "saturate"),
-        *choices("D-olive-36", "split", "twos_complement", "sign_magnitude"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -20,7 +20,7 @@ from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require
 from refemu.units.olive.ovp_decoder import Normal, OvpDecoder
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "OliveSystolic", "Operand", "Pe", "State", "run"]
 
@@ -297,6 +297,5 @@ UNIT: Unit[State, Result] = Unit(
         "OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
         "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
     },
-    alternatives=choices("D-olive-33", "overflow", "wrap", "saturate"),
 )
 run: RunFunction[Result] = UNIT.run

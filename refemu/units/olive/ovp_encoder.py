@@ -7,11 +7,9 @@ D-olive-15 (Algorithm 2 for any mantissa), D-olive-17 (signs of zero), D-olive-4
 infinity).
 """
 
-import dataclasses
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import frexp, ldexp
 from typing import Any
 
@@ -21,14 +19,14 @@ from numpy.typing import ArrayLike
 from refemu import formats
 from refemu.arith.checks import Refused, at, first_index, plain
 from refemu.formats import Flint, Ovp
-from refemu.formats.nearest import TIES, Ties
+from refemu.formats.nearest import Ties
 from refemu.formats.ready import OvpName
 from refemu.units.olive.cases import ovp_encoder as ovp_encoder_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Alternative, Config, Flag, RunFunction, Unit
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-__all__ = ["ALTERNATIVES", "LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
+__all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
 
 
 NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs: N-N, O-V, V-O
@@ -327,42 +325,6 @@ def ports(config: Mapping[str, Any]) -> Ports:
     )
 
 
-def _other(field: str, choose: Callable[[Any], Any], config: Config) -> Config:
-    fmt: Any = pair_format(config["fmt"])
-    if field == "outlier" and fmt.outlier is None:
-        return config
-    return Config(fmt=dataclasses.replace(fmt, **{field: choose(fmt)}))
-
-
-def _always(value: Any, fmt: Any) -> Any:
-    return value
-
-
-def _format(decision: str, says: str, field: str, choose: Callable[[Any], Any]) -> Alternative:
-    """A device whose pair format differs in one field."""
-    return Alternative(decision, says, partial(_other, field, choose))
-
-
-#: Other answers to decisions, each a changed pair format, for `refemu diff --explain`
-ALTERNATIVES = (
-    _format("D-olive-1", "the left element is in the high half", "left", lambda fmt: "high"),
-    _format("D-olive-3", "the threshold is the largest normal value", "threshold", lambda fmt: fmt.normal.largest),
-    _format("D-olive-4", "a value at the threshold is the other kind", "closed", lambda fmt: not fmt.closed),
-    _format("D-olive-5", "of two outliers the left one wins", "winner", lambda fmt: "left"),
-    _format("D-olive-5", "of two outliers the larger wins", "winner", lambda fmt: "larger"),
-    *(_format("D-olive-7", f"ties round {rule}", "rounding", partial(_always, rule)) for rule in TIES),
-    _format("D-olive-12", "no clip at 2**15", "outlier", lambda fmt: dataclasses.replace(fmt.outlier, limit=None)),
-    _format(
-        "D-olive-13",
-        "the bias is one more",
-        "outlier",
-        lambda fmt: dataclasses.replace(fmt.outlier, bias=fmt.outlier.bias + 1),
-    ),
-    _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
-    _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
-)
-
-
 UNIT: Unit[State, Result] = Unit(
     name="ovp_encoder",
     paper="olive §3.1, Alg. 1, Alg. 2",
@@ -381,6 +343,5 @@ UNIT: Unit[State, Result] = Unit(
         "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
         "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)"),
     },
-    alternatives=ALTERNATIVES,
 )
 run: RunFunction[Result] = UNIT.run

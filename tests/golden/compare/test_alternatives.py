@@ -12,21 +12,16 @@ from refemu.golden.compare import dut
 from refemu.golden.compare.diff import Difference, compare
 from refemu.golden.files import sets
 from refemu.golden.make.rows import evaluate
-from refemu.units.unit import Alternative, Cases, Config, Unit
+from refemu.units import alternative as other
+from refemu.units.alternative import Device
+from refemu.units.unit import Alternative, Cases, Unit
 from tests.golden import committed
 
 
-def others(unit: Unit, alternative: Alternative) -> dict[str, Config]:
-    """The configurations of devices with the alternative, by the ready ones that they differ from."""
-    found = {}
-    for name, own in unit.configs.items():
-        try:
-            config = alternative.apply(own)
-        except (Refused, RefusedType):
-            continue
-        if repr(config) != repr(own):
-            found[name] = config
-    return found
+def others(unit: Unit, alternative: Alternative) -> dict[str, Device]:
+    """The devices with the alternative, by the ready configurations that they differ from."""
+    devices = {name: other.device(unit, config, [alternative]) for name, config in unit.configs.items()}
+    return {name: device for name, device in devices.items() if device is not None}
 
 
 def again(unit: Unit, at: int) -> bool:
@@ -43,13 +38,13 @@ ALTERNATIVES = [
 ]
 
 
-def answers(unit: Unit, config: Config, golden: sets.Golden) -> dict[str, np.ndarray] | None:
-    """What a device of another configuration gives for the stimulus of a set; None if it cannot take it."""
+def answers(unit: Unit, device: Device, golden: sets.Golden) -> dict[str, np.ndarray] | None:
+    """What a device gives for the stimulus of a set; None if it cannot take it."""
     made: dict[str, list[np.ndarray]] = {}
     for entry in golden.manifest["cases"]:
         inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
         try:
-            block = evaluate(unit, config, Cases(entry["kind"], entry["why"], inputs))
+            block = evaluate(unit, device.config, Cases(entry["kind"], entry["why"], inputs), device=device)
         except (Refused, RefusedType):
             return None
         for array in golden.manifest["arrays"]:
@@ -61,9 +56,9 @@ def answers(unit: Unit, config: Config, golden: sets.Golden) -> dict[str, np.nda
 
 def difference(unit: Unit, alternative: Alternative) -> Difference | None:
     """What diff says of the first set of a unit that tells a device with the alternative from the golden one."""
-    for name, config in others(unit, alternative).items():
+    for name, device in others(unit, alternative).items():
         golden = committed.read(f"{unit.name}-{name}")
-        given = answers(unit, config, golden)
+        given = answers(unit, device, golden)
         if given is None or any(given[key].shape != golden.arrays[key].shape for key in given):
             continue
         plain = compare(golden, dut.Answer(given, {}))
@@ -92,7 +87,9 @@ def test_two_decisions_at_once_are_named() -> None:
     unit = units.find("ovp_encoder")
     left, away = (next(one for one in unit.alternatives if words in one.says) for words in ("left one", "half_away"))
     golden = committed.read("ovp_encoder-int4")
-    given = answers(unit, away.apply(left.apply(unit.configs["int4"])), golden)
+    device = other.device(unit, unit.configs["int4"], [left, away])
+    assert device is not None
+    given = answers(unit, device, golden)
     assert given is not None
 
     explanation = compare(golden, dut.Answer(given, {}), True).explanation

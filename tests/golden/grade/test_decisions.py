@@ -8,13 +8,15 @@ from refemu.arith.checks import Refused
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import decisions, device
 from refemu.golden.grade.answers import Answers
+from refemu.units.alternative import right
 from refemu.units.unit import Alternative, Cases, Config, choices
 from tests.golden import fakes
 from tests.golden.grade import plain
 
 
 def with_alternatives(*alternatives: Alternative) -> Answers:
-    unit = dataclasses.replace(fakes.BLENDER, alternatives=alternatives, care=None, mark=None)
+    unit = dataclasses.replace(fakes.BLENDER, care=None, mark=None)
+    vars(unit)["alternatives"] = alternatives
     inputs = {"first": np.array([1, 15]), "second": np.array([1, 7])}
     return answers_of.of_cases(unit, unit.configs["wrap"], [Cases("edge", "one overflows", inputs)])
 
@@ -26,7 +28,10 @@ def test_alternatives_alone() -> None:
     assert list(faults) == ["D-fake-1/overflow is 'saturate'"]
     (fault,) = faults.values()
     assert fault.wrong(answers).tolist() == [False, True]
-    assert fault.wrong(answers).tolist() == device.wrong(answers, Config(overflow="saturate")).tolist()
+    assert (
+        fault.wrong(answers).tolist()
+        == device.wrong(answers, right(answers.unit, Config(overflow="saturate"))).tolist()
+    )
 
 
 def test_pairs_are_of_different_decisions_and_each_configuration_stands_once() -> None:

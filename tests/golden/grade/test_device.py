@@ -10,6 +10,7 @@ from refemu.arith.checks import Refused
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import device
 from refemu.golden.grade.answers import Answers
+from refemu.units.alternative import right
 from refemu.units.unit import Cases, Config
 from tests.golden import fakes
 
@@ -23,11 +24,11 @@ def picky(first: Any, second: Any, *, overflow: str) -> fakes.Blend:
 
 def test_the_unit_itself_is_right_everywhere(blender: Answers, meter: Answers) -> None:
     for answers in (blender, meter):
-        assert not device.wrong(answers, answers.config).any()
+        assert not device.wrong(answers, right(answers.unit, answers.config)).any()
 
 
 def test_another_parameter_is_wrong_where_it_shows(blender: Answers) -> None:
-    wrong = device.wrong(blender, Config(overflow="saturate"))
+    wrong = device.wrong(blender, right(blender.unit, Config(overflow="saturate")))
     wanted: list[bool] = []
     for block in blender.blocks:
         inputs = block.cases.inputs["first"], block.cases.inputs["second"]
@@ -58,9 +59,15 @@ def test_cases_that_a_device_refuses_say_nothing(monkeypatch: pytest.MonkeyPatch
     def shifted(seen: device.Inputs) -> device.Inputs:
         return seen | {"first": seen["first"] - 1}  # the third is 3
 
-    assert device.wrong(answers, answers.config, shifted).tolist() == [True, True, False, True, True]
+    assert device.wrong(answers, right(answers.unit, answers.config), shifted).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
     with pytest.raises(Refused, match="first must not be 3"):
-        device.wrong(answers, answers.config, lambda seen: seen | {"first": np.full(5, 3)})
+        device.wrong(answers, right(answers.unit, answers.config), lambda seen: seen | {"first": np.full(5, 3)})
 
 
 def test_halving_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,5 +85,5 @@ def test_halving_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     calls.clear()
 
     with pytest.raises(Refused):
-        device.wrong(answers, answers.config, lambda seen: seen | {"first": np.full(1000, 3)})
+        device.wrong(answers, right(answers.unit, answers.config), lambda seen: seen | {"first": np.full(1000, 3)})
     assert device.TRIES <= len(calls) <= 2 * device.TRIES

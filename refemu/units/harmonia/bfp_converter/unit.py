@@ -32,7 +32,7 @@ from refemu.units.harmonia.bfp_converter.registers import (
 from refemu.units.harmonia.cases import bfp_converter as bfp_converter_cases
 from refemu.units.ports import Ports
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 
 class BfpConverter(Clocked[State]):
@@ -258,10 +258,5 @@ UNIT: Unit[State, Result] = Unit(
         "OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
         "STALL": Flag(1, "both banks are full: no column may come"),
     },
-    alternatives=(
-        *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
-        *choices("D-harmonia-4", "subnormals", "flush"),
-        *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -33,7 +33,7 @@ from refemu.units.harmonia.cases import bfp_pe as bfp_pe_cases
 from refemu.units.harmonia.sub_pe import LANES, SubPe
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = [
     "LANES",
@@ -333,9 +333,5 @@ UNIT: Unit[State, Result] = Unit(
     mark=bfp_pe_cases.mark,
     flags=FLAGS,
     legal=bfp_pe_cases.legal,
-    alternatives=(
-        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
-        *choices("D-harmonia-8", "product", "fp16", "fp32"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -19,7 +19,7 @@ from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, requir
 from refemu.units.harmonia.cases import bfp_pe_array as bfp_pe_array_cases
 from refemu.units.ports import Lanes, Port, Ports, fields
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "State", "Weights", "Work", "run", "tile"]
 
@@ -348,9 +348,5 @@ UNIT: Unit[State, Result] = Unit(
     mark=bfp_pe_array_cases.mark,
     flags=FLAGS,
     legal=bfp_pe_array_cases.legal,
-    alternatives=(
-        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
-        *choices("D-harmonia-8", "product", "fp16", "fp32"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

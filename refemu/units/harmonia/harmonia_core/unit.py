@@ -39,7 +39,7 @@ from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
 from refemu.units.ports import Ports, fields, lanes
 from refemu.units.stepped import Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8}
@@ -426,6 +426,5 @@ UNIT: Unit[State, Result] = Unit(
     mark=harmonia_core_cases.mark,
     legal=harmonia_core_cases.legal,
     flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
-    alternatives=choices("D-harmonia-7", "partial", "fp16", "fp32"),
 )
 run: RunFunction[Result] = UNIT.run

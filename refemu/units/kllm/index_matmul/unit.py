@@ -27,7 +27,7 @@ from refemu.units.kllm.index_matmul.problem import Column, column, column_at_por
 from refemu.units.kllm.weighted_sum import exact_sum, sums
 from refemu.units.ports import Port, Ports, fields, lanes
 from refemu.units.stepped import Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit, choices
+from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 #: Counters of a MatMul
 COUNTERS = (
@@ -530,7 +530,6 @@ UNIT: Unit[State, Result] = Unit(
     result=Result,
     mark=index_matmul_cases.mark,
     legal=index_matmul_cases.legal,
-    alternatives=choices("D-kllm-1", "preset", "exact"),
     flags={
         "OVERFLOW": Flag(0, "the output, or something on the way to it, left fp16"),
         "OUTLIER": Flag(1, "some position is in the sparse path (D-kllm-13)"),

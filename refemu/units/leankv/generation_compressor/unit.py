@@ -32,7 +32,7 @@ from refemu.units.leankv.generation_compressor.decisions import (
 from refemu.units.leankv.significance import require_queries
 from refemu.units.ports import Ports, fields
 from refemu.units.stepped import Stepped
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 W, A1, A2, A3, B1, B2, C = range(7)  #: Choices of `algorithm1`, by the port `choice`
 APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: Choices of `diffkv`
@@ -353,9 +353,5 @@ UNIT: Unit[State, Result] = Unit(
     counters=("divisions", "comparisons"),
     result=Result,
     legal=generation_compressor_cases.legal,
-    alternatives=(
-        *choices("D-leankv-26", "policy", *POLICIES[:2]),
-        *choices("D-leankv-27", "score_rule", "share", "cumulative"),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -22,7 +22,7 @@ from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
 from refemu.units.ports import fields
 from refemu.units.stepped import Result
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["Memory", "Moved", "OutOfPages", "PageManager", "Shape", "TableOverflow"]
 
@@ -383,6 +383,5 @@ UNIT: Unit[State, Result] = Unit(
     counters=TOTALS,
     peaks=("step_pages",),
     legal=page_manager_cases.legal,
-    alternatives=(*choices("D-leankv-34", "lazy_pages", True, False), *choices("D-leankv-35", "reserve_low", 0, 1)),
 )
 run: RunFunction[Result] = UNIT.run

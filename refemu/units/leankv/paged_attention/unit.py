@@ -37,7 +37,7 @@ from refemu.units.leankv.paged_attention.ports import COUNTERS, State, ports_of
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Ports, fields
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, RunFunction, Unit, choices
+from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = [
     "DIFFKV",
@@ -408,14 +408,5 @@ UNIT: Unit[State, Result] = Unit(
     cases=paged_attention_cases.cases,
     counters=COUNTERS,
     legal=paged_attention_cases.legal,
-    alternatives=(
-        *choices("D-leankv-17", "include_self", True, False),
-        *choices("D-leankv-19", "gqa", "mean"),
-        *choices("D-leankv-41", "order", "kernel", "sequential"),
-        *choices("D-leankv-42", "fma", True, False),
-        *choices("D-leankv-43", "lane_max", True),
-        *choices("D-leankv-45", "softmax_div", "div", "recip_mul"),
-        *choices("D-leankv-46", "partition_tokens", 0, 1),
-    ),
 )
 run: RunFunction[Result] = UNIT.run

@@ -1,0 +1,114 @@
+"""Other answers to the decisions that a unit takes, and devices that took them.
+
+An alternative is a change of the configuration, a stepping class that overrides what decides, or a function on answers.
+The first two compose exactly; a function on answers comes last.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.units.config import Config
+from refemu.units.derived import readable
+from refemu.units.stepped import Result, Stepped
+
+#: answer(config, inputs, result): outputs (and registers) by name that such a device gives, where they differ
+Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
+
+
+def _unchanged(config: Config) -> Config:
+    return config
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Other answer to a decision. A ready configuration that cannot have it: `apply` or `answer` refuses."""
+
+    decision: str  #: id, "D-olive-33"
+    says: str  #: "overflow is 'saturate'"
+    apply: Callable[[Config], Config] = _unchanged  #: makes the configuration of a device that took the other answer
+    variant: type[Stepped[Any]] | None = None  #: stepping class of such a device, derived from the unit's
+    answer: Answer | None = None  #: what such a device answers, from the unit's inputs and Result
+
+
+def choices(decision: str, parameter: str, *values: object) -> tuple[Alternative, ...]:
+    """Alternatives that set one parameter of the configuration to each of several values.
+
+    Parameters
+    ----------
+    decision : str
+        Id, "D-olive-33" say.
+    parameter : str
+        Name of the parameter.
+    *values : object
+        Values to try.
+
+    Returns
+    -------
+    tuple of Alternative
+        One per value.
+    """
+    return tuple(
+        Alternative(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values
+    )
+
+
+def _with(parameter: str, value: Any, config: Config) -> Config:
+    return Config(**{**config, parameter: value})
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """A unit that answered some of its decisions in another way."""
+
+    unit: Any
+    config: Config  #: of the device
+    run: Callable[..., Result]  #: compiled where no class is overridden
+    answer: Answer | None = None
+
+    def evaluate(self, inputs: Mapping[str, np.ndarray], jit: bool = True) -> Result:
+        """Answers to inputs by port name, as `Unit.evaluate` takes them.
+
+        jit: use the compiled twin where it has the same decisions. Refused: inputs that the device cannot take.
+        """
+        run = self.unit.run if self.run is self.unit.run_jit and not jit else self.run
+        result: Result = run(**inputs, **self.config)
+        if self.answer is None:
+            return result
+        return dataclasses.replace(result, **self.answer(self.config, inputs, result))
+
+
+def right(unit: Any, config: Config) -> Device:
+    """The unit itself. unit: a Unit."""
+    return Device(unit, config, unit.run_jit)
+
+
+def device(unit: Any, config: Config, alternatives: Sequence[Alternative]) -> Device | None:
+    """The unit in a configuration with all of `alternatives`; None where it would be the same unit, or cannot be.
+
+    unit: a Unit. Two stepping classes are joined into one; of two functions on answers there is no such device.
+    """
+    changed, answers = config, [each.answer for each in alternatives if each.answer is not None]
+    variants = tuple(each.variant for each in alternatives if each.variant is not None)
+    try:
+        for each in alternatives:
+            before, changed = changed, each.apply(changed)
+            if each.variant is None and each.answer is None and repr(before) == repr(changed):
+                return None
+        if issubclass(unit.unit_class, Stepped):
+            unit.unit_class(**changed)
+    except Refused:
+        return None
+    if len(answers) > 1 or len(set(variants)) < len(variants):
+        return None
+    run = readable(dataclasses.replace(unit, unit_class=_joined(variants), run=None)) if variants else unit.run_jit
+    return Device(unit, changed, run, answers[0] if answers else None)
+
+
+def _joined(variants: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:
+    return variants[0] if len(variants) == 1 else type("Joined", variants, {})

@@ -1,0 +1,8 @@
+"""Other answers to the decisions of bfp_accumulator."""
+
+from refemu.units.alternative import Alternative, choices
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+    *choices("D-harmonia-8", "product", "fp16", "fp32"),
+)

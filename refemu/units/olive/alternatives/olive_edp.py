@@ -1,0 +1,5 @@
+"""Other answers to the decisions of olive_edp."""
+
+from refemu.units.alternative import Alternative, choices
+
+ALTERNATIVES: tuple[Alternative, ...] = choices("D-olive-33", "overflow", "wrap", "saturate")

@@ -1,0 +1,85 @@
+"""Every decision of every unit has another answer that its committed sets tell, or a reason why no bit shows it."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.golden.grade import model
+from refemu.units import alternative as other
+from refemu.units.alternative import Alternative, choices
+from refemu.units.olive.ovp_decoder import OvpDecoder
+
+ID = re.compile(r"D-[a-z]+-\d+")
+EVERY = [pytest.param(units.find(name), id=name) for name in units.names()]
+
+
+def named(unit: Any) -> set[str]:
+    """Decisions that the readable modules of a unit name."""
+    return {id for path in model.sources(unit) for id in ID.findall(path.read_text())}
+
+
+@pytest.mark.parametrize("unit", EVERY)
+def test_every_decision_in_the_code_has_an_alternative_or_a_reason(unit: Any) -> None:
+    offered = {alternative.decision for alternative in unit.alternatives}
+
+    assert named(unit) - offered - set(unit.unobservable) == set()
+    assert offered & set(unit.unobservable) == set()
+    assert all(len(reason) > 20 for reason in unit.unobservable.values())
+
+
+@pytest.mark.parametrize("unit", EVERY)
+def test_alternatives_of_a_decision_differ_in_what_they_say(unit: Any) -> None:
+    said = [(alternative.decision, alternative.says) for alternative in unit.alternatives]
+    assert len(set(said)) == len(said)
+
+
+class Silent(OvpDecoder):
+    """Never flags an illegal pair."""
+
+    def is_illegal(self, *codes: int) -> int:
+        return 0
+
+
+def silent() -> Alternative:
+    return Alternative("D-olive-18", "an illegal pair is not flagged", variant=Silent)
+
+
+PAIRS = {"pair": np.arange(256), "bias": np.full(256, 2)}
+
+
+def test_a_class_that_overrides_what_decides_answers_in_its_place() -> None:
+    unit = units.find("ovp_decoder")
+    config = unit.configs["int4"]
+    device = other.device(unit, config, [silent()])
+    assert device is not None
+
+    right, wrong = unit.evaluate(config, PAIRS), device.evaluate(PAIRS)
+    assert right.illegal.any() and not wrong.illegal.any()
+    assert (right.base_int == wrong.base_int).all()
+
+
+def test_changes_of_parameters_and_classes_compose_and_a_function_on_answers_comes_last() -> None:
+    unit = units.find("ovp_decoder")
+    config = unit.configs["int4"]
+    negated = Alternative("D-test-1", "negated", answer=lambda config, inputs, result: {"base_int": -result.base_int})
+    flint = choices("D-test-2", "normal", "flint4")[0]
+    device = other.device(unit, config, [negated, silent(), flint])
+    assert device is not None
+
+    right, wrong = unit.evaluate(unit.configs["flint4"], PAIRS), device.evaluate(PAIRS)
+    assert right.illegal.any() and not wrong.illegal.any()
+    assert (right.base_int == -wrong.base_int).all() and right.base_int.any()
+
+
+def test_there_is_no_device_that_is_the_unit_itself_or_cannot_be() -> None:
+    unit = units.find("ovp_decoder")
+    config = unit.configs["int4"]
+    answer = Alternative("D-test-1", "negated", answer=lambda config, inputs, result: {})
+
+    assert other.device(unit, config, choices("D-test-2", "normal", "int4")) is None
+    assert other.device(unit, config, choices("D-test-2", "normal", "int5")) is None
+    assert other.device(unit, config, [answer, answer]) is None
+    assert other.device(unit, config, [silent(), silent()]) is None
