@@ -134,8 +134,13 @@ def cache_key() -> str:
 
 
 def kernel_files() -> list[Path]:
-    """Sources that decide what compiled code does: the layers that have kernels, whose constants they may take in."""
-    return sorted(path for layer in ("arith", "formats", "units") for path in (PACKAGE / layer).rglob("*.py"))
+    """Sources that decide what compiled code does: the layers that have kernels, whose constants they may take in.
+
+    Cases and alternatives are not among them: no kernel may use their names.
+    """
+    layers = ("arith", "formats", "units")
+    files = (path for layer in layers for path in (PACKAGE / layer).rglob("*.py"))
+    return sorted(path for path in files if path.parent.name not in ("cases", "alternatives"))
 
 
 class _PrivateFiles(IndexDataCacheFile):
