@@ -6,6 +6,8 @@ from typing import Any
 
 from refemu import __version__
 
+UNIT = "NAME of `refemu list units`, NAME:CONFIG or NAME:parameter=value,... as in orizuru:n=4096,k=21"
+
 
 class _Parser(argparse.ArgumentParser):
     """Suggests the nearest choice for a misspelt one."""
@@ -69,12 +71,13 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
         action="store_true",
         help="stimulus of one --unit as hex words, and an end line: `| device | refemu check --stdin`",
     )
-    _word(command, "--config", "C", "with --stdout: a configuration of the unit; default its first")
+    _word(command, "--config", "C", "with --stdout: a configuration, or parameter=value,...; default the first")
     command.add_argument(
         "--unit",
         action="append",
         metavar="U",
-        help="a name of `refemu list units` that has cases of these kinds; repeatable; default all that have",
+        help="a unit that has cases of these kinds: a name of `refemu list units`, or one configuration of it as in "
+        "orizuru:n8 or orizuru:n=4096,k=21; repeatable; default all that have",
     )
     _word(command, "--kinds", "K,...", "of paper, edge, random, exhaustive, model; default all that apply")
     _word(command, "--model", "M", "a name of `refemu list models`, for cases of kind model; default tiny")
@@ -106,8 +109,8 @@ def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     what.add_argument(
         "--stdin", action="store_true", help="lines of a device: the word of `generate --stdout`, a space, its answer"
     )
-    _word(command, "--unit", "U", "with --stdin: the unit that the device is held against")
-    _word(command, "--config", "C", "with --stdin: a configuration of the unit; default its first")
+    _word(command, "--unit", "U", "with --stdin: the unit that the device is held against, as for `generate`")
+    _word(command, "--config", "C", "with --stdin: a configuration, or parameter=value,...; default the first")
     command.add_argument("--any-nan", action="store_true", help="with --stdin: take any NaN for any NaN")
     _count(
         command,
@@ -134,8 +137,8 @@ def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "stimulus", metavar="SET", help="directory of a golden set; with --unit an .npz with the inputs, in.*"
     )
-    _word(command, "--unit", "U", "the unit that the .npz is for")
-    _word(command, "--config", "C", "with --unit: a configuration of the unit; default its first")
+    _word(command, "--unit", "U", "the unit that the .npz is for: NAME, NAME:CONFIG or NAME:parameter=value,...")
+    _word(command, "--config", "C", "with --unit: a configuration, or parameter=value,...; default the first")
     command.add_argument(
         "--class",
         dest="classes",
@@ -160,8 +163,8 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         form_parser.add_argument("set", metavar="SET", help="directory of the set")
         form_parser.add_argument("-o", "--out", type=_path, metavar="FILE", help="default: standard output")
     rtl = _named(forms, "rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set")
-    rtl.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
-    _word(rtl, "--config", "C", "a ready configuration of the unit; default its first")
+    rtl.add_argument("unit", metavar="UNIT", help=UNIT)
+    _word(rtl, "--config", "C", "a configuration, or parameter=value,...; default the first")
     rtl.add_argument(
         "-o", "--out", required=True, type=_path, metavar="DIR", help="benches and sources that are there stay"
     )
@@ -169,8 +172,8 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "step", "step through a unit, one event at a time")
-    command.add_argument("unit", metavar="UNIT", help="a name of `refemu list units`")
-    _word(command, "--config", "C", "a ready configuration of the unit; default its first")
+    command.add_argument("unit", metavar="UNIT", help=UNIT)
+    _word(command, "--config", "C", "a configuration, or parameter=value,...; default the first")
     _word(command, "--case", "DIR:ID", "inputs of one case of a golden set; default, without --input, the paper's own")
     command.add_argument(
         "--input", action="append", metavar="PORT=V[,V...]", help="values of a port, one per event; repeatable"

@@ -48,15 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _stream(arguments: argparse.Namespace) -> int:
     """Check what a device sends through the pipe."""
     from refemu import units
-    from refemu.arith.checks import Refused, lookup
+    from refemu.arith.checks import Refused
     from refemu.golden.compare import pipe
     from refemu.golden.files import masks
 
     if arguments.unit is None:
         raise Refused("check: --stdin needs --unit")
-    unit = units.find(arguments.unit)
-    config = arguments.config or next(iter(unit.configs))
-    lookup(f"configuration of {unit.name}", config, unit.configs)
+    unit, config = units.choose(arguments.unit, arguments.config)
     if sys.stdin is None:
         raise Refused("check: standard input is closed: nothing was compared")
     verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan)

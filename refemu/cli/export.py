@@ -24,15 +24,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _rtl(arguments: argparse.Namespace) -> int:
     """The golden set is made anew; files beside it that are there already belong to the user and stay."""
     from refemu import golden, units
-    from refemu.arith.checks import lookup
     from refemu.golden.files import store
     from refemu.golden.rtl import bench
 
-    unit, out = units.find(arguments.unit), Path(arguments.out)
-    config = arguments.config or next(iter(unit.configs))
-    lookup(f"configuration of {unit.name}", config, unit.configs)
+    unit, config = units.choose(arguments.unit, arguments.config)
+    out = Path(arguments.out)
     missing, kept = bench.beside(unit, config, out)
-    written = golden.generate(out, units=[unit.name], configs=[config], kinds=["paper", "edge", "random"], hex=True)
+    written = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=["paper", "edge", "random"], hex=True)
     store.write_files(missing)
     print(f"{written[0].path}: {written[0].rows} rows; fill in {out / unit.name}.v and run make there")
     if kept:

@@ -56,16 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _stream(arguments: argparse.Namespace) -> int:
     from refemu import units
-    from refemu.arith.checks import Refused, lookup, require_choice
+    from refemu.arith.checks import Refused, require_choice
     from refemu.golden.compare import pipe
     from refemu.units.unit import KINDS
 
     _leave_out(arguments, *CAMPAIGN, *SETS, why="--stdout writes the stimulus of one unit")
     if len(arguments.unit or ()) != 1:
         raise Refused(f"generate: --stdout takes exactly one --unit, got {len(arguments.unit or ())}")
-    unit = units.find(arguments.unit[0])
-    config = arguments.config or next(iter(unit.configs))
-    lookup(f"configuration of {unit.name}", config, unit.configs)
+    unit, config = units.choose(arguments.unit[0], arguments.config)
     kinds = list(KINDS[:-1]) if arguments.kinds is None else arguments.kinds.split(",")
     for kind in kinds:
         require_choice(kind, KINDS[:-1], "generate --stdout", "kinds")

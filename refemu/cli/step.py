@@ -17,9 +17,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one row per event, up to and including the one where the condition holds; returns 0."""
     from refemu import units
 
-    unit = units.find(arguments.unit)
-    name, inputs = _inputs(arguments, unit)
-    config = lookup(f"configuration of {unit.name}", name, unit.configs)
+    unit, chosen = units.choose(arguments.unit, arguments.config)
+    name, inputs = _inputs(arguments, unit, chosen)
+    config = unit.config(name)
     ports = unit.ports(config)
     stop = None if arguments.stop is None else condition.parse(arguments.stop)
     states, stopped = [], False
@@ -65,21 +65,20 @@ def _table(unit: Any, name: str, ports: Any, states: list[Any]) -> None:
     print_table(f"{unit.name} [{name}] {unit.paper}", columns, rows, columns[2:])
 
 
-def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np.ndarray]]:
-    """Configuration name and one array per input port, from a golden case or from --input."""
+def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, dict[str, np.ndarray]]:
+    """Configuration and one array per input port, from a golden case or from --input. name: without a case."""
     if arguments.case:
         from refemu import golden
 
         folder, _, number = arguments.case.rpartition(":")
-        if arguments.config or arguments.input:
+        if arguments.config or arguments.input or ":" in arguments.unit:
             raise Refused("step: --case brings configuration and inputs; give it without --config and --input")
         if not folder or not (number.isascii() and number.isdigit() and len(number) <= DIGITS):
             raise Refused(
                 f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case[:200]!r}"
             )
         return golden.case_inputs(golden.load(folder), int(number), unit)
-    name = arguments.config or next(iter(unit.configs))
-    config = lookup(f"configuration of {unit.name}", name, unit.configs)
+    config = unit.config(name)
     if not arguments.input:
         return name, _example(unit, name, arguments.json)
     ports = {port.name: port for port in unit.ports(config).inputs}
@@ -97,7 +96,7 @@ def _inputs(arguments: argparse.Namespace, unit: Any) -> tuple[str, dict[str, np
 
 def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:
     """The first case that the paper itself gives, announced unless `silent`: what there is to see without inputs."""
-    config = unit.configs[name]
+    config = unit.config(name)
     cases = next(iter(unit.cases(config, "paper", 0)), None)
     if cases is None:
         ports = ", ".join(port.name for port in unit.ports(config).inputs)

@@ -120,15 +120,14 @@ def hold(
     """
     __tracebackhide__ = True
     global last
-    target = units.find(unit) if isinstance(unit, str) else unit
-    name = config or next(iter(target.configs))
-    parameters = lookup(f"configuration of {target.name}", name, target.configs)
+    target, name = units.choose(unit, config) if isinstance(unit, str) else (unit, config or next(iter(unit.configs)))
+    parameters = target.config(name)
     ports = {port.name: port for port in target.ports(parameters).outputs}
     if not answers:
         raise Refused(f"hold: give an answer for at least one of {', '.join(ports)}")
     for port in answers:
         lookup(f"output of {target.name}", port, ports)
-    result = target.evaluate(target.configs[name], inputs, jit=False)
+    result = target.evaluate(parameters, inputs, jit=False)
     want = {port: fields.encode(getattr(result, port), ports[port], target.name) for port in answers}
     got = {port: _given(answers[port], ports[port], want[port], target.name) for port in answers}
     care = masks.of_result(target, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)

@@ -9,6 +9,7 @@ from refemu.golden.files import npz, sets, store
 from refemu.golden.make import build
 from refemu.golden.make.regenerate import SAVED
 from refemu.testing.compare import Failure
+from refemu.units import parameters
 from refemu.units.unit import Cases
 
 
@@ -24,13 +25,13 @@ def save(failure: Failure, folder: Path, test: str) -> str:
     inputs = {name: np.asarray(array)[None] if held else np.asarray(array) for name, array in failure.inputs.items()}
     case = Cases("model", f"counterexample of {test}", inputs)
     manifest, arrays = build.build(unit, config, [case], generator={"model": {"function": SAVED, "seed": 0}})
-    store.replace(place / f"{unit.name}-{config}", sets.render(manifest, arrays))
+    store.replace(place / parameters.set_name(unit, config), sets.render(manifest, arrays))
     first = next(entry["first"] for entry in manifest["cases"] if entry["why"] == case.why)
     answers = {f"out.{port}": arrays[f"out.{port}"].copy() for port in failure.answers}
     for port, codes in failure.answers.items():  # before them may stand a worked example, taken as answered right
         answers[f"out.{port}"][first : first + len(codes)] = codes
     store.write_files({place / "dut.npz": npz.to_bytes(answers)})
-    target = place / f"{unit.name}-{config}"
+    target = place / parameters.set_name(unit, config)
     return (
         f"counterexample saved; replay it with:\n  refemu diff {target} {place / 'dut.npz'} --explain --ports "
         f"{','.join(failure.answers)}{' --any-nan' * failure.any_nan}\n"

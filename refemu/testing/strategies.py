@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from refemu import units
-from refemu.arith.checks import lookup, require_int
+from refemu.arith.checks import require_int
 from refemu.arith.integers import total
 from refemu.formats import Element
 from refemu.units.ports import Port
@@ -188,9 +188,8 @@ def inputs(
     Refused
         A name is unknown, or a number of rows out of range.
     """
-    target = units.find(unit) if isinstance(unit, str) else unit
-    name = config or next(iter(target.configs))
-    chosen = lookup(f"configuration of {target.name}", name, target.configs)
+    target, name = units.choose(unit, config) if isinstance(unit, str) else (unit, config or next(iter(unit.configs)))
+    chosen = target.config(name)
     require_int(min_rows, 1, 1 << 20, "inputs", "min_rows")
     require_int(max_rows, min_rows, 1 << 20, "inputs", "max_rows")
     drawn = _rows(target.ports(chosen).inputs, min_rows, max_rows)

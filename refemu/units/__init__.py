@@ -6,7 +6,8 @@ The types of both, and of `from refemu.units import orizuru`, stand in `__init__
 import importlib
 from types import ModuleType
 
-from refemu.arith.checks import lookup
+from refemu.arith.checks import Refused, lookup
+from refemu.units import parameters
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result, Stepped
 from refemu.units.unit import Alternative, AnyUnit, Cases, Config, Flag, Unit, choices
@@ -25,6 +26,8 @@ __all__ = [
     "Stepped",
     "Unit",
     "choices",
+    "choose",
+    "configurations",
     "find",
     "module",
     "names",
@@ -109,6 +112,60 @@ def find(name: str) -> AnyUnit:
         An unknown name; the refusal shows the nearest known one.
     """
     return module(lookup("unit", name, {unit: unit for unit in PAPERS})).UNIT
+
+
+def choose(spec: str, config: str | None = None) -> tuple[AnyUnit, str]:
+    """Find a unit and one configuration of it.
+
+    Parameters
+    ----------
+    spec : str
+        Name, or name and configuration: "orizuru:n8", "orizuru:n=4096,k=21".
+    config : str, optional
+        Configuration, where `spec` names none; by default the unit's first.
+
+    Returns
+    -------
+    unit : Unit
+        Descriptor.
+    config : str
+        Configuration: its ready name, or the parameters that differ from their defaults.
+
+    Raises
+    ------
+    Refused
+        An unknown name or parameter, with the nearest; a value that the unit refuses; two configurations.
+    """
+    name, text = parameters.split(spec)
+    unit = find(name)
+    if text is not None and config is not None:
+        raise Refused(f"{name}: one configuration is needed, got {text} and {config}")
+    text = text or config
+    return unit, next(iter(unit.configs)) if text is None else parameters.text(unit, unit.config(text))
+
+
+def configurations(spec: str) -> tuple[AnyUnit, list[str]]:
+    """Find a unit, and the configuration that follows its name or else all its ready ones.
+
+    Parameters
+    ----------
+    spec : str
+        As for `choose`.
+
+    Returns
+    -------
+    unit : Unit
+        Descriptor.
+    configs : list of str
+        Configurations.
+
+    Raises
+    ------
+    Refused
+        As `choose` does.
+    """
+    unit, config = choose(spec)
+    return unit, [config] if ":" in spec else list(unit.configs)
 
 
 def module(name: str, compiled: bool = False) -> ModuleType:

@@ -22,6 +22,18 @@ Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[st
 
 
 def _unchanged(config: Config) -> Config:
+    """Return the configuration as it is.
+
+    Parameters
+    ----------
+    config : Config
+        Configuration.
+
+    Returns
+    -------
+    Config
+        The same.
+    """
     return config
 
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units import described
+from refemu.units import described, parameters
 from refemu.units.alternative import Alternative as Alternative
 from refemu.units.alternative import choices as choices
 from refemu.units.config import Config as Config
@@ -127,6 +127,26 @@ class Unit(Generic[S, R]):
             if error.name is None or not f"{self.others}.".startswith(f"{error.name}."):
                 raise
             return None
+
+    def config(self, text: str) -> Config:
+        """Configuration by name or parameters.
+
+        Parameters
+        ----------
+        text : str
+            A ready name, "n8", or parameters, "n=4096,k=21" or "n8,k=3".
+
+        Returns
+        -------
+        Config
+            Configuration, with every parameter where it is no ready one.
+
+        Raises
+        ------
+        Refused
+            An unknown name or parameter, with the nearest; a value that the unit refuses.
+        """
+        return parameters.config(self, text)
 
     def evaluate(self, config: Mapping[str, Any], inputs: Mapping[str, Any], jit: bool = True) -> R:
         """Run the unit on arrays by port name, by the compiled twin or the readable form.

@@ -1,6 +1,9 @@
 """Parameters that NumPy made are kept as Python's own: in units, results, formats, schemes, manifests."""
 
+import inspect
 import json
+import re
+import typing
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +13,11 @@ import pytest
 from refemu import formats, units
 from refemu.arith import orders
 from refemu.arith.checks import Refused, RefusedType, plain, require_int
+from refemu.formats import spelling
 from refemu.golden.make import build
 from refemu.models import schemes
 from refemu.models.schemes.olive.config import OliveConfig
+from refemu.units import parameters
 from refemu.units.stimuli import random_inputs
 from refemu.units.unit import Config, Unit
 
@@ -113,3 +118,70 @@ def test_only_scalars_are_changed() -> None:
 
     assert plain(array) is array and plain("x") == "x" and plain(None) is None
     assert types(plain((np.int8(1), (np.float16(0.5), array[0])))) == types((1, (0.5, 1.0)))
+
+
+# Configurations by text
+
+
+def changes(unit: Unit, base: str) -> list[str]:
+    """The configuration `base` with one parameter changed, for every parameter and some values."""
+    hints = typing.get_type_hints(unit.unit_class.__init__)
+    texts = []
+    for name, each in inspect.signature(unit.unit_class).parameters.items():
+        value = unit.configs[base].get(name, each.default)
+        options = list(spelling._options(hints[name]))
+        tried = [option for option in options if isinstance(option, str)] + [True, False] * (bool in options)
+        tried += [value + 1, value * 2] if type(value) is int and int in options else []
+        texts += [f"{base},{name}={spelling.write(other)}" for other in tried if other != value]
+    return texts
+
+
+@pytest.mark.parametrize("name", units.names())
+def test_configurations_come_back_from_their_texts_and_sets_have_different_names(name: str) -> None:
+    unit, names = units.find(name), {}
+    for base in unit.configs:
+        assert unit.config(base) is unit.configs[base] and parameters.set_name(unit, base) == f"{name}-{base}"
+        for text in changes(unit, base):
+            try:
+                config = unit.config(text)
+            except (Refused, RefusedType):
+                continue  # out of range
+            again = parameters.text(unit, config)
+            assert unit.config(again) == config
+            assert names.setdefault(parameters.set_name(unit, again), again) == again
+    assert all(re.fullmatch(r"[a-z0-9_]+-[a-z0-9_-]+", each) for each in names)
+
+
+def test_sizes_from_outside() -> None:
+    unit, text = units.choose("orizuru:n=4096,k=21")
+
+    assert text == "n=4096,k=21" and parameters.set_name(unit, text) == "orizuru-n4096-k21"
+    assert unit.config(text)["min_leaf"] == "not_max"
+    assert units.choose("orizuru:n8,k=1")[1] == "n=8"
+    assert units.choose("orizuru:n=8,k=2")[1] == "n8" == units.choose("orizuru", "n=8,k=2")[1]
+    assert units.configurations("orizuru:n8")[1] == ["n8"] and len(units.configurations("orizuru")[1]) > 3
+
+
+def test_names_of_sets_whose_values_are_no_words_hold_a_digest() -> None:
+    unit = units.find("kllm_chip")
+    names = {parameters.set_name(unit, f"sizes={text}") for text in ("2+2+4+2", "2+2+4+4", "22+4+2+2")}
+
+    assert len(names) == 3 and all(re.fullmatch("kllm_chip-sizes-x[0-9a-f]{12}", each) for each in names)
+
+
+@pytest.mark.parametrize(
+    ("spec", "config", "message"),
+    [
+        ("orizuru:", None, "a configuration must follow the colon"),
+        ("orizuru:n9", None, "unknown configuration of orizuru 'n9'"),
+        ("orizuru:m=3", None, "unknown parameter of orizuru 'm'"),
+        ("orizuru:k=3", None, "orizuru: parameter n is needed"),
+        ("orizuru:n=8,k=99", None, r"k must be in \[0, 8\], got 99"),
+        ("orizuru:n=eight", None, "orizuru: n must be an int"),
+        ("orizuru:n8", "n64", "one configuration is needed, got n8 and n64"),
+        ("orizuro:n8", None, "unknown unit 'orizuro'; did you mean 'orizuru'"),
+    ],
+)
+def test_configurations_refuse(spec: str, config: str | None, message: str) -> None:
+    with pytest.raises((Refused, RefusedType), match=message):
+        units.choose(spec, config)

@@ -63,7 +63,10 @@ class RandomRequest:
     def shards(self) -> list[RandomShard]:
         """Every shard, in the order of names. Refused: more than SHARDS."""
         every = (
-            shard for name in self.units for config in units.find(name).configs for shard in self._shards(name, config)
+            shard
+            for unit, configs in map(units.configurations, self.units)
+            for config in configs
+            for shard in self._shards(unit.name, config)
         )
         first = sorted(itertools.islice(every, SHARDS + 1))
         if len(first) > SHARDS:
@@ -140,11 +143,13 @@ def request(rows: int, *, units_: Sequence[str] | None = None, seed: int = 0) ->
     require_int(seed, 0, 1 << 40, "campaign", "seed")
     names = sorted(set(units.names() if units_ is None else units_))
     without = [
-        name for name in units_ or () if not any(rows_per_seed(name, config) for config in units.find(name).configs)
+        spec
+        for spec, (unit, configs) in zip(units_ or (), map(units.configurations, units_ or ()), strict=True)
+        if not any(rows_per_seed(unit.name, config) for config in configs)
     ]
     if without:
         raise Refused(f"campaign: units: each must have random cases, got none for {', '.join(sorted(set(without)))}")
-    return RandomRequest(rows, seed, {name: units.find(name).version for name in names})
+    return RandomRequest(rows, seed, {name: units.choose(name)[0].version for name in names})
 
 
 def model_request(
@@ -209,7 +214,7 @@ def rows_per_seed(name: str, config: str) -> int:
     """Rows of the random cases of one seed; 0 if there are none."""
     unit = units.find(name)
     held = 1 + (unit.timing == "event")
-    blocks = (next(iter(cases.inputs.values())).shape[:held] for cases in unit.cases(unit.configs[config], "random", 0))
+    blocks = (next(iter(cases.inputs.values())).shape[:held] for cases in unit.cases(unit.config(config), "random", 0))
     rows = 0
     for shape in blocks:
         rows += shape[0] * (shape[1] if held == 2 else 1)
@@ -218,7 +223,7 @@ def rows_per_seed(name: str, config: str) -> int:
 
 def _row_bytes(name: str, config: str) -> int:
     size = 4  # the flags
-    for port in units.find(name).ports(units.find(name).configs[config]).all:
+    for port in units.find(name).ports(units.find(name).config(config)).all:
         size += port.dtype.itemsize * port.lanes
     return size
 

@@ -19,6 +19,7 @@ from refemu.arith.reading import reading
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets, store
 from refemu.golden.make import build, generate, model_cases, regenerate
+from refemu.units import parameters
 
 Files = dict[str, bytes]
 _SET = re.compile(r"[a-z0-9_]+-[a-z0-9_-]+-layer-[0-9]+")  # folder of a set inside that of its shard
@@ -58,7 +59,7 @@ class RandomShard:
     @property
     def name(self) -> str:
         """Its folder inside that of the campaign."""
-        return f"{self.unit}-{self.config}/random-{self.seed:08d}"
+        return f"{parameters.set_name(units.find(self.unit), self.config)}/random-{self.seed:08d}"
 
     def render(self) -> Iterator[tuple[str, Files]]:
         """The one set."""
@@ -105,7 +106,7 @@ class ModelShard:
         for layer in self.layers:
             for (name, config), cases in sorted(blocks.get(layer, {}).items()):
                 files = regenerate.block_set(units.find(name), config, layer, cases, source)
-                yield f"{self.name}/{name}-{config}-layer-{layer:03d}", files
+                yield f"{self.name}/{parameters.set_name(units.find(name), config)}-layer-{layer:03d}", files
 
     def listed(self, folder: Path) -> Mapping[str, str] | None:
         """Contents of the list."""

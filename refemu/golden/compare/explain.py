@@ -32,7 +32,7 @@ def explanations(golden: Golden, answer: dut.Answer, wrong: np.ndarray, row: int
     answer: the device's. wrong: bool per row that differs. row: the first of them.
     """
     trial = _Trial(golden, answer, wrong)
-    unchanged = trial.unit.configs[golden.config]
+    unchanged = trial.unit.config(golden.config)
     singles = _singles(trial.unit, golden.config)
     matches = [change.text for change in singles if trial.matches(change.device)]
     if not matches:
@@ -126,7 +126,7 @@ def _decisions(golden: Golden, row: int) -> Iterator[str]:
 
 def _singles(unit: AnyUnit, name: str) -> list[_Changed]:
     """Devices under one other decision, then with one parameter as another ready one has it, then those."""
-    base = unit.configs[name]
+    base = unit.config(name)
     changes = _applied(unit, base, [(alternative,) for alternative in unit.alternatives])
     for parameter, current in base.items():
         for candidate in _candidates(unit, parameter, current):

@@ -46,11 +46,11 @@ class Verdict:
 
 def stimulus(unit: AnyUnit, config: str, kinds: Iterable[Kind], seed: int) -> Iterator[bytes]:
     """The lines of all cases of these kinds, without a header or a sentinel, and the end line."""
-    layout = _layouts(unit, unit.configs[config])[0]
+    layout = _layouts(unit, unit.config(config))[0]
     sent, rows = hashlib.sha256(), 0
     for kind in kinds:
-        for cases in unit.cases(unit.configs[config], kind, seed):
-            for lines in hexfile.lines(layout, _words(unit, unit.configs[config], cases)):
+        for cases in unit.cases(unit.config(config), kind, seed):
+            for lines in hexfile.lines(layout, _words(unit, unit.config(config), cases)):
                 sent.update(lines)
                 rows += lines.count(b"\n")
                 yield lines
@@ -63,16 +63,16 @@ def check(unit: AnyUnit, config: str, stream: BinaryIO, rows: int | None = None,
     rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. Refused:
     lines of another form, and where there is none.
     """
-    floats = [port.name for port in unit.ports(unit.configs[config]).outputs if fields.holds_floats(port)]
+    floats = [port.name for port in unit.ports(unit.config(config)).outputs if fields.holds_floats(port)]
     loose = tuple(floats) if any_nan else ()
     ledger = Ledger(rows)
     total = differ = 0
     first: dict[str, Any] | None = None
-    for lines in _chunks(unit, unit.configs[config], stream):
+    for lines in _chunks(unit, unit.config(config), stream):
         if lines[0].startswith(COMMENT):
             ledger.end(lines[0])
             continue
-        verdict = _compared(unit, unit.configs[config], lines, total, loose)
+        verdict = _compared(unit, unit.config(config), lines, total, loose)
         ledger.count(lines)
         total, differ, first = total + verdict.rows, differ + verdict.rows_differ, first or verdict.first
     if total == 0:

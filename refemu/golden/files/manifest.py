@@ -175,6 +175,11 @@ def _validator() -> Callable[[Any], Any]:
     return fastjsonschema.compile(json.loads(schema))
 
 
+def config(manifest: Mapping[str, Any]) -> str:
+    """Configuration of a set: its ready name, or its parameters as text."""
+    return str(manifest.get("parameters", manifest["name"][len(manifest["unit"]) + 1 :]))
+
+
 def _require_rows(manifest: dict[str, Any], thing: str) -> None:
     rows, row = manifest["rows"], 0
     if not manifest["name"].startswith(f"{manifest['unit']}-"):

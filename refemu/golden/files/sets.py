@@ -31,8 +31,8 @@ class Golden:
 
     @property
     def config(self) -> str:
-        """Name of the configuration among the unit's ready ones."""
-        return self.name[len(self.manifest["unit"]) + 1 :]
+        """Configuration: its ready name, or its parameters as text."""
+        return manifests.config(self.manifest)
 
     @property
     def rows(self) -> int:

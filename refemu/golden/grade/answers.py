@@ -94,7 +94,7 @@ def of_set(golden: sets.Golden) -> Answers:
         kept = {name: array for name, array in arrays.items() if not name.endswith(".care")}
         cases = Cases(entry["kind"], entry["why"], sets.inputs(golden, first, *shape))
         blocks.append(Block(cases, kept, golden.arrays["flags"][rows].reshape(shape), care))
-    return Answers(unit, unit.configs[golden.config], blocks)
+    return Answers(unit, unit.config(golden.config), blocks)
 
 
 def of_cases(unit: AnyUnit, config: Config, cases: Iterable[Cases]) -> Answers:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from refemu import units
-from refemu.arith.checks import Refused, lookup
+from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.golden.files import fields, npz, sets
 from refemu.golden.grade import answers as answers_of
@@ -50,7 +50,7 @@ def grade_set(
     """
     golden = sets.load(path)
     unit = units.find(golden.manifest["unit"])
-    lookup(f"configuration of {unit.name}", golden.config, unit.configs)
+    unit.config(golden.config)
     spare = Pool(unit, golden.config, golden.manifest["seed"], pool)
     return _graded(golden.name, answers_of.of_set(golden), spare, classes, missing)
 
@@ -91,9 +91,8 @@ def grade_stimulus(
     Refused
         The file is damaged, lacks an input, has no rows, or holds values that the unit does not take.
     """
-    descriptor = units.find(unit)
-    name = config or next(iter(descriptor.configs))
-    chosen = lookup(f"configuration of {unit}", name, descriptor.configs)
+    descriptor, name = units.choose(unit, config)
+    chosen = descriptor.config(name)
     with reading(str(path), "a readable .npz"):
         arrays = npz.read(Path(path).read_bytes(), str(path))
     cases = list(_cases(descriptor, chosen, arrays, str(path)))

@@ -11,6 +11,7 @@ from refemu.golden.grade.answers import Answers, values
 from refemu.golden.grade.grading import Grading
 from refemu.golden.make import build
 from refemu.golden.make.regenerate import MISSING
+from refemu.units import parameters
 from refemu.units.unit import Cases
 
 
@@ -22,7 +23,7 @@ def write(grading: Grading, folder: Path) -> Path | None:
     if not grading.telling:
         return None
     unit, config = grading.pool.unit, grading.pool.config
-    target = folder / f"{unit.name}-{config}"
+    target = folder / parameters.set_name(unit, config)
     store.require_replaceable(target)
     chosen = cover(_by_case(grading.telling, grading.pool.answers.cases))
     cases = list(_cases(grading.pool.answers, chosen, grading.grade.set))

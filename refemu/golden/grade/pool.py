@@ -24,7 +24,7 @@ class Pool:
     @cached_property
     def answers(self) -> Answers:
         """Cases of every kind that no model makes, and random ones until there are enough rows."""
-        config = self.unit.configs[self.config]
+        config = self.unit.config(self.config)
         cases = [block for kind in _KINDS for block in self.unit.cases(config, kind, 0)]
         each = 0
         for block in self.unit.cases(config, "random", self.seed + 1):

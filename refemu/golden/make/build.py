@@ -10,6 +10,7 @@ from refemu import formats
 from refemu.golden.files import manifest
 from refemu.golden.make.rows import TWIN_FROM, Block, columns, evaluate, led, stacked
 from refemu.golden.rtl import keywords
+from refemu.units import parameters
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases
 
@@ -35,15 +36,16 @@ def build(
     no cases, ports that are keywords or not unique, values that do not fit their port, and cases of which none
     tells a working device from an absent one.
     """
-    ports = unit.ports(unit.configs[config])
+    ports = unit.ports(unit.config(config))
     _require_names(unit, ports)
-    evaluated = [evaluate(unit, unit.configs[config], block, twin_from) for block in cases]
-    blocks = led(unit, unit.configs[config], evaluated, twin_from)
+    evaluated = [evaluate(unit, unit.config(config), block, twin_from) for block in cases]
+    blocks = led(unit, unit.config(config), evaluated, twin_from)
     arrays = _joined(ports, blocks)
     described = _described(unit, config, blocks, arrays)
     kinds = {kind: manifest.plain(entry) for kind, entry in generator.items()}
     return {
         **described,
+        **({} if config in unit.configs else {"parameters": config}),
         "generator": kinds,
         "seed": seed,
         "source": manifest.plain(source or {}),
@@ -65,16 +67,16 @@ def _described(unit: AnyUnit, config: str, blocks: Sequence[Block], arrays: Mapp
     rows = int(arrays["flags"].shape[0])
     return {
         "schema": manifest.SCHEMA,
-        "name": f"{unit.name}-{config}",
+        "name": parameters.set_name(unit, config),
         "unit": unit.name,
         "paper": unit.paper,
         "unit_version": unit.version,
-        "config": {name: spelled(value) for name, value in unit.configs[config].items()},
+        "config": {name: spelled(value) for name, value in unit.config(config).items()},
         "rows": rows,
         "min_rows": rows,
         "cases": list(_entries(blocks)),
         "flags": {name: {"bit": flag.bit, "why": flag.why} for name, flag in unit.flags.items()},
-        "arrays": list(_array_entries(unit, unit.ports(unit.configs[config]), arrays)),
+        "arrays": list(_array_entries(unit, unit.ports(unit.config(config)), arrays)),
         "timing": unit.timing,
         "reset": RESET if unit.timing == "event" else "",
         "packing": dict(_PACKING),

@@ -15,6 +15,7 @@ from refemu.golden.files import fields, sets, store
 from refemu.golden.files import manifest as manifests
 from refemu.golden.make import build, model_cases
 from refemu.golden.make.model_cases import Progress, Source
+from refemu.units import parameters
 from refemu.units.unit import KINDS, AnyUnit, Cases, Config, Kind
 
 Target = tuple[AnyUnit, str, Any]  #: unit, name of a configuration, where its set goes
@@ -52,7 +53,7 @@ def generate(
     bin: bool = False,
     progress: Progress | None = None,
 ) -> list[Summary]:
-    """Write one set per unit and ready configuration into `out`/<unit>-<configuration>/.
+    """Write one set per unit and configuration into `out`/<unit>-<configuration>/.
 
     Each directory is replaced as a whole, or, when anything goes wrong, left as it was.
 
@@ -60,7 +61,10 @@ def generate(
     ----------
     out : str or Path
         Folder of the sets.
-    units, configs, kinds : sequence of str, optional
+    units : sequence of str, optional
+        Units, in all their ready configurations or in one: "orizuru", "orizuru:n8", "orizuru:n=4096,k=21". By default
+        all.
+    configs, kinds : sequence of str, optional
         Names; by default all.
     model : str, optional
         Model that cases of kind "model" are tapped from; by default `tiny`.
@@ -90,14 +94,12 @@ def generate(
     """
     selftest.check()
     model_cases.forget()
-    chosen = [unit_names.find(name) for name in (unit_names.names() if units is None else units)]
+    specs = [unit_names.configurations(spec) for spec in (unit_names.names() if units is None else units)]
+    chosen = [unit for unit, _ in specs]
     wanted = _kinds(kinds)
-    targets = [
-        (unit, config, Path(out) / f"{unit.name}-{config}")
-        for unit in chosen
-        for config in unit.configs
-        if configs is None or config in configs
-    ]
+    asked = ((unit, config) for unit, texts in specs for config in texts if configs is None or config in configs)
+    sets_by_name = {parameters.set_name(unit, config): (unit, config) for unit, config in asked}
+    targets = [(unit, config, Path(out) / name) for name, (unit, config) in sets_by_name.items()]
     for _, _, folder in targets:
         store.require_replaceable(folder)
     store.sweep(Path(out))
@@ -166,7 +168,7 @@ def collect(
     blocks: list[Cases] = []
     generator: dict[str, Any] = {}
     for kind in kinds:
-        cases = list(tapped) if kind == "model" else list(unit.cases(unit.configs[config], kind, seed))
+        cases = list(tapped) if kind == "model" else list(unit.cases(unit.config(config), kind, seed))
         if cases:
             function = model_cases.FUNCTION if kind == "model" else function_of(unit)
             generator[kind] = {"function": function, "seed": seed}
@@ -183,16 +185,12 @@ def random_cases(unit: AnyUnit, config: str, seed: int, seeds: int) -> list[Case
     """The random cases of consecutive seeds, cases of one reason in one block, integers in the dtypes of the ports."""
     values = int(
         integers.total(
-            [
-                array.size
-                for block in unit.cases(unit.configs[config], "random", seed)
-                for array in block.inputs.values()
-            ]
+            [array.size for block in unit.cases(unit.config(config), "random", seed) for array in block.inputs.values()]
         )
     )
     step, last = max(1, PART // max(1, values)), seed + seeds
     drawn = [
-        _drawn(unit, unit.configs[config], range(first, min(first + step, last))) for first in range(seed, last, step)
+        _drawn(unit, unit.config(config), range(first, min(first + step, last))) for first in range(seed, last, step)
     ]
     return [_merged(blocks) for blocks in zip(*drawn, strict=True)]
 
@@ -302,7 +300,7 @@ def require_cases(
 
 def _has_cases(unit: AnyUnit, config: str, kinds: Sequence[Kind], seed: int) -> bool:
     """Whether there is a case that comes from no model; only the first is made."""
-    return any(True for kind in kinds if kind != "model" for _ in unit.cases(unit.configs[config], kind, seed))
+    return any(True for kind in kinds if kind != "model" for _ in unit.cases(unit.config(config), kind, seed))
 
 
 def _no_configuration(unit: AnyUnit) -> str:

@@ -79,7 +79,7 @@ def _starts(unit: str, case: Cases) -> dict[int, list[str]]:
 def _flagged(unit: str, case: Cases) -> np.ndarray:
     """Whether each row carries a flag. By the compiled twin: these are all rows, not only those that are kept."""
     descriptor = units.find(unit)
-    config, inputs = descriptor.configs[case.config], dict(case.inputs)
+    config, inputs = descriptor.config(case.config), dict(case.inputs)
     rows = np.zeros(len(next(iter(inputs.values()))), np.bool_)
     for mark in (
         descriptor.mark(config, inputs, descriptor.evaluate(config, inputs)).values() if descriptor.mark else ()

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from refemu import units
-from refemu.arith.checks import lookup
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets
 from refemu.golden.make import build, model_cases
@@ -32,7 +31,7 @@ def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) ->
     run = model_cases.recorded(manifest["source"]) if "model" in manifest["generator"] else None
     taps = _taps(run, _layer(manifest), progress) if run else {}
     source = model_cases.described(run) if run else {}
-    return remake(manifest, taps.get((manifest["unit"], _config(manifest)), ()), source)
+    return remake(manifest, taps.get((manifest["unit"], manifests.config(manifest)), ()), source)
 
 
 def _taps(run: Source, layer: int | None, progress: Progress | None) -> model_cases.Tapped:
@@ -53,8 +52,8 @@ def _kept(manifest: Mapping[str, Any]) -> str:
 
 def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping[str, Any]) -> dict[str, bytes]:
     """As `regenerate`, with the cases of kind "model" and the run behind them given."""
-    unit, config = units.find(manifest["unit"]), _config(manifest)
-    lookup(f"configuration of {unit.name}", config, unit.configs)
+    unit, config = units.find(manifest["unit"]), manifests.config(manifest)
+    unit.config(config)
     kinds = [kind for kind in KINDS if kind in manifest["generator"]]
     if "seeds" in manifest["generator"].get("random", {}):
         return _shard(unit, config, manifest)
@@ -117,10 +116,6 @@ def block_set(
         unit, config, cases, generator=generator, source=source, version=asked["refemu_version"], twin_from=1
     )
     return sets.render(described, arrays, bool(asked["hex"]), bool(asked["bin"]))
-
-
-def _config(manifest: Mapping[str, Any]) -> str:
-    return str(manifest["name"])[len(manifest["unit"]) + 1 :]
 
 
 def model_blocks(golden: sets.Golden) -> list[Cases]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from string import Template
 
 from refemu.arith.checks import Refused
+from refemu.units import parameters
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit
 
@@ -66,10 +67,10 @@ def environment() -> dict[str, str]:
 
 def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
     """Names and contents: a stub of the device, both benches, a Makefile."""
-    ports, event = unit.ports(unit.configs[config]), unit.timing == "event"
+    ports, event = unit.ports(unit.config(config)), unit.timing == "event"
     names = {
         "unit": unit.name,
-        "set": f"{unit.name}-{config}",
+        "set": parameters.set_name(unit, config),
         "paper": _ascii(unit.paper),
         "meaning": _ascii(unit.meaning),
     }
@@ -108,7 +109,7 @@ def beside(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes],
     Files that are there belong to the user and stay. Refused: a bench or a Makefile that does not name this
     configuration, for it would run another set.
     """
-    texts, name = {folder / name: data for name, data in files(unit, config).items()}, f"{unit.name}-{config}"
+    texts, name = {folder / name: data for name, data in files(unit, config).items()}, parameters.set_name(unit, config)
     there = [path for path in texts if path.exists() and path.name != f"{unit.name}.v"]
     for path in there:
         if not _names(name, path):

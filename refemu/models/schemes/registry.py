@@ -6,10 +6,11 @@
 import dataclasses
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
-from refemu.arith.checks import Refused, RefusedType, lookup
+from refemu.arith.checks import RefusedType, lookup
 from refemu.arith.reading import reading
+from refemu.formats import spelling
 from refemu.models.backend import Backend
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
@@ -58,19 +59,19 @@ class Ready(Mapping[str, Scheme]):
 
 
 SCHEMES = Ready()
-WORDS: dict[str, bool | None] = {"none": None, "true": True, "false": False}
 
 
 def parse(spec: str) -> Scheme:
     """The configuration that `name:field=value,...` stands for.
 
-    Values: integers, decimal fractions, `true`, `false`, `none`, words; the members of a tuple are joined by `+`,
-    a tuple without members is `none`.
+    refemu.formats.spelling has the grammar of values.
     Refuses an unknown scheme or field with the nearest match, and values that the configuration refuses.
     """
     name, _, rest = spec.partition(":")
     base = lookup("scheme", name, SCHEMES)
-    changes = dict(_change(name, base, part) for part in rest.split(",") if part)
+    changes = {
+        key: _change(name, base, key, value) for key, value in spelling.assignments(rest, f"scheme {name}").items()
+    }
     with reading(f"scheme {name}", "a configuration"):  # such as an integer beyond every fraction
         return dataclasses.replace(base, **changes)  # type: ignore[type-var]
 
@@ -133,7 +134,7 @@ def name(scheme: Scheme) -> str:
 def text(scheme: Scheme) -> str:
     """The shortest text that `parse` turns into `scheme`."""
     known = name(scheme)
-    changes = [f"{field}={_text(value)}" for field, value in _differences(known, scheme).items()]
+    changes = [f"{field}={spelling.write(value)}" for field, value in _differences(known, scheme).items()]
     return ":".join([known, ",".join(changes)] if changes else [known])
 
 
@@ -142,7 +143,7 @@ def describe() -> list[dict[str, Any]]:
     rows = []
     for known, scheme in SCHEMES.items():
         fields = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
-        values = " ".join(f"{field}={_text(getattr(scheme, field))}" for field in fields)
+        values = " ".join(f"{field}={spelling.write(getattr(scheme, field))}" for field in fields)
         rows.append({"name": known, "paper": scheme.paper, "parameters": values})
     return rows
 
@@ -159,29 +160,7 @@ def _differences(known: str, scheme: Scheme) -> dict[str, Any]:
     return {key: getattr(scheme, key) for key in names if getattr(scheme, key) != getattr(base, key)}
 
 
-def _change(scheme: str, base: Scheme, part: str) -> tuple[str, Any]:
-    key, equals, value = part.partition("=")
-    if not equals:
-        raise Refused(f"scheme {scheme}: parameters are field=value, got {part!r}")
+def _change(scheme: str, base: Scheme, key: str, value: str) -> Any:
     fields = {field.name: field for field in dataclasses.fields(base)}  # type: ignore[arg-type]
     lookup(f"parameter of scheme {scheme}", key, fields)
-    if isinstance(getattr(base, key), tuple):
-        return key, () if value == "none" else tuple(_value(member) for member in value.split("+") if member)
-    return key, _value(value)
-
-
-def _value(text: str) -> Any:
-    if text in WORDS:
-        return WORDS[text]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "+".join(map(_text, value)) or "none"
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    return spelling.read(value, get_type_hints(type(base))[key], f"scheme {scheme}: {key}")

@@ -1,0 +1,107 @@
+"""Configurations of a unit by text: a ready name, or parameters as `n=4096,k=21` or `n8,k=3`.
+
+refemu.formats.spelling has the grammar. Parameters that the text leaves out are those of the ready configuration that
+it begins with, or else the defaults of the constructor.
+"""
+
+import hashlib
+import inspect
+import re
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from refemu.arith.checks import Refused, lookup
+from refemu.formats import spelling
+from refemu.units.config import Config
+
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+_DIGEST = re.compile(r"x[0-9a-f]{12}")
+
+
+def split(spec: str) -> tuple[str, str | None]:
+    """Name of a unit and text of a configuration, from `unit` or `unit:configuration`."""
+    name, colon, text = spec.partition(":")
+    if colon and not text:
+        raise Refused(f"{name}: a configuration must follow the colon, such as {name}:parameter=value")
+    return name, text if colon else None
+
+
+def config(unit: Any, text: str) -> Config:
+    """The configuration that `text` stands for; a ready one as it is. unit: a Unit.
+
+    Refused: an unknown ready name or parameter, with the nearest, a parameter that is missing or out of range.
+    """
+    if text in unit.configs or ("=" not in text and "," not in text):
+        ready: Config = lookup(f"configuration of {unit.name}", text, unit.configs)
+        return ready
+    first, _, rest = text.partition(",")
+    base: Mapping[str, Any] = {}
+    if "=" not in first:
+        base, text = lookup(f"configuration of {unit.name}", first, unit.configs), rest
+    changed = Config(**{**base, **_read(unit, text)})
+    full = _full(unit, changed)
+    unit.unit_class(**full)
+    return next((ready for ready in unit.configs.values() if _full(unit, ready) == full), full)
+
+
+def text(unit: Any, parameters: Mapping[str, Any]) -> str:
+    """The text of a configuration: its ready name, or what differs from the defaults, in the constructor's order.
+
+    unit: a Unit. `config` reads it back. Refused: a value that has no text.
+    """
+    full = _full(unit, parameters)
+    for name, ready in unit.configs.items():
+        if _full(unit, ready) == full:
+            return str(name)
+    defaults = {name: each.default for name, each in _signature(unit).items()}
+    listed = [name for name, default in defaults.items() if full[name] != default] or list(defaults)[:1]
+    return ",".join(f"{name}={spelling.write(full[name])}" for name in listed)
+
+
+def set_name(unit: Any, text: str) -> str:
+    """Name of the set of a configuration in the form that the function `text` gives. Two texts have two names.
+
+    unit: a Unit. `orizuru-n4096-k21`; where values are not plain words, or could be read in two ways, a digest follows.
+    """
+    if text in unit.configs:
+        return f"{unit.name}-{text}"
+    values = spelling.assignments(text, unit.name)
+    parts = [f"{name}{value}" if _WORD.fullmatch(value) else name for name, value in values.items()]
+    name = "-".join(parts).lower()
+    plain = all(map(_WORD.fullmatch, values.values()))
+    if not plain or name in unit.configs or any(_ambiguous(unit, part) for part in parts):
+        name = f"{name}-x{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"{unit.name}-{name}"
+
+
+def _ambiguous(unit: Any, part: str) -> bool:
+    """Whether a part of a name could stand for another parameter, another value or a digest."""
+    return (
+        part != part.lower()
+        or len([name for name in _signature(unit) if part.startswith(name)]) > 1
+        or bool(_DIGEST.fullmatch(part))
+    )
+
+
+def _read(unit: Any, text: str) -> dict[str, Any]:
+    signature, hints = _signature(unit), typing.get_type_hints(unit.unit_class.__init__)
+    values = {}
+    for name, value in spelling.assignments(text, unit.name).items():
+        lookup(f"parameter of {unit.name}", name, signature)
+        values[name] = spelling.read(value, hints[name], f"{unit.name}.{name}")
+    return values
+
+
+def _full(unit: Any, parameters: Mapping[str, Any]) -> Config:
+    """Every parameter of the constructor, in its order."""
+    defaults = {name: each.default for name, each in _signature(unit).items()}
+    full = {**defaults, **parameters}
+    missing = [name for name in defaults if full[name] is inspect.Parameter.empty]
+    if missing:
+        raise Refused(f"{unit.name}: parameter {missing[0]} is needed, such as {missing[0]}=16")
+    return Config(**full)
+
+
+def _signature(unit: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(unit.unit_class).parameters
