@@ -83,7 +83,7 @@ def grown(rows: Iterable[Row | Absent]) -> list[str]:
             exponent(sizes, times) for times in ([row.ours_s for row in points], [row.rival_s for row in points])
         )
         lines.append(
-            f"{id:16} {name}: from {sizes[0]:.0f} to {sizes[-1]:.0f} as its power {ours:.2f}; "
+            f"{id:16} {name}: exponent {ours:.2f} from {sizes[0]:.0f} to {sizes[-1]:.0f}; "
             f"{points[0].rival}: {theirs:.2f}"
         )
     return ["how cost grows", *lines] if lines else []

@@ -38,7 +38,7 @@ def test_growth_is_the_exponent_of_a_power():
     assert report.exponent([1, 2, 4, 8], [3, 12, 48, 192]) == pytest.approx(2)
     assert report.grown(points) == [
         "how cost grows",
-        f"{'GROW-X':16} over n: from 10 to 1000 as its power 1.00; another: 0.00",
+        f"{'GROW-X':16} over n: exponent 1.00 from 10 to 1000; another: 0.00",
     ]
 
 
