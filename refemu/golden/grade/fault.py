@@ -8,7 +8,9 @@ import numpy as np
 
 from refemu.golden.grade.answers import Answers
 
-FaultClass: TypeAlias = Literal["bits", "lanes", "order", "words", "reset", "use", "decisions", "model"]
+FaultClass: TypeAlias = Literal[
+    "bits", "lanes", "order", "words", "reset", "use", "width", "rounding", "decisions", "model"
+]
 CLASSES: tuple[FaultClass, ...] = get_args(FaultClass)
 QUICK = CLASSES[:-1]  #: by default: mutants of a model take minutes
 

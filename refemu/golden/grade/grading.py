@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden.grade import bits, decisions, lanes, model, order, reset, use, words
+from refemu.golden.grade import bits, decisions, lanes, model, order, reset, rounding, use, width, words
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import CLASSES, QUICK, Fault, FaultClass, Faults
 from refemu.golden.grade.grade import Counts, Grade, Survivor
@@ -23,6 +23,8 @@ LIBRARY: Mapping[FaultClass, Faults] = {
     "words": words.faults,
     "reset": reset.faults,
     "use": use.faults,
+    "width": width.faults,
+    "rounding": rounding.faults,
     "decisions": decisions.faults,
     "model": model.faults,
 }

@@ -24,7 +24,7 @@ import numpy as np
 from refemu import units
 from refemu.arith import prng
 from refemu.arith.checks import Refused
-from refemu.golden.grade import device
+from refemu.golden.grade import device, parts
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.grade.fault import Fault
 from refemu.golden.grade.mutations import Mutation, mutations
@@ -33,8 +33,6 @@ from refemu.units.unit import AnyUnit, Cases
 
 SAMPLE = 300  #: mutants of a unit, at most
 SECONDS = 60.0  #: for a part of a stimulus
-FIRST, GROWTH = 8, 8  #: cases that are tried first, and how much the parts grow: most mutants fail at once
-MOST = 1 << 15  #: values of a stimulus that are tried, about: readable units are slow
 
 
 def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
@@ -44,7 +42,7 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
         path, mutation = places[number]
         id = f"{path.stem}/{mutation.line}/{mutation.kind}/{mutation.start}/{mutation.new}"
         says = f"{path.name}:{mutation.line}: {_line(mutation.old)} is {_line(mutation.new)}"
-        yield Fault(id, says, partial(_wrong, path, mutation), _tried)
+        yield Fault(id, says, partial(_wrong, path, mutation), parts.tried)
 
 
 def sources(unit: AnyUnit) -> list[Path]:
@@ -86,9 +84,9 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
     different = np.zeros(answers.rows, np.bool_)
     try:
         with mutated(answers.unit.name, path, code) as unit:
-            for first, block in _parts(answers):
+            for first, block in parts.parts(answers):
                 with stopped_after(SECONDS):
-                    got = _answer(unit, answers, block)
+                    got = answer(unit, answers, block)
                 rows = device.unlike(answers, block, got)
                 different[first : first + len(rows)] = rows
                 if rows.any():
@@ -98,36 +96,8 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
     return different
 
 
-def _tried(answers: Answers) -> int:
-    count = 0
-    for _, block in _parts(answers):
-        count += block.shape[0] * block.shape[1]
-    return count
-
-
-def _parts(answers: Answers) -> Iterator[tuple[int, Block]]:
-    """First row and cases of parts of the stimulus, small ones first, until there are MOST values."""
-    first, size, left = 0, FIRST, MOST
-    for block in answers.blocks:
-        cases, rows = block.shape
-        start, each = 0, _values(block)
-        while start < cases and left > 0:
-            stop = min(cases, start + min(size, max(1, left // each)))
-            yield first + start * rows, block.pick(np.arange(start, stop))
-            left -= (stop - start) * each
-            start, size = stop, size * GROWTH
-        first += cases * rows
-
-
-def _values(block: Block) -> int:
-    """Values of the stimulus of one case, at least 1."""
-    count = 0
-    for array in block.cases.inputs.values():
-        count += array[0].size if len(array) else 0
-    return max(count, 1)
-
-
-def _answer(unit: AnyUnit, answers: Answers, block: Block) -> Block:
+def answer(unit: AnyUnit, answers: Answers, block: Block) -> Block:
+    """What the readable form of `unit` answers to the stimulus of a block of `answers`."""
     inputs = values(answers.unit, answers.config, block)
     cases = Cases(block.cases.kind, block.cases.why, inputs)
     return evaluate(unit, answers.config, cases, twin_from=sys.maxsize)

@@ -1,13 +1,38 @@
 """Faults of class `reset`: state that is kept where a case starts."""
 
+import dataclasses
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from typing import Any
 
-from refemu.golden.grade import device
+import numpy as np
+
+from refemu.golden.grade import device, parts, stepping
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """One for an event unit: all of its registers keep their values."""
-    if answers.unit.timing == "event":
-        yield Fault("kept", "no register is reset where a case starts", device.kept)
+    """For an event unit: all registers keep their values, at every case or at every second one, and each by itself."""
+    if answers.unit.timing != "event":
+        return
+    yield Fault("kept", "no register is reset where a case starts", device.kept)
+    names = tuple(stepping.registers(answers))
+    if names:
+        yield Fault("missed", "every second reset is missed", partial(_missed, names), parts.tried)
+    for name in names if len(names) > 1 else ():
+        yield Fault(f"kept/{name}", f"{name} is not reset where a case starts", partial(_kept, name), parts.tried)
+
+
+def _kept(name: str, answers: Answers) -> np.ndarray:
+    return stepping.wrong(answers, start=lambda reset, last: _with(reset, last, (name,)))
+
+
+def _missed(names: tuple[str, ...], answers: Answers) -> np.ndarray:
+    cases = count()
+    return stepping.wrong(answers, start=lambda reset, last: reset if next(cases) % 2 else _with(reset, last, names))
+
+
+def _with(reset: Any, last: Any, names: tuple[str, ...]) -> Any:
+    return dataclasses.replace(reset, **{name: getattr(last, name) for name in names})

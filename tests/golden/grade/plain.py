@@ -1,13 +1,21 @@
 """A set as plain lists, and which rows a device gets wrong: bench and device restated without NumPy."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from refemu import golden
+from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 
 Row = dict[str, list[int]]  #: words of an output by lane
 Device = Callable[[list[Row]], list[Row]]  #: the right answers of a case -> what the device gives
+
+
+def committed(name: str) -> Answers:
+    """The rows of a committed set."""
+    return answers_of.of_set(golden.load(Path(__file__).resolve().parents[3] / "vectors" / name))
 
 
 def rows(answers: Answers, arrays: Mapping[str, Any]) -> list[Row]:

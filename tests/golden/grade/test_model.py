@@ -14,7 +14,7 @@ import pytest
 from refemu import golden, units
 from refemu.arith.checks import Refused
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import grading, model
+from refemu.golden.grade import grading, model, parts
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
@@ -76,8 +76,8 @@ def test_the_right_unit_is_wrong_nowhere(monkeypatch: pytest.MonkeyPatch) -> Non
     answers = of_set("olive_mac-wrap")
     (path,) = model.sources(answers.unit)
     with model.mutated("olive_mac", path, compile(path.read_text(), str(path), "exec")) as unit:
-        for _, block in model._parts(answers):
-            assert np.array_equal(model._answer(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
+        for _, block in parts.parts(answers):
+            assert np.array_equal(model.answer(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
 
 
 def test_a_mutant_that_does_not_end_is_stopped() -> None:
@@ -111,14 +111,6 @@ def test_descriptors_flags_and_masks_are_not_changed() -> None:
     assert places and not any(lines[each.line - 1].startswith("UNIT") for each in places)
     end = next(number for number, line in enumerate(lines, 1) if line.startswith("UNIT"))
     assert all(each.line < end for each in places)
-
-
-def test_few_rows_are_tried_first_and_all_of_a_small_set() -> None:
-    answers = of_set("flint_decoder-flint4")
-    parts = list(model._parts(answers))
-
-    assert [first for first, _ in parts] == sorted({first for first, _ in parts})
-    assert parts[0][1].shape[0] <= model.FIRST and model._tried(answers) == answers.rows
 
 
 def test_a_poor_stimulus_lets_more_mutants_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,41 @@
+"""A stimulus in parts that grow: readable units are slow, and most faults show in the first cases."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from refemu.golden.grade.answers import Answers
+from refemu.golden.make.rows import Block
+
+FIRST, GROWTH = 8, 8  #: cases of the first part, and how much the next are larger
+MOST = 1 << 15  #: values of a stimulus that are tried, about
+
+
+def parts(answers: Answers) -> Iterator[tuple[int, Block]]:
+    """First row and cases of parts of the stimulus, small ones first, until there are MOST values."""
+    first, size, left = 0, FIRST, MOST
+    for block in answers.blocks:
+        cases, rows = block.shape
+        start, each = 0, _values(block)
+        while start < cases and left > 0:
+            stop = min(cases, start + min(size, max(1, left // each)))
+            yield first + start * rows, block.pick(np.arange(start, stop))
+            left -= (stop - start) * each
+            start, size = stop, size * GROWTH
+        first += cases * rows
+
+
+def tried(answers: Answers) -> int:
+    """Rows of all parts."""
+    count = 0
+    for _, block in parts(answers):
+        count += block.shape[0] * block.shape[1]
+    return count
+
+
+def _values(block: Block) -> int:
+    """Values of the stimulus of one case, at least 1."""
+    count = 0
+    for array in block.cases.inputs.values():
+        count += array[0].size if len(array) else 0
+    return max(count, 1)
