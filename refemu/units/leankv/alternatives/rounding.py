@@ -4,7 +4,7 @@ import math
 import struct
 from fractions import Fraction
 
-from refemu.arith.scalar32 import f32
+from refemu.arith.scalar32 import div32, f32
 
 HALF_WORDS = 0x7C00  #: pattern of fp16's infinity: finite magnitudes are below it
 
@@ -51,3 +51,24 @@ def step32(value: float) -> float:
     """The float32 next to a value other than 0, in the direction of 0."""
     pattern = int.from_bytes(struct.pack("<f", value), "little")
     return float(struct.unpack("<f", (pattern - 1).to_bytes(4, "little"))[0])
+
+
+def flushed32(value: float) -> float:
+    """0 of its sign in place of a subnormal float32."""
+    return value if abs(value) >= 2.0**-126 else math.copysign(0.0, value)
+
+
+def sum32(a: float, b: float) -> float:
+    """a + b cut off to float32."""
+    return toward_zero32(Fraction(a) + Fraction(b)) if math.isfinite(a + b) else a + b
+
+
+def quotient32(a: float, b: float) -> float:
+    """a / b cut off to float32; b is not 0."""
+    return toward_zero32(Fraction(a) / Fraction(b)) if math.isfinite(a) and math.isfinite(b) else f32(a / b)
+
+
+def times_reciprocal(a: float, b: float) -> float:
+    """a * (1 / b), both rounded to float32; b is not 0."""
+    inverse = div32(1.0, b)
+    return f32(a * inverse)
