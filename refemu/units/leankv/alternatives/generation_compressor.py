@@ -31,15 +31,6 @@ class Inclusive(GenerationCompressor):
         return value <= threshold
 
 
-class WithoutOldest(GenerationCompressor):
-    """argmin does not range over t_c, which may not be its own victim."""
-
-    def _candidates(self) -> tuple[list[int], list[int]]:
-        high, low = super()._candidates()
-        t_c = self.oldest()
-        return [slot for slot in high if slot != t_c] or high, [slot for slot in low if slot != t_c] or low
-
-
 class LatestOfEqual(GenerationCompressor):
     """Of equal slots the highest position is the least."""
 
@@ -137,7 +128,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-leankv-26", "policy", *POLICIES[:2]),
     *choices("D-leankv-27", "score_rule", "share", "cumulative"),
     Alternative("D-leankv-27", "what equals a threshold is below it", variant=Inclusive),
-    Alternative("D-leankv-28", "argmin leaves out t_c", apply=ALGORITHM, variant=WithoutOldest),
+    # whether argmin ranges over t_c shows in no output: t_c is above the threshold that the least is compared with
     Alternative("D-leankv-28", "of equal slots the latest position", apply=ALGORITHM, variant=LatestOfEqual),
     Alternative("D-leankv-28", "of equal slots the lowest slot", variant=LowestSlot),
     Alternative("D-leankv-28", "of equal slots the highest slot", variant=HighestSlot),
