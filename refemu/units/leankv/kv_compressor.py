@@ -18,6 +18,7 @@ from refemu.formats import UnifiedPage
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import PRESETS
 from refemu.formats.leankv.hetero_kv import PairName
+from refemu.formats.leankv.kv_page import PageTokens
 from refemu.units.leankv.cases import kv_compressor as kv_compressor_cases
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
@@ -377,39 +378,51 @@ class KvCompressor(Clocked[State]):
                 raise Refused(f"{self.name}: slot {length}, page holds {page.tokens} {page.config.name} tokens")
 
     def _requantize(self) -> None:
-        """Move the victim to the low page (D-leankv-30); a token that stood there is pruned."""
-        before, (high, low) = self.state, self.pages
-        images = np.array([before.high, before.low], np.uint16)
-        requantize(high, low, self.preset, images, [(0, before.victim)], [(1, before.low_slot)])
+        """Move the victim to the low page; a token that stood there is pruned."""
+        before, low = self.state, self.pages[1]
+        image = np.array(before.low, np.uint16)
+        low.write(image, before.low_slot, self._lowered())
         grows = before.low_slot == before.n_low
         self.state = replace(
             before,
             event="requantize",
-            low=tuple(images[1].tolist()),
+            low=tuple(image.tolist()),
             n_low=before.n_low + grows,
-            moved=tuple(low.read(images[1], before.low_slot).tolist()),
+            moved=tuple(low.read(image, before.low_slot).tolist()),
             requantized=before.requantized + 1,
             pruned=before.pruned + (not grows),
         )
 
+    def _lowered(self) -> np.ndarray:
+        """The low record of the victim: its stored codes are decoded and encoded afresh (D-leankv-30)."""
+        token = self._victim()
+        return self._record(self.pages[1], token.key.decode(), token.value.decode(), token.score, token.position)
+
+    def _victim(self) -> PageTokens:
+        """The victim as its high page holds it."""
+        page = self.pages[0]
+        return page.tokens_of(page.read(np.array(self.state.high, np.uint16), self.state.victim), self.preset)
+
+    def _record(self, page: UnifiedPage, key: Any, value: Any, score: Any, position: Any) -> np.ndarray:
+        """The record of a token: codes and metadata of its vectors, score and position as they come."""
+        codes = page.config.key(self.preset).encode(key), page.config.value(self.preset).encode(value)
+        return page.record(*codes, score, position)
+
+    def _slot(self, images: np.ndarray) -> int:
+        """Slot of the new token: behind the others, or that of the victim, which is taken at once (D-leankv-31)."""
+        state = self.state
+        if state.op in (APPEND_HIGH, APPEND_LOW):
+            return state.n_low if state.op == APPEND_LOW else state.n_high
+        return state.victim
+
     def _write(self) -> None:
-        """Quantize the new token into its slot; that of a victim is taken at once (D-leankv-31)."""
+        """Quantize the new token into its slot."""
         before, low = self.state, int(self.state.op == APPEND_LOW)
-        page, appends = self.pages[low], before.op in (APPEND_HIGH, APPEND_LOW)
-        slot = (before.n_low if low else before.n_high) if appends else before.victim
-        images = np.array([before.high, before.low], np.uint16)
-        key, value = (fp16.values(np.array([pattern])) for pattern in (before.key, before.value))
-        write(
-            page,
-            self.preset,
-            images,
-            [low],
-            [slot],
-            key,
-            value,
-            np.array([before.score], np.uint32).view(np.float32),
-            [before.position],
-        )
+        page, images = self.pages[low], np.array([before.high, before.low], np.uint16)
+        slot = self._slot(images)
+        key, value = (fp16.values(np.array(pattern, np.uint16)) for pattern in (before.key, before.value))
+        score = np.array(before.score, np.uint32).view(np.float32)
+        page.write(images[low], slot, self._record(page, key, value, score, np.int32(before.position)))
         record = page.read(images[low], slot).tolist()
         self.state = replace(
             before,

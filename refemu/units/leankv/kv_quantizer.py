@@ -2,7 +2,7 @@
 
 Paper: [leankv §2.2 Eq. (2), §6.2]. The stages are those of `formats.Affine`, one float32 operation each. Decisions:
 D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv-8 (what each stage does), D-leankv-11
-(packing).
+(packing), D-arith-2 (rounding of the stored step).
 """
 
 import math
@@ -123,13 +123,11 @@ class KvQuantizer(Stepped[State]):
         return self.state
 
     def _minmax(self) -> None:
-        """One element against both ends; of equal values, such as two zeros, the later one stays (D-leankv-8)."""
-        before, value = self.state, value16(self.state.x[self.state.element])
-        if self._format.zero == "neg_min":
-            value += 0.0  # -0 becomes +0
+        """One element against both ends."""
+        before, value = self.state, self._element()
         first = before.element == 0
-        low = value if first or value <= value32(before.mn) else value32(before.mn)
-        high = value if first or value >= value32(before.mx) else value32(before.mx)
+        low = value if first or self._lower(value, value32(before.mn)) else value32(before.mn)
+        high = value if first or self._higher(value, value32(before.mx)) else value32(before.mx)
         self.state = replace(
             before,
             event="minmax",
@@ -139,6 +137,19 @@ class KvQuantizer(Stepped[State]):
             comparisons=before.comparisons + (0 if first else 2),
         )
 
+    def _element(self) -> float:
+        """The next feature; where -min is stored, -0 becomes +0 (D-leankv-8)."""
+        value = value16(self.state.x[self.state.element])
+        return value + 0.0 if self._format.zero == "neg_min" else value
+
+    def _lower(self, value: float, least: float) -> bool:
+        """Whether a feature takes the place of the smallest so far: of equal ones the later stays (D-leankv-8)."""
+        return value <= least
+
+    def _higher(self, value: float, largest: float) -> bool:
+        """Whether a feature takes the place of the largest so far: of equal ones the later stays."""
+        return value >= largest
+
     @property
     def _format(self) -> Affine:
         return self.formats[self.state.bits]
@@ -147,8 +158,8 @@ class KvQuantizer(Stepped[State]):
         """[leankv Eq. (2)]: the step, its reciprocal where the block multiplies, and both as they are stored."""
         before, fmt = self.state, self._format
         low, high = value32(before.mn), value32(before.mx)
-        s = f32(f32(high - low) / fmt.steps)
-        scale, zero = pattern16(s), pattern16(0.0 - low if fmt.zero == "neg_min" else low)
+        s = self._step(low, high)
+        scale, zero = self._stored(s), self._zero(low)
         multiplies = fmt.quant_div == "recip_mul"
         inv = pattern32(div32(1.0, value16(scale) if self.quantize_with == "stored" else s)) if multiplies else 0
         flags = (
@@ -168,13 +179,24 @@ class KvQuantizer(Stepped[State]):
             divisions=before.divisions + 1 + multiplies,
         )
 
+    def _step(self, low: float, high: float) -> float:
+        """The range of the group divided by the largest code: 0 where all features are equal (D-leankv-6)."""
+        return f32(f32(high - low) / self._format.steps)
+
+    def _stored(self, s: float) -> int:
+        """The step as fp16: 0 or infinity beyond its range (D-leankv-7), to nearest even (D-arith-2)."""
+        return pattern16(s)
+
+    def _zero(self, low: float) -> int:
+        """The stored zero point, exact: -min, never -0, or the minimum with its sign (D-leankv-1)."""
+        return pattern16(0.0 - low if self._format.zero == "neg_min" else low)
+
     def _word(self) -> None:
-        """The codes of one pack, its first feature in the lowest bits (D-leankv-11)."""
+        """The codes of one pack."""
         before, per_word = self.state, WORD // self.state.bits
         first = before.packed * per_word
         codes = [self.code(value16(pattern)) for pattern in before.x[first : first + per_word]]
-        word = sum_of(code << lane * before.bits for lane, code in enumerate(codes))
-        words = (*before.words[: before.packed], word, *before.words[before.packed + 1 :])
+        words = (*before.words[: before.packed], self._packed(codes), *before.words[before.packed + 1 :])
         multiplies = self._format.quant_div == "recip_mul"
         self.state = replace(
             before,
@@ -186,8 +208,12 @@ class KvQuantizer(Stepped[State]):
             roundings=before.roundings + per_word,
         )
 
+    def _packed(self, codes: Sequence[int]) -> int:
+        """A word of codes, the first feature in its lowest bits (D-leankv-11)."""
+        return sum_of(code << lane * self.state.bits for lane, code in enumerate(codes))
+
     def code(self, value: float) -> int:
-        """Quantize one element: half to even, into [0, R], NaN (a constant group) to 0 (D-leankv-5, D-leankv-6).
+        """Quantize one element: half to even, into [0, R], NaN (a constant group) to 0.
 
         Parameters
         ----------
@@ -205,9 +231,19 @@ class KvQuantizer(Stepped[State]):
             low, s = value16(state.zero) * (-1.0 if fmt.zero == "neg_min" else 1.0), value16(state.scale)
         distance = f32(value - low)
         t = times(distance, value32(state.inv32)) if fmt.quant_div == "recip_mul" else div32(distance, s)
-        if t != t:
-            return 0
-        return round(min(max(t, 0.0), float(fmt.steps)))  # Python's round is half to even
+        return self._of_nan() if t != t else self._clamped(self._rounded(t))
+
+    def _of_nan(self) -> int:
+        """Code of 0 / 0, in a group whose features are all equal (D-leankv-6)."""
+        return 0
+
+    def _rounded(self, t: float) -> float:
+        """Half to even (D-leankv-5); infinity stays."""
+        return t if math.isinf(t) else float(round(t))  # Python's round is half to even
+
+    def _clamped(self, whole: float) -> int:
+        """Into [0, R] (D-leankv-5)."""
+        return int(min(max(whole, 0.0), float(self._format.steps)))
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse patterns of NaN and infinity (D-leankv-9) and widths that the block does not pack."""

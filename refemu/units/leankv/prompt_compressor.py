@@ -3,7 +3,7 @@
 Paper: [leankv §4]. The last W tokens stay at the high precision; the others are sorted by their share of the attention.
 Decisions: D-leankv-20 (rule), D-leankv-21 (what T_h's sum includes), D-leankv-22 (the token that reaches a threshold),
 D-leankv-23 (equal shares, order in the pages), D-leankv-24 (short prompts), D-leankv-25 (where the window lives),
-D-leankv-51 (thresholds), D-leankv-54 (equal budgets).
+D-leankv-51 (thresholds), D-leankv-54 (equal budgets), D-arith-2 (rounding of the sums).
 """
 
 from collections.abc import Mapping, Sequence
@@ -151,8 +151,8 @@ class PromptCompressor(Stepped[State]):
 
     def _open(self, share: tuple[int, ...] | int, window: int, thresholds: tuple[int, int]) -> State:
         n, zeros = self.tokens, (0,) * self.tokens
-        outside = range(max(n - window, 0))
-        keys = [1.0 if t >= n - window else value32(pattern) for t, pattern in enumerate(fields(share))]
+        outside = range(self._border(window))
+        keys = [value32(pattern) if t in outside else 1.0 for t, pattern in enumerate(fields(share))]
         ranked = sorted(outside, key=lambda t: (keys[t], t))
         cleared = dict.fromkeys(("n_pruned", "n_low", "n_high", "rank", "size"), 0)
         self.state = self.latched(
@@ -167,7 +167,7 @@ class PromptCompressor(Stepped[State]):
             running=0.0,
             **cleared,
         )
-        if outside and self.order == "bitonic":  # a short prompt stays as it is (D-leankv-24)
+        if outside and self.order == "bitonic":
             self._load_network()
         return self.state
 
@@ -178,6 +178,10 @@ class PromptCompressor(Stepped[State]):
             self._classify()
         return self.state
 
+    def _border(self, window: int) -> int:
+        """The first token of the window: 0 in a short prompt, which stays as it is (D-leankv-24)."""
+        return max(self.tokens - window, 0)
+
     def _load_network(self) -> None:
         """Pad to a power of two, and compare the first pair."""
         padded = 1 << (self.tokens - 1).bit_length()
@@ -186,12 +190,12 @@ class PromptCompressor(Stepped[State]):
         self._compare_exchange()
 
     def _compare_exchange(self) -> None:
-        """One pair of the network: exchanged if strictly out of order (D-leankv-23)."""
+        """One pair of the network."""
         before, i = self.state, self.state.lower
         j, ranked = i ^ before.distance, list(before.sorted)
         left, right = before.keys[ranked[i]], before.keys[ranked[j]]
         size, distance, lower = self._next_pair()
-        exchanged = left > right if i & before.size == 0 else left < right
+        exchanged = self._exchanges(left, right) if i & before.size == 0 else self._exchanges(right, left)
         if exchanged:
             ranked[i], ranked[j] = ranked[j], ranked[i]
         self.state = replace(
@@ -204,6 +208,10 @@ class PromptCompressor(Stepped[State]):
             distance=distance,
             lower=lower,
         )
+
+    def _exchanges(self, left: float, right: float) -> bool:
+        """Whether the network exchanges a pair that is to ascend: strictly out of order (D-leankv-23)."""
+        return left > right
 
     def _next_pair(self) -> tuple[int, int, int]:
         """Size, distance and lower element of the pair after this one; size 0 after the last."""
@@ -242,7 +250,7 @@ class PromptCompressor(Stepped[State]):
 
         done: the tokens before t in order. The network may swap equal shares; a threshold between them must not notice.
         """
-        border, keys = max(self.tokens - self.state.window, 0), self.state.keys
+        border, keys = self._border(self.state.window), self.state.keys
         if t >= border or self.rule == "per_token":  # a share alone decides there
             return t
         equal = [u for u in range(border) if keys[u] == keys[t]]
@@ -250,22 +258,34 @@ class PromptCompressor(Stepped[State]):
 
     def _class_of(self, t: int, state: State) -> tuple[int, float]:
         """Class of token t, and the running sum with it."""
-        if t >= self.tokens - state.window:
+        if t >= self._border(state.window):
             return WINDOW, state.running
         share, (low, high) = state.keys[t], (value32(pattern) for pattern in state.thresholds)
         if self.rule == "static":
-            budget = max(state.window, self.tokens * self.keep_percent // 100)
-            return (PRUNED if state.n_pruned < self.tokens - budget else HIGH), state.running
+            return (PRUNED if state.n_pruned < self.tokens - self._budget() else HIGH), state.running
         if self.rule == "per_token":
             base = f32(1 / f32(self.tokens))
-            return (PRUNED if share < f32(base * low) else LOW if share < f32(base * high) else HIGH), state.running
-        total = f32(state.running + share)
+            pruned, is_low = self._below(share, f32(base * low)), self._below(share, f32(base * high))
+            return (PRUNED if pruned else LOW if is_low else HIGH), state.running
+        total = self._added(state.running, share)
         pruning = state.n_low == state.n_high == 0
-        if pruning and total < low:
-            return PRUNED, total  # strictly: the token that reaches T is kept (D-leankv-22)
+        if pruning and self._below(total, low):
+            return PRUNED, total
         if self.low_cumsum == "restart" and pruning:
             total = share
-        return (LOW if state.n_high == 0 and total < high else HIGH), total
+        return (LOW if state.n_high == 0 and self._below(total, high) else HIGH), total
+
+    def _below(self, value: float, threshold: float) -> bool:
+        """Whether a sum or a share selects its token: strictly, one that reaches T is kept (D-leankv-22)."""
+        return value < threshold
+
+    def _added(self, running: float, share: float) -> float:
+        """The running sum with a share, rounded to float32 (D-arith-2)."""
+        return f32(running + share)
+
+    def _budget(self) -> int:
+        """Tokens that "static" keeps: the window, or the percentage rounded down (D-leankv-54)."""
+        return max(self.state.window, self.tokens * self.keep_percent // 100)
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse thresholds that are out of order: T_l and T_h, or the alphas divided by N where N > W."""
@@ -312,6 +332,9 @@ UNIT: Unit[State, Result] = Unit(
         "paper": Config(tokens=16, low_cumsum="total", **PRESETS["paper"]),
         "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
         "static": Config(tokens=16, rule="static", order="stable", keep_percent=50),
+        "odd": Config(tokens=17, low_cumsum="total", **PRESETS["paper"]),
+        "odd_diffkv": Config(tokens=17, **PRESETS["diffkv"]),
+        "odd_static": Config(tokens=17, rule="static", order="stable", keep_percent=50),
     },
     ports=ports,
     unit_class=PromptCompressor,

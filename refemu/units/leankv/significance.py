@@ -1,7 +1,8 @@
 """Significance of tokens: the attention that later tokens pay to each, summed, averaged, and as a share of all.
 
 Paper: [leankv §3.1 Eq. (3), §3.2, §4]. Decisions: D-leankv-16 (which queries count), D-leankv-17 (a token's attention
-to itself), D-leankv-18 (normalization), D-leankv-19 (heads that share a KV head).
+to itself), D-leankv-18 (normalization), D-leankv-19 (heads that share a KV head), D-arith-2 (rounding of sums and
+quotients).
 """
 
 from collections.abc import Mapping, Sequence
@@ -191,7 +192,7 @@ class Significance(Stepped[State]):
             if self.gqa_order == "queries":
                 p = [self.joined(p, counters)]
             for h, value in enumerate(p):
-                sums[h * n + t] = f32(sums[h * n + t] + value)
+                sums[h * n + t] = self._added(sums[h * n + t], value)
                 counters["adds"] += 1
         self._next("query", counters, of_heads=tuple(pattern32(s) for s in sums), row=row + 1)
 
@@ -212,22 +213,30 @@ class Significance(Stepped[State]):
         """
         result = 0.0
         for value in values:
-            result = max(result, value) if self.gqa == "max" else f32(result + value)
+            result = max(result, value) if self.gqa == "max" else self._added(result, value)
             counters["comparisons" if self.gqa == "max" else "adds"] += 1
         if self.gqa == "max":
             return result
         counters["divisions"] += 1
-        return f32(result / len(values))
+        return self._divided(result, len(values))
+
+    def _added(self, a: float, b: float) -> float:
+        """a + b rounded to float32 (D-arith-2)."""
+        return f32(a + b)
+
+    def _divided(self, a: float, b: float) -> float:
+        """a / b rounded to float32 (D-arith-2)."""
+        return div32(a, b)
 
     def _mean(self, t: int) -> None:
         """The sum of token t over heads, its mean, and the running total of means."""
         before, counters, c = self.state, dict.fromkeys(COUNTERS, 0), self.counts[t]
         sums = [value32(before.of_heads[h * self.tokens + t]) for h in range(self.sums)]
         s = self.joined(sums, counters) if self.gqa_order == "sums" else sums[0]
-        mean = f32(s / f32(c)) if c else 0.0
+        mean = self._divided(s, f32(c)) if c else 0.0
         counters["divisions"] += c > 0
         counters["adds"] += self.normalize
-        total = f32(value32(before.total) + mean) if self.normalize else 0.0
+        total = self._added(value32(before.total), mean) if self.normalize else 0.0
         self._next(
             "mean",
             counters,
@@ -242,7 +251,7 @@ class Significance(Stepped[State]):
         """The share of token t: its mean, of the total where shares are normalized (D-leankv-18)."""
         before, mean, total = self.state, value32(self.state.mean[t]), value32(self.state.total)
         divides = self.normalize and total != 0
-        share = (div32(mean, total) if divides else 0.0) if self.normalize else mean
+        share = (self._divided(mean, total) if divides else 0.0) if self.normalize else mean
         self._next("share", {"divisions": int(divides)}, share=put(before.share, t, pattern32(share)), token=t + 1)
 
     def _next(self, event: str, counters: dict[str, int], **registers: Any) -> None:

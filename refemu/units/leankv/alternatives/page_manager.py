@@ -1,8 +1,63 @@
-"""Other answers to the decisions of page_manager."""
+"""Other answers to the decisions of page_manager, and to those of its list and its prefix sum."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from refemu.units.alternative import Alternative, choices
+from refemu.units.leankv.page_manager import Moved, PageManager
+from refemu.units.unit import Config
+
+
+class Descending(PageManager):
+    """Every prefix sum goes from the last region to the first: low before high, and the last head first."""
+
+    def _allocated(self, counts: Sequence[int]) -> Moved:
+        return _turned(super()._allocated(counts[::-1]))
+
+    def _recycled(self, parts: Sequence[Sequence[int]], counts: Sequence[int] | None = None) -> Moved:
+        sizes = [len(part) for part in parts] if counts is None else list(counts)
+        regions = _regions(tuple(chain.from_iterable(parts)), sizes)
+        return _turned(super()._recycled(regions[::-1]))
+
+
+def _regions(ids: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:
+    """The ids of every region."""
+    regions, first = list[Sequence[int]](), 0
+    for size in sizes:
+        regions.append(ids[first : first + size])
+        first += size
+    return regions
+
+
+def _turned(moved: Moved) -> Moved:
+    """The same regions, the last one first."""
+    regions = _regions(moved.ids, moved.counts)
+    return Moved(moved.counts[::-1], moved.prefix[::-1], tuple(chain.from_iterable(regions[::-1])))
+
+
+def _open_end(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    return {"list_end": ((result.list_end.astype(np.int64) + 1) % config["pages"]).astype(result.list_end.dtype)}
+
+
+def _exclusive(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    return {"prefix": result.prefix - result.counts}
+
 
 ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-leankv-34", "lazy_pages", True, False),
     *choices("D-leankv-35", "reserve_low", 0, 1),
+    Alternative("D-leankv-37", "list_end is the place behind the last free page", answer=_open_end),
+    Alternative("D-leankv-38", "the last head first, low before high", variant=Descending),
+    Alternative("D-leankv-39", "Blelloch's network: sums are exclusive", answer=_exclusive),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-leankv-36": "page ids do not depend on the length of an entry: another length changes only which calls "
+    "overflow it, and those are refused, so no row holds them",
+    "D-leankv-40": "pages are split and given back from within the runs: no output reads a cell that is no longer "
+    "used, only the register st.cells shows it",
+    "D-leankv-53": "a call that needs more pages than are free is refused, so no row of a set holds one",
+    "D-leankv-55": "a ratio of memory is computed by software from the lengths, and is on no port",
+}

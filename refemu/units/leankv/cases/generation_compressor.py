@@ -72,6 +72,14 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _case(config, "edge", "the low section fills all slots; its last token is the least", lows)
     exact: list[Head] = [([16, 16, 16, 16], [], (0, 16)), ([16, 16, 16, 16], [], (16, 17)), ([16] * 4, [], (16, 64))]
     yield _case(config, "edge", "shares that equal a threshold belong above it", exact, "D-leankv-27")
+    if config["policy"] == "algorithm1":
+        below: list[Head] = [([24, 8, 4, 20], low, (3, 16)) for low in ([7, 1], [1, 7], [4, 2, 2], [1])]
+        why = "A2 where a low token is below T_l: it stays, and the moved token goes behind it"
+        yield _case(config, "edge", why, below, "D-leankv-29")
+    if single:
+        yield _budgets(config)
+    else:
+        yield _rounded(config)
     if config["policy"] == "diffkv":
         lanes: list[Head] = [
             ([9.0] * 127 + [1, 9, 9], [], (3, 16)),
@@ -79,6 +87,45 @@ def _edge(config: Config) -> Iterator[Cases]:
             ([9 - 8 * (s in (0, 128)) for s in range(132)], [9] * 10, (3, 16)),
         ]
         yield _case(config, "edge", "the least score in lane 127; ties over lanes and within one", lanes, "D-leankv-28")
+
+
+def _rounded(config: Config) -> Cases:
+    """Equal means whose share, or which, is exactly the upper threshold after rounding, and only then."""
+    heads: list[Head] = []
+    for k in (3, 5, 6, 7, 11, 13):  # tokens
+        share = np.float32(1) / np.float32(k)
+        moved = [m for m in range(1, 400) if np.float32(m) * (np.float32(1) / np.float32(k * m)) < share]
+        means = [1, *moved[:1]] if float(share) > 1 / k else moved[:1]
+        heads += [([float(m)] * k, [], (0, 64 * float(share))) for m in means]
+    why = "shares of 1 / k that round to the upper threshold: a quotient cut off, or a reciprocal, is below it"
+    return _case(config, "edge", why, heads, "D-arith-2")
+
+
+def _budgets(config: Config) -> Cases:
+    """Heads that keep about half of the tokens so far: one fewer, as many, and one more than the budget."""
+    slots, rows = config["slots"], []
+    for stored in (3, 6, slots // 2, slots):
+        for n in range(2 * stored - 2, 2 * stored + 3):
+            position = [n - 2 * (stored - slot) for slot in range(stored)]
+            rows.append((stored, n, [max(p, slot) for slot, p in enumerate(position)]))
+    n_high, n = (np.array([row[column] for row in rows]) for column in (0, 1))
+    at = np.array([[*row[2], *[0] * (slots - row[0])] for row in rows])
+    score = np.where(np.arange(slots) < n_high[:, None], 1 + (np.arange(slots) * 5 + n[:, None]) % 7, 0)
+    return Cases(
+        "edge",
+        "half of an even and of an odd number of tokens: one fewer stored, as many, one more",
+        {
+            "score": score.astype(np.float32).view(np.uint32).astype(np.int64),
+            "position": at,
+            "n_high": n_high,
+            "n_low": np.zeros_like(n),
+            "n": n,
+            "prompt": n // 2,
+            "window": np.full_like(n, WINDOW),
+            "thresholds": _limits(config, [(3, 16)] * len(rows)),
+        },
+        "D-leankv-54",
+    )
 
 
 def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "") -> Cases:

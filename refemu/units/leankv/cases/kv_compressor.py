@@ -48,6 +48,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             [(APPEND_HIGH, 0, 0), *((REPLACE, 0, slot) for slot in range(tokens[1])), (REPLACE, 0, tokens[1] - 1)],
             "D-leankv-30",
         )
+        events = [(APPEND_HIGH, 0, 0)] * tokens[0]
+        for slot in range(tokens[1]):
+            events += [(DROP, 0, 0), (REPLACE, 0, slot)]
+        why = "the new token in the slot of a dropped one is the next that moves; the others stay where they are"
+        yield _case(kind, why, features, events, "D-leankv-31")
+        yield from _steps(config, tokens)
         why = "constant vectors: scales of 0 in both precisions"
         yield _case(
             kind, why, features, [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True
@@ -55,6 +61,41 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (3, 8), seed)
         yield Cases(kind, "uniform words and operations", legal(config, drawn))
+        near = {name: drawn[name] & 0x83FF | 0x3800 | (drawn[name] & 0x400) for name in ("key", "value")}
+        why = "features of one order of magnitude, as keys and values have them, and any operations"
+        yield Cases(kind, why, legal(config, drawn | near))
+
+
+def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
+    """Tokens appended to both pages: ties of codes and of steps, and steps that underflow."""
+    pair = [hetero_kv.find(config[name]) for name in ("high", "low")]
+    ops = [APPEND_HIGH] * tokens[0] + [APPEND_LOW] * tokens[1]
+    widths = [(pair[op].k_bits, pair[op].v_bits) for op in ops]
+    ties = [[_tie(config["head_size"], bits, event) for bits in both] for event, both in enumerate(widths)]
+    why = "half-way between codes at steps whose reciprocals move codes; steps half-way between two of fp16"
+    yield _appended(why, ops, np.array(ties), "D-leankv-2")
+    f = np.arange(config["head_size"])
+    tiny = [[np.where(f == event + 5, 1 + event % 2, 0), np.where(f == event, 0, 1)] for event in range(len(ops))]
+    yield _appended("steps that are stored as 0: one or two subnormals", ops, np.array(tiny) / (1 << 24), "D-leankv-7")
+
+
+def _appended(why: str, ops: Sequence[int], vectors: np.ndarray, decision: str) -> Cases:
+    """One case: the token of event i is vectors[i], key and value."""
+    inputs = {"op": ops, "victim": [0] * len(ops), "low_slot": [0] * len(ops)}
+    inputs |= {"score": [0x3F80_0000] * len(ops), "position": list(range(len(ops)))}
+    columns = {name: np.array(column, np.int64)[None] for name, column in inputs.items()}
+    words = fp16.bits(fp16.to_f16(vectors)).astype(np.int64)
+    return Cases("edge", why, columns | {"key": words[None, :, 0], "value": words[None, :, 1]}, decision)
+
+
+def _tie(features: int, bits: int, event: int) -> np.ndarray:
+    """A vector of half codes; of every second event one whose step is 2049 times a power of two."""
+    top, f = (1 << bits) - 1, np.arange(features)
+    if event % 2:
+        size = 2.0 ** -(bits // 2 * (bits > 2) + event)
+        return np.where(f == 0, 1.0, np.where(f == 1, top * 2049 + 1, 1 + 1024 * (f % top))) * size / 64
+    step = {8: (7,), 4: (41, 61, 63), 2: (117, 223), 1: (3, 5)}[bits]
+    return np.where(f < 2, f * top, 2 * (f - 2) % top + 0.5) * step[event % len(step)]
 
 
 def _case(

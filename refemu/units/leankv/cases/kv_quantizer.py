@@ -52,6 +52,17 @@ def _edge(features: int) -> Iterator[Cases]:
     yield _case("edge", "step 1 at one of the widths, features half-way between codes", ties, "D-leankv-5")
     why = "ramps: every code in order, and of eighths, where a reciprocal moves codes"
     yield _case("edge", why, [ramp - 7.0, ramp / 8, -ramp / 8 * 3], "D-leankv-2")
+    steps = ((7, 255), (41, 15), (61, 15), (63, 15), (117, 3), (223, 3))
+    halves = [np.where(ramp < 2, ramp * top, 2 * (ramp - 2) % top + 0.5) * step for step, top in steps]
+    why = "half-way between codes at steps 7, 41, 61, 63, 117, 223, whose rounded reciprocals move codes"
+    yield _case("edge", why, halves, "D-leankv-2")
+    why = "31 times 1, 12, 20, 28, 47 subnormals: steps far from the stored ones, by which codes pass the largest"
+    yield _case("edge", why, [ramp * size * TINY for size in (1, 12, 20, 28, 47)], "D-leankv-5")
+    why = "a signed zero at each lane in turn, first, last and between the others"
+    lanes = [
+        np.where(ramp == lane, -0.0, np.where(ramp < lane, 0.0, 1.0)) for lane in (0, 1, features // 2, features - 1)
+    ]
+    yield _case("edge", why, lanes, "D-leankv-8")
 
 
 def _case(kind: Kind, why: str, groups: list[np.ndarray], decision: str = "") -> Cases:

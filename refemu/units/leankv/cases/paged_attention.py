@@ -4,7 +4,7 @@ slot, equal logits, and pages of any words.
 This module describes stimuli only; the descriptor, and with it every answer, is in paged_attention.py. [leankv §6.2]
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,33 +30,88 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "[leankv §6.2] high pages, then low pages of a head, in cells of any order"
         yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
     if kind == "edge":
-        full = config["cells"] - two
-        rows = [
-            (1, 0, 2),
-            (high.tokens, 0, 3),
-            (high.tokens + 1, two, 4),
-            (full * high.tokens, low.tokens * two, 5),
-            (1, (full - 1) * low.tokens * two, 6),
-        ]
-        yield _rows("edge", "one token; a full page; one token in the last page; full tables", pages, config, rows)
-        yield _rows(
-            "edge",
-            "products that cancel: fused or not, the order of the sums",
-            pages,
-            config,
-            [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)],
-            4.0,
-            "D-leankv-42",
-        )
-        why = "large logits: one token takes nearly all"
-        yield _rows(
-            "edge", why, pages, config, [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)], 16.0, "D-leankv-43"
-        )
-        why = "queries of zeros: all tokens are equal"
-        yield _rows("edge", why, pages, config, [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
-    if kind == "random":
+        yield from _edge(config, pages)
+    if kind == "random" and config["cells"] <= 12:  # rows of many pages are too large to be drawn by the thousand
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
-        yield Cases(kind, "any words in the pages", legal(config, drawn))
+        yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, drawn))
+
+
+def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
+    high, low = pages.sections
+    two = pages.low is not None
+    full = config["cells"] - two
+    rows = [
+        (1, 0, 2),
+        (high.tokens, 0, 3),
+        (high.tokens + 1, two, 4),
+        (full * high.tokens, low.tokens * two, 5),
+        (1, (full - 1) * low.tokens * two, 6),
+    ]
+    yield _rows("edge", "one token; a full page; one token in the last page; full tables", pages, config, rows)
+    both = [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)]
+    yield _rows("edge", "queries of deviation 4: logits of some units", pages, config, both, 4.0, "D-leankv-42")
+    why = "large logits: one token takes nearly all"
+    large = [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)]
+    yield _rows("edge", why, pages, config, large, 16.0, "D-leankv-43")
+    why = "queries of zeros: all tokens are equal"
+    yield _rows("edge", why, pages, config, [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
+    half = config["cells"] // 2
+    most = [
+        (half * high.tokens, (config["cells"] - half) * low.tokens * two, 13),
+        ((half + 1) * high.tokens - 1, ((config["cells"] - half - 1) * low.tokens - 1) * two, 14),
+        (high.tokens + 1, (config["cells"] - 2) * low.tokens * two, 15),
+        ((config["cells"] - two) * high.tokens, two, 16),
+    ]
+    why = "every cell in use, moderate logits: the order of the exponentials, and of the products of a key"
+    yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41")
+    why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
+    yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
+    why = "exponentials of -87 and less beside 1: subnormal probabilities"
+    yield _rows("edge", why, pages, config, most[:3], 1.0, "D-leankv-44", _far)
+    why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16, one token and several"
+    yield _rows(
+        "edge", why, pages, config, [(1, 0, 17), (2, 0, 18), (1, two, 19), (1, 2 * two, 20)], 1.0, "D-arith-2", _ends
+    )
+    why = "values of subnormal size"
+    yield _rows("edge", why, pages, config, [(1, 0, 21), (2, two, 22), (3, 2 * two, 23)], 1.0, "D-arith-2", _tiny)
+
+
+def _bell(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
+    """Keys, values and queries as drawn."""
+    return draw
+
+
+def _opposite(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
+    """Tokens in pairs, apart by half of a section: equal keys, and integers of opposite sign, exact in 4 and 2 bits."""
+    keys, values = draw[:total], draw[total : 2 * total]
+    for first, count, top in ((0, n_high, 15), (n_high, total - n_high, 3)):
+        half = count // 2
+        for token in range(first, first + half):
+            whole = np.floor(np.abs(values[token]) * 1024) % (top + 1) - top // 2
+            whole[:2] = -(top // 2), top - top // 2
+            keys[token + half], values[token], values[token + half] = keys[token], 64 * whole, -64 * whole
+    return draw
+
+
+def _far(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
+    """Logits by feature 0 alone: that of token 0 is 96, that of token t > 0 below it by 86 + t % 20."""
+    draw[:total] = 0
+    draw[:total, 0] = [8 if t == 0 else (10 - t % 20) / 12 for t in range(total)]
+    draw[2 * total :] = 0
+    draw[2 * total :, 0] = 96
+    return draw
+
+
+def _ends(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
+    """Values at both ends of fp16."""
+    draw[total : 2 * total] = np.where(draw[total : 2 * total] < 0, -65504, 65504)
+    return draw
+
+
+def _tiny(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
+    """Values of up to about 2**-17."""
+    draw[total : 2 * total] *= np.float32(2.0**-18)
+    return draw
 
 
 def _pages(config: Mapping[str, Any]) -> "Pages":
@@ -74,17 +129,27 @@ def _rows(
     rows: list[tuple[int, int, int]],
     size: float = 1.0,
     decision: str = "",
+    change: Callable[[np.ndarray, int, int], np.ndarray] = _bell,
 ) -> Cases:
-    """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`."""
-    columns = zip(*(_row(pages, config, *row, size) for row in rows), strict=True)
+    """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`, changed."""
+    columns = zip(*(_row(pages, config, *row, size, change) for row in rows), strict=True)
     return Cases(
         kind, why, {name: np.array(column, np.int64) for name, column in zip(NAMES, columns, strict=True)}, decision
     )
 
 
-def _row(pages: "Pages", config: Config, n_high: int, n_low: int, seed: int, size: float) -> tuple[Any, ...]:
+def _row(
+    pages: "Pages",
+    config: Config,
+    n_high: int,
+    n_low: int,
+    seed: int,
+    size: float,
+    change: Callable[[np.ndarray, int, int], np.ndarray],
+) -> tuple[Any, ...]:
     cells, features, total = config["cells"], config["head_size"], n_high + n_low
-    draw = _bells(seed, (2 * total + config["heads"]) * features).reshape(-1, features)
+    drawn = _bells(seed, (2 * total + config["heads"]) * features).reshape(-1, features)
+    draw = change(drawn, n_high, total)
     order = [int(word) for word in np.argsort(prng.words(seed, 1 << 20, cells), kind="stable")]
     images = np.zeros((cells, pages.high.size // 2), np.uint16)
     scores = np.abs(_bells(seed + 100, total))
@@ -113,31 +178,38 @@ def _bells(seed: int, count: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def _moderate(pages: "Pages") -> np.ndarray:
-    """The bits of every word of an image, (words,), that keep scales, zero points, scores and positions moderate."""
-    mask = np.full(pages.high.size // 2, 0xFFFF)
+def _moderate(pages: "Pages") -> tuple[np.ndarray, np.ndarray]:
+    """Bits of every word of an image, (words,), that stay, and bits that are set: moderate metadata and scores.
+
+    Steps lie from 2**-7 to 2**-5 and zero points within 2, so keys of 8 bits reach 10, and logits a few units.
+    """
+    kept, put = np.full(pages.high.size // 2, 0xFFFF), np.zeros(pages.high.size // 2, np.int64)
     for layout in pages.sections:  # an image may hold tokens of either
-        for part, upper, bits in (
-            ("key_meta", 0, 0xBFFF),
-            ("val_meta", 0, 0xBFFF),
-            ("score", 1, 0x3F7F),
-            ("pos", 1, 0x3F7F),
+        for part, word, bits, more in (
+            ("key_meta", slice(1, None, 2), 0xBFFF, 0),
+            ("val_meta", slice(1, None, 2), 0xBFFF, 0),
+            ("key_meta", slice(0, None, 2), 0x07FF, 0x2000),
+            ("val_meta", slice(0, None, 2), 0x07FF, 0x2000),
+            ("score", slice(1, None, 2), 0x3F7F, 0),
+            ("pos", slice(1, None, 2), 0x3F7F, 0),
         ):
-            mask[layout.slot_words[:, layout.parts[part]][:, upper:].ravel()] &= bits
-    return mask
+            places = layout.slot_words[:, layout.parts[part]][:, word].ravel()
+            kept[places] &= bits
+            put[places] |= more
+    return kept, put & kept | put
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with pages of moderate metadata, each in one cell, and no more tokens than there are cells for.
-
-    Metadata keep a small exponent: an infinite key would make every output NaN.
-    """
+    """`inputs` with queries and pages of moderate size, each page in one cell, and no more tokens than cells hold."""
     pages = _pages(config)
     changed = {name: np.array(array) for name, array in inputs.items()}
     cells, rows = config["cells"], changed["n_high"].size
     high, low = pages.sections
     images = changed["images"].reshape(rows, cells, high.size // 2)
-    images &= _moderate(pages).astype(images.dtype)
+    for change, bits in zip((np.bitwise_and, np.bitwise_or), _moderate(pages), strict=True):
+        images = change(images, bits.astype(images.dtype))
+    changed["images"] = images.reshape(changed["images"].shape)
+    changed["q"] = changed["q"] & changed["q"].dtype.type(0xBFFF)
     entry = np.argsort(changed["entry"].reshape(rows, cells), axis=-1, kind="stable")
     n_high, n_low = changed["n_high"].ravel().astype(np.int64), changed["n_low"].ravel().astype(np.int64)
     n_high = (n_high - 1) % (cells * high.tokens) + 1

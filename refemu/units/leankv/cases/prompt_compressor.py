@@ -52,6 +52,10 @@ def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -
     top = float(n) if alphas else 1.0
     why = "everything outside the window pruned, everything low"
     yield _case("edge", why, [worked / 4] * 2, [4] * 2, [(top, top), (0.0, top)])
+    yield from _rounded(n)
+    why = "prompts within the window whose shares fall, rise and are equal: they stay in the order of positions"
+    short = [worked, np.sort(worked, kind="stable"), -np.sort(-worked, kind="stable"), equal, worked]
+    yield _case("edge", why, short, [n, n, n, n, 2 * n], [pair] * 5, "D-leankv-24")
     steps = np.arange(n, dtype=np.float32) / np.float32(64)
     yield _case(
         "edge",
@@ -65,6 +69,16 @@ def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -
         ],
         "D-leankv-22",
     )
+
+
+def _rounded(n: int) -> Iterator[Cases]:
+    """Thresholds that are the rounded sum of the first tokens, and of more of them."""
+    share = np.float32(0.6 / n) * (1 + np.arange(n, dtype=np.float32) / np.float32(n))
+    sums = np.add.accumulate(share, dtype=np.float32)
+    places = range(2, n - 4, 2)
+    why = "thresholds that a rounded sum meets: one cut off, or kept with more bits, is below or above"
+    pairs = [(float(sums[place]), float(sums[place + 3])) for place in places]
+    yield _case("edge", why, [share] * len(places), [1] * len(places), pairs, "D-arith-2")
 
 
 def _case(

@@ -3,7 +3,7 @@
 Paper: [leankv §4, Algorithm 1]. Decides from the state before the step. Decisions: D-leankv-26 (policy), D-leankv-27
 (what a threshold is compared with), D-leankv-28 (whom argmin ranges over, ties), D-leankv-29 (nothing is pruned when a
 token comes to the low section), D-leankv-31 (the freed slot), D-leankv-32 (before attention), D-leankv-33 (planned),
-D-leankv-47 (positions as the published code stores them), D-leankv-54 (equal budgets).
+D-leankv-47 (positions as the published code stores them), D-leankv-54 (equal budgets), D-arith-2 (rounding).
 """
 
 from collections.abc import Sequence
@@ -179,14 +179,22 @@ class GenerationCompressor(Stepped[State]):
         before = self.state
         slot = len(before.means)
         c = self.count(before.position[slot])
-        mean = f32(value32(before.score[slot]) / f32(c)) if c else 0.0
+        mean = self._divided(value32(before.score[slot]), f32(c)) if c else 0.0
         self.state = replace(
             before,
             event="mean",
             means=(*before.means, mean),
-            total=f32(before.total + mean),
+            total=self._added(before.total, mean),
             divisions=before.divisions + (c > 0),
         )
+
+    def _added(self, a: float, b: float) -> float:
+        """a + b rounded to float32 (D-arith-2)."""
+        return f32(a + b)
+
+    def _divided(self, a: float, b: float) -> float:
+        """a / b rounded to float32 (D-arith-2); b is not 0."""
+        return f32(a / b)
 
     def _argmin(self) -> None:
         """Shares, and the least significant candidate of every section that the case will look at."""
@@ -206,7 +214,7 @@ class GenerationCompressor(Stepped[State]):
         state = self.state
         if self.policy != "algorithm1" or state.total == 0:
             return state.means, 0
-        shares = [f32(mean / state.total) for mean in state.means]
+        shares = [self._divided(mean, state.total) for mean in state.means]
         if self.score_rule == "share":
             return tuple(shares), len(shares)
         running, sums = 0.0, [0.0] * len(shares)
@@ -214,7 +222,7 @@ class GenerationCompressor(Stepped[State]):
         for slot in sorted(
             (s for s in range(len(shares)) if state.position[s] <= border), key=lambda s: (shares[s], state.position[s])
         ):
-            running = sums[slot] = f32(running + shares[slot])
+            running = sums[slot] = self._added(running, shares[slot])
         return tuple(sums), len(shares)
 
     def oldest(self) -> int:
@@ -237,20 +245,24 @@ class GenerationCompressor(Stepped[State]):
         if self.policy != "algorithm1":
             return high, low
         t_c, (t_low, t_high) = self.oldest(), self.limits()
-        if t_c < 0 or state.shares[t_c] < t_low:
+        if t_c < 0 or self._below(state.shares[t_c], t_low):
             return [], []
-        return (high, []) if state.shares[t_c] >= t_high else ([], [*range(state.n_high, stored), t_c])
+        return (high, []) if not self._below(state.shares[t_c], t_high) else ([], [*range(state.n_high, stored), t_c])
 
     def _least(self, candidates: Sequence[int]) -> tuple[int, int]:
         """The slot of least significance, -1 if there is none, and how many were looked at."""
         state = self.state
         if not candidates:
             return -1, 0
-        if self.policy == "diffkv":
-            best = min(candidates, key=lambda slot: (state.shares[slot], *lane_rank(self._inside(slot))))
-        else:
-            best = min(candidates, key=lambda slot: (state.shares[slot], state.position[slot]))
-        return best, len(candidates)
+        return min(candidates, key=lambda slot: (state.shares[slot], self._tie(slot))), len(candidates)
+
+    def _tie(self, slot: int) -> tuple[int, ...]:
+        """Of equal slots the one with the least of these: its position, or its lane (D-leankv-28)."""
+        return lane_rank(self._inside(slot)) if self.policy == "diffkv" else (self.state.position[slot],)
+
+    def _below(self, value: float, threshold: float) -> bool:
+        """Whether a share or a mean is below a threshold: strictly (D-leankv-27)."""
+        return value < threshold
 
     def _inside(self, slot: int) -> int:
         """Index of a slot within its section."""
@@ -288,18 +300,22 @@ class GenerationCompressor(Stepped[State]):
         state, t_c, (t_low, t_high) = self.state, self.oldest(), self.limits()
         if t_c < 0:
             return self._append(W)
-        s, (high, low) = state.shares, state.slots
-        if s[t_c] < t_low:
+        s, (high, low), below = state.shares, state.slots, self._below
+        if below(s[t_c], t_low):
             return Decision(C, t_c, -1, 0, 0)  # l. 18: t_c is pruned
-        if s[t_c] >= t_high:
-            if s[high] >= t_high:
+        if not below(s[t_c], t_high):
+            if not below(s[high], t_high):
                 return self._append(A1)
-            if s[high] >= t_low:
-                return Decision(A2, high, state.n_low, 0, 1)  # l. 9, which ends the branch (D-leankv-29)
+            if not below(s[high], t_low):
+                return self._moved(high)
             return Decision(A3, high, -1, 0, 0)
-        if s[low] >= t_low:
+        if not below(s[low], t_low):
             return Decision(B1, t_c, state.n_low, 0, 1)
         return Decision(B2, t_c, low - state.n_high, 0, 0)
+
+    def _moved(self, high: int) -> Decision:
+        """A2: a high token goes behind the low ones; l. 9, which ends the branch (D-leankv-29)."""
+        return Decision(A2, high, self.state.n_low, 0, 1)
 
     def _append(self, choice: int) -> Decision:
         return Decision(choice, self.state.n_high, -1, 1, 0)
@@ -310,21 +326,23 @@ class GenerationCompressor(Stepped[State]):
         least = [state.shares[slot] if slot >= 0 else value32(LARGEST) for slot in (high, low)]
         if state.n_high + state.n_low + 1 <= state.window:
             return self._append(APPEND)
-        if least[0] < prune and least[0] < least[1]:
+        if self._below(least[0], prune) and least[0] < least[1]:
             return Decision(PRUNE, high, -1, 0, 0)
-        if least[0] < quant and least[1] < prune:
+        if self._below(least[0], quant) and self._below(least[1], prune):
             return Decision(SWAP, high, low - state.n_high, 0, 0)
-        if least[0] < quant:
+        if self._below(least[0], quant):
             return Decision(DOWNGRADE, high, state.n_low, 0, 1)
         return self._append(APPEND)
 
     def _static(self) -> Decision:
         """A budget of its own for every head, the same in all (D-leankv-54)."""
-        state = self.state
-        budget = max(state.window, (state.n + 1) * self.keep_percent // 100)
-        if state.n_high + 1 > budget:
-            return Decision(STATIC_DROP, state.slots[0], -1, 0, 0)
+        if self.state.n_high + 1 > self._budget():
+            return Decision(STATIC_DROP, self.state.slots[0], -1, 0, 0)
         return self._append(STATIC_APPEND)
+
+    def _budget(self) -> int:
+        """Tokens that "static" keeps: the window, or the percentage rounded down (D-leankv-54)."""
+        return max(self.state.window, (self.state.n + 1) * self.keep_percent // 100)
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse what `require` does."""

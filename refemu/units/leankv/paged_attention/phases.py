@@ -4,7 +4,9 @@ Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-le
 (exponential), D-leankv-45 (division), D-leankv-46 (partitions). Arrays have the G query heads of a KV head first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from refemu.arith.sums import reduce, total32
 from refemu.formats.leankv.kv_page import PageTokens
 from refemu.units.leankv.paged_attention.arithmetic import THREADS, Arithmetic, Pages
 from refemu.units.leankv.significance import update
+
+Exponential: TypeAlias = Callable[[np.ndarray], np.ndarray]  #: of float32 values
 
 
 @dataclass(frozen=True)
@@ -73,15 +77,15 @@ def maximum(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def softmax(
-    pages: Pages, arithmetic: Arithmetic, values: np.ndarray, seen: np.ndarray
+    pages: Pages, arithmetic: Arithmetic, values: np.ndarray, seen: np.ndarray, exp: Exponential = exp32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """p (G, tokens), the subtracted maximum (G,), the sum of exponentials (G,).
 
-    values: logits (G, tokens). seen: (tokens,) tokens that the maximum is taken over (D-leankv-43).
+    values: logits (G, tokens). seen: (tokens,) tokens that the maximum is taken over (D-leankv-43). exp: D-leankv-44.
     """
     top = maximum(values, seen)
     with np.errstate(all="ignore"):
-        e = exp32(values - top[:, None])
+        e = exp(values - top[:, None])
         total = total32(e, order=pages.total_order(arithmetic))
         bottom = total + np.float32(arithmetic.softmax_eps)
         if arithmetic.softmax_div == "div":
@@ -115,7 +119,7 @@ def tree(acc: np.ndarray) -> np.ndarray:
 
 
 def combine(
-    arithmetic: Arithmetic, parts: np.ndarray, tops: np.ndarray, totals: np.ndarray
+    arithmetic: Arithmetic, parts: np.ndarray, tops: np.ndarray, totals: np.ndarray, exp: Exponential = exp32
 ) -> tuple[np.ndarray, np.ndarray]:
     """out (G, F) before its rounding, and the weight (chunks, G) of every chunk's p.
 
@@ -124,7 +128,7 @@ def combine(
     """
     eps = np.float32(arithmetic.softmax_eps)
     with np.errstate(all="ignore"):
-        weights = exp32(tops - maximum(tops.T, np.ones(len(tops), np.bool_)))
+        weights = exp(tops - maximum(tops.T, np.ones(len(tops), np.bool_)))
         factors = ((totals.astype(np.float64) + float(str(eps))) * weights).astype(np.float32)
         total = dot(totals.T, weights.T, order=combine_order(), acc=accumulator(arithmetic))
         inverse = np.float32(1) / (total + eps)

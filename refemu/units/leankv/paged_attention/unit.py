@@ -1,19 +1,19 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way.
 
 Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself), D-leankv-19 (heads that share a KV head),
-D-leankv-41 (order of the sums),
-D-leankv-42 (fused or not), D-leankv-43 (subtracted maximum), D-leankv-44 (exponential), D-leankv-45 (division of the
-softmax), D-leankv-46 (partitions).
+D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted maximum), D-leankv-44
+(exponential), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-arith-2 (rounding of the output).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import plain, require_int
+from refemu.arith.fp32 import exp32
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.units.leankv.cases import paged_attention as paged_attention_cases
 from refemu.units.leankv.kv_quantizer import Preset
@@ -69,6 +69,7 @@ class PagedAttention(Stepped[State]):
     """
 
     name = "paged_attention"
+    layout: ClassVar[type[Pages]] = Pages  #: of the orders of sums and the accumulators (D-leankv-41)
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class PagedAttention(Stepped[State]):
         self.page_bytes: int | None = plain(page_bytes)
         self.high: PairName = plain(high)
         self.low: PairName | None = plain(low)
-        self.layouts: Pages = Pages.of(self.features, self.high, self.low, self.page_bytes, plain(preset))
+        self.layouts: Pages = self.layout.of(self.features, self.high, self.low, self.page_bytes, plain(preset))
         self.ports: Ports = ports_of(self.layouts, self.heads, self.cells)
         self.state: State = self.reset(State, n_high=1, **dict.fromkeys(ARRAYS, b""))
 
@@ -208,7 +209,7 @@ class PagedAttention(Stepped[State]):
         """The logits of the next page."""
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         keys = phases.read(self.layouts, page, self._image(page)).key
-        added = phases.logits(self.layouts, self.arithmetic, self._q(), keys.decode())
+        added = self._logits(self._q(), keys.decode())
         earlier = self._array("logits", self.heads, -1) if before.logits else added[:, :0]
         parts = self.layouts.sections[page.section].parts
         return replace(
@@ -222,12 +223,20 @@ class PagedAttention(Stepped[State]):
             macs=before.macs + page.tokens * self.heads * self.features,
         )
 
+    def _logits(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """(G, tokens) of queries (G, F) and keys (tokens, F) (D-leankv-41, D-leankv-42)."""
+        return phases.logits(self.layouts, self.arithmetic, q, keys)
+
+    def _exp(self, x: np.ndarray) -> np.ndarray:
+        """The exponential, correctly rounded (D-leankv-44)."""
+        return exp32(x)
+
     def _softmax(self) -> State:
         """Probabilities of the tokens of the chunk (D-leankv-43, D-leankv-44, D-leankv-45)."""
         before, values = self.state, self._array("logits", self.heads, -1)
         slots = np.concatenate([np.arange(page.tokens) for page in self._chunks()[before.chunk]])
         seen = slots % 4 == 0 if self.arithmetic.lane_max else np.ones(len(slots), np.bool_)
-        p, top, total = phases.softmax(self.layouts, self.arithmetic, values, seen)
+        p, top, total = phases.softmax(self.layouts, self.arithmetic, values, seen, self._exp)
         earlier = self._array("chances", self.heads, -1) if before.chances else p[:, :0]
         divided = p.size if self.arithmetic.softmax_div == "div" else self.heads
         acc = np.zeros((self.heads, self.layouts.accumulators(self.arithmetic), self.features), np.float32)
@@ -248,9 +257,7 @@ class PagedAttention(Stepped[State]):
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         values = phases.read(self.layouts, page, self._image(page)).value
         p = self._array("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
-        acc = phases.add_values(
-            self.layouts, self.arithmetic, page, p, values.decode(), self._array("acc", self.heads, -1, self.features)
-        )
+        acc = self._added(page, p, values.decode(), self._array("acc", self.heads, -1, self.features))
         parts = self.layouts.sections[page.section].parts
         return replace(
             before,
@@ -262,15 +269,30 @@ class PagedAttention(Stepped[State]):
             macs=before.macs + page.tokens * self.heads * self.features,
         )
 
+    def _added(self, page: Page, p: np.ndarray, values: np.ndarray, acc: np.ndarray) -> np.ndarray:
+        """Accumulators (G, accumulators, F) after a page's slots in turn; p (G, slots), values (slots, F)."""
+        return phases.add_values(self.layouts, self.arithmetic, page, p, values, acc)
+
+    def _joined(self, acc: np.ndarray) -> np.ndarray:
+        """(G, F) sum of the accumulators, by halves (D-leankv-41)."""
+        return phases.tree(acc)
+
+    def _narrowed(self, values: np.ndarray) -> np.ndarray:
+        """float32 results as fp16 (D-arith-2)."""
+        return fp16.narrow(fp16.canonical(values))
+
+    def _out(self, values: np.ndarray) -> tuple[int, ...]:
+        return tuple(fp16.bits(self._narrowed(values)).ravel().tolist())
+
     def _tree(self) -> State:
         """The sum of the accumulators; the result, if there is one chunk."""
-        before, total = self.state, phases.tree(self._array("acc", self.heads, -1, self.features))
+        before, total = self.state, self._joined(self._array("acc", self.heads, -1, self.features))
         state = replace(
             before, event="tree", chunk=before.chunk + 1, page=0, logits=b"", parts=before.parts + total.tobytes()
         )
         if len(self._chunks()) > 1:
             return state
-        return replace(state, out=_out(total), p=self._padded(self._array("chances", self.heads, -1)))
+        return replace(state, out=self._out(total), p=self._padded(self._array("chances", self.heads, -1)))
 
     def _combine(self) -> State:
         """The result and the probabilities from those of the chunks (D-leankv-46)."""
@@ -280,6 +302,7 @@ class PagedAttention(Stepped[State]):
             self._array("parts", len(chunks), self.heads, self.features),
             self._array("tops", len(chunks), self.heads),
             self._array("totals", len(chunks), self.heads),
+            self._exp,
         )
         p = phases.weigh(
             self.layouts,
@@ -291,7 +314,7 @@ class PagedAttention(Stepped[State]):
         return replace(
             before,
             event="combine",
-            out=_out(out),
+            out=self._out(out),
             p=self._padded(p),
             exps=before.exps + weights.size,
             divisions=before.divisions + self.heads,
@@ -370,11 +393,6 @@ def _words(part: slice) -> int:
     return int(part.stop - part.start)
 
 
-def _out(values: np.ndarray) -> tuple[int, ...]:
-    """fp16 patterns of float32 values."""
-    return tuple(fp16.bits(fp16.narrow(fp16.canonical(values))).ravel().tolist())
-
-
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     return PagedAttention(**config).ports
@@ -397,6 +415,8 @@ UNIT: Unit[State, Result] = Unit(
     configs={
         "paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
         "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
+        "odd": Config(**{**SMALL, "heads": 8, "page_bytes": 512}, preset="paper", **asdict(PAPER)),
+        "long": Config(**{**SMALL, "heads": 1, "page_bytes": 1024, "cells": 24}, preset="paper", **asdict(PAPER)),
         "one_precision": Config(
             **{**SMALL, "low": None, "high": "K4V4"},
             preset="paper",

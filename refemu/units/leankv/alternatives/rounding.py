@@ -1,0 +1,74 @@
+"""Roundings that another datapath has (D-arith-2), of values that Python's floats hold. [leankv §6.2]"""
+
+import math
+import struct
+from fractions import Fraction
+
+from refemu.arith.scalar32 import div32, f32
+
+HALF_WORDS = 0x7C00  #: pattern of fp16's infinity: finite magnitudes are below it
+
+
+def value16(pattern: int) -> float:
+    """Value of an fp16 pattern; 2**16 of its infinity, where the next binade would begin."""
+    if pattern & 0x7FFF == HALF_WORDS:
+        return math.copysign(65536.0, -1.0 if pattern & 0x8000 else 1.0)
+    return float(struct.unpack("<e", pattern.to_bytes(2, "little"))[0])
+
+
+def toward_zero16(x: float) -> int:
+    """Pattern of the fp16 next to `x` that is no larger in magnitude; 65504 beyond the range."""
+    magnitude = _below(abs(x))
+    return magnitude | (0x8000 if math.copysign(1.0, x) < 0 else 0)
+
+
+def half_away16(x: float) -> int:
+    """Pattern of the nearest fp16, of two the larger in magnitude."""
+    magnitude = _below(abs(x))
+    low, high = value16(magnitude), value16(magnitude + 1)
+    up = Fraction(abs(x)) - Fraction(low) >= Fraction(high) - Fraction(abs(x))
+    return (magnitude + up) | (0x8000 if math.copysign(1.0, x) < 0 else 0)
+
+
+def _below(magnitude: float) -> int:
+    """The largest finite pattern whose value is at most `magnitude`."""
+    low, high = 0, HALF_WORDS - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if value16(middle) <= magnitude else (low, middle - 1)
+    return low
+
+
+def toward_zero32(exact: Fraction) -> float:
+    """The float32 next to an exact value that is no larger in magnitude; beyond the range the largest."""
+    near = f32(float(exact))
+    if math.isinf(near):
+        return math.copysign(float.fromhex("0x1.fffffep127"), near)
+    return near if abs(Fraction(near)) <= abs(exact) else step32(near)
+
+
+def step32(value: float) -> float:
+    """The float32 next to a value other than 0, in the direction of 0."""
+    pattern = int.from_bytes(struct.pack("<f", value), "little")
+    return float(struct.unpack("<f", (pattern - 1).to_bytes(4, "little"))[0])
+
+
+def flushed32(value: float) -> float:
+    """0 of its sign in place of a subnormal float32."""
+    return value if abs(value) >= 2.0**-126 else math.copysign(0.0, value)
+
+
+def sum32(a: float, b: float) -> float:
+    """a + b cut off to float32."""
+    return toward_zero32(Fraction(a) + Fraction(b)) if math.isfinite(a + b) else a + b
+
+
+def quotient32(a: float, b: float) -> float:
+    """a / b cut off to float32; b is not 0."""
+    return toward_zero32(Fraction(a) / Fraction(b)) if math.isfinite(a) and math.isfinite(b) else f32(a / b)
+
+
+def times_reciprocal(a: float, b: float) -> float:
+    """a * (1 / b), both rounded to float32; b is not 0."""
+    inverse = div32(1.0, b)
+    return f32(a * inverse)
