@@ -61,7 +61,7 @@ class Saturating(KOffsetGenerator):
     """A difference beyond FP16 becomes 65504 of its sign."""
 
     def _rounded(self, exact: np.ndarray) -> np.ndarray:
-        return rounding.saturated(super()._rounded(exact)).astype(np.float16)
+        return fp16.narrow(rounding.saturated(super()._rounded(exact)))
 
 
 class Truncating(KOffsetGenerator):
@@ -89,7 +89,7 @@ class Flushing(KOffsetGenerator):
     """Subnormal halves and differences become 0."""
 
     def _rounded(self, exact: np.ndarray) -> np.ndarray:
-        return rounding.flushed(super()._rounded(exact)).astype(np.float16)
+        return fp16.narrow(rounding.flushed(super()._rounded(exact)))
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

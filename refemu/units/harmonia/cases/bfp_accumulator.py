@@ -83,9 +83,8 @@ def _edge() -> Iterator[Cases]:
     )
     why = "an output whose first value is -0 starts from +0, so it is +0; a second one stays so"
     zero = [(W4, 0, 0, 0, 15, 0, 0xBC00), (M4, 0, -1, 0, 0, 0, 0), (W4, 0, -1, 0, 1, 0, 0)]
-    yield _case(
-        "edge", why, *[[(mode, 1, *rest), each] for each in zero for mode, _, *rest in (each,)], decision="D-arith-5"
-    )
+    first = [(mode, 1, psum, other, e_x, e_y, s) for mode, _, psum, other, e_x, e_y, s in zero]
+    yield _case("edge", why, *[list(pair) for pair in zip(first, zero, strict=True)], decision="D-arith-5")
     why = "a case that ends with an infinity and flags, then one that does not clear"
     yield _case("edge", why, [top[0], (M4, 0, 1, 0, 0, 0, 0)], [(M4, 0, 5, 0, 20, 20, 0), (M8, 0, 5, 3, 20, 20, 0)])
 

@@ -47,7 +47,7 @@ def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (
-    *choices("D-kllm-19", "eps", 0.0, 2.0**-10),
+    *choices("D-kllm-19", "eps", 0.0, 1 / (1 << 10)),
     Alternative("D-kllm-19", "eps is added to the root", variant=EpsAfterRoot),
     option("D-kllm-20", "sums are fp16", stat="fp16"),
     Alternative("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),

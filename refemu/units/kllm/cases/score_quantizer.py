@@ -59,7 +59,7 @@ def _cases(kind: Kind, why: str, ports: tuple[Port, ...], t: int, rows: Any, dec
 
 def _ties(bits: int, t: int, start: int) -> list[int]:
     """The largest score 2 * M * u, with M the largest integer, and odd multiples of u: integers and a half."""
-    largest, unit = (1 << bits) - 1, 2.0**-10
+    largest, unit = (1 << bits) - 1, 1 / (1 << 10)
     halves = [(2 * ((start + i) % largest) + 1) * unit for i in range(t - 1)]
     return [int(word) for word in fp16.bits(fp16.to_f16(np.array([2 * largest * unit, *halves], np.float32)))]
 
