@@ -9,6 +9,7 @@ import numpy as np
 from refemu.golden.files import case_ids
 
 KINDS = ("paper", "edge")
+ROWS = 32  #: of a block that are written out; of a longer one the first, and a digest of the others
 WORDS = 8  #: of a port that are written out; of a wider one the first, and a digest of all
 
 
@@ -25,10 +26,19 @@ def _lines(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ite
         decision = f" ({entry['decision']})" if "decision" in entry else ""
         yield ""
         yield f"{id}: {entry['why']}{decision}"
-        for number in range(entry["cases"] * entry["rows"]):
-            case, event = divmod(number, entry["rows"])
-            place = f"{case}.{event}" if entry["rows"] > 1 else f"{case}"
-            yield f"  {place:>5}  {_row(manifest, arrays, entry['first'] + number)}"
+        yield from _block(manifest, arrays, entry)
+
+
+def _block(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], entry: Mapping[str, Any]) -> Iterator[str]:
+    count = entry["cases"] * entry["rows"]
+    for number in range(min(count, ROWS)):
+        case, event = divmod(number, entry["rows"])
+        place = f"{case}.{event}" if entry["rows"] > 1 else f"{case}"
+        yield f"  {place:>5}  {_row(manifest, arrays, entry['first'] + number)}"
+    if count > ROWS:
+        rows = slice(entry["first"] + ROWS, entry["first"] + count)
+        words = b"".join(np.ascontiguousarray(array[rows]).tobytes() for _, array in sorted(arrays.items()))
+        yield f"  ... {count - ROWS} more rows {hashlib.sha256(words).hexdigest()[:8]}"
 
 
 def _row(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], row: int) -> str:
