@@ -23,7 +23,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     features, tokens = config["head_size"], _tokens(config)
     if kind == "paper":
-        yield _case(kind, "[leankv §4] a high and a low token", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
+        for why in ("a high and a low token", "the same again, from empty pages", "and once more"):
+            yield _case(kind, f"[leankv §4] {why}", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
         yield _case(
             kind,
             "[leankv §4] two high tokens and a low one, then a move to the end of the low section, a "
