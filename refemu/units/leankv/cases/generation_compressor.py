@@ -81,7 +81,7 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _case(config, "edge", "every slot holds a high token", most)
     why = "prompts that are longer than the queries that count: early tokens all have the same count"
     lows, limits = [] if single else [9.0] * 8, (3, 80 if config["policy"] == "diffkv" else 16)
-    early: list[Head] = [([9.0] * at + [8] + [9.0] * (count - 9 - at), lows, limits) for at in (3, 0, count // 3)]
+    early: list[Head] = [([9.0] * at + [8] + [9.0] * (count - 9 - at), lows, limits) for at in (count // 3, 3, 0)]
     yield _case(config, "edge", why, early, "D-leankv-16", prompts=True)
     if config["policy"] == "algorithm1":
         below: list[Head] = [([24, 8, 4, 20], low, (3, 16)) for low in ([7, 1], [1, 7], [4, 2, 2], [1])]

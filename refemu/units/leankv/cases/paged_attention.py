@@ -31,7 +31,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
     if kind == "edge":
         yield from _edge(config, pages)
-    if kind == "random" and config["cells"] <= 12:  # rows of many pages are too large to be drawn by the thousand
+    if kind == "random":
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
         yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, drawn))
 
@@ -110,7 +110,7 @@ def _ends(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
 
 def _tiny(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
     """Values of up to about 2**-17."""
-    draw[total : 2 * total] *= np.float32(2.0**-18)
+    draw[total : 2 * total] *= np.float32(1 / (1 << 18))
     return draw
 
 
