@@ -33,6 +33,26 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _edge(cells: int) -> Iterator[Cases]:
+    starts = [[(APPEND, 0, 0, 9, 0), (APPEND, 1, 1, 8, 0), (TOKENS, 0, 0, 1, 0)], [(TOKENS, 0, 0, 2, 3)] * 3]
+    starts.append([(TOKENS, 1, 1, 3, 2), (APPEND, 1, 0, 7, 0), (LOOKUP, 1, 0, 0, 0)])
+    yield _block("edge", "a history that is cut off, and others that begin with empty entries", starts)
+    apart = [
+        (APPEND, 1, 0, 5, 0),
+        (TOKENS, 0, 0, 0, 1),
+        (APPEND, 1, 0, 6, 0),
+        (APPEND, 1, 0, 7, 0),
+        (SPLIT, 1, 0, 1, 1),
+    ]
+    yield _block("edge", "one entry grows and is split, another stays empty", [[*apart, (TOKENS, 0, 0, 1, 0)]])
+    words = (0, 0x7FFF_FFFF, 0x5555_5555, 0x2AAA_AAAA)
+    looks = [
+        (LOOKUP, 0, section, page, 0)
+        for section, count in ((0, cells // 2), (1, -(-cells // 2)))
+        for page in range(count)
+    ]
+    wide = [[(APPEND, 0, int(page >= cells // 2), word ^ page, 0) for page in range(cells)] for word in words]
+    why = "ids of 31 bits in every cell; every page of both runs is looked up, then given back"
+    yield _block("edge", why, [[*history, *looks, (CLEAR, 0, 0, 0, 0)] for history in wide])
     fill = [(APPEND, 0, 0, 10 + page, 0) for page in range(cells)]
     yield _block(
         "edge",
