@@ -70,7 +70,7 @@ def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
     uneven = np.full((count, ROWS, groups, LANES), 255)
     uneven[..., -1] = 252 + np.arange(ROWS)[:, None] % 4
     factors = np.array([0x3FFF, 0x35AB, 0x37FF, 0x2C67])[:, None] + np.arange(COLUMNS * groups) // groups
-    negative = np.broadcast_to(np.arange(groups)[:, None] % 2, uneven.shape[1:3] + (LANES,))
+    negative = np.broadcast_to(np.arange(groups)[:, None] % 2, (*uneven.shape[1:3], LANES))
     opposite = {
         "a_mag": uneven.reshape(count, -1),
         "a_sign": np.broadcast_to(negative, uneven.shape).reshape(count, -1),

@@ -44,7 +44,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _codes(channels: int) -> np.ndarray:
-    """Three groups: in each other tokens reach the exponent, with mantissas 0xAA at 8 bits, and the others have 0x55."""
+    """Three groups: in each, other tokens reach the exponent, with mantissas 0xAA of 8 bits; the others have 0x55."""
     token, channel = np.arange(96)[:, None], np.arange(channels)
     largest = (token + channel) % 3 == token // GROUP
     sign = ((token // GROUP + channel + token // 2) % 2) << 15

@@ -36,7 +36,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
-        count, slots = 12 if config["policy"] == "diffkv" else 24, config["slots"]
+        slots = config["slots"]
+        count = 12 if slots > 64 else 24
         mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
         drawn = random_inputs(
             "generation_compressor", find("generation_compressor").ports(config).inputs, (count,), seed
