@@ -21,11 +21,12 @@ from refemu.golden.grade.grade import Counts
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "vectors"
 PAGE = VECTORS / "GRADES.md"
+POOL = 2_000  #: random rows beside a set; `refemu grade` itself takes 10,000
 FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades again for every set
 HEAD = """# Grades of the committed sets
 
 Written by `make grades`; do not edit. Classes and verdicts: docs/vectors.md, "Grading a stimulus". A cell: faults
-convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 10,000 and more other
+convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
 legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
 covers the set, the sources of its unit and the fault library.
 
@@ -106,7 +107,7 @@ def listed(text: str) -> dict[str, str]:
 
 def graded(name: str, classes: Sequence[str] = QUICK) -> tuple[str, int, dict[str, str]]:
     """Name and rows of a set, and its cells."""
-    grade = golden.grade_set(VECTORS / name, classes)
+    grade = golden.grade_set(VECTORS / name, classes, POOL)
     return name, grade.rows, {each: cell(counts) for each, counts in grade.classes.items()}
 
 

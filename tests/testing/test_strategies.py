@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from refemu import formats, units
@@ -11,10 +11,14 @@ from refemu.testing import codebooks, codes, float16s, float32s, inputs, port_va
 from refemu.units.ports import Port
 from refemu.units.unit import Config
 
+LARGE = ("paged_attention-long",)  #: stimuli that are more than hypothesis draws
 CONFIGS = [
-    pytest.param(name, config, id=f"{name}-{config}") for name in units.names() for config in units.find(name).configs
+    pytest.param(name, config, id=f"{name}-{config}")
+    for name in units.names()
+    for config in units.find(name).configs
+    if f"{name}-{config}" not in LARGE
 ]
-QUICK = settings(max_examples=4, deadline=None, database=None)
+QUICK = settings(max_examples=4, deadline=None, database=None, suppress_health_check=[HealthCheck.large_base_example])
 SEARCH = settings(deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
 
 

@@ -1,4 +1,7 @@
-"""Faults of class `decisions`: the other answers to each decision that the unit names, alone and two together."""
+"""Faults of class `decisions`: the other answers to each decision that the unit names, alone and two together.
+
+Two together where the device is compiled, that is where both change parameters: readable devices take too long.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +24,7 @@ def faults(answers: Answers) -> Iterator[Fault]:
     seen = set()
     for chosen in chain(((alternative,) for alternative in offered), pairs):
         wrong = other.device(answers.unit, answers.config, chosen)
-        if wrong is None:
+        if wrong is None or (len(chosen) > 1 and not _is_compiled(wrong)):
             continue
         key = repr(wrong.config), frozenset(id(part) for part in chosen if part.variant or part.answer)
         if key not in seen:

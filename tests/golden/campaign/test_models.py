@@ -102,16 +102,15 @@ def test_requests_of_models_that_are_refused(words: dict[str, Any], message: str
 
 
 def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
-    """kllm-a3 taps index_matmul, but no ready configuration has its widths; without names it takes what there is."""
+    """kllm-a3 taps index_matmul, whose configuration w4a3 has its widths, and not olive_mac."""
     scheme = "kllm-a3:calibration_tokens=16"
     some = {"schemes": [scheme], "layers": [0]}
-    with pytest.raises(Refused, match="each must have cases, got none for index_matmul: no ready configuration fits"):
-        plan.run(plan.model_request(4, **some, units_=["orizuru", "index_matmul"]), tmp_path / "named")
-    names = {path.parent.name.partition("-")[0] for path in (tmp_path / "named").rglob("manifest.json")}
+    with pytest.raises(Refused, match="olive_mac"):
+        plan.run(plan.model_request(4, **some, units_=["orizuru", "olive_mac"]), tmp_path / "named")
     plan.run(plan.model_request(4, **some), tmp_path / "all")
 
-    assert names == {"orizuru"}
-    assert "orizuru" in {path.parent.name.partition("-")[0] for path in (tmp_path / "all").rglob("manifest.json")}
+    names = {path.parent.name.partition("-layer")[0] for path in (tmp_path / "all").rglob("manifest.json")}
+    assert "index_matmul-w4a3" in names and any(name.startswith("orizuru") for name in names)
 
 
 def test_command_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ from refemu.golden.compare.diff import Difference, compare
 from refemu.golden.files import sets
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import device as grade_device
-from refemu.golden.grade import parts
 from refemu.golden.grade.answers import Answers
 from refemu.golden.make.rows import evaluate
 from refemu.units import alternative as other
@@ -57,7 +56,7 @@ def telling(unit: Unit, alternative: Alternative) -> int:
     best = 0
     for name, device in others(unit, alternative).items():
         answers, count = answers_of.of_set(committed.read(f"{unit.name}-{name}")), 0
-        for _, block in parts.parts(answers):
+        for block in answers.blocks:
             try:
                 count += np.count_nonzero(grade_device.wrong(Answers(unit, answers.config, [block]), device))
             except (Refused, RefusedType):

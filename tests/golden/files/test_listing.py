@@ -17,9 +17,9 @@ def test_paper_and_edge_cases_are_listed_with_every_word(made: Path) -> None:
     assert lines[0].startswith("meter-w4: paper and edge cases")
     rows = [line.split() for line in lines if line.startswith("  ")]
     paper = [entry for entry in golden_set.manifest["cases"] if entry["kind"] == "paper"]
-    count = paper[0]["cases"] * paper[0]["rows"]
-    assert len(rows) == count
-    for row, words in enumerate(rows, paper[0]["first"]):
+    count = min(paper[0]["cases"] * paper[0]["rows"], listing.ROWS)
+    assert len([words for words in rows if "=" in words[1]]) == count and rows[-1][:3] == ["...", "3", "more"]
+    for row, words in enumerate(rows[:count], paper[0]["first"]):
         fields = dict(word.split("=") for word in words[1:] if "=" in word)
         assert fields["add"] == f"{golden_set.arrays['in.add'][row]:x}"
         assert fields["wide"] == ",".join(f"{word:x}" for word in golden_set.arrays["out.wide"][row].tolist())

@@ -153,8 +153,8 @@ def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str
         stored = len(high) + len(low)
         position = [*range(len(low), stored), *range(len(low))]
         last = stored + 1 - (config.get("score_queries") or stored + 1) if prompts else 0
-        own = int(not config.get("include_self"))
-        counts = [stored + 1 - max(p + own, last) for p in position]
+        excluded = int(not config.get("include_self"))
+        counts = [stored + 1 - max(p + excluded, last) for p in position]
         scores = [mean / 64 * count for mean, count in zip([*high, *low], counts, strict=True)]
         free = [0] * (slots - stored)
         rows.append(([*scores, *free], [*position, *free], len(high), len(low), stored + 1))
