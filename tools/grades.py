@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 from refemu import golden, units
-from refemu.golden.grade.fault import QUICK
 from refemu.golden.grade.grade import Counts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,12 +22,14 @@ VECTORS = ROOT / "vectors"
 PAGE = VECTORS / "GRADES.md"
 POOL = 2_000  #: random rows beside a set; `refemu grade` itself takes 10,000
 FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades again for every set
+GRADED = (*FULL, "use")  #: classes on the page; the others run readable units, which takes minutes for some sets
 HEAD = """# Grades of the committed sets
 
 Written by `make grades`; do not edit. Classes and verdicts: docs/vectors.md, "Grading a stimulus". A cell: faults
 convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
 legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
-covers the set, the sources of its unit and the fault library.
+covers the set, the sources of its unit and the fault library. Classes width, rounding, decisions and model are not on
+this page.
 
 """
 
@@ -69,7 +70,7 @@ def _others(counts: Counts) -> Iterator[tuple[str, int]]:
 
 def row(name: str, rows: int, classes: Mapping[str, Counts], end: str) -> str:
     """A line of the table."""
-    cells = [name, f"{rows:,}", *(cell(classes[each]) for each in QUICK), end]
+    cells = [name, f"{rows:,}", *(cell(classes[each]) for each in GRADED), end]
     return f"| {' | '.join(cells)} |"
 
 
@@ -88,7 +89,9 @@ def counted(text: str) -> Counts:
 def total(rows: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
     """Counts of all sets."""
     fields = ("faults", "convicted", "holes", "undecided", "raised")
-    return {each: Counts(*(sum(getattr(classes[each], name) for classes in rows) for name in fields)) for each in QUICK}
+    return {
+        each: Counts(*(sum(getattr(classes[each], name) for classes in rows) for name in fields)) for each in GRADED
+    }
 
 
 def table(text: str) -> dict[str, dict[str, str]]:
@@ -105,7 +108,7 @@ def listed(text: str) -> dict[str, str]:
     return {name: cells["digest"] for name, cells in table(text).items()}
 
 
-def graded(name: str, classes: Sequence[str] = QUICK) -> tuple[str, int, dict[str, str]]:
+def graded(name: str, classes: Sequence[str] = GRADED) -> tuple[str, int, dict[str, str]]:
     """Name and rows of a set, and its cells."""
     grade = golden.grade_set(VECTORS / name, classes, POOL)
     return name, grade.rows, {each: cell(counts) for each, counts in grade.classes.items()}
@@ -121,15 +124,15 @@ def in_processes(wanted: Sequence[str], classes: Sequence[str]) -> Iterator[tupl
 
 def page(old: str) -> str:
     """The whole page; sets whose digest stands on the old one keep their rows."""
-    known, columns = table(old), ["set", "rows", *QUICK, "digest"]
+    known, columns = table(old), ["set", "rows", *GRADED, "digest"]
     digests = {name: digest(name) for name in names()}
     stale = [name for name in digests if list(known.get(name, ())) != columns or known[name]["digest"] != digests[name]]
-    fresh = {name: (f"{rows:,}", cells) for name, rows, cells in in_processes(stale, QUICK)}
+    fresh = {name: (f"{rows:,}", cells) for name, rows, cells in in_processes(stale, GRADED)}
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     rows = []
     for name, end in digests.items():
         count, cells = fresh.get(name) or (known[name]["rows"], known[name])
-        rows.append((int(count.replace(",", "")), {each: counted(cells[each]) for each in QUICK}))
+        rows.append((int(count.replace(",", "")), {each: counted(cells[each]) for each in GRADED}))
         lines.append(row(name, *rows[-1], end))
     lines.append(row("all", sum(count for count, _ in rows), total([classes for _, classes in rows]), ""))
     return HEAD + "\n".join(lines) + "\n"

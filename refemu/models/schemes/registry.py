@@ -69,9 +69,10 @@ def parse(spec: str) -> Scheme:
     """
     name, _, rest = spec.partition(":")
     base = lookup("scheme", name, SCHEMES)
-    changes = {
-        key: _change(name, base, key, value) for key, value in spelling.assignments(rest, f"scheme {name}").items()
-    }
+    changes = {}
+    for part in rest.split(","):  # a later value takes the place of an earlier one, so that a text can be extended
+        for key, value in spelling.assignments(part, f"scheme {name}").items():
+            changes[key] = _change(name, base, key, value)
     with reading(f"scheme {name}", "a configuration"):  # such as an integer beyond every fraction
         return dataclasses.replace(base, **changes)  # type: ignore[type-var]
 

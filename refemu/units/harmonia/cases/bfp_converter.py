@@ -53,14 +53,14 @@ def _mixed(seed: Seeds) -> Cases:
     from refemu.units.harmonia.bfp_converter.columns import IDLE, clocks, port_values
 
     drawn, cases = words("bfp_converter/mixed", seed, 8 + 32 * 16 + 8 * 32 + 104), []
-    for number, row in enumerate(drawn):
+    for row in drawn:
         draws = (row[:8] >> np.uint64(32)).astype(np.int64)
         v, tokens, gaps = row[8:520].reshape(32, 16), row[520:776].reshape(8, 32), (row[776:] >> np.uint64(61)) == 0
         blocks = [
             clocks(_any(v[: 1 + draws[0] % 32, : 1 + draws[1] % 16]), V, int(1 + draws[2] % 11)),
             clocks(_any(tokens[: 1 + draws[3] % 8, : 1 + draws[4] % 32]), TOKEN, int(1 + draws[5] % 11)),
         ]
-        order = blocks if number % 2 == 0 else blocks[::-1]
+        order = blocks if draws[6] % 2 == 0 else blocks[::-1]
         case = [
             clock
             for column, gap in zip(order[0] + order[1], gaps, strict=False)
