@@ -8,6 +8,7 @@ import ast
 import importlib
 import importlib.abc
 import importlib.machinery
+import signal
 import sys
 import threading
 from _thread import interrupt_main
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import spec_from_loader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,13 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def stopped_after(seconds: float) -> Iterator[None]:
     """Raise Refused in this block, on the main thread, where it takes longer."""
     fired = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if fired.is_set():
+            raise KeyboardInterrupt
+        if callable(before):  # a process in the background of a shell ignores the signal
+            before(number, frame)
 
     def fire() -> None:
         fired.set()
@@ -159,6 +167,7 @@ def stopped_after(seconds: float) -> Iterator[None]:
 
     timer: Any = threading.Timer(seconds, fire)
     timer.daemon = True
+    signal.signal(signal.SIGINT, interrupted)
     timer.start()
     try:
         yield
@@ -168,3 +177,4 @@ def stopped_after(seconds: float) -> Iterator[None]:
         raise Refused(f"took more than {seconds:g} s") from None
     finally:
         timer.cancel()
+        signal.signal(signal.SIGINT, before)

@@ -1,6 +1,7 @@
 """Mutants of readable units: told by sets, stopped where they do not end, gone afterwards."""
 
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -86,6 +87,18 @@ def test_a_mutant_that_does_not_end_is_stopped() -> None:
         while True:
             pass
     assert time.monotonic() - start < 10
+
+
+def test_a_mutant_is_stopped_in_the_background_of_a_shell() -> None:
+    """Where SIGINT is ignored, as after `command &` in a script."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(Refused, match="took more than"), model.stopped_after(0.2):
+            while True:
+                signal.raise_signal(signal.SIGINT)  # still ignored
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_of_the_user_passes() -> None:
