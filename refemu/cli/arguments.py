@@ -87,6 +87,11 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _word(command, "--text", "F", "UTF-8 text that the model reads; default the text refemu ships")
     _count(command, "--tokens", "tokens of the text to run; default 64")
     _count(command, "--seed", "of the random cases; default 0", 0, low=0)
+    command.add_argument(
+        "--minimal",
+        action="store_true",
+        help="the smallest subset found of a --unit's cases that convicts the same wrong devices, see `grade`",
+    )
     _count(command, "--cases", "a campaign: N random rows of each configuration; resumable")
     _word(
         command,
@@ -126,6 +131,9 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "dut", metavar="DUT", help=".npz with out.* arrays, a set directory, or a text file like gold.mem"
     )
     command.add_argument("--explain", action="store_true", help="name the decisions that make every row agree")
+    command.add_argument(
+        "--cases", action="store_true", help="compare two versions of a set case by case: added, removed, changed"
+    )
     _word(command, "--ports", "P,...", "outputs to compare; default all, and none may be absent")
     command.add_argument(
         "--any-nan", action="store_true", help="take any NaN for any NaN in words too; default: bit by bit"
@@ -174,7 +182,12 @@ def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "step", "step through a unit, one event at a time")
     command.add_argument("unit", metavar="UNIT", help=UNIT)
     _word(command, "--config", "C", "a configuration, or parameter=value,...; default the first")
-    _word(command, "--case", "DIR:ID", "inputs of one case of a golden set; default, without --input, the paper's own")
+    _word(
+        command,
+        "--case",
+        "DIR:ID",
+        "inputs of one case of a golden set, by id or first row; default, without --input, the paper's own",
+    )
     command.add_argument(
         "--input", action="append", metavar="PORT=V[,V...]", help="values of a port, one per event; repeatable"
     )

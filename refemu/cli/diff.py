@@ -12,6 +12,8 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.golden.files import masks
 
+    if arguments.cases:
+        return _cases(arguments)
     explain = arguments.explain
     ports = arguments.ports.split(",") if arguments.ports else None
     difference = golden.diff(arguments.golden, arguments.dut, explain=explain, ports=ports, any_nan=arguments.any_nan)
@@ -31,11 +33,37 @@ def run(arguments: argparse.Namespace) -> int:
     return 1
 
 
+def _cases(arguments: argparse.Namespace) -> int:
+    """Two versions of a set, case by case."""
+    from refemu import golden
+    from refemu.arith.checks import Refused
+
+    if arguments.explain or arguments.ports or arguments.any_nan:
+        raise Refused("diff: --cases compares two sets: leave out --explain, --ports and --any-nan")
+    changes = golden.diff_cases(arguments.golden, arguments.dut)
+    if arguments.json:
+        print_json({"same": changes.same, **dataclasses.asdict(changes)})
+        return int(not changes.same)
+    for id in changes.removed:
+        print(f"removed  {id}")
+    for id in changes.added:
+        print(f"added    {id}")
+    for id, other in changes.renamed.items():
+        print(f"renamed  {id}  now {other}")
+    for id, parts in changes.changed.items():
+        print(f"changed  {id}  in {', '.join(parts)}")
+    print(
+        f"{changes.new}: {changes.equal} cases as before, {len(changes.added)} added, {len(changes.removed)} removed, "
+        f"{len(changes.renamed)} renamed, {len(changes.changed)} changed"
+    )
+    return int(not changes.same)
+
+
 def _lines(difference: Any, first: Any, nan: str) -> list[str]:
     """What a person with a waveform open wants to know, the place first. nan: the end of the verdict."""
     ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
     lines = [
-        f"{difference.set}: row {first.row} of case {first.case} ({first.kind}: {first.why})",
+        f"{difference.set}: row {first.row} of case {first.case}, {first.id} ({first.why})",
         *(f"  in  {port:12} {'  '.join(map(_shown, lanes))}" for port, lanes in first.stimulus.items()),
         f"  {first.array}, lane {first.lane}",
         f"  got  {_shown(first.got)}",

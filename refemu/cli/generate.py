@@ -22,6 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     _leave_out(arguments, "config", why="sets are of all configurations of a unit")
     if any(getattr(arguments, option) is not None for option in CAMPAIGN):
         return _campaign(arguments)
+    if arguments.minimal:
+        return _minimal(arguments)
     from refemu import golden
     from refemu.models import text
 
@@ -51,6 +53,24 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     columns = ["set", "rows", *kinds, "size"]
     print_table(f"golden vectors in {arguments.out}", columns, rows, columns[1:])
+    return 0
+
+
+def _minimal(arguments: argparse.Namespace) -> int:
+    from refemu import golden
+    from refemu.arith.checks import Refused
+
+    _leave_out(arguments, "model", "scheme", "text", "tokens", "hex", "bin", why="--minimal chooses among drawn cases")
+    if not arguments.unit:
+        raise Refused("generate: --minimal needs at least one --unit")
+    kinds = None if arguments.kinds is None else arguments.kinds.split(",")
+    written = golden.generate_minimal(arguments.out, arguments.unit, kinds, arguments.seed)
+    if arguments.json:
+        print_json([dataclasses.asdict(each) for each in written])
+        return 0
+    columns = ["set", "rows", "of"]
+    rows = [[each.name, each.rows, each.rows_of_all] for each in written]
+    print_table(f"rows with the grade of all, in {arguments.out}", columns, rows, columns[1:])
     return 0
 
 

@@ -2,15 +2,18 @@
 
 import argparse
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import DIGITS, integer
+from refemu.arith.reading import integer
 from refemu.cli import condition
 from refemu.cli.output import print_json, print_table
 from refemu.units import events
+
+_CASE = re.compile(r"[0-9]{1,18}|[a-z]+/[a-z0-9-]+/[0-9]{1,18}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,15 +72,18 @@ def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, d
     """Configuration and one array per input port, from a golden case or from --input. name: without a case."""
     if arguments.case:
         from refemu import golden
+        from refemu.golden.files import case_ids
 
-        folder, _, number = arguments.case.rpartition(":")
+        folder, _, id = arguments.case.rpartition(":")
         if arguments.config or arguments.input or ":" in arguments.unit:
             raise Refused("step: --case brings configuration and inputs; give it without --config and --input")
-        if not folder or not (number.isascii() and number.isdigit() and len(number) <= DIGITS):
+        if not folder or not _CASE.fullmatch(id):
             raise Refused(
-                f"step: --case must be DIR:ID with the number of the case's first row, got {arguments.case[:200]!r}"
+                "step: --case must be DIR:ID with the id of the case, such as edge/ties/3, or the number of its first "
+                f"row, got {arguments.case[:200]!r}"
             )
-        return golden.case_inputs(golden.load(folder), int(number), unit)
+        loaded = golden.load(folder)
+        return golden.case_inputs(loaded, case_ids.row_of(loaded.manifest, id), unit)
     config = unit.config(name)
     if not arguments.input:
         return name, _example(unit, name, arguments.json)

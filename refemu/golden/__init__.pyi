@@ -7,21 +7,25 @@ golden.diff("vec/ovp_decoder-int4", "dut.npz")  # the first difference, decoded
 golden.grade_set("vec/ovp_decoder-int4").survivors  # wrong devices that the set lets pass
 """
 
+from .compare.cases import CaseChanges, diff_cases
 from .compare.check import Checked, Finding, Report, check
 from .compare.decode import Value
 from .compare.diff import Difference, Mismatch, diff
 from .files.sets import Golden, case_inputs, load
 from .grade.entry import grade_set, grade_stimulus
 from .grade.grade import Counts, Grade, Survivor
+from .grade.minimal import Minimal, generate_minimal
 from .make.generate import Summary, generate
 
 __all__ = [
+    "CaseChanges",
     "Checked",
     "Counts",
     "Difference",
     "Finding",
     "Golden",
     "Grade",
+    "Minimal",
     "Mismatch",
     "Report",
     "Summary",
@@ -30,7 +34,9 @@ __all__ = [
     "case_inputs",
     "check",
     "diff",
+    "diff_cases",
     "generate",
+    "generate_minimal",
     "grade_set",
     "grade_stimulus",
     "load",

@@ -5,6 +5,7 @@ The first two compose exactly; a function on answers comes last.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -118,9 +119,12 @@ def device(unit: Any, config: Config, alternatives: Sequence[Alternative]) -> De
         return None
     if len(answers) > 1 or len(set(variants)) < len(variants):
         return None
-    run = readable(dataclasses.replace(unit, unit_class=_joined(variants), run=None)) if variants else unit.run_jit
+    run = (
+        readable(dataclasses.replace(unit, unit_class=_joined(unit, variants), run=None)) if variants else unit.run_jit
+    )
     return Device(unit, changed, run, answers[0] if answers else None)
 
 
-def _joined(variants: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:
-    return variants[0] if len(variants) == 1 else type("Joined", variants, {})
+def _joined(unit: Any, variants: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:
+    """One class of all variants, with the parameters of the unit's own, however theirs pass them on."""
+    return type(unit.unit_class.__name__, variants, {"__signature__": inspect.signature(unit.unit_class)})

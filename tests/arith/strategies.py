@@ -1,5 +1,6 @@
 """Orders and operands for tests of sums: hypothesis strategies, and the same orders as the oracle's tuples."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ WORDS = [
         0x7BFF,
     )
 ]
+PERIOD = 251  #: a prime: rows and columns of what repeats after it differ
+
 words = st.one_of(st.sampled_from(WORDS), st.integers(0, 0x7BFF), st.integers(0x8000, 0xFBFF))
 halves = words.map(lambda w: np.uint16(w).view(np.float16).astype(np.float32))
 singles = st.floats(width=32, allow_nan=False, allow_infinity=False).map(np.float32)
@@ -83,6 +86,22 @@ def codes(shape: int | tuple[int, ...], bits: int) -> st.SearchStrategy[np.ndarr
     count = size * int(np.prod(shape))
     drawn = st.binary(min_size=count, max_size=count)
     return drawn.map(lambda raw: np.frombuffer(raw, f"<u{size}").astype(np.int64).reshape(shape) & (1 << bits) - 1)
+
+
+def numbers(shape: int | tuple[int, ...], bits: int = 12) -> st.SearchStrategy[np.ndarray]:
+    """float32 arrays of equally spaced values in [-4, 4), at 12 bits exact in fp16; they shrink to zeros."""
+    half = 1 << (bits - 1)
+    return codes(shape, bits).map(lambda drawn: ((drawn ^ half) - half).astype(np.float32) / np.float32(half / 4))
+
+
+def repeating(
+    draw: Callable[[int], st.SearchStrategy[np.ndarray]], shape: int | tuple[int, ...]
+) -> st.SearchStrategy[np.ndarray]:
+    """Arrays of `shape` that repeat PERIOD values of `draw`: hypothesis draws 8 KiB a case at most.
+
+    The values do not depend on the shape, so that hypothesis can shrink it and keep them.
+    """
+    return draw(PERIOD).map(lambda row: np.resize(row, shape))
 
 
 def fp16_values(shape, seed=0, scale=1.0):

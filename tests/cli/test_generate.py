@@ -15,6 +15,7 @@ def test_writes_one_set_per_configuration(tmp_path: Path, capsys: pytest.Capture
     assert made["name"] == "flint_decoder-flint4"
     assert {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("*") if path.is_file()} == {
         "manifest.json",
+        "cases.txt",
         "vectors.npz",
         "hex",
         "bin",

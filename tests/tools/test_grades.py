@@ -28,6 +28,27 @@ def test_no_row_is_stale() -> None:
 )
 def test_cells(counts: Counts, cell: str) -> None:
     assert grades.cell(counts) == cell
+    again = grades.counted(cell)
+    assert (again.convicted, again.holes, again.undecided, again.raised) == (
+        counts.convicted,
+        counts.holes,
+        counts.undecided,
+        counts.raised,
+    )
+
+
+def test_rows_with_a_fresh_digest_are_kept_and_others_graded(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = grades.digest("flint_decoder-flint4")
+    columns = ["set", "rows", *QUICK, "digest"]
+    cells = {"flint_decoder-flint4": ["7/8"] * len(QUICK), "concat-a4": ["1/2"] * len(QUICK)}
+    lines = [f"| {' | '.join(columns)} |", "|---|"]
+    lines += [f"| {name} | 1 | {' | '.join(some)} | {fresh} |" for name, some in cells.items()]
+    monkeypatch.setattr(grades, "names", lambda: list(cells))
+    table = grades.table(grades.page("\n".join(lines)))
+
+    assert table["flint_decoder-flint4"]["bits"] == "7/8" and table["concat-a4"]["bits"] not in ("1/2", "")
+    assert table["concat-a4"]["digest"] == grades.digest("concat-a4")
+    assert grades.differing("\n".join(lines)) == list(cells)
 
 
 def test_rows_of_a_page_are_read_back() -> None:
@@ -35,7 +56,8 @@ def test_rows_of_a_page_are_read_back() -> None:
     lines = [grades.row("orizuru-n8", 1209, classes, "0123456789ab"), grades.row("all", 1209, classes, "")]
 
     assert lines[0].startswith("| orizuru-n8 | 1,209 | 1/1 |")
-    assert grades.listed("# Head\n" + "\n".join(lines)) == {"orizuru-n8": "0123456789ab"}
+    head = f"| {' | '.join(['set', 'rows', *QUICK, 'digest'])} |"
+    assert grades.listed("\n".join(["# Head", head, *lines])) == {"orizuru-n8": "0123456789ab"}
 
 
 def test_a_digest_follows_the_set_the_unit_and_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

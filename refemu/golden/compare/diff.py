@@ -22,6 +22,7 @@ class Mismatch:
     array: str  #: `out.<port>` or `st.<register>`
     port: str  #: name of the port
     case: int  #: number of its first row, as `refemu step --case` takes it
+    id: str  #: of the case, "edge/ties/3", which `refemu step --case` takes too
     row: int  #: row of the set
     lane: int  #: lane of the port
     kind: str  #: kind of the case
@@ -160,6 +161,7 @@ def _mismatch(
         name,
         port.name,
         golden.case(row),
+        golden.case_id(row),
         row,
         lane,
         entry["kind"],

@@ -9,12 +9,12 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
-from refemu.golden.files import binary, fields, hexfile, include, masks, npz
+from refemu.golden.files import binary, case_ids, fields, hexfile, include, listing, masks, npz
 from refemu.golden.files import manifest as manifests
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
-MANIFEST, VECTORS = "manifest.json", "vectors.npz"
+MANIFEST, VECTORS, LISTING = "manifest.json", "vectors.npz", "cases.txt"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,6 +97,27 @@ class Golden:
         entry = self.entry(row)
         return int(row - (row - entry["first"]) % entry["rows"])
 
+    def case_id(self, row: int) -> str:
+        """Id of the case that holds a row, which stays when other cases come and go.
+
+        Parameters
+        ----------
+        row : int
+            Row.
+
+        Returns
+        -------
+        str
+            "edge/ties-of-either-sign/3".
+
+        Raises
+        ------
+        Refused
+            The row is outside the set.
+        """
+        self.entry(row)
+        return case_ids.id_of(self.manifest, row)
+
     def __repr__(self) -> str:
         return f"<Golden {self.name}: {self.rows} rows of {', '.join(self.arrays)}>"
 
@@ -172,6 +193,8 @@ def render(
     manifest, arrays: as `build.build` returns them. hex, bin: whether to export `hex/`, `bin/`; with either, headers.
     """
     files: dict[str, bytes] = {VECTORS: npz.to_bytes(arrays)}
+    if any(entry["kind"] in listing.KINDS for entry in manifest["cases"]):
+        files[LISTING] = listing.render(manifest, arrays)
     described = {**manifest, "hex": {}, "bin": {}}
     for name, (layout, data) in (hexfile.files(manifest, arrays) if hex else {}).items():
         bits = hexfile.width(layout)

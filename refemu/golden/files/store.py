@@ -9,10 +9,10 @@ from pathlib import Path
 from refemu import scratch
 from refemu.arith.checks import Refused
 from refemu.golden.files import manifest
-from refemu.golden.files.sets import MANIFEST, VECTORS
+from refemu.golden.files.sets import LISTING, MANIFEST, VECTORS
 
 _OURS = re.compile(
-    rf"{re.escape(MANIFEST)}|{re.escape(VECTORS)}|hex/(stim|gold|care)\.mem|bin/[a-z0-9_.]+\.bin"
+    rf"{re.escape(MANIFEST)}|{re.escape(VECTORS)}|{re.escape(LISTING)}|hex/(stim|gold|care)\.mem|bin/[a-z0-9_.]+\.bin"
     r"|include/[a-z0-9_]+_vec\.s?v?h"
 )
 _SET = r"[A-Za-z0-9_.-]+"  # the folder of a set, or of a shard of a campaign

@@ -6,7 +6,8 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from refemu.golden.grade import device
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.grade import device, parts
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 from refemu.units import alternative as other
@@ -27,8 +28,32 @@ def faults(answers: Answers) -> Iterator[Fault]:
             seen.add(key)
             name = "+".join(f"{part.decision}/{part.says}" for part in chosen)
             says = " and ".join(f"{part.decision}: {part.says}" for part in chosen)
-            yield Fault(name, says, partial(_wrong, wrong))
+            yield Fault(name, says, partial(_wrong, wrong), partial(_tried, wrong))
 
 
 def _wrong(other: Device, answers: Answers) -> np.ndarray:
-    return device.wrong(answers, other)
+    """Rows that differ; of a device that runs readably those of the first part of the stimulus that has some."""
+    if _is_compiled(other):
+        return device.wrong(answers, other)
+    different, refusal, taken = np.zeros(answers.rows, np.bool_), None, False
+    for first, block in parts.parts(answers):
+        try:
+            rows = device.wrong(Answers(answers.unit, answers.config, [block]), other)
+        except (Refused, RefusedType) as error:
+            refusal = error
+            continue
+        taken = True
+        different[first : first + len(rows)] = rows
+        if rows.any():
+            break
+    if refusal is not None and not taken:
+        raise refusal
+    return different
+
+
+def _tried(other: Device, answers: Answers) -> int:
+    return answers.rows if _is_compiled(other) else parts.tried(answers)
+
+
+def _is_compiled(other: Device) -> bool:
+    return other.run is other.unit.run_jit

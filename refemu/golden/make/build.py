@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from refemu import formats
-from refemu.golden.files import manifest
+from refemu.golden.files import case_ids, manifest
 from refemu.golden.make.rows import TWIN_FROM, Block, columns, evaluate, led, stacked
 from refemu.golden.rtl import keywords
 from refemu.units import parameters
@@ -99,9 +99,11 @@ def spelled(value: Any) -> Any:
 
 def _entries(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
     first = 0
-    for block in blocks:
+    ids = case_ids.of_blocks((block.cases.kind, block.cases.why) for block in blocks)
+    for block, id in zip(blocks, ids, strict=True):
         cases, rows = block.shape
         entry: dict[str, Any] = {
+            "id": id,
             "first": first,
             "cases": cases,
             "rows": rows,

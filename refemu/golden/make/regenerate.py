@@ -15,9 +15,11 @@ from refemu.units.unit import KINDS, AnyUnit, Cases
 
 SAVED = "testing.hold"  #: in place of what makes cases: a test saved them, nothing makes them again
 MISSING = "grade.missing"  #: likewise: a grading chose them
+MINIMAL = "grade.minimal"  #: likewise: few that have the grade of all
 _KEPT = {
     SAVED: "a test saved these cases; their answers were computed anew",
     MISSING: "a grading chose these cases; their answers were computed anew",
+    MINIMAL: "a grading chose these cases; their answers were computed anew",
 }
 
 

@@ -1,8 +1,9 @@
 """The accumulator that the sub-PEs of a PE share: fuse nibbles, convert to floating point, scale, add in FP32.
 
 Paper: [harmonia §IV-A (3), §IV-B, Fig. 13]. Decisions: D-harmonia-7 (a group's partial sum becomes FP16, or stays
-exact), D-harmonia-8 (precision of the product with the weight factor), D-harmonia-10 (groups ascending, from +0, not
-fused), D-harmonia-11 (nibbles meet as integers).
+exact), D-harmonia-8 (precision of the product with the weight factor), D-harmonia-9 (a factor for every group),
+D-harmonia-10 (groups ascending, not fused), D-harmonia-11 (nibbles meet as integers), D-arith-2 (rounding to FP16),
+D-arith-5 (sums start from +0).
 """
 
 from collections.abc import Mapping
@@ -113,10 +114,12 @@ class Accumulator(Clocked[State]):
 
     def _open(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> State:
         before = self.state
-        p = fuse(psum, low) if mode == M8M8 else psum
-        value, flags = self.convert(p, mode, a_exp, b_exp)
+        if mode == M8M8:
+            p, value, flags = self._join(psum, low, a_exp, b_exp)
+        else:
+            p, (value, flags) = psum, self.convert(psum, mode, a_exp, b_exp)
         value = self.scale(value, w_scale) if mode == M8W4 else value
-        acc, invalid = add(0 if clear else before.acc, value)
+        acc, invalid = self._sum(0 if clear else before.acc, value, clear)
         self.state = self.latched(
             mode,
             clear,
@@ -158,9 +161,22 @@ class Accumulator(Clocked[State]):
         exact = np.ldexp(float(p), x)
         if self.partial == "fp32":
             return word(exact), 0  # p has 22 bits
-        half = float(fp16.from_scaled(p, x))
+        half = self._half(p, int(x))
         small = p != 0 and abs(half) < fp16.MIN_NORMAL and half != exact
-        return word(half), FP16_OVERFLOW * (abs(half) == float("inf")) | FP16_UNDERFLOW * small
+        return word(half), FP16_OVERFLOW * bool(abs(exact) >= fp16.OVERFLOW) | FP16_UNDERFLOW * small
+
+    def _half(self, p: int, x: int) -> float:
+        """p * 2**x rounded to FP16 (D-arith-2)."""
+        return float(fp16.from_scaled(p, x))
+
+    def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
+        """Sum of 8 by 8 bits, its float32 word and flags: one conversion of the fused nibbles (D-harmonia-11)."""
+        p = fuse(high, low)
+        return p, *self.convert(p, M8M8, a_exp, b_exp)
+
+    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
+        """The accumulator after one more group and its flag; first: 1 if this group starts an output (D-arith-5)."""
+        return add(acc, value)
 
     def scale(self, value: int, w_scale: int) -> int:
         """Multiply by the weight factor, rounded once (D-harmonia-8).

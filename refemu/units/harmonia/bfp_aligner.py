@@ -1,7 +1,8 @@
 """The shared aligner: eight fp16 words under a given exponent become signs and magnitudes.
 
-Paper: [harmonia §IV-C, Fig. 14c], [harmonia §II-B, Fig. 3] (shift and truncate). Decisions: D-harmonia-2 (rounding),
-D-harmonia-4 (subnormals), D-harmonia-5 (infinity and NaN), D-harmonia-6 (sign of a zero).
+Paper: [harmonia §IV-C, Fig. 14c], [harmonia §II-B, Fig. 3] (shift and truncate). Decisions: D-harmonia-1 (m does not
+count the sign), D-harmonia-2 (rounding), D-harmonia-3 (weight of field 0), D-harmonia-4 (subnormals), D-harmonia-5
+(infinity and NaN), D-harmonia-6 (sign of a zero).
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,9 +145,16 @@ class BfpAligner(Stepped[State]):
         if field > emax or (field == SPECIAL and self.special != "hw"):
             return Element(0, 0, 1)
         significand = fraction | 0x400 if field else fraction if self.subnormals == "keep" else 0
-        shift = 11 - m + max(emax, 1) - max(field, 1)  # a field of 0 weighs as one of 1 [harmonia §II-B]
-        mantissa = min(self.shifted(significand, shift, sign), (1 << m) - 1)
+        mantissa = self._fitted(self.shifted(significand, 11 - m + self._distance(emax, field), sign), m)
         return Element(0 if mantissa == 0 and self.zero_sign == "canonical" else sign, mantissa)
+
+    def _distance(self, emax: int, field: int) -> int:
+        """Places between two exponents; a field of 0 weighs as one of 1 (D-harmonia-3) [harmonia §II-B]."""
+        return max(emax, 1) - max(field, 1)
+
+    def _fitted(self, magnitude: int, m: int) -> int:
+        """A rounded magnitude in m bits: one that carries out of them stays at the largest (D-harmonia-2)."""
+        return min(magnitude, (1 << m) - 1)
 
     def clamped(self, word: int) -> int:
         """Replace infinity by 65504 of its sign under special="saturate" (D-harmonia-5).

@@ -207,31 +207,38 @@ class BitAllocator(Clocked[State]):
         before = self.state
         if prefill and before.tokens:
             raise Refused(f"{self.name}: prefill of {prefill} tokens needs an empty cache, got one of {before.tokens}")
-        if prefill:
-            low_tokens, low_groups = len(self.rule.low_tokens(prefill)), len(self.rule.low_groups(prefill))
-            self.state = self.latched(
-                prefill, event="prefill", tokens=prefill, low_tokens=low_tokens, low_groups=low_groups
-            )
-            return self.state
-        tokens = before.tokens + 1
-        token = tokens - 1 - self.n_local  # the only one that can become ordinary now
+        self.state = self._prompt(prefill) if prefill else self._append()
+        return self.state
+
+    def _prompt(self, tokens: int) -> State:
+        """The bits of the last token's window, without a demotion (D-harmonia-19)."""
+        low_tokens, low_groups = len(self.rule.low_tokens(tokens)), len(self.rule.low_groups(tokens))
+        return self.latched(tokens, event="prefill", tokens=tokens, low_tokens=low_tokens, low_groups=low_groups)
+
+    def _append(self) -> State:
+        before = self.state
+        token = before.tokens - self.n_local  # the only one that can become ordinary now
         k = int(self.high > self.low and token >= self.n_initial)
-        group, open_tokens = divmod(token + 1, self.group)
-        v = int(k and open_tokens == 0 and (group - 1) * self.group >= self.n_initial)
-        self.state = self.latched(
-            prefill,
+        group = self._falling(token) if k else -1
+        v = int(group >= 0)
+        return self.latched(
+            0,
             event="demote" if k else "append",
-            tokens=tokens,
+            tokens=before.tokens + 1,
             demote_k=k,
             k_token=token * k,
             demote_v=v,
-            v_group=(group - 1) * v,
+            v_group=group * v,
             low_tokens=before.low_tokens + k,
             low_groups=before.low_groups + v,
             demoted_tokens=before.demoted_tokens + k,
             demoted_groups=before.demoted_groups + v,
         )
-        return self.state
+
+    def _falling(self, token: int) -> int:
+        """The group of V that falls with a token, its last one, unless it holds initial tokens; -1: none."""
+        group, place = divmod(token, self.group)
+        return group if place == self.group - 1 and group * self.group >= self.n_initial else -1
 
     def bits(self, tokens: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Bits of K per token and of V per group.

@@ -1,6 +1,7 @@
 """FP2Half: a column of FP32 results of the PE array becomes FP16.
 
-Paper: [harmonia §IV-A (4), Fig. 12]. Decision: D-harmonia-13 (what does not fit becomes infinity).
+Paper: [harmonia §IV-A (4), Fig. 12]. Decisions: D-harmonia-13 (what does not fit becomes infinity), D-arith-2 (ties
+to even, subnormals kept).
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,7 @@ class Fp2Half(Stepped[State]):
 
     def _open(self, x: tuple[int, ...]) -> State:
         column = np.array(x, np.uint32).view(np.float32)
-        y = fp16.bits(fp16.to_f16(column, self.mode))
+        y = fp16.bits(self._half(column))
         overflow = tuple(
             int(word & 0x7FFFFFFF < 0x7F800000 and abs(value) >= fp16.OVERFLOW)
             for word, value in zip(x, column.tolist(), strict=True)
@@ -86,6 +87,10 @@ class Fp2Half(Stepped[State]):
             overflows=self.state.overflows + overflow.count(1),
         )
         return self.state
+
+    def _half(self, column: np.ndarray) -> np.ndarray:
+        """Float32 values as float16 (D-arith-2)."""
+        return fp16.to_f16(column, self.mode)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

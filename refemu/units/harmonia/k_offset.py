@@ -2,7 +2,7 @@
 
 Paper: [harmonia §III-C, Fig. 10], [harmonia §IV-A (5)]. Decisions: D-harmonia-23 (half of the signed peak),
 D-harmonia-24 (how many channels, and among which), D-harmonia-25 (after the rotary embedding), D-harmonia-26 (every
-token is shifted, by offsets frozen after the window).
+token is shifted, by offsets frozen after the window), D-harmonia-13 (a difference beyond FP16), D-arith-2 (rounding).
 """
 
 from collections.abc import Mapping, Sequence
@@ -294,7 +294,7 @@ class KOffsetGenerator(Clocked[State]):
         """Every channel compares with its peak; strictly greater, so that the first token of equal ones stays."""
         state, peak, value = self.state, list(fields(self.state.peak)), list(self.state.value)
         for channel, word in enumerate(row):
-            if word & 0x7FFF > peak[channel]:
+            if self._exceeds(word, peak[channel]):
                 peak[channel], value[channel] = word & 0x7FFF, word
         rows = (*state.rows, row)
         return replace(
@@ -309,14 +309,22 @@ class KOffsetGenerator(Clocked[State]):
             comparisons=state.comparisons + len(row),
         )
 
+    def _exceeds(self, word: int, peak: int) -> bool:
+        """Whether a word takes the place of a peak: strictly, so that the first token of equal ones stays."""
+        return word & 0x7FFF > peak
+
+    def _best(self, left: Sequence[int]) -> int:
+        """The channel with the largest peak, the lower one of equal ones (D-harmonia-24)."""
+        peak = fields(self.state.peak)
+        return max(left, key=lambda channel: (peak[channel], -channel))
+
     def _select(self) -> State:
         """The largest peak among the channels of the scope that are not chosen yet; the lower channel of equal ones."""
         state, rule = self.state, self.rule
         start = state.chosen // rule.per_scope * rule.scope
         selected, offset = list(fields(state.selected)), list(fields(state.offset))
         left = [channel for channel in range(start, start + rule.scope) if not selected[channel]]
-        peak = fields(state.peak)
-        best = max(left, key=lambda channel: (peak[channel], -channel))
+        best = self._best(left)
         selected[best] = 1
         offset[best] = self.half(state.value[best])
         return replace(
@@ -344,14 +352,21 @@ class KOffsetGenerator(Clocked[State]):
             fp16 word, of the magnitude's half for "unsigned".
         """
         value = fp16.values(np.array([word & 0x7FFF if self.rule.offset_sign == "unsigned" else word]))
-        return int(fp16.bits(fp16.to_f16(fp16.to_f32(value) / np.float32(2)))[0])
+        return int(fp16.bits(self._rounded(value.astype(np.float64) / 2))[0])
+
+    def _rounded(self, exact: np.ndarray) -> np.ndarray:
+        """Halves and differences, exact in float64, as float16: infinity beyond it (D-harmonia-13, D-arith-2)."""
+        return fp16.to_f16(exact)
+
+    def _shifted(self, row: tuple[int, ...], gated: int) -> list[int]:
+        """A token without its offsets (D-harmonia-26); gated: 1 behind the window."""
+        offset = fields(self.state.offset)
+        keys, shifts = (fp16.values(np.array(words)).astype(np.float64) for words in (row, offset))
+        less = fp16.bits(self._rounded(keys - shifts)).tolist()
+        return [new if shift & 0x7FFF else word for word, new, shift in zip(row, less, offset, strict=True)]
 
     def _apply(self, row: tuple[int, ...], gated: int) -> State:
-        state = self.state
-        offset = fields(state.offset)
-        keys, shifts = (fp16.values(np.array(words)) for words in (row, offset))
-        less = fp16.bits(fp16.to_f16(fp16.sub16(keys, shifts))).tolist()
-        out = [new if shift & 0x7FFF else word for word, new, shift in zip(row, less, offset, strict=True)]
+        state, out = self.state, self._shifted(row, gated)
         return replace(
             state,
             event="apply",

@@ -202,18 +202,17 @@ def test_truncation_loses_less_than_a_unit_and_keeps_the_leading_one(row: list[i
 @given(
     row=st.lists(st.integers(5 << 10, (12 << 10) - 1), min_size=1, max_size=12),
     up=st.integers(-4, 18),
-    order=st.randoms(use_true_random=False),
+    data=st.data(),
 )
 def test_scaling_moves_exponents_negating_moves_signs_permuting_moves_codes(
-    row: list[int], up: int, order: Any
+    row: list[int], up: int, data: st.DataObject
 ) -> None:
     """[harmonia §II-B]: by a power of two inside the normal range."""
     fmt, x = Bfp(8, len(row)), np.array(row, np.uint16)
     tensor, scaled, negated = (
         fmt.encode(words, bits=True) for words in (x, (x.astype(np.int64) + (up << 10)).astype(np.uint16), x | 0x8000)
     )
-    places = list(range(len(row)))
-    order.shuffle(places)
+    places = data.draw(st.permutations(range(len(row))))
 
     assert np.array_equal(scaled.mantissa, tensor.mantissa) and int(scaled.exponent[0]) == int(tensor.exponent[0]) + up
     assert np.array_equal(negated.mantissa, tensor.mantissa) and negated.sign.all()

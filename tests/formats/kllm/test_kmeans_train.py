@@ -81,12 +81,11 @@ def test_a_given_start_is_taken(train: Train) -> None:
 
 @pytest.mark.parametrize("train", TRAINERS)
 @settings(deadline=None, max_examples=40)
-@given(st.lists(units, min_size=3, max_size=60), st.integers(0, 2**32 - 1))
-def test_no_order_and_no_chunks_change_it(train: Train, samples: list[int], seed: int) -> None:
+@given(st.lists(st.tuples(units, st.floats(2.0**-20, 1)), min_size=3, max_size=60), st.data())
+def test_no_order_and_no_chunks_change_it(train: Train, pairs: list[tuple[int, float]], data: st.DataObject) -> None:
     """D-kllm-28."""
-    x = halves(samples)
-    weights = np.random.default_rng(seed).random(x.size)
-    order = np.random.default_rng(seed).permutation(x.size)
+    x, weights = halves([word for word, _ in pairs]), np.array([weight for _, weight in pairs])
+    order = np.array(data.draw(st.permutations(range(x.size))))
     streamed, merged = Histogram(weights.max()), Histogram(weights.max())
     streamed.add(x[:1], weights[:1])
     streamed.add(x[1:], weights[1:])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as drawn_arrays
 
 from refemu.arith.checks import Refused
 from refemu.golden.files import fields, hexfile
@@ -50,20 +51,20 @@ def test_text_of_a_file() -> None:
 ports = st.lists(st.tuples(st.integers(1, 64), st.integers(1, 5)), min_size=1, max_size=4)
 
 
-@given(ports=ports, rows=st.integers(1, 5), seed=st.integers(0, 1 << 32))
-def test_words_are_the_ports_as_one_integer(ports: list[tuple[int, int]], rows: int, seed: int) -> None:
-    generator = np.random.default_rng(seed)
+def values_of(bits: int, lanes: int, rows: int) -> st.SearchStrategy[np.ndarray]:
+    """Every value of a port on its own: (rows,), or (rows, lanes) where there are several."""
+    shape = (rows, lanes) if lanes > 1 else rows
+    return drawn_arrays.arrays(
+        fields.dtype_of(bits), shape, elements=st.integers(0, (1 << bits) - 1), fill=st.nothing()
+    )
+
+
+@given(ports=ports, rows=st.integers(1, 5), data=st.data())
+def test_words_are_the_ports_as_one_integer(ports: list[tuple[int, int]], rows: int, data: st.DataObject) -> None:
     entries = [
         {"name": f"p{at}", "lanes": lanes, "bits": bits, "signed": False} for at, (bits, lanes) in enumerate(ports)
     ]
-    arrays = {
-        f"p{at}": generator.integers(
-            0, 1 << bits, (rows, lanes) if lanes > 1 else rows, np.uint64, endpoint=False
-        ).astype(fields.dtype_of(bits))
-        if bits < 64
-        else generator.integers(0, (1 << 64) - 1, (rows, lanes) if lanes > 1 else rows, np.uint64)
-        for at, (bits, lanes) in enumerate(ports)
-    }
+    arrays = {f"p{at}": data.draw(values_of(bits, lanes, rows)) for at, (bits, lanes) in enumerate(ports)}
     layout = hexfile.layout(entries)
     width = hexfile.width(layout)
     digits = -(-width // 4)

@@ -61,7 +61,16 @@ def test_entries_of_arrays() -> None:
 def test_cases_cover_the_rows() -> None:
     manifest, _ = built(unit=fakes.METER, config="w4")
 
-    assert manifest["cases"] == [{"first": 0, "cases": 2, "rows": 3, "kind": "paper", "why": "adds and clears"}]
+    assert manifest["cases"] == [
+        {
+            "id": "paper/adds-and-clears",
+            "first": 0,
+            "cases": 2,
+            "rows": 3,
+            "kind": "paper",
+            "why": "adds and clears",
+        }
+    ]
     assert (manifest["rows"], manifest["min_rows"], manifest["timing"], manifest["reset"]) == (
         6,
         6,
@@ -86,6 +95,7 @@ def test_decisions_and_sources_are_kept() -> None:
 
     assert manifest["cases"] == [
         {
+            "id": "edge/why",
             "first": 0,
             "cases": 1,
             "rows": 1,

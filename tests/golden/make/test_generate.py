@@ -29,7 +29,7 @@ def test_one_set_per_unit_and_configuration(fake_units: None, tmp_path: Path) ->
     assert (made[0].rows, made[0].cases, made[2].rows, made[2].cases) == (28, 28, 12, 5)
     assert str(tmp_path / "blender-wrap") == made[0].path
     assert made[0].bytes == sum(map(len, files(tmp_path / "blender-wrap").values()))
-    assert {"manifest.json", "vectors.npz"} == set(files(tmp_path / "blender-wrap"))
+    assert {"cases.txt", "manifest.json", "vectors.npz"} == set(files(tmp_path / "blender-wrap"))
 
 
 def test_kinds_in_their_order_whatever_was_asked(fake_units: None, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_damaged_set_is_replaced(made: Path) -> None:
     (made / "meter-w4" / "manifest.json").write_bytes(b'{"self_sha256": ')
     golden.generate(made, units=["meter"], kinds=["paper", "random"])
 
-    assert {"manifest.json", "vectors.npz"} == set(files(made / "meter-w4"))
+    assert {"cases.txt", "manifest.json", "vectors.npz"} == set(files(made / "meter-w4"))
     assert golden.check(made / "meter-w4").equal
 
 

@@ -15,6 +15,7 @@ from refemu.units.harmonia import bfp_pe_array
 from refemu.units.harmonia.bfp_pe import M8M4, M8M8, bfp_dot, bfp_dot_int
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray, tile
 from refemu.units.harmonia.twins import bfp_pe_array as bfp_pe_array_jit
+from tests.arith.strategies import numbers, repeating
 from tests.oracles.harmonia import units
 from tests.oracles.harmonia.bfp import Group, encode
 
@@ -26,14 +27,18 @@ def half(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float16)
 
 
-def operands(kind: str, rows: int, columns: int, inner: int, seed: int = 1) -> tuple[Any, Any, np.ndarray]:
-    """Both tensors, and their product by the dot functions."""
-    a = BFP8.encode(half((rows, inner), seed))
+def encoded(kind: str, left: np.ndarray, right: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+    """Both tensors of float16 values, and their product by the dot functions."""
+    a = BFP8.encode(left)
     if kind == "int4":
-        b: Any = INT4_G128.encode(half((columns, inner), seed + 1).astype(np.float32))
+        b: Any = INT4_G128.encode(right.astype(np.float32))
         return a, b, bfp_dot_int(a, b)
-    b = (BFP8 if kind == "bfp8" else BFP4).encode(half((columns, inner), seed + 1))
+    b = (BFP8 if kind == "bfp8" else BFP4).encode(right)
     return a, b, bfp_dot(a, b)
+
+
+def operands(kind: str, rows: int, columns: int, inner: int, seed: int = 1) -> tuple[Any, Any, np.ndarray]:
+    return encoded(kind, half((rows, inner), seed), half((columns, inner), seed + 1))
 
 
 def matrix(words: Any) -> np.ndarray:
@@ -47,11 +52,14 @@ def matrix(words: Any) -> np.ndarray:
     rows=st.integers(1, 8),
     columns=st.integers(1, 16),
     inner=st.integers(1, 70),
-    seed=st.integers(0, 99),
+    data=st.data(),
 )
-def test_tiles_equal_the_dot_products(run: Any, kind: str, rows: int, columns: int, inner: int, seed: int) -> None:
+def test_tiles_equal_the_dot_products(
+    run: Any, kind: str, rows: int, columns: int, inner: int, data: st.DataObject
+) -> None:
     """[harmonia §IV-A] Every size of tile in every mode; rows and columns beyond it are not valid."""
-    a, b, product = operands(kind, rows, columns, inner, seed)
+    left, right = (data.draw(repeating(numbers, (some, inner))).astype(np.float16) for some in (rows, columns))
+    a, b, product = encoded(kind, left, right)
     result = run(**tile(a, b), groups=-(-inner // 32))
     valid = result.valid.reshape(ROWS, COLUMNS)
 

@@ -3,12 +3,15 @@
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from refemu.arith.orders import Exact, Sequential
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import LANES, KllmArith
 from refemu.formats.kllm.kmeans import KMeans, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.testing import codebooks
+from tests.arith.strategies import numbers, repeating
 from tests.oracles.kllm import formats
 
 ORACLE_LANES = ("lanes", 32, "blocked", ("tree", 32), "zero")
@@ -52,6 +55,13 @@ def tensor(
     rng = np.random.default_rng(seed)
     x = (rng.normal(0.2 * zero_point, spread, shape)).astype(np.float16)
     return KMeans(codebook(bits, rng), TopK(k=k) if k else None, zero_point).encode(x, axis)
+
+
+@st.composite
+def tensors(draw: st.DrawFn, shape: tuple[int, ...], bits: int, k: int = 0) -> KMeansTensor:
+    """Values in [-4, 4) encoded with a codebook, k outliers a side, all of them drawn."""
+    fmt = KMeans(draw(codebooks(bits)), TopK(k=k) if k else None)
+    return fmt.encode(draw(repeating(numbers, shape)).astype(np.float16))
 
 
 def vector(t: KMeansTensor, i: int) -> formats.Vector:

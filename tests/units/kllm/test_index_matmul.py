@@ -16,8 +16,9 @@ from refemu.units.kllm import index_matmul
 from refemu.units.kllm.index_matmul import COUNTERS, IndexMatmul, Norm, Scores
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from tests.arith.interpreted import interpreted
+from tests.arith.strategies import codes
 from tests.oracles.kllm import units
-from tests.units.kllm.kmeans_operands import ARITHS, tensor, vector, words
+from tests.units.kllm.kmeans_operands import ARITHS, tensor, tensors, vector, words
 
 RUNS = (index_matmul.matmul, index_matmul_jit.matmul)
 IMPLEMENTATIONS = [pytest.param(index_matmul.matmul, id="unit"), pytest.param(index_matmul_jit.matmul, id="twin")]
@@ -182,9 +183,10 @@ def test_counts_beyond_2048(name: str, k: int) -> None:
 def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(ARITHS)))
     k, m, n = (data.draw(st.integers(1, top)) for top in (40, 3, 5))
-    a_bits, b_bits, seed = (data.draw(st.integers(low, top)) for low, top in ((1, 4), (1, 4), (0, 999)))
+    a_bits, b_bits = (data.draw(st.integers(1, 4)) for _ in range(2))
     few = data.draw(st.integers(0, (k - 1) // 2))
-    a, b = tensor((m, k), a_bits, seed, few), tensor((n, k), b_bits, seed + 1, data.draw(st.integers(0, few)))
+    fewer = data.draw(st.integers(0, few))
+    a, b = data.draw(tensors((m, k), a_bits, few)), data.draw(tensors((n, k), b_bits, fewer))
     seen = data.draw(st.lists(st.integers(0, n), min_size=m, max_size=m))
     arith = ARITHS[name][0]
 
@@ -197,11 +199,10 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["paper", "exact", "fma", "fp32"]))
-    t, n, seed = (data.draw(st.integers(1, top)) for top in (30, 70, 999))
-    v = tensor((t, n), data.draw(st.integers(1, 4)), seed, data.draw(st.integers(0, (n - 1) // 2)))
-    rng = np.random.default_rng(seed)
-    q, p = rng.integers(0, 256, (2, t)).astype(np.uint8), rng.uniform(0, 1, (2, t)).astype(np.float16)
-    scores = Scores(q, np.array([0.1, 3], np.float16), p)
+    t, n = (data.draw(st.integers(1, top)) for top in (30, 70))
+    v = data.draw(tensors((t, n), data.draw(st.integers(1, 4)), data.draw(st.integers(0, (n - 1) // 2))))
+    q, p = (data.draw(codes((30, 2), bits))[:t].T for bits in (8, 11))
+    scores = Scores(q.astype(np.uint8), np.array([0.1, 3], np.float16), (p / 2048).astype(np.float16))
     seen = np.array(data.draw(st.lists(st.integers(0, t), min_size=2, max_size=2)))
     arith = ARITHS[name][0]
 

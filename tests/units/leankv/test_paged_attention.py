@@ -17,6 +17,7 @@ from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv import paged_attention
 from refemu.units.leankv.paged_attention import DIFFKV, EPSILON, PAPER, Arithmetic, PagedAttention, Pages
 from refemu.units.leankv.twins import paged_attention as paged_attention_jit
+from tests.arith.strategies import codes, numbers, repeating
 from tests.oracles import fp16 as fp16_oracle
 from tests.oracles.leankv import attention, units
 
@@ -43,29 +44,63 @@ def bells(seed: int, *shape: int) -> np.ndarray:
     return ((words - (1 << 19)) / np.float64(1 << 17)).reshape(shape).astype(np.float32)
 
 
+class Seeded:
+    """What a head consists of, from a seed: values, an order of page ids, and the words between the tokens."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def values(self, stream: int, *shape: int) -> np.ndarray:
+        return bells(self.seed + stream, *shape)
+
+    def order(self, stream: int, count: int) -> np.ndarray:
+        return np.argsort(prng.words(self.seed + stream, 0, count), kind="stable")
+
+    def rubbish(self, stream: int, count: int) -> np.ndarray:
+        return (prng.words(self.seed + stream, 0, count) & np.uint64(0xFFFF)).astype(np.uint16)
+
+
+class Drawn(Seeded):
+    """The same from hypothesis."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+
+    def values(self, stream: int, *shape: int) -> np.ndarray:
+        return self.data.draw(repeating(numbers, shape), f"values {stream}")
+
+    def order(self, stream: int, count: int) -> np.ndarray:
+        return np.array(self.data.draw(st.permutations(range(count)), "pages"))
+
+    def rubbish(self, stream: int, count: int) -> np.ndarray:
+        return self.data.draw(repeating(lambda words: codes(words, 16), count), "rubbish").astype(np.uint16)
+
+
 class Head:
     """Tokens of one KV head in pages, and the same tokens decoded for the oracle."""
 
     def __init__(
-        self, pages: Pages, counts: tuple[int, int], heads: int = 2, seed: int = 0, spare: int = 1, size: float = 1.0
+        self,
+        pages: Pages,
+        counts: tuple[int, int],
+        heads: int = 2,
+        seed: int = 0,
+        spare: int = 1,
+        size: float = 1.0,
+        source: Seeded | None = None,
     ) -> None:
         self.pages, self.counts = pages, counts
-        features = pages.high.head_size
-        self.q = fp16.to_f16(bells(seed, heads, features) * np.float32(size))
+        source, features = source or Seeded(seed), pages.high.head_size
+        self.q = fp16.to_f16(source.values(0, heads, features) * np.float32(size))
         used = [-(-count // page.tokens) for count, page in zip(counts, pages.sections, strict=True)]
         cells = used[0] + used[1] + spare
-        order = np.argsort(prng.words(seed + 1, 0, cells + 3), kind="stable")
-        self.cells, self.lengths = order[:cells].astype(np.int32), np.array(counts)
-        self.images = (
-            (prng.words(seed + 2, 0, (cells + 3) * pages.high.size // 2) & np.uint64(0xFFFF))
-            .astype(np.uint16)
-            .reshape(cells + 3, -1)
-        )  # rubbish where no token stands
+        self.cells, self.lengths = source.order(1, cells + 3)[:cells].astype(np.int32), np.array(counts)
+        self.images = source.rubbish(2, (cells + 3) * pages.high.size // 2).reshape(cells + 3, -1)
         self.decoded: list[list[list[tuple[list[float], list[float]]]]] = []
-        self.score = np.abs(bells(seed + 5, counts[0] + counts[1]))
+        self.score = np.abs(source.values(5, counts[0] + counts[1]))
         for section, (count, page) in enumerate(zip(counts, pages.sections, strict=True)):
             key, value = (
-                fmt.encode(fp16.to_f16(bells(seed + 10 + 2 * section + side, count, features)))
+                fmt.encode(fp16.to_f16(source.values(10 + 2 * section + side, count, features)))
                 for side, fmt in enumerate((page.config.key(pages.preset), page.config.value(pages.preset)))
             )
             first = section * counts[0]
@@ -187,15 +222,15 @@ def test_quirk_weighs_by_the_token_number(module: Any) -> None:
 @modules
 @given(
     counts=st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(any),
-    seed=st.integers(0, 999),
     size=st.sampled_from([0.0, 0.25, 1.0, 8.0]),
     settings_=st.sampled_from([case.values[0] for case in SETTINGS]),
+    data=st.data(),
 )
 @settings(deadline=None, max_examples=15)
 def test_drawn_heads_are_the_oracles(
-    module: Any, counts: tuple[int, int], seed: int, size: float, settings_: Any
+    module: Any, counts: tuple[int, int], size: float, settings_: Any, data: st.DataObject
 ) -> None:
-    head = Head(layouts(32, "K8V8", "K8V4", 384), counts, 1, seed, size=size)
+    head = Head(layouts(32, "K8V8", "K8V4", 384), counts, 1, size=size, source=Drawn(data))
 
     assert head.attend(module, settings_) == head.expected(settings_)
 

@@ -1,10 +1,12 @@
 """Other answers to the decisions of bfp_aligner."""
 
 from refemu.units.alternative import Alternative, choices
+from refemu.units.harmonia.alternatives import alignment
+from refemu.units.harmonia.bfp_aligner import BfpAligner
 
 ALTERNATIVES: tuple[Alternative, ...] = (
-    *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
-    *choices("D-harmonia-4", "subnormals", "flush"),
+    *alignment.alternatives(BfpAligner, lambda device: device),
+    Alternative("D-harmonia-2", "a rounded magnitude that carries out wraps", variant=alignment.Wrapping),
+    *choices("D-harmonia-2", "rounding", "truncate"),
     *choices("D-harmonia-5", "special", "error", "hw", "saturate"),
-    *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
 )

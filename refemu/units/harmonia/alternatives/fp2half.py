@@ -1,5 +1,49 @@
 """Other answers to the decisions of fp2half."""
 
-from refemu.units.alternative import Alternative, choices
+from dataclasses import replace
 
-ALTERNATIVES: tuple[Alternative, ...] = choices("D-harmonia-13", "saturate", False, True)
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.units.alternative import Alternative, choices
+from refemu.units.harmonia.alternatives import rounding
+from refemu.units.harmonia.fp2half import Fp2Half
+
+
+class Truncating(Fp2Half):
+    """Values are cut off toward zero."""
+
+    def __init__(self, saturate: bool = False) -> None:
+        super().__init__(saturate)
+        self.mode = replace(self.mode, rounding="truncate")
+
+
+class Flushing(Fp2Half):
+    """Subnormal values become 0."""
+
+    def __init__(self, saturate: bool = False) -> None:
+        super().__init__(saturate)
+        self.mode = replace(self.mode, subnormals="flush")
+
+
+class HalfAway(Fp2Half):
+    """Ties go away from zero."""
+
+    def _half(self, column: np.ndarray) -> np.ndarray:
+        return fp16.to_f16(rounding.to_nearest(column.astype(np.float64), "half_away"), self.mode)
+
+
+class HalfUp(Fp2Half):
+    """Ties go up."""
+
+    def _half(self, column: np.ndarray) -> np.ndarray:
+        return fp16.to_f16(rounding.to_nearest(column.astype(np.float64), "half_up"), self.mode)
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-harmonia-13", "saturate", False, True),
+    Alternative("D-arith-2", "values are truncated", variant=Truncating),
+    Alternative("D-arith-2", "ties go away from zero", variant=HalfAway),
+    Alternative("D-arith-2", "ties go up", variant=HalfUp),
+    Alternative("D-arith-2", "subnormal results are flushed", variant=Flushing),
+)

@@ -1,7 +1,8 @@
 """The reconfigurable PE: two wrappers of two sub-PEs, one accumulator that they share, two activation register files.
 
 Paper: [harmonia §IV-B, Fig. 13]. Composed of sub_pe and bfp_accumulator. Decisions: D-harmonia-12 (b is the operand
-that M8M8 splits), D-harmonia-21 (a pass has four accumulator slots, one a cycle); those of the accumulator hold here.
+that M8M8 splits), D-harmonia-14 (INT4 codes in two's complement), D-harmonia-21 (a pass has four accumulator slots, one
+a cycle); those of the accumulator hold here.
 Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
 """
 
@@ -24,8 +25,6 @@ from refemu.units.harmonia.bfp_accumulator import (
     PRECISIONS,
     Accumulator,
     Precision,
-    add,
-    fuse,
 )
 from refemu.units.harmonia.bfp_pe import operands
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
@@ -246,7 +245,7 @@ class BfpPe(Clocked[State]):
         low = before.todo[:1] == ("fuse",)  # the second slot of M8M8
         current = before.current if low else before.next
         slot = before.slot + low
-        signs, nibbles = operand(before.mode, before.b, before.b_sign, 0 if low else 4)
+        signs, nibbles = self._operand(before, 0 if low else 4)
         total = sub_pe.psum(current[0], current[1], signs, nibbles)
         place = seat(before.mode, slot)
         after = replace(
@@ -260,15 +259,22 @@ class BfpPe(Clocked[State]):
             macs=before.macs + LANES * (not low),
             psums=before.psums + 1,
         )
-        return after if before.mode == M8M8 else self._convert(after, total)
+        return after if before.mode == M8M8 else self._converted(after, total, *self._convert(after, total))
 
     def _fuse(self, before: State) -> State:
         """Sub-PEs of both wrappers made the sums of one group, of the high and of the low nibbles."""
         high, low = before.latched[seat(M8M8, before.slot - 1)], before.latched[seat(M8M8, before.slot)]
-        return self._convert(replace(before, fusions=before.fusions + 1), fuse(high, low))
+        joined = self.accumulator._join(high, low, before.a_exp, before.b_exp)
+        return self._converted(replace(before, fusions=before.fusions + 1), *joined)
 
-    def _convert(self, before: State, p: int) -> State:
-        value, flags = self.accumulator.convert(p, before.mode, before.a_exp, before.b_exp)
+    def _operand(self, before: State, shift: int) -> tuple[tuple[int, ...], ...]:
+        """What a sub-PE reads of b."""
+        return operand(before.mode, before.b, before.b_sign, shift)
+
+    def _convert(self, before: State, p: int) -> tuple[int, int]:
+        return self.accumulator.convert(p, before.mode, before.a_exp, before.b_exp)
+
+    def _converted(self, before: State, p: int, value: int, flags: int) -> State:
         return replace(before, psum=p, value=value, flags=before.flags | flags, fp_converts=before.fp_converts + 1)
 
     def _scale(self, before: State) -> State:
@@ -276,7 +282,7 @@ class BfpPe(Clocked[State]):
         return replace(before, value=value, scale_mults=before.scale_mults + 1)
 
     def _add(self, before: State) -> State:
-        acc, invalid = add(before.acc, before.value)
+        acc, invalid = self.accumulator._sum(before.acc, before.value, before.clear)
         return replace(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
 
     def draw(self, state: State) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from refemu.arith.checks import require_int
 from refemu.units.harmonia import sub_pe
-from refemu.units.harmonia.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, Precision, add, fuse
+from refemu.units.harmonia.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, operand
 from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
 from refemu.units.harmonia.cases import bfp_pe_array as bfp_pe_array_cases
@@ -260,17 +260,19 @@ class BfpPeArray(Stepped[State]):
             pe = registers._replace(a_sign=before.a_sign[some], a_mag=before.a_mag[some], a_exp=before.a_exp[place])
         if work.group < 0 or not (before.row_valid[row] and before.col_valid[column]):
             return pe
-        return self._work(pe, weights, fields(before.mode)[work.group], work.slot)
+        return self._work(pe, weights, fields(before.mode)[work.group], work.slot, int(work.group == 0))
 
-    def _work(self, pe: Pe, weights: Weights, mode: int, slot: int) -> Pe:
+    def _work(self, pe: Pe, weights: Weights, mode: int, slot: int, first: int) -> Pe:
         signs, nibbles = operand(mode, weights.b, weights.b_sign, 0 if slot else 4)
         total = sub_pe.psum(pe.a_sign, pe.a_mag, signs, nibbles)
         if mode == M8M8 and slot == 0:
             return pe._replace(high=total)
-        p = fuse(pe.high, total) if mode == M8M8 else total
-        value, flags = self.accumulator.convert(p, mode, pe.a_exp, weights.b_exp)
+        if mode == M8M8:
+            _, value, flags = self.accumulator._join(pe.high, total, pe.a_exp, weights.b_exp)
+        else:
+            value, flags = self.accumulator.convert(total, mode, pe.a_exp, weights.b_exp)
         value = self.accumulator.scale(value, weights.w_scale) if mode == M8W4 else value
-        acc, invalid = add(pe.acc, value)
+        acc, invalid = self.accumulator._sum(pe.acc, value, first)
         return pe._replace(acc=acc, flags=pe.flags | flags | invalid)
 
     def _read(self, after: State, pes: tuple[Pe, ...], column: int) -> State:

@@ -71,6 +71,26 @@ def _edge() -> Iterator[Cases]:
     big, small = (M4, 0, MOST, 0, 30, 20, 0), (M4, 0, 1, 0, 1, 30, 0)
     why = "a small term is lost beside a large one, so the order of groups shows"
     yield _case("edge", why, [big, small, small], [small, small, big], decision="D-harmonia-10")
+    shared = [(W4, 0, p, 0, a, 0, 0x2C67) for p, a in ((1825, 17), (-733, 15), (64_001, 12), (-19, 18), (5003, 16))]
+    why = "one factor for five groups, another one behind them: every group is scaled by itself"
+    yield _case("edge", why, *[[*shared, *_with_factor(shared, w)] for w in (0x2BFF, 0x3001)], decision="D-harmonia-9")
+    why = "a sum and its negative: nothing is left, since each product is rounded before it is added"
+    yield _case(
+        "edge",
+        why,
+        *[[(W4, 0, sign * p, 0, 15, 0, 0x3FFF) for sign in (1, -1)] for p in (57_113, 65_279, 40_961, 12_289, 61_681)],
+        decision="D-harmonia-10",
+    )
+    why = "an output whose first value is -0 starts from +0, so it is +0; a second one stays so"
+    zero = [(W4, 0, 0, 0, 15, 0, 0xBC00), (M4, 0, -1, 0, 0, 0, 0), (W4, 0, -1, 0, 1, 0, 0)]
+    first = [(mode, 1, psum, other, e_x, e_y, s) for mode, _, psum, other, e_x, e_y, s in zero]
+    yield _case("edge", why, *[list(pair) for pair in zip(first, zero, strict=True)], decision="D-arith-5")
+    why = "a case that ends with an infinity and flags, then one that does not clear"
+    yield _case("edge", why, [top[0], (M4, 0, 1, 0, 0, 0, 0)], [(M4, 0, 5, 0, 20, 20, 0), (M8, 0, 5, 3, 20, 20, 0)])
+
+
+def _with_factor(events: list[Event], w_scale: int) -> list[Event]:
+    return [(*event[:-1], w_scale) for event in events]
 
 
 def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
@@ -88,6 +108,9 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
         "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
     }
     yield Cases("random", "exponents and weight factors as real tensors have them", legal(config, {**drawn, **near}))
+    shared = near | {"w_scale": near["w_scale"][:, np.arange(16) // 4 * 4], "mode": 0 * drawn["mode"] + W4}
+    some = {name: array[::4] for name, array in {**drawn, **shared}.items()}
+    yield Cases("random", "weights: the same, a factor for four groups", legal(config, some))
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

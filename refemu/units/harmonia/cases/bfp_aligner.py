@@ -66,6 +66,9 @@ def _edge() -> Iterator[Cases]:
     yield _cases(
         "edge", "infinities and NaN beside finite words, under 31 and under 30", x, emax, [8, 11], "D-harmonia-5"
     )
+    single = np.eye(LANES, dtype=np.int64)
+    why = "an exponent above emax in one lane alone, each in turn"
+    yield _cases("edge", why, 0x3D55 + 0x0400 * single, [[15] * LANES] * LANES, [8] * LANES)
     x = [[0x4000, 0x3C00, 0x7BFF, 0x0400, 0xC000, 0x3FFF, 0x8400, 0x0000]]
     emax = [[15] * 3 + [0] + [15] * 4]
     yield _cases("edge", "an exponent above emax, by one and by much, beside lanes at emax", x, emax, [8])
@@ -79,12 +82,15 @@ def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     near = first_of_each(drawn, 384, 128)
     why = "shifts up to 7: exponents near emax, as in activations"
     yield Cases("random", why, near | {"emax": np.minimum((near["x"] >> 10 & 31) + (near["emax"] & 7), 31)})
+    beside = first_of_each(drawn, 384, 32)
+    why = "emax from 2 below the exponent of a word to 5 above it: some lanes are illegal"
+    yield Cases("random", why, beside | {"emax": np.clip((beside["x"] >> 10 & 31) - 2 + (beside["emax"] & 7), 0, 31)})
 
 
 def _cases(
     kind: Kind,
     why: str,
-    x: Sequence[Sequence[int]],
+    x: Sequence[Sequence[int]] | np.ndarray,
     emax: Sequence[Sequence[int]],
     m: Sequence[int],
     decision: str = "",

@@ -142,6 +142,37 @@ def _edge() -> Iterator[Cases]:
         [*minus, minus[1], above],
         decision="D-harmonia-10",
     )
+    uneven = [255] * 31 + [254]
+    why = "a sum and its negative: nothing is left, since each product is rounded before it is added"
+    yield _case(
+        "edge",
+        why,
+        *[
+            [Group(W4, [sign * each for each in a], b, 15, w_scale=w) for sign in (1, -1)]
+            for a, b, w in (
+                (uneven, [7] * LANES, 0x3FFF),
+                (uneven, [7] * LANES, 0x35AB),
+                ([255] * LANES, [7] * 31 + [6], 0x3FFF),
+                ([253] * 30, [7] * 30, 0x37FF),
+            )
+        ],
+        decision="D-harmonia-10",
+    )
+    why = "an output whose first value is -0 starts from +0, so it is +0"
+    first = [
+        Group(W4, (0,), (0,), 15, w_scale=0xBC00, clear=1),
+        Group(M4, (-1,), (1,), 0, 0, clear=1),
+        Group(M8, (-1,), (1,), 0, 0, clear=1),
+        Group(W4, (1,), (-1,), 1, w_scale=0, clear=1),
+    ]
+    yield _case("edge", why, *[[group] for group in first], decision="D-arith-5")
+    why = "a reduction cut off behind infinity, then one that does not clear"
+    yield _case("edge", why, [over[0], over[3]], [worked(M8), worked(M8)])
+    why = "one factor for five groups, another one behind them: every group is scaled by itself"
+    sums = [((201, -50, 6), 17), ((-97, 3, 255), 15), ((251, 249, -2), 12), ((-19, 1, 1), 18), ((83, 82, 85), 16)]
+    shared = [Group(W4, a, (7, -8, 3), a_exp, w_scale=w) for w in (0x2C67, 0x2BFF) for a, a_exp in sums]
+    other = [Group(W4, a, (-5, 7, 1), a_exp, w_scale=w) for w in (0x2C67, 0x3001) for a, a_exp in sums]
+    yield _case("edge", why, shared, other, decision="D-harmonia-9")
     zero = [Group(mode, (0,), (0,), 0, 0) for mode in (W4, M4, M8)]
     yield _case("edge", "groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
 
@@ -159,6 +190,13 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     mixed = {"mode": 1 + (drawn["a_exp"] & 1)}  # as scores by values of both precisions
     yield Cases("random", "exponents and factors as real tensors have them", legal(config, {**drawn, **near}))
     yield Cases("random", "the same, 4 and 8 bits mixed in a reduction", legal(config, {**drawn, **near, **mixed}))
+    shared = {
+        "mode": 0 * drawn["mode"] + W4,
+        "w_scale": near["w_scale"][:, np.arange(8) // 4 * 4],
+        "clear": 0 * drawn["clear"],
+    }
+    some = {name: array[::3] for name, array in {**drawn, **near, **shared}.items()}
+    yield Cases("random", "weights: the same, a factor for four groups", legal(config, some))
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

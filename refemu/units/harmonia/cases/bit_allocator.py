@@ -22,9 +22,19 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         why = "prompts that end beside a boundary of windows and groups, then appended tokens"
         yield _cases(kind, why, [1, 31, 32, 33, 63, 64, 95, 96, 97, 127, 128, 129, 159, 160], 36, "D-harmonia-18")
+        why = "prompts at and around powers of two, up to the largest one, then appended tokens"
+        yield _cases(kind, why, [255, 256, 2047, 2048, 2049, 4095, 4097, 65_535, 65_536, 524_288, (1 << 20) - 1], 36)
+        why = "numbers of tokens and groups whose bits alternate"
+        bits = [ones + config["n_local"] - 1 for ones in (0x55555, 0xAAAAA, 0x33333, 0xCCCCC)]
+        groups = [32 * (ones + 1) + config["n_local"] - 2 for ones in (0x2AAA, 0x5555)]
+        yield _cases(kind, why, [*bits, *groups], 40)
     if kind == "random":
-        lengths = words("bit_allocator/random/prefill", seed, 12).reshape(-1) >> np.uint64(52)
-        yield _cases(kind, "prompts of any length, then appended tokens", 1 + lengths.astype(np.int64), 40)
+        drawn = words("bit_allocator/random/prefill", seed, 12).reshape(-1)
+        lengths = drawn >> np.uint64(52)
+        yield _cases(kind, "prompts of up to 4096 tokens, then appended tokens", 1 + lengths.astype(np.int64), 40)
+        lengths = (drawn & np.uint64(0xFFFFF)) >> (drawn >> np.uint64(24) & np.uint64(7))
+        why = "prompts of any length, half of them up to 65,536 tokens, then appended tokens"
+        yield _cases(kind, why, np.maximum(lengths.astype(np.int64), 1), 40)
 
 
 def _cases(kind: Kind, why: str, lengths: Sequence[int] | np.ndarray, events: int, decision: str = "") -> Cases:

@@ -2,7 +2,8 @@
 
 Paper: [harmonia §IV-A, Fig. 12], steps (1) to (7). Composed of fdgf, bfp_pe_array, fp2half, k_offset, bfp_converter.
 Decisions: D-harmonia-25 (offsets after the rotary embedding), D-harmonia-26 (later keys lose the frozen offsets of the
-prompt). Scores are FP16 before the softmax, which scales them.
+prompt), D-harmonia-27 and D-harmonia-28 (scores are FP16 before the softmax, which scales them in FP32), D-arith-8
+(exact rotary angles).
 """
 
 from collections.abc import Sequence
@@ -137,6 +138,7 @@ class HarmoniaCore(Stepped[State]):
         self.array: BfpPeArray = BfpPeArray(self.groups, partial)
         self.partial: Precision = self.array.partial
         self.offsets: KOffsetGenerator = KOffsetGenerator(self.columns)
+        self.conversion: dict[str, Any] = {}  #: options of the converter
         self.ports: Ports = ports(vars(self))
         present = {port.name for port in self.ports.all}
         missing = {name: () for name in ("frozen", "offset") if name not in present}
@@ -338,7 +340,7 @@ class HarmoniaCore(Stepped[State]):
         """A block by the converter; codes go to their places."""
         some = np.s_[action.row : action.row + action.rows, action.column : action.column + action.columns]
         kind: bfp_converter.Kind = "v" if self.kind == "v" else "token"
-        done = bfp_converter.convert(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m)
+        done = bfp_converter.convert(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m, **self.conversion)
         sign, mantissa = self._matrix(before.sign), self._matrix(before.mantissa)
         sign[some], mantissa[some] = done.tensor.sign, done.tensor.mantissa
         exponent = np.array(fields(before.exponent)).reshape(self._group_shape)

@@ -1,5 +1,92 @@
 """Other answers to the decisions of index_matmul."""
 
-from refemu.units.alternative import Alternative, choices
+from dataclasses import replace
 
-ALTERNATIVES: tuple[Alternative, ...] = choices("D-kllm-1", "preset", "exact")
+import numpy as np
+
+from refemu.arith import dot, fp16
+from refemu.arith.checks import Refused
+from refemu.formats.kllm.kllm_arith import LANES
+from refemu.units.alternative import Alternative, choices
+from refemu.units.kllm.alternatives.arith import option
+from refemu.units.kllm.index_matmul.problem import Column
+from refemu.units.kllm.index_matmul.unit import IndexMatmul, State
+from refemu.units.ports import fields
+
+WIDTH = 3  #: bits of a narrow counter
+
+
+class AllCounted(IndexMatmul):
+    """Outlier positions are counted with the index that is stored there."""
+
+    def _count(self, before: State, column: Column) -> State:
+        return super()._count(before, column._replace(left_out=np.zeros_like(column.left_out)))
+
+
+class OnlyA(IndexMatmul):
+    """Only outliers of A leave the counts; those of B are taken for their index."""
+
+    def _column(self, state: State) -> Column:
+        if self.integer:
+            raise Refused("index_matmul: integers have no outliers")
+        column = super()._column(state)
+        return column._replace(left_out=np.array(fields(state.a_mask)) > 0)
+
+
+class NarrowCounters(IndexMatmul):
+    """Counters of three bits wrap."""
+
+    def _reduce(self, before: State, column: Column) -> State:
+        counts = tuple(number & ((1 << WIDTH) - 1) for number in before.count)
+        return replace(super()._reduce(replace(before, count=counts), column), count=before.count)
+
+
+class ScaleFirst(IndexMatmul):
+    """The product of the scales is multiplied into every entry of the table."""
+
+    def _reduce(self, before: State, column: Column) -> State:
+        if self.arith.acc == "exact":
+            raise Refused("index_matmul: the exact accumulator rounds once, wherever the scale is")
+        table = fp16.round16(np.asarray(column.table, np.float32) * np.float32(column.scale))
+        return super()._reduce(before, column._replace(table=table))
+
+    def _merge(self, before: State, column: Column) -> State:
+        return super()._merge(before, column._replace(scale=np.float64(1)))
+
+
+class TruncatedWeights(IndexMatmul):
+    """Weights of the sparse path are truncated to fp16."""
+
+    def _column(self, state: State) -> Column:
+        column = super()._column(state)
+        if self.integer or self.arith.acc == "exact":
+            raise Refused("index_matmul: the sparse path has no scale of B, or its operands must be fp16")
+        scale, codebook = (fp16.values(np.array(word)) for word in (state.b_scale, state.b_codebook))
+        exact = codebook[column.b].astype(np.float32) * np.float32(scale)
+        outlier = np.array(fields(state.b_mask)) > 0
+        return column._replace(b_value=fp16.round16(np.where(outlier, column.b_value, _truncated(exact))))
+
+
+def _truncated(x: np.ndarray) -> np.ndarray:
+    """fp16 values, toward 0."""
+    return fp16.round16(x, fp16.Fp16Mode(rounding="truncate"))
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-kllm-1", "preset", "exact"),
+    option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
+    option("D-kllm-3", "a MAC rounds once", acc="fp16_fma", order=dot.Sequential()),
+    option("D-kllm-33", "the product of the scales is not rounded", scale_y="exact"),
+    Alternative("D-kllm-33", "the scales are multiplied into the table", variant=ScaleFirst),
+    Alternative("D-kllm-12", "only outliers of A leave the counts", variant=OnlyA),
+    Alternative("D-kllm-13", "positions of outliers are counted, too", variant=AllCounted),
+    Alternative("D-kllm-32", "weights of the sparse path are truncated to fp16", variant=TruncatedWeights),
+    Alternative("D-kllm-4", "counters of three bits wrap", variant=NarrowCounters),
+)
+UNOBSERVABLE = {
+    "D-kllm-5": "The entries of the product codebook come in at a port; how they were rounded is the table's affair.",
+    "D-kllm-10": "Zero points do not cross the ports of this unit; they belong to whole tensors.",
+    "D-kllm-14": "Scales of V are folded into the scores before they reach this unit, which has a port for one scale.",
+    "D-kllm-37": "A norm does not cross the ports of this unit; index_norm shows the divided scale and centroids.",
+    "D-kllm-39": "A norm does not cross the ports of this unit; index_norm shows its variance.",
+}

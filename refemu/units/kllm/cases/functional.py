@@ -15,6 +15,16 @@ from refemu.units.unit import Cases, Config, Kind
 
 ONE, INF, MINUS = 0x3C00, 0x7C00, 0x8000
 
+#: logits of which some quotient in float32 lies beside a midpoint of fp16, so that a sum in another order shows
+CLOSE = (
+    "9457 a58e 143e af8c 02a5 bbf8 bdbe 0c86 8f81 a288 2aa5 0f06 b211 abe8 b631 2edd 2d61 c159 2d74 2117",
+    "813b 8291 805b 2e8b 3476 4085 22b9 8989 0261 3c0e 02df 23e4 200a abdf 28a8 29ce a84f ab59 ac0b 350a",
+    "070e 92a8 0f47 068b 9da3 0f42 ba40 0361 177a b58a 1174 80c3 c370 b0f3 c048 301d 42e6 987c 9b39 a4ec",
+    "a5ed 16a0 9642 2467 8700 b673 9bf3 8ce4 4144 3318 03be b7ee 8f4a 2313 a24c a83f 2043 17fa 1990 1bc2",
+    "ae17 a887 943b 3497 b406 2a3d 3872 8948 894c 12fc 1977 b80a 0e3d ba34 07ad 9cce b7aa 8d65 92f5 0439",
+    "2c7b 1767 8fd7 b837 2cfb 9178 155d 8d41 112f 1ffa 0be1 a2a9 1843 ba3c 1f93 bbbb 3537 34e4 0f4d 30d3",
+)
+
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
@@ -48,6 +58,9 @@ def _rows(t: int, port: Port, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "equal logits; the whole range of fp16; distances that overflow"
         yield _block(kind, why, t, [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]])
         yield _block(kind, "distances whose exponential is subnormal or 0", t, [[0, 0xCC00 + 16 * i] for i in range(8)])
+        why = "quotients beside midpoints of fp16: another order of the sum, or its reciprocal, shows"
+        close = [[int(word, 16) for word in row.split()] for row in CLOSE]
+        yield Cases(kind, why, {"x": np.array([np.resize(row, t) for row in close])}, "D-kllm-20")
     if kind == "random":
         words = random("functional", port, (96,), seed)
         yield Cases(kind, "logits of magnitude below 8", {"x": words & MINUS | (words & 0x7FFF) % 0x4800})

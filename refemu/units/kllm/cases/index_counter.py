@@ -32,7 +32,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _column(
             kind, "every lane at one index, and at the highest amount", config, [1] * 48, [(1 << amounts) - 1] * 48
         )
+        yield _column(kind, "one index at 4,112 positions", config, [top] * 4112, [1] * 4112)
+        yield _each_index(config)
         yield _two_columns(config)
+        yield _not_cleared(config)
         yield _left_out(config)
     if kind == "random":
         each = 4 if bits < 8 else 2
@@ -46,6 +49,20 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 def _column(kind: Kind, why: str, config: Config, indices: list[int], amounts: list[int] | None = None) -> Cases:
     """One column, sixteen positions a cycle."""
     return Cases(kind, why, _inputs(config, [indices], [amounts or [1] * len(indices)], [[1] * len(indices)]))
+
+
+def _each_index(config: Config) -> Cases:
+    """31 positions at one index, with the highest amounts where there are any: the low bits of every counter."""
+    size, amount = 1 << config["bits"], max((1 << config["amount_bits"]) - 1, 1)
+    indices = [[index] * 31 for index in range(size)]
+    inputs = _inputs(config, indices, [[amount] * 31] * size, [[1] * 31] * size)
+    return Cases("edge", "31 positions at every index in turn", inputs)
+
+
+def _not_cleared(config: Config) -> Cases:
+    """A column that is cut off, then one that starts from reset without `clear`."""
+    inputs = _inputs(config, [[1] * 32, [0] * 32], [[1] * 32] * 2, [[1] * 32] * 2)
+    return Cases("edge", "a column after reset without clear", {**inputs, "clear": np.zeros((2, 2), np.int64)})
 
 
 def _two_columns(config: Config) -> Cases:

@@ -18,6 +18,7 @@ A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s 
 B = [3, 0, 2, 2, 1, 3, 0, 1]
 Q = [3, 0, 1, 2, 1, 3, 0, 2]  #: integers for the same B
 ONE = 0x3C00
+LONG = 256  #: positions from which on few rows are drawn
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -34,9 +35,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(
             kind, "scales at the ends of fp16: the product of scales underflows or overflows", _scales(config, ports)
         )
+        why = "all positions at one entry of the table: every counter reaches K"
+        yield Cases(kind, why, _crowded(config, ports), "D-kllm-4")
     if kind == "random":
         rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
-        real, wild = drawn("index_matmul", config, ports, rows, 12, seed)
+        rows, few = (12, 2) if config["k"] > LONG else (rows, 12)
+        real, wild = drawn("index_matmul", config, ports, rows, few, seed)
         yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors", real)
         yield Cases(kind, "uniform words, half of the positions outliers", wild)
 
@@ -92,6 +96,20 @@ def _cancelling(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray
     if "a_mask" in inputs:
         inputs["a_mask"][:, 7] = 1
     inputs["a_outlier"][:, 7], inputs["b_outlier"][:, 7] = ONE, [0x3C80, 0x3C81, 0xC600]
+    return inputs
+
+
+def _crowded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    """One pair of indices in all positions, another one in the next row; amounts at their largest."""
+    inputs = _rows(config, ports, 4)
+    for name in ("a_index", "b_index"):
+        last = (1 << config[f"{name[0]}_bits"]) - 1
+        inputs[name][:] = np.array([0, last, last // 2, 1 % (last + 1)])[:, None]
+    if config["integer"]:
+        inputs["a_index"][:] = (1 << config["a_bits"]) - 1
+    for name in ("a_mask", "b_mask"):
+        if name in inputs:
+            inputs[name][:] = 0
     return inputs
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import fp16
 from refemu.units import find
 from refemu.units.ports import Port
 from refemu.units.stimuli import Seeds, random
@@ -29,6 +30,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         halves = [ONE] + [0x2000 + i for i in range(t - 1)]  # 1/128 upward
         rows = [(halves, [ONE]), ([0x3B80, 0x2C00, 0x3200, 0x3500], [ONE])]
         yield _cases(kind, "scores around ties", ports, t, rows, "D-kllm-15")
+        why = "every score midway between two integers"
+        yield _cases(kind, why, ports, t, [(_ties(config["bits"], t, start), [ONE]) for start in range(3)], "D-kllm-15")
+        rows = [([0], [scale]) for scale in (ONE, 1, LARGEST)]
+        yield _cases(kind, "rows of zeros, whatever the scale of V", ports, t, rows, "D-kllm-15")
         ends = [([ONE, 0x3800], [1]), ([ONE, 0x3800], [LARGEST]), ([1, 2, 3], [1, 0x3FF])]
         rows = [*ends, ([0x3800, ONE], [LARGEST, ONE]), ([0x0400, 0x2400], [0x0400])]
         why = "scales of V at the ends of fp16: products and the row's scale underflow"
@@ -50,6 +55,13 @@ def _cases(kind: Kind, why: str, ports: tuple[Port, ...], t: int, rows: Any, dec
         for at, port in enumerate(ports)
     }
     return Cases(kind, why, columns, decision)
+
+
+def _ties(bits: int, t: int, start: int) -> list[int]:
+    """The largest score 2 * M * u, with M the largest integer, and odd multiples of u: integers and a half."""
+    largest, unit = (1 << bits) - 1, 1 / (1 << 10)
+    halves = [(2 * ((start + i) % largest) + 1) * unit for i in range(t - 1)]
+    return [int(word) for word in fp16.bits(fp16.to_f16(np.array([2 * largest * unit, *halves], np.float32)))]
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

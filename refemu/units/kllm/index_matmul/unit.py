@@ -519,6 +519,8 @@ UNIT: Unit[State, Result] = Unit(
     meaning="index MatMul, one output column",
     configs={
         "w4a4": Config(k=20, a_bits=4, b_bits=4, integer=False, preset="paper"),
+        "w4a3": Config(k=20, a_bits=3, b_bits=4, integer=False, preset="paper"),
+        "long": Config(k=600, a_bits=2, b_bits=2, integer=False, preset="paper"),
         "example": Config(k=8, a_bits=1, b_bits=2, integer=False, preset="paper"),
         "exact": Config(k=20, a_bits=3, b_bits=3, integer=False, preset="exact"),
         "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper"),

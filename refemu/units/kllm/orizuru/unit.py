@@ -494,6 +494,7 @@ UNIT: Unit[State, Result] = Unit(
         "n8": Config(n=8, k=2, total_order=False, min_leaf="not_max"),
         "n11_drained": Config(n=11, k=11, total_order=False, min_leaf="not_max"),
         "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
+        "n16": Config(n=16, k=3, total_order=False, min_leaf="not_max"),
         "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max"),
     },
     ports=ports,

@@ -29,7 +29,7 @@ class _Coded(KvCompressor):
 
     def _record(self, page: UnifiedPage, key: Any, value: Any, score: Any, position: Any) -> np.ndarray:
         formats = page.config.key(self.preset), page.config.value(self.preset)
-        codes = (self.other(fmt).encode(x) for fmt, x in zip(formats, (key, value), strict=True))
+        codes = self.other(formats[0]).encode(key), self.other(formats[1]).encode(value)
         return page.record(*codes, score, position)
 
     def _victim(self) -> PageTokens:
@@ -101,7 +101,8 @@ class Copies(KvCompressor):
 
     def _lowered(self) -> np.ndarray:
         token = self._victim()
-        return self._record(self.pages[1], *self.vectors[self.state.victim], token.score, token.position)
+        key, value = self.vectors[self.state.victim]
+        return self._record(self.pages[1], key, value, token.score, token.position)
 
     def _slot(self, images: np.ndarray) -> int:
         slot = super()._slot(images)

@@ -152,7 +152,7 @@ class ExpFlushed(PagedAttention):
 
     def _exp(self, x: np.ndarray) -> np.ndarray:
         e = super()._exp(x)
-        return np.where(e < np.float32(2.0**-126), np.float32(0), e)
+        return np.where(e < np.float32(1 / (1 << 126)), np.float32(0), e)
 
 
 def _mapped(pattern_of: Any, values: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ def step32(value: float) -> float:
 
 def flushed32(value: float) -> float:
     """0 of its sign in place of a subnormal float32."""
-    return value if abs(value) >= 2.0**-126 else math.copysign(0.0, value)
+    return value if abs(value) >= 1 / (1 << 126) else math.copysign(0.0, value)
 
 
 def sum32(a: float, b: float) -> float:

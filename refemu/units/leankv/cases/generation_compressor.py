@@ -108,9 +108,9 @@ def _budgets(config: Config) -> Cases:
         for n in range(2 * stored - 2, 2 * stored + 3):
             position = [n - 2 * (stored - slot) for slot in range(stored)]
             rows.append((stored, n, [max(p, slot) for slot, p in enumerate(position)]))
-    n_high, n = (np.array([row[column] for row in rows]) for column in (0, 1))
+    n_high, tokens = (np.array([row[column] for row in rows]) for column in (0, 1))
     at = np.array([[*row[2], *[0] * (slots - row[0])] for row in rows])
-    score = np.where(np.arange(slots) < n_high[:, None], 1 + (np.arange(slots) * 5 + n[:, None]) % 7, 0)
+    score = np.where(np.arange(slots) < n_high[:, None], 1 + (np.arange(slots) * 5 + tokens[:, None]) % 7, 0)
     return Cases(
         "edge",
         "half of an even and of an odd number of tokens: one fewer stored, as many, one more",
@@ -118,10 +118,10 @@ def _budgets(config: Config) -> Cases:
             "score": score.astype(np.float32).view(np.uint32).astype(np.int64),
             "position": at,
             "n_high": n_high,
-            "n_low": np.zeros_like(n),
-            "n": n,
-            "prompt": n // 2,
-            "window": np.full_like(n, WINDOW),
+            "n_low": np.zeros_like(tokens),
+            "n": tokens,
+            "prompt": tokens // 2,
+            "window": np.full_like(tokens, WINDOW),
             "thresholds": _limits(config, [(3, 16)] * len(rows)),
         },
         "D-leankv-54",

@@ -93,7 +93,7 @@ def _tie(features: int, bits: int, event: int) -> np.ndarray:
     """A vector of half codes; of every second event one whose step is 2049 times a power of two."""
     top, f = (1 << bits) - 1, np.arange(features)
     if event % 2:
-        size = 2.0 ** -(bits // 2 * (bits > 2) + event)
+        size = 1 / (1 << (bits // 2 * (bits > 2) + event))
         return np.where(f == 0, 1.0, np.where(f == 1, top * 2049 + 1, 1 + 1024 * (f % top))) * size / 64
     step = {8: (7,), 4: (41, 61, 63), 2: (117, 223), 1: (3, 5)}[bits]
     return np.where(f < 2, f * top, 2 * (f - 2) % top + 0.5) * step[event % len(step)]

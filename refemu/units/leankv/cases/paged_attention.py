@@ -110,7 +110,7 @@ def _ends(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
 
 def _tiny(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
     """Values of up to about 2**-17."""
-    draw[total : 2 * total] *= np.float32(2.0**-18)
+    draw[total : 2 * total] *= np.float32(1 / (1 << 18))
     return draw
 
 

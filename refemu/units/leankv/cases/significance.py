@@ -32,7 +32,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "ones beyond the causal triangle are not read; only the last query attends"
         yield _case(kind, why, [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)], heads, "D-leankv-16")
         why = "probabilities of subnormal size: their sums, means and shares are kept"
-        tiny = causal * np.float32(2.0**-130)
+        tiny = causal * np.float32(1 / (1 << 130))
         yield _case(
             kind, why, [tiny, tiny * (t + 1).astype(np.float32), tiny / (q + 1).astype(np.float32)], heads, "D-arith-2"
         )

@@ -1,5 +1,37 @@
-"""Other answers to the decisions of mmaovp."""
+"""Other answers to the decisions of mmaovp, and of the dot product units inside it."""
+
+from typing import Any
 
 from refemu.units.alternative import Alternative, choices
+from refemu.units.olive.alternatives import olive_edp
+from refemu.units.olive.mmaovp import MmaOvp, State
+from refemu.units.olive.olive_edp import DotProductUnit
 
-ALTERNATIVES: tuple[Alternative, ...] = choices("D-olive-33", "overflow", "wrap", "saturate")
+
+class SwappedBiases(MmaOvp):
+    """The first of the two biases is that of B."""
+
+    def _open(
+        self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: tuple[int, ...]
+    ) -> State:
+        return super()._open(a_pairs, b_pairs, bias_b, bias_a, c)
+
+
+def _with(kind: type[DotProductUnit]) -> type[MmaOvp]:
+    class Exchanged(MmaOvp):
+        def __init__(self, *args: Any, **named: Any) -> None:
+            super().__init__(*args, **named)
+            self._edp = kind(self._edp.a, self._edp.b, self.overflow)
+
+    return Exchanged
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-olive-21", "the first bias is that of B", variant=SwappedBiases),
+    *choices("D-olive-33", "overflow", "wrap", "saturate"),
+    *(
+        Alternative(part.decision, part.says, variant=_with(part.variant))
+        for part in olive_edp.ALTERNATIVES
+        if part.variant is not None and issubclass(part.variant, DotProductUnit)
+    ),
+)

@@ -1,8 +1,36 @@
 """Other answers to the decisions of olive_pe8."""
 
+from dataclasses import replace
+
 from refemu.units.alternative import Alternative, choices
+from refemu.units.olive.olive_mac import reduce
+from refemu.units.olive.olive_pe8 import OlivePe8, State
+
+
+class Chain(OlivePe8):
+    """Four accumulating elements in a row, each of which reduces its sum to 32 bits and raises the flag."""
+
+    order = (0, 1, 2, 3)
+
+    def _multiply(self, before: State) -> State:
+        state, acc, flags = super()._multiply(before), before.acc, 0
+        for element in self.order:
+            acc, overflow = reduce(acc + (state.partial[element] << state.shift[element]), self.overflow)
+            flags |= overflow
+        return replace(state, acc=acc, overflow=flags)
+
+
+class LowFirst(OlivePe8):
+    """The elements compute low x low, low x high, high x low, high x high."""
+
+    def _multiply(self, before: State) -> State:
+        state = super()._multiply(before)
+        return replace(state, partial=state.partial[::-1], shift=state.shift[::-1])
+
 
 ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     *choices("D-olive-36", "split", "twos_complement", "sign_magnitude"),
+    Alternative("D-olive-37", "each element reduces its sum to 32 bits", variant=Chain),
+    Alternative("D-olive-37", "the elements are in the order low x low to high x high", variant=LowFirst),
 )

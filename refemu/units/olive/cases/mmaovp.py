@@ -36,6 +36,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         signs = np.stack([top[0], top[0] + (0x80 if wide else 8)])
         why = "the largest outliers everywhere, added and taken away"
         yield Cases(kind, why, _inputs(top, signs, *biases, np.ones((2, 64), np.int64)))
+        single = np.zeros((64, lanes), np.int64)
+        single[:, :: lanes // 8] = ones & 0x0F
+        c = np.where(np.eye(64, dtype=np.bool_), HIGH, np.arange(64) - 32)
+        why = "one element at a time beyond 32 bits, the others in the order of their places"
+        yield Cases(kind, why, _inputs(single, single, *biases, c), "D-olive-33")
         mark = np.where(np.arange(lanes) == lanes - 1, 0x0080 if wide else 0x08, ones)[None]
         why = "one illegal pair, the last of A"
         yield Cases(kind, why, _inputs(mark, mark * 0 + ones, *biases, np.zeros((1, 64), np.int64)), "D-olive-18")

@@ -33,6 +33,13 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(
             kind, "the same at the largest bias whose exponents fit their port", _inputs(a, b, far, far), "D-olive-33"
         )
+        if not wide:
+            for bias in (13, 14, 15):
+                a, b = (np.where(np.arange(count) == 0, outlier, 0)[None] for count in lanes)
+                b[:] = ones
+                why = f"one outlier at bias {bias}, whose exponent leaves 4 bits"
+                yield Cases(kind, why, _inputs(a, b, bias, 0), "D-olive-20")
+        yield Cases(kind, "one element at a time beyond 32 bits", _each_element(config, lanes, top), "D-olive-33")
         bad = np.where(np.arange(lanes[0]) == lanes[0] - 1, 0x8000 if wide else 0x80, ones)[None]
         yield Cases(
             kind, "one illegal pair, the last of A", _inputs(bad, np.full((1, lanes[1]), ones), *biases), "D-olive-18"
@@ -46,6 +53,18 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         drawn = random_inputs("olive_systolic", ports, (16,), seed)
         yield Cases(kind, "uniform pairs at the formats' biases", _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases))
         yield Cases(kind, "uniform pairs and biases", drawn)
+
+
+def _each_element(config: Config, lanes: tuple[int, int], top: int) -> dict[str, np.ndarray]:
+    """One row of A and one column of B of largest outliers: their product overflows, all others are 0."""
+    pairs = config["k"] // 2
+    places = [(i, j) for i in range(config["m"]) for j in range(config["n"])]
+    a, b = (np.zeros((len(places), count), np.int64) for count in lanes)
+    for row, (i, j) in enumerate(places):
+        a[row, i * pairs : (i + 1) * pairs] = top
+        b[row, j * pairs : (j + 1) * pairs] = top
+    bias = 15 if config["a"] == "int8" else 12
+    return _inputs(a, b, bias, bias)
 
 
 def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: int, bias_b: int) -> dict[str, np.ndarray]:

@@ -15,22 +15,43 @@ from refemu.models.schemes.harmonia.cache import HarmoniaCache
 from refemu.models.schemes.harmonia.config import KV4, HarmoniaConfig
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
+from tests.arith.strategies import codes, numbers, repeating
 
 OFF = dataclasses.replace(KV4, offline=False)
+Operands = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def problem(
-    config: HarmoniaConfig, tokens: int, seed: int, dim: int = 20, spread: int = 4
-) -> tuple[Units, np.ndarray, np.ndarray, np.ndarray]:
-    """Units, queries of four heads, keys and values of two."""
+def halves(x: np.ndarray) -> np.ndarray:
+    return np.clip(x, -6e4, 6e4).astype(np.float16).astype(np.float32)
+
+
+def seeded(tokens: int, seed: int, dim: int = 20, spread: int = 4) -> Operands:
+    """Queries of four heads, keys and values of two."""
     random = np.random.default_rng(seed)
 
     def drawn(heads: int) -> np.ndarray:
         powers = random.integers(-spread, spread + 1, (tokens, heads, 1))
-        x = random.standard_t(3, (tokens, heads, dim)) * np.exp2(powers)
-        return np.clip(x, -6e4, 6e4).astype(np.float16).astype(np.float32)
+        return halves(random.standard_t(3, (tokens, heads, dim)) * np.exp2(powers))
 
-    return Units(backend.Jit(), config), drawn(4), drawn(2), drawn(2)
+    return drawn(4), drawn(2), drawn(2)
+
+
+@st.composite
+def operands(draw: st.DrawFn, most: int = 4) -> Operands:
+    """The same with drawn values, sizes of the heads of every token, and number of tokens."""
+    tokens, spread = draw(st.integers(1, 140)), draw(st.integers(0, most))
+
+    def drawn(heads: int) -> np.ndarray:
+        powers = draw(repeating(lambda count: codes(count, 8), (tokens, heads, 1))) % (2 * spread + 1)
+        signed = np.where(powers % 2, -powers - 1, powers) // 2  # 0, -1, 1, -2, 2 and so on
+        return halves(draw(repeating(numbers, (tokens, heads, 20))) * np.exp2(signed))
+
+    return drawn(4), drawn(2), drawn(2)
+
+
+def problem(config: HarmoniaConfig, tokens: int, seed: int) -> tuple[Units, np.ndarray, np.ndarray, np.ndarray]:
+    """Units and operands."""
+    return Units(backend.Jit(), config), *seeded(tokens, seed)
 
 
 def filled(units: Units, k: np.ndarray, v: np.ndarray) -> HarmoniaCache:
@@ -53,14 +74,14 @@ CHANGES = [
 ]
 
 
-@settings(deadline=None, max_examples=60)
-@given(change=st.sampled_from(CHANGES), tokens=st.integers(1, 140), seed=st.integers(0, 99), spread=st.integers(0, 12))
-@example(change={}, tokens=33, seed=0, spread=14)  # partial sums below FP16's normal numbers
-def test_the_kernel_equals_the_steps(change: dict[str, Any], tokens: int, seed: int, spread: int) -> None:
+@settings(deadline=None, max_examples=100)
+@given(change=st.sampled_from(CHANGES), qkv=operands(12))
+@example(change={}, qkv=seeded(33, 0, spread=14))  # partial sums below FP16's normal numbers
+def test_the_kernel_equals_the_steps(change: dict[str, Any], qkv: Operands) -> None:
     """[harmonia §III-A, §IV-B]: queries of a prompt and of a decode step."""
-    units, q, k, v = problem(dataclasses.replace(OFF, **change), tokens, seed, spread=spread)
+    units, (q, k, v) = Units(backend.Jit(), dataclasses.replace(OFF, **change)), qkv
     held = filled(units, k, v).held()
-    for some, start in ((q, 0), (q[-1:], tokens - 1)):
+    for some, start in ((q, 0), (q[-1:], len(q) - 1)):
         found = harmonia_attention_jit.attend(units, some, held, start)
         try:
             wanted = attention.by_heads(units, some, held, start)
@@ -87,15 +108,14 @@ def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
 @settings(deadline=None, max_examples=60)
 @given(
     change=st.sampled_from(CHANGES),
-    tokens=st.integers(1, 140),
-    seed=st.integers(0, 99),
+    qkv=operands(),
     heads=st.sampled_from([2, 4, 18]),
 )
-@example(change={"n_initial": 2, "n_local": 3}, tokens=70, seed=1, heads=18)  # more heads than the kernel's rows
-@example(change={}, tokens=92, seed=43, heads=2)  # FP16 overflow, refused as the scores are converted
-def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], tokens: int, seed: int, heads: int) -> None:
+@example(change={"n_initial": 2, "n_local": 3}, qkv=seeded(70, 1), heads=18)  # more heads than the kernel's rows
+@example(change={}, qkv=seeded(92, 43), heads=2)  # FP16 overflow, refused as the scores are converted
+def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], qkv: Operands, heads: int) -> None:
     """D-harmonia-19: the kernel's prompt is what the steps say of each query and its own codes."""
-    units, q, k, v = problem(dataclasses.replace(OFF, **change), tokens, seed)
+    units, (q, k, v) = Units(backend.Jit(), dataclasses.replace(OFF, **change)), qkv
     q = np.tile(q, (1, 5, 1))[:, :heads]
     falling = filled(units, k, v).falling()
     found = harmonia_attention_jit.attend(units, q, falling.high, 0, falling)

@@ -37,4 +37,5 @@ def test_edges_meet_the_sparse_path_of_both_operands(name: str, both: list[bool]
     assert marks["OUTLIER"].tolist() == [True] * 4
     assert marks["BOTH"].tolist() == both
     assert results[0].macs_sparse == sparse
-    assert [result.overflow.tolist() for result in results[1:]] == [[False] * 3, [False, True, False, False]]
+    overflows = [result.overflow.tolist() for result in results[1:]]
+    assert overflows == [[False] * 3, [False, True, False, False], [False] * 4]

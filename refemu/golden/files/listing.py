@@ -1,0 +1,63 @@
+"""Paper and edge cases of a set as text, beside its arrays: what a review of a changed set reads."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.golden.files import case_ids
+
+KINDS = ("paper", "edge")
+ROWS = 32  #: of a block that are written out; of a longer one the first, and a digest of the others
+WORDS = 8  #: of a port that are written out; of a wider one the first, and a digest of all
+
+
+def render(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The text: per block of cases its id and reason, per row the words at inputs, outputs and registers in hex."""
+    return "".join(f"{line}\n" for line in _lines(manifest, arrays)).encode("utf-8")
+
+
+def _lines(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
+    yield f"{manifest['name']}: paper and edge cases, words in hex, lane 0 first"
+    for id, entry in case_ids.blocks(manifest):
+        if entry["kind"] not in KINDS:
+            continue
+        decision = f" ({entry['decision']})" if "decision" in entry else ""
+        yield ""
+        yield f"{id}: {entry['why']}{decision}"
+        yield from _block(manifest, arrays, entry)
+
+
+def _block(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], entry: Mapping[str, Any]) -> Iterator[str]:
+    count = entry["cases"] * entry["rows"]
+    for number in range(min(count, ROWS)):
+        case, event = divmod(number, entry["rows"])
+        place = f"{case}.{event}" if entry["rows"] > 1 else f"{case}"
+        yield f"  {place:>5}  {_row(manifest, arrays, entry['first'] + number)}"
+    if count > ROWS:
+        rows = slice(entry["first"] + ROWS, entry["first"] + count)
+        words = b"".join(np.ascontiguousarray(array[rows]).tobytes() for _, array in sorted(arrays.items()))
+        yield f"  ... {count - ROWS} more rows {hashlib.sha256(words).hexdigest()[:8]}"
+
+
+def _row(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], row: int) -> str:
+    groups = []
+    for role in ("stimulus", "expected", "state"):
+        names = [entry["name"] for entry in manifest["arrays"] if entry["role"] == role]
+        groups.append("  ".join(f"{name.partition('.')[2]}={_port(manifest, arrays, name, row)}" for name in names))
+    flags = int(arrays["flags"][row])
+    raised = [name for name, flag in manifest["flags"].items() if flags >> flag["bit"] & 1]
+    return "  |  ".join(filter(None, [*groups, " ".join(raised)]))
+
+
+def _port(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], name: str, row: int) -> str:
+    """Words of a port in a row; lanes that do not count are dashes."""
+    words = arrays[name][row].reshape(-1)
+    mask = arrays.get(f"{name}.care")
+    care = words * 0 + 1 if mask is None else mask[row].reshape(-1)
+    texts = [f"{int(word):x}" if counts else "-" for word, counts in zip(words, care, strict=True)]
+    if len(texts) <= WORDS:
+        return ",".join(texts)
+    digest = hashlib.sha256(",".join(texts).encode()).hexdigest()[:8]
+    return f"{','.join(texts[:WORDS])},..{len(texts)} lanes {digest}"

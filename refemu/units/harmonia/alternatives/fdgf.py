@@ -1,0 +1,66 @@
+"""Other answers to the decisions of fdgf."""
+
+from refemu.units.alternative import Alternative, choices
+from refemu.units.harmonia.fdgf import COLUMN_MAJOR, FETCH_A, ROW_MAJOR, FdgfController, State
+
+
+class Literal(FdgfController):
+    """The formula's fraction of tiles decides."""
+
+    def choose(self, rows: int, inner: int, columns: int) -> int:
+        """Compare the formulas as they stand."""
+        first, second = (self.ema(rows, inner, columns, flow, literal=True) for flow in (COLUMN_MAJOR, ROW_MAJOR))
+        return COLUMN_MAJOR if first <= second else ROW_MAJOR
+
+
+class WholeTiles(FdgfController):
+    """A tile at the edge is fetched with what fills it up."""
+
+    def _fetch(self, before: State, code: int) -> State:
+        after = super()._fetch(before, code)
+        count = before.sizes[1] * (self.m if code == FETCH_A else self.k)
+        return self._event(after, code, count=count, fetched=before.fetched + count)
+
+
+class RowMajorTies(FdgfController):
+    """Dataflow 2 on a tie."""
+
+    def choose(self, rows: int, inner: int, columns: int) -> int:
+        """Compare the other way round."""
+        first, second = (self.ema(rows, inner, columns, flow) for flow in (COLUMN_MAJOR, ROW_MAJOR))
+        return COLUMN_MAJOR if first < second else ROW_MAJOR
+
+
+class RowMajorForMany(FdgfController):
+    """Dataflow 2 from M = K on, as the text has it."""
+
+    def choose(self, rows: int, inner: int, columns: int) -> int:
+        """Compare M and K."""
+        return ROW_MAJOR if rows >= columns else COLUMN_MAJOR
+
+
+class AlwaysColumnMajor(FdgfController):
+    """Dataflow 1 unless it is forced."""
+
+    def choose(self, rows: int, inner: int, columns: int) -> int:
+        """No choice."""
+        return COLUMN_MAJOR
+
+
+class AlwaysRowMajor(FdgfController):
+    """Dataflow 2 unless it is forced."""
+
+    def choose(self, rows: int, inner: int, columns: int) -> int:
+        """No choice."""
+        return ROW_MAJOR
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-harmonia-30", "the fraction of tiles decides", variant=Literal),
+    Alternative("D-harmonia-30", "tiles at the edge are fetched whole", variant=WholeTiles),
+    Alternative("D-harmonia-31", "dataflow 2 on a tie", variant=RowMajorTies),
+    Alternative("D-harmonia-31", "dataflow 2 while M is not below K", variant=RowMajorForMany),
+    Alternative("D-harmonia-31", "always dataflow 1", variant=AlwaysColumnMajor),
+    Alternative("D-harmonia-31", "always dataflow 2", variant=AlwaysRowMajor),
+    *choices("D-harmonia-31", "ema_unit", "bits"),
+)

@@ -1,0 +1,28 @@
+"""Roundings to FP16 that another datapath has (D-arith-2), of float64 values that are exact. [harmonia §IV-B]"""
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.rounding import Rounding, round_float
+
+LEAST = -24  #: exponent of the smallest subnormal
+
+
+def to_nearest(x: np.ndarray, ties: Rounding) -> np.ndarray:
+    """The nearest FP16 values, ties as `ties` says; magnitudes from 65520 on become infinity, NaN stays."""
+    finite = np.where(np.abs(x) < fp16.OVERFLOW, x, 0.0)
+    _, exponent = np.frexp(finite)
+    places = np.where(finite == 0, LEAST, np.maximum(exponent - 11, LEAST)).astype(np.int32)
+    rounded = round_float(np.ldexp(finite, -places), ties).astype(np.float64)
+    near = np.copysign(np.ldexp(rounded, places), x)
+    return np.where(np.abs(x) < fp16.OVERFLOW, near, np.where(np.isnan(x), x, np.copysign(np.inf, x)))
+
+
+def saturated(x: np.ndarray) -> np.ndarray:
+    """65504 of its sign in place of an infinity."""
+    return np.where(np.isinf(x), np.copysign(fp16.MAX, x), x)
+
+
+def flushed(x: np.ndarray) -> np.ndarray:
+    """0 of its sign in place of a subnormal value."""
+    return np.where(np.abs(x) < fp16.MIN_NORMAL, np.copysign(0.0, x), x)

@@ -1,0 +1,18 @@
+"""Alternatives that change one field of a unit's KllmArith."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.alternative import Alternative
+from refemu.units.config import Config
+
+
+def option(decision: str, says: str, **fields: Any) -> Alternative:
+    """An alternative in which fields of the arithmetic have other values."""
+    return Alternative(decision, says, partial(_with, fields))
+
+
+def _with(fields: dict[str, Any], config: Config) -> Config:
+    return Config(**{**config, "preset": replace(KllmArith.preset(config["preset"]), **fields)})

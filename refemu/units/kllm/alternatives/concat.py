@@ -1,0 +1,26 @@
+"""Other answers to the decisions of concat."""
+
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.units.alternative import Alternative
+from refemu.units.config import Config
+from refemu.units.kllm.concat import INPUT_BITS
+
+
+def second_high(config: Config, inputs: Any, result: Any) -> Any:
+    """The second operand is the high part."""
+    return {"q": ((inputs["b"] << config["a_bits"]) | inputs["a"]).astype(result.q.dtype)}
+
+
+def fixed_places(config: Config, inputs: Any, result: Any) -> Any:
+    """The first operand is always four places up."""
+    if config["b_bits"] == INPUT_BITS:
+        raise Refused("concat: with b_bits=4 the places are these")
+    return {"q": ((inputs["a"] << INPUT_BITS) | inputs["b"]).astype(result.q.dtype)}
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-kllm-6", "the second operand is the high part", answer=second_high),
+    Alternative("D-kllm-6", "the first operand is always four places up", answer=fixed_places),
+)

@@ -1,0 +1,22 @@
+"""Other answers to the decisions of index_product."""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.units.alternative import Alternative
+from refemu.units.config import Config
+
+
+def second_high(config: Config, inputs: Any, result: Any) -> Any:
+    """The second operand is the high part of the index."""
+    q = (inputs["b"] << config["a_bits"]) | inputs["a"]
+    return {"q": np.where(result.mask, result.q, q).astype(result.q.dtype)}
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-kllm-6", "the second operand is the high part of the index", answer=second_high),
+)
+UNOBSERVABLE = {
+    "D-kllm-16": "The 8-bit index of the product leaves this unit in either reading; quantizing it again comes later."
+}

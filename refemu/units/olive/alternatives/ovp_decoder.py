@@ -1,0 +1,83 @@
+"""Other answers to the decisions of ovp_decoder."""
+
+from dataclasses import replace
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.units.alternative import Alternative
+from refemu.units.config import Config
+from refemu.units.olive.ovp_decoder import OUTLIERS, OvpDecoder, State
+
+
+def _other_format(config: Config) -> Config:
+    known = OUTLIERS[config["normal"]]
+    other = [outlier for outlier in known if outlier != tuple(config["outlier"])]
+    if not other:
+        raise Refused(f"ovp_decoder: {config['normal']} has one outlier format")
+    return Config(**{**config, "outlier": other[0]})
+
+
+class LeftHigh(OvpDecoder):
+    """The left element is in the high half."""
+
+    def _open(self, pair: int, bias: int) -> State:
+        low, high = pair & ((1 << self.width) - 1), pair >> self.width
+        self.state = replace(super()._open(low << self.width | high, bias), pair=pair)
+        return self.state
+
+
+class NeverIllegal(OvpDecoder):
+    """No pair is flagged."""
+
+    def is_illegal(self, left: int, right: int) -> int:
+        return 0
+
+
+class TwoIdentifiers(OvpDecoder):
+    """Only two identifiers are flagged."""
+
+    def is_illegal(self, left: int, right: int) -> int:
+        return int(left == right == self.identifier)
+
+
+class ZeroIsNormal(OvpDecoder):
+    """Beside an identifier the reserved code is the normal value 0, with exponent 0."""
+
+    def holds_outlier(self, code: int, partner: int) -> bool:
+        return super().holds_outlier(code, partner) and code != 0
+
+
+class VictimBias(OvpDecoder):
+    """A victim has the exponent of the reserved code, the bias."""
+
+    def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
+        return (bias, 0) if code == self.identifier else super().lane(code, partner, bias)
+
+
+class Saturating(OvpDecoder):
+    """An outlier's exponent beyond the port is its largest value."""
+
+    def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
+        exponent, integer = super().lane(code, partner, bias)
+        exact = bias + ((code >> self.outlier[1]) & ((1 << self.outlier[0]) - 1))
+        largest = (1 << self.exponent_bits) - 1
+        return (min(exact, largest), integer) if self.holds_outlier(code, partner) else (exponent, integer)
+
+
+def _narrow(config: Config, inputs: Any, result: Any) -> Any:
+    """Exponents of 8-bit pairs in 4 bits."""
+    if config["normal"] != "int8":
+        raise Refused("ovp_decoder: exponents of 4-bit pairs have 4 bits")
+    return {"exponent": result.exponent & 15}
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-olive-1", "the left element is in the high half", variant=LeftHigh),
+    Alternative("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
+    Alternative("D-olive-18", "an illegal pair is not flagged", variant=NeverIllegal),
+    Alternative("D-olive-18", "two identifiers are flagged, one beside magnitude 0 is not", variant=TwoIdentifiers),
+    Alternative("D-olive-19", "the reserved code has exponent 0", variant=ZeroIsNormal),
+    Alternative("D-olive-19", "a victim has the bias as its exponent", variant=VictimBias),
+    Alternative("D-olive-20", "an exponent beyond the port saturates", variant=Saturating),
+    Alternative("D-olive-20", "exponents of 8-bit pairs have 4 bits", answer=_narrow),
+)
