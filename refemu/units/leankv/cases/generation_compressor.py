@@ -65,13 +65,24 @@ def _edge(config: Config) -> Iterator[Cases]:
     empty: list[Head] = [([], [], (3, 16)), ([8], [], (3, 16)), ([8, 8], [], (3, 16)), ([24, 1, 1, 4], [], (3, 16))]
     yield _case(config, "edge", "nothing stored, less than the window, exactly the window; no low token", empty)
     full = config["slots"] - 6
-    lows: list[Head] = [
+    packed: list[Head] = [
         ([1, 24, 8, 8, 4, 4], [] if single else [9] * full, (3, 16)),
         ([8, 24, 8, 8, 4, 4], [] if single else [9] * (full - 1) + [1], (3, 16)),
     ]
-    yield _case(config, "edge", "the low section fills all slots; its last token is the least", lows)
+    yield _case(config, "edge", "the low section fills all slots; its last token is the least", packed)
     exact: list[Head] = [([16, 16, 16, 16], [], (0, 16)), ([16, 16, 16, 16], [], (16, 17)), ([16] * 4, [], (16, 64))]
     yield _case(config, "edge", "shares that equal a threshold belong above it", exact, "D-leankv-27")
+    count = config["slots"]
+    most: list[Head] = [
+        ([64.0] * count, [], (0, 0)),
+        ([64.0] * (count - 1) + [32.0], [], (0, 0)),
+        ([32.0] + [64.0] * (count - 1), [], (0, 64)),
+    ]
+    yield _case(config, "edge", "every slot holds a high token", most)
+    why = "prompts that are longer than the queries that count: early tokens all have the same count"
+    lows, limits = [] if single else [9.0] * 8, (3, 80 if config["policy"] == "diffkv" else 16)
+    early: list[Head] = [([9.0] * at + [8] + [9.0] * (count - 9 - at), lows, limits) for at in (count // 3, 3, 0)]
+    yield _case(config, "edge", why, early, "D-leankv-16", prompts=True)
     if config["policy"] == "algorithm1":
         below: list[Head] = [([24, 8, 4, 20], low, (3, 16)) for low in ([7, 1], [1, 7], [4, 2, 2], [1])]
         why = "A2 where a low token is below T_l: it stays, and the moved token goes behind it"
@@ -128,8 +139,11 @@ def _budgets(config: Config) -> Cases:
     )
 
 
-def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "") -> Cases:
-    """Heads of a prompt of no tokens: means times counts are the scores, positions follow the slots."""
+def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "", prompts: bool = False) -> Cases:
+    """Means times counts are the scores, positions follow the slots; prompts: all stored tokens are of the prompt.
+
+    Else the prompt has no tokens.
+    """
     slots = config["slots"]
     rows: list[tuple[Any, ...]] = []
     for high, low, _ in heads:
@@ -137,7 +151,9 @@ def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str
             low = []
         stored = len(high) + len(low)
         position = [*range(len(low), stored), *range(len(low))]
-        counts = [stored + 1 - p if config.get("include_self") else stored - p for p in position]
+        last = stored + 1 - (config.get("score_queries") or stored + 1) if prompts else 0
+        own = int(not config.get("include_self"))
+        counts = [stored + 1 - max(p + own, last) for p in position]
         scores = [mean / 64 * count for mean, count in zip([*high, *low], counts, strict=True)]
         free = [0] * (slots - stored)
         rows.append(([*scores, *free], [*position, *free], len(high), len(low), stored + 1))
@@ -151,7 +167,7 @@ def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str
             "n_high": n_high,
             "n_low": n_low,
             "n": n,
-            "prompt": np.zeros_like(n),
+            "prompt": n if prompts else np.zeros_like(n),
             "window": np.full_like(n, WINDOW),
             "thresholds": _limits(config, [limits for _, _, limits in heads]),
         },

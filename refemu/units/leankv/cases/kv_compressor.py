@@ -55,6 +55,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "the new token in the slot of a dropped one is the next that moves; the others stay where they are"
         yield _case(kind, why, features, events, "D-leankv-31")
         yield from _steps(config, tokens)
+        yield _moves(config, tokens[1])
         why = "constant vectors: scales of 0 in both precisions"
         yield _case(
             kind, why, features, [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True
@@ -78,6 +79,23 @@ def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
     f = np.arange(config["head_size"])
     tiny = [[np.where(f == event + 5, 1 + event % 2, 0), np.where(f == event, 0, 1)] for event in range(len(ops))]
     yield _appended("steps that are stored as 0: one or two subnormals", ops, np.array(tiny) / (1 << 24), "D-leankv-7")
+
+
+def _moves(config: Config, slots: int) -> Cases:
+    """A token of codes of its own for every move: bits of a word in turn, from the lowest level to the highest."""
+    events, f = 4 * slots + 2, np.arange(config["head_size"])
+    turns = np.arange(events)[:, None]
+    key = ((f * 7 + turns * 5) % 16 - 5) / 8
+    value = ((f * 3 + turns * 7) % 16 - 9) / 4
+    inputs = {"op": [APPEND_HIGH] + [REPLACE] * (events - 1), "victim": [0] * events}
+    inputs["low_slot"] = [0, *[turn % slots for turn in range(events - 1)]]
+    inputs |= {
+        "score": [0x3F80_0000 + 0x12345 * turn for turn in range(events)],
+        "position": [1 << turn for turn in range(events)],
+    }
+    columns = {name: np.array(column, np.int64)[None] for name, column in inputs.items()}
+    words = {name: fp16.bits(fp16.to_f16(x)).astype(np.int64)[None] for name, x in (("key", key), ("value", value))}
+    return Cases("edge", "a move at every event: all codes of a low record", columns | words, "D-leankv-30")
 
 
 def _appended(why: str, ops: Sequence[int], vectors: np.ndarray, decision: str) -> Cases:

@@ -50,7 +50,7 @@ def _edge(cells: int) -> Iterator[Cases]:
         for section, count in ((0, cells // 2), (1, -(-cells // 2)))
         for page in range(count)
     ]
-    wide = [[(APPEND, 0, int(page >= cells // 2), word, 0) for page in range(cells)] for word in words]
+    wide = [[(APPEND, 0, int(page >= cells // 2), word ^ page, 0) for page in range(cells)] for word in words]
     why = "ids of 31 bits in every cell; every page of both runs is looked up, then given back"
     yield _block("edge", why, [[*history, *looks, (CLEAR, 0, 0, 0, 0)] for history in wide])
     fill = [(APPEND, 0, 0, 10 + page, 0) for page in range(cells)]

@@ -31,7 +31,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
     if kind == "edge":
         yield from _edge(config, pages)
-    if kind == "random" and config["cells"] <= 12:  # rows of many pages are too large to be drawn by the thousand
+    if kind == "random":
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
         yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, drawn))
 
@@ -66,6 +66,10 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41")
     why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
+    why = "as many tokens as fit, queries of deviation 2: probabilities of every slot in many binades"
+    longest = (high.tokens, (config["cells"] - 1) * low.tokens) if two else (config["cells"] * high.tokens, 0)
+    more = [(*longest, seed) for seed in range(24, 32)]
+    yield _rows("edge", why, pages, config, more, 2.0)
     why = "exponentials of -87 and less beside 1: subnormal probabilities"
     yield _rows("edge", why, pages, config, most[:3], 1.0, "D-leankv-44", _far)
     why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16, one token and several"
