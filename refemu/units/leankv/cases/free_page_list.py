@@ -79,15 +79,9 @@ def _edge(pages: int) -> Iterator[Cases]:
         )
     yield _block("edge", "the same from other starting places: the same ids relative to them", pages, rows)
     owner = Owner(pages)
-    long = [event for turn in range(COUNTED // pages + 2) for event in (owner.allocate(pages), _back(owner, turn))]
+    long = [each for _ in range(COUNTED // pages + 2) for each in (owner.allocate(pages), owner.recycle(owner.owned))]
     why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
     yield _block("edge", why, pages, [long], "D-leankv-37")
-
-
-def _back(owner: Owner, turn: int) -> Event:
-    """All owned pages come back, from another one on in every turn."""
-    first = turn % len(owner.owned)
-    return owner.recycle(owner.owned[first:] + owner.owned[:first])
 
 
 def _block(kind: Kind, why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
