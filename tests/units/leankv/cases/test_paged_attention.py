@@ -23,12 +23,14 @@ def test_edges_reach_one_token_and_full_tables(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNIT.configs)
 def test_outputs_are_finite_and_probabilities_sum_to_one(name: str) -> None:
+    """But for the rows whose values lie at the ends of fp16: their outputs may be infinite."""
     config = UNIT.configs[name]
     for kind in ("paper", "edge"):
         for block in UNIT.cases(config, kind, 0):
             result = UNIT.evaluate(config, block.inputs)
             p = result.p.view(np.float32).reshape(len(result.p), config["heads"], -1)
-            assert np.isfinite(result.out.view(np.float16)).all()
+            out = result.out.view(np.float16)
+            assert not np.isnan(out).any() and (np.isfinite(out).all() or block.decision == "D-arith-2")
             assert np.abs(p.sum(axis=-1) - 1).max() < 2e-3
 
 
