@@ -41,3 +41,14 @@ def test_methods_that_inflate_without_a_limit_are_refused(method: int) -> None:
 
     with pytest.raises(Refused, match=f"a is compressed by method {method}; stored and deflated members are read"):
         Archive(stream.getvalue(), "set")
+
+
+@pytest.mark.parametrize("member", ["a", "A.npy", "a/b.npy", ".npy"])
+def test_members_are_arrays_of_plain_names(member: str) -> None:
+    array, stream = io.BytesIO(), io.BytesIO()
+    np.save(array, np.zeros(3), allow_pickle=False)
+    with zipfile.ZipFile(stream, "w") as target:
+        target.writestr(member, array.getvalue())
+
+    with pytest.raises(Refused, match=rf"^set: member '{member}' is not <array>\.npy with a name of "):
+        Archive(stream.getvalue(), "set")

@@ -4,7 +4,7 @@ Paper: [leankv §4, §7.2]. Decisions: D-leankv-10 (groups per vector), D-leankv
 D-leankv-55 (what a ratio counts).
 """
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.arith.records import parameters, plain_fields, require_options
@@ -51,6 +51,11 @@ class HeteroKV:
         key, value = Affine(self.k_bits, self.k_groups), Affine(self.v_bits, self.v_groups)
         object.__setattr__(self, "k_groups", key.groups)
         object.__setattr__(self, "v_groups", value.groups)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The repr, for printers as of IPython. hypothesis's takes class variables for fields, and the ready pairs,
+        each of which has all, would keep it busy for minutes."""
+        printer.text(repr(self))
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """Initial-local bit allocation: the first and the latest tokens keep `high` bits, all others fall to `low`.
 
 Paper: [harmonia §III-B, Fig. 8]. Decisions: D-harmonia-17 (V falls by whole groups), D-harmonia-18 (the local tokens
-include the residual), D-harmonia-19 (bits of a prefill are those at its end).
+include the residual), D-harmonia-19 (a prompt counts no demotion).
 """
 
 from collections.abc import Mapping

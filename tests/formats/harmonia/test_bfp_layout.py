@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.formats import BFP4, BFP8, Bfp
+from refemu.formats.harmonia import bfp_layout
 from tests.formats.harmonia.bfp_words import words
 from tests.oracles.harmonia import bfp
 
@@ -87,3 +88,23 @@ def test_refuses(fmt: Bfp, data: bytes, length: int, layout: str, message: str) 
 def test_pack_refuses_planes_of_other_widths() -> None:
     with pytest.raises(Refused, match="needs 4 or 8 mantissa bits, got 5"):
         Bfp(5).encode(np.ones(3, np.float16)).pack("planes")
+
+
+@pytest.mark.parametrize(
+    ("codes", "wrong"),
+    [
+        pytest.param(np.array([1, -1, 0]), r"-1 at index \(1,\)", id="negative"),
+        pytest.param(np.array([0, 7, 8, 9]), r"8 at index \(2,\)", id="large"),
+        pytest.param(np.array([[0, 7], [8, 9]], np.uint8), r"8 at index \(1, 0\)", id="unsigned"),
+    ],
+)
+def test_the_first_code_outside_is_refused(codes: np.ndarray, wrong: str) -> None:
+    with pytest.raises(Refused, match=rf"^BfpTensor: mantissa {wrong} is outside \[0, 8\)$"):
+        bfp_layout.require_codes(codes, 8, "mantissa")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+@pytest.mark.parametrize("codes", [[0, 7], [7], []])
+def test_codes_inside_are_taken(codes: list[int], dtype: type) -> None:
+    """None at all, too."""
+    bfp_layout.require_codes(np.array(codes, dtype), 8, "mantissa")

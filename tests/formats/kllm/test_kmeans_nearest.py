@@ -53,6 +53,19 @@ def test_any_value_is_clustered_as_the_oracle_says(x: list[int], scale: int, boo
     ]
 
 
+@settings(deadline=None, max_examples=150)
+@given(st.lists(words, min_size=1, max_size=8), positives, words, codebooks, st.sampled_from(["low", "high"]))
+@example([0x3C00], 0x3C00, 0x3C00, Codebook(1, [0xBC00, 0x3C00]), "low")
+def test_a_zero_point_is_taken_off_the_centroids(x: list[int], scale: int, zero: int, book: Codebook, tie: str) -> None:
+    """D-kllm-10: the least |x - s * (c - z)|, exactly."""
+    one, shift = (halves([word]).astype(np.float32) for word in (scale, zero))
+    arith = KllmArith(normalize="none", distance="real", tie=tie)
+
+    assert nearest(halves(x).astype(np.float32), one, book, arith, shift).tolist() == [
+        formats.nearest(word, scale, book.values.tolist(), **described(arith), zero=zero) for word in x
+    ]
+
+
 @pytest.mark.parametrize(("tie", "found"), [("low", [0, 0, 2]), ("high", [0, 2, 2])])
 @pytest.mark.parametrize(
     "how", [{}, {"distance": "real"}, {"distance": "midpoint16"}, {"normalize": "none", "distance": "real"}], ids=str

@@ -1,13 +1,15 @@
 """Precision pairs: names, formats, bytes, and the ratios that the paper prints."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis.vendor.pretty import pretty
 
 from refemu import formats
 from refemu.arith.checks import Refused
-from refemu.formats import K4V1, K4V2, K4V2_G24, K8V4, K8V4_G12, K8V8, K16V16, Affine, HeteroKV
+from refemu.formats import K4V1, K4V2, K4V2_G24, K8V4, K8V4_G12, K8V8, K16V16, Affine, HeteroKV, UnifiedPage
 from refemu.formats.leankv import hetero_kv
 
 
@@ -94,3 +96,12 @@ def test_refuses(call: Any, message: str) -> None:
 @pytest.mark.parametrize("pair", hetero_kv.PAIRS.values(), ids=hetero_kv.PAIRS)
 def test_repr_evaluates_back(pair: HeteroKV) -> None:
     assert eval(repr(pair)) == pair
+
+
+def test_pretty_printers_take_the_repr() -> None:
+    """hypothesis prints the page of a failing case in no time, and what it prints evaluates back."""
+    printed: list[str] = []
+    K8V4._repr_pretty_(SimpleNamespace(text=printed.append), False)
+
+    assert printed == [repr(K8V4)]
+    assert eval(pretty(UnifiedPage(128, K8V4))) == UnifiedPage(128, K8V4)

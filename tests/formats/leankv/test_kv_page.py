@@ -230,6 +230,26 @@ def test_refused_write_changes_nothing(slot: Any, record: np.ndarray, error: typ
     assert np.array_equal(image, before)
 
 
+@pytest.mark.parametrize(("slots", "wrong"), [([0, 32, 33], 32), ([[5, 31], [-1, 0]], -1)])
+def test_a_slot_among_others_is_refused(slots: Any, wrong: int) -> None:
+    image = PAGE.empty()
+    with pytest.raises(Refused, match=f"slot {wrong}, page holds 32 K8V4 tokens"):
+        PAGE.write(image, slots, np.ones((*np.shape(slots), PAGE.record_words), np.uint16))
+
+    assert not image.any()
+
+
+def test_a_position_has_32_bits() -> None:
+    """D-leankv-15."""
+    key, value = (fmt.encode(np.zeros((2, 128), np.float16)) for fmt in (PAGE.config.key(), PAGE.config.value()))
+    ends = [-(1 << 31), (1 << 31) - 1]
+
+    assert PAGE.tokens_of(PAGE.record(key, value, 0.0, ends)).position.tolist() == ends
+    for wrong in (ends[0] - 1, ends[1] + 1):
+        with pytest.raises(Refused, match=f"position {wrong} at index "):
+            PAGE.record(key, value, 0.0, [0, wrong])
+
+
 def test_refuses_other_images_and_records() -> None:
     with pytest.raises(RefusedType, match=r"an image must be uint16 of shape \(3392,\), got uint16 of shape \(3391,\)"):
         PAGE.read(PAGE.empty()[:-1], 0)

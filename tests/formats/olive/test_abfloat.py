@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import E2M1_BIAS0, E2M1_BIAS2, E2M1_BIAS3, E2M5_BIAS2, E4M3_BIAS4, AbFloat
+from refemu.formats.olive.abfloat import bias_above
 from tests.oracles.olive import ovp
 
 GRIDS = [
@@ -145,3 +146,13 @@ def test_codes_are_described_by_fields_integer_and_shift() -> None:
 def test_refuses(arguments: Any, error: type, message: str) -> None:
     with pytest.raises(error, match="AbFloat: " + message):
         AbFloat(*arguments)
+
+
+def test_a_bias_lifts_the_smallest_magnitude_above_a_normal_value() -> None:
+    """D-olive-45: 3 << 2 above 7 and 8, 3 << 3 above 12; from 3 << 15 on no bias is left."""
+    assert [bias_above(1, largest) for largest in (0, 2, 3, 7, 8, 11, 12, (3 << 15) - 1)] == [0, 0, 1, 2, 2, 2, 3, 15]
+    assert bias_above(3, 127) == 4
+    with pytest.raises(Refused, match=r"no bias in \[0, 15\] lifts man_bits=1 above 98304"):
+        bias_above(1, 3 << 15)
+    with pytest.raises(Refused, match="must be at least 0, got 1, -1"):
+        bias_above(1, -1)

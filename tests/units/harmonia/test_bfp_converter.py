@@ -293,6 +293,11 @@ def v_loops(*masks: int) -> list[Clock]:
         pytest.param(
             columns(x=(0,) * 7 + (0xFC00,)), "x 0xfc00 in lane 7 in clock 1 has exponent field 31", id="field 31"
         ),
+        pytest.param(
+            [((0, 0x7C01, 0x7C00) + (0,) * 5, 0b00100, TOKEN, 8, 0, 1)],
+            "x 0x7c00 in lane 2 in clock 0 has exponent field 31",
+            id="field 31 in the one lane",
+        ),
         pytest.param(columns(m=0), r"m 0 at index \(1,\) is outside \[1, 12\)", id="m 0"),
         pytest.param(columns(m=12), r"m 12 at index \(1,\) is outside \[1, 12\)", id="m 12"),
         pytest.param(v_loops(255, 127, 255), "V loop 2 in clock 32 after one with valid 0x7f", id="partial loop"),
@@ -310,6 +315,19 @@ def test_refuses_columns_that_cannot_come(run: Any, sequence: list[Clock], messa
     """D-harmonia-5 for field 31; [harmonia §IV-C] for what a bank holds."""
     with pytest.raises(Refused, match=message):
         on_ports(run, sequence)
+
+
+@pytest.mark.parametrize("run", ON_PORTS)
+def test_a_lane_that_is_not_valid_may_hold_any_word(run: Any) -> None:
+    """D-harmonia-5 is of what is converted."""
+    words = [0x7C00] * 8
+    words[2] = 0x3C00
+    clean, wild = (
+        on_ports(run, [(tuple(x), 0b00100, TOKEN, 8, 1, 1), *[IDLE] * 12]) for x in ([0, 0, 0x3C00] + [0] * 5, words)
+    )
+
+    assert wild.mantissa[wild.out_valid != 0].tolist() == [[0, 0, 128, 0, 0, 0, 0, 0]]
+    assert wild.aligned == clean.aligned == 1
 
 
 def test_a_refused_column_changes_nothing() -> None:

@@ -1,5 +1,6 @@
 """The Functional Unit: every fp16 word, softmax against the oracle, cycles, refusals."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -169,3 +170,28 @@ def test_threads_change_no_score(softmax: str) -> None:
             answers.append(functional_jit.apply(x, op="softmax", softmax=softmax))
 
     assert all(one.equals(answers[0]) for one in answers)
+
+
+@pytest.mark.parametrize(("shape", "least"), [((3, 260), 127), ((70, 2), 1 << 14), ((4, 2, 1), 1 << 15)])
+def test_a_thread_has_32768_logits_or_more(shape: tuple[int, ...], least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole rows of them; every row is somebody's."""
+    shares = []
+    share_out = functional_jit.share_out
+
+    def shared(run: Any, units: int, least: int) -> None:
+        shares.append((units, least))
+        share_out(run, units, least=least)
+
+    monkeypatch.setattr(functional_jit, "share_out", shared)
+    result = functional_jit.apply(np.zeros(shape, np.float16), op="softmax")
+
+    assert shares == [(math.prod(shape[:-1]), least)]
+    assert (result.y == np.float16(1 / shape[-1])).all()
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_no_rows_have_no_scores(run: Any) -> None:
+    assert run(np.zeros((0, 3), np.float16), op="softmax").y.shape == (0, 3)
+    for shape in ((3, 0), (0, 0), (0,)):
+        with pytest.raises(Refused, match="softmax needs rows of at least one value, got shape "):
+            run(np.zeros(shape, np.float16), op="softmax")

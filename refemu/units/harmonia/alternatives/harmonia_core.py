@@ -186,7 +186,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-harmonia-2", "the converter rounds to even", variant=Even),
     Alternative("D-harmonia-4", "the converter flushes subnormals", variant=Flushing),
     Alternative("D-harmonia-6", "a magnitude of 0 has sign 0", variant=Canonical),
-    *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+    *choices("D-harmonia-7", "partial", "fp32"),
     Alternative(
         "D-harmonia-11",
         "the nibbles' sums are converted apart, then added in FP32",

@@ -33,6 +33,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(seed)
     if kind == "random":
         yield _stream(words("bfp_converter/stream", seed, LANES * 2 * GROUP).reshape(-1, LANES, 2 * GROUP))
+        yield _mixed(seed)
 
 
 def _stream(drawn: np.ndarray) -> Cases:
@@ -45,6 +46,35 @@ def _stream(drawn: np.ndarray) -> Cases:
     )
     why = "two token blocks of full groups, the second compared while the first is aligned"
     return Cases("random", why, {"x": x, **{name: np.tile(value, (len(drawn), 1)) for name, value in values}})
+
+
+def _mixed(seed: Seeds) -> Cases:
+    """A block of each kind: V of 1 to 4 loops, then tokens, of drawn widths, masks and lengths, with drawn gaps."""
+    from refemu.units.harmonia.bfp_converter.columns import IDLE, clocks, port_values
+
+    drawn, cases = words("bfp_converter/mixed", seed, 8 + 32 * 16 + 8 * 32 + 104), []
+    for number, row in enumerate(drawn):
+        draws = (row[:8] >> np.uint64(32)).astype(np.int64)
+        v, tokens, gaps = row[8:520].reshape(32, 16), row[520:776].reshape(8, 32), (row[776:] >> np.uint64(61)) == 0
+        blocks = [
+            clocks(_any(v[: 1 + draws[0] % 32, : 1 + draws[1] % 16]), V, int(1 + draws[2] % 11)),
+            clocks(_any(tokens[: 1 + draws[3] % 8, : 1 + draws[4] % 32]), TOKEN, int(1 + draws[5] % 11)),
+        ]
+        order = blocks if number % 2 == 0 else blocks[::-1]
+        case = [
+            clock
+            for column, gap in zip(order[0] + order[1], gaps, strict=False)
+            for clock in ([(*column[:-1], 0)] * int(gap) + [column])
+        ]
+        cases.append(case + [IDLE] * (200 - len(case)))
+    why = "blocks of V and of tokens, widths, masks, lengths and gaps drawn, words of any exponent below 31"
+    return Cases("random", why, port_values(cases))
+
+
+def _any(drawn: np.ndarray) -> np.ndarray:
+    """Finite words."""
+    kept = (drawn >> np.uint64(48)).astype(np.uint16)
+    return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
 
 
 def _edge(seed: Seeds) -> Iterator[Cases]:
@@ -83,6 +113,39 @@ def _edge(seed: Seeds) -> Iterator[Cases]:
             12,
         ],
     )
+    yield from _cut(seed)
+    codes = np.where(np.arange(16) % 2 == 0, 0x3D55, 0xBEAA) + 0 * np.arange(32)[:, None]
+    odd = np.where((np.arange(32)[:, None] + np.arange(16)) % 3 == 0, codes ^ 0x83FF, codes)
+    why = "every element under one exponent at 11 bits, magnitudes whose bits alternate: V, then tokens"
+    stream = clocks(odd.astype(np.uint16), V, 11)
+    yield _case("edge", why, [stream, 66], [clocks(odd[:8].astype(np.uint16).repeat(2, axis=1), TOKEN, 11), 66])
+    why = "groups of zeros and subnormals alone, in lanes beside others; V, then tokens"
+    least = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x0200, 0x8007, 0x0400, 0x0800], np.uint16)
+    block = np.stack([np.roll(least, c) * np.uint16(c % 2) + least * np.uint16(1 - c % 2) for c in range(4)], axis=1)
+    block[:, 3] = [0x0000, 0x8000] * 4
+    yield _case("edge", why, [clocks(block, V), 17], [clocks(block[:, [0, 2, 3]], TOKEN), 17], decision="D-harmonia-3")
+
+
+def _cut(seed: Seeds) -> Iterator[Cases]:
+    """Cases that end in the middle of a block, each with one behind it that begins as if nothing had been."""
+    from refemu.units.harmonia.bfp_converter.columns import IDLE, clocks
+
+    token = clocks(_words("cut", (8, 32), seed), TOKEN)
+    short = [
+        (*column[:4], int(place == 11), 1) for place, column in enumerate(clocks(_words("short", (8, 12), seed), TOKEN))
+    ]
+    why = "20 columns of a token block, cut off; then a block of 12"
+    yield _case("edge", why, [token[:20], 0], [short[:12] + [IDLE] * 8, 0])
+    yield _case("edge", "then clocks without a column", [[IDLE] * 40, 0])
+    loop = clocks(_words("loop", (8, 16), seed), V)
+    open_loop = [(*column[:4], 0, 1) for column in loop]
+    yield _case("edge", "one loop of a V block, cut off; then a block of one loop", [open_loop, 0], [loop, 0])
+    yield _case("edge", "the first clocks after it", [[IDLE] * 40, 0])
+    ended = [
+        (*column[:4], int(place == 5), 1) for place, column in enumerate(clocks(_words("ended", (8, 6), seed), TOKEN))
+    ]
+    why = "a block of which two columns are aligned, cut off; then clocks without a column"
+    yield _case("edge", why, [ended + [IDLE] * 2, 0], [[IDLE] * 8, 0])
 
 
 def _words(name: str, shape: tuple[int, ...], seed: Seeds) -> np.ndarray:

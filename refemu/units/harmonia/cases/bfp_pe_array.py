@@ -11,7 +11,7 @@ import numpy as np
 from refemu.units import find
 from refemu.units.harmonia.cases import bfp_accumulator as bfp_accumulator_cases
 from refemu.units.harmonia.cases import bfp_pe as bfp_pe_cases
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.stimuli import Seeds, first_of_each, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 W4, M4, M8 = range(3)  # modes
@@ -22,7 +22,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     groups = config["groups"]
     ports = find("bfp_pe_array").ports(config).inputs
-    drawn = legal(config, _near(random_inputs("bfp_pe_array", ports, (9,), seed)))
+    drawn = legal(config, _near(random_inputs("bfp_pe_array", ports, (24,), seed)))
     if kind == "paper":
         inputs = {port: array[:3] for port, array in drawn.items()}
         why = "[harmonia §IV-C] one full tile in each mode: columns valid one after the other"
@@ -41,9 +41,92 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             for port, value in (("a_sign", 0), ("a_exp", 30), ("b_sign", 0), ("b_exp", 30), ("w_scale", 0x3C00))
         }
         why = "the largest sums at the largest exponents: beyond FP16"
-        yield Cases(kind, why, legal(config, drawn | top | ends | _shape(2, groups, (W4, M8))), "D-harmonia-7")
+        few = {port: array[:2] for port, array in drawn.items()}
+        yield Cases(kind, why, legal(config, few | top | ends | _shape(2, groups, (W4, M8))), "D-harmonia-7")
+        yield from _edge(config, drawn)
     if kind == "random":
         yield Cases(kind, "exponents and factors as real tensors have them", drawn)
+        wide = legal(config, random_inputs("bfp_pe_array", ports, (24,), seed) | {"mode": drawn["mode"]})
+        some = first_of_each(wide, 24, 6)
+        yield Cases(kind, "uniform exponents and factors: flags and infinities", legal(config, some))
+
+
+def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
+    """Tiles of every shape, flags of every PE, sums at which decisions part."""
+    groups = config["groups"]
+    inputs = {port: array[9:15] for port, array in drawn.items()}
+    sizes = ((2, 3), (7, 15), (3, 8), (8, 16), (4, 1), (1, 2))
+    shape = _shape(6, groups, (M8, W4, M4, W4, M8, M4), sizes)
+    yield Cases("edge", "tiles of other shapes", legal(config, inputs | shape))
+    masks = {
+        "row_valid": np.arange(ROWS) >> np.arange(3)[:, None] & 1,
+        "col_valid": np.arange(COLUMNS) >> np.arange(1, 4)[:, None] & 1,
+    }
+    inputs = {port: array[15:18] for port, array in drawn.items()}
+    yield Cases("edge", "masks with holes", legal(config, inputs | _shape(3, groups, (M4, M8, W4)) | masks))
+    yield from _flags(config, drawn)
+    count = 4
+    base = _uniform(config, count)
+    uneven = np.full((count, ROWS, groups, LANES), 255)
+    uneven[..., -1] = 252 + np.arange(ROWS)[:, None] % 4
+    factors = np.array([0x3FFF, 0x35AB, 0x37FF, 0x2C67])[:, None] + np.arange(COLUMNS * groups) // groups
+    negative = np.broadcast_to(np.arange(groups)[:, None] % 2, (*uneven.shape[1:3], LANES))
+    opposite = {
+        "a_mag": uneven.reshape(count, -1),
+        "a_sign": np.broadcast_to(negative, uneven.shape).reshape(count, -1),
+        "b": 0 * base["b"] + 7,
+        "w_scale": factors,
+    }
+    why = "a sum and its negative: nothing is left, since each product is rounded before it is added"
+    yield Cases("edge", why, legal(config, base | opposite | _shape(count, groups, [W4] * count)), "D-harmonia-10")
+    zero = {
+        "a_mag": 0 * base["a_mag"] + (np.arange(base["a_mag"].shape[-1]) % LANES == 0),
+        "a_sign": 0 * base["a_sign"] + 1,
+    }
+    least = zero | {"a_exp": 0 * base["a_exp"], "b_exp": 0 * base["b_exp"], "b": 0 * base["b"] + 1}
+    least |= {"w_scale": 0 * base["w_scale"]}
+    why = "values of -0 in every PE: an accumulator starts from +0"
+    yield Cases("edge", why, legal(config, base | least | _shape(count, groups, (W4, M4, M8, M4))), "D-arith-5")
+
+
+def _uniform(config: Config, tiles: int) -> dict[str, np.ndarray]:
+    """Tiles of 1 in every element of a and b, exponents 15."""
+    ports = find("bfp_pe_array").ports(config).inputs
+    value = {"a_mag": 1, "b": 1, "a_exp": 15, "b_exp": 15, "w_scale": 0x3C00}
+    return {port.name: np.full((tiles, port.lanes), value.get(port.name, 0)) for port in ports if port.lanes > 1}
+
+
+def _flags(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
+    """Overflow, underflow and NaN in the PEs whose row or column has a bit of its number set, and in the others."""
+    groups, bits = config["groups"], [*range(3), *range(4)]
+    tiles = 2 * len(bits)
+    chosen_rows, chosen_columns = np.ones((tiles, ROWS), np.int64), np.ones((tiles, COLUMNS), np.int64)
+    for number, bit in enumerate(bits):
+        side, count = (chosen_rows, ROWS) if number < 3 else (chosen_columns, COLUMNS)
+        side[2 * number] = np.arange(count) >> bit & 1
+        side[2 * number + 1] = 1 - side[2 * number]
+    base = _uniform(config, tiles)
+    shape = _shape(tiles, groups, [M8] * tiles)
+    for why, decision, low, high in (
+        ("sums beyond FP16 in some rows and columns, numbers with a bit set", "D-harmonia-7", 15, 30),
+        ("sums that vanish in FP16 in some rows and columns, numbers with a bit set", "D-harmonia-7", 15, 1),
+    ):
+        part = {
+            "a_exp": np.where(chosen_rows == 1, high, low).repeat(groups, axis=1),
+            "b_exp": np.where(chosen_columns == 1, high, low).repeat(groups, axis=1),
+        }
+        full = {port: 0 * base[port] + 255 for port in ("a_mag", "b")} if high == 30 else {}
+        yield Cases("edge", why, legal(config, base | part | full | shape), decision)
+    if groups > 1:
+        turn = np.arange(groups) % 2 == 1
+        part = {
+            "a_exp": np.where(chosen_rows == 1, 30, 15).repeat(groups, axis=1),
+            "b_exp": np.where(chosen_columns == 1, 30, 15).repeat(groups, axis=1),
+            "a_sign": np.tile(turn.repeat(LANES), (tiles, ROWS)).astype(np.int64),
+            **{port: 0 * base[port] + 255 for port in ("a_mag", "b")},
+        }
+        why = "infinity minus infinity in some rows and columns, numbers with a bit set"
+        yield Cases("edge", why, legal(config, base | part | shape), "D-harmonia-10")
 
 
 def _shape(tiles: int, groups: int, modes: Any, sizes: Any = None) -> dict[str, np.ndarray]:

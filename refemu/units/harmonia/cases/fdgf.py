@@ -41,8 +41,18 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "where the formula changes its mind: M below, at and above K"
         yield _case(kind, why, [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)], "D-harmonia-31")
         yield _restart(m, k)
+        yield from _cut(m, k)
+        why = "many tiles of one element's width, down the rows and along the columns: the tile counters rise"
+        yield _case(kind, why, [(131_071, 1, 1, 1, 0), (1, 1, 131_071, 2, 0)], events=600 if m == 64 else 300)
+        why = "sizes whose bits alternate, up to the largest: what is fetched, and the first addresses"
+        ends = [(0x15555, 0xAAAA, 0x15555), (0xAAAA, 0x15555, 0xAAAA), (131_071, 131_071, 131_071), (1, 131_071, 1)]
+        yield _case(kind, why, [(*each, flow, 0) for each in ends for flow in (1, 2)], events=12)
+        why = "a reduction of 40 groups: addresses of later passes step over as many"
+        yield _case(kind, why, [(40, 1280, 48, flow, v) for flow in (1, 2) for v in (0, 1)], events=240)
     if kind == "random":
         sizes = words("fdgf/random/sizes", seed, 30).reshape(-1, 5)
+        wide = [(*(1 + int(word >> np.uint64(47)) % 131_071 for word in row[:3]), int(row[3]) % 3, 0) for row in sizes]
+        yield _case(kind, "products of any size, their first events", wide, events=12)
         rows = [
             (1 + int(a) % (3 * m), 1 + int(b) % 160, 1 + int(c) % (3 * k), int(d) % 3, int(e) % 2)
             for a, b, c, d, e in sizes
@@ -65,6 +75,23 @@ def _restart(m: int, k: int) -> Cases:
     table[0, 0], table[0, 20] = (1, m, 64, k, ROW_MAJOR, 0), (1, 8, 64, 16, COLUMN_MAJOR, 0)
     why = "a start while a product is under way; sizes without a start say nothing"
     return Cases("edge", why, {name: table[:, :, column] for column, name in enumerate(NAMES)})
+
+
+def _cut(m: int, k: int) -> Iterator[Cases]:
+    """Starts in every state of a product, sizes that change just before a start, and a case that starts nothing."""
+    first, second = (m + 8, 40, k, COLUMN_MAJOR, 1), (24, 70, k + 16, ROW_MAJOR, 0)
+    table = np.zeros((12, 48, len(NAMES)), np.int64)
+    table[:, :, 1:] = 5, 7, 9, 0, 1
+    for case, row in enumerate(table):
+        row[1], row[2 + case] = (1, *first), (1, *second)
+        row[3 + case :, 1:] = 3, 2, 1, 2, 0
+    why = "a start after each of the first events of another product; other sizes just before either start"
+    yield Cases("edge", why, {name: table[:, :, column] for column, name in enumerate(NAMES)})
+    short = np.zeros((2, 9, len(NAMES)), np.int64)
+    short[:, :, 1:] = 5, 7, 9, 0, 1
+    short[0, 0] = (1, *first)
+    why = "a product that is cut off, then a case without a start: idle"
+    yield Cases("edge", why, {name: short[:, :, column] for column, name in enumerate(NAMES)})
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

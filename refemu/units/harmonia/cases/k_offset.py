@@ -11,6 +11,8 @@ import numpy as np
 from refemu.units.stimuli import Seeds, words
 from refemu.units.unit import Cases, Config, Kind
 
+SLACK = 4  #: events more than a window needs, for units that choose more channels
+
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
@@ -22,9 +24,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
-        yield _case(
-            kind, "words of any kind, a full window", config, _words((window + 1, channels), seed, 0xFFFF, after=1)
-        )
+        why = "words of any kind, a full window"
+        yield _case(kind, why, config, _words((window + 1, channels), seed, 0xFFFF, after=1))
+        yield _streams(config, seed)
 
 
 def _edge(config: Config) -> Iterator[Cases]:
@@ -43,9 +45,78 @@ def _edge(config: Config) -> Iterator[Cases]:
     single[0, 0] = 0x8001
     why = "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0"
     yield _case("edge", why, config, np.stack([zero, odd, single]), "D-harmonia-24")
-    large = np.full((2, channels), 0x7BFF)
-    large[1] = 0xFBFF
-    yield _case("edge", "the largest values: the difference leaves fp16", config, large[None], "D-harmonia-13")
+    large = np.full((4, channels), 0x7BFF)
+    large[1:] = 0xFBFF
+    large[3] = 0xF9FF
+    yield _case(
+        "edge", "the largest values: differences leave fp16", config, np.stack([large, large ^ 0x8000]), "D-harmonia-13"
+    )
+    why = "each channel alone is the widest, with peaks whose bits alternate"
+    yield _case("edge", why, config, _each(channels), "D-harmonia-24")
+    why = "differences halfway between two fp16 values, beside them, and subnormal ones"
+    yield _case("edge", why, config, _ties(channels), "D-arith-2")
+    why = "peaks that fall from channel to channel, and rise: the first are chosen, and those behind them are not"
+    falling = 0x6000 - 0x0123 * np.arange(channels)
+    yield _case("edge", why, config, np.stack([[falling, falling - 1], [falling[::-1], falling[::-1] - 1]]))
+    yield from _cut(config)
+
+
+def _each(channels: int) -> np.ndarray:
+    """Two matrices per channel, of a token with a wide word in it and one of small words."""
+    tokens = np.zeros((2 * channels, 2, channels), np.int64)
+    tokens[:, 1] = 0x1234 + 0x0035 * np.arange(channels)
+    tokens[:, 1, ::2] |= 0x8000
+    for number in range(2 * channels):
+        tokens[number, 0, number // 2] = (0xD955, 0x2EAA)[number % 2]
+    return tokens
+
+
+def _ties(channels: int) -> np.ndarray:
+    """An odd word of exponent 2^10 in every second channel, then tokens of halves, both signs; subnormal tokens."""
+    peak = np.where(np.arange(channels) % 2 == 0, 0x6401, 0xE403)
+    halves = np.array([0x3800, 0x3801, 0x37FF, 0xB800, 0x3E00, 0xBE00])
+    later = (halves[:, None] + 0 * peak) ^ (np.arange(channels) & 1) << 15
+    small = np.where(np.arange(channels) % 2 == 0, 0x0403, 0x8401)
+    near = np.stack(
+        [small, small - 1, small - 3, 0 * small + 0x0201, 0 * small + 0x8203, 0 * small + 1, small ^ 0x8000]
+    )
+    return np.stack([[peak, *later], near])
+
+
+def _cut(config: Config) -> Iterator[Cases]:
+    """A window that is cut off, then a case of which the first tokens are behind one that is over."""
+    channels = config["channels"]
+    rows = 0x3C00 + 0x0101 * np.arange(4 * channels).reshape(4, channels) % 0x0800
+    table = {"k": np.stack([rows[::-1] + 0x0800, rows]), "valid": np.ones((2, 4)), "last": np.zeros((2, 4))}
+    table["last"][1, 1], table["valid"][1, 2:] = 1, 0
+    why = "a window that is cut off, then one of two tokens, which do not see it"
+    yield Cases("edge", why, {name: array.astype(np.int64) for name, array in table.items()}, "D-harmonia-26")
+
+
+def _streams(config: Config, seed: Seeds) -> Cases:
+    """Windows of a drawn length with gaps, then idle events until all are out, then tokens with gaps."""
+    channels, window = config["channels"], config["window"]
+    idle = window + _chosen(config) + SLACK
+    length = 2 * window + idle + 8
+    k = _words((length, channels), seed, 0xBFFF, after=2) & 0xBFFF
+    drawn = words("k_offset/gaps", seed, length, after=2)
+    valid, last = np.zeros((2, len(k), length), np.int64)
+    for case, row in enumerate(drawn):
+        gaps = (row & np.uint64(3)) == 0
+        count = 1 + int(row[0] >> np.uint64(32)) % window
+        ends = int(
+            np.flatnonzero(np.cumsum(~gaps[: 2 * window]) >= min(count, np.count_nonzero(~gaps[: 2 * window])))[0]
+        )
+        valid[case, : ends + 1] = ~gaps[: ends + 1]
+        last[case, ends] = valid[case, ends] = 1
+        valid[case, ends + 1 + idle :] = ~gaps[ends + 1 + idle :]
+    return Cases("random", "windows of any length with gaps, then later tokens", {"k": k, "valid": valid, "last": last})
+
+
+def _chosen(config: Config) -> int:
+    """Channels that get an offset."""
+    each = max(config["channels"] // 32, 1) if config["offset_k"] is None else config["offset_k"]
+    return int(each * (config["heads"] if config["offset_scope"] == "head" else 1))
 
 
 def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
@@ -60,8 +131,7 @@ def _case(kind: Kind, why: str, config: Config, tokens: np.ndarray, decision: st
     are out, then the rest and the first token again."""
     count, length, channels = tokens.shape
     inside = min(config["window"], length)
-    chosen = config["offset_k"] or max(channels // 32, 1)
-    idle = inside + chosen * (config["heads"] if config["offset_scope"] == "head" else 1)
+    idle = inside + _chosen(config) + SLACK
     nothing = np.zeros((count, idle, channels), np.int64)
     k = np.concatenate([tokens[:, :inside], nothing, tokens[:, inside:], tokens[:, :1]], axis=1)
     valid = [1] * inside + [0] * idle + [1] * (length - inside + 1)

@@ -11,6 +11,8 @@ import numpy as np
 from refemu.units.stimuli import Seeds, words
 from refemu.units.unit import Cases, Config, Kind
 
+GROUP = 32
+
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
@@ -26,8 +28,32 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         falling = np.array([0x7BFF, 0xBC00, 0x3C00, 0x8000, 0x0000, 0x8001, 0x0400, 0x83FF, 0x3555])
         why = "the first token is the largest; zeros of either sign, magnitudes that vanish"
         yield _case(kind, why, np.stack([falling] * channels, axis=1)[None], "D-harmonia-20")
+        yield _case(kind, "each token in turn is the largest; codes whose bits alternate", _codes(channels))
+        least = np.array([0x8000, 0x0001, 0x0000, 0x83FF, 0x0200, 0x8007, 0x03FE, 0x0400])
+        why = "zeros and subnormals alone, then a word of field 1"
+        yield _case(
+            kind, why, np.stack([np.roll(least, c // 2) for c in range(channels)], axis=1)[None], "D-harmonia-3"
+        )
+        why = "a group that is cut off, then one that begins anew"
+        yield _case(kind, why, np.stack([_near(channels, 0x6C00), _near(channels, 0x3C00)]))
     if kind == "random":
         yield _case(kind, "words of any kind", _words((33, channels), seed, 0xFFFF, after=1))
+        yield _case(
+            kind, "exponents within 8 of each other, as real tensors have them", _words((66, channels), seed, after=2)
+        )
+
+
+def _codes(channels: int) -> np.ndarray:
+    """Three groups: in each, other tokens reach the exponent, with mantissas 0xAA of 8 bits; the others have 0x55."""
+    token, channel = np.arange(96)[:, None], np.arange(channels)
+    largest = (token + channel) % 3 == token // GROUP
+    sign = ((token // GROUP + channel + token // 2) % 2) << 15
+    return (np.where(largest, 0x3D50, 0x3954) | sign)[None]
+
+
+def _near(channels: int, word: int) -> np.ndarray:
+    """Five tokens of one exponent."""
+    return np.asarray(word + 0x0111 * np.arange(5)[:, None] + 0x0025 * np.arange(channels) & 0x7FFF)
 
 
 def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:

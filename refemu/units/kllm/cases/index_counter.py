@@ -52,11 +52,15 @@ def _column(kind: Kind, why: str, config: Config, indices: list[int], amounts: l
 
 
 def _each_index(config: Config) -> Cases:
-    """31 positions at one index, with the highest amounts where there are any: the low bits of every counter."""
+    """31 positions at one index, with the highest amounts where there are any: the low bits of every counter.
+
+    15 positions where there are many indices.
+    """
     size, amount = 1 << config["bits"], max((1 << config["amount_bits"]) - 1, 1)
-    indices = [[index] * 31 for index in range(size)]
-    inputs = _inputs(config, indices, [[amount] * 31] * size, [[1] * 31] * size)
-    return Cases("edge", "31 positions at every index in turn", inputs)
+    count = 31 if size <= 64 else 15
+    indices = [[index] * count for index in range(size)]
+    inputs = _inputs(config, indices, [[amount] * count] * size, [[1] * count] * size)
+    return Cases("edge", f"{count} positions at every index in turn", inputs)
 
 
 def _not_cleared(config: Config) -> Cases:

@@ -63,7 +63,7 @@ def _softmax(x: np.ndarray, softmax: Softmax) -> np.ndarray:
         terms = fp16_jit.to_f32(fp16.values(np.take(table, fp16.bits(distance))))
         scores[first:last] = fp16_jit.to_f16(terms / total32(terms, order=Sequential())[:, None])
 
-    share_out(some, rows.shape[0], least=-(-LEAST // max(rows.shape[1], 1)))
+    share_out(some, rows.shape[0], least=-(-LEAST // rows.shape[1]))
     return scores.reshape(x.shape)
 
 

@@ -36,7 +36,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
-        count, slots = 12 if config["policy"] == "diffkv" else 24, config["slots"]
+        slots = config["slots"]
+        count = 12 if slots > 64 else 24
         mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
         drawn = random_inputs(
             "generation_compressor", find("generation_compressor").ports(config).inputs, (count,), seed
@@ -116,9 +117,9 @@ def _budgets(config: Config) -> Cases:
     """Heads that keep about half of the tokens so far: one fewer, as many, and one more than the budget."""
     slots, rows = config["slots"], []
     for stored in (3, 6, slots // 2, slots):
-        for n in range(2 * stored - 2, 2 * stored + 3):
-            position = [n - 2 * (stored - slot) for slot in range(stored)]
-            rows.append((stored, n, [max(p, slot) for slot, p in enumerate(position)]))
+        for newest in range(2 * stored - 2, 2 * stored + 3):
+            position = [newest - 2 * (stored - slot) for slot in range(stored)]
+            rows.append((stored, newest, [max(p, slot) for slot, p in enumerate(position)]))
     n_high, tokens = (np.array([row[column] for row in rows]) for column in (0, 1))
     at = np.array([[*row[2], *[0] * (slots - row[0])] for row in rows])
     score = np.where(np.arange(slots) < n_high[:, None], 1 + (np.arange(slots) * 5 + tokens[:, None]) % 7, 0)

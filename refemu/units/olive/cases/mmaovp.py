@@ -36,10 +36,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         signs = np.stack([top[0], top[0] + (0x80 if wide else 8)])
         why = "the largest outliers everywhere, added and taken away"
         yield Cases(kind, why, _inputs(top, signs, *biases, np.ones((2, 64), np.int64)))
-        single = np.zeros((64, lanes), np.int64)
+        single = np.zeros((12, lanes), np.int64)
         single[:, :: lanes // 8] = ones & 0x0F
-        c = np.where(np.eye(64, dtype=np.bool_), HIGH, np.arange(64) - 32)
-        why = "one element at a time beyond 32 bits, the others in the order of their places"
+        place, bit = np.arange(64), np.arange(12)[:, None]
+        c = np.where((place >> bit // 2 & 1) == bit % 2, HIGH, place - 32)
+        why = "elements by the bits of their places beyond 32 bits, so that no two are alike"
         yield Cases(kind, why, _inputs(single, single, *biases, c), "D-olive-33")
         mark = np.where(np.arange(lanes) == lanes - 1, 0x0080 if wide else 0x08, ones)[None]
         why = "one illegal pair, the last of A"
