@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.arith.scalar32 import f32, value32
+from refemu.arith.scalar32 import f32, pattern32, value32
 from refemu.units.leankv.cases import prompt_compressor as prompt_compressor_cases
 from refemu.units.ports import Port, Ports, fields
 from refemu.units.stepped import Result, Stepped
@@ -50,6 +50,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 #: Thresholds by preset: the paper's T_l and T_h, the code's alpha_prune and alpha_quant (D-leankv-51)
 THRESHOLDS = {"paper": (0.0, 0.01), "diffkv": (0.02, 1.0)}
 LARGEST = 0x7F7F_FFFF  #: pattern of the largest finite float32: pads of the sorting network, above every share
+ONE = 0x3F80_0000  #: pattern of 1: the key of a token in the window
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,13 @@ class State:
     n_pruned: int
     n_low: int
     n_high: int
-    keys: tuple[float, ...]  #: what is sorted: shares, 1 for the window, pads
+    keys: tuple[int, ...]  #: what is sorted, float32 patterns: shares, 1 for the window, pads of a network
     sorted: tuple[int, ...]  #: positions as the sort has them so far
     size: int  #: of the blocks that the network merges, 0 = sorted
     distance: int  #: of the elements it compares
     lower: int  #: next element it compares with one above
     rank: int  #: tokens classified
-    running: float  #: sum of the shares classified, or of those after the pruned
+    running: int  #: float32 pattern: sum of the shares classified, or of those after the pruned
     comparisons: int  #: of the network
     exchanges: int  #: pairs that the network exchanged
     classified: int  #: tokens classified since reset
@@ -126,11 +127,9 @@ class PromptCompressor(Stepped[State]):
         self.order = require_choice(order, get_args(Order), self.name, "order")
         self.low_cumsum = require_choice(low_cumsum, get_args(LowCumsum), self.name, "low_cumsum")
         self.keep_percent: int = require_int(keep_percent, 0, 100, self.name, "keep_percent")
-        self.ports: Ports = ports({"tokens": self.tokens, "rule": self.rule})
-        zeros = (0,) * self.tokens
-        self.state: State = self.reset(
-            State, share=zeros, window=1, cls=zeros, order=zeros, keys=(), sorted=(), running=0.0
-        )
+        self.ports: Ports = ports({"tokens": self.tokens, "rule": self.rule, "order": self.order})
+        zeros, keys = (0,) * self.tokens, (0,) * places(self.tokens, self.order)
+        self.state: State = self.reset(State, share=zeros, window=1, cls=zeros, order=zeros, keys=keys, sorted=keys)
 
     @property
     def busy(self) -> bool:
@@ -152,9 +151,10 @@ class PromptCompressor(Stepped[State]):
     def _open(self, share: tuple[int, ...] | int, window: int, thresholds: tuple[int, int]) -> State:
         n, zeros = self.tokens, (0,) * self.tokens
         outside = range(self._border(window))
-        keys = [value32(pattern) if t in outside else 1.0 for t, pattern in enumerate(fields(share))]
-        ranked = sorted(outside, key=lambda t: (keys[t], t))
-        cleared = dict.fromkeys(("n_pruned", "n_low", "n_high", "rank", "size"), 0)
+        keys = [pattern if t in outside else ONE for t, pattern in enumerate(fields(share))]
+        ranked = sorted(outside, key=lambda t: (keys[t], t))  # patterns order as their values: none has a sign
+        pads = range(n, places(n, self.order))
+        cleared = dict.fromkeys(("n_pruned", "n_low", "n_high", "rank", "size", "distance", "lower", "running"), 0)
         self.state = self.latched(
             fields(share),
             window,
@@ -162,9 +162,8 @@ class PromptCompressor(Stepped[State]):
             event="sort",
             cls=zeros,
             order=zeros,
-            keys=tuple(keys),
-            sorted=(*ranked, *range(len(outside), n)),
-            running=0.0,
+            keys=(*keys, *(LARGEST for _ in pads)),
+            sorted=(*(outside if self.order == "bitonic" else ranked), *range(len(outside), n), *pads),
             **cleared,
         )
         if outside and self.order == "bitonic":
@@ -183,10 +182,8 @@ class PromptCompressor(Stepped[State]):
         return max(self.tokens - window, 0)
 
     def _load_network(self) -> None:
-        """Pad to a power of two, and compare the first pair."""
-        padded = 1 << (self.tokens - 1).bit_length()
-        keys = *self.state.keys, *[value32(LARGEST)] * (padded - self.tokens)
-        self.state = replace(self.state, keys=keys, sorted=tuple(range(padded)), size=2, distance=1, lower=0)
+        """Blocks of two first; compare the first pair."""
+        self.state = replace(self.state, size=2, distance=1)
         self._compare_exchange()
 
     def _compare_exchange(self) -> None:
@@ -256,24 +253,24 @@ class PromptCompressor(Stepped[State]):
         equal = [u for u in range(border) if keys[u] == keys[t]]
         return equal[len([u for u in done if u in equal])]
 
-    def _class_of(self, t: int, state: State) -> tuple[int, float]:
-        """Class of token t, and the running sum with it."""
+    def _class_of(self, t: int, state: State) -> tuple[int, int]:
+        """Class of token t, and the pattern of the running sum with it."""
         if t >= self._border(state.window):
             return WINDOW, state.running
-        share, (low, high) = state.keys[t], (value32(pattern) for pattern in state.thresholds)
+        share, (low, high) = value32(state.keys[t]), (value32(pattern) for pattern in state.thresholds)
         if self.rule == "static":
             return (PRUNED if state.n_pruned < self.tokens - self._budget() else HIGH), state.running
         if self.rule == "per_token":
             base = f32(1 / f32(self.tokens))
             pruned, is_low = self._below(share, f32(base * low)), self._below(share, f32(base * high))
             return (PRUNED if pruned else LOW if is_low else HIGH), state.running
-        total = self._added(state.running, share)
+        total = self._added(value32(state.running), share)
         pruning = state.n_low == state.n_high == 0
         if pruning and self._below(total, low):
-            return PRUNED, total
+            return PRUNED, pattern32(total)
         if self.low_cumsum == "restart" and pruning:
             total = share
-        return (LOW if state.n_high == 0 and self._below(total, high) else HIGH), total
+        return (LOW if state.n_high == 0 and self._below(total, high) else HIGH), pattern32(total)
 
     def _below(self, value: float, threshold: float) -> bool:
         """Whether a sum or a share selects its token: strictly, one that reaches T is kept (D-leankv-22)."""
@@ -305,9 +302,15 @@ class PromptCompressor(Stepped[State]):
             raise Refused(f"{self.name}: thresholds must be 0 <= {names} <= 1, got {got[0]}, {got[1]}{at(index)}")
 
 
+def places(tokens: int, order: str) -> int:
+    """Places of the sort: a network has a power of two (D-leankv-23)."""
+    return 1 << (tokens - 1).bit_length() if order == "bitonic" else tokens
+
+
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     tokens = config["tokens"]
+    wide = places(tokens, config.get("order", "stable"))
     most = 0x3F80_0000 if config.get("rule", "cumulative") == "cumulative" else LARGEST
     return Ports(
         inputs=(
@@ -319,6 +322,15 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("cls", 2, tokens, meaning="0 pruned, 1 low, 2 high, 3 window"),
             Port("order", 32, tokens, meaning="positions: pruned, low, high ascending, then the window"),
             *(Port(f"n_{name}", 32, meaning=f"tokens of class {name}") for name in ("pruned", "low", "high")),
+        ),
+        state=(
+            Port(
+                "keys", 32, wide, encoding="f32", meaning="what is sorted: shares, 1 for the window, pads of a network"
+            ),
+            Port("sorted", 32, wide, meaning="positions as the sort leaves them, pads of a network included"),
+            Port(
+                "running", 32, encoding="f32", meaning="sum of the shares outside the window, as T_h is compared with"
+            ),
         ),
     )
 

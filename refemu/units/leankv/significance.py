@@ -85,6 +85,8 @@ class Result(stepped.Result):
     mean: np.ndarray  #: (..., N) uint32
     share: np.ndarray  #: (..., N) uint32
     count: np.ndarray  #: (..., N) uint32
+    of_heads: np.ndarray  #: (..., heads * N) uint32, or (..., N)
+    total: np.ndarray  #: (...) uint32
     adds: int
     comparisons: int
     divisions: int
@@ -141,7 +143,7 @@ class Significance(Stepped[State]):
         self.normalize: bool = require_bool(normalize, self.name, "normalize")
         self.gqa = require_choice(gqa, get_args(Gqa), self.name, "gqa")
         self.gqa_order = require_choice(gqa_order, get_args(GqaOrder), self.name, "gqa_order")
-        self.ports: Ports = ports({"tokens": self.tokens, "heads": self.heads})
+        self.ports: Ports = ports({"tokens": self.tokens, "heads": self.heads, "gqa_order": self.gqa_order})
         self.counts: tuple[int, ...] = tuple(counts(self.tokens, self.score_queries, self.include_self).tolist())
         self.sums: int = self.heads if self.gqa_order == "sums" else 1  #: of one token
 
@@ -511,14 +513,18 @@ def of_prompts(
     device = Significance(tokens, heads, score_queries, include_self, normalize, gqa, gqa_order)
     patterns = np.ascontiguousarray(array).view(np.uint32).reshape(-1, tokens * heads * tokens)
     states = [state for state in device.operations([patterns]) if not device.busy]
-    columns = collect(states, device.ports.outputs, (len(states),))
-    shaped = {name: column.reshape(*lead, tokens) for name, column in columns.items()}
+    columns = collect(states, device.ports.outputs + device.ports.state, (len(states),))
+    shaped = {
+        name: column.reshape(tuple(lead) if name == "total" else (*lead, column[0].size))
+        for name, column in columns.items()
+    }
     return Result(**shaped, **{name: getattr(device.state, name) for name in COUNTERS})
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     tokens, heads = config["tokens"], config["heads"]
+    sums = heads if config.get("gqa_order", "sums") == "sums" else 1
     values = [
         Port(name, 32, tokens, encoding="f32", meaning=meaning)
         for name, meaning in (
@@ -540,6 +546,12 @@ def ports(config: Mapping[str, Any]) -> Ports:
             ),
         ),
         outputs=(*values, Port("count", 32, tokens, meaning="queries that count for each token")),
+        state=(
+            Port(
+                "of_heads", 32, sums * tokens, encoding="f32", meaning="sums head by head; of all heads joined before"
+            ),
+            Port("total", 32, encoding="f32", meaning="sum of the means; 0 where shares are not normalized"),
+        ),
     )
 
 

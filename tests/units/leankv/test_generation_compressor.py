@@ -235,7 +235,8 @@ def test_events_and_counters_of_a_decision() -> None:
 
     assert [s.event for s in states] == ["mean"] * 4 + ["argmin", "case"]
     assert (states[-1].divisions, states[-1].comparisons) == (3 + 4, 1)  # t_c alone: no low token competes
-    assert [len(s.means) for s in states[:4]] == [1, 2, 3, 4]
+    assert [s.done for s in states[:4]] == [1, 2, 3, 4]
+    assert patterns([1 / 3, 0.5 / 2, 0.25, 0.0]).tolist() == list(states[3].means)
 
 
 BAD = [

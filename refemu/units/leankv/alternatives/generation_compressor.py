@@ -58,7 +58,7 @@ class PrunesLow(GenerationCompressor):
     def _moved(self, high: int) -> Decision:
         state, decision = self.state, super()._moved(high)
         low, _ = self._least(range(state.n_high, state.n_high + state.n_low))
-        if low < 0 or not self._below(state.shares[low], self.limits()[0]):
+        if low < 0 or not self._below(self.share(low), self.limits()[0]):
             return decision
         return Decision(decision.choice, high, low - state.n_high, 0, 0)
 

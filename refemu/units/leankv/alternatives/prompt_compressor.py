@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.arith.scalar32 import f32
 from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.alternatives import rounding
 from refemu.units.leankv.prompt_compressor import HIGH, RULES, WINDOW, PromptCompressor
@@ -85,10 +86,13 @@ class Truncated(PromptCompressor):
 
 
 class Unrounded(PromptCompressor):
-    """The running sum is not rounded to float32: it has the bits of a float64."""
+    """The running sum is not rounded to float32: it has the bits of a float64, of which the register shows those."""
+
+    wide = 0.0
 
     def _added(self, running: float, share: float) -> float:
-        return running + share
+        self.wide = (self.wide if f32(self.wide) == running else running) + share
+        return self.wide
 
 
 def _window_is_high(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PROMPT, RELEASE, STEP, FINISH = range(4)
 NAMES = ("op", "members", "sequences", "prompts", "high", "low")
+TURNS = 14  #: of the long history: ids have been in every lane by then
 Call = tuple[int, Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  #: op, sequences, prompts, high, low
 
 
@@ -89,6 +90,26 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
     ]
     why = "slots are used again first in, first out; a prompt may finish uncompressed"
     yield _block("edge", why, shape, [history])
+    why = "two sequences in every call: most pages at once, tokens for a page more than before, ids in many orders"
+    yield _block("edge", why, shape, [[call for turn in range(TURNS) for call in _turn(top, turn)]], "D-leankv-38")
+
+
+def _turn(top: int, turn: int) -> list[Call]:
+    """Two sequences come and finish; what they keep depends on the number of the turn."""
+    first = [1, 2] if turn % 2 else [2, 1]
+    if turn % 3 == 0:  # whole pages of high tokens and one low token: a page more than the prompt had
+        kept, shorter, lows = [top - 1] * 4, top, [1, 1, turn & 1, 1]
+    elif turn % 3 == 1:  # surplus pages of every head
+        kept, shorter, lows = [top - 2 - turn % 4, 0, 2, turn % 5], top - turn % 4, [0, 1, 0, 2]
+    else:
+        kept, shorter, lows = [1, 0, top - 1, top - 3], 1, [0, 1, 0, 0]
+    names = [first[0], first[1]] if turn % 3 else [1, 2]
+    return [
+        (PROMPT, names, [shorter, top], [], []),
+        (RELEASE, names, [], kept, lows),
+        (STEP, first[::-1], [], [turn & 1, 0, 0, turn >> 1 & 1], [0, turn >> 2 & 1, 0, 0]),
+        (FINISH, first, [], [], []),
+    ]
 
 
 def _block(kind: Kind, why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:

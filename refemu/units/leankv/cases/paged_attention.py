@@ -54,7 +54,7 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     both = [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)]
     yield _rows("edge", "queries of deviation 4: logits of some units", pages, config, both, 4.0, "D-leankv-42")
     why = "large logits: one token takes nearly all"
-    large = [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10)]
+    large = [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10), (2 * high.tokens, two, 33), (3, 0, 34)]
     yield _rows("edge", why, pages, config, large, 16.0, "D-leankv-43")
     why = "queries of zeros: all tokens are equal"
     yield _rows("edge", why, pages, config, [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
@@ -71,7 +71,7 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
     why = "as many tokens as fit, queries of deviation 2: probabilities of every slot in many binades"
     longest = (high.tokens, (config["cells"] - 1) * low.tokens) if two else (config["cells"] * high.tokens, 0)
-    more = [(*longest, seed) for seed in range(24, 30)]
+    more = [(*longest, seed) for seed in range(24, 36)]
     yield _rows("edge", why, pages, config, more, 2.0)
     if config["cells"] > MANY:  # what follows needs few tokens, and these pages are large
         return
@@ -161,7 +161,7 @@ def _row(
     draw = change(drawn, n_high, total)
     order = [int(word) for word in np.argsort(prng.words(seed, 1 << 20, cells), kind="stable")]
     images = np.zeros((cells, pages.high.size // 2), np.uint16)
-    scores = np.abs(_bells(seed + 100, total))
+    scores = np.ldexp(np.abs(_bells(seed + 100, total)) / np.float32(3), -(seed % 17))  # all bits of a word
     positions = np.roll(np.arange(total), total - n_high)  # the low tokens are the oldest
     for section, (layout, count, first) in enumerate(zip(pages.sections, (n_high, n_low), (0, n_high), strict=True)):
         part = slice(first, first + count)

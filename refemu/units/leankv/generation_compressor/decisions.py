@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
 from refemu.units import stepped
-from refemu.units.ports import Port, Ports
+from refemu.units.ports import Lanes, Port, Ports
 
 NAME = "generation_compressor"
 Policy = Literal["algorithm1", "diffkv", "static"]
@@ -52,10 +52,11 @@ class State:
     low_slot: int
     delta_high: int
     delta_low: int
-    means: tuple[float, ...]  #: of the slots so far
-    total: float  #: sum of the means so far
-    shares: tuple[float, ...]  #: what thresholds are compared with, once all means are there
+    means: Lanes  #: float32 patterns, of the slots so far
+    total: int  #: pattern of the sum of the means so far
+    shares: Lanes  #: patterns of what thresholds are compared with, once all means are there
     slots: tuple[int, int]  #: what argmin found in the high and in the low section; -1 = nothing
+    done: int  #: slots whose means are there
     divisions: int
     comparisons: int  #: candidates that argmin looked at
 
@@ -69,6 +70,10 @@ class Result(stepped.Result):
     low_slot: np.ndarray  #: int32
     delta_high: np.ndarray  #: bool
     delta_low: np.ndarray  #: bool
+    means: np.ndarray  #: uint32, slots
+    total: np.ndarray  #: uint32
+    shares: np.ndarray  #: uint32, slots
+    slots: np.ndarray  #: int32, 2
     divisions: int
     comparisons: int
 
@@ -163,5 +168,11 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("low_slot", 32, signed=True, meaning="low slot that the victim moves to, or -1"),
             Port("delta_high", 1, meaning="the high section grows"),
             Port("delta_low", 1, meaning="the low section grows"),
+        ),
+        state=(
+            Port("means", 32, slots, encoding="f32", meaning="mean of every stored slot"),
+            Port("total", 32, encoding="f32", meaning="sum of the means, slot by slot"),
+            Port("shares", 32, slots, encoding="f32", meaning="what a slot is compared by: share, running sum or mean"),
+            Port("slots", 32, 2, signed=True, meaning="least slot of the high and of the low candidates; -1 for none"),
         ),
     )

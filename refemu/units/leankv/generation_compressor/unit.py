@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from refemu.arith.checks import require_bool, require_choice, require_int
-from refemu.arith.scalar32 import f32, value32
+from refemu.arith.scalar32 import f32, pattern32, value32
 from refemu.units.leankv.cases import generation_compressor as generation_compressor_cases
 from refemu.units.leankv.generation_compressor.decisions import (
     LARGEST,
@@ -29,8 +29,8 @@ from refemu.units.leankv.generation_compressor.decisions import (
     ports,
     require,
 )
-from refemu.units.leankv.significance import require_queries
-from refemu.units.ports import Ports, fields
+from refemu.units.leankv.significance import put, require_queries
+from refemu.units.ports import Ports, fields, lanes
 from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, RunFunction, Unit
 
@@ -97,9 +97,8 @@ class GenerationCompressor(Stepped[State]):
         self.epoch: bool = require_bool(epoch, self.name, "epoch")
         self.ports: Ports = ports({"slots": self.slots, "policy": self.policy})
         zeros = (0,) * self.slots
-        self.state: State = self.reset(
-            State, score=zeros, position=zeros, window=1, means=(), total=0.0, shares=(), slots=(-1, -1)
-        )
+        empty = {name: lanes(zeros) for name in ("means", "shares")}
+        self.state: State = self.reset(State, score=zeros, position=zeros, window=1, slots=(-1, -1), **empty)
 
     @property
     def busy(self) -> bool:
@@ -130,24 +129,23 @@ class GenerationCompressor(Stepped[State]):
         )
 
     def _open(self, score: tuple[int, ...] | int, position: tuple[int, ...] | int, *others: Any) -> State:
-        outputs = dict.fromkeys(OUTPUTS, 0)
+        cleared = dict.fromkeys((*OUTPUTS, "total", "done"), 0)
+        empty = dict.fromkeys(("means", "shares"), lanes((0,) * self.slots))
         self.state = self.latched(
             fields(score),
             fields(position),
             *others,
             event="mean",
-            means=(),
-            total=0.0,
-            shares=(),
             slots=(-1, -1),
-            **outputs,
+            **cleared,
+            **empty,
         )
         return self._continue()
 
     def _continue(self) -> State:
         if self.state.event == "argmin":
             self._case()
-        elif len(self.state.means) < self.state.n_high + self.state.n_low:
+        elif self.state.done < self.state.n_high + self.state.n_low:
             self._mean()
         else:
             self._argmin()
@@ -176,15 +174,15 @@ class GenerationCompressor(Stepped[State]):
 
     def _mean(self) -> None:
         """The mean of the next slot, and their total in the order of the slots."""
-        before = self.state
-        slot = len(before.means)
+        before, slot = self.state, self.state.done
         c = self.count(before.position[slot])
         mean = self._divided(value32(before.score[slot]), f32(c)) if c else 0.0
         self.state = replace(
             before,
             event="mean",
-            means=(*before.means, mean),
-            total=self._added(before.total, mean),
+            means=lanes(put(fields(before.means), slot, pattern32(mean))),
+            total=pattern32(self._added(value32(before.total), mean)),
+            done=slot + 1,
             divisions=before.divisions + (c > 0),
         )
 
@@ -200,7 +198,9 @@ class GenerationCompressor(Stepped[State]):
         """Shares, and the least significant candidate of every section that the case will look at."""
         before = self.state
         shares, divisions = self._shares()
-        self.state = replace(before, event="argmin", shares=shares)
+        patterns = [pattern32(share) for share in shares]
+        padded = lanes((*patterns, *(0,) * (self.slots - len(patterns))))
+        self.state = replace(before, event="argmin", shares=padded)
         sections = [self._least(candidates) for candidates in self._candidates()]
         self.state = replace(
             self.state,
@@ -209,21 +209,37 @@ class GenerationCompressor(Stepped[State]):
             comparisons=before.comparisons + sections[0][1] + sections[1][1],
         )
 
-    def _shares(self) -> tuple[tuple[float, ...], int]:
+    def share(self, slot: int) -> float:
+        """Quantity to compare with the thresholds.
+
+        Parameters
+        ----------
+        slot : int
+            Stored slot.
+
+        Returns
+        -------
+        float
+            Share, running sum or mean.
+        """
+        return value32(fields(self.state.shares)[slot])
+
+    def _shares(self) -> tuple[list[float], int]:
         """Quantities to compare with the thresholds, slot by slot (D-leankv-27), and the divisions made."""
-        state = self.state
-        if self.policy != "algorithm1" or state.total == 0:
-            return state.means, 0
-        shares = [self._divided(mean, state.total) for mean in state.means]
+        state, total = self.state, value32(self.state.total)
+        means = [value32(pattern) for pattern in fields(state.means)[: state.done]]
+        if self.policy != "algorithm1" or total == 0:
+            return means, 0
+        shares = [self._divided(mean, total) for mean in means]
         if self.score_rule == "share":
-            return tuple(shares), len(shares)
+            return shares, len(shares)
         running, sums = 0.0, [0.0] * len(shares)
         border = state.n - state.window
         for slot in sorted(
             (s for s in range(len(shares)) if state.position[s] <= border), key=lambda s: (shares[s], state.position[s])
         ):
             running = sums[slot] = self._added(running, shares[slot])
-        return tuple(sums), len(shares)
+        return sums, len(shares)
 
     def oldest(self) -> int:
         """Find the high slot of t_c, the oldest token of the window.
@@ -245,16 +261,15 @@ class GenerationCompressor(Stepped[State]):
         if self.policy != "algorithm1":
             return high, low
         t_c, (t_low, t_high) = self.oldest(), self.limits()
-        if t_c < 0 or self._below(state.shares[t_c], t_low):
+        if t_c < 0 or self._below(self.share(t_c), t_low):
             return [], []
-        return (high, []) if not self._below(state.shares[t_c], t_high) else ([], [*range(state.n_high, stored), t_c])
+        return (high, []) if not self._below(self.share(t_c), t_high) else ([], [*range(state.n_high, stored), t_c])
 
     def _least(self, candidates: Sequence[int]) -> tuple[int, int]:
         """The slot of least significance, -1 if there is none, and how many were looked at."""
-        state = self.state
         if not candidates:
             return -1, 0
-        return min(candidates, key=lambda slot: (state.shares[slot], self._tie(slot))), len(candidates)
+        return min(candidates, key=lambda slot: (self.share(slot), self._tie(slot))), len(candidates)
 
     def _tie(self, slot: int) -> tuple[int, ...]:
         """Of equal slots the one with the least of these: its position, or its lane (D-leankv-28)."""
@@ -263,6 +278,10 @@ class GenerationCompressor(Stepped[State]):
     def _below(self, value: float, threshold: float) -> bool:
         """Whether a share or a mean is below a threshold: strictly (D-leankv-27)."""
         return value < threshold
+
+    def _is_below(self, slot: int, threshold: float) -> bool:
+        """Whether the share of a slot is below a threshold."""
+        return self._below(self.share(slot), threshold)
 
     def _inside(self, slot: int) -> int:
         """Index of a slot within its section."""
@@ -300,16 +319,16 @@ class GenerationCompressor(Stepped[State]):
         state, t_c, (t_low, t_high) = self.state, self.oldest(), self.limits()
         if t_c < 0:
             return self._append(W)
-        s, (high, low), below = state.shares, state.slots, self._below
-        if below(s[t_c], t_low):
+        (high, low), below = state.slots, self._is_below
+        if below(t_c, t_low):
             return Decision(C, t_c, -1, 0, 0)  # l. 18: t_c is pruned
-        if not below(s[t_c], t_high):
-            if not below(s[high], t_high):
+        if not below(t_c, t_high):
+            if not below(high, t_high):
                 return self._append(A1)
-            if not below(s[high], t_low):
+            if not below(high, t_low):
                 return self._moved(high)
             return Decision(A3, high, -1, 0, 0)
-        if not below(s[low], t_low):
+        if not below(low, t_low):
             return Decision(B1, t_c, state.n_low, 0, 1)
         return Decision(B2, t_c, low - state.n_high, 0, 0)
 
@@ -323,7 +342,7 @@ class GenerationCompressor(Stepped[State]):
     def _diffkv(self) -> Decision:
         """The published code's rules, the first that holds (D-leankv-26)."""
         state, (prune, quant), (high, low) = self.state, self.limits(), self.state.slots
-        least = [state.shares[slot] if slot >= 0 else value32(LARGEST) for slot in (high, low)]
+        least = [self.share(slot) if slot >= 0 else value32(LARGEST) for slot in (high, low)]
         if state.n_high + state.n_low + 1 <= state.window:
             return self._append(APPEND)
         if self._below(least[0], prune) and least[0] < least[1]:

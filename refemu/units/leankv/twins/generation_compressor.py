@@ -5,7 +5,7 @@ other ones by masks: every quantity is then an array over heads and slots.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from refemu.units.leankv.generation_compressor import (
     GenerationCompressor,
     W,
 )
-from refemu.units.leankv.generation_compressor.decisions import LANE_BITS, LANES, LARGEST, Result
+from refemu.units.leankv.generation_compressor.decisions import LANE_BITS, LANES, LARGEST
 from refemu.units.leankv.kernels.scores import mean_shares
 
 NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
@@ -65,6 +65,10 @@ class Heads:
         count = np.where(self.used, self.counts(), 0)
         values = np.ascontiguousarray(score).view(np.float32)
         self.mean: np.ndarray = np.where(count > 0, values / np.maximum(count, 1).astype(np.float32), np.float32(0))
+        with np.errstate(over="ignore"):
+            self.total: np.ndarray = np.add.accumulate(self.mean, axis=1, dtype=np.float32)[:, -1:]
+        self.share: np.ndarray = self.mean  #: what slots are compared by
+        self.slots: np.ndarray = np.full((len(self.n), 2), -1, np.int64)  #: least ones of the two sections
         self.divisions: int = int(np.count_nonzero(count))
         self.comparisons: int = 0
 
@@ -79,7 +83,7 @@ class Heads:
 
     def shares(self) -> np.ndarray:
         """Quantities to compare with the thresholds; outside the stored slots 0."""
-        total = np.add.accumulate(self.mean, axis=1, dtype=np.float32)[:, -1:]
+        total = self.total
         share = np.where(total != 0, self.mean / np.where(total != 0, total, np.float32(1)), self.mean)
         self.divisions += int(integers.total(np.where(total != 0, self.used, False)))
         if self.device.score_rule == "share":
@@ -91,40 +95,64 @@ class Heads:
         np.put_along_axis(sums, order, np.add.accumulate(ordered, axis=1, dtype=np.float32), 1)
         return np.where(total != 0, np.where(ranged, sums, np.float32(0)), share)
 
-    def least(self, value: np.ndarray, candidates: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Slot and value of the least candidate of every head, ties to the lowest rank; -1 and NONE without any."""
+    def least(self, section: int, candidates: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slot and share of the least candidate of every head, ties to the lowest rank; -1 and NONE without any.
+
+        section: of `slots` that keeps the slot.
+        """
+        value = self.share
         self.comparisons += int(np.count_nonzero(candidates))
         best = np.where(candidates, value, np.float32(np.inf)).min(axis=1, initial=np.float32(np.inf))
         ties = candidates & (value == best[:, None])
         slot = np.argmin(np.where(ties, rank, FAR), axis=1)
         some = candidates.any(axis=1)
-        return np.where(some, slot, -1), np.where(some, best, NONE)
+        self.slots[:, section] = np.where(some, slot, -1)
+        return self.slots[:, section], np.where(some, best, NONE)
+
+    def registers(self) -> list[np.ndarray]:
+        """`means`, `total`, `shares` and `slots` as `run` returns them."""
+        patterns = [np.ascontiguousarray(x).view(np.uint32) for x in (self.mean, self.total[:, 0], self.share)]
+        return [*patterns, self.slots]
 
 
 @twin(UNIT)
 def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All heads side by side."""
-    columns, *counts = _columns(device, inputs)
-    for output, column in zip(outputs, columns, strict=True):
-        output[...] = column
+    """All heads side by side; registers by masks, whatever decides."""
+    heads = Heads(device, inputs)
+    with np.errstate(all="ignore"):
+        columns, *counts = _selected(heads)
+        if _by_kernels(device):
+            columns, *counts = _decided(device, inputs)
+    for output, column in zip(outputs, (*columns, *heads.registers()), strict=True):
+        output[...] = column.reshape(output.shape)
     return counts
 
 
-def decide(device: GenerationCompressor, arrays: Arrays) -> Result:
+class Decisions(NamedTuple):
+    """Decisions of heads (...), as the outputs of `run`."""
+
+    choice: np.ndarray
+    victim: np.ndarray
+    low_slot: np.ndarray
+    delta_high: np.ndarray
+    delta_low: np.ndarray
+
+
+def decide(device: GenerationCompressor, arrays: Arrays) -> Decisions:
     """`run` on arrays as `device.admitted` returns them, without its checks: a model's own pages need none."""
-    columns, divisions, comparisons = _columns(device, arrays)
-    outputs: dict[str, Any] = {
-        port.name: column.astype(port.result_dtype).reshape(arrays[2].shape)
-        for port, column in zip(device.ports.outputs, columns, strict=True)
-    }
-    return Result(**outputs, divisions=divisions, comparisons=comparisons)
-
-
-def _columns(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], int, int]:
-    """The five outputs (heads,), divisions and comparisons, by kernels or by masks."""
-    kernels = device.policy == "algorithm1" and device.score_rule == "share"
     with np.errstate(all="ignore"):
-        return _decided(device, arrays) if kernels else _selected(device, arrays)
+        columns, *_ = _decided(device, arrays) if _by_kernels(device) else _selected(Heads(device, arrays))
+    return Decisions(
+        *(
+            column.astype(port.result_dtype).reshape(arrays[2].shape)
+            for port, column in zip(device.ports.outputs, columns, strict=True)
+        )
+    )
+
+
+def _by_kernels(device: GenerationCompressor) -> bool:
+    """Whether the kernels have this rule."""
+    return device.policy == "algorithm1" and device.score_rule == "share"
 
 
 def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], int, int]:
@@ -201,10 +229,9 @@ def _least(share, position, newest, first):  # type: ignore[no-untyped-def]
     return best, count
 
 
-def _selected(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], int, int]:
+def _selected(heads: Heads) -> tuple[list[np.ndarray], int, int]:
     """As `_decided` for every policy, by masks."""
-    heads = Heads(device, arrays)
-    rules = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[device.policy](heads)
+    rules = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[heads.device.policy](heads)
     conditions = [condition for condition, _ in rules]
     columns = zip(*(values for _, values in rules), strict=True)
     return [np.select(conditions, list(column), 0) for column in columns], heads.divisions, heads.comparisons
@@ -214,15 +241,15 @@ Rule = tuple[np.ndarray, tuple[Any, ...]]  #: where it holds, and the five outpu
 
 
 def _algorithm1(heads: Heads) -> list[Rule]:
-    share = heads.shares()
+    share = heads.share = heads.shares()
     at_border = heads.high & (heads.position == (heads.n - heads.window)[:, None])
     full, t_c = at_border.any(axis=1), np.argmax(at_border, axis=1)
     s_c = np.take_along_axis(share, t_c[:, None], 1)[:, 0]
     low, high = heads.thresholds[:, 0], heads.thresholds[:, 1 if heads.device.low else 0]
     above, between = full & (s_c >= low) & (s_c >= high), full & (s_c >= low) & (s_c < high)
-    v_high, s_high = heads.least(share, heads.old & heads.high & above[:, None], heads.position)
+    v_high, s_high = heads.least(0, heads.old & heads.high & above[:, None], heads.position)
     with_t_c = (heads.used & ~heads.high) | (heads.slot == t_c[:, None])
-    v_low, s_low = heads.least(share, with_t_c & between[:, None], heads.position)
+    v_low, s_low = heads.least(1, with_t_c & between[:, None], heads.position)
     append, grown = (heads.n_high, -1, 1, 0), (heads.n_low, 0, 1)
     return [
         (~full, (W, *append)),
@@ -240,8 +267,8 @@ def _diffkv(heads: Heads) -> list[Rule]:
     prune, quant = base * heads.thresholds[:, 0], base * heads.thresholds[:, 1]
     inside = np.where(heads.high, heads.slot, heads.slot - heads.n_high[:, None])
     rank = _reversed(inside % LANES) * (1 << 32) + inside
-    v_high, s_high = heads.least(heads.mean, heads.old & heads.high, rank)
-    v_low, s_low = heads.least(heads.mean, heads.old & ~heads.high, rank)
+    v_high, s_high = heads.least(0, heads.old & heads.high, rank)
+    v_low, s_low = heads.least(1, heads.old & ~heads.high, rank)
     few = heads.n_high + heads.n_low + 1 <= heads.window
     append, everywhere = (APPEND, heads.n_high, -1, 1, 0), np.ones_like(few)
     return [
@@ -263,6 +290,6 @@ def _reversed(lane: np.ndarray) -> np.ndarray:
 
 def _static(heads: Heads) -> list[Rule]:
     budget = np.maximum(heads.window, (heads.n + 1) * heads.device.keep_percent // 100)
-    victim, _ = heads.least(heads.mean, heads.old & heads.high, heads.position)
+    victim, _ = heads.least(0, heads.old & heads.high, heads.position)
     full = heads.n_high + 1 > budget
     return [(full, (STATIC_DROP, victim, -1, 0, 0)), (~full, (STATIC_APPEND, heads.n_high, -1, 1, 0))]

@@ -20,16 +20,21 @@ def run(device: PromptCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[i
     keys = np.where(inside, np.float32(1), inputs[0].reshape(inside.shape).view(np.float32))
     ranked, exchanges = _stable(keys, inside), 0
     order, network = ranked.copy(), (window < tokens) & (device.order == "bitonic")
-    if network.any():
-        order[network], exchanges = bitonic(keys[network])
+    places = order
+    if device.order == "bitonic":
+        keys = _padded(keys)
+        places = np.tile(np.arange(keys.shape[1]), (len(keys), 1))
+        places[network], exchanges = _exchanged(keys[network])
+        order = places[places < tokens].reshape(order.shape)
     share, in_window = (np.take_along_axis(array, ranked, 1) for array in (keys, inside))
-    ordered = _classes(device, share, in_window, window, limits)
+    ordered, running = _classes(device, share, in_window, window, limits)
     cls = np.empty_like(ordered)
     np.put_along_axis(cls, ranked, ordered, 1)
     counts = [integers.total(ordered == wanted, axis=1) for wanted in (PRUNED, LOW, HIGH)]
-    for output, column in zip(outputs, (cls, order, *counts), strict=True):
+    registers = np.ascontiguousarray(keys).view(np.uint32), places, np.ascontiguousarray(running).view(np.uint32)
+    for output, column in zip(outputs, (cls, order, *counts, *registers), strict=True):
         output[...] = column.reshape(output.shape)
-    return comparisons(tokens) * int(np.count_nonzero(network)), exchanges, keys.size
+    return comparisons(tokens) * int(np.count_nonzero(network)), exchanges, cls.size
 
 
 def _stable(keys: np.ndarray, inside: np.ndarray) -> np.ndarray:
@@ -46,10 +51,21 @@ def comparisons(tokens: int) -> int:
 
 def bitonic(keys: np.ndarray) -> tuple[np.ndarray, int]:
     """Positions (rows, N) in the order of the network, and how many exchanges it made."""
+    places, exchanges = _exchanged(_padded(keys))
+    return places[places < keys.shape[1]].reshape(keys.shape), exchanges
+
+
+def _padded(keys: np.ndarray) -> np.ndarray:
+    """Keys (rows, N) with pads up to a power of two."""
     rows, tokens = keys.shape
-    padded = 1 << (tokens - 1).bit_length()
-    values = np.full((rows, padded), np.uint32(LARGEST).view(np.float32), np.float32)
+    values = np.full((rows, 1 << (tokens - 1).bit_length()), np.uint32(LARGEST).view(np.float32), np.float32)
     values[:, :tokens] = keys
+    return values
+
+
+def _exchanged(keys: np.ndarray) -> tuple[np.ndarray, int]:
+    """Places (rows, padded) in the order of the network, and how many exchanges it made."""
+    values, (rows, padded) = keys.copy(), keys.shape
     order, exchanges = np.tile(np.arange(padded), (rows, 1)), 0
     at, size = np.arange(padded), 2
     while size <= padded:
@@ -65,14 +81,14 @@ def bitonic(keys: np.ndarray) -> tuple[np.ndarray, int]:
             order[:, low], order[:, high] = np.where(swap, second, first), np.where(swap, first, second)
             distance //= 2
         size *= 2
-    return order[order < tokens].reshape(rows, tokens), exchanges
+    return order, exchanges
 
 
 def _classes(
     device: PromptCompressor, share: np.ndarray, inside: np.ndarray, window: np.ndarray, limits: np.ndarray
-) -> np.ndarray:
-    """Classes (rows, N) of tokens in order: share and whether in the window."""
-    tokens = share.shape[1]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Classes (rows, N) of tokens in order, share and whether in the window; the last running sums (rows,)."""
+    tokens, running = share.shape[1], np.zeros(len(share), np.float32)
     low, high = limits[:, :1], limits[:, 1:]
     if device.rule == "static":
         budget = np.maximum(window, tokens * device.keep_percent // 100)[:, None]
@@ -83,14 +99,17 @@ def _classes(
         with np.errstate(over="ignore", under="ignore"):
             cls = np.where(share < base * low, PRUNED, np.where(share < base * high, LOW, HIGH))
     else:
-        cls = _cumulative(device, np.where(inside, np.float32(0), share), low, high)
-    return np.where(inside, WINDOW, cls).astype(np.uint8)
+        cls, running = _cumulative(device, np.where(inside, np.float32(0), share), low, high)
+    return np.where(inside, WINDOW, cls).astype(np.uint8), running
 
 
-def _cumulative(device: PromptCompressor, share: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _cumulative(
+    device: PromptCompressor, share: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):
         running = np.add.accumulate(share, axis=1, dtype=np.float32)
-        pruned = running < low
+        pruned, last = running < low, running[:, -1]
         if device.low_cumsum == "restart":
             running = np.add.accumulate(np.where(pruned, np.float32(0), share), axis=1, dtype=np.float32)
-    return np.where(pruned, PRUNED, np.where(running < high, LOW, HIGH))
+            last = np.where(pruned[:, -1], last, running[:, -1])
+    return np.where(pruned, PRUNED, np.where(running < high, LOW, HIGH)), last

@@ -29,7 +29,8 @@ def run(device: Significance, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All prompts side by side, as `of_prompts` has them."""
     p = inputs[0].reshape(-1, device.tokens, device.heads, device.tokens).view(np.float32)
     result = _measured(device, p)
-    for output, column in zip(outputs, (result.sum, result.mean, result.share, result.count), strict=True):
+    columns = result.sum, result.mean, result.share, result.count, result.of_heads, result.total
+    for output, column in zip(outputs, columns, strict=True):
         output[...] = column.reshape(output.shape)
     return result.adds, result.comparisons, result.divisions
 
@@ -113,6 +114,8 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
         mean=patterns[1],
         share=patterns[2],
         count=np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
+        of_heads=np.ascontiguousarray(sums).view(np.uint32).reshape(*mean.shape[:-1], device.sums * device.tokens),
+        total=np.ascontiguousarray(total[..., 0]).view(np.uint32),
         adds=adds,
         comparisons=comparisons,
         divisions=divisions,
