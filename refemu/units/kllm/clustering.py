@@ -16,7 +16,8 @@ from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_nearest import normalized
 from refemu.units.kllm.cases import clustering as clustering_cases
-from refemu.units.ports import Port, Ports
+from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.ports import lanes as value_of
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
@@ -38,7 +39,7 @@ class State:
     index: int
     overflow: int
     x_hat: int  #: fp16 pattern of x^; that of x where nothing is normalized
-    compared: tuple[int, ...]  #: fp16 patterns of all distances; or 1 for every midpoint that lies below
+    compared: Lanes  #: fp16 patterns of all distances; or 1 for every midpoint that lies below
     distances: int  #: distances, or comparisons with midpoints
     cycles: int  #: of `lanes` elements each
 
@@ -74,8 +75,8 @@ class Clustering(Stepped[State]):
         self.lanes: int = require_int(lanes, 1, 1 << 16, self.name, "lanes")
         self.preset: Preset | KllmArith = plain(preset)
         self.arith: KllmArith = KllmArith.preset(self.preset)
-        self.ports: Ports = ports({"bits": self.bits})
-        self.state: State = self.reset(State, element=-1, index=0, scale=1, compared=())
+        self.ports: Ports = ports({"bits": self.bits, "preset": self.preset})
+        self.state: State = self.reset(State, element=-1, index=0, scale=1)
 
     def step(self, x: int, scale: int, codebook: Sequence[int]) -> State:
         """Cluster one element; all inputs are fp16 patterns."""
@@ -99,7 +100,7 @@ class Clustering(Stepped[State]):
             index=nearest,
             overflow=overflow,
             x_hat=x_hat,
-            compared=compared,
+            compared=value_of(compared),
             distances=before.distances + len(compared),
             cycles=element // self.lanes + 1,
         )
@@ -198,6 +199,11 @@ class Clustering(Stepped[State]):
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     bits = config.get("bits", 4)
+    arith = KllmArith.preset(config.get("preset", "paper"))
+    if arith.distance == "fp16":
+        compared = Port("compared", 16, 1 << bits, encoding="f16", meaning="distances to the centroids")
+    else:
+        compared = Port("compared", 1, (1 << bits) - 1, meaning="the midpoint between two centroids lies below x^")
     return Ports(
         inputs=(
             Port("x", 16, encoding="f16", meaning="value to cluster, finite"),
@@ -208,6 +214,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("index", bits, meaning="index of the nearest centroid"),
             Port("overflow", 1, meaning="an fp16 result on the way became infinite"),
         ),
+        state=(Port("x_hat", 16, encoding="f16", meaning="x^, or x where nothing is normalized"), compared),
     )
 
 

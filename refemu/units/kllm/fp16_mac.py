@@ -108,6 +108,7 @@ PORTS = Ports(
         Port("y", 16, encoding="f16", meaning="acc + a * b"),
         Port("overflow", 1, meaning="finite operands, but y is not"),
     ),
+    state=(Port("product", 16, encoding="f16", meaning="a * b rounded; the fused unit does not add it"),),
 )
 
 

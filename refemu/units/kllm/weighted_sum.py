@@ -224,6 +224,10 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("y", 16, encoding="f16", meaning="the weighted sum"),
             Port("overflow", 1, meaning="y is not finite"),
         ),
+        state=(
+            Port("acc", 32, encoding="f32", meaning="the accumulator behind the last MAC"),
+            Port("done", config["bits"] + 1, meaning="MACs of the sum, all of them at its end"),
+        ),
     )
 
 

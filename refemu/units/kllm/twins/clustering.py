@@ -16,15 +16,20 @@ from refemu.units.kllm.clustering import UNIT, Clustering
 def run(device: Clustering, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     """All elements at once."""
     values, divisors, books = (_wide(array) for array in inputs)
-    centroids, (index, overflow) = books.reshape(-1, 1 << device.bits), outputs
+    centroids, (index, overflow, x_hat, seen) = books.reshape(-1, 1 << device.bits), outputs
     hats, overflow[:] = _normalized(values, divisors, device.arith)
+    x_hat[:] = fp16.bits(fp16.to_f16(hats))
     high = int(device.arith.tie == "high")
     if device.arith.distance == "fp16":
         with np.errstate(all="ignore"):
             distances = np.abs(fp16_jit.round16(hats[:, None] - centroids))
+        seen[:] = fp16.bits(fp16.to_f16(distances)).reshape(seen.shape)
         _least(distances.view(np.int32), centroids, high, index)
     else:
-        _rank(2 * hats.astype(np.float64), _borders(centroids, divisors, device.arith), centroids, high, index)
+        twice, borders = 2 * hats.astype(np.float64), _borders(centroids, divisors, device.arith)
+        above = twice[:, None] >= borders if high else twice[:, None] > borders
+        seen[:] = above.reshape(seen.shape)
+        _rank(twice, borders, centroids, high, index)
     compared = centroids.shape[1] - (device.arith.distance != "fp16")
     return values.size * compared, -(-values.size // device.lanes)
 

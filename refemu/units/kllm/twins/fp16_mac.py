@@ -11,9 +11,11 @@ from refemu.units.kllm.fp16_mac import UNIT, Fp16Mac
 def run(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     """Every step by itself."""
     a, b, acc = (fp16_jit.to_f32(fp16.values(array)) for array in inputs)
-    y, overflow = outputs
+    y, overflow, products = outputs
     with np.errstate(all="ignore"):
-        total = fp16_jit.round16(acc + fp16_jit.round16(a * b)) if mac.rounding == "fp16" else fp16_jit.fma16(a, b, acc)
+        product = fp16_jit.round16(a * b)
+        total = fp16_jit.round16(acc + product) if mac.rounding == "fp16" else fp16_jit.fma16(a, b, acc)
+    products[:] = fp16.to_f16(product).view(np.uint16)
     y[:] = fp16.to_f16(total).view(np.uint16)
     overflow[:] = np.isfinite(a) & np.isfinite(b) & np.isfinite(acc) & ~np.isfinite(total)
     return total.size, int(np.count_nonzero(overflow))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from refemu.arith import dot_jit, fp16, fp16_jit
-from refemu.arith.orders import Exact
+from refemu.arith.orders import Exact, Sequential
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.derived import Arrays, twin
 from refemu.units.kllm import weighted_sum
@@ -15,10 +15,13 @@ BATCH = 1024  #: sums at once: what they are made of stays in a cache
 @twin(UNIT)
 def run(device: WeightedSum, inputs: Arrays, outputs: Arrays) -> tuple[int, int, int]:
     """Every sum by itself; its MACs are executed, whatever the counts."""
-    (count, words), (y, overflow) = inputs, outputs
+    (count, words), (y, overflow, acc, done) = inputs, outputs
     table = fp16.values(words)
     exact = device.arith.acc == "exact"
-    values = _exact(count, table) if exact else fp16_jit.round16(sums(count, table, device.arith))
+    total = _exact(count, table) if exact else sums(count, table, device.arith)
+    values = total if exact else fp16_jit.round16(total)
+    acc[:] = fp16.canonical(total if device.arith.order == Sequential() else values).view(np.uint32)
+    done[:] = 1 << device.bits
     y[:], overflow[:] = fp16.bits(fp16.to_f16(values)), ~np.isfinite(values)
     return count.size, count.size, int(np.count_nonzero(overflow))
 
