@@ -51,10 +51,23 @@ class State:
     root_min: int  #: the same of the min tree
     root_max_valid: int  #: 1 while the max tree has an available leaf
     root_min_valid: int  #: the same of the min tree
-    trees: tuple[Tree, Tree]  #: max, min
+    p: Lanes  #: bits of the max tree: lane h - 1 is node h, 1 = its right child is the better one
+    q: Lanes  #: the same of the min tree
+    p_mask: Lanes  #: 1 while an element is available in the max tree
+    q_mask: Lanes  #: the same of the min tree
     comparisons: int  #: uses of a comparator
     comparisons_live: int  #: those with an available value on both sides
     cycles: int  #: one per level set, pop and repair; the trees work side by side, so the max tree's are counted
+
+    @property
+    def trees(self) -> tuple[Tree, Tree]:
+        """Registers of the max tree and of the min tree, padding included."""
+        return _tree(self.p, self.p_mask), _tree(self.q, self.q_mask)
+
+
+def _tree(bits: Lanes, mask: Lanes) -> Tree:
+    nodes, available = (0, *fields(bits)), fields(mask)
+    return Tree(bytes(nodes), bytes(available) + bytes(len(nodes) - len(available)))
 
 
 def _no_pops() -> np.ndarray:
@@ -75,6 +88,12 @@ class Result(stepped.Result):
     root_min: np.ndarray | np.float16  #: the smallest value not popped by the min tree, if root_min_valid
     root_max_valid: np.ndarray | np.bool_  #: bool
     root_min_valid: np.ndarray | np.bool_  #: bool
+    node: np.ndarray | None = None  #: None from `pops`, like the registers that follow
+    k: np.ndarray | None = None
+    p: np.ndarray | None = None
+    q: np.ndarray | None = None
+    p_mask: np.ndarray | None = None
+    q_mask: np.ndarray | None = None
     comparisons: int
     comparisons_live: int
     cycles: int
@@ -175,7 +194,7 @@ class Orizuru(Stepped[State]):
         return self.state
 
     def _fresh(self, words: tuple[int, ...], k: int) -> State:
-        tree = Tree(bytes(self.size), bytes(int(i < self.n) for i in range(self.size)))
+        bits, mask = lanes((0,) * (self.size - 1)), lanes((1,) * self.n)  # padding is never available (D-kllm-25)
         none = lanes((0,) * k) if k else ()
         return self.reset(
             State,
@@ -187,7 +206,10 @@ class Orizuru(Stepped[State]):
             root_min=words[0],
             root_max_valid=1,
             root_min_valid=1,
-            trees=(tree, tree),
+            p=bits,
+            q=bits,
+            p_mask=mask,
+            q_mask=mask,
         )
 
     def _enter(self, state: State) -> None:
@@ -269,15 +291,19 @@ class Orizuru(Stepped[State]):
         return self._changed(before, "maintain", tree, node, Tree(bytes(bits), alive), 1, both)
 
     def _changed(self, before: State, what: str, tree: int, node: int, now: Tree, used: int, live: int) -> State:
-        trees = (now, before.trees[MIN]) if tree == MAX else (before.trees[MAX], now)
         return replace(
             before,
             event=f"{what}_{TREES[tree]}",
             node=node,
-            trees=trees,
             comparisons=before.comparisons + used,
             comparisons_live=before.comparisons_live + live,
+            **self._registers(tree, now),
         )
+
+    def _registers(self, tree: int, now: Tree) -> dict[str, Any]:
+        """Fields of a State that hold the registers of one tree."""
+        name = "pq"[tree]
+        return {name: lanes(tuple(now.bits[1:])), f"{name}_mask": lanes(tuple(now.alive[: self.n]))}
 
     def _with_roots(self, state: State) -> State:
         leaves = [self._leaf(tree.bits, 1) for tree in state.trees]
@@ -452,6 +478,12 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
     answer = run(words if n > 1 else words[..., 0], n=n, k=k, total_order=total_order, min_leaf=min_leaf)
     return replace(
         answer,
+        node=None,
+        k=None,
+        p=None,
+        q=None,
+        p_mask=None,
+        q_mask=None,
         max_index=answer.max_index.astype(np.int64).reshape(*shape, k),
         min_index=answer.min_index.astype(np.int64).reshape(*shape, k),
         outlier_mask=answer.outlier_mask.reshape(words.shape),
@@ -482,6 +514,12 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("root_min", 16, encoding="f16", meaning="the smallest value left"),
             Port("root_max_valid", 1, meaning="the max tree is not empty"),
             Port("root_min_valid", 1, meaning="the min tree is not empty"),
+        ),
+        state=(
+            Port("node", levels(n) + 1, meaning="leaf popped last, or register set last"),
+            Port("k", max(1, n.bit_length()), meaning="pops of each tree"),
+            *(Port(tree, 1, (1 << levels(n)) - 1, meaning=f"bits of nodes 1, 2, ...: {tree.upper()}") for tree in "pq"),
+            *(Port(f"{tree}_mask", 1, n, meaning=f"elements available in tree {tree.upper()}") for tree in "pq"),
         ),
     )
 

@@ -22,8 +22,12 @@ NARROW = 15  #: levels up to which a winner fits 32 bits
 def run(device: Orizuru, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
     """All rows; threads share them."""
     words = inputs[0].reshape(-1, device.n)
-    values, counts = _popped(words, device.k, device.total_order, device.min_leaf == "not_max")
-    for port, array in zip(device.ports.outputs, outputs, strict=True):
+    bits = np.zeros((len(words), 2, device.size - 1), np.uint8)
+    left = np.zeros((len(words), 2, device.n), np.uint8)
+    values, counts = _popped(words, device.k, device.total_order, device.min_leaf == "not_max", (bits, left))
+    values |= {"p": bits[:, 0], "q": bits[:, 1], "p_mask": left[:, 0], "q_mask": left[:, 1]}
+    values |= {"node": np.ones(len(words), np.int64), "k": np.full(len(words), device.k)}
+    for port, array in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
         array[:] = values[port.name].reshape(array.shape)
     return counts
 
@@ -32,7 +36,8 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
     """`orizuru.pops`, compiled; threads share the rows."""
     words, k = orizuru.require_input(x, k, min_leaf)
     shape = words.shape[:-1]
-    values, counts = _popped(words, k, total_order, min_leaf == "not_max")
+    none = np.zeros((words.size // words.shape[-1], 2, 0), np.uint8)
+    values, counts = _popped(words, k, total_order, min_leaf == "not_max", (none, none))
     return Result(
         max_index=values["max_index"].reshape(*shape, k),
         min_index=values["min_index"].reshape(*shape, k),
@@ -41,14 +46,19 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
         root_min=values["root_min"].view(np.float16).reshape(shape)[()],
         root_max_valid=values["root_max_valid"].reshape(shape)[()],
         root_min_valid=values["root_min_valid"].reshape(shape)[()],
-        **dict(zip(UNIT.counters, counts, strict=True)),
+        comparisons=counts[0],
+        comparisons_live=counts[1],
+        cycles=counts[2],
     )
 
 
-def _popped(words: np.ndarray, k: int, total_order: bool, reuse: bool) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
+def _popped(
+    words: np.ndarray, k: int, total_order: bool, reuse: bool, registers: tuple[np.ndarray, np.ndarray]
+) -> tuple[dict[str, np.ndarray], tuple[int, int, int]]:
     """Output ports of rows of words (..., n), one row after the other, and the counters.
 
-    reuse: whether the lowest bits of the min tree are those of the max tree, reversed.
+    reuse: whether the lowest bits of the min tree are those of the max tree, reversed. registers: bits of the nodes and
+    available elements of both trees at the end, (rows, 2, ...); of size 0 where nobody asks.
     """
     n = words.shape[-1]
     flat = plain(words.reshape(-1, n) if words.size else words.reshape(0, n))
@@ -60,7 +70,7 @@ def _popped(words: np.ndarray, k: int, total_order: bool, reuse: bool) -> tuple[
 
     def rows(first: int, last: int) -> None:
         heap, part = np.empty(2 << depth, np.int32 if depth <= NARROW else np.int64), slice(first, last)
-        outputs = top[part], low[part], mask[part], roots[part], valid[part]
+        outputs = top[part], low[part], mask[part], roots[part], valid[part], registers[0][part], registers[1][part]
         parts.append(_run(flat[part], heap, gone, int(total_order), int(reuse), *outputs))
 
     share_out(rows, count, least=LEAST)
@@ -84,7 +94,7 @@ def _popped(words: np.ndarray, k: int, total_order: bool, reuse: bool) -> tuple[
 
 
 @kernel
-def _run(x, heap, gone, total, reuse, top, low, mask, roots, valid):  # type: ignore[no-untyped-def]
+def _run(x, heap, gone, total, reuse, top, low, mask, roots, valid, bits, left):  # type: ignore[no-untyped-def]
     """Rows of words; `heap` is work space of 2 * size. Returns whether a NaN was refused, and live repairs."""
     largest, live = np.int64(0), np.int64(0)
     for r in range(x.shape[0]):
@@ -96,9 +106,11 @@ def _run(x, heap, gone, total, reuse, top, low, mask, roots, valid):  # type: ig
         _load(x[r], heap, gone, total, np.int64(1), np.int64(0))
         live += _pop(heap, gone, top[r], mask[r], np.int64(0))
         _root(x[r], heap, gone, roots[r], valid[r], np.int64(0), np.int64(0))
+        _registers(heap, gone, bits[r, 0], left[r, 0])
         _load(x[r], heap, gone, total, np.int64(-1), reuse)
         live += _pop(heap, gone, low[r], mask[r], reuse)
         _root(x[r], heap, gone, roots[r], valid[r], np.int64(1), reuse)
+        _registers(heap, gone, bits[r, 1], left[r, 1])
     return False, live
 
 
@@ -151,6 +163,17 @@ def _pop(heap, gone, popped, mask, swap):  # type: ignore[no-untyped-def]
             node >>= 1
             heap[node] = winner
     return live
+
+
+@kernel
+def _registers(heap, gone, bits, left):  # type: ignore[no-untyped-def]
+    """Bits of nodes 1, 2, ...: the winner is that of the right child; and which elements are available."""
+    size = heap.size >> 1
+    for i in range(bits.size):
+        winner = np.int64(heap[i + 1])
+        bits[i] = np.int64(np.int64(heap[2 * i + 3]) == winner) * np.int64(winner > gone)
+    for i in range(left.size):
+        left[i] = np.int64(np.int64(heap[size + i]) > gone)
 
 
 @kernel
