@@ -26,6 +26,11 @@ WITHOUT_A_KERNEL = {
     "prompt_compressor",
     "significance",
 }
+#: configurations whose cases are long, of units that have smaller ones
+LONG = {"paged_attention-long", "paged_attention-odd"}
+INTERPRETED = [
+    pytest.param(*case.values, id=case.id, marks=[pytest.mark.slow] if case.id in LONG else []) for case in CONFIGS
+]
 
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
@@ -35,7 +40,7 @@ def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
         assert result.equals(twin), block.why
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), INTERPRETED)
 def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> None:
     """Every kernel that the twin reaches, those of formats and of arith included."""
     config = unit.configs[name]
