@@ -20,6 +20,7 @@ class Answers:
     unit: AnyUnit
     config: Config
     blocks: Sequence[Block]  #: not empty
+    spare: bool = False  #: of a pool: some cases of every block say more than all of the first
 
     @cached_property
     def ports(self) -> dict[str, Port]:
@@ -97,9 +98,9 @@ def of_set(golden: sets.Golden) -> Answers:
     return Answers(unit, unit.config(golden.config), blocks)
 
 
-def of_cases(unit: AnyUnit, config: Config, cases: Iterable[Cases]) -> Answers:
+def of_cases(unit: AnyUnit, config: Config, cases: Iterable[Cases], *, spare: bool = False) -> Answers:
     """Rows computed by the compiled twin."""
-    return Answers(unit, config, [evaluate(unit, config, each, twin_from=1) for each in cases])
+    return Answers(unit, config, [evaluate(unit, config, each, twin_from=1) for each in cases], spare)
 
 
 def values(unit: AnyUnit, config: Config, block: Block) -> dict[str, np.ndarray]:

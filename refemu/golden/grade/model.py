@@ -1,7 +1,8 @@
 """Faults of class `model`: the readable unit with one operator, constant, comparison, branch or statement changed.
 
 The unit's own modules are changed in memory, one place at a time, and imported anew in place of the right ones; files
-stay as they are. A mutant that raises, or takes more than `SECONDS` for a part of the stimulus, is counted as raised.
+stay as they are. A change on a line that the stimulus does not reach is not run. A mutant that raises, or takes many
+times as long as the unit, is counted as raised.
 """
 
 import ast
@@ -25,25 +26,36 @@ import numpy as np
 from refemu import units
 from refemu.arith import prng
 from refemu.arith.checks import Refused
+from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import device, parts
 from refemu.golden.grade.answers import Answers, values
+from refemu.golden.grade.executed import Executed, Lines, executed, most, statements
 from refemu.golden.grade.fault import Fault
 from refemu.golden.grade.mutations import Mutation, mutations
 from refemu.golden.make.rows import Block, evaluate
-from refemu.units.unit import AnyUnit, Cases
+from refemu.units.unit import AnyUnit, Cases, Kind
 
+OWN: tuple[Kind, ...] = ("paper", "edge", "random")
 SAMPLE = 300  #: mutants of a unit, at most
-SECONDS = 60.0  #: for a part of a stimulus
 
 
 def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
-    """Mutants of the unit's readable modules: all, or a seeded sample, in the order of the sources."""
-    places = [(path, each) for path in sources(answers.unit) for each in _places(answers.unit, path.read_text())]
+    """Mutants of the unit's readable modules: all, or a seeded sample, in the order of the sources.
+
+    Only where cases of the unit's own come by: what draws, refuses or composes otherwise makes no bit of a set.
+    """
+    reached = _executed(_own_cases(answers)).lines | _executed(answers).lines
+    places = [
+        (path, each)
+        for path in sources(answers.unit)
+        for each in _places(answers.unit, path.read_text())
+        if _reached(path, each, reached)
+    ]
     for number in _drawn(answers.unit.name, len(places), sample):
         path, mutation = places[number]
         id = f"{path.stem}/{mutation.line}/{mutation.kind}/{mutation.start}/{mutation.new}"
         says = f"{path.name}:{mutation.line}: {_line(mutation.old)} is {_line(mutation.new)}"
-        yield Fault(id, says, partial(_wrong, path, mutation), parts.tried)
+        yield Fault(id, says, partial(_wrong, path, mutation), _tried)
 
 
 def sources(unit: AnyUnit) -> list[Path]:
@@ -81,12 +93,15 @@ def _line(text: str) -> str:
 
 def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
     """Rows that differ in the first part of the stimulus that has some."""
-    code = compile(mutation.apply(path.read_text()), str(path), "exec")
-    different = np.zeros(answers.rows, np.bool_)
+    source, different = path.read_text(), np.zeros(answers.rows, np.bool_)
+    right = _executed(answers)
+    if not _reached(path, mutation, right.lines):
+        return different
+    code = compile(mutation.apply(source), str(path), "exec")
     try:
         with mutated(answers.unit.name, path, code) as unit:
-            for first, block in parts.parts(answers):
-                with stopped_after(SECONDS):
+            for (first, block), seconds in zip(parts.parts(answers, most(answers)), right.seconds, strict=True):
+                with stopped_after(seconds):
                     got = answer(unit, answers, block)
                 rows = device.unlike(answers, block, got)
                 different[first : first + len(rows)] = rows
@@ -95,6 +110,30 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
     except Exception as error:  # whatever a wrong program does
         raise Refused(f"{type(error).__name__}: {error}") from error
     return different
+
+
+def _tried(answers: Answers) -> int:
+    return parts.tried(answers, most(answers))
+
+
+def _own_cases(answers: Answers) -> Answers:
+    """Cases of every kind that no model makes."""
+    unit, config = answers.unit, answers.config
+    return answers_of.of_cases(unit, config, [case for kind in OWN for case in unit.cases(config, kind, 0)])
+
+
+def _executed(answers: Answers) -> Executed:
+    return executed(answers, tuple(sources(answers.unit)), _right)
+
+
+def _reached(path: Path, mutation: Mutation, lines: Lines) -> bool:
+    """Whether the statement of a change was run, or runs at every import."""
+    statement = statements(path).get(mutation.line)
+    return statement is None or any((str(path), line) in lines for line in statement)
+
+
+def _right(answers: Answers, block: Block) -> Block:
+    return answer(answers.unit, answers, block)
 
 
 def answer(unit: AnyUnit, answers: Answers, block: Block) -> Block:

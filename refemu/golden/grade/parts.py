@@ -11,24 +11,29 @@ FIRST, GROWTH = 8, 8  #: cases of the first part, and how much the next are larg
 MOST = 1 << 15  #: values of a stimulus that are tried, about
 
 
-def parts(answers: Answers) -> Iterator[tuple[int, Block]]:
-    """First row and cases of parts of the stimulus, small ones first, until there are MOST values."""
-    first, size, left = 0, FIRST, MOST
-    for block in answers.blocks:
+def parts(answers: Answers, most: int = MOST) -> Iterator[tuple[int, Block]]:
+    """First row and cases of parts of the stimulus, small ones first, until there are `most` values.
+
+    The blocks of a pool share them evenly.
+    """
+    first, size, left = 0, FIRST, most
+    for number, block in enumerate(answers.blocks):
         cases, rows = block.shape
         start, each = 0, _values(block)
-        while start < cases and left > 0:
-            stop = min(cases, start + min(size, max(1, left // each)))
+        share = left // (len(answers.blocks) - number) if answers.spare else left
+        while start < cases and share > 0:
+            stop = min(cases, start + min(size, max(1, share // each)))
             yield first + start * rows, block.pick(np.arange(start, stop))
             left -= (stop - start) * each
+            share -= (stop - start) * each
             start, size = stop, size * GROWTH
         first += cases * rows
 
 
-def tried(answers: Answers) -> int:
+def tried(answers: Answers, most: int = MOST) -> int:
     """Rows of all parts."""
     count = 0
-    for _, block in parts(answers):
+    for _, block in parts(answers, most):
         count += block.shape[0] * block.shape[1]
     return count
 

@@ -31,7 +31,7 @@ class Pool:
             each += _rows(self.unit, block)
         if each:
             cases += random_cases(self.unit, self.config, self.seed + 1, -(-self.least // each))
-        return answers_of.of_cases(self.unit, config, cases)
+        return answers_of.of_cases(self.unit, config, cases, spare=True)
 
     @property
     def rows(self) -> int:
