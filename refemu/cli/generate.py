@@ -53,6 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     columns = ["set", "rows", *kinds, "size"]
     print_table(f"golden vectors in {arguments.out}", columns, rows, columns[1:])
+    for summary in summaries:
+        for case in summary.left_out:
+            print(f"left out of {summary.name}, whose parameters they do not fit: {case}")
     return 0
 
 

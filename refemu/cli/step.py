@@ -103,7 +103,7 @@ def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, d
 def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:
     """The first case that the paper itself gives, announced unless `silent`: what there is to see without inputs."""
     config = unit.config(name)
-    cases = next(iter(unit.cases(config, "paper", 0)), None)
+    cases = next(iter(unit.stimuli(config, "paper", 0)), None)
     if cases is None:
         ports = ", ".join(port.name for port in unit.ports(config).inputs)
         raise Refused(

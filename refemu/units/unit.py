@@ -5,13 +5,13 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.units import described, parameters
 from refemu.units.alternative import Alternative as Alternative
 from refemu.units.alternative import choices as choices
@@ -127,6 +127,48 @@ class Unit(Generic[S, R]):
             if error.name is None or not f"{self.others}.".startswith(f"{error.name}."):
                 raise
             return None
+
+    def stimuli(
+        self, config: Config, kind: Kind, seed: int | range = 0, left_out: Callable[[str], object] | None = None
+    ) -> Iterator[Cases]:
+        """Cases that a configuration takes: of a ready one all, of another those of the ready ones that fit it.
+
+        Parameters
+        ----------
+        config : Config
+            Parameters.
+        kind : Kind
+            Any but "model".
+        seed : int or range
+            Of the random cases; a range for what each of its seeds draws, in turn.
+        left_out : callable, optional
+            Called with the reason of cases that do not fit, and why they do not.
+
+        Yields
+        ------
+        Cases
+            Blocks of cases.
+        """
+        blocks = self.cases(config, kind, seed)
+        yield from blocks if config in self.configs.values() else self._fitting(config, blocks, left_out)
+
+    def _fitting(
+        self, config: Config, blocks: Iterable[Cases], left_out: Callable[[str], object] | None
+    ) -> Iterator[Cases]:
+        scalar = {port.name for port in self.ports(config).inputs if port.lanes == 1}
+        held = 2 if self.timing == "event" else 1
+        for block in blocks:
+            inputs = {
+                name: array[..., 0] if name in scalar and np.ndim(array) > held and np.shape(array)[-1] == 1 else array
+                for name, array in block.inputs.items()
+            }
+            try:
+                self.evaluate(config, inputs)
+            except (Refused, RefusedType) as error:
+                if left_out is not None:
+                    left_out(f"{block.why}: {error}")
+            else:
+                yield replace(block, inputs=inputs)
 
     def config(self, text: str) -> Config:
         """Configuration by name or parameters.

@@ -214,7 +214,9 @@ def rows_per_seed(name: str, config: str) -> int:
     """Rows of the random cases of one seed; 0 if there are none."""
     unit = units.find(name)
     held = 1 + (unit.timing == "event")
-    blocks = (next(iter(cases.inputs.values())).shape[:held] for cases in unit.cases(unit.config(config), "random", 0))
+    blocks = (
+        next(iter(cases.inputs.values())).shape[:held] for cases in unit.stimuli(unit.config(config), "random", 0)
+    )
     rows = 0
     for shape in blocks:
         rows += shape[0] * (shape[1] if held == 2 else 1)

@@ -49,7 +49,7 @@ def stimulus(unit: AnyUnit, config: str, kinds: Iterable[Kind], seed: int) -> It
     layout = _layouts(unit, unit.config(config))[0]
     sent, rows = hashlib.sha256(), 0
     for kind in kinds:
-        for cases in unit.cases(unit.config(config), kind, seed):
+        for cases in unit.stimuli(unit.config(config), kind, seed):
             for lines in hexfile.lines(layout, _words(unit, unit.config(config), cases)):
                 sent.update(lines)
                 rows += lines.count(b"\n")

@@ -119,7 +119,7 @@ def _tried(answers: Answers) -> int:
 def _own_cases(answers: Answers) -> Answers:
     """Cases of every kind that no model makes."""
     unit, config = answers.unit, answers.config
-    return answers_of.of_cases(unit, config, [case for kind in OWN for case in unit.cases(config, kind, 0)])
+    return answers_of.of_cases(unit, config, [case for kind in OWN for case in unit.stimuli(config, kind, 0)])
 
 
 def _executed(answers: Answers) -> Executed:

@@ -25,9 +25,9 @@ class Pool:
     def answers(self) -> Answers:
         """Cases of every kind that no model makes, and random ones until there are enough rows."""
         config = self.unit.config(self.config)
-        cases = [block for kind in _KINDS for block in self.unit.cases(config, kind, 0)]
+        cases = [block for kind in _KINDS for block in self.unit.stimuli(config, kind, 0)]
         each = 0
-        for block in self.unit.cases(config, "random", self.seed + 1):
+        for block in self.unit.stimuli(config, "random", self.seed + 1):
             each += _rows(self.unit, block)
         if each:
             cases += random_cases(self.unit, self.config, self.seed + 1, -(-self.least // each))

@@ -19,6 +19,7 @@ from refemu.units.unit import AnyUnit, Config
 Hold = Callable[[Any], Any]  #: State after an event -> State that the device holds
 Start = Callable[[Any, Any], Any]  #: State at reset, last State of the case before -> State in which a case starts
 PROBED = 100  #: events in which a field is looked at
+STEPS = 1 << 20  #: of one operation, at most: a register that is too narrow to count to the end never does
 
 
 def wrong(answers: Answers, hold: Hold | None = None, start: Start | None = None) -> np.ndarray:
@@ -115,9 +116,13 @@ def _states(answers: Answers, block: Block, hold: Hold | None, start: Start | No
         for inputs in operations:
             machine._open(*inputs)
             _tamper(machine, hold)
+            steps = 0
             while machine.busy:
                 machine._continue()
                 _tamper(machine, hold)
+                steps += 1
+                if steps >= STEPS:
+                    raise Refused(f"still busy after {STEPS} steps of one operation")
             states.append(machine.state)
         kept[0] = machine.state
     return states, kept[0]

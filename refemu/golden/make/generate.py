@@ -1,7 +1,7 @@
 """Sets of golden vectors: from units, kinds and a model to directories. From a manifest again: generator_remake.py."""
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class Summary:
     bytes: int  #: of all its files
     self_sha256: str  #: digest of the manifest
     refemu_version: str  #: the version that last changed the set
+    left_out: Sequence[str] = ()  #: cases of the ready configurations that do not fit this one, and why
 
 
 def generate(
@@ -153,22 +154,32 @@ def _written(
         if progress:
             progress("sets", done, len(targets))
         run, tapped = taps.get((unit.name, config), (None, ()))
-        blocks, generator = collect(unit, config, kinds, seed, tapped)
+        left_out: list[str] = []
+        blocks, generator = collect(unit, config, kinds, seed, tapped, left_out.append)
         if blocks:
             source = model_cases.described(run) if run and tapped else {}
-            yield _write(unit, config, folder, blocks, hex, bin, generator=generator, seed=seed, source=source)
+            summary = _write(unit, config, folder, blocks, hex, bin, generator=generator, seed=seed, source=source)
+            yield dataclasses.replace(summary, left_out=tuple(left_out))
     if progress:
         progress("sets", len(targets), len(targets))
 
 
 def collect(
-    unit: AnyUnit, config: str, kinds: Iterable[Kind], seed: int, tapped: Sequence[Cases]
+    unit: AnyUnit,
+    config: str,
+    kinds: Iterable[Kind],
+    seed: int,
+    tapped: Sequence[Cases],
+    left_out: Callable[[str], object] | None = None,
 ) -> tuple[list[Cases], dict[str, Any]]:
-    """The cases of the wanted kinds in their order, and for the manifest what makes each kind that has any."""
+    """The cases of the wanted kinds in their order, and for the manifest what makes each kind that has any.
+
+    left_out: called with the reason of cases of the ready configurations that this one does not take.
+    """
     blocks: list[Cases] = []
     generator: dict[str, Any] = {}
     for kind in kinds:
-        cases = list(tapped) if kind == "model" else list(unit.cases(unit.config(config), kind, seed))
+        cases = list(tapped) if kind == "model" else list(unit.stimuli(unit.config(config), kind, seed, left_out))
         if cases:
             function = model_cases.FUNCTION if kind == "model" else function_of(unit)
             generator[kind] = {"function": function, "seed": seed}
@@ -185,7 +196,11 @@ def random_cases(unit: AnyUnit, config: str, seed: int, seeds: int) -> list[Case
     """The random cases of consecutive seeds, cases of one reason in one block, integers in the dtypes of the ports."""
     values = int(
         integers.total(
-            [array.size for block in unit.cases(unit.config(config), "random", seed) for array in block.inputs.values()]
+            [
+                array.size
+                for block in unit.stimuli(unit.config(config), "random", seed)
+                for array in block.inputs.values()
+            ]
         )
     )
     step, last = max(1, PART // max(1, values)), seed + seeds
@@ -202,7 +217,7 @@ def _drawn(unit: AnyUnit, config: Config, seeds: range) -> list[Cases]:
         dataclasses.replace(
             block, inputs={name: fields.narrow(array, ports[name]) for name, array in block.inputs.items()}
         )
-        for block in unit.cases(config, "random", seeds)
+        for block in unit.stimuli(config, "random", seeds)
     ]
 
 
@@ -300,7 +315,7 @@ def require_cases(
 
 def _has_cases(unit: AnyUnit, config: str, kinds: Sequence[Kind], seed: int) -> bool:
     """Whether there is a case that comes from no model; only the first is made."""
-    return any(True for kind in kinds if kind != "model" for _ in unit.cases(unit.config(config), kind, seed))
+    return any(True for kind in kinds if kind != "model" for _ in unit.stimuli(unit.config(config), kind, seed))
 
 
 def _no_configuration(unit: AnyUnit) -> str:

@@ -191,7 +191,7 @@ def _telling(block: Block, silent: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def _spare(unit: AnyUnit, config: Config, silent: Mapping[str, np.ndarray]) -> Block:
     for kind in _SPARE_KINDS:
-        for cases in unit.cases(config, kind, 0):
+        for cases in unit.stimuli(config, kind, 0):
             block = evaluate(unit, config, cases)
             if (telling := _telling(block, silent)).size:
                 why = f"{cases.why}; here because a set must not begin with a row that an empty simulation passes"

@@ -40,7 +40,7 @@ def _edge(config: Config) -> Iterator[Cases]:
     zero = np.zeros((2, channels), np.int64)
     zero[1] = 0x8000
     odd = np.zeros((2, channels), np.int64)
-    odd[0, -1], odd[0, 0], odd[1, 1] = 0x0401, 0x8001, 0x83FF
+    odd[0, -1], odd[0, 0], odd[1, min(1, channels - 1)] = 0x0401, 0x8001, 0x83FF
     single = np.zeros((2, channels), np.int64)
     single[0, 0] = 0x8001
     why = "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0"
@@ -148,5 +148,6 @@ def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Rows of each flag."""
-    shifted = result.out_valid & (result.offset & 0x7FFF != 0).any(axis=-1)
+    offsets = np.asarray(result.offset).reshape(*np.shape(result.out_valid), -1)  # channels are an axis where many
+    shifted = result.out_valid & (offsets & 0x7FFF != 0).any(axis=-1)
     return {"TRACKS": (np.asarray(inputs["valid"]) == 1) & ~result.out_valid, "SHIFTS": shifted}

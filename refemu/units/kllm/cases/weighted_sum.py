@@ -43,7 +43,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _case(kind, why, size, [[100, 1, 100, 0]], [[0x5640, 0x1234, 0xD640, 0]], "D-kllm-2")
         yield _case(kind, "no count at all; subnormal entries", size, [[0, 0], [1, 3]], [[0x3C00, 0xBC00], [1, 0x8003]])
     if kind == "random":
-        rows = max(16, 256 >> config["bits"] - 2)
+        rows = max(16, 256 >> max(config["bits"] - 2, 0))
         drawn = random_inputs("weighted_sum", ports, (rows,), seed)
         small = drawn["codebook"] & 0x83FF | 0x2C00 + (drawn["codebook"] & 0xC00)
         why = "counts of a row of 4096, entries as products of centroids are"

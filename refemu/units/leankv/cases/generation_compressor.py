@@ -82,7 +82,9 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _case(config, "edge", "every slot holds a high token", most)
     why = "prompts that are longer than the queries that count: early tokens all have the same count"
     lows, limits = [] if single else [9.0] * 8, (3, 80 if config["policy"] == "diffkv" else 16)
-    early: list[Head] = [([9.0] * at + [8] + [9.0] * (count - 9 - at), lows, limits) for at in (count // 3, 3, 0)]
+    early: list[Head] = [
+        ([9.0] * max(at, 0) + [8] + [9.0] * (count - 9 - at), lows, limits) for at in (count // 3, 3, 0)
+    ]
     yield _case(config, "edge", why, early, "D-leankv-16", prompts=True)
     if config["policy"] == "algorithm1":
         below: list[Head] = [([24, 8, 4, 20], low, (3, 16)) for low in ([7, 1], [1, 7], [4, 2, 2], [1])]
@@ -143,11 +145,12 @@ def _budgets(config: Config) -> Cases:
 def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "", prompts: bool = False) -> Cases:
     """Means times counts are the scores, positions follow the slots; prompts: all stored tokens are of the prompt.
 
-    Else the prompt has no tokens.
+    Else the prompt has no tokens. Heads of more tokens than there are slots are left out.
     """
     slots = config["slots"]
     rows: list[tuple[Any, ...]] = []
-    for high, low, _ in heads:
+    fitting = [head for head in heads if len(head[0]) + len(head[1]) <= slots] or [([], [], (3, 16))]
+    for high, low, _ in fitting:
         if config["policy"] == "static":
             low = []
         stored = len(high) + len(low)
@@ -170,7 +173,7 @@ def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str
             "n": n,
             "prompt": n if prompts else np.zeros_like(n),
             "window": np.full_like(n, WINDOW),
-            "thresholds": _limits(config, [limits for _, _, limits in heads]),
+            "thresholds": _limits(config, [limits for _, _, limits in fitting]),
         },
         decision,
     )

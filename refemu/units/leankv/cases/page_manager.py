@@ -5,10 +5,12 @@ manager admits are found by counting pages, without their ids.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refemu.arith.checks import Refused
 from refemu.units import find
 from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
@@ -114,25 +116,28 @@ def _turn(top: int, turn: int) -> list[Call]:
 
 def _block(kind: Kind, why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
+    inputs, config = _inputs(shape, histories), asdict(shape)
+    try:  # histories are of two heads and two slots, which other shapes need not admit
+        find("page_manager").evaluate(config, inputs)
+    except Refused:
+        return Cases(kind, f"what this manager admits of: {why}", legal(config, inputs), decision)
+    return Cases(kind, why, inputs, decision)
+
+
+def _inputs(shape: "Shape", histories: Sequence[Sequence[Call]]) -> dict[str, np.ndarray]:
+    """Words at every port; those of calls that have too many are left out."""
 
     def column(pick: Any, lanes: int) -> np.ndarray:
-        return np.array(
-            [[[*pick(call), *[0] * (lanes - len(pick(call)))] for call in history] for history in histories], np.int64
-        )
+        return np.array([[[*pick(call), *[0] * lanes][:lanes] for call in history] for history in histories], np.int64)
 
-    return Cases(
-        kind,
-        why,
-        {
-            "op": np.array([[call[0] for call in history] for history in histories], np.int64),
-            "members": np.array([[len(call[1]) for call in history] for history in histories], np.int64),
-            "sequences": column(lambda call: call[1], shape.slots),
-            "prompts": column(lambda call: call[2], shape.slots),
-            "high": column(lambda call: call[3], shape.entries),
-            "low": column(lambda call: call[4], shape.entries),
-        },
-        decision,
-    )
+    return {
+        "op": np.array([[call[0] for call in history] for history in histories], np.int64),
+        "members": np.array([[min(len(call[1]), shape.slots) for call in history] for history in histories], np.int64),
+        "sequences": column(lambda call: call[1], shape.slots),
+        "prompts": column(lambda call: call[2], shape.slots),
+        "high": column(lambda call: call[3], shape.entries),
+        "low": column(lambda call: call[4], shape.entries),
+    }
 
 
 class Head:
@@ -285,7 +290,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
                 for row in range(events)
             ]
         )
-    changed = _block("random", "", shape, histories).inputs if op.size else inputs
+    changed = _inputs(shape, histories) if op.size else inputs
     return {
         name: np.asarray(changed[name]).reshape(np.shape(inputs[name])).astype(np.asarray(inputs[name]).dtype)
         for name in NAMES

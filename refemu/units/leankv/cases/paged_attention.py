@@ -141,10 +141,17 @@ def _rows(
     change: Callable[[np.ndarray, int, int], np.ndarray] = _bell,
 ) -> Cases:
     """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`, changed."""
-    columns = zip(*(_row(pages, config, *row, size, change) for row in rows), strict=True)
+    held = [row for row in rows if min(row[:2]) >= 0 and _cells(pages, row) <= config["cells"]] or [(0, 0, 0)]
+    columns = zip(*(_row(pages, config, *row, size, change) for row in held), strict=True)
     return Cases(
         kind, why, {name: np.array(column, np.int64) for name, column in zip(NAMES, columns, strict=True)}, decision
     )
+
+
+def _cells(pages: "Pages", row: tuple[int, int, int]) -> int:
+    """Pages of the two sections of a row."""
+    high, low = (-(-count // layout.tokens) for count, layout in zip(row, pages.sections, strict=False))
+    return high + low
 
 
 def _row(

@@ -36,5 +36,5 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _rows(kind: Kind, why: str, elements: int, rows: list[tuple[list[int], int]]) -> Cases:
-    counts = [row + [0] * (elements - len(row)) for row, _ in rows]
+    counts = [[*row, *[0] * elements][:elements] for row, _ in rows]
     return Cases(kind, why, {"counts": np.array(counts, np.int64), "base": np.array([b for _, b in rows], np.int64)})

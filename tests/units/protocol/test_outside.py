@@ -1,0 +1,60 @@
+"""Parameters from outside: every configuration that a unit takes has stimuli; cases that do not fit it are named."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from refemu import golden, units
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.make.rows import evaluate
+from refemu.units.unit import KINDS, AnyUnit, Config
+
+
+def neighbours(unit: AnyUnit) -> Iterator[tuple[str, Config]]:
+    """Texts and configurations in which one parameter of the first ready one is another: switches, small numbers."""
+    for name, value in next(iter(unit.configs.values())).items():
+        others: list[Any] = [not value] if isinstance(value, bool) else []
+        if type(value) is int:
+            others = sorted({1, value + 1} - {value})
+        for other in others:
+            text = f"{name}={str(other).lower() if isinstance(other, bool) else other}"
+            try:
+                config = unit.config(text)
+                unit.unit_class(**config)
+            except (Refused, RefusedType):
+                continue
+            yield text, config
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param(units.find(name), id=name, marks=[pytest.mark.slow] if name == "olive_systolic" else [])
+        for name in units.names()
+    ],
+)
+def test_every_configuration_has_stimuli_that_it_takes(unit: AnyUnit) -> None:
+    for text, config in neighbours(unit):
+        left: list[str] = []
+        blocks = [block for kind in KINDS[:-1] for block in unit.stimuli(config, kind, 0, left.append)]
+        assert blocks, (text, left)
+        for block in blocks:
+            evaluate(unit, config, block, twin_from=1)
+
+
+def test_cases_that_do_not_fit_are_left_out_and_named(tmp_path: Any) -> None:
+    (summary,) = golden.generate(tmp_path, units=["index_counter:counter_bits=3"])
+
+    assert summary.rows == 68 and len(summary.left_out) == 8
+    assert summary.left_out[0].startswith("K = 15: the lanes past the end are not valid: index_counter: count 15 of")
+    assert golden.check(tmp_path)
+
+
+def test_no_case_of_a_ready_configuration_is_left_out(tmp_path: Any) -> None:
+    """A case that a ready configuration refuses is an error of the case."""
+    left: list[str] = []
+    unit = units.find("index_counter")
+    blocks = list(unit.stimuli(unit.configs["w4a4"], "edge", 0, left.append))
+    assert [block.why for block in blocks] == [each.why for each in unit.cases(unit.configs["w4a4"], "edge", 0)]
+    assert not left
