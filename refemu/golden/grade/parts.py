@@ -9,14 +9,15 @@ from refemu.golden.make.rows import Block
 
 FIRST, GROWTH = 8, 8  #: cases of the first part, and how much the next are larger
 MOST = 1 << 15  #: values of a stimulus that are tried, about
+WIDE = 256  #: values that a case counts as, at most
 
 
-def parts(answers: Answers, most: int = MOST) -> Iterator[tuple[int, Block]]:
+def parts(answers: Answers, most: int | None = None) -> Iterator[tuple[int, Block]]:
     """First row and cases of parts of the stimulus, small ones first, until there are `most` values.
 
     The blocks of a pool share them evenly.
     """
-    first, size, left = 0, FIRST, most
+    first, size, left = 0, FIRST, MOST if most is None else most
     for number, block in enumerate(answers.blocks):
         cases, rows = block.shape
         start, each = 0, _values(block)
@@ -30,7 +31,7 @@ def parts(answers: Answers, most: int = MOST) -> Iterator[tuple[int, Block]]:
         first += cases * rows
 
 
-def tried(answers: Answers, most: int = MOST) -> int:
+def tried(answers: Answers, most: int | None = None) -> int:
     """Rows of all parts."""
     count = 0
     for _, block in parts(answers, most):
@@ -39,8 +40,8 @@ def tried(answers: Answers, most: int = MOST) -> int:
 
 
 def _values(block: Block) -> int:
-    """Values of the stimulus of one case, at least 1."""
+    """Values of the stimulus of one case, at least 1; of a wide one WIDE: sets have few of them, and each may count."""
     count = 0
     for array in block.cases.inputs.values():
         count += array[0].size if len(array) else 0
-    return max(count, 1)
+    return min(max(count, 1), WIDE)

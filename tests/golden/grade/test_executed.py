@@ -55,18 +55,15 @@ def answered(answers: Answers, block: Block) -> Block:
     return evaluate(answers.unit, answers.config, cases, twin_from=sys.maxsize)
 
 
-def stimulus(*codes: int) -> Answers:
-    unit = units.find("flint_decoder")
-    config = unit.config("flint4")
-    (block,) = list(unit.cases(config, "exhaustive", 0))[:1]
-    picked = np.array([list(block.inputs["code"]).index(code) for code in codes])
-    inputs = {name: array[picked] for name, array in block.inputs.items()}
-    return answers_of.of_cases(unit, config, [Cases("edge", "some codes", inputs)])
+def stimulus(*pairs: int) -> Answers:
+    unit = units.find("ovp_decoder")
+    inputs = {"pair": np.array(pairs), "bias": np.zeros(len(pairs), np.int64)}
+    return answers_of.of_cases(unit, unit.config("int4"), [Cases("edge", "some pairs", inputs)])
 
 
 def test_lines_are_those_that_the_stimulus_reaches() -> None:
-    file = Path(str(units.module("flint_decoder").__file__))
-    every, zero = (executed.executed(stimulus(*codes), (file,), answered) for codes in (range(16), (0,)))
+    file = Path(str(units.module("ovp_decoder").__file__))
+    every, zero = (executed.executed(stimulus(*pairs), (file,), answered) for pairs in (range(256), (0x11,)))
 
     assert zero.lines < every.lines
     assert {name for name, _ in every.lines} == {str(file)}

@@ -19,8 +19,10 @@ def test_few_cases_come_first_and_all_rows_of_a_small_set_are_tried() -> None:
 
 
 def test_no_more_values_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case counts as WIDE values at most."""
     answers = plain.committed("olive_mac-wrap")
     monkeypatch.setattr(parts, "MOST", 600)
+    monkeypatch.setattr(parts, "WIDE", 1 << 30)
     values = [
         block.cases.inputs[name][:1].size * block.shape[0]
         for _, block in parts.parts(answers)
@@ -28,3 +30,5 @@ def test_no_more_values_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
     assert 0 < parts.tried(answers) < answers.rows and np.sum(values) < 1200
+    monkeypatch.setattr(parts, "WIDE", 1)
+    assert parts.tried(answers) == answers.rows

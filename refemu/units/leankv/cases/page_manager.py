@@ -75,11 +75,12 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
     history = [
         (PROMPT, [1, 2], [top, top], [], []),
         (RELEASE, [2, 1], [], [top, top - 1, 1, 0], [0, 1, 0, 1]),
+        *[(STEP, [2], [], [1, 0], [0, 0])] * 2,
         (FINISH, [1, 2], [], [], []),
         (PROMPT, [3], [1], [], []),
         (FINISH, [3], [], [], []),
     ]
-    why = "the longest prompts fill the pool; all is kept, or all but one token is pruned; both finish"
+    why = "the longest prompts fill the pool; all is kept, or all but one token is pruned; a step more; both finish"
     yield _block("edge", why, shape, [history])
     history = [
         (PROMPT, [5], [3], [], []),
@@ -116,10 +117,12 @@ def _turn(top: int, turn: int) -> list[Call]:
 
 def _block(kind: Kind, why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
-    inputs, config = _inputs(shape, histories), asdict(shape)
+    inputs, config, unit = _inputs(shape, histories), asdict(shape), find("page_manager")
     try:  # histories are of two heads and two slots, which other shapes need not admit
-        find("page_manager").evaluate(config, inputs)
+        unit.evaluate(config, inputs)
     except Refused:
+        if config in unit.configs.values():
+            raise
         return Cases(kind, f"what this manager admits of: {why}", legal(config, inputs), decision)
     return Cases(kind, why, inputs, decision)
 
