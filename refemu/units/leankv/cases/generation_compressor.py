@@ -59,6 +59,9 @@ def _edge(config: Config) -> Iterator[Cases]:
         ([8] * 6, [], (8, 8)),
         ([0] * 5, [], (0, 0)),
         ([0] * 5, [] if single else [0] * 3, (3, 16)),
+        ([24, 4, 8, 4, 4, 20], [] if single else [8], (3, 16)),
+        ([24, 1, 8, 1, 1, 23], [] if single else [8], (3, 16)),
+        ([24, 0, 8, 0, 0, 23], [] if single else [8], (3, 16)),
     ]
     yield _case(
         config, "edge", "equal scores: the lowest position, or the lowest bit-reversed lane", equal, "D-leankv-28"
