@@ -13,13 +13,23 @@ from refemu.units.olive.ovp_decoder import OvpDecoder
 class Chain(DotProductUnit):
     """Every addition is reduced to 32 bits, products in order, then c; a reduction on the way raises the flag."""
 
+    def terms(self, before: State) -> tuple[int, ...]:
+        return *before.shifted, before.c
+
     def _reduced(self) -> State:
         before, state = self.state, super()._reduced()
         d, flags = 0, 0
-        for term in (*before.shifted, before.c):
+        for term in self.terms(before):
             d, overflow = reduce(d + term, self.overflow)
             flags |= overflow
         return replace(state, d=d, overflow=flags)
+
+
+class ChainFromC(Chain):
+    """As Chain, but c comes first: the products are added to an accumulator of 32 bits."""
+
+    def terms(self, before: State) -> tuple[int, ...]:
+        return before.c, *before.shifted
 
 
 class ApartFromC(DotProductUnit):
@@ -55,6 +65,7 @@ def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
 ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     Alternative("D-olive-34", "every addition of the tree is reduced to 32 bits", variant=Chain),
+    Alternative("D-olive-34", "the products are added one by one to c, in 32 bits", variant=ChainFromC),
     Alternative("D-olive-34", "the products are reduced to 32 bits before c is added", variant=ApartFromC),
     Alternative("D-olive-35", "one shifter behind the adder tree, by the largest exponent", variant=OneShifter),
     *(Alternative(decision, says, variant=_with(kind)) for decision, says, kind in DECODERS),

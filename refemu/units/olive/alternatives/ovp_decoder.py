@@ -64,6 +64,17 @@ class Saturating(OvpDecoder):
         return (min(exact, largest), integer) if self.holds_outlier(code, partner) else (exponent, integer)
 
 
+class OtherFlint(OvpDecoder):
+    """Gives 4, 6 and 8 of flint4 as <1, 2>, <1, 3> and <3, 1>."""
+
+    def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
+        exponent, integer = super().lane(code, partner, bias)
+        other = {(0, 4): (1, 2), (0, 6): (1, 3), (2, 2): (3, 1)}.get((exponent, abs(integer)))
+        if self.normal != "flint4" or other is None or self.holds_outlier(code, partner):
+            return exponent, integer
+        return other[0], -other[1] if integer < 0 else other[1]
+
+
 def _narrow(config: Config, inputs: Any, result: Any) -> Any:
     """Exponents of 8-bit pairs in 4 bits."""
     if config["normal"] != "int8":
@@ -74,6 +85,7 @@ def _narrow(config: Config, inputs: Any, result: Any) -> Any:
 ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-olive-1", "the left element is in the high half", variant=LeftHigh),
     Alternative("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
+    Alternative("D-olive-16", "4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>", variant=OtherFlint),
     Alternative("D-olive-18", "an illegal pair is not flagged", variant=NeverIllegal),
     Alternative("D-olive-18", "two identifiers are flagged, one beside magnitude 0 is not", variant=TwoIdentifiers),
     Alternative("D-olive-19", "the reserved code has exponent 0", variant=ZeroIsNormal),

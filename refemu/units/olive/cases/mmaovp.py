@@ -52,11 +52,32 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         border = np.where(np.arange(lanes) % 2 == 0, 0x4080 if wide else 0x58, outlier)[None]  # V-O, O-V, V-O, ...
         why = "outliers on both sides of every pair border"
         yield Cases(kind, why, _inputs(border, border, *biases, np.zeros((1, 64), np.int64)))
+        minus = {"ovpi4": 0x0F, "ovpf4": 0x09, "ovpi8": 0xFF}[config["b_type"]]
+        c = np.resize([[HIGH, LOW], [LOW, HIGH]], (4, 64))
+        why = "1 and -1 in two neighbouring pairs: a sum in order from C on leaves 32 bits and comes back"
+        yield Cases(kind, why, _inputs(*_there_and_back(lanes, 1, 1, minus), *biases, c), "D-olive-34")
+        why = "products beyond 32 bits that cancel in two neighbouring pairs: a sum in order leaves 32 bits"
+        far = (0x807F, 0x807F, 0x80FF) if wide else (0x87, 0x87, 0x8F)
+        yield Cases(kind, why, _inputs(*_there_and_back(lanes, *far), 12, 12, c >> 12), "D-olive-34")
+        left, right, bias = (0x8040, 0x8048, 4) if wide else (0x86, 0x84, 12)
+        heads = np.arange(lanes) % (lanes // 8) == np.array([0, lanes // 16, lanes // 8 - 1])[:, None]
+        c = np.resize([-1, -2, -(1 << 20), LOW], (3, 64))
+        why = "a product of 2**31 that C brings back: products reduced to 32 bits before C overflow"
+        yield Cases(kind, why, _inputs(heads * left, heads * right, bias, bias, c), "D-olive-34")
     if kind == "random":
         drawn = random_inputs("mmaovp", ports, (8,), seed)
         why = "uniform pairs at the formats' biases, C of 20 bits"
         yield Cases(kind, why, _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12))
         yield Cases(kind, "uniform pairs, biases and C", drawn)
+
+
+def _there_and_back(lanes: int, factor: int, plus: int, minus: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of A and of B, 4 tiles: products up and down, or down and up, at the start of either half of each row."""
+    pairs, row = np.zeros((2, 4, lanes), np.int64), lanes // 8
+    for tile, (start, away, back) in enumerate((s, *p) for s in (0, row // 2) for p in ((plus, minus), (minus, plus))):
+        pairs[0, tile, start::row] = pairs[0, tile, start + 1 :: row] = factor
+        pairs[1, tile, start::row], pairs[1, tile, start + 1 :: row] = away, back
+    return pairs[0], pairs[1]
 
 
 def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: Any, bias_b: Any, c: np.ndarray) -> dict[str, np.ndarray]:

@@ -45,6 +45,16 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     plus, minus = 0x01, {"int4": 0x0F, "flint4": 0x09, "int8": 0xFF}[config["b"]]
     ends = [(plus, sign, c) for c in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (plus, minus)]
     yield _cases("edge", "one step below, to and over either end of 32 bits", ports, ends, biases, "D-olive-33")
+    why = "1 and -1 in two neighbouring pairs: a sum in order from c on leaves 32 bits and comes back"
+    ones = _there_and_back(ports[0].lanes, plus, plus, minus)
+    yield Cases("edge", why, _inputs(*ones, *biases, np.repeat([HIGH, LOW], len(ones[0]) // 2)), "D-olive-34")
+    why = "products beyond 32 bits that cancel in two neighbouring pairs: a sum in order leaves 32 bits and comes back"
+    far = _there_and_back(ports[0].lanes, *((0x807F, 0x807F, 0x80FF) if wide else (0x87, 0x87, 0x8F)))
+    yield Cases("edge", why, _inputs(*far, 12, 12, np.arange(len(far[0])) - 3), "D-olive-34")
+    why = "a product of 2**31 that c brings back: products reduced to 32 bits before c overflow"
+    left, right, bias = (0x8040, 0x8048, 4) if wide else (0x86, 0x84, 12)
+    back = [(left, right, c) for c in (-1, -2, -(1 << 20), LOW)]
+    yield _cases("edge", why, ports, back, (bias, bias), "D-olive-34")
     top, bottom = (0x8040, 0x80C0) if wide else (0x87, 0x8F)
     signs = [(left, right) for left in (top, bottom) for right in (top, bottom)]
     rows = np.array(signs)[:, :, None].repeat(ports[0].lanes, axis=2)
@@ -59,6 +69,16 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     yield Cases(
         "edge", "biases at the end of their range", _inputs(tops, tops, [15, 0, 15], [15, 15, 0], 1), "D-olive-20"
     )
+
+
+def _there_and_back(lanes: int, factor: int, plus: int, minus: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of A and of B: products up in each pair but the last and down in the next one; then down and up."""
+    first = np.arange(lanes - 1)
+    pairs = np.zeros((2, 2 * len(first), lanes), np.int64)
+    for rows, away, back in ((first, plus, minus), (first + len(first), minus, plus)):
+        pairs[0, rows, first] = pairs[0, rows, first + 1] = factor
+        pairs[1, rows, first], pairs[1, rows, first + 1] = away, back
+    return pairs[0], pairs[1]
 
 
 def _random(ports: tuple[Port, ...], biases: tuple[int, int], seed: Seeds) -> Iterator[Cases]:

@@ -1,0 +1,121 @@
+"""Wrong OliVe devices that golden cases must convict, and rows of some of them worked by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.golden.grade import answers, device
+from refemu.units import alternative as other
+from refemu.units.alternative import Alternative
+from refemu.units.olive.olive_systolic import OliveSystolic, State
+
+KINDS: tuple[Any, ...] = ("paper", "edge", "random")
+
+
+class Forgetful(OliveSystolic):
+    """The flag of an illegal pair is that of the last cycle of computation: it does not stay."""
+
+    def _compute(self, before: State, *cycle: Any) -> State:
+        return super()._compute(replace(before, illegal=0), *cycle)
+
+
+def of_decision(name: str, decision: str, says: str) -> Alternative:
+    """The alternative of a unit, by its decision and by words in what it says."""
+    (answer,) = (each for each in units.find(name).alternatives if each.decision == decision and says in each.says)
+    return answer
+
+
+def rows(name: str, config: str, kinds: tuple[Any, ...] = KINDS) -> answers.Answers:
+    unit = units.find(name)
+    parameters = unit.config(config)
+    return answers.of_cases(unit, parameters, (each for kind in kinds for each in unit.cases(parameters, kind, 0)))
+
+
+def convictions(name: str, config: str, alternative: Alternative) -> int:
+    """Rows in which the device with another answer differs."""
+    unit, stimulus = units.find(name), rows(name, config)
+    wrong = other.device(unit, unit.config(config), [alternative])
+    assert wrong is not None
+    return int(device.wrong(stimulus, wrong).sum())
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "decision", "says"),
+    [
+        ("ovp_decoder", "int4", "D-olive-1", "high half"),
+        ("ovp_decoder", "flint4", "D-olive-16", "<1, 2>"),
+        ("ovp_decoder", "int4", "D-olive-18", "is not flagged"),
+        ("ovp_decoder", "int4", "D-olive-19", "a victim"),
+        ("ovp_decoder", "int4", "D-olive-20", "saturates"),
+    ],
+)
+def test_cases_convict_the_device(name: str, config: str, decision: str, says: str) -> None:
+    assert convictions(name, config, of_decision(name, decision, says)) >= 3
+
+
+@pytest.mark.parametrize("says", ["every addition", "one by one to c", "before c"])
+@pytest.mark.parametrize("name", ["olive_edp", "mmaovp"])
+def test_cases_of_every_configuration_convict_a_tree_of_32_bits(name: str, says: str) -> None:
+    """D-olive-34: a sum that leaves 32 bits and comes back shows a flag that is raised on the way."""
+    for config in units.find(name).configs:
+        assert convictions(name, config, of_decision(name, "D-olive-34", says)) >= 3, config
+
+
+def test_a_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:
+    """2**31 - 1 + 1 - 1: the exact sum fits."""
+    unit = units.find("olive_edp")
+    ones, signs = [0x01, 0x01] + [0] * 6, [0x01, 0x0F] + [0] * 6
+    inputs = {"a_pairs": [ones], "b_pairs": [signs], "bias_a": [2], "bias_b": [2], "c": [2**31 - 1]}
+    arrays = {name: np.array(values) for name, values in inputs.items()}
+    right = unit.evaluate(unit.config("int4_int4"), arrays)
+    wrong = other.device(unit, unit.config("int4_int4"), [of_decision("olive_edp", "D-olive-34", "one by one to c")])
+    assert wrong is not None
+    got = wrong.evaluate(arrays)
+    assert (right.d.tolist(), right.overflow.tolist()) == ([2**31 - 1], [False])
+    assert (got.d.tolist(), got.overflow.tolist()) == ([2**31 - 1], [True])
+
+
+def test_cases_convict_an_array_whose_illegal_flag_does_not_stay() -> None:
+    forgetful = Alternative("D-olive-18", "the flag does not stay", variant=Forgetful)
+    assert convictions("olive_systolic", "int4", forgetful) >= 3
+
+
+def test_no_two_elements_of_a_tile_overflow_in_the_same_rows() -> None:
+    unit = units.find("mmaovp")
+    for name in unit.configs:
+        flags = rows("mmaovp", name, ("edge",)).outputs["out.overflow"] != 0
+        assert len(np.unique(flags.T, axis=0)) == 64, name
+
+
+@pytest.mark.parametrize(
+    ("config", "decision", "says", "pair", "bias", "exponent", "base_int"),
+    [
+        ("int4", "D-olive-1", "high half", 0x85, 2, [0, 4], [0, 3]),  # the right element is the outlier
+        ("int4", "D-olive-19", "a victim", 0x85, 2, [4, 2], [3, 0]),
+        ("int4", "D-olive-20", "saturates", 0x87, 15, [15, 0], [3, 0]),  # 15 + 3, not 2 as modulo 16
+        ("flint4", "D-olive-16", "<1, 2>", 0x11, 2, [0, 0], [1, 1]),
+    ],
+)
+def test_decoders_that_decided_otherwise(
+    config: str, decision: str, says: str, pair: int, bias: int, exponent: list[int], base_int: list[int]
+) -> None:
+    unit = units.find("ovp_decoder")
+    wrong = other.device(unit, unit.config(config), [of_decision("ovp_decoder", decision, says)])
+    assert wrong is not None
+    result = wrong.evaluate({"pair": np.array([pair]), "bias": np.array([bias])})
+    assert (result.exponent.tolist(), result.base_int.tolist()) == ([exponent], [base_int])
+
+
+def test_other_flint_pairs_have_the_same_values() -> None:
+    """D-olive-16: a comparison of integer << exponent passes them."""
+    unit = units.find("ovp_decoder")
+    wrong = other.device(unit, unit.config("flint4"), [of_decision("ovp_decoder", "D-olive-16", "<1, 2>")])
+    assert wrong is not None
+    inputs = {"pair": np.arange(256), "bias": np.full(256, 3)}
+    right, got = unit.evaluate(unit.config("flint4"), inputs), wrong.evaluate(inputs)
+    assert ((right.exponent != got.exponent).any(axis=1)).sum() >= 3
+    shifted = [each.base_int.astype(np.int64) << each.exponent.astype(np.int64) for each in (right, got)]
+    np.testing.assert_array_equal(shifted[0], shifted[1])
