@@ -9,8 +9,8 @@ import numpy as np
 from refemu.golden.files import case_ids
 
 KINDS = ("paper", "edge")
-ROWS = 3  #: of a block that are written out; of a longer one the first, and a digest of the others
-WORDS = 6  #: of a port that are written out; of a wider one the first, and a digest of all
+ROWS = 2  #: of a block that are written out; of a longer one the first, and a digest of the others
+WORDS = 4  #: of a port that are written out; of a wider one the first, and a digest of all
 
 
 def render(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -19,7 +19,7 @@ from refemu.units.unit import AnyUnit, Config
 Hold = Callable[[Any], Any]  #: State after an event -> State that the device holds
 Start = Callable[[Any, Any], Any]  #: State at reset, last State of the case before -> State in which a case starts
 PROBED = 100  #: events in which a field is looked at
-STEPS = 1 << 20  #: of one operation, at most: a register that is too narrow to count to the end never does
+STEPS = 1 << 15  #: of one operation, at most: a register that is too narrow to count to the end never does
 
 
 def wrong(answers: Answers, hold: Hold | None = None, start: Start | None = None) -> np.ndarray:

@@ -57,7 +57,7 @@ def test_cases_convict_the_device(name: str, config: str, decision: str, says: s
 
 
 @pytest.mark.parametrize("says", ["every addition", "one by one to c", "before c"])
-@pytest.mark.parametrize("name", ["olive_edp", "mmaovp"])
+@pytest.mark.parametrize("name", ["olive_edp", pytest.param("mmaovp", marks=pytest.mark.slow)])
 def test_cases_of_every_configuration_convict_a_tree_of_32_bits(name: str, says: str) -> None:
     """D-olive-34: a sum that leaves 32 bits and comes back shows a flag that is raised on the way."""
     for config in units.find(name).configs:

@@ -28,7 +28,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
         yield Cases(kind, why, columns(a=a, b=b, acc=acc))
     if kind == "random":
-        drawn = random_inputs("fp16_mac", ports, (2048,), seed)
+        drawn = random_inputs("fp16_mac", ports, (1024,), seed)
         yield Cases(kind, "uniform words", drawn)
         near = {port: array & 0x83FF | 0x3800 + (array >> 4 & 0x400) for port, array in drawn.items()}
         yield Cases(kind, "magnitudes from 0.5 to 2, so that product and sum meet", near)

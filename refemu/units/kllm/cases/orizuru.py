@@ -26,8 +26,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(config, n)
     if kind == "random":
-        yield _block(kind, "uniform finite words", random("orizuru", ports[0], (128,), seed).reshape(-1, n), n)
-        few = words("orizuru/ties/x", seed, 64 * n) >> np.uint64(62)
+        yield _block(
+            kind, "uniform finite words", random("orizuru", ports[0], (32 if n > 32 else 128,), seed).reshape(-1, n), n
+        )
+        few = words("orizuru/ties/x", seed, (32 if n > 32 else 64) * n) >> np.uint64(62)
         ties = np.array([0, MINUS, ONE, MINUS | ONE])[few.astype(np.int64)].reshape(-1, n)
         yield _block(kind, "rows of four values: ties everywhere", ties, n, "D-kllm-21")
 

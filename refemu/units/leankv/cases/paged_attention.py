@@ -71,7 +71,7 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
     why = "as many tokens as fit, queries of deviation 2: probabilities of every slot in many binades"
     longest = (high.tokens, (config["cells"] - 1) * low.tokens) if two else (config["cells"] * high.tokens, 0)
-    more = [(*longest, seed) for seed in range(24, 36)]
+    more = [(*longest, seed) for seed in range(24, 28 if config["cells"] > MANY else 32)]
     yield _rows("edge", why, pages, config, more, 2.0)
     if config["cells"] > MANY:  # what follows needs few tokens, and these pages are large
         return
