@@ -16,7 +16,6 @@ from pathlib import Path
 
 from refemu import golden, units
 from refemu.golden.grade.grade import Counts
-from refemu.units import parameters
 
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "vectors"
@@ -24,14 +23,13 @@ PAGE = VECTORS / "GRADES.md"
 POOL = 2_000  #: random rows beside a set; `refemu grade` itself takes 10,000
 FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades again for every set
 GRADED = (*FULL, "use", "width", "rounding", "decisions")  #: graded for every set
-PAGE_CLASSES = (*GRADED, "model")  #: columns; mutants are run for the first set of each unit alone
 HEAD = """# Grades of the committed sets
 
 Written by `make grades`; do not edit. Classes and verdicts: docs/vectors.md, "Grading a stimulus". A cell: faults
 convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
 legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
-covers the set, the sources of its unit and the fault library. Mutants (class model) of each unit are held against the
-set of its first configuration, up to 300 of them, drawn with a seed; many change no bit, as those of counters.
+covers the set, the sources of its unit and the fault library. Mutants of readable units (class
+model) are not on this page: they take a minute a set.
 
 """
 
@@ -72,7 +70,7 @@ def _others(counts: Counts) -> Iterator[tuple[str, int]]:
 
 def row(name: str, rows: int, classes: Mapping[str, Counts], end: str) -> str:
     """A line of the table."""
-    cells = [name, f"{rows:,}", *(cell(classes[each]) for each in PAGE_CLASSES), end]
+    cells = [name, f"{rows:,}", *(cell(classes[each]) for each in GRADED), end]
     return f"| {' | '.join(cells)} |"
 
 
@@ -92,8 +90,7 @@ def total(rows: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
     """Counts of all sets."""
     fields = ("faults", "convicted", "holes", "undecided", "raised")
     return {
-        each: Counts(*(sum(getattr(classes[each], name) for classes in rows) for name in fields))
-        for each in PAGE_CLASSES
+        each: Counts(*(sum(getattr(classes[each], name) for classes in rows) for name in fields)) for each in GRADED
     }
 
 
@@ -111,16 +108,10 @@ def listed(text: str) -> dict[str, str]:
     return {name: cells["digest"] for name, cells in table(text).items()}
 
 
-def first_sets() -> set[str]:
-    """Name of the set of each unit's first configuration."""
-    return {parameters.set_name(units.find(unit), next(iter(units.find(unit).configs))) for unit in units.names()}
-
-
-def graded(name: str, classes: Sequence[str] = PAGE_CLASSES) -> tuple[str, int, dict[str, str]]:
+def graded(name: str, classes: Sequence[str] = GRADED) -> tuple[str, int, dict[str, str]]:
     """Name and rows of a set, and its cells."""
-    tried = [each for each in classes if each != "model" or name in first_sets()]
-    grade = golden.grade_set(VECTORS / name, tried, POOL)
-    return name, grade.rows, {each: cell(grade.classes[each]) if each in tried else "-" for each in classes}
+    grade = golden.grade_set(VECTORS / name, classes, POOL)
+    return name, grade.rows, {each: cell(counts) for each, counts in grade.classes.items()}
 
 
 def in_processes(wanted: Sequence[str], classes: Sequence[str]) -> Iterator[tuple[str, int, dict[str, str]]]:
@@ -133,15 +124,15 @@ def in_processes(wanted: Sequence[str], classes: Sequence[str]) -> Iterator[tupl
 
 def page(old: str) -> str:
     """The whole page; sets whose digest stands on the old one keep their rows."""
-    known, columns = table(old), ["set", "rows", *PAGE_CLASSES, "digest"]
+    known, columns = table(old), ["set", "rows", *GRADED, "digest"]
     digests = {name: digest(name) for name in names()}
     stale = [name for name in digests if list(known.get(name, ())) != columns or known[name]["digest"] != digests[name]]
-    fresh = {name: (f"{rows:,}", cells) for name, rows, cells in in_processes(stale, PAGE_CLASSES)}
+    fresh = {name: (f"{rows:,}", cells) for name, rows, cells in in_processes(stale, GRADED)}
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     rows = []
     for name, end in digests.items():
         count, cells = fresh.get(name) or (known[name]["rows"], known[name])
-        rows.append((int(count.replace(",", "")), {each: counted(cells[each]) for each in PAGE_CLASSES}))
+        rows.append((int(count.replace(",", "")), {each: counted(cells[each]) for each in GRADED}))
         lines.append(row(name, *rows[-1], end))
     lines.append(row("all", sum(count for count, _ in rows), total([classes for _, classes in rows]), ""))
     return HEAD + "\n".join(lines) + "\n"

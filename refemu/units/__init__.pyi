@@ -242,6 +242,8 @@ class _BitAllocatorUnit(Unit[refemu.units.harmonia.bit_allocator.State, _BitAllo
 class _ClusteringResult(Result):
     index: numpy.ndarray
     overflow: numpy.ndarray
+    x_hat: numpy.ndarray
+    compared: numpy.ndarray
     distances: int
     cycles: int
 
@@ -307,6 +309,7 @@ class _FlintDecoderUnit(Unit[refemu.units.olive.flint_decoder.State, _FlintDecod
 class _Fp16MacResult(Result):
     y: numpy.ndarray
     overflow: numpy.ndarray
+    product: numpy.ndarray
     macs: int
     overflows: int
 
@@ -746,6 +749,9 @@ class _PromptCompressorResult(Result):
     n_pruned: numpy.ndarray
     n_low: numpy.ndarray
     n_high: numpy.ndarray
+    keys: numpy.ndarray
+    sorted: numpy.ndarray
+    running: numpy.ndarray
     comparisons: int
     exchanges: int
     classified: int
@@ -815,6 +821,8 @@ class _VGrouperUnit(Unit[refemu.units.harmonia.v_grouper.State, _VGrouperResult]
 class _WeightedSumResult(Result):
     y: numpy.ndarray
     overflow: numpy.ndarray
+    acc: numpy.ndarray
+    done: numpy.ndarray
     lookups: int
     macs: int
     overflows: int

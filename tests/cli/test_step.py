@@ -133,8 +133,9 @@ def test_a_unit_that_draws_is_drawn_after_every_event(capsys: pytest.CaptureFixt
     assert " P    3     7     1     5     2     6    *[9]   4" in drawings[-1]
 
 
-def test_states_of_bytes_go_out_as_lists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_registers_of_both_trees_go_out_as_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", "orizuru", "--input", "x=1,2,3,4,5,6,7,8", "--json"]) == 0
-    trees = json.loads(capsys.readouterr().out)["states"][-1]["trees"]
+    last = json.loads(capsys.readouterr().out)["states"][-1]
 
-    assert trees[0] == [[0, 1, 1, 0, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 0, 0]]
+    assert (last["p"], last["p_mask"]) == ([1, 1, 0, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 0, 0])
+    assert (last["q"], last["q_mask"]) == ([0, 1, 0, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1, 1])

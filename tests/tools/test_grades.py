@@ -38,10 +38,10 @@ def test_cells(counts: Counts, cell: str) -> None:
 
 def test_rows_with_a_fresh_digest_are_kept_and_others_graded(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = grades.digest("flint_decoder-flint4")
-    columns = ["set", "rows", *grades.PAGE_CLASSES, "digest"]
+    columns = ["set", "rows", *grades.GRADED, "digest"]
     cells = {
-        "flint_decoder-flint4": ["7/8"] * len(grades.PAGE_CLASSES),
-        "concat-a4": ["1/2"] * len(grades.PAGE_CLASSES),
+        "flint_decoder-flint4": ["7/8"] * len(grades.GRADED),
+        "concat-a4": ["1/2"] * len(grades.GRADED),
     }
     lines = [f"| {' | '.join(columns)} |", "|---|"]
     lines += [f"| {name} | 1 | {' | '.join(some)} | {fresh} |" for name, some in cells.items()]
@@ -54,11 +54,11 @@ def test_rows_with_a_fresh_digest_are_kept_and_others_graded(monkeypatch: pytest
 
 
 def test_rows_of_a_page_are_read_back() -> None:
-    classes = {name: Counts(1, 1, 0, 0, 0) for name in grades.PAGE_CLASSES}
+    classes = {name: Counts(1, 1, 0, 0, 0) for name in grades.GRADED}
     lines = [grades.row("orizuru-n8", 1209, classes, "0123456789ab"), grades.row("all", 1209, classes, "")]
 
     assert lines[0].startswith("| orizuru-n8 | 1,209 | 1/1 |")
-    head = f"| {' | '.join(['set', 'rows', *grades.PAGE_CLASSES, 'digest'])} |"
+    head = f"| {' | '.join(['set', 'rows', *grades.GRADED, 'digest'])} |"
     assert grades.listed("\n".join(["# Head", head, *lines])) == {"orizuru-n8": "0123456789ab"}
 
 

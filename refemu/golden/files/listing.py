@@ -10,7 +10,7 @@ from refemu.golden.files import case_ids
 
 KINDS = ("paper", "edge")
 ROWS = 2  #: of a block that are written out; of a longer one the first, and a digest of the others
-WORDS = 4  #: of a port that are written out; of a wider one the first, and a digest of all
+WORDS = 3  #: of a port that are written out; of a wider one the first, and a digest of all
 
 
 def render(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -18,11 +18,12 @@ def test_paper_and_edge_cases_are_listed_with_every_word(made: Path) -> None:
     rows = [line.split() for line in lines if line.startswith("  ")]
     paper = [entry for entry in golden_set.manifest["cases"] if entry["kind"] == "paper"]
     count = min(paper[0]["cases"] * paper[0]["rows"], listing.ROWS)
-    assert len([words for words in rows if "=" in words[1]]) == count and rows[-1][:3] == ["...", "3", "more"]
+    assert len([words for words in rows if "=" in words[1]]) == count and rows[-1][0::2][:2] == ["...", "more"]
     for row, words in enumerate(rows[:count], paper[0]["first"]):
         fields = dict(word.split("=") for word in words[1:] if "=" in word)
         assert fields["add"] == f"{golden_set.arrays['in.add'][row]:x}"
-        assert fields["wide"] == ",".join(f"{word:x}" for word in golden_set.arrays["out.wide"][row].tolist())
+        wide = ",".join(f"{word:x}" for word in golden_set.arrays["out.wide"][row].tolist()[: listing.WORDS])
+        assert fields["wide"].startswith(wide)
         assert fields["total"] == f"{golden_set.arrays['st.total'][row]:x}"
 
 
@@ -44,6 +45,6 @@ def test_a_wide_port_is_folded_and_a_changed_lane_shows() -> None:
     arrays = {"in.x": np.arange(20, dtype=np.uint8)[None], "flags": np.zeros(1, np.uint32)}
     text = listing.render(manifest, arrays).decode()
 
-    assert "x=0,1,2,3,4,5,..20 lanes " in text
+    assert "x=0,1,2,..20 lanes " in text
     arrays["in.x"][0, 19] ^= 1
     assert listing.render(manifest, arrays).decode() != text

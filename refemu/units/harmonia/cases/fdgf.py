@@ -50,7 +50,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "a reduction of 40 groups: addresses of later passes step over as many"
         yield _case(kind, why, [(40, 1280, 48, flow, v) for flow in (1, 2) for v in (0, 1)], events=240)
     if kind == "random":
-        sizes = words("fdgf/random/sizes", seed, 30).reshape(-1, 5)
+        sizes = words("fdgf/random/sizes", seed, 10).reshape(-1, 5)
         wide = [(*(1 + int(word >> np.uint64(47)) % 131_071 for word in row[:3]), int(row[3]) % 3, 0) for row in sizes]
         yield _case(kind, "products of any size, their first events", wide, events=12)
         rows = [

@@ -67,14 +67,14 @@ def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iterator[Cases]:
-    drawn = random_inputs("clustering", ports, (256,), seed)
+    drawn = random_inputs("clustering", ports, (128,), seed)
     rows = len(drawn["x"])
     drawn["codebook"] = np.broadcast_to(np.array(book), (rows, len(book)))
     small = {"x": (drawn["x"] & 0x83FF) | (0x2000 + (drawn["x"] & 0x1C00) % 0x1C00), "scale": np.full(rows, ONE)}
     yield Cases("random", "values of normalized vectors", drawn | small)
     why = "the same values under scales around 1"
     yield Cases("random", why, drawn | {"x": small["x"], "scale": 0x3A00 + (drawn["scale"] & 0x7FF)})
-    yield Cases("random", "any codebook, value and scale", legal(None, random_inputs("clustering", ports, (64,), seed)))
+    yield Cases("random", "any codebook, value and scale", legal(None, random_inputs("clustering", ports, (48,), seed)))
 
 
 def trained(bits: int) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config)
     if kind == "random":
         slots = config["slots"]
-        count = 4 if slots > 64 else 24
+        count = 2 if slots > 64 else 24
         mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
         drawn = random_inputs(
             "generation_compressor", find("generation_compressor").ports(config).inputs, (count,), seed

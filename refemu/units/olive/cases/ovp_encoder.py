@@ -91,7 +91,7 @@ def _points(fmt: Element, largest: int) -> list[float]:
 
 
 def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
-    drawn = words("ovp_encoder/random/value", seed, 2 * 512).reshape(-1, 2)
+    drawn = words("ovp_encoder/random/value", seed, 2 * 256).reshape(-1, 2)
     grid = prng.bell(drawn).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
     why = "bell-shaped, a standard deviation of a third of the largest normal value"
     yield _cases("random", why, grid * np.float32(fmt.normal.largest))
