@@ -1,4 +1,4 @@
-"""What the readable unit does with a stimulus: the lines that it runs, and how long each part takes.
+"""Runs of the readable unit over a stimulus: the lines that it reaches, and the time of each part.
 
 A change on a line that no row reaches shows in no row, and a mutant that takes many times as long as the unit does not
 end. Only the unit's own sources are traced.
