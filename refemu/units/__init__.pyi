@@ -527,6 +527,14 @@ class _OliveEdpResult(Result):
     d: numpy.ndarray
     overflow: numpy.ndarray
     illegal: numpy.ndarray
+    a_exponent: numpy.ndarray
+    a_int: numpy.ndarray
+    b_exponent: numpy.ndarray
+    b_int: numpy.ndarray
+    shifts: numpy.ndarray
+    products: numpy.ndarray
+    shifted: numpy.ndarray
+    above: numpy.ndarray
     operations: int
     macs: int
     decodes: int

@@ -23,6 +23,8 @@ __all__ = ["EVENTS", "OUTLIER", "TYPES", "UNIT", "DotProductUnit", "State", "run
 OUTLIER: dict[Normal, Outlier] = {kind: known[0] for kind, known in OUTLIERS.items()}
 EVENTS = ("decode", "multiply", "shift", "reduce")  #: Events of an operation, in order
 
+HALF = 1 << 31  #: of the range of 32 bits
+
 Pairs = tuple[tuple[int, int], ...]  #: (exponent, integer) of every element
 
 
@@ -40,16 +42,34 @@ class State:
     d: int
     overflow: int
     illegal: int
-    a: Pairs  #: decoded operand a
-    b: Pairs  #: decoded operand b
+    a_exponent: tuple[int, ...]  #: decoded operand a
+    a_int: tuple[int, ...]
+    b_exponent: tuple[int, ...]  #: decoded operand b
+    b_int: tuple[int, ...]
     shifts: tuple[int, ...]  #: sums of exponents
     products: tuple[int, ...]  #: of the integers
-    shifted: tuple[int, ...]  #: products << shifts, exact
+    shifted: tuple[int, ...]  #: products << shifts in 32 bits, two's complement
+    above: tuple[int, ...]  #: their upper bits: products << shifts are shifted + (above << 32), exact
     operations: int  #: dot products finished
     macs: int  #: products made
     decodes: int  #: pairs decoded, both operands
     overflows: int  #: operations with `overflow` set
     illegal_operations: int  #: operations with `illegal` set
+
+    @property
+    def a(self) -> Pairs:
+        """Exponent and integer of every element of operand a."""
+        return tuple(zip(self.a_exponent, self.a_int, strict=True))
+
+    @property
+    def b(self) -> Pairs:
+        """The same of operand b."""
+        return tuple(zip(self.b_exponent, self.b_int, strict=True))
+
+    @property
+    def terms(self) -> tuple[int, ...]:
+        """products << shifts, exact."""
+        return tuple(low + (high << 32) for low, high in zip(self.shifted, self.above, strict=True))
 
 
 T = TypeVar("T", bound=str)
@@ -95,8 +115,7 @@ class DotProductUnit(Stepped[State]):
         self.n = 8 if a == "int8" else 16  #: products of an operation
         self.decoders: tuple[OvpDecoder, ...] = tuple(OvpDecoder(kind, OUTLIER[kind]) for kind in (self.a, self.b))
         self.ports: Ports = ports({"a": self.a, "b": self.b})
-        elements, zeros = ((0, 0),) * self.n, (0,) * self.n
-        self.state: State = self.reset(State, a=elements, b=elements, shifts=zeros, products=zeros, shifted=zeros)
+        self.state: State = self.reset(State)
 
     @property
     def multipliers(self) -> int:
@@ -128,7 +147,12 @@ class DotProductUnit(Stepped[State]):
         (a, bad_a), (b, bad_b) = self.decoded(0, a_pairs, bias_a), self.decoded(1, b_pairs, bias_b)
         decodes, illegal = self.state.decodes + self.n, bad_a | bad_b
         inputs = a_pairs, b_pairs, bias_a, bias_b, c
-        self.state = self.latched(*inputs, event="decode", a=a, b=b, illegal=illegal, decodes=decodes)
+        operands = {
+            f"{name}_{field}": tuple(values)
+            for name, elements in (("a", a), ("b", b))
+            for field, values in zip(("exponent", "int"), zip(*elements, strict=True), strict=True)
+        }
+        self.state = self.latched(*inputs, event="decode", **operands, illegal=illegal, decodes=decodes)
         return self.state
 
     def _continue(self) -> State:
@@ -172,14 +196,30 @@ class DotProductUnit(Stepped[State]):
 
     def _shifted(self) -> State:
         """A shifter for every product, because there are as many exponents (D-olive-35)."""
-        shifted = tuple(p << s for p, s in zip(self.state.products, self.state.shifts, strict=True))
-        return replace(self.state, event="shift", shifted=shifted)
+        return self.with_terms(p << s for p, s in zip(self.state.products, self.state.shifts, strict=True))
+
+    def with_terms(self, terms: Iterable[int]) -> State:
+        """Present State after the event "shift".
+
+        Parameters
+        ----------
+        terms : iterable of int
+            Products behind their shifters, exact.
+
+        Returns
+        -------
+        State
+            The State; it is not committed.
+        """
+        words = [(term, ((term + HALF) & (2 * HALF - 1)) - HALF) for term in terms]
+        shifted, above = tuple(low for _, low in words), tuple((term - low) >> 32 for term, low in words)
+        return replace(self.state, event="shift", shifted=shifted, above=above)
 
     def _reduced(self) -> State:
         """One exact sum and one reduction to 32 bits, so there is no order of additions (D-olive-34)."""
         before, total = self.state, self.state.c
-        for product in before.shifted:
-            total += product
+        for term in before.terms:
+            total += term
         d, overflow = reduce(total, self.overflow)
         return replace(
             before,
@@ -207,6 +247,28 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("overflow", 1, meaning="the exact sum left 32 signed bits"),
             Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
         ),
+        state=_registers(config),
+    )
+
+
+def _registers(config: Mapping[str, Any]) -> tuple[Port, ...]:
+    """What the events decode, multiply and shift leave."""
+    wide = config["a"] == "int8"
+    width, exponent, n = (8, 5, 8) if wide else (4, 4, 16)
+    elements = [
+        port
+        for name in ("a", "b")
+        for port in (
+            Port(f"{name}_exponent", exponent, n, meaning=f"exponents of operand {name}"),
+            Port(f"{name}_int", width, n, signed=True, meaning=f"integers of operand {name}"),
+        )
+    ]
+    return (
+        *elements,
+        Port("shifts", exponent + 1, n, meaning="sums of exponents"),
+        Port("products", 2 * width, n, signed=True, meaning="products of the integers"),
+        Port("shifted", 32, n, signed=True, meaning="products << shifts: the low 32 bits"),
+        Port("above", 47 if wide else 7, n, signed=True, meaning="products << shifts, less shifted: bits 32 and up"),
     )
 
 

@@ -14,7 +14,7 @@ class Chain(DotProductUnit):
     """Every addition is reduced to 32 bits, products in order, then c; a reduction on the way raises the flag."""
 
     def terms(self, before: State) -> tuple[int, ...]:
-        return *before.shifted, before.c
+        return *before.terms, before.c
 
     def _reduced(self) -> State:
         before, state = self.state, super()._reduced()
@@ -29,7 +29,7 @@ class ChainFromC(Chain):
     """As Chain, but c comes first: the products are added to an accumulator of 32 bits."""
 
     def terms(self, before: State) -> tuple[int, ...]:
-        return before.c, *before.shifted
+        return before.c, *before.terms
 
 
 class ApartFromC(DotProductUnit):
@@ -38,7 +38,7 @@ class ApartFromC(DotProductUnit):
     def _reduced(self) -> State:
         before, state = self.state, super()._reduced()
         total = 0
-        for term in before.shifted:
+        for term in before.terms:
             total += term
         inner, early = reduce(total, self.overflow)
         d, late = reduce(inner + before.c, self.overflow)
@@ -50,7 +50,7 @@ class OneShifter(DotProductUnit):
 
     def _shifted(self) -> State:
         largest = max(self.state.shifts)
-        return replace(self.state, event="shift", shifted=tuple(product << largest for product in self.state.products))
+        return self.with_terms(product << largest for product in self.state.products)
 
 
 def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
