@@ -43,19 +43,22 @@ class State:
     x: Lanes  #: words
     y: Lanes  #: words of the results
     top: int  #: word of the largest value of the row so far
-    terms: tuple[float, ...]  #: exponentials of the row so far
-    total: float  #: their float32 sum in order
+    terms: Lanes  #: words of the exponentials of the row so far
+    total: int  #: word of their float32 sum in order
     exps: int
     roots: int
     divides: int
     cycles: int  #: cycles since reset
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Result(stepped.Result):
-    """Outputs of a run: y as words from `run`, as float16 from `apply`."""
+    """Outputs of a run: y as words from `run`, as float16 from `apply`. Registers of softmax: None from `apply`."""
 
     y: np.ndarray  #: uint16 words from `run`, float16 from `apply`; shape of x
+    top: np.ndarray | None = None  #: words of the largest values of the rows
+    terms: np.ndarray | None = None  #: words of the exponentials
+    total: np.ndarray | None = None  #: words of the float32 sums
     exps: int
     roots: int
     divides: int
@@ -92,8 +95,8 @@ class Functional(Stepped[State]):
         self.op = require_choice(op, get_args(Op), self.name, "op")
         self.t: int = require_int(t, 1, 1 << 22, self.name, "t")
         self.softmax = require_choice(softmax, get_args(Softmax), self.name, "softmax")
-        self.ports: Ports = ports({"t": self.t})
-        self.state: State = self.reset(State, top=MINUS_INF, terms=(), total=0.0)
+        self.ports: Ports = ports({"op": self.op, "t": self.t, "softmax": self.softmax})
+        self.state: State = self.reset(State, top=MINUS_INF, terms=lanes((0,) * self.t))
 
     @property
     def groups(self) -> int:
@@ -115,8 +118,8 @@ class Functional(Stepped[State]):
         return self._stepped(x=x)
 
     def _open(self, x: Any) -> State:
-        y = lanes((0,) * self.t)
-        return self._cycle(replace(self.state, index=-1, x=x, y=y, top=MINUS_INF, terms=(), total=0.0))
+        none = lanes((0,) * self.t)
+        return self._cycle(replace(self.state, index=-1, x=x, y=none, top=MINUS_INF, terms=none, total=0))
 
     def _continue(self) -> State:
         return self._cycle(self.state)
@@ -134,7 +137,8 @@ class Functional(Stepped[State]):
     def _function(self, before: State, here: slice) -> State:
         words = [int(table16(self.op)[word]) for word in fields(before.x)[here]]
         counter = OPS[self.op]
-        return replace(_written(before, here, words), **{counter: getattr(before, counter) + len(words)})
+        y = _written(before.y, here, words)
+        return replace(before, y=y, **{counter: getattr(before, counter) + len(words)})
 
     def _max(self, before: State, here: slice) -> State:
         """On integer keys; of zeros the first one stays."""
@@ -148,22 +152,74 @@ class Functional(Stepped[State]):
         """Exponentials of the distances to the maximum, added in order in float32 (D-kllm-20)."""
         x, top = fp16.values(np.array(fields(before.x)[here])), fp16.values(before.top)
         if self.softmax == "fp16":
-            words = fp16.bits(fp16.narrow(fp16.sub16(x, top)))
-            terms = fp16.values(table16("exp")[words]).astype(np.float32)
+            words = table16("exp")[fp16.bits(fp16.narrow(fp16.sub16(x, top)))]
         else:
-            terms = fp32.exp32(x.astype(np.float32) - top.astype(np.float32))
-        total = np.float32(before.total)
+            words = fp32.exp32(x.astype(np.float32) - top.astype(np.float32)).view(np.uint32)
+        after = replace(before, terms=_written(before.terms, here, words.tolist()), exps=before.exps + len(words))
+        total = self.added(_value32(before.total), self.term_values(after, here))
+        return replace(after, total=int(total.view(np.uint32)))
+
+    def added(self, total: np.float32, terms: np.ndarray) -> np.float32:
+        """Add exponentials to the sum.
+
+        Parameters
+        ----------
+        total : float32
+            Sum so far.
+        terms : ndarray of float32
+            Exponentials of one cycle.
+
+        Returns
+        -------
+        float32
+            Sum behind them.
+        """
         for term in terms:
             total = total + term
-        return replace(
-            before, terms=before.terms + tuple(terms.tolist()), total=float(total), exps=before.exps + len(terms)
-        )
+        return total
+
+    def term_values(self, state: State, here: slice) -> np.ndarray:
+        """Exponentials of some positions, float32.
+
+        Parameters
+        ----------
+        state : State
+            State that holds them.
+        here : slice
+            Positions.
+
+        Returns
+        -------
+        ndarray of float32
+            Values.
+        """
+        words = np.array(fields(state.terms)[here], np.uint32)
+        if self.softmax == "softmax32":
+            return words.view(np.float32)
+        return fp16.values(words).astype(np.float32)
 
     def _divide(self, before: State, here: slice) -> State:
         """One float32 division and one rounding to fp16 each."""
-        quotients = np.array(before.terms[here], np.float32) / np.float32(before.total)
+        quotients = self.quotients(self.term_values(before, here), _value32(before.total))
         words = fp16.bits(fp16.to_f16(quotients)).tolist()
-        return replace(_written(before, here, words), divides=before.divides + len(words))
+        return replace(before, y=_written(before.y, here, words), divides=before.divides + len(words))
+
+    def quotients(self, terms: np.ndarray, total: np.float32) -> np.ndarray:
+        """Divide exponentials by their sum.
+
+        Parameters
+        ----------
+        terms : ndarray of float32
+            Exponentials.
+        total : float32
+            Sum of all of the row.
+
+        Returns
+        -------
+        ndarray of float32
+            Quotients, rounded once.
+        """
+        return terms / total
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse NaN, +Inf, and for softmax a row of -Inf only."""
@@ -171,10 +227,16 @@ class Functional(Stepped[State]):
         require_values(fp16.values(x if self.t > 1 else x[..., None]), self.op)
 
 
-def _written(before: State, here: slice, words: list[int]) -> State:
-    y = list(fields(before.y))
-    y[here] = words
-    return replace(before, y=lanes(y))
+def _written(before: Lanes, here: slice, words: list[int]) -> Lanes:
+    """Lanes with `words` in the positions `here`."""
+    after = list(fields(before))
+    after[here] = words
+    return lanes(after)
+
+
+def _value32(word: int) -> np.float32:
+    """float32 of a word."""
+    return np.uint32(word).view(np.float32)
 
 
 def require_values(x: np.ndarray, op: Op) -> None:
@@ -238,17 +300,24 @@ def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
     require_values(array, op)
     t = array.shape[-1] if array.ndim else 1
     if not t:
-        return Result(array.copy(), exps=0, roots=0, divides=0, cycles=0)
+        return Result(y=array.copy(), exps=0, roots=0, divides=0, cycles=0)
     words = fp16.bits(array).reshape(array.shape if t > 1 else array.shape[:-1])
     answer = run(words, op=op, t=t, softmax=softmax)
-    return replace(answer, y=fp16.values(answer.y).reshape(array.shape))
+    return replace(answer, y=fp16.values(answer.y).reshape(array.shape), top=None, terms=None, total=None)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
+    """Widths in one configuration; only softmax has registers between its cycles."""
+    width = 32 if config["softmax"] == "softmax32" else 16
+    registers = (
+        Port("top", 16, encoding="f16", meaning="largest logit of the row"),
+        Port("terms", width, config["t"], encoding=f"f{width}", meaning="exponentials of the row"),
+        Port("total", 32, encoding="f32", meaning="sum of the exponentials"),
+    )
     return Ports(
         inputs=(Port("x", 16, config["t"], encoding="f16", meaning="arguments, or the logits of a row"),),
         outputs=(Port("y", 16, config["t"], encoding="f16", meaning="results"),),
+        state=registers if config["op"] == "softmax" else (),
     )
 
 

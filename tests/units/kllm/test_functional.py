@@ -112,8 +112,11 @@ def test_passes_of_a_row() -> None:
     states = list(device.steps(np.arange(0x3C00, 0x3C09)))
 
     assert [state.event for state in states] == ["max", "max", "exp", "exp", "divide", "divide"]
-    assert [len(state.terms) for state in states] == [0, 0, 8, 9, 9, 9]
-    assert states[1].top == 0x3C08
+    assert [np.count_nonzero(state.terms) for state in states] == [0, 0, 8, 9, 9, 9]
+    assert states[1].top == 0x3C08 and states[3].terms[8] == 0x3C00
+    assert states[2].total == int(
+        np.sum(np.array(states[2].terms[:8], np.uint16).view(np.float16), dtype=np.float32).view(np.uint32)
+    )
     with pytest.raises(Refused, match="functional: step takes the inputs of an operation now"):
         device.step()
 

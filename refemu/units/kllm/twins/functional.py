@@ -26,9 +26,11 @@ LEAST = 1 << 15  #: logits that a thread has at least
 @twin(UNIT)
 def run(device: Functional, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
     """All operations at once."""
-    (words,), (y,) = inputs, outputs
-    answer = apply(fp16.values(words.reshape(-1, device.t)), op=device.op, softmax=device.softmax)
+    rows, (y, *registers) = inputs[0].reshape(-1, device.t), outputs
+    answer = apply(fp16.values(rows), op=device.op, softmax=device.softmax)
     y[:] = fp16.bits(answer.y).reshape(y.shape)
+    if registers:
+        _registers(rows, device.softmax, *registers)
     return answer.exps, answer.roots, answer.divides, answer.cycles
 
 
@@ -40,10 +42,11 @@ def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
     size, t = array.size, array.shape[-1] if array.ndim else 1
     cycles = (size // t if t else 0) * -(-t // WIDTH)
     if op == "softmax":
-        return Result(_softmax(array, softmax), exps=size, roots=0, divides=size, cycles=len(PASSES) * cycles)
+        return Result(y=_softmax(array, softmax), exps=size, roots=0, divides=size, cycles=len(PASSES) * cycles)
     functional.require_values(array, op)
-    counts = {counter: size * (counter == OPS[op]) for counter in OPS.values()}
-    return Result(y=fp16.values(np.take(table16(op), fp16.bits(array))), **counts, cycles=cycles)
+    exps, roots, divides = (size * (each == op) for each in OPS)
+    y = fp16.values(np.take(table16(op), fp16.bits(array)))
+    return Result(y=y, exps=exps, roots=roots, divides=divides, cycles=cycles)
 
 
 def _softmax(x: np.ndarray, softmax: Softmax) -> np.ndarray:
@@ -65,6 +68,21 @@ def _softmax(x: np.ndarray, softmax: Softmax) -> np.ndarray:
 
     share_out(some, rows.shape[0], least=-(-LEAST // rows.shape[1]))
     return scores.reshape(x.shape)
+
+
+def _registers(rows: np.ndarray, softmax: Softmax, top: np.ndarray, terms: np.ndarray, total: np.ndarray) -> None:
+    """Fill the registers of softmax behind the last cycle, from rows of words (R, t) that it takes."""
+    _tops(rows, top)
+    first = np.argmax(rows & 0x7FFF == 0, axis=1)  # of zeros the first one stays, with its sign
+    top[:] = np.where(top == 0, rows[np.arange(len(rows)), first], top)
+    distance = fp16_jit.to_f32(fp16.values(rows)) - fp16_jit.to_f32(fp16.values(top))[:, None]
+    if softmax == "softmax32":
+        values = fp32_jit.exp32(distance)
+        words = values.view(np.uint32)
+    else:
+        words = np.take(table16("exp"), fp16.bits(fp16_jit.to_f16(distance)))
+        values = fp16_jit.to_f32(fp16.values(words))
+    terms[:], total[:] = words.reshape(terms.shape), total32(values, order=Sequential()).view(np.uint32)
 
 
 @kernel
