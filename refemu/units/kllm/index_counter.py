@@ -7,7 +7,7 @@ columns, registers add up the cycles. Decision: D-kllm-13 (a position that is le
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from operator import add
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "co
 
 INPUTS = 16  #: Positions a cycle [kllm §IV-B, Table I]
 MOST_BITS = 8  #: Largest width of an index: two of the Concat unit's 4-bit ports
+ROW_BITS = 6  #: Largest width of an index whose one-hot row is a word of 64 bits
 
 
 @dataclass(frozen=True)
@@ -38,19 +39,23 @@ class State:
     q: Lanes  #: the indices of the cycle
     valid: Lanes
     amount: Lanes
-    one_hot: tuple[int, ...]  #: row of each lane as a word, bit i for index i; 0 where it is not valid
+    one_hot: Lanes  #: row of each lane as a word, bit i for index i; 0 where it is not valid
     sums: tuple[int, ...]  #: column sums of the cycle, what the bit counters give
+    hits: Lanes  #: column sum at the index of each lane, 0 where it is not valid; all others are 0
     count: tuple[int, ...]  #: the registers
     indices: int  #: valid lanes so far
     cycles: int  #: cycles since reset
     count_bits: int  #: of the largest count so far
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Result(stepped.Result):
-    """Counts and totals of a run."""
+    """Counts and totals of a run; what a cycle adds is None from `counts`, and where a configuration shows it not."""
 
     count: np.ndarray  #: registers after every cycle; from `counts` int64 (..., 2**bits) at the end of a vector
+    one_hot: np.ndarray | None = None  #: rows of the lanes
+    sums: np.ndarray | None = None  #: column sums
+    hits: np.ndarray | None = None  #: column sums at the indices of the lanes
     indices: int  #: positions counted
     cycles: int
 
@@ -95,8 +100,8 @@ class IndexCounter(Clocked[State]):
         self.lanes: int = require_int(lanes, 1, INPUTS, self.name, "lanes")
         config = {"bits": self.bits, "amount_bits": self.amount_bits, "counter_bits": self.counter_bits}
         self.ports: Ports = ports({**config, "lanes": self.lanes})
-        none, amounts = (0,) * (1 << self.bits), value_of((0,) * self.lanes)
-        self.state: State = self.reset(State, amount=amounts, one_hot=(0,) * self.lanes, sums=none, count=none)
+        none, rows = (0,) * (1 << self.bits), value_of((0,) * self.lanes)
+        self.state: State = self.reset(State, amount=rows, one_hot=rows, hits=rows, sums=none)
 
     def step(
         self,
@@ -142,8 +147,8 @@ class IndexCounter(Clocked[State]):
         """
         before, used = self.state, fields(valid)
         amounts = fields(amount) if self.amount_bits else (1,) * self.lanes
-        rows, sums = [0] * self.lanes, [0] * (1 << self.bits)
-        for lane, (index, counts, n) in enumerate(zip(fields(q), used, amounts, strict=True)):
+        rows, sums, indices = [0] * self.lanes, [0] * (1 << self.bits), fields(q)
+        for lane, (index, counts, n) in enumerate(zip(indices, used, amounts, strict=True)):
             if counts:
                 rows[lane] = 1 << index
                 sums[index] += n
@@ -158,8 +163,9 @@ class IndexCounter(Clocked[State]):
             q=q,
             valid=valid,
             amount=amount if self.amount_bits else value_of(amounts),
-            one_hot=tuple(rows),
+            one_hot=value_of(rows),
             sums=tuple(sums),
+            hits=value_of(tuple(map(mul, used, (sums[index] for index in indices)))),
             count=count,
             indices=before.indices + used.count(1),
             cycles=before.cycles + 1,
@@ -183,8 +189,8 @@ class IndexCounter(Clocked[State]):
         State
             Registers after the reset; the counters go on.
         """
-        none, rows = (0,) * (1 << self.bits), (0,) * self.lanes
-        self.state = replace(self.state, event="clear", clear=1, one_hot=rows, sums=none, count=none)
+        none, rows = (0,) * (1 << self.bits), value_of((0,) * self.lanes)
+        self.state = replace(self.state, event="clear", clear=1, one_hot=rows, sums=none, hits=rows, count=none)
         return self.state
 
 
@@ -240,7 +246,8 @@ def counts(
             chunks = [tuple(x[low : low + INPUTS].tolist()) for x in vectors[: 2 + (amount is not None)]]
             counter.cycle(0, *(chunk + (0,) * (INPUTS - len(chunk)) for chunk in chunks))
         count[row] = counter.state.count
-    return Result(count.reshape(*shape, 1 << bits), counter.state.indices, counter.state.cycles)
+    after = counter.state
+    return Result(count=count.reshape(*shape, 1 << bits), indices=after.indices, cycles=after.cycles)
 
 
 def require_input(
@@ -279,6 +286,17 @@ def ports(config: Mapping[str, Any]) -> Ports:
             *amount,
         ),
         outputs=(Port("count", config["counter_bits"], 1 << bits, meaning="registers after the cycle"),),
+        state=_registers(bits, (n * max(1, (1 << amount_bits) - 1)).bit_length(), n),
+    )
+
+
+def _registers(bits: int, width: int, n: int) -> tuple[Port, ...]:
+    """What a cycle adds; width: of a column sum. Of many columns, only those that one of the n lanes is in."""
+    if bits > ROW_BITS:
+        return (Port("hits", width, n, meaning="column sum at the index of each valid lane; all others are 0"),)
+    return (
+        Port("one_hot", 1 << bits, n, meaning="row of each lane, bit i for index i; 0 where it is not valid"),
+        Port("sums", width, 1 << bits, meaning="column sums of the cycle"),
     )
 
 

@@ -81,6 +81,28 @@ def test_sixteen_positions_a_cycle() -> None:
     assert counter.clear().count == (0,) * 4 and counter.state.indices == 25
 
 
+@pytest.mark.parametrize(("bits", "lanes", "amount_bits"), [(6, 1, 0), (6, 16, 3), (7, 3, 0), (8, 16, 8), (1, 2, 0)])
+def test_registers_of_a_cycle_in_both_forms(bits: int, lanes: int, amount_bits: int) -> None:
+    """Rows of 64 bits at most; of more than 64 columns, the sums that a lane is in."""
+    unit, rng = index_counter.UNIT, np.random.default_rng(bits)
+    config = unit.config(f"bits={bits},lanes={lanes},amount_bits={amount_bits},counter_bits=20")
+    ports = unit.ports(config)
+    inputs = {
+        port.name: rng.integers(0, 1 << port.bits, (2, 5, port.lanes)[: 3 if port.lanes > 1 else 2])
+        for port in ports.inputs
+    }
+    result = unit.evaluate(config, inputs)
+
+    assert result.equals(unit.evaluate(config, inputs, jit=False))
+    assert [port.name for port in ports.state] == (["one_hot", "sums"] if bits <= 6 else ["hits"])
+
+
+def test_hits_are_the_sums_that_a_lane_is_in() -> None:
+    state = IndexCounter(7).step(1, [5] * 3 + [9] * 13, [1, 1, 0, 1] + [0] * 12)
+
+    assert state.hits == (2, 2, 0, 1) + (0,) * 12
+
+
 @pytest.mark.parametrize("k", [4096, 4097])
 def test_width_of_a_counter(k: int) -> None:
     """K = 4096 at one index needs 13 bits; amounts of four bits 16: 61,440 [kllm §IV-B]."""

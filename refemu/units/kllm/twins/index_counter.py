@@ -37,7 +37,8 @@ def counts(
         count = np.zeros((prod(shape), 1 << bits), np.int64)
         indices = int(_count(*(x.reshape(prod(shape), k) for x in (q, used, amounts)), count))
     _require_fits(counter, count)
-    return Result(count.reshape(*shape, 1 << bits), indices, prod(shape) * -(-k // INPUTS))
+    cycles = prod(shape) * -(-k // INPUTS)
+    return Result(count=count.reshape(*shape, 1 << bits), indices=indices, cycles=cycles)
 
 
 def _fits(index: np.ndarray, bits: int) -> bool:
@@ -56,7 +57,23 @@ def run(counter: IndexCounter, inputs: Arrays, outputs: Arrays) -> tuple[int, in
     indices = _cycles(clear, *lanes, count)
     _require_fits(counter, count.reshape(-1, 1 << counter.bits))
     outputs[0][:] = count
+    _added(counter, clear, lanes[0], lanes[1], count, outputs[1:])
     return int(indices), clear.size
+
+
+def _added(
+    counter: IndexCounter, clear: np.ndarray, q: np.ndarray, valid: np.ndarray, count: np.ndarray, registers: Arrays
+) -> None:
+    """Fill what each cycle adds, (devices, cycles, lanes or indices): the difference of the counts."""
+    sums = count.copy()
+    sums[:, 1:] -= count[:, :-1] * (1 - clear[:, 1:, None])
+    names = [port.name for port in counter.ports.state]
+    for name, array in zip(names, registers, strict=True):
+        if name == "sums":
+            array[:] = sums
+        else:
+            words = valid << q if name == "one_hot" else valid * np.take_along_axis(sums, q, axis=-1)
+            array[:] = words.reshape(array.shape)
 
 
 def _require_fits(counter: IndexCounter, count: np.ndarray) -> None:
