@@ -39,17 +39,19 @@ class State:
     v_scale: Lanes  #: words of the scales of V
     q: Lanes  #: integers of the row
     scale: int  #: word
-    folded: tuple[float, ...]  #: p * sV, or p
-    top: float  #: what stands for the largest integer
+    folded: Lanes  #: words of p * sV, or of p
+    top: int  #: word of what stands for the largest integer
     divides: int  #: divisions since reset
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Result(stepped.Result):
     """Outputs of a run: scales as words from `run`, as floats from `quantize`."""
 
     q: np.ndarray  #: (..., t), uint8
     scale: np.ndarray  #: (...), float16; float32 where the accumulator is exact
+    folded: np.ndarray | None = None  #: words of p * sV; None from `quantize`, and in modes without a fold
+    top: np.ndarray | None = None  #: words of the maxima; None from `quantize`, and in mode "fixed"
     divides: int  #: one per score and one for the scale; none in rows of zeros, none for scores in mode "fixed"
 
 
@@ -93,7 +95,8 @@ class ScoreQuantizer(Stepped[State]):
         self.preset: Preset | KllmArith = plain(preset)
         self.wide: bool = is_wide(self.preset)
         self.ports: Ports = ports({"t": self.t, "bits": self.bits, "mode": self.mode, "preset": self.preset})
-        self.state: State = self.reset(State, v_scale=lanes((ONE,) * self.t), folded=(), top=0.0)
+        none = lanes((0,) * self.t)
+        self.state: State = self.reset(State, v_scale=lanes((ONE,) * self.t), folded=none)
 
     @property
     def largest(self) -> int:
@@ -113,8 +116,8 @@ class ScoreQuantizer(Stepped[State]):
         return self._stepped(p=p, v_scale=v_scale)
 
     def _open(self, *inputs: Any) -> State:
-        before = replace(self.latched(*inputs), index=-1, q=lanes((0,) * self.t), scale=0, top=0.0)
-        before = replace(before, folded=tuple(_values(before.p).astype(float).tolist()))
+        before = replace(self.latched(*inputs), index=-1, q=lanes((0,) * self.t), scale=0, top=0)
+        before = replace(before, folded=self._words(fp16.values(np.array(fields(before.p)))))
         return self._next(before, "fold" if self.mode == "fold" else "max")
 
     def _continue(self) -> State:
@@ -150,17 +153,43 @@ class ScoreQuantizer(Stepped[State]):
 
     def _fold(self, before: State) -> State:
         products = self.folded(np.array(fields(before.p)), np.array(fields(before.v_scale)))
-        return replace(before, folded=tuple(products.tolist()))
+        return replace(before, folded=self._words(products))
 
     def _max(self, before: State) -> State:
-        return replace(before, top=1.0 if self.mode == "fixed" else max(before.folded))
+        """Words of values that are not negative have their order."""
+        one = int(scale_word(1, self.wide))
+        return replace(before, top=one if self.mode == "fixed" else max(fields(before.folded)))
+
+    def _words(self, values: np.ndarray) -> Lanes:
+        """Words of scores: float32 where nothing is rounded, which holds every product, else fp16."""
+        return lanes(register_words(values, self.wide).tolist())
+
+    def scores(self, state: State) -> tuple[np.ndarray, float]:
+        """Values of the registers.
+
+        Parameters
+        ----------
+        state : State
+            State that holds them.
+
+        Returns
+        -------
+        folded : ndarray of float64
+            p * sV, or p.
+        top : float
+            What stands for the largest integer.
+        """
+        words = np.array([*fields(state.folded), state.top], np.uint32 if self.wide else np.uint16)
+        values = as_floats(words).astype(np.float64)
+        return values[:-1], float(values[-1])
 
     def _quantize(self, before: State) -> State:
         """rint(p * M / max): one float64 division is exact at every tie, so its rounding decides nothing."""
         if before.top == 0:
             return replace(before, q=lanes((0,) * self.t), scale=0x3F80_0000 if self.wide else 0x3C00)
-        q = integers.from_float(np.rint(np.array(before.folded) * self.largest / before.top)).tolist()
-        scale = np.float32(before.top / self.largest)  # r32 of a quotient of two short numbers: one rounding
+        folded, top = self.scores(before)
+        q = integers.from_float(np.rint(folded * self.largest / top)).tolist()
+        scale = np.float32(top / self.largest)  # r32 of a quotient of two short numbers: one rounding
         divides = before.divides + 1 + (0 if self.mode == "fixed" else self.t)
         return replace(before, q=lanes(q), scale=int(scale_word(scale, self.wide)), divides=divides)
 
@@ -170,15 +199,17 @@ class ScoreQuantizer(Stepped[State]):
             self.folded(*inputs)
 
 
-def _values(words: Any) -> np.ndarray:
-    return fp16.values(np.array(fields(words)))
-
-
 def require_finite(folded: np.ndarray) -> None:
     """Refuse a product that overflowed fp16: infinity has no share of a maximum. Scores up to 1 cannot do it."""
     bad = np.isinf(folded)
     if bad.any():
         raise Refused(f"score_quantizer: p * v_scale must be below 65520 in fp16, is not{at(first_index(bad))}")
+
+
+def register_words(values: np.ndarray, wide: bool) -> np.ndarray:
+    """Words of scores and their products: float32 where `wide`, which holds every one, else fp16."""
+    narrow = np.asarray(values, np.float32)
+    return narrow.view(np.uint32) if wide else fp16.bits(fp16.narrow(narrow))
 
 
 def scale_word(scale: Any, wide: bool) -> Any:
@@ -257,7 +288,7 @@ def quantize(
     shape, t = arrays[0].shape, arrays[0].shape[-1]
     words = [fp16.bits(array).reshape(shape if t > 1 else shape[:-1]) for array in arrays]
     answer = run(*words, t=t, bits=bits, mode=mode, preset=preset)
-    return replace(answer, q=answer.q.reshape(shape), scale=as_floats(answer.scale))
+    return replace(answer, q=answer.q.reshape(shape), scale=as_floats(answer.scale), folded=None, top=None)
 
 
 def as_floats(words: np.ndarray) -> np.ndarray:
@@ -270,17 +301,16 @@ def ports(config: Mapping[str, Any]) -> Ports:
     t, wide = config["t"], is_wide(config["preset"])
     p = Port("p", 16, t, encoding="f16", meaning="scores of a row", most=ONE if config["mode"] == "fixed" else LARGEST)
     fold = [Port("v_scale", 16, t, encoding="f16", meaning="scale of V at every token", least=1, most=LARGEST)]
+    width = 32 if wide else 16
+    folded = Port("folded", width, t, encoding=f"f{width}", meaning="scores times V's scales")
+    top = Port("top", width, encoding=f"f{width}", meaning="the largest of them")
     return Ports(
         inputs=(p, *(fold if config["mode"] == "fold" else [])),
         outputs=(
             Port("q", config["bits"], t, meaning="integers"),
-            Port(
-                "scale",
-                32 if wide else 16,
-                encoding="f32" if wide else "f16",
-                meaning="what an integer is a multiple of",
-            ),
+            Port("scale", width, encoding=f"f{width}", meaning="what an integer is a multiple of"),
         ),
+        state={"fold": (folded, top), "max": (top,), "fixed": ()}[config["mode"]],
     )
 
 

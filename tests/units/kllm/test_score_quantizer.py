@@ -112,7 +112,7 @@ def test_events_of_a_row() -> None:
     states = list(device.steps([0x3800, 0x3400], [ONE, ONE]))
 
     assert [state.event for state in states] == ["fold", "max", "quantize"]
-    assert (states[0].folded, states[1].top, states[2].q) == ((0.5, 0.25), 0.5, (15, 8))
+    assert (states[0].folded, states[1].top, states[2].q) == ((0x3800, 0x3400), 0x3800, (15, 8))
     assert [state.event for state in ScoreQuantizer(2, mode="max").steps([0x3800, 0x3400])] == ["max", "quantize"]
     with pytest.raises(Refused, match="step takes the inputs of an operation now"):
         device.step()

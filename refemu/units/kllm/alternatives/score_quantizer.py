@@ -23,8 +23,8 @@ class Floor(ScoreQuantizer):
         after = super()._quantize(before)
         if before.top == 0:
             return after
-        exact = np.array(before.folded) * self.largest / before.top
-        return replace(after, q=lanes([int(value) for value in np.floor(exact).tolist()]))
+        folded, top = self.scores(before)
+        return replace(after, q=lanes([int(value) for value in np.floor(folded * self.largest / top).tolist()]))
 
 
 class HalfUp(ScoreQuantizer):
@@ -34,7 +34,8 @@ class HalfUp(ScoreQuantizer):
         after = super()._quantize(before)
         if before.top == 0:
             return after
-        twice = np.floor(2 * (np.array(before.folded) * self.largest / before.top))
+        folded, top = self.scores(before)
+        twice = np.floor(2 * (folded * self.largest / top))
         return replace(after, q=lanes([(int(value) + 1) // 2 for value in twice.tolist()]))
 
 
@@ -45,7 +46,8 @@ class PowerOfTwo(ScoreQuantizer):
         after, steps = super()._quantize(before), self.largest + 1
         if before.top == 0:
             return after
-        q = np.minimum(np.rint(np.array(before.folded) * steps / before.top), self.largest)
+        folded, top = self.scores(before)
+        q = np.minimum(np.rint(folded * steps / top), self.largest)
         return replace(after, q=lanes([int(value) for value in q.tolist()]))
 
 

@@ -10,15 +10,18 @@ from refemu.arith.jit import kernel
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units.derived import Arrays, twin
 from refemu.units.kllm import score_quantizer
-from refemu.units.kllm.score_quantizer import UNIT, Mode, Result, ScoreQuantizer, as_floats, scale_word
+from refemu.units.kllm.score_quantizer import UNIT, Mode, Result, ScoreQuantizer, as_floats, register_words, scale_word
 
 
 @twin(UNIT)
 def run(device: ScoreQuantizer, inputs: Arrays, outputs: Arrays) -> tuple[int]:
     """All rows at once."""
-    q, scale = outputs
-    answer = _quantized(device, tuple(fp16.values(words.reshape(-1, device.t)) for words in inputs))
+    q, scale, *registers = outputs
+    answer, folded, top = _quantized(device, tuple(fp16.values(words.reshape(-1, device.t)) for words in inputs))
     q[:], scale[:] = answer.q.reshape(q.shape), answer.scale
+    values = {"folded": folded, "top": top}
+    for port, array in zip(device.ports.state, registers, strict=True):
+        array[:] = register_words(values[port.name], device.wide).reshape(array.shape)
     return (answer.divides,)
 
 
@@ -32,12 +35,12 @@ def quantize(
 ) -> Result:
     """`score_quantizer.quantize`, compiled."""
     arrays = score_quantizer.require_input(p, v_scale, mode)
-    answer = _quantized(ScoreQuantizer(arrays[0].shape[-1], bits, mode, preset), arrays)
+    answer, _, _ = _quantized(ScoreQuantizer(arrays[0].shape[-1], bits, mode, preset), arrays)
     return replace(answer, scale=as_floats(answer.scale))
 
 
-def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> Result:
-    """From float16 arrays of one shape (..., t)."""
+def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> tuple[Result, np.ndarray, np.ndarray]:
+    """Answers from float16 arrays of one shape (..., t); the folded scores and their maxima."""
     shape, folded = arrays[0].shape, fp16_jit.to_f32(arrays[0])
     if device.mode == "fold":
         folded = folded * fp16_jit.to_f32(arrays[1])  # 22 bits: exact in float32
@@ -49,7 +52,7 @@ def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> Result
     scale = np.where(top == 0, 1.0, top / device.largest).astype(np.float32)
     divides = (count - int(zeros)) * (1 + (0 if device.mode == "fixed" else t))
     words = np.asarray(scale_word(scale, device.wide))
-    return Result(q.reshape(shape), words.reshape(shape[:-1]), divides)
+    return Result(q=q.reshape(shape), scale=words.reshape(shape[:-1]), divides=divides), folded, top
 
 
 @kernel
