@@ -231,8 +231,9 @@ def test_events_of_a_vector() -> None:
         "fold",
     ]
     assert [state.count for state in states[:2]] == [(0, 16), (0, 19)]
-    assert states[3].moments == (float(np.float32(24) / np.float32(20)),)
-    assert states[5].moments[1] == float(np.float32(44) / np.float32(20))
+    mean, square = (int((np.float32(total) / np.float32(20)).view(np.uint32)) for total in (24, 44))
+    assert [state.moments for state in states[2:6]] == [(0, 0), (mean, 0), (mean, 0), (mean, square)]
+    assert [state.dense for state in states[1:3]] == [0, int(np.float32(19).view(np.uint32))] and states[2].total == 19
     assert (states[-1].indices, states[-1].macs, states[-1].divides) == (19, 6, 4)
     with pytest.raises(Refused, match="step takes the inputs of an operation now"):
         device.step()

@@ -31,11 +31,12 @@ class SampleVariance(IndexNorm):
     def _root(self, before: State) -> State:
         if self.norm != "layer":
             return super()._root(before)
-        mean, square = before.moments[0], before.moments[-1]
+        mean, square = self.moments(before)
         variance = max(0.0, float(self._round(square - self._round(mean * mean))))
         wider = float(self._round(variance * self.n / (self.n - 1)))
         same = float(self._round(mean * mean))
-        return super()._root(replace(before, moments=(*before.moments[:-1], float(self._round(wider + same)))))
+        changed = self.with_moments(before, mean, float(self._round(wider + same)))
+        return replace(super()._root(changed), moments=before.moments)
 
 
 def _divides_once(config: Config, inputs: Any, result: Any) -> Any:

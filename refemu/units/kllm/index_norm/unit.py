@@ -21,7 +21,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient32, rounder, width
 from refemu.units import stepped
 from refemu.units.kllm.cases import index_norm as index_norm_cases
-from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
@@ -52,8 +52,9 @@ class State:
     shift: int  #: word of r16(r32(mean / rms))
     overflow: int  #: 1 if a word of the fold is infinite
     count: tuple[int, ...]  #: counts of the indices
-    dense: Number  #: the sum over centroids on its way
-    moments: tuple[float, ...]  #: mean and mean square, as far as known
+    dense: int  #: word of the last sum over centroids
+    total: Number  #: the same as a number until its moment is known, exact where sums are
+    moments: Lanes  #: words of mean and mean square, or of the mean square; 0 until known
     indices: int  #: inliers counted
     macs: int
     divides: int  #: those of the fold; by N and the roots belong to the Functional Unit
@@ -69,6 +70,9 @@ class Result(stepped.Result):
     divided: np.ndarray | None = None  #: weights' centroids over divisor, fp16 words
     shift: np.ndarray | None = None  #: mean over divisor, fp16 words
     overflow: np.ndarray | None = None  #: bool: a word of the fold is infinite
+    count: np.ndarray  #: counts of the indices
+    dense: np.ndarray  #: words of the last sums over centroids
+    moments: np.ndarray  #: words of the moments
     indices: int
     macs: int
     divides: int
@@ -135,7 +139,8 @@ class IndexNorm(Stepped[State]):
         """Registers of one vector before its first event."""
         single = dict.fromkeys(("rms", "mean", "folded", "shift", "overflow"), 0)
         tables = {"divided": (0,) * (1 << self.weight_bits), "count": (0,) * (1 << self.bits)}
-        return {**single, **tables, "dense": 0.0, "moments": ()}
+        moments = lanes((0,) * (1 + (self.norm == "layer")))
+        return {**single, **tables, "dense": 0, "total": 0.0, "moments": moments}
 
     @property
     def busy(self) -> bool:
@@ -194,7 +199,8 @@ class IndexNorm(Stepped[State]):
         total: Number = self._zero
         for n, c in zip(before.count, table, strict=True):
             total = self._round(total + self._round(self._round(self._number(n)) * self._number(c)))
-        return replace(before, dense=total, macs=before.macs + len(table))
+        dense = _word(float(total), self.arith)
+        return replace(before, dense=dense, total=total, macs=before.macs + len(table))
 
     def _closed(self, before: State, power: int) -> State:
         apart, macs = self._zero, 0
@@ -203,9 +209,42 @@ class IndexNorm(Stepped[State]):
                 value = self._number(float(fp16.values(word)))
                 apart, macs = self._round(apart + self._round(value if power == 1 else value * value)), macs + 1
         scale = self._number(float(fp16.values(before.scale)))
-        whole = self._round((scale if power == 1 else scale * scale) * before.dense)  # the square itself is exact
+        whole = self._round((scale if power == 1 else scale * scale) * before.total)  # the square itself is exact
         moment = float(self._round(self._round(whole + apart) / self.n))
-        return replace(before, moments=(*before.moments, moment), dense=0.0, macs=before.macs + macs)
+        values = [moment, *self.moments(before)[1:]] if power == 1 else [*self.moments(before)[:-1], moment]
+        return replace(self.with_moments(before, *values), total=0.0, macs=before.macs + macs)
+
+    def moments(self, state: State) -> tuple[float, ...]:
+        """Values of the moments.
+
+        Parameters
+        ----------
+        state : State
+            State that holds them.
+
+        Returns
+        -------
+        tuple of float
+            Mean and mean square, or the mean square; 0 until known.
+        """
+        return tuple(_value(word, self.arith) for word in fields(state.moments))
+
+    def with_moments(self, state: State, *moments: float) -> State:
+        """Replace the moments.
+
+        Parameters
+        ----------
+        state : State
+            State to change.
+        *moments : float
+            Mean and mean square, or the mean square.
+
+        Returns
+        -------
+        State
+            The State; it is not committed.
+        """
+        return replace(state, moments=lanes(tuple(_word(moment, self.arith) for moment in moments)))
 
     @property
     def _zero(self) -> Number:
@@ -216,9 +255,10 @@ class IndexNorm(Stepped[State]):
 
     def _root(self, before: State) -> State:
         """sqrt(mean square + eps), or of the variance; each operation rounded."""
-        rnd, square, mean = self._round, before.moments[-1], 0.0
+        rnd, mean = self._round, 0.0
+        *first, square = self.moments(before)
         if self.norm == "layer":
-            mean = before.moments[0]
+            mean = first[0]
             square = max(0.0, float(rnd(square - rnd(mean * mean))))
         divisor = float(rnd(float(np.sqrt(np.float64(rnd(square + rnd(self.eps)))))))
         if not divisor > 0:  # a NaN neither
@@ -287,6 +327,7 @@ def _entries(words: tuple[int, ...], table: Precision) -> list[float]:
 
 
 def _word(value: float, arith: KllmArith) -> int:
+    value = value if value == value else float("nan")  # one word for every NaN
     return int(np.float64(value).view(np.uint64) if width(arith) == 64 else np.float32(value).view(np.uint32))
 
 
@@ -331,7 +372,12 @@ def ports(config: Mapping[str, Any]) -> Ports:
         ]
         outputs += [Port("shift", 16, encoding="f16", meaning="mean over deviation")] if layer else []
         outputs.append(Port("overflow", 1, meaning="a divided word is infinite"))
-    return Ports(inputs=tuple(inputs), outputs=tuple(outputs))
+    state = (
+        Port("count", n.bit_length(), 1 << bits, meaning="counts of the indices of inliers"),
+        Port("dense", wide, encoding=encoding, meaning=f"counts by squares, added: before the scale, float{wide}"),
+        Port("moments", wide, 1 + layer, encoding=encoding, meaning="mean and mean square" if layer else "mean square"),
+    )
+    return Ports(inputs=tuple(inputs), outputs=tuple(outputs), state=state)
 
 
 SIZE: dict[str, int | float] = {

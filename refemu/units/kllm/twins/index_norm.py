@@ -42,8 +42,8 @@ def _run(device: IndexNorm, inputs: Arrays, outputs: Arrays) -> tuple[int, int, 
     for name in ("q", "mask", "x"):
         words[name] = words[name].reshape(-1, device.n)
     values, counts = _norms(device, words)
-    for port, array in zip(device.ports.outputs, outputs, strict=True):
-        array[:] = values[port.name]
+    for port, array in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
+        array[:] = values[port.name].reshape(array.shape)
     return counts
 
 
@@ -57,17 +57,19 @@ def run(*values: Any, **named: Any) -> Result:
 
 
 def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[int, int, int]]:
-    """Output ports of every vector, from words (vectors, lanes), and the counters."""
+    """Output ports and registers of every vector, from words (vectors, lanes), and the counters."""
     layer, arith, vectors = device.norm == "layer", device.arith, words["scale"].size
     mask = words["mask"].astype(np.bool_)
     counted = index_counter_jit.counts(words["q"], device.bits, valid=~mask)
     outliers = _packed(words["x"], mask)
-    mean = _moment(device, counted.count, words["centroids"], outliers, words["scale"], 1) if layer else None
-    square = _moment(device, counted.count, words["squares"], outliers, words["scale"], 2)
+    mean = _moment(device, counted.count, words["centroids"], outliers, words["scale"], 1)[0] if layer else None
+    square, dense = _moment(device, counted.count, words["squares"], outliers, words["scale"], 2)
     rms = _root(device, square, mean)
     require_divisors(rms, rms.shape)
     macs = (1 + layer) * (vectors * (1 << device.bits) + int(np.count_nonzero(mask)))
     values = {"rms": _words(rms, arith)} | ({} if mean is None else {"mean": _words(mean, arith)})
+    moments = np.column_stack([square] if mean is None else [mean, square])
+    values |= {"count": counted.count, "dense": _words(dense, arith), "moments": _words(moments, arith)}
     divides = 0
     if folds(arith):
         quotients = _divided(np.column_stack([words["scale"], words["weights"]]), rms)
@@ -91,8 +93,8 @@ def _packed(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 def _moment(
     device: IndexNorm, count: np.ndarray, words: np.ndarray, outliers: np.ndarray, scale: np.ndarray, power: int
-) -> np.ndarray:
-    """Mean, or mean square, of every vector as float64; rounded as `stat` says."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean, or mean square, of every vector as float64, rounded as `stat` says; its sum over centroids."""
     table = np.broadcast_to(words.view(np.float16 if words.dtype == np.uint16 else np.float32), count.shape)
     factor, stat = fp16.values(scale).astype(np.float64), device.arith.stat
     if stat == "exact":
@@ -102,7 +104,7 @@ def _moment(
     apart = _total(rnd(outliers if power == 1 else outliers * outliers), stat)
     with np.errstate(all="ignore"):
         whole = rnd((factor if power == 1 else factor * factor) * dense)
-        return np.asarray(rnd(rnd(whole + apart) / device.n))
+        return np.asarray(rnd(rnd(whole + apart) / device.n)), np.asarray(dense)
 
 
 def _total(terms: np.ndarray, stat: Statistic) -> np.ndarray:
@@ -117,11 +119,11 @@ def _total(terms: np.ndarray, stat: Statistic) -> np.ndarray:
 
 def _exact_moment(
     count: np.ndarray, table: np.ndarray, outliers: np.ndarray, scale: np.ndarray, power: int, n: int
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Everything as integers: entries in units of 2^-48, scales and outliers of 2^-24; one division at the end."""
     steps = exact.steps(outliers.astype(np.float32)).tolist()
     factors = exact.steps(scale.astype(np.float32)).tolist()
-    moments = []
+    moments, sums = [], []
     for row in range(count.shape[0]):
         units = [int(entry * (1 << 48)) for entry in table[row].tolist()]
         dense = apart = 0
@@ -131,7 +133,8 @@ def _exact_moment(
             apart += x if power == 1 else x * x
         total = dense * (factors[row] if power == 1 else factors[row] * factors[row]) + (apart << 48)
         moments.append(total / (n << (48 + 24 * power)))
-    return np.array(moments, np.float64)
+        sums.append(dense / (1 << 48))
+    return np.array(moments, np.float64), np.array(sums, np.float64)
 
 
 def _root(device: IndexNorm, square: np.ndarray, mean: np.ndarray | None) -> np.ndarray:
@@ -144,6 +147,7 @@ def _root(device: IndexNorm, square: np.ndarray, mean: np.ndarray | None) -> np.
 
 
 def _words(values: np.ndarray, arith: KllmArith) -> np.ndarray:
+    values = np.where(np.isnan(values), np.nan, values)  # one word for every NaN
     return values.view(np.uint64) if width(arith) == 64 else values.astype(np.float32).view(np.uint32)
 
 
