@@ -157,8 +157,8 @@ class ScoreQuantizer(Stepped[State]):
 
     def _max(self, before: State) -> State:
         """Words of values that are not negative have their order."""
-        one = int(scale_word(1, self.wide))
-        return replace(before, top=one if self.mode == "fixed" else max(fields(before.folded)))
+        unity = int(scale_word(1, self.wide))
+        return replace(before, top=unity if self.mode == "fixed" else max(fields(before.folded)))
 
     def _words(self, values: np.ndarray) -> Lanes:
         """Words of scores: float32 where nothing is rounded, which holds every product, else fp16."""
