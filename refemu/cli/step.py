@@ -59,7 +59,7 @@ def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
 
     from refemu.golden.files import store, vcd
 
-    dump, names = vcd.dump(unit.name, ports, states)
+    dump, names = vcd.dump(unit.name, ports, states, clocked=unit.timing == "event")
     store.write_files({Path(path): dump, Path(f"{path}.events"): names})
 
 
