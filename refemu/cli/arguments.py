@@ -194,6 +194,7 @@ def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--break", dest="stop", metavar="COND", help="stop at the first event where COND holds, e.g. 'illegal == 1'"
     )
+    command.add_argument("--full", action="store_true", help="every lane of what changed; else wide ports are folded")
     _word(command, "--vcd", "FILE", "also a waveform (GTKWave, Surfer); event names in FILE.events")
 
 

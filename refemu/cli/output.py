@@ -39,10 +39,20 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, bytes) else str(value)
 
 
+def print_title(text: str, width: int) -> None:
+    """A heading of at most `width` columns a line, bold as that of a table."""
+    print("\n".join(_bold().format(line) for line in textwrap.wrap(text, width, break_on_hyphens=False)))
+
+
+def _bold() -> str:
+    plain = not _is_terminal(sys.stdout) or "NO_COLOR" in os.environ
+    return "{}" if plain else "\x1b[1m{}\x1b[0m"
+
+
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
     """A table; columns named in `right` are numbers. Bold only on a terminal, and not under NO_COLOR."""
     terminal = _is_terminal(sys.stdout)
-    bold = "\x1b[1m{}\x1b[0m" if terminal and "NO_COLOR" not in os.environ else "{}"
+    bold = _bold()
     width = _columns() if terminal else PIPE_WIDTH
     header, *others = table_lines(columns, [[str(cell) for cell in row] for row in rows], right, width)
     print("\n".join([bold.format(title), bold.format(header), *others, ""]))

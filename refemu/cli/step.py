@@ -3,16 +3,18 @@
 import argparse
 import dataclasses
 import re
+import shutil
+import textwrap
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
 from refemu.arith.reading import integer
-from refemu.cli import condition
-from refemu.cli.output import print_json, print_table
-from refemu.units import events
+from refemu.cli import condition, step_table
+from refemu.cli.output import print_json, print_title
 
+PIPE = 100  #: columns where there is no terminal
 _CASE = re.compile(r"[0-9]{1,18}|[a-z]+/[a-z0-9-]+/[0-9]{1,18}")
 
 
@@ -38,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
             {"unit": unit.name, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]}
         )
     else:
-        _table(unit, name, ports, states)
-        _drawings(unit.unit_class(**config), states)
+        width = _columns()
+        _table(unit, name, ports, states, width, arguments.full)
+        _drawings(unit.unit_class(**config), states, width)
         if arguments.stop:
             print(
                 f"stopped at event {len(states) - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}"
@@ -47,10 +50,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _drawings(device: Any, states: list[Any]) -> None:
-    """The state after every event as text, for units that draw theirs."""
-    for number, state in enumerate(states if hasattr(device, "draw") else []):
-        print(f"\n#{number} {state.event}\n{device.draw(state)}")
+def _columns() -> int:
+    return shutil.get_terminal_size((PIPE, 24)).columns
+
+
+def _drawings(device: Any, states: list[Any], width: int) -> None:
+    """The state after every event as text, for units that draw theirs; only if the text fits into `width`."""
+    drawings = [device.draw(state) for state in states] if hasattr(device, "draw") else []
+    widest = max((len(line) for drawing in drawings for line in drawing.splitlines()), default=0)
+    if widest > width:
+        print(f"\nthe drawings of the events take {widest} columns, here are {width}")
+        return
+    for number, (state, drawing) in enumerate(zip(states, drawings, strict=False)):
+        print(f"\n#{number} {state.event}\n{drawing}")
 
 
 def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
@@ -63,9 +75,11 @@ def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
     store.write_files({Path(path): dump, Path(f"{path}.events"): names})
 
 
-def _table(unit: Any, name: str, ports: Any, states: list[Any]) -> None:
-    columns, rows = events.table(ports, states)
-    print_table(f"{unit.name} [{name}] {unit.paper}", columns, rows, columns[2:])
+def _table(unit: Any, name: str, ports: Any, states: list[Any], width: int, full: bool) -> None:
+    count = f"{len(states)} events, blank = unchanged" if len(states) > 1 else "1 event"
+    print_title(f"{unit.name} [{name}] {unit.paper}: {count}", width)
+    for line in step_table.lines(ports, states, width, full):
+        print(line)
 
 
 def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, dict[str, np.ndarray]]:
@@ -110,7 +124,8 @@ def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:
             f"step: {unit.name} [{name}] has no case of its paper: give --case DIR:ID, or --input for the ports {ports}"
         )
     if not silent:
-        print(f"without --case and --input, a case of the paper: {cases.why}\n")
+        text = f"without --case and --input, a case of the paper: {cases.why}"
+        print("\n".join(textwrap.wrap(text, _columns())) + "\n")
     return {port: array[0] if unit.timing == "event" else array[:1] for port, array in cases.inputs.items()}
 
 

@@ -1,6 +1,9 @@
 """`refemu step` shows the paper's example, stops where told, and refuses what it does not understand."""
 
+import contextlib
+import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -95,7 +98,52 @@ def test_without_inputs_every_unit_steps_through_a_case_of_its_paper(
     assert main(["step", name, "--break", "index == 0"]) == 0
     text = capsys.readouterr().out
 
-    assert text.startswith("without --case and --input, a case of the paper: ") and f"\n{name} [" in text
+    assert " ".join(text[:80].split()).startswith("without --case and --input, a case of the paper:")
+    assert f"\n{name} [" in text
+
+
+@pytest.mark.parametrize("name", units.names())
+def test_every_line_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (60, 80, 160):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for full in ([], ["--full"]):
+            with contextlib.redirect_stdout(io.StringIO()) as text:
+                assert main(["step", name, *full]) == 0
+            assert max(map(len, text.getvalue().splitlines())) <= columns
+
+
+def test_without_a_terminal_lines_have_100_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert main(["step", "paged_attention"]) == 0
+
+    assert 90 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
+def test_a_combinational_unit_shows_its_intermediate_values(capsys: pytest.CaptureFixture[str]) -> None:
+    """[kllm Table I] 2 * -0.375 + 0.5"""
+    assert main(["step", "fp16_mac", "--input", "a=0x4000", "--input", "b=0xb600", "--input", "acc=0x3800"]) == 0
+
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "0 mac",
+        "inputs   a         0x4000=2",
+        "         b         0xb600=-0.375",
+        "         acc       0x3800=0.5",
+        "outputs  y         0xb400=-0.25",
+        "         overflow  0",
+        "state    product   0xba00=-0.75",
+        "counts   macs 1  overflows 0",
+    ]
+
+
+def test_drawings_that_are_too_wide_are_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["step", "bfp_pe_array"]) == 0
+
+    assert "the drawings of the events take 171 columns, here are 80" in capsys.readouterr().out
 
 
 def test_waveform_beside_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +167,7 @@ def test_a_unit_that_draws_is_drawn_after_every_event(capsys: pytest.CaptureFixt
     words = "0x4200,0x4700,0x3C00,0x4500,0x4000,0x4600,0x4880,0x4400"
     assert main(["step", "orizuru", "--input", f"x={words}", "--break", "event == 'pop_max'"]) == 0
 
-    drawings = capsys.readouterr().out.split("\n#")[2:]  # the first one heads the table
+    drawings = re.split("\n#(?=[0-9])", capsys.readouterr().out)[1:]
     assert [drawing.split("\n")[0] for drawing in drawings] == [
         "0 load",
         "1 init_max",

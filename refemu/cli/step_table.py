@@ -1,0 +1,172 @@
+"""The events of a unit as text: what changed, under the names of the columns, in lines that fit the terminal.
+
+What no event changes comes first, once. Then one line per event; columns that do not fit beside each other go on in
+another table, which leaves out the events that change nothing in it.
+"""
+
+import dataclasses
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from refemu.cli.output import GAP
+from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.units.spelled import folded, whole
+
+NARROW = 8  #: characters of a column's name before it goes on in a second line
+MOST_LINES = 2  #: of a value in a list, where lanes may be left out
+LABEL = 7  #: characters of "outputs", the longest name of a group
+SHARE = 3  #: a cell of several lanes takes at most one part in so many of the line
+Field = tuple[str, Port, list[Any]]  #: group, port and its value after every event
+
+
+class Column(NamedTuple):
+    """A column of one table: the lines of its name, and the text of every event, "" where nothing changed."""
+
+    head: list[str]
+    texts: list[str]
+    right: bool
+
+    @property
+    def width(self) -> int:
+        """Of the widest line."""
+        return max(map(len, self.head + self.texts))
+
+    def padded(self, text: str) -> str:
+        """`text` on its side of the column."""
+        return text.rjust(self.width) if self.right else text.ljust(self.width)
+
+
+def lines(ports: Ports, states: Sequence[Any], width: int, full: bool = False) -> Iterator[str]:
+    """Text of the events.
+
+    ports: of the configuration. states: at least one, of one unit. full: every lane of what changed, a list per event.
+    """
+    every = list(_fields(ports, states))
+    if full or len(states) == 1:
+        yield from _lists(every, states, width, full)
+        return
+    constant = [field for field in every if all(value == field[2][0] for value in field[2])]
+    if constant:
+        yield "the same after every event"
+        yield from _listed(constant, 0, width, False)
+        yield ""
+    changing = [field for field in every if field not in constant]
+    numbers = Column(["#"], [str(event) for event in range(len(states))], True)
+    events = Column(["event"], [state.event for state in states], False)
+    columns = [_column(field, max(NARROW, width // SHARE)) for field in changing]
+    for number, block in enumerate(_blocks(columns, width - numbers.width - events.width - 2 * GAP)):
+        yield from [""] * (number > 0)
+        yield from _table([numbers, events, *block], every_event=number == 0)
+
+
+def _fields(ports: Ports, states: Sequence[Any]) -> Iterator[Field]:
+    """Every port, register and counter; a register that is no port has the name of its field."""
+    first = states[0]
+    for group, members in (("inputs", ports.inputs), ("outputs", ports.outputs), ("state", ports.state)):
+        yield from ((group, port, [getattr(state, port.name) for state in states]) for port in members)
+    known = {port.name for port in ports.all} | {"event", "index"}
+    others = [field.name for field in dataclasses.fields(first) if field.name not in known]
+    for counts in (False, True):
+        for name in others:
+            if isinstance(getattr(first, name), int) == counts:
+                values = [flat(getattr(state, name)) for state in states]
+                yield ("counts" if counts else "state"), Port(name, 64, signed=True), values
+
+
+def flat(value: Any) -> Lanes:
+    """The numbers of a register that is no port, in one tuple however they are nested; an int as it is."""
+    return value if isinstance(value, int) else tuple(_leaves(value))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if isinstance(value, tuple | list | bytes):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _column(field: Field, most: int) -> Column:
+    _, port, values = field
+    texts = [folded(port, values[0], most)]
+    for before, value in itertools.pairwise(values):
+        texts.append("" if value == before else folded(port, value, most, before))
+    single = all(len(fields(value)) == 1 for value in values)
+    return Column(_head(port.name, max(map(len, texts))), texts, single and "=" not in "".join(texts))
+
+
+def _head(name: str, width: int) -> list[str]:
+    """A name in as few lines as are not much wider than the column, broken after underscores."""
+    parts, limit = [""], max(NARROW, width)
+    for word in name.replace("_", "_ ").split():
+        if parts[-1] and len(parts[-1] + word) > limit:
+            parts.append("")
+        parts[-1] += word
+    return parts
+
+
+def _blocks(columns: Sequence[Column], room: int) -> Iterator[list[Column]]:
+    """Columns that fit beside each other; one at least."""
+    block: list[Column] = []
+    taken = 0
+    for column in columns:
+        if block and taken + column.width > room:
+            yield block
+            block, taken = [], 0
+        block.append(column)
+        taken += column.width + GAP
+    yield block
+
+
+def _table(columns: Sequence[Column], every_event: bool) -> Iterator[str]:
+    height = max(len(column.head) for column in columns)
+    heads = [[""] * (height - len(column.head)) + column.head for column in columns]
+    for row in zip(*heads, strict=True):
+        yield _row(columns, row)
+    yield "─" * len((" " * GAP).join("-" * column.width for column in columns))
+    for row in zip(*(column.texts for column in columns), strict=True):
+        if every_event or any(row[2:]):
+            yield _row(columns, row)
+
+
+def _row(columns: Sequence[Column], texts: Sequence[str]) -> str:
+    return (" " * GAP).join(column.padded(text) for column, text in zip(columns, texts, strict=True)).rstrip()
+
+
+def _lists(every: Sequence[Field], states: Sequence[Any], width: int, full: bool) -> Iterator[str]:
+    """A list per event of what it changed: all fields at the first."""
+    for event, state in enumerate(states):
+        changed = [field for field in every if not event or field[2][event] != field[2][event - 1]]
+        yield f"{event} {state.event}"
+        yield from _listed(changed, event, width, full)
+
+
+def _listed(every: Sequence[Field], event: int, width: int, full: bool) -> Iterator[str]:
+    """One line per field, or as many as all its lanes need; counters side by side."""
+    names = max([len(port.name) for group, port, _ in every if group != "counts"], default=0)
+    label = ""
+    for group, port, values in every:
+        if group == "counts":
+            continue
+        start = f"{group if group != label else '':{LABEL}}  {port.name:{names}}  "
+        label = group
+        yield from _field(start, port, values[event], width, full)
+    counts = [f"{port.name} {values[event]}" for group, port, values in every if group == "counts"]
+    if counts:
+        margin = " " * (LABEL + GAP)
+        text = "  ".join(count.replace(" ", "\0") for count in counts)
+        wrapped = textwrap.wrap(text, width, initial_indent=f"counts{margin[6:]}", subsequent_indent=margin)
+        yield from (line.replace("\0", " ") for line in wrapped)
+
+
+def _field(start: str, port: Port, value: Any, width: int, full: bool) -> Iterator[str]:
+    room = max(NARROW, width - len(start))
+    wrapped = textwrap.wrap(whole(port, fields(value)), room, break_on_hyphens=False)
+    if len(wrapped) > MOST_LINES and not full:
+        wrapped = [folded(port, value, room)]
+    for number, line in enumerate(wrapped):
+        yield (" " * len(start) if number else start) + line
