@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import described, parameters
+from refemu.units import described, parameters, shown
 from refemu.units.alternative import Alternative as Alternative
 from refemu.units.alternative import choices as choices
 from refemu.units.config import Config as Config
@@ -101,6 +101,7 @@ class Unit(Generic[S, R]):
             if not getattr(self, name):
                 object.__setattr__(self, name, value())
         described.methods(self)
+        shown.install(self)
 
     @cached_property
     def run_jit(self) -> RunFunction[R]:
