@@ -121,6 +121,16 @@ def test_without_a_terminal_lines_have_100_columns(
     assert 90 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
 
 
+def test_the_output_in_the_docs_is_the_real_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/rtl.md").read_text()
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["step", "free_page_list"]) == 0
+
+    assert f"```\nrefemu step free_page_list\n{capsys.readouterr().out}```\n" in page
+
+
 def test_a_combinational_unit_shows_its_intermediate_values(capsys: pytest.CaptureFixture[str]) -> None:
     """[kllm Table I] 2 * -0.375 + 0.5"""
     assert main(["step", "fp16_mac", "--input", "a=0x4000", "--input", "b=0xb600", "--input", "acc=0x3800"]) == 0

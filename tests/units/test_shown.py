@@ -2,7 +2,6 @@
 
 import ast
 
-import numpy as np
 import pytest
 
 from refemu import units
@@ -27,7 +26,7 @@ def test_str_has_the_values_of_floats() -> None:
 
 
 def test_long_states_fold_their_lanes_and_are_no_python() -> None:
-    state = Orizuru(64, 2).step(x=np.full(64, 0x3C00, np.uint16))
+    state = Orizuru(64, 2).step(x=[0x3C00] * 64)
     text = repr(state)
 
     assert "x=(0x3c00, 0x3c00, " in text and "... 64 values)" in text and len(text) <= MOST
@@ -42,8 +41,8 @@ def test_every_unit_has_a_state_with_texts(name: str) -> None:
     state = unit.unit_class(**next(iter(unit.configs.values()))).snapshot()
 
     assert state_class(unit.unit_class) is type(state)
-    assert repr(state).startswith("State(event='reset', ") and len(repr(state)) <= MOST
-    assert str(state).startswith("State(event='reset', ") and len(str(state)) <= MOST
+    assert repr(state).startswith("State(event='") and len(repr(state)) <= MOST
+    assert str(state).startswith("State(event='") and len(str(state)) <= MOST
 
 
 def test_a_class_that_names_no_state_has_none() -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "PageTable",
     "State",
     "TableOverflow",
+    "drawn",
     "locate",
     "run",
 ]
@@ -38,6 +39,9 @@ HIGH, LOW = 0, 1  #: Sections of an entry
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)  #: Operations of the port `op`
 EVENTS = ("clear", "append", "split", "tokens", "lookup")  #: Events by the port `op`
 LATCHED = ("op", "entry", "section", "value", "other", "count", "high_pages", "low_pages")  #: 0 after reset
+
+
+GAP = 8  #: cells between the runs of an entry that a drawing shows one by one
 
 
 class TableOverflow(Refused):
@@ -386,6 +390,25 @@ class PageTable(Clocked[State]):
         }
         return self.state
 
+    def draw(self, state: State) -> str:
+        """Draw the table, as text.
+
+        Parameters
+        ----------
+        state : State
+            Registers to draw.
+
+        Returns
+        -------
+        str
+            Several lines.
+
+        References
+        ----------
+        [leankv Fig. 5]
+        """
+        return drawn(fields(state.cells), state.used, state.tokens)
+
     @property
     def state(self) -> State:
         """All registers and the last event: made on demand, as for the list of free pages."""
@@ -459,6 +482,37 @@ def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tu
         raise Refused(f"page_table: token {int(position[bad].flat[0])} is beyond {cells.shape[-1]} cells of {tokens}")
     cell = page if section == HIGH else cells.shape[-1] - 1 - page
     return np.take_along_axis(cells, cell[..., None], -1)[..., 0].astype(np.int64), slot
+
+
+def drawn(cells: Sequence[int], used: Sequence[int], tokens: Sequence[int]) -> str:
+    """Draw a table as text, a line per entry: high pages from the left, low pages from the right, `.` between them.
+
+    Parameters
+    ----------
+    cells, used, tokens : sequence of int
+        Registers of a State.
+
+    Returns
+    -------
+    str
+        Several lines. Long runs of cells that are not used are counted.
+
+    References
+    ----------
+    [leankv Fig. 5]
+    """
+    entries = len(used) // 2
+    length, width = len(cells) // entries, max(len(str(page)) for page in cells)
+    lines = []
+    for entry in range(entries):
+        high, low = used[2 * entry : 2 * entry + 2]
+        pages = [f"{page:>{width}}" for page in cells[entry * length : (entry + 1) * length]]
+        between = [f"{'.':>{width}}"] * (length - high - low)
+        if len(between) > GAP:
+            between = [f"...{len(between)} cells..."]
+        texts = " ".join([*pages[:high], *between, *pages[length - low :]])
+        lines.append(f"entry {entry}  {texts}  tokens {tokens[2 * entry]} high, {tokens[2 * entry + 1]} low")
+    return "\n".join(lines)
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

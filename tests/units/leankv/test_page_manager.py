@@ -346,3 +346,17 @@ def test_repr() -> None:
     text = repr(page_manager.PageManager(**FIG5))
 
     assert text.startswith("PageManager(pages=32, layers=1, heads=2, high_tokens=2, low_tokens=4, max_len=12, slots=2")
+
+
+def test_a_drawing_has_the_free_pages_and_the_table() -> None:
+    """[leankv Fig. 5]"""
+    manager = page_manager.PageManager(pages=6, slots=1, max_len=4)
+    manager.prompt_allocate({7: 4})
+
+    assert manager.draw(manager.state).splitlines() == [
+        "free     4 5",
+        "entry 0   0  1  .  tokens 4 high, 0 low",
+        "entry 1   2  3  .  tokens 4 high, 0 low",
+    ]
+    fresh = page_manager.PageManager()
+    assert fresh.draw(fresh.state).splitlines()[0].endswith(" 14 15 ... 32 pages")

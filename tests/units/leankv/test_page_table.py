@@ -154,3 +154,16 @@ def test_tokens_are_found_from_both_sides() -> None:
 
 def test_repr() -> None:
     assert repr(PageTable(2, 3, 4, 5, True)) == "PageTable(slots=2, layers=3, heads=4, cells=5, scrub=True)"
+
+
+def test_a_drawing_has_the_runs_of_every_entry() -> None:
+    """[leankv Fig. 5]: high pages from the left, low ones from the right; long gaps are counted."""
+    table = PageTable(cells=12)
+    for section, page in ((HIGH, 10), (HIGH, 11), (LOW, 7)):
+        table.append(0, section, [page])
+    table.set_tokens(0, 4, 3)
+
+    assert table.draw(table.state).splitlines() == [
+        "entry 0  10 11 ...9 cells...  7  tokens 4 high, 3 low",
+        "entry 1  ...12 cells...  tokens 0 high, 0 low",
+    ]

@@ -24,9 +24,11 @@ from refemu.units.leankv.page_manager.requests import (
     Shape,
     memory,
 )
-from refemu.units.leankv.page_table import PageTable
+from refemu.units.leankv.page_table import PageTable, drawn
 from refemu.units.ports import Ports, fields, lanes
 from refemu.units.stepped import Clocked
+
+FREE = 16  #: pages of the ring that a drawing shows
 
 
 class Pool(Clocked[State]):
@@ -203,6 +205,28 @@ class Pool(Clocked[State]):
         return numbers
 
     # States.
+
+    def draw(self, state: State) -> str:
+        """Draw the table under the pages that are free, the next first, as text.
+
+        Parameters
+        ----------
+        state : State
+            Registers to draw.
+
+        Returns
+        -------
+        str
+            Several lines.
+
+        References
+        ----------
+        [leankv Fig. 5]
+        """
+        ring = fields(state.ring)
+        free = [ring[place % len(ring)] for place in range(state.head, state.tail)]
+        shown = " ".join(map(str, free[:FREE])) + (f" ... {len(free)} pages" if len(free) > FREE else "")
+        return f"free     {shown or 'none'}\n{drawn(fields(state.cells), state.used, state.tokens)}"
 
     @property
     def state(self) -> State:
