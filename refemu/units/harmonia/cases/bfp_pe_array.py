@@ -66,7 +66,9 @@ def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
     }
     inputs = {port: array[15:18] for port, array in drawn.items()}
     yield Cases("edge", "masks with holes", legal(config, inputs | _shape(3, groups, (M4, M8, W4)) | masks))
-    yield from _flags(config, drawn)
+    yield from _flags(config)
+    why = "weights, every PE with the same operands: words whose last bits are used, in each of them"
+    yield Cases("edge", why, legal(config, _repeated(config, drawn, 12) | _shape(12, groups, [W4] * 12)))
     count = 4
     base = _uniform(config, count)
     uneven = np.full((count, ROWS, groups, LANES), 255)
@@ -98,7 +100,17 @@ def _uniform(config: Config, tiles: int) -> dict[str, np.ndarray]:
     return {port.name: np.full((tiles, port.lanes), value.get(port.name, 0)) for port in ports if port.lanes > 1}
 
 
-def _flags(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
+def _repeated(config: Config, drawn: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
+    """The first `count` drawn tiles with the operands of the first row and column in all of them."""
+    tiles = {}
+    for port in find("bfp_pe_array").ports(config).inputs:
+        if port.name != "mode":
+            times = ROWS if port.name.startswith(("a_", "row_")) else COLUMNS
+            tiles[port.name] = np.tile(drawn[port.name][:count, : port.lanes // times], times)
+    return tiles | {"w_scale": tiles["w_scale"] | 1}
+
+
+def _flags(config: Config) -> Iterator[Cases]:
     """Overflow, underflow and NaN in the PEs whose row or column has a bit of its number set, and in the others."""
     groups, bits = config["groups"], [*range(3), *range(4)]
     tiles = 2 * len(bits)

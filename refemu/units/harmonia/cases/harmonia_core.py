@@ -13,23 +13,85 @@ from refemu.units.stimuli import Seeds, random, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 LANES = 32
+DRAWN = 26  #: products of kinds paper and edge
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     ports = find("harmonia_core").ports(config).inputs
     if kind == "random":
-        inputs = {port.name: random("harmonia_core", port, (2,), seed, first=2) for port in ports}
+        inputs = {port.name: random("harmonia_core", port, (8,), seed, first=DRAWN) for port in ports}
         yield Cases(kind, "exponents and factors as real tensors have them", legal(config, inputs))
         return
-    drawn = legal(config, random_inputs("harmonia_core", ports, (2,), seed))
+    raw = random_inputs("harmonia_core", ports, (DRAWN,), seed)
+    drawn = legal(config, raw)
     if kind == "paper":
         yield Cases(kind, "[harmonia §IV-A] one product through all steps", {p: a[:1] for p, a in drawn.items()})
     if kind == "edge":
-        some = {p: a[1:] for p, a in drawn.items()}
+        some = {p: a[1:2] for p, a in drawn.items()}
         yield Cases(kind, "activations of 0, of either sign", {**some, "a_mag": 0 * some["a_mag"]})
-        why = "results that are subnormal in FP16, or 0"
+        why = "weight factors and activations so small that results are 0"
         yield Cases(kind, why, {**some, "a_exp": 0 * some["a_exp"] + 1, "w_scale": some["w_scale"] & 0x03FF})
+        some = {p: a[2:6] for p, a in drawn.items()}
+        why = "shared exponents of 0 and 1: of weights, keys and values most results are subnormal in FP16"
+        yield Cases(kind, why, {**some, "a_exp": raw["a_exp"][2:6] & 1}, "D-harmonia-4")
+        some = {p: a[6:16] for p, a in drawn.items()}
+        why = "activations of shared exponents from 4 to 15, far from each other"
+        yield Cases(kind, why, {**some, "a_exp": 4 + raw["a_exp"][6:16] % 12})
+        some = {p: a[16:20] for p, a in drawn.items()}
+        why = "activations of one sign, mantissas of 128 and more: sums near the largest of their exponents"
+        yield Cases(kind, why, {**some, "a_sign": 0 * some["a_sign"], "a_mag": some["a_mag"] | 128})
+        some = {p: a[20:] for p, a in drawn.items()}
+        why = "larger activations, shared exponents of 17 to 20: results beyond 2, scores far apart"
+        yield Cases(kind, why, {**some, "a_exp": raw["a_exp"][20:] % 4 + 17})
+        why = "rows and columns that are all equal: every element reaches the exponent of its group"
+        yield Cases(kind, why, _equal(config, drawn))
+        if config["kind"] == "score":
+            yield _keys(config, raw)
+        if config["kind"] == "k":
+            yield _channels(config, raw)
+
+
+def _equal(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Two products of positive numbers, the second with the other sign; a frozen offset stays."""
+    inputs = {port: np.repeat(array[:1], 2, axis=0) for port, array in drawn.items()}
+    value = {"a_mag": 200, "a_exp": 17, "b": 7, "w_scale": 0x2555} | (
+        {} if config["b_type"] == "int4" else {"b_exp": 15}
+    )
+    for port in inputs.keys() - {"frozen"}:
+        inputs[port] = 0 * inputs[port] + value.get(port, 0)
+    inputs["a_sign"][1] = 1
+    if config["b_type"] != "int4":
+        inputs["w_scale"] *= 0
+    return inputs
+
+
+def _keys(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
+    """Queries that are all equal, and one key like them, each in turn; the other keys are 0."""
+    columns, inner = config["columns"], config["inner"]
+    inputs = {port: np.zeros((columns, array.shape[-1]), np.int64) for port, array in raw.items()}
+    inputs["a_mag"] += 255
+    inputs["a_exp"] += 15
+    inputs["b_exp"] += 15
+    inputs["b"] += 255 * (np.arange(columns * inner) // inner == np.arange(columns)[:, None])
+    return Cases("edge", "one key has nearly all of the attention of every query that sees it, each in turn", inputs)
+
+
+def _channels(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
+    """Products with one offset, in each channel in turn, of bits that alternate: a factor that meets one element."""
+    columns, inner = config["columns"], config["inner"]
+    count, groups = 2 * columns, -(-inner // LANES)
+    channel, case = np.arange(count) // 2, np.arange(count)
+    inputs = {port: np.zeros((count, array.shape[-1]), np.int64) for port, array in raw.items()}
+    inputs["a_mag"][:, 0] = inputs["a_mag"][:, -inner] = 128
+    inputs["a_exp"] += 15
+    inputs["b"][case, channel * inner] = 4
+    inputs["w_scale"][case, channel * groups] = np.where(case % 2 == 0, 0x5155, 0xA6AA)
+    why = "the key of token 0 has one channel, each in turn, with bits that alternate, which is its offset"
+    if "frozen" in inputs:
+        inputs["frozen"][case, channel] = np.where(case % 2 == 0, 0x4AAA, 0xB555)
+        why = "keys with one channel, each in turn, and a frozen offset in it, with bits that alternate"
+    return Cases("edge", why, inputs, "D-harmonia-24")
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
