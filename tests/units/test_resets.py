@@ -49,6 +49,8 @@ NOT_ZERO: dict[str, Reset] = {
     "kv_quantizer": {"bits": always(1)},
     "orizuru": {
         "k": lambda device: device.k,
+        "p_mask": lambda device: (1,) * device.n,
+        "q_mask": lambda device: (1,) * device.n,
         "root_max_valid": always(1),
         "root_min_valid": always(1),
     },
@@ -109,7 +111,6 @@ NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
     "bfp_converter": {"comparing.m": lambda device: [1], "aligning.m": lambda device: [1]},
     "bfp_pe_array": {"work.group": lambda device: [-1] * device.groups * 8},
     "harmonia_core": {"offsets": lambda device: list(flat(tuple(vars(device.offsets.snapshot()).values())))},
-    "orizuru": {"trees.alive": lambda device: ([1] * device.n + [0] * (device.size - device.n)) * 2},
 }
 
 

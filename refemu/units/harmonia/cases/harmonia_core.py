@@ -67,14 +67,15 @@ def _equal(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 
 def _keys(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
-    """Queries that are all equal, and one key like them, each in turn; the other keys are 0."""
+    """Queries that are all equal, and four keys like them, each in turn; the other keys are 0."""
     columns, inner = config["columns"], config["inner"]
-    inputs = {port: np.zeros((columns, array.shape[-1]), np.int64) for port, array in raw.items()}
+    count = -(-columns // 4)
+    inputs = {port: np.zeros((count, array.shape[-1]), np.int64) for port, array in raw.items()}
     inputs["a_mag"] += 255
     inputs["a_exp"] += 15
     inputs["b_exp"] += 15
-    inputs["b"] += 255 * (np.arange(columns * inner) // inner == np.arange(columns)[:, None])
-    return Cases("edge", "one key has nearly all of the attention of every query that sees it, each in turn", inputs)
+    inputs["b"] += 255 * (np.arange(columns * inner) // inner // 4 == np.arange(count)[:, None])
+    return Cases("edge", "four keys share the attention of every query that sees them, each key in turn", inputs)
 
 
 def _channels(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:

@@ -418,7 +418,7 @@ UNIT: Unit[State, Result] = Unit(
         "k": _config("k", 9, 32, 32),
         "decode": _config("k", 2, 32, 32, head_dim=16, start=4000, rotation="interleaved"),
         "v": _config("v", 11, 32, 17, m=4),
-        "score": _config("score", 3, 80, 35, "bfp8", start=30),
+        "score": _config("score", 3, 32, 35, "bfp8", start=30),
     },
     ports=ports,
     unit_class=HarmoniaCore,
