@@ -151,12 +151,17 @@ def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--class",
         dest="classes",
         metavar="C,...",
-        help="of bits, lanes, order, words, reset, use, decisions, model; default all but model, which takes long",
+        action="append",
+        help="of bits, lanes, order, words, reset, use, width, rounding, decisions, model; may be repeated; default all "
+        "but model, which takes a minute and more",
     )
+    command.add_argument("--all", action="store_true", help="with class model: every mutant, not a sample of 300")
     command.add_argument(
         "--write-missing", type=_path, metavar="DIR", help="a set of cases that convict every hole, below DIR"
     )
-    command.add_argument("--strict", action="store_true", help="exit with 1 where a fault is undecided, too")
+    command.add_argument(
+        "--strict", action="store_true", help="exit with 1 at any hole, and where a fault is undecided"
+    )
 
 
 def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:

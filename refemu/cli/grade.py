@@ -12,28 +12,30 @@ SHOWN = 20  #: survivors of a class in the table; --json has all
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the grade; returns 0 where no class has a hole, with --strict where none is undecided either, else 1."""
+    """Print the grade; returns 0 where every class reaches its gate, with --strict where nothing is left, else 1."""
     from refemu.golden.grade import entry
 
-    classes = arguments.classes.split(",") if arguments.classes else None
+    classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
+    if arguments.all and "model" not in (classes or ()):
+        raise Refused("grade: --all goes with --class model, the other classes are tried whole")
+    how = {"missing": arguments.write_missing, "every": arguments.all}
     start = perf_counter()
     if arguments.unit:
-        result = entry.grade_stimulus(
-            arguments.stimulus, arguments.unit, arguments.config, classes, missing=arguments.write_missing
-        )
+        result = entry.grade_stimulus(arguments.stimulus, arguments.unit, arguments.config, classes, **how)
     elif arguments.config:
         raise Refused("grade: --config goes with --unit; a set names its own configuration")
     else:
-        result = entry.grade_set(arguments.stimulus, classes, missing=arguments.write_missing)
+        result = entry.grade_set(arguments.stimulus, classes, **how)
+    holes = any(counts.holes for counts in result.classes.values())
     if arguments.json:
         print_json({**contract(result), "seconds": round(perf_counter() - start, 3)})
     else:
         _print(result)
     if arguments.write_missing and not arguments.json:
         target = f"{arguments.write_missing}/{result.unit}-{result.config}"
-        print("there is no hole; nothing was written" if result.passes else f"{target}: convicts every hole")
+        print(f"{target}: convicts every hole" if holes else "there is no hole; nothing was written")
     undecided = any(counts.undecided for counts in result.classes.values())
-    return int(not result.passes or (arguments.strict and undecided))
+    return int(not result.passes or (arguments.strict and (undecided or holes)))
 
 
 def contract(result: Any) -> dict[str, Any]:
@@ -54,7 +56,10 @@ def _print(result: Any) -> None:
     title = f"{result.set}: {result.rows} rows"
     print_table(title, ("class", *numbers), rows, numbers)
     seen = ("bits", "0", "1", "rising", "falling")
-    print_table("bits of the outputs that are seen", ("output", *seen), _toggles(result.toggle, seen), seen)
+    print_table("bits that are seen", ("output or register", *seen), _toggles(result.toggle, seen), seen)
+    _counted("decisions exercised", "decision", result.decisions)
+    _counted("flags", "flag", {name: rows for name, rows in result.flags.items() if "+" not in name})
+    _together({name: rows for name, rows in result.flags.items() if "+" in name})
     for klass in result.classes:
         survivors = [survivor for survivor in result.survivors if survivor.klass == klass]
         for survivor in survivors[:SHOWN]:
@@ -63,6 +68,23 @@ def _print(result: Any) -> None:
                 print(f"           told by  {'  '.join(_port(name, words) for name, words in survivor.row.items())}")
         if len(survivors) > SHOWN:
             print(f"           {klass:9}  and {len(survivors) - SHOWN} more; --json has all")
+
+
+def _counted(title: str, what: str, rows: Any) -> None:
+    """A table of rows by name, if there is any."""
+    if rows:
+        print_table(title, (what, "rows"), list(rows.items()), ("rows",))
+
+
+def _together(pairs: Any) -> None:
+    """A line on flags that are seen in one row, if there are two flags."""
+    never = [name for name, rows in pairs.items() if not rows]
+    if pairs:
+        print(f"{len(pairs) - len(never)} of {len(pairs)} pairs of flags are seen in one row")
+    if never:
+        print(f"never together: {', '.join(never[:SHOWN])}{', ...' * (len(never) > SHOWN)}")
+    if pairs:
+        print()
 
 
 def _toggles(table: Any, seen: Any) -> list[tuple[Any, ...]]:

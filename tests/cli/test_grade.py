@@ -71,6 +71,17 @@ def test_a_poor_stimulus_names_what_is_missing_and_closes_it(
     assert not (tmp_path / "again").exists()
 
 
+def test_classes_may_be_repeated(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", str(flint), "--class", "words", "--class", "bits,order", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["classes"]) == ["bits", "order", "words"]
+
+
+def test_decisions_and_flags_are_shown(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", str(flint), "--class", "decisions"]) == 0
+    out = capsys.readouterr().out
+    assert "decisions exercised" in out and "D-olive-16    15" in out
+
+
 def test_strict_takes_undecided_faults_for_holes(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(flint), "--class", "bits"]) == 0  # two bits of the exponent are never 1
     assert main(["grade", str(flint), "--class", "bits", "--strict"]) == 1
@@ -81,6 +92,7 @@ def test_strict_takes_undecided_faults_for_holes(flint: Path, capsys: pytest.Cap
     ("words", "message"),
     [
         (["--class", "lane"], "unknown fault class 'lane'; did you mean 'lanes'"),
+        (["--all"], "--all goes with --class model"),
         (["--config", "flint4"], "--config goes with --unit"),
         (["--unit", "olive_pe8"], "inputs of olive_pe8 are missing"),
         (["--unit", "flint_decodr"], "did you mean 'flint_decoder'"),

@@ -28,6 +28,17 @@ class Answers:
         return {f"out.{port.name}": port for port in self.unit.ports(self.config).outputs}
 
     @cached_property
+    def registers(self) -> dict[str, Port]:
+        """Registers that the rows hold, by name."""
+        ports = {f"st.{port.name}": port for port in self.unit.ports(self.config).state}
+        return {name: port for name, port in ports.items() if all(name in block.arrays for block in self.blocks)}
+
+    @cached_property
+    def held(self) -> dict[str, np.ndarray]:
+        """Bit patterns of every register."""
+        return {name: _flat([block.arrays[name] for block in self.blocks]) for name in self.registers}
+
+    @cached_property
     def outputs(self) -> dict[str, np.ndarray]:
         """Bit patterns of every output."""
         return {name: _flat([block.arrays[name] for block in self.blocks]) for name in self.ports}

@@ -31,7 +31,8 @@ def faults(answers: Answers) -> Iterator[Fault]:
             seen.add(key)
             name = "+".join(f"{part.decision}/{part.says}" for part in chosen)
             says = " and ".join(f"{part.decision}: {part.says}" for part in chosen)
-            yield Fault(name, says, partial(_wrong, wrong), partial(_tried, wrong))
+            decision = chosen[0].decision if len(chosen) == 1 else ""
+            yield Fault(name, says, partial(_wrong, wrong), partial(_tried, wrong), decision)
 
 
 def _wrong(other: Device, answers: Answers) -> np.ndarray:

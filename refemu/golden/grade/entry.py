@@ -23,7 +23,11 @@ FIRST = "first"  #: array of a stimulus for an event unit: 1 where a case starts
 
 
 def grade_set(
-    path: str | Path, classes: Sequence[str] | None = None, pool: int = ROWS, missing: str | Path | None = None
+    path: str | Path,
+    classes: Sequence[str] | None = None,
+    pool: int = ROWS,
+    missing: str | Path | None = None,
+    every: bool = False,
 ) -> Grade:
     """Grade a golden set by the wrong devices that it convicts.
 
@@ -37,6 +41,8 @@ def grade_set(
         Random rows beside the set that tell a hole from a fault that nothing may show, at least.
     missing : str or Path, optional
         Folder for a set of the cases that convict every hole, `missing`/<unit>-<config>/.
+    every : bool
+        Of class `model` all mutants, not a sample of 300.
 
     Returns
     -------
@@ -52,7 +58,7 @@ def grade_set(
     unit = units.find(golden.manifest["unit"])
     unit.config(golden.config)
     spare = Pool(unit, golden.config, golden.manifest["seed"], pool)
-    return _graded(golden.name, answers_of.of_set(golden), spare, classes, missing)
+    return _graded(golden.name, answers_of.of_set(golden), spare, classes, missing, every)
 
 
 def grade_stimulus(
@@ -62,6 +68,7 @@ def grade_stimulus(
     classes: Sequence[str] | None = None,
     pool: int = ROWS,
     missing: str | Path | None = None,
+    every: bool = False,
 ) -> Grade:
     """Grade a stimulus of one's own: is it good enough, and what does it miss?
 
@@ -80,6 +87,8 @@ def grade_stimulus(
         As for `grade_set`.
     missing : str or Path, optional
         As for `grade_set`.
+    every : bool
+        As for `grade_set`.
 
     Returns
     -------
@@ -97,13 +106,13 @@ def grade_stimulus(
         arrays = npz.read(Path(path).read_bytes(), str(path))
     cases = list(_cases(descriptor, chosen, arrays, str(path)))
     answers = answers_of.of_cases(descriptor, chosen, cases)
-    return _graded(Path(path).name, answers, Pool(descriptor, name, 0, pool), classes, missing)
+    return _graded(Path(path).name, answers, Pool(descriptor, name, 0, pool), classes, missing, every)
 
 
 def _graded(
-    name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None, missing: str | Path | None
+    name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None, missing: str | Path | None, every: bool
 ) -> Grade:
-    grading = Grading(name, stimulus, pool, classes)
+    grading = Grading(name, stimulus, pool, classes, every)
     if missing is not None:
         missing_cases.write(grading, Path(missing))
     return grading.grade

@@ -26,6 +26,7 @@ class Fault:
     wrong: Callable[[Answers], np.ndarray]
     #: tried(answers): rows that `wrong` looks at, by default all
     tried: Callable[[Answers], int] = lambda answers: answers.rows
+    decision: str = ""  #: id of the decision, of a fault that is another answer to one
 
 
 Faults: TypeAlias = Callable[[Answers], Iterator[Fault]]  #: those that a device of this unit and configuration can have

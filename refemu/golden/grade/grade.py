@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 from refemu.golden.grade.fault import FaultClass
 
+GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: share convicted of a class that passes, where not all must be
+
 Verdict: TypeAlias = Literal["hole", "undecided", "raised"]  #: of a fault that is not convicted
 
 
@@ -49,11 +51,15 @@ class Grade:
     pool: int  #: rows that decided between holes and undecided faults; 0 if none was needed
     classes: Mapping[FaultClass, Counts]  #: in the order of the library
     survivors: Sequence[Survivor]  #: faults that are not convicted, class by class
-    toggle: Mapping[
-        str, Mapping[str, int]
-    ]  #: by output: bits of all lanes; seen 0, 1, rising, falling where they count
+    #: by output and register: bits of all lanes; seen 0, 1, rising, falling where they count
+    toggle: Mapping[str, Mapping[str, int]]
+    decisions: Mapping[str, int]  #: by decision with alternatives: rows that tell some of them, at least
+    flags: Mapping[str, int]  #: rows with each flag, and with every two of them, "a+b"
 
     @property
     def passes(self) -> bool:
-        """Whether no class has a hole."""
-        return not any(counts.holes for counts in self.classes.values())
+        """Whether every class reaches its gate: no hole, or the share of GATES."""
+        return all(
+            not counts.holes or (klass in GATES and (counts.grade or 0) >= GATES[klass])
+            for klass, counts in self.classes.items()
+        )

@@ -5,7 +5,10 @@ tells it: edge, exhaustive and random cases that are legal and not of the set. W
 is undecided: perhaps no stimulus can. A device that takes no case of the stimulus is counted apart, as raised.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
 
 import numpy as np
 
@@ -15,6 +18,7 @@ from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import CLASSES, QUICK, Fault, FaultClass, Faults
 from refemu.golden.grade.grade import Counts, Grade, Survivor
 from refemu.golden.grade.pool import Pool
+from refemu.units.ports import Port
 
 LIBRARY: Mapping[FaultClass, Faults] = {
     "bits": bits.faults,
@@ -33,12 +37,18 @@ LIBRARY: Mapping[FaultClass, Faults] = {
 class Grading:
     """A stimulus, and the rows of a pool that tell what it lets pass."""
 
-    def __init__(self, name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None = None, every: bool = False
+    ) -> None:
         """Try every fault of `classes`, by default of QUICK.
 
-        name: of the set, for people. Refused: an unknown class.
+        name: of the set, for people. every: all mutants of class model, not a sample. Refused: an unknown class.
         """
         self.stimulus, self.pool = stimulus, pool
+        self._library: dict[FaultClass, Faults] = dict(LIBRARY)
+        if every:
+            self._library["model"] = partial(model.faults, sample=sys.maxsize)
+        self._decisions: dict[str, np.ndarray] = {}  #: bool per row: tells some alternative of the decision
         self.telling: list[np.ndarray] = []  #: of every hole, bool per row of the pool
         chosen = [_known(each) for each in classes] if classes else QUICK
         graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
@@ -51,10 +61,12 @@ class Grading:
             {klass: counts for klass, (counts, _) in graded.items()},
             [survivor for _, survivors in graded.values() for survivor in survivors],
             toggles(stimulus),
+            {each: int(np.count_nonzero(rows)) for each, rows in sorted(self._decisions.items())},
+            flags(stimulus),
         )
 
     def _graded(self, klass: FaultClass) -> tuple[Counts, list[Survivor]]:
-        tried = [self._tried(klass, fault) for fault in LIBRARY[klass](self.stimulus)]
+        tried = [self._tried(klass, fault) for fault in self._library[klass](self.stimulus)]
         survivors = [survivor for survivor in tried if survivor is not None]
         of = [survivor.verdict for survivor in survivors]
         holes, undecided, raised = of.count("hole"), of.count("undecided"), of.count("raised")
@@ -63,7 +75,10 @@ class Grading:
     def _tried(self, klass: FaultClass, fault: Fault) -> Survivor | None:
         """None for a fault that is convicted."""
         try:
-            if fault.wrong(self.stimulus).any():
+            convicting = fault.wrong(self.stimulus)
+            if fault.decision:
+                self._decisions[fault.decision] = convicting | self._decisions.get(fault.decision, np.False_)
+            if convicting.any():
                 return None
         except (Refused, RefusedType) as error:
             return Survivor(klass, fault.id, fault.says, "raised", None, str(error))
@@ -88,11 +103,13 @@ def _known(name: str) -> FaultClass:
 
 
 def toggles(answers: Answers) -> dict[str, dict[str, int]]:
-    """By output: how many of its bits (of all lanes) are seen 0, 1, rising and falling where they count."""
+    """By output and register: how many of its bits (of all lanes) are seen 0, 1, rising and falling where they count.
+
+    Registers that the rows do not hold, as those of old sets, are left out.
+    """
     table = {}
     follows = answers.before >= 0
-    for name, port in answers.ports.items():
-        codes, care = answers.outputs[name], answers.care[name]
+    for name, port, codes, care in _seen(answers):
         now, last = codes[follows], codes[answers.before[follows]]
         both = care[follows] & care[answers.before[follows]]
         table[name] = {
@@ -103,6 +120,24 @@ def toggles(answers: Answers) -> dict[str, dict[str, int]]:
             "falling": _count(last & ~now & both),
         }
     return table
+
+
+def _seen(answers: Answers) -> Iterator[tuple[str, Port, np.ndarray, np.ndarray]]:
+    """Name, port, bit patterns and bits that count of every output and register."""
+    for name, port in answers.ports.items():
+        yield name, port, answers.outputs[name], answers.care[name]
+    for name, port in answers.registers.items():
+        codes = answers.held[name]
+        yield name, port, codes, np.full_like(codes, (1 << port.bits) - 1)
+
+
+def flags(answers: Answers) -> dict[str, int]:
+    """Rows with each flag of the unit, and with every two of them in one row, "a+b"."""
+    words = np.concatenate([block.flags.reshape(-1) for block in answers.blocks])
+    rows = {name: (words >> flag.bit & 1) == 1 for name, flag in answers.unit.flags.items()}
+    table = {name: int(np.count_nonzero(there)) for name, there in rows.items()}
+    pairs = combinations(rows, 2)
+    return table | {f"{a}+{b}": int(np.count_nonzero(rows[a] & rows[b])) for a, b in pairs}
 
 
 def _count(seen: np.ndarray) -> int:

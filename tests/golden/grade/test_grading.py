@@ -1,13 +1,15 @@
 """Verdicts: convicted, hole, undecided, raised; each seen for a fault planted for it."""
 
+import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.grade import grading
-from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.answers import Answers, of_cases
 from refemu.golden.grade.fault import QUICK, Fault
 from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
@@ -75,4 +77,55 @@ def test_toggles_are_counted_within_a_case(meter: Answers) -> None:
                 words["falling"][lane] |= codes[row - 1] & ~code
     wanted = {name: sum(word.bit_count() for word in lanes) for name, lanes in words.items()}
 
-    assert grading.toggles(meter) == {"out.wide": {"bits": 120, **wanted}}
+    assert grading.toggles(meter)["out.wide"] == {"bits": 120, **wanted}
+
+
+def test_registers_toggle_like_outputs() -> None:
+    unit = units.find("orizuru")
+    config = unit.configs["n8"]
+    answers = of_cases(unit, config, unit.cases(config, "paper", 0))
+    table = grading.toggles(answers)
+
+    assert set(answers.registers) <= set(table) and "st.p_mask" in table
+    held = answers.held["st.p"]
+    assert table["st.p"]["1"] == sum(int(word).bit_count() for word in np.bitwise_or.reduce(held, axis=0))
+
+
+def test_rows_that_tell_a_decision_and_rows_with_flags() -> None:
+    unit = units.find("olive_pe8")
+    config = unit.configs["wrap"]
+    answers = of_cases(unit, config, [case for kind in ("paper", "edge") for case in unit.cases(config, kind, 0)])
+    grade = Grading("rows", answers, Pool(unit, "wrap", 0, 12), ["decisions"]).grade
+    flags = np.concatenate([block.flags.reshape(-1) for block in answers.blocks])
+
+    assert grade.decisions.keys() == {each.decision for each in unit.alternatives} - {"D-olive-7"}
+    assert all(0 < rows <= answers.rows for rows in grade.decisions.values())
+    assert grade.flags == {"OVERFLOW": int(np.count_nonzero(flags & 1 << unit.flags["OVERFLOW"].bit))}
+
+
+def test_flags_that_are_seen_together() -> None:
+    unit = units.find("ovp_encoder")
+    config = unit.configs["int4"]
+    answers = of_cases(unit, config, unit.cases(config, "edge", 0))
+    flags = grading.flags(answers)
+    words = np.concatenate([block.flags.reshape(-1) for block in answers.blocks])
+    a, b = list(unit.flags)[:2]
+    both = 1 << unit.flags[a].bit | 1 << unit.flags[b].bit
+
+    assert flags[f"{a}+{b}"] == np.count_nonzero(words & both == both)
+    assert len(flags) == len(unit.flags) * (len(unit.flags) + 1) // 2
+
+
+def test_all_mutants_or_a_sample(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def faults(stimulus: Answers, sample: int = 300) -> Iterator[Fault]:
+        asked.append(sample)
+        return iter(())
+
+    monkeypatch.setattr(grading.model, "faults", faults)
+    monkeypatch.setattr(grading, "LIBRARY", {**grading.LIBRARY, "model": faults})
+    for every in (False, True):
+        Grading("meter", meter, Pool(fakes.METER, "w4", 0, 12), ["model"], every)
+
+    assert asked == [300, sys.maxsize]
