@@ -152,8 +152,8 @@ def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:
         dest="classes",
         metavar="C,...",
         action="append",
-        help="of bits, lanes, order, words, reset, use, width, rounding, decisions, model; may be repeated; default all "
-        "but model, which takes a minute and more",
+        help="of bits, lanes, order, words, reset, use, width, rounding, decisions, model; may be repeated; default "
+        "all but model, which takes a minute and more",
     )
     command.add_argument("--all", action="store_true", help="with class model: every mutant, not a sample of 300")
     command.add_argument(
