@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -37,7 +37,6 @@ def most(answers: Answers) -> int:
     return SPARE if answers.spare else parts.MOST
 
 
-@lru_cache(maxsize=4)
 def executed(answers: Answers, files: tuple[Path, ...], answer: Callable[[Answers, Block], Any]) -> Executed:
     """Trace the right unit on the parts of a stimulus."""
     lines: set[tuple[str, int]] = set()

@@ -135,3 +135,16 @@ def test_a_poor_stimulus_lets_more_mutants_pass(monkeypatch: pytest.MonkeyPatch)
     good, bad = (Grading("x", each, pool, ["model"]).grade.classes["model"] for each in (whole, poor))
 
     assert good.holes == 0 and bad.holes > 3 and good.faults == bad.faults
+
+
+def test_what_functions_remember_hides_no_line() -> None:
+    """`fdgf.passes` remembers its answers: a second run of the same cases would not come by its lines."""
+    unit = units.find("fdgf")
+    config = unit.configs["small"]
+    blocks = list(unit.cases(config, "paper", 0))
+    source = model.sources(unit)[0]
+    text = source.read_text().splitlines()
+    inside = next(number for number, line in enumerate(text, 1) if "tall, broad =" in line)
+    for _ in range(2):
+        lines = model._executed(answers_of.of_cases(unit, config, blocks)).lines
+        assert (str(source), inside) in lines
