@@ -82,7 +82,7 @@ rtl:
 # GRADES=--check compares the page instead
 grades:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python tools/grades.py $(GRADES)
+	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m tools.grades $(GRADES)
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models

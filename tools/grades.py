@@ -1,7 +1,8 @@
 """Write vectors/GRADES.md: which wrong devices each committed set convicts, by class of fault.
 
-    python tools/grades.py            # grades every set whose digest is not on the page, and writes the page
-    python tools/grades.py --check    # grades all sets again in the classes of FULL; exit code 1 where cells differ
+    python -m tools.grades            # grades every set and unit whose digest is not on the page, and writes the page
+    python -m tools.grades --sets     # the same, and leaves the table of mutants as it is: they take a minute a unit
+    python -m tools.grades --check    # grades all sets again in the classes of FULL; exit code 1 where cells differ
 
 Every row ends with a digest of what it follows from: the set, the sources of its unit, the fault library. A test
 compares the digests, so that no row is stale in any class.
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from refemu import golden, units
 from refemu.golden.grade.grade import Counts
+from tools import grades_mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "vectors"
@@ -28,8 +30,7 @@ HEAD = """# Grades of the committed sets
 Written by `make grades`; do not edit. Classes and verdicts: docs/vectors.md, "Grading a stimulus". A cell: faults
 convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
 legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
-covers the set, the sources of its unit and the fault library. Mutants of readable units (class
-model) are not on this page: they take a minute a set.
+covers the set, the sources of its unit and the fault library.
 
 """
 
@@ -94,6 +95,12 @@ def total(rows: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
     }
 
 
+def sections(text: str) -> tuple[str, str]:
+    """The table of the sets, and that of the mutants, of a page."""
+    start = text.find(grades_mutants.TITLE)
+    return (text, "") if start < 0 else (text[:start], text[start:])
+
+
 def table(text: str) -> dict[str, dict[str, str]]:
     """Rows of a page by set: column -> cell."""
     rows = [
@@ -150,9 +157,12 @@ def differing(old: str) -> list[str]:
 
 def main(words: Sequence[str]) -> int:
     """Write the page, or compare it."""
-    old = PAGE.read_text() if PAGE.is_file() else ""
+    old, mutants = sections(PAGE.read_text() if PAGE.is_file() else "")
     if "--check" not in words:
-        PAGE.write_text(page(old))
+        table_of_sets = page(old)
+        PAGE.write_text(f"{table_of_sets}\n{mutants}")  # mutants take long: what is graded is kept
+        if "--sets" not in words:
+            PAGE.write_text(f"{table_of_sets}\n{grades_mutants.section(mutants, sources, cell)}")
         return 0
     wrong = differing(old)
     if wrong:

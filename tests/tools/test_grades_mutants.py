@@ -1,0 +1,60 @@
+"""The table of mutants: every unit, fresh digests, the gate of 97 %."""
+
+from pathlib import Path
+
+import pytest
+
+from refemu import units
+from refemu.golden.grade.grade import Counts
+from tools import grades, grades_mutants
+
+
+def test_no_row_is_stale_and_every_unit_reaches_the_gate() -> None:
+    _, mutants = grades.sections(grades.PAGE.read_text())
+    rows, sets = grades_mutants.table(mutants), grades_mutants.names()
+    digests = {unit: grades_mutants.digest(unit, name, grades.sources) for unit, name in sets.items()}
+
+    assert set(sets) == set(units.names())
+    assert {unit: cells["digest"] for unit, cells in rows.items()} == digests
+    below = {unit: cells["share"] for unit, cells in rows.items() if float(cells["share"].rstrip(" %")) < 97}
+    assert below == {}
+
+
+def test_fresh_rows_are_kept_and_stale_ones_graded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = {"concat": "concat-a4", "flint_decoder": "flint_decoder-flint4"}
+    monkeypatch.setattr(grades_mutants, "names", lambda: sets)
+    asked: list[str] = []
+
+    def graded(name: str) -> tuple[int, Counts]:
+        asked.append(name)
+        return 1234, Counts(10, 6, 1, 2, 1)
+
+    def in_processes(wanted: list[str], names: list[str]) -> list[tuple[str, tuple[int, Counts]]]:
+        return [(unit, graded(name)) for unit, name in zip(wanted, names, strict=True)]
+
+    monkeypatch.setattr(grades_mutants, "_graded", in_processes)
+    fresh = grades_mutants.digest("concat", "concat-a4", grades.sources)
+    old = f"{grades_mutants.HEAD}| concat | 7 | 8 | 8/8 | 100.0 % | {fresh} |\n"
+    text = grades_mutants.section(old, grades.sources, grades.cell)
+
+    assert asked == ["flint_decoder-flint4"]
+    rows = grades_mutants.table(text)
+    assert rows["concat"]["convicted"] == "8/8"
+    assert list(rows["flint_decoder"].values())[:-1] == ["flint_decoder", "1,234", "10", "6/7 ?2 !1", "85.7 %"]
+    assert grades.sections(f"sets\n{text}") == ("sets\n", text)
+
+
+def test_a_digest_follows_what_makes_mutants_and_no_other_class(tmp_path: Path) -> None:
+    path = tmp_path / "refemu" / "golden" / "grade"
+    modules = [grades_mutants.ROOT / "refemu" / "golden" / "grade" / f"{name}.py" for name in ("model", "lanes")]
+    assert all(module.is_file() for module in modules) and not path.exists()
+    digests = [
+        grades_mutants.digest("concat", "concat-a4", lambda unit, some=some: some)
+        for some in ([], modules[:1], modules[1:])
+    ]
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_the_share() -> None:
+    assert grades_mutants.share(Counts(9, 0, 0, 9, 0)) == "-"
+    assert grades_mutants.share(Counts(9, 5, 1, 2, 1)) == "83.3 %"

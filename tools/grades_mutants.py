@@ -1,0 +1,86 @@
+"""The second table of vectors/GRADES.md: mutants of every readable unit, held against one set of it.
+
+`tools/grades.py` writes it. A row follows from the set, the sources of the unit and the modules that make and run
+mutants; its digest says so.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from refemu import golden, units
+from refemu.golden.grade.grade import Counts
+
+ROOT = Path(__file__).resolve().parent.parent
+VECTORS = ROOT / "vectors"
+TITLE = "## Mutants of the readable units"
+HEAD = f"""{TITLE}
+
+Class model: up to 300 seeded mutants of each unit, of lines that legal cases reach, against the set of its first
+configuration. The share is that of the convicted among those known to be wrong; the gate is 97 %.
+
+"""
+COLUMNS = ("unit", "rows", "mutants", "convicted", "share", "digest")
+MODULES = ("executed", "model", "mutations", "parts", "pool")  #: of refemu.golden.grade that make and run mutants
+
+Sources = Callable[[str], list[Path]]
+
+
+def names() -> dict[str, str]:
+    """Set of every unit's first configuration, by unit."""
+    ready = {unit: f"{unit}-{next(iter(units.find(unit).configs))}" for unit in units.names()}
+    return {unit: name for unit, name in ready.items() if (VECTORS / name / "manifest.json").is_file()}
+
+
+def digest(unit: str, name: str, sources: Sources) -> str:
+    """Digest of what a row follows from: 12 hex digits. sources: files of a unit and of the library."""
+    library = ROOT / "refemu" / "golden" / "grade"
+    files = [path for path in sources(unit) if path.parent != library or path.stem in MODULES]
+    parts = [str(golden.load(VECTORS / name).manifest["self_sha256"])]
+    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
+
+
+def section(old: str, sources: Sources, cell: Callable[[Counts], str]) -> str:
+    """The whole section; units whose digest stands in the old one keep their rows."""
+    known, sets = table(old), names()
+    digests = {unit: digest(unit, name, sources) for unit, name in sets.items()}
+    stale = [unit for unit in sets if known.get(unit, {}).get("digest") != digests[unit]]
+    fresh = dict(_graded(stale, [sets[unit] for unit in stale]))
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    for unit, end in digests.items():
+        cells = [known[unit][column] for column in COLUMNS[1:-1]] if unit in known else []
+        if unit in fresh:
+            rows, counts = fresh[unit]
+            cells = [f"{rows:,}", str(counts.faults), cell(counts), share(counts)]
+        lines.append(f"| {' | '.join([unit, *cells, end])} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def share(counts: Counts) -> str:
+    """The grade of a class in percent."""
+    return "-" if counts.grade is None else f"{100 * counts.grade:.1f} %"
+
+
+def table(text: str) -> dict[str, dict[str, str]]:
+    """Rows of a section by unit: column -> cell."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines]
+    return {cells[0]: dict(zip(COLUMNS, cells, strict=True)) for cells in rows if cells[0] != "unit"}
+
+
+def _graded(wanted: Sequence[str], sets: Sequence[str]) -> Iterator[tuple[str, tuple[int, Counts]]]:
+    """Rows and counts of some units, two at a time, printed as they come."""
+    with ProcessPoolExecutor(2) as pool:
+        for unit, (rows, counts) in zip(wanted, pool.map(graded, sets), strict=True):
+            print(unit, rows, counts, share(counts), sep=" | ", file=sys.stderr, flush=True)
+            yield unit, (rows, counts)
+
+
+def graded(name: str) -> tuple[int, Counts]:
+    """Rows of a set, and its counts of class model."""
+    grade = golden.grade_set(VECTORS / name, ["model"])
+    counts: Mapping[str, Counts] = {str(klass): counts for klass, counts in grade.classes.items()}
+    return grade.rows, counts["model"]
