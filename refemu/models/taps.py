@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from refemu import units
+from refemu.units import parameters as texts
 from refemu.units.unit import Cases
 
 Tap = Callable[[int, str, Cases], None]  #: tap(layer, unit, case)
@@ -77,3 +78,13 @@ def config_of(unit: str, parameters: Mapping[str, Any]) -> str | None:
     return next(
         (name for name, config in units.find(unit).configs.items() if parameters.items() <= config.items()), None
     )
+
+
+def sized(unit: str, parameters: Mapping[str, Any], **sizes: Any) -> str | None:
+    """The configuration of these parameters and of the sizes that an operation has, ready or by its parameters.
+
+    None if no ready configuration has the parameters: it gives those that neither names.
+    """
+    device, exact = units.find(unit), {**parameters, **sizes}
+    base = config_of(unit, exact) or config_of(unit, parameters)
+    return None if base is None else texts.text(device, {**device.configs[base], **exact})

@@ -36,7 +36,9 @@ class Summary:
     bytes: int  #: of all its files
     self_sha256: str  #: digest of the manifest
     refemu_version: str  #: the version that last changed the set
-    left_out: Sequence[str] = ()  #: cases of the ready configurations that do not fit this one, and why
+    #: cases of the ready configurations that do not fit this one, and why; operations of a model with parameters that
+    #: no set of the request has
+    left_out: Sequence[str] = ()
 
 
 def generate(
@@ -150,11 +152,12 @@ def _written(
     bin: bool,
     progress: Progress | None,
 ) -> Iterator[Summary]:
+    elsewhere = _elsewhere(targets, taps)
     for done, (unit, config, folder) in enumerate(targets):
         if progress:
             progress("sets", done, len(targets))
         run, tapped = taps.get((unit.name, config), (None, ()))
-        left_out: list[str] = []
+        left_out: list[str] = elsewhere.pop(unit.name, [])
         blocks, generator = collect(unit, config, kinds, seed, tapped, left_out.append)
         if blocks:
             source = model_cases.described(run) if run and tapped else {}
@@ -162,6 +165,19 @@ def _written(
             yield dataclasses.replace(summary, left_out=tuple(left_out))
     if progress:
         progress("sets", len(targets), len(targets))
+
+
+def _elsewhere(
+    targets: Sequence[Target], taps: Mapping[tuple[str, str], tuple[Source, Sequence[Cases]]]
+) -> dict[str, list[str]]:
+    """By unit: operations of a model whose parameters no set of the request has, and how to ask for them."""
+    wanted = {(unit.name, config) for unit, config, _ in targets}
+    lines: dict[str, list[str]] = {}
+    for (unit, config), (run, cases) in taps.items():
+        if (unit, config) not in wanted:
+            line = f"{len(cases)} cases of {run.model} under {config}; --unit {unit}:{config} has them"
+            lines.setdefault(unit, []).append(line)
+    return lines
 
 
 def collect(
@@ -303,7 +319,7 @@ def require_cases(
         return
     offered = {unit.name for unit, _, _ in targets}
     lines = [
-        f"  {name}: {_why(unit, kinds, runs) if name in offered else _no_configuration(unit)}"
+        f"  {name}: {_why(unit, kinds, runs, taps) if name in offered else _no_configuration(unit)}"
         for name, unit in missing.items()
     ]
     count = len({unit.name for unit in units})
@@ -322,13 +338,14 @@ def _no_configuration(unit: AnyUnit) -> str:
     return f"none of its configurations is asked for: {', '.join(unit.configs)}"
 
 
-def _why(unit: AnyUnit, kinds: Sequence[Kind], runs: Sequence[Source]) -> str:
+def _why(unit: AnyUnit, kinds: Sequence[Kind], runs: Sequence[Source], taps: Collection[tuple[str, str]]) -> str:
     reasons = [f"no cases of kind {', '.join(kinds)}"]
     for run in runs:
         if unit.name in model_cases.tapped_units(run):
+            offered = ", ".join(sorted({config for name, config in taps if name == unit.name}))
             reasons.append(
-                f"no ready configuration fits what {run.tokens} tokens of {run.model} bring to its ports "
-                f"under scheme {run.scheme}"
+                f"{run.tokens} tokens of {run.model} under scheme {run.scheme} bring "
+                + (f"cases to {offered} only" if offered else "nothing to its ports")
             )
         else:
             reasons.append(f"scheme {run.scheme} does not tap it")

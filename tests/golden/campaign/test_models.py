@@ -102,7 +102,7 @@ def test_requests_of_models_that_are_refused(words: dict[str, Any], message: str
 
 
 def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
-    """kllm-a3 taps index_matmul, whose configuration w4a3 has its widths, and not olive_mac."""
+    """kllm-a3 taps index_matmul with the widths of w4a3 and the lengths of the model, and not olive_mac."""
     scheme = "kllm-a3:calibration_tokens=16"
     some = {"schemes": [scheme], "layers": [0]}
     with pytest.raises(Refused, match="olive_mac"):
@@ -110,7 +110,9 @@ def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
     plan.run(plan.model_request(4, **some), tmp_path / "all")
 
     names = {path.parent.name.partition("-layer")[0] for path in (tmp_path / "all").rglob("manifest.json")}
-    assert "index_matmul-w4a3" in names and any(name.startswith("orizuru") for name in names)
+    assert {"index_matmul-k64-a_bits3", "index_matmul-k96-a_bits3"} <= names and any(
+        name.startswith("orizuru") for name in names
+    )
 
 
 def test_command_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

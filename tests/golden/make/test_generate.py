@@ -197,13 +197,16 @@ def test_units_that_are_named_and_have_nothing_are_named_and_nothing_is_written(
 
 
 def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kv_compressor has no tap; what the others meet fits no ready configuration; orizuru alone would have cases."""
+    """kv_compressor has no tap; the others meet nothing, or other sizes; orizuru alone would have cases."""
     case = next(iter(units.find("orizuru").cases(units.find("orizuru").configs["n64"], "edge", 0)))
     monkeypatch.setattr(
         model_cases,
         "tapped",
         lambda run, progress, names: (
-            {("orizuru", "n64"): [dataclasses.replace(case, kind="model", config="n64")]}
+            {
+                ("orizuru", "n64"): [dataclasses.replace(case, kind="model", config="n64")],
+                ("index_matmul", "k=64"): [],
+            }
             if "kllm" in run.scheme
             else {}
         ),
@@ -212,12 +215,12 @@ def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatc
     names, schemes = ["orizuru", "index_matmul", "kv_compressor", "page_manager"], [kllm, "leankv"]
     with pytest.raises(Refused, match="got none for 3 of 4; nothing was written:\n") as refusal:
         golden.generate(tmp_path, units=names, kinds=["model"], scheme=schemes, tokens=4)
-    unfit = "no ready configuration fits what 4 tokens of tiny bring to its ports under scheme"
+    some = "4 tokens of tiny under scheme"
 
     assert str(refusal.value).splitlines()[1:] == [
-        f"  index_matmul: no cases of kind model; {unfit} {kllm}; scheme leankv does not tap it",
+        f"  index_matmul: no cases of kind model; {some} {kllm} bring cases to k=64 only; scheme leankv does not tap it",
         f"  kv_compressor: no cases of kind model; scheme {kllm} does not tap it; scheme leankv does not tap it",
-        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; {unfit} leankv",
+        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; {some} leankv bring nothing to its ports",
     ]
     assert list(tmp_path.iterdir()) == []
 

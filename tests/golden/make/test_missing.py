@@ -26,7 +26,7 @@ def test_units_with_cases_are_not_refused() -> None:
     ("tapped", "reason"),
     [
         ((), "no cases of kind model; scheme some-scheme does not tap it"),
-        (("blender",), "no ready configuration fits what 3 tokens of toy bring to its ports under scheme some-scheme"),
+        (("blender",), "3 tokens of toy under scheme some-scheme bring nothing to its ports"),
     ],
 )
 def test_the_reason_of_a_run(monkeypatch: pytest.MonkeyPatch, tapped: tuple[str, ...], reason: str) -> None:

@@ -12,14 +12,14 @@ Told = tuple[int, str, Cases]  #: layer, unit, what the scheme showed it
 def evaluated(unit: str, case: Cases) -> Any:
     """The unit's own answer."""
     found = units.find(unit)
-    return found.evaluate(found.configs[case.config], case.inputs)
+    return found.evaluate(found.config(case.config), case.inputs)
 
 
 def require_ports(told: Iterable[Told]) -> None:
     """Every case has the ports of its unit, in their shapes and ranges, and one number of rows and events."""
     for layer, name, case in told:
         unit = units.find(name)
-        ports = unit.ports(unit.configs[case.config])
+        ports = unit.ports(unit.config(case.config))
         leading = 1 + (unit.timing == "event")
         assert (case.kind, case.source["layer"]) == ("model", layer)
         assert set(case.inputs) == {port.name for port in ports.inputs}

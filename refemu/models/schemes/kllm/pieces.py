@@ -1,4 +1,4 @@
-"""Pieces of encoded tensors in the shape of a unit's ports: as much of a tensor as the unit has lanes."""
+"""Vectors of encoded tensors in the shape of a unit's ports."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,17 +11,9 @@ from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.units.kllm.index_counter import INPUTS
 
 
-def around(place: int, size: int, length: int) -> slice:
-    """`size` places with `place` among them, in the middle where there is room."""
-    start = min(max(place - size // 2, 0), length - size)
-    return slice(start, start + size)
-
-
-def peak(tensor: KMeansTensor, size: int) -> tuple[int, slice]:
-    """The token with the largest outlier, and `size` places around it."""
-    magnitudes = np.abs(fp16.values(outlier_words(tensor)))
-    token, place = divmod(int(np.argmax(magnitudes)), tensor.length)
-    return token, around(place, size, tensor.length)
+def peak(tensor: KMeansTensor) -> int:
+    """The token with the largest outlier, the first of equals."""
+    return int(np.argmax(np.abs(fp16.values(outlier_words(tensor))))) // tensor.length
 
 
 def case(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -29,22 +21,22 @@ def case(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.asarray(array)[None] for name, array in inputs.items()}
 
 
-def operand(side: str, tensor: KMeansTensor, vector: int, piece: slice) -> dict[str, Any]:
-    """A piece of one vector, by the ports of an operand. side: "a" or "b"."""
+def operand(side: str, tensor: KMeansTensor, vector: int) -> dict[str, Any]:
+    """One vector, by the ports of an operand. side: "a" or "b"."""
     return {
-        f"{side}_index": tensor.index[vector, piece],
-        f"{side}_mask": tensor.mask[vector, piece].astype(np.uint8),
-        f"{side}_outlier": outlier_words(tensor)[vector, piece],
+        f"{side}_index": tensor.index[vector],
+        f"{side}_mask": tensor.mask[vector].astype(np.uint8),
+        f"{side}_outlier": outlier_words(tensor)[vector],
         f"{side}_scale": tensor.scale[vector],
     }
 
 
-def factor(side: str, tensor: KMeansTensor, vector: int, piece: slice) -> dict[str, Any]:
-    """A piece of one vector, by the ports of an elementwise product: indices, and values read as FP16."""
+def factor(side: str, tensor: KMeansTensor, vector: int) -> dict[str, Any]:
+    """One vector, by the ports of an elementwise product: indices, and values read as FP16."""
     return {
-        side: tensor.index[vector, piece],
-        f"{side}_mask": tensor.mask[vector, piece].astype(np.uint8),
-        f"{side}_value": fp16.bits(tensor.dequantized())[vector, piece],
+        side: tensor.index[vector],
+        f"{side}_mask": tensor.mask[vector].astype(np.uint8),
+        f"{side}_value": fp16.bits(tensor.dequantized())[vector],
     }
 
 

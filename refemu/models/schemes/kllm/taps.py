@@ -1,8 +1,9 @@
 """Taps of KLLM's units: values at their ports while a model runs.
 
-Ready configurations are smaller than a model's tensors, so a tap shows a piece: of a token's values those around the
-largest one, of a column the same positions, of a row of scores the first query that sees exactly as many keys as the
-unit has lanes. All values come from the records of the parts of a block, those that the answer is computed from.
+A tap shows operations as the model has them, whole: the configuration of a case has the sizes of its tensors, and is a
+ready one only where one has them. Of the many operations of a tensor some are shown: those of the token with the
+largest value, of the first column, of the first query that sees as many keys as a ready configuration has lanes. All
+values come from the records of the parts of a block, those that the answer is computed from.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from refemu import units
 from refemu.arith import fp16
+from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tables import cartesian, squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm import pieces
@@ -21,8 +23,7 @@ from refemu.models.schemes.kllm.cache import IndexCache, cut, outlier_words
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.operands import Operands
 from refemu.models.schemes.kllm.tensors import INPUTS
-from refemu.models.taps import Watch, config_of, model_case
-from refemu.units.kllm.index_counter import INPUTS as LANES
+from refemu.models.taps import Watch, config_of, model_case, sized
 from refemu.units.kllm.index_matmul import Scores
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 INDEX_UNITS = ("index_counter", "index_function", "index_matmul", "index_norm", "index_product")
 UNITS = ("clustering", "concat", "functional", *INDEX_UNITS, "orizuru", "score_quantizer", "weighted_sum")
-ROWS = 64  #: of the values of a token at the Clustering Unit
 
 
 def tapped(config: KllmConfig) -> tuple[str, ...]:
@@ -80,11 +80,11 @@ class Taps:
         self._encoded(self._full("up"), up, right)
         self._table("gate", argument)
         if self._watch.wants("index_product"):
-            token, piece = pieces.peak(right, min(ROWS, right.length))
+            token = pieces.peak(right)
             parameters = {"a_bits": argument.bits, "b_bits": right.bits}
-            inputs = pieces.factor("a", gated.function, token, piece) | pieces.factor("b", right, token, piece)
-            source, why = {"token": token, "first_value": piece.start}, "values around the largest outlier of up"
-            self._emit("index_product", parameters, why, self._full("down_in"), inputs, **source)
+            inputs = pieces.factor("a", gated.function, token) | pieces.factor("b", right, token)
+            why = "the token with the largest outlier of up"
+            self._emit("index_product", parameters, why, self._full("down_in"), inputs, token=token)
 
     def plain(self, up: np.ndarray, plain: Plain) -> None:
         """The operand, float32 (tokens, size), and its table."""
@@ -95,10 +95,17 @@ class Taps:
         return f"blk.{self._layer}.{name}"
 
     def _emit(
-        self, unit: str, parameters: Mapping[str, Any], why: str, tensor: str, inputs: Mapping[str, Any], **source: Any
+        self,
+        unit: str,
+        parameters: Mapping[str, Any],
+        why: str,
+        tensor: str,
+        inputs: Mapping[str, Any],
+        sizes: Mapping[str, int] | None = None,
+        **source: Any,
     ) -> None:
-        """inputs: arrays by port, beginning with the axis of cases."""
-        name = config_of(unit, parameters)
+        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that tensors decide."""
+        name = sized(unit, parameters, **(sizes or {})) if self._watch.wants(unit) else None
         if name is not None:
             first = {"first_token": self._watch.first_token, **source}
             self._watch.emit(self._layer, unit, model_case(why, name, tensor, self._layer, inputs, **first))
@@ -114,7 +121,7 @@ class Taps:
         if self._watch.wants("orizuru"):
             self._sorted(full, x, token)
         if self._watch.wants("clustering"):
-            inliers = np.flatnonzero(~a.mask[token])[:ROWS]
+            inliers = np.flatnonzero(~a.mask[token])
             inputs = {
                 "x": fp16.bits(fp16.to_f16(x[token]))[inliers],
                 "scale": np.full(inliers.size, a.scale[token]),
@@ -125,14 +132,14 @@ class Taps:
 
     def _sorted(self, full: str, x: np.ndarray, token: int) -> None:
         """The values that Orizuru ranks."""
-        words, place = fp16.bits(fp16.to_f16(x[token])), int(np.argmax(np.abs(x[token])))
-        parameters = {"min_leaf": "not_max", "total_order": False, "n": min(ROWS, len(words))}
-        n = self._lanes("orizuru", parameters, "n")
-        if n:
-            piece = pieces.around(place, n, len(words))
-            source = {"largest": float(np.abs(x).max()), "token": token, "first_value": piece.start}
-            inputs = {"x": words[None, piece]}
-            self._emit("orizuru", parameters, "values around the largest", full, inputs, **source)
+        words, tensor = fp16.bits(fp16.to_f16(x[token])), full.rpartition(".")[2]
+        percent = self._config.percent(tensor)
+        if percent is None or self._config.static(tensor, self._operands.function):
+            return
+        parameters = {"min_leaf": "not_max", "total_order": False}
+        source = {"largest": float(np.abs(x).max()), "token": token}
+        sizes = {"n": len(words), "k": TopK(percent).count(len(words))}
+        self._emit("orizuru", parameters, "the token with the largest value", full, {"x": words[None]}, sizes, **source)
 
     def _normed(self, full: str, a: KMeansTensor, weight: KMeansTensor) -> None:
         """The operands of a norm, and the weight whose centroids it divides."""
@@ -143,37 +150,36 @@ class Taps:
             "preset": self._config.preset,
             "eps": float(f"{np.float32(self._sizes.rms_eps)!s}"),
         }
-        n = self._lanes("index_norm", parameters, "n")
-        if 0 < n <= a.length:
-            token, piece = pieces.peak(a, n)
-            parts = {
-                "q": a.index[token, piece],
-                "mask": a.mask[token, piece].astype(np.uint8),
-                "x": outlier_words(a)[token, piece],
-                "scale": a.scale[token],
-                "squares": squares(a.codebook).values,
-                "centroids": a.codebook.values,
-                "weights": weight.codebook.values,
-            }
-            ports = _ports("index_norm", parameters)
-            inputs = pieces.case({name: part for name, part in parts.items() if name in ports})
-            source = {"token": token, "first_value": piece.start}
-            self._emit("index_norm", parameters, "values around the largest", full, inputs, **source)
+        token = pieces.peak(a)
+        parts = {
+            "q": a.index[token],
+            "mask": a.mask[token].astype(np.uint8),
+            "x": outlier_words(a)[token],
+            "scale": a.scale[token],
+            "squares": squares(a.codebook).values,
+            "centroids": a.codebook.values,
+            "weights": weight.codebook.values,
+        }
+        ports = _ports("index_norm", parameters)
+        inputs = pieces.case({name: part for name, part in parts.items() if name in ports})
+        why = "the token with the largest outlier"
+        self._emit("index_norm", parameters, why, full, inputs, {"n": a.length}, token=token)
 
     def _product(self, tensor: str, a: KMeansTensor, b: KMeansTensor) -> None:
         """K-Means x K-Means: a token and a column, b's first vector."""
-        token, _ = pieces.peak(a, a.length)
-        source = {"token": token, "column": 0, "largest": float(np.abs(fp16.values(outlier_words(a))).max())}
+        token = pieces.peak(a)
+        source: dict[str, Any] = {
+            "token": token,
+            "column": 0,
+            "largest": float(np.abs(fp16.values(outlier_words(a))).max()),
+        }
         table = cartesian(a.codebook, b.codebook).values
         self._column(tensor, a, b, token, table, source)
+        left = pieces.operand("a", a, token) | {"a_codebook": a.codebook.values}
+        right = pieces.operand("b", b, 0) | {"b_codebook": b.codebook.values}
+        inputs, why = pieces.case({**left, **right, "products": table}), "the token with the largest outlier"
         parameters = self._matmul(a.bits, b.bits, False)
-        k = self._lanes("index_matmul", parameters, "k")
-        if k and k <= a.length:
-            token, piece = pieces.peak(a, k)
-            left = pieces.operand("a", a, token, piece) | {"a_codebook": a.codebook.values}
-            right = pieces.operand("b", b, 0, piece) | {"b_codebook": b.codebook.values}
-            inputs, source = pieces.case({**left, **right, "products": table}), source | {"first_position": piece.start}
-            self._emit("index_matmul", parameters, "positions around the largest value", tensor, inputs, **source)
+        self._emit("index_matmul", parameters, why, tensor, inputs, {"k": a.length}, **source)
 
     def _matmul(self, a_bits: int, b_bits: int, integer: bool) -> dict[str, Any]:
         return {"a_bits": a_bits, "b_bits": b_bits, "integer": integer, "preset": self._config.preset}
@@ -185,7 +191,7 @@ class Taps:
         index, column = a.index[token], b.index[0]
         if self._watch.wants("concat"):
             parameters = {"a_bits": a.bits, "b_bits": b.bits}
-            inputs = {"a": index[None, :LANES], "b": column[None, :LANES]}
+            inputs = {"a": pieces.cycles(index)[0], "b": pieces.cycles(column)[0]}
             self._emit("concat", parameters, "indices of a token and of a column", tensor, inputs, **source)
         joint, valid = (index.astype(np.int64) << b.bits) | column, ~(a.mask[token] | b.mask[0])
         self._counted(tensor, joint, valid, None, table, source)
@@ -241,7 +247,7 @@ class Taps:
         k = self._lanes("index_matmul", parameters, "k")
         for row in np.flatnonzero(seen == k)[:1]:
             q, p = scores.q[row, :k], scores.p[row, :k].view(np.uint16)
-            source = {"query": k - 1, "column": 0}
+            source: dict[str, Any] = {"query": k - 1, "column": 0}
             self._counted(tensor, v.index[:k, 0], ~v.mask[:k, 0], q, v.codebook.values, source)
             if scores.scale.dtype == np.float16:
                 inputs = {
@@ -259,13 +265,12 @@ class Taps:
     def _table(self, name: str, argument: KMeansTensor) -> None:
         """The function's table for the token whose argument, activation `name`, has the largest outlier."""
         parameters = {"function": self._sizes.activation, "bits": argument.bits, "mode": self._config.function_table}
-        size = self._lanes("index_function", parameters, "outliers")
-        token = pieces.peak(argument, 1)[0]
-        words = outlier_words(argument)[token][argument.mask[token]][:size]
-        if words.size == size and size:
+        token = pieces.peak(argument)
+        words = outlier_words(argument)[token][argument.mask[token]]
+        if words.size:
             inputs = {"codebook": argument.codebook.values, "scale": argument.scale[token], "outlier": words}
-            why = f"the token with the largest {name}"
-            self._emit("index_function", parameters, why, self._full(name), pieces.case(inputs), token=token)
+            why, sizes = f"the token with the largest {name}", {"outliers": int(words.size)}
+            self._emit("index_function", parameters, why, self._full(name), pieces.case(inputs), sizes, token=token)
 
 
 def _ports(unit: str, parameters: Mapping[str, Any]) -> list[str]:

@@ -98,10 +98,12 @@ def test_taps_show_layernorm_and_the_function() -> None:
     )
     shown = {(unit, case.config) for _, unit, case in calls}
 
-    assert ("index_norm", "layer") in shown and "index_product" not in {unit for unit, _ in shown}
+    assert [config for unit, config in shown if unit == "index_norm" and "layer" in config] and "index_product" not in {
+        unit for unit, _ in shown
+    }
     for _, name, case in calls:
         unit = units.find(name)
-        unit.evaluate(unit.configs[case.config], case.inputs)
+        unit.evaluate(unit.config(case.config), case.inputs)
 
 
 def test_gains_on_activations_are_refused_beside_a_delayed_layernorm() -> None:

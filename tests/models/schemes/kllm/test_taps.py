@@ -7,10 +7,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from refemu import models
+from refemu import models, units
 from refemu.arith import fp16
 from refemu.models import schemes
 from refemu.models.schemes.kllm import taps
+from refemu.models.schemes.kllm.block import Blocks
 from refemu.models.schemes.kllm.operands import Operands
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
@@ -104,19 +105,58 @@ def test_clustering_finds_the_indices_of_the_scheme() -> None:
     tensor = encoded("blk.1.down_in", IDS)
     [case] = [case for case in cases("clustering") if case.source["tensor"] == "blk.1.down_in"]
     token = case.source["token"]
-    inliers = tensor.index[token][~tensor.mask[token]][: taps.ROWS]
+    inliers = tensor.index[token][~tensor.mask[token]]
 
     assert np.array_equal(evaluated("clustering", case).index, inliers)
 
 
 def test_orizuru_pops_what_the_format_kept() -> None:
-    """With 2 of 64 outliers kept, the unit's first pops are the outliers."""
-    tensor = encoded("blk.2.attn_in", IDS)
-    [case] = [case for case in cases("orizuru") if case.source["tensor"] == "blk.2.attn_in"]
-    found = evaluated("orizuru", case)
-    first = {int(found.max_index[0, 0]), int(found.min_index[0, 0])}
+    """Its pops, one at each end for 1 % of 64 values and of 96, are the outliers."""
+    for name, config in (("attn_in", "n=64"), ("down_in", "n=96")):
+        tensor = encoded(f"blk.2.{name}", IDS)
+        [case] = [case for case in cases("orizuru") if case.source["tensor"] == f"blk.2.{name}"]
+        found = evaluated("orizuru", case)
+        popped = {int(found.max_index.ravel()[0]), int(found.min_index.ravel()[0])}
 
-    assert first == set(np.flatnonzero(tensor.mask[case.source["token"]]).tolist())
+        assert case.config == config and units.find("orizuru").config(config)["k"] == 1
+        assert popped == set(np.flatnonzero(tensor.mask[case.source["token"]]).tolist())
+
+
+@pytest.mark.parametrize(("name", "size"), [("o", 64), ("down", 96)])
+def test_a_product_is_whole_and_its_answer_is_the_model_s(name: str, size: int) -> None:
+    """Every position of the reduction, so that y is the output of the layer; behind a norm it is divided later."""
+    outputs = {}
+    linear = Blocks.linear
+
+    def watching(self: Blocks, layer: int, names: Any, x: np.ndarray) -> Any:
+        record = linear(self, layer, names, x)
+        outputs[layer, tuple(names)] = record.outputs
+        return record
+
+    with mock.patch.object(Blocks, "linear", watching):
+        models.run("tiny", IDS, prepared())
+    whole = [case for case in cases("index_matmul") if case.source["tensor"].endswith(f".{name}")]
+
+    assert len(whole) == 3
+    for case in whole:
+        source = case.source
+        y = evaluated("index_matmul", case).y
+        assert units.find("index_matmul").config(case.config)["k"] == size
+        assert fp16.values(y)[0] == outputs[source["layer"], (name,)][0][source["token"], source["column"]]
+
+
+def test_whole_vectors_of_the_other_units() -> None:
+    """As many values as the tensors have: 96 of the feed-forward half, 64 of the others."""
+    for case in cases("index_norm"):
+        assert case.inputs["q"].shape == (1, 64)
+    for case in cases("index_product"):
+        assert case.inputs["a"].shape == (96,)
+    for case in cases("concat"):
+        k = 16 if case.source["tensor"].endswith("logits") else 96 if case.source["tensor"].endswith("down") else 64
+        assert case.inputs["a"].shape == (k // 16, 16)
+    for case in cases("clustering"):
+        size = 96 if case.source["tensor"].split(".")[2] in ("gate", "up", "down_in") else 64
+        assert size - 2 <= len(case.inputs["x"]) <= size
 
 
 def test_a_column_counts_and_reduces_to_what_the_scheme_adds() -> None:
@@ -140,7 +180,7 @@ def test_softmax_and_scores_are_those_of_one_query() -> None:
 
 
 def test_matmul_of_scores_reads_values_of_the_cache() -> None:
-    [case] = [case for case in cases("index_matmul") if case.config == "integer" and case.source["layer"] == 0]
+    [case] = [case for case in cases("index_matmul") if "integer" in case.config and case.source["layer"] == 0]
 
     assert case.inputs["a_index"].max() == 15
     assert np.array_equal(case.inputs["b_codebook"][0], prepared().operands.formats["blk.0.v"].codebook.values)
