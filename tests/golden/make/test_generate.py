@@ -215,12 +215,13 @@ def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatc
     names, schemes = ["orizuru", "index_matmul", "kv_compressor", "page_manager"], [kllm, "leankv"]
     with pytest.raises(Refused, match="got none for 3 of 4; nothing was written:\n") as refusal:
         golden.generate(tmp_path, units=names, kinds=["model"], scheme=schemes, tokens=4)
-    some = "4 tokens of tiny under scheme"
+    some, untapped = "no cases of kind model; 4 tokens of tiny under scheme", "scheme leankv does not tap it"
 
     assert str(refusal.value).splitlines()[1:] == [
-        f"  index_matmul: no cases of kind model; {some} {kllm} bring cases to k=64 only; scheme leankv does not tap it",
+        f"  index_matmul: {some} {kllm} bring cases to k=64 only; {untapped}",
         f"  kv_compressor: no cases of kind model; scheme {kllm} does not tap it; scheme leankv does not tap it",
-        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; {some} leankv bring nothing to its ports",
+        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; "
+        "4 tokens of tiny under scheme leankv bring nothing to its ports",
     ]
     assert list(tmp_path.iterdir()) == []
 
