@@ -127,8 +127,9 @@ class Taps:
                 "scale": np.full(inliers.size, a.scale[token]),
                 "codebook": np.tile(a.codebook.values, (inliers.size, 1)),
             }
-            why = f"inliers of {full.split('.')[2]}, of the token with the largest value"
-            self._emit("clustering", {"bits": a.bits, "preset": self._config.preset}, why, full, inputs, token=token)
+            parameters = {"bits": a.bits, "preset": self._config.preset}
+            source = {"largest": float(np.abs(x).max()), "token": token}
+            self._emit("clustering", parameters, "inliers of the token with the largest value", full, inputs, **source)
 
     def _sorted(self, full: str, x: np.ndarray, token: int) -> None:
         """The values that Orizuru ranks."""

@@ -75,14 +75,14 @@ def _edge() -> Iterator[Cases]:
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("bfp_aligner", ports, (384,), seed)
+    drawn = random_inputs("bfp_aligner", ports, (192,), seed)
     field = drawn["x"] >> 10 & 31
     why = "words of any kind under an exponent that is not below them"
     yield Cases("random", why, drawn | {"emax": np.maximum(drawn["emax"], field)})
-    near = first_of_each(drawn, 384, 128)
+    near = first_of_each(drawn, 192, 64)
     why = "shifts up to 7: exponents near emax, as in activations"
     yield Cases("random", why, near | {"emax": np.minimum((near["x"] >> 10 & 31) + (near["emax"] & 7), 31)})
-    beside = first_of_each(drawn, 384, 32)
+    beside = first_of_each(drawn, 192, 32)
     why = "emax from 2 below the exponent of a word to 5 above it: some lanes are illegal"
     yield Cases("random", why, beside | {"emax": np.clip((beside["x"] >> 10 & 31) - 2 + (beside["emax"] & 7), 0, 31)})
 

@@ -20,7 +20,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     ports = find("harmonia_core").ports(config).inputs
     if kind == "random":
-        inputs = {port.name: random("harmonia_core", port, (8,), seed, first=DRAWN) for port in ports}
+        inputs = {port.name: random("harmonia_core", port, (4,), seed, first=DRAWN) for port in ports}
         yield Cases(kind, "exponents and factors as real tensors have them", legal(config, inputs))
         return
     raw = random_inputs("harmonia_core", ports, (DRAWN,), seed)

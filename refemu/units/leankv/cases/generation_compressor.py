@@ -4,6 +4,7 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 Head = tuple[Sequence[float], Sequence[float], tuple[float, float]]  #: means * 64, high and low; thresholds * 64
+LANES = 128  #: that search for the least score
 WINDOW = 2
 
 
@@ -37,7 +39,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config)
     if kind == "random":
         slots = config["slots"]
-        count = 2 if slots > 64 else 24
+        count = 24 if slots <= 64 else 4 if config["policy"] == "algorithm1" else 2
         mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
         drawn = random_inputs(
             "generation_compressor", find("generation_compressor").ports(config).inputs, (count,), seed
@@ -93,17 +95,28 @@ def _edge(config: Config) -> Iterator[Cases]:
         below: list[Head] = [([24, 8, 4, 20], low, (3, 16)) for low in ([7, 1], [1, 7], [4, 2, 2], [1])]
         why = "A2 where a low token is below T_l: it stays, and the moved token goes behind it"
         yield _case(config, "edge", why, below, "D-leankv-29")
+    yield _apart(config)
     if single:
         yield _budgets(config)
     else:
         yield _rounded(config)
-    if config["policy"] == "diffkv":
-        lanes: list[Head] = [
-            ([9.0] * 127 + [1, 9, 9], [], (3, 16)),
-            ([9 - 8 * (s in (1, 64, 127, 129)) for s in range(132)], [], (3, 16)),
-            ([9 - 8 * (s in (0, 128)) for s in range(132)], [9] * 10, (3, 16)),
-        ]
-        yield _case(config, "edge", "the least score in lane 127; ties over lanes and within one", lanes, "D-leankv-28")
+    if config["slots"] > LANES:
+        yield _lanes(config)
+
+
+def _lanes(config: Config) -> Cases:
+    """The least score in one slot or in several; a running sum has equal values for scores of 0 only."""
+    running = config.get("score_rule") == "cumulative"
+    limits, less = (3.0, 16.0) if config["policy"] == "diffkv" else (0.2, 0.4), 9 if running else 8
+    least = ((127,), (1, 64, 127, 129), (0, 128), (130,), (37, 101))
+    heads: list[Head] = [([9.0 - less * (s in slots) for s in range(132)], [9.0] * 10, limits) for slots in least]
+    why = "the least score in lane 127; ties over lanes and within one"
+    block = _case(config, "edge", why, heads, "D-leankv-28")
+    if not running:
+        return block
+    position = np.array(block.inputs["position"])  # the newest first, but for the window
+    position[:, : 132 - WINDOW] = position[:, : 132 - WINDOW][:, ::-1].copy()
+    return replace(block, inputs={**block.inputs, "position": position})
 
 
 def _rounded(config: Config) -> Cases:
@@ -116,6 +129,17 @@ def _rounded(config: Config) -> Cases:
         heads += [([float(m)] * k, [], (0, 64 * float(share))) for m in means]
     why = "shares of 1 / k that round to the upper threshold: a quotient cut off, or a reciprocal, is below it"
     return _case(config, "edge", why, heads, "D-arith-2")
+
+
+def _apart(config: Config) -> Cases:
+    """Few tokens far from each other, at positions whose bits alternate; the one that leaves is one of the oldest."""
+    far = _case(config, "edge", "", [([24, 8, 1, 23], [], (3, 16)), ([1, 8, 24, 20], [], (3, 16))])
+    position = np.array([[0x155, 0x2AAA, 0x15555, 0x2AAA_AAAA], [0x2AA, 0x5555, 0x2_AAAA, 0x5555_5555]])
+    inputs = {name: np.array(array) for name, array in far.inputs.items()}
+    inputs["position"][:, : position.shape[1]] = position
+    inputs["n"] = position[:, -1] + 2
+    why = "few tokens far from each other, at positions whose bits alternate"
+    return Cases("edge", why, inputs, "D-leankv-16")
 
 
 def _budgets(config: Config) -> Cases:
@@ -146,9 +170,9 @@ def _budgets(config: Config) -> Cases:
 
 
 def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "", prompts: bool = False) -> Cases:
-    """Means times counts are the scores, positions follow the slots; prompts: all stored tokens are of the prompt.
+    """Means times counts are the scores, positions follow the slots. Heads of more tokens than slots are left out.
 
-    Else the prompt has no tokens. Heads of more tokens than there are slots are left out.
+    prompts: all stored tokens are of the prompt, which else has none.
     """
     slots = config["slots"]
     rows: list[tuple[Any, ...]] = []

@@ -416,7 +416,7 @@ UNIT: Unit[State, Result] = Unit(
         "paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
         "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
         "odd": Config(**{**SMALL, "heads": 8, "page_bytes": 512}, preset="paper", **asdict(PAPER)),
-        "long": Config(**{**SMALL, "heads": 1, "page_bytes": 1024, "cells": 20}, preset="paper", **asdict(PAPER)),
+        "long": Config(**{**SMALL, "heads": 1, "page_bytes": 1024, "cells": 14}, preset="paper", **asdict(PAPER)),
         "one_precision": Config(
             **{**SMALL, "low": None, "high": "K4V4"},
             preset="paper",
