@@ -5,7 +5,7 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,10 +64,15 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41")
     why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
-    why = "as many tokens as fit, queries of deviation 2: probabilities of every slot in many binades"
     longest = (high.tokens, (config["cells"] - 1) * low.tokens) if two else (config["cells"] * high.tokens, 0)
-    more = [(*longest, seed) for seed in range(24, 27 if config["cells"] > MANY else 29)]
+    more = [(*longest, seed) for seed in ((24, 25, 48) if config["cells"] > MANY else range(24, 27 if two else 29))]
+    why = "as many tokens as fit, queries of deviation 2: probabilities of every slot in many binades"
     yield _rows("edge", why, pages, config, more, 2.0)
+    for first in range(4 * two):
+        teeth = [(*longest, seed + first) for seed in (51, 67)]
+        teeth += [(full * high.tokens, low.tokens, seed + first) for seed in (55, 71)]
+        why = f"tokens {first}, {first + 4}, ... have most of the attention, more so the first half of them"
+        yield _rows("edge", why, pages, config, teeth, 0.5, "", partial(_comb, first))
     if config["cells"] > MANY:  # what follows needs few tokens, and these pages are large
         return
     why = "large logits: one token takes nearly all"
@@ -99,6 +104,14 @@ def _opposite(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
             whole = np.floor(np.abs(values[token]) * 1024) % (top + 1) - top // 2
             whole[:2] = -(top // 2), top - top // 2
             keys[token + half], values[token], values[token + half] = keys[token], 64 * whole, -64 * whole
+    return draw
+
+
+def _comb(first: int, draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
+    """Feature 0 of every fourth key from `first` meets that of every query: logits of 3.5 and 4 beside small ones."""
+    draw[:total, 0] = 0
+    draw[first:total:4, 0] = np.where(np.arange(first, total, 4) < total // 2, 4, 3.5)
+    draw[2 * total :, 0] = 16
     return draw
 
 
