@@ -365,3 +365,26 @@ def test_later_calls_say_where_they_begin() -> None:
 
 def test_repr() -> None:
     assert repr(Taps(prepared().units, 2, Watch())) == "Taps(layer=2)"
+
+
+@pytest.mark.parametrize("bias", ["after", "accumulator"])
+def test_fp2half_reads_a_bias_that_the_accumulator_adds(bias: str) -> None:
+    """D-harmonia-29: behind FP2Half it is added to what the unit gives."""
+    layers: dict[str, tuple[Linear, np.ndarray]] = {}
+    finish, calls = Linear.finish, list[Cases]()
+
+    def finishing(self: Linear, y: np.ndarray) -> Any:
+        layers[self.names[0]] = self, np.concatenate(finish(self, y), axis=1)
+        return finish(self, y)
+
+    ready = models.prepare("tiny-opt", f"harmonia-kv4:bias_add={bias}")
+    with mock.patch.object(Linear, "finish", finishing):
+        models.run("tiny-opt", IDS[:8], ready, taps=lambda _, unit, case: calls.extend([case] * (unit == "fp2half")))
+
+    assert len(calls) == len(layers)
+    for case in calls:
+        linear, y = layers[case.source["tensor"]]
+        found = evaluated("fp2half", case).y.astype(np.uint16).view(np.float16).astype(np.float32).T
+        if bias == "after":
+            found = ready.units.half(found + linear.bias[:16])
+        assert np.array_equal(found, y[:, :16])
