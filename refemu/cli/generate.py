@@ -56,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     for summary in summaries:
         for case in summary.left_out:
             print(f"left out of {summary.name}, whose parameters they do not fit: {case}")
+    for summary in summaries:
+        for line in summary.elsewhere:
+            print(f"in no set here: {line}")
     return 0
 
 

@@ -62,6 +62,7 @@ def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
         model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
     )
     monkeypatch.setattr(model_cases, "tapped", lambda source, progress=None, units_=None: taps())
+    monkeypatch.setattr(model_cases, "tapped_units", lambda source, units_=None: frozenset())
 
 
 @pytest.fixture

@@ -36,9 +36,10 @@ class Summary:
     bytes: int  #: of all its files
     self_sha256: str  #: digest of the manifest
     refemu_version: str  #: the version that last changed the set
-    #: cases of the ready configurations that do not fit this one, and why; operations of a model with parameters that
-    #: no set of the request has
-    left_out: Sequence[str] = ()
+    left_out: Sequence[str] = ()  #: cases of the ready configurations that do not fit this one, and why
+    #: operations of a model at this unit with parameters that no set of the request has, and how to ask for them; the
+    #: first Summary of a request also has those at units that got no set, and says which units the model does not reach
+    elsewhere: Sequence[str] = ()
 
 
 def generate(
@@ -118,7 +119,7 @@ def generate(
     written = list(_written(targets, wanted, seed, taps, hex, bin, progress))
     if not written:
         raise Refused(f"generate: no cases of kind {', '.join(wanted)} for {', '.join(unit.name for unit in chosen)}")
-    return written
+    return _told(written, _elsewhere(targets, taps), _unreached(runs, chosen, taps))
 
 
 def _kinds(kinds: Sequence[Kind] | None) -> list[Kind]:
@@ -152,12 +153,11 @@ def _written(
     bin: bool,
     progress: Progress | None,
 ) -> Iterator[Summary]:
-    elsewhere = _elsewhere(targets, taps)
     for done, (unit, config, folder) in enumerate(targets):
         if progress:
             progress("sets", done, len(targets))
         run, tapped = taps.get((unit.name, config), (None, ()))
-        left_out: list[str] = elsewhere.pop(unit.name, [])
+        left_out: list[str] = []
         blocks, generator = collect(unit, config, kinds, seed, tapped, left_out.append)
         if blocks:
             source = model_cases.described(run) if run and tapped else {}
@@ -178,6 +178,27 @@ def _elsewhere(
             line = f"{len(cases)} cases of {run.model} under {config}; --unit {unit}:{config} has them"
             lines.setdefault(unit, []).append(line)
     return lines
+
+
+def _unreached(runs: Sequence[Source], asked: Sequence[AnyUnit], taps: Collection[tuple[str, str]]) -> list[str]:
+    """A line for every unit that a scheme taps and to which a run brought nothing."""
+    reached = {unit for unit, _ in taps}
+    return [
+        f"no case of {unit}: {run.tokens} tokens of {run.model} under scheme {run.scheme} bring nothing to its ports"
+        for run in runs
+        for unit in sorted(model_cases.tapped_units(run, [unit.name for unit in asked]))
+        if unit not in reached
+    ]
+
+
+def _told(written: Sequence[Summary], elsewhere: Mapping[str, list[str]], unreached: Sequence[str]) -> list[Summary]:
+    """The summaries with what the request does not get: at the first set of a unit, or of all."""
+    first = {summary.unit: summary.name for summary in reversed(written)}
+    lines: dict[str, list[str]] = {}
+    for unit, some in elsewhere.items():
+        lines.setdefault(first.get(unit, written[0].name), []).extend(some)
+    lines.setdefault(written[0].name, []).extend(unreached)
+    return [dataclasses.replace(summary, elsewhere=tuple(lines.get(summary.name, ()))) for summary in written]
 
 
 def collect(

@@ -215,13 +215,13 @@ def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatc
     names, schemes = ["orizuru", "index_matmul", "kv_compressor", "page_manager"], [kllm, "leankv"]
     with pytest.raises(Refused, match="got none for 3 of 4; nothing was written:\n") as refusal:
         golden.generate(tmp_path, units=names, kinds=["model"], scheme=schemes, tokens=4)
-    some, untapped = "no cases of kind model; 4 tokens of tiny under scheme", "scheme leankv does not tap it"
+    some, reasons = "4 tokens of tiny under scheme", "no cases of kind model"
+    not_tapped = f"scheme {kllm} does not tap it"
 
     assert str(refusal.value).splitlines()[1:] == [
-        f"  index_matmul: {some} {kllm} bring cases to k=64 only; {untapped}",
-        f"  kv_compressor: no cases of kind model; scheme {kllm} does not tap it; scheme leankv does not tap it",
-        f"  page_manager: no cases of kind model; scheme {kllm} does not tap it; "
-        "4 tokens of tiny under scheme leankv bring nothing to its ports",
+        f"  index_matmul: {reasons}; {some} {kllm} bring cases to k=64 only; scheme leankv does not tap it",
+        f"  kv_compressor: {reasons}; {not_tapped}; scheme leankv does not tap it",
+        f"  page_manager: {reasons}; {not_tapped}; {some} leankv bring nothing to its ports",
     ]
     assert list(tmp_path.iterdir()) == []
 
@@ -252,6 +252,25 @@ def test_every_unit_is_tapped_under_the_scheme_that_has_it(
     assert sets.load(tmp_path / "blender-wrap").manifest["source"]["scheme"] == "blender"
     with pytest.raises(Refused, match="schemes meter and meter both tap meter-w4; give each a folder of its own"):
         golden.generate(tmp_path, kinds=["model"], scheme=["meter", "meter"])
+
+
+def test_what_a_request_does_not_get_is_said_also_of_units_without_a_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each at the first set of its unit; of units without one, and of those not reached, at the first of all."""
+    unit = units.find("orizuru")
+    case = dataclasses.replace(next(iter(unit.cases(unit.configs["n64"], "edge", 0))), kind="model")
+    found = {("orizuru", "n64"): [case], ("orizuru", "n=96"): [case] * 3, ("index_matmul", "k=64"): [case]}
+    monkeypatch.setattr(model_cases, "tapped", lambda run, progress, names: found)
+    monkeypatch.setattr(model_cases, "tapped_units", lambda run, names=(): {"orizuru", "index_matmul", "concat"})
+    [made] = golden.generate(tmp_path, kinds=["model"], scheme="kllm-a3", tokens=4)
+
+    assert made.name == "orizuru-n64" and made.left_out == ()
+    assert made.elsewhere == (
+        "3 cases of tiny under n=96; --unit orizuru:n=96 has them",
+        "1 cases of tiny under k=64; --unit index_matmul:k=64 has them",
+        "no case of concat: 4 tokens of tiny under scheme kllm-a3 bring nothing to its ports",
+    )
 
 
 @pytest.mark.parametrize("name", ["bfp_pe_array", "kv_compressor"])

@@ -217,13 +217,19 @@ def test_cases_come_from_the_weights_whose_sha256_they_state(monkeypatch: pytest
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
 def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> None:
-    """The whole way and back through `check`, for every unit that the scheme taps."""
+    """The whole way and back through `check`, for every unit that the scheme taps; operations of other sizes behind it.
+
+    No ready array has the model's K, and the lines that say so name configurations that have it.
+    """
     config: Any = models.schemes.parse(scheme)
     chosen = [name for name in refemu.units.names() if name.startswith(("o", "m", "f"))]
     fewer = f"{scheme}:low=90,high=130,step=10,calibration_tokens=64"
     made = golden.generate(tmp_path, units=chosen, kinds=["paper", "model"], tokens=6, scheme=fewer)
+    asked = [line.partition("--unit ")[2].removesuffix(" has them") for one in made for line in one.elsewhere]
+    made += golden.generate(tmp_path, units=asked, kinds=["paper", "model"], tokens=6, scheme=fewer)
     report = golden.check(tmp_path)
 
+    assert {"olive_systolic"} == {spec.partition(":")[0] for spec in asked}
     assert report.equal
     assert {"regenerated"} == {one.how for one in report.sets}
     assert {"paper", "model"} == {kind for one in made for kind in one.kinds}

@@ -39,6 +39,7 @@ def attention(units: Units, q: np.ndarray, cache: HarmoniaCache, watch: Watch, t
         return np.concatenate(rows).reshape(len(q), -1)
     if taps is not None:
         taps.prompt(q, cache, cache.held())
+    cache.settle()
     watch.count("v_conversions", -(-len(q) // cache.config.group))
     watch.count("v_commits", len(q) // cache.config.group)
     if cache.config.prefill_window == "query":

@@ -21,7 +21,6 @@ from refemu.units.harmonia.bit_allocator import Allocation
 from refemu.units.harmonia.k_offset import Offsets
 
 FIRST = 64  #: tokens that a cache has room for before it first grows
-KEPT = 40  #: keys of a prompt that are kept as they came: those of the window of the offsets, and some more
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +97,7 @@ class HarmoniaCache:
         )  #: words that every key loses; frozen by the prompt
         self.first: np.ndarray = np.zeros(
             (0, heads, head_dim), np.uint16
-        )  #: words of the prompt's first keys, not shifted
+        )  #: words of the prompt's keys, not shifted, until its attention is done
         self.prompt: int = 0  #: tokens of the first `append`
         self._length = self._done = 0
         shape, groups = (heads, head_dim), count(head_dim, config.group)
@@ -155,8 +154,12 @@ class HarmoniaCache:
         self._write(start, end, k=shifted, v=v, k_sign=codes.sign, k_mantissa=codes.mantissa, k_exponent=codes.exponent)
         self._length = end
         if start == 0:
-            self.prompt, self.first = end, k[:KEPT].copy()
+            self.prompt, self.first = end, k
             self._store(end)
+
+    def settle(self) -> None:
+        """The attention of the prompt is done: its keys as they came are needed no more."""
+        self.first = np.zeros((0, *self.first.shape[1:]), np.uint16)
 
     def advance(self) -> dict[str, int]:
         """Take in the next waiting token: convert its group of V again, then demote what became ordinary.

@@ -55,11 +55,13 @@ class Linear:
         """fp16 values (tokens, outputs) of every layer."""
         return self.finish(self.sums(a))
 
+    def accumulated(self, y: np.ndarray) -> np.ndarray:
+        """The sums as FP2Half reads them: with the bias, where it is added before (D-harmonia-29)."""
+        return y + self.bias if self.bias is not None and self.units.config.bias_add == "accumulator" else y
+
     def finish(self, y: np.ndarray) -> list[np.ndarray]:
         """What follows the sums. A bias is added behind FP2Half, or before (D-harmonia-29)."""
-        if self.bias is not None and self.units.config.bias_add == "accumulator":
-            y = y + self.bias
-        y = self.units.half(y)
+        y = self.units.half(self.accumulated(y))
         if self.bias is not None and self.units.config.bias_add == "after":
             y = self.units.half(y + self.bias)
         return [y[:, part] for part in self.columns]

@@ -1,8 +1,18 @@
 """Taps of Harmonia's units: values at their ports while a model runs.
 
-Ready configurations are smaller than a model's tensors, so a tap shows a piece: of a linear input the token with the
-largest value against the first output, of keys and values the first channels, of scores the last query of KV head 0.
-Everything shown is what the scheme worked with. Widths and groups that the PE does not have show nothing.
+A tap shows operations as the model has them, whole: the configuration of a case has the sizes of its tensors, and is a
+ready one only where one has them. Of the many operations of a tensor some are shown:
+
+- `bfp_aligner` the group of a linear input that holds its largest value, `bfp_converter` the block around it, eight
+  tokens of a group, and the first block of V, 32 tokens of 16 channels;
+- `bfp_pe` the first output of a linear layer for that token, a score of a high and of a low key, and a channel of the
+  context, each over all groups; `sub_pe` and `bfp_accumulator` the groups of these; `bfp_pe_array` the array's tile of
+  eight tokens and sixteen outputs around that token, over all groups; `fp2half` the columns of this tile;
+- `fdgf` every event of a product, of one with LONGEST events at most;
+- `k_offset` all channels of every key of a prompt, `v_grouper` the values of a prompt in KV head 0, whose channels
+  share nothing with others, `bit_allocator` the prompt and all steps so far.
+
+Attention is that of KV head 0 and the last query. Widths and groups that the PE does not have show nothing.
 """
 
 from collections.abc import Mapping
@@ -10,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu import units
 from refemu.arith.integers import total
+from refemu.formats.groups import count
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation
@@ -19,20 +29,20 @@ from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.operands import along, codes, left, operand, signed, stacked, weight
 from refemu.models.schemes.harmonia.steps import Units
-from refemu.models.taps import Watch, config_of, model_case
+from refemu.models.taps import Later, Watch, model_case, sized
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4
-from refemu.units.harmonia.fdgf import SIZE_BITS
+from refemu.units.harmonia.fdgf import PASS_COLUMNS, PASS_ROWS, SIZE_BITS, FdgfController
 from refemu.units.harmonia.k_offset import WINDOW
 from refemu.units.harmonia.sub_pe import LANES
 
 ROWS, COLUMNS = 8, 16  #: of the array
 PE_UNITS = ("bfp_accumulator", "bfp_pe", "bfp_pe_array", "sub_pe")
-TOKENS = 40  #: of a prompt that the V grouper shows: a group, and some beyond
+LONGEST = 1 << 16  #: events of a product at the dataflow controller, 2.7 MB of a set
 
 
 def parameters(config: HarmoniaConfig) -> dict[str, dict[str, Any]]:
-    """What a configuration of each unit must have to be the one that the scheme uses."""
+    """By unit that the scheme uses: its parameters, but those that are sizes of tensors."""
     fmt = config.format(config.act_mantissa)
     conversion = {name: getattr(fmt, name) for name in ("rounding", "special", "subnormals", "zero_sign")}
     offsets = {name: getattr(config, name) for name in ("offset_k", "offset_scope", "offset_sign")}
@@ -41,13 +51,13 @@ def parameters(config: HarmoniaConfig) -> dict[str, dict[str, Any]]:
         "fp2half": {"saturate": config.saturate},
     }
     if config.group == LANES:
-        wanted |= {
-            "bfp_aligner": conversion,
-            "bfp_converter": conversion,
-            "v_grouper": {"growth": "reconvert", "high": config.high},
+        wanted |= {"bfp_aligner": conversion, "bfp_converter": conversion}
+    if config.group == LANES and (fmt.special, fmt.subnormals, fmt.zero_sign) == ("error", "keep", "keep"):
+        wanted["v_grouper"] = {"growth": "reconvert", "high": config.high, "rounding": config.rounding}
+    if config.high > config.low:
+        wanted["bit_allocator"] = {
+            name: getattr(config, name) for name in ("n_initial", "n_local", "high", "low", "group")
         }
-    if config.high > config.low and config.group == LANES:
-        wanted["bit_allocator"] = {name: getattr(config, name) for name in ("n_initial", "n_local", "high", "low")}
     if config.online:
         wanted["k_offset"] = {**offsets, "window": WINDOW}
     plain = config.weights == "int4" and not config.zero_point and config.scale_per == 32
@@ -59,7 +69,7 @@ def parameters(config: HarmoniaConfig) -> dict[str, dict[str, Any]]:
 
 def tapped(config: HarmoniaConfig) -> tuple[str, ...]:
     """The units whose ports a run under `config` can show, in alphabetical order."""
-    return tuple(sorted(unit for unit, wanted in parameters(config).items() if config_of(unit, wanted) is not None))
+    return tuple(sorted(parameters(config)))
 
 
 class Taps:
@@ -75,14 +85,17 @@ class Taps:
     def _wants(self, *names: str) -> bool:
         return any(name in self._parameters and self._watch.wants(name) for name in names)
 
-    def _sizes(self, unit: str) -> Mapping[str, Any]:
-        """The parameters of the configuration that shows a unit, none if none does or nobody listens."""
-        name = config_of(unit, self._parameters[unit]) if self._wants(unit) else None
-        return {} if name is None else units.find(unit).configs[name]
-
-    def _emit(self, unit: str, why: str, tensor: str, inputs: Mapping[str, Any], **source: Any) -> None:
-        """inputs: arrays by port, beginning with the axis of cases."""
-        name = config_of(unit, self._parameters[unit]) if self._wants(unit) else None
+    def _emit(
+        self,
+        unit: str,
+        why: str,
+        tensor: str,
+        inputs: Mapping[str, Any],
+        sizes: Mapping[str, int] | None = None,
+        **source: Any,
+    ) -> None:
+        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that tensors decide."""
+        name = sized(unit, {}, **self._parameters[unit], **(sizes or {})) if self._wants(unit) else None
         if name is not None:
             first = {"first_token": self._watch.first_token, **source}
             self._watch.emit(self._layer, unit, model_case(why, name, tensor, self._layer, inputs, **first))
@@ -98,28 +111,28 @@ class Taps:
         if self._wants("fp2half"):
             self._half(layers, a, token, source)
         if self._wants("fdgf"):
-            sizes = (1, len(x), x.shape[1], layers.columns[0].stop - layers.columns[0].start, 0, 0)
-            names = ("start", "rows", "inner", "columns", "forced", "v")
-            events = np.zeros((len(names), 1, 64), np.int64)
-            events[:, 0, 0] = sizes
-            if max(sizes) < 1 << SIZE_BITS:
-                self._emit(
-                    "fdgf", "the first 64 events of a product", layers.names[0], dict(zip(names, events, strict=True))
-                )
+            self._dataflow(layers.names[0], len(x), x.shape[1], layers.columns[0].stop - layers.columns[0].start)
         if layers.weight is not None and self._wants(*PE_UNITS):
             self._products(layers.names[0], left(along(a, token)), *weight(layers.weight, 0), source)
-            self._tile(layers, a, token, group, source)
+            self._tile(layers, a, token, source)
+
+    def _dataflow(self, tensor: str, *sizes: int) -> None:
+        """A product, M x N x K, from its start until it is done."""
+        events = duration(*sizes)
+        if max(sizes) < 1 << SIZE_BITS and events <= LONGEST:
+            why = "every event of a product"
+            self._emit("fdgf", why, tensor, Later(lambda: started(sizes, events)), largest=events)
 
     def _conversions(
         self, tensor: str, words: np.ndarray, token: int, group: int, a: BfpTensor, source: dict[str, Any]
     ) -> None:
         some = slice(group * LANES, (group + 1) * LANES)
         piece = words[token, some]
-        if piece.size == LANES:
+        if piece.size % ROWS == 0:
             inputs = {
                 "x": piece.reshape(-1, ROWS),
-                "emax": np.full((LANES // ROWS, ROWS), a.exponent[token, group]),
-                "m": np.full(LANES // ROWS, self._config.act_mantissa),
+                "emax": np.full((piece.size // ROWS, ROWS), a.exponent[token, group]),
+                "m": np.full(piece.size // ROWS, self._config.act_mantissa),
             }
             self._emit("bfp_aligner", "the group of the largest value", tensor, inputs, **source)
         rows = _block(token, ROWS, len(words))
@@ -136,7 +149,7 @@ class Taps:
         rows = _block(token, ROWS, len(a.mantissa))
         some = BfpTensor(a.format, a.sign[rows].copy(), a.mantissa[rows].copy(), a.exponent[rows].copy(), 1)
         columns = np.zeros((COLUMNS, ROWS), np.float32)
-        sums = layers.sums(some)[:, :COLUMNS]
+        sums = layers.accumulated(layers.sums(some))[:, :COLUMNS]
         columns[: sums.shape[1], : sums.shape[0]] = sums.T
         self._emit("fp2half", "sums of the first outputs", layers.names[0], {"x": columns.view(np.uint32)}, **source)
 
@@ -170,37 +183,35 @@ class Taps:
         scales = {"a_exp": a["a_exp"], "b_exp": b["b_exp"], "w_scale": b["w_scale"]}
         self._emit("bfp_accumulator", why, tensor, _case({"mode": mode, "clear": clear, **psums, **scales}), **source)
 
-    def _tile(self, layers: Linear, a: BfpTensor, token: int, group: int, source: dict[str, Any]) -> None:
-        """A tile of the array, with as many groups of the reduction as its configuration has."""
-        groups = self._sizes("bfp_pe_array").get("groups", 0)
-        if not 0 < groups <= a.exponent.shape[1]:
+    def _tile(self, layers: Linear, a: BfpTensor, token: int, source: dict[str, Any]) -> None:
+        """A tile of the array, over the whole reduction."""
+        if not self._wants("bfp_pe_array"):
             return
-        first = min(group, a.exponent.shape[1] - groups)
-        some, rows = slice(first, first + groups), _block(token, ROWS, len(a.mantissa))
+        groups, rows, whole = a.exponent.shape[1], _block(token, ROWS, len(a.mantissa)), slice(None)
         outputs = min(COLUMNS, len(layers.weight.code))
         tokens = [left(along(a, row)) for row in range(rows.start, rows.stop)]
         columns = [weight(layers.weight, output)[1] for output in range(outputs)]
-        ports = stacked(tokens, some, ROWS) | stacked(columns, some, COLUMNS)
+        ports = stacked(tokens, whole, ROWS) | stacked(columns, whole, COLUMNS)
         ports |= {
             "mode": np.full(groups, M8W4),
             "row_valid": np.arange(ROWS) < len(tokens),
             "col_valid": np.arange(COLUMNS) < outputs,
         }
-        inputs = {port: part.astype(np.int64).reshape(1, -1) for port, part in ports.items()}
-        self._emit("bfp_pe_array", "tokens around the largest value, first outputs", layers.names[0], inputs, **source)
+        shapes = {port: (1,) if port == "mode" and groups == 1 else (1, -1) for port in ports}
+        inputs = {port: part.astype(np.int64).reshape(shapes[port]) for port, part in ports.items()}
+        why, sizes = "the tile of the largest value, first outputs", {"groups": groups}
+        self._emit("bfp_pe_array", why, layers.names[0], inputs, sizes, **source)
 
     def prompt(self, q: np.ndarray, cache: HarmoniaCache, held: Held) -> None:
         """A prompt that the cache has taken in."""
         tensor = f"blk.{self._layer}"
         _, v = cache.words()
-        values = v.reshape(len(v), -1)
-        channels = self._sizes("v_grouper").get("channels", 0)
-        if 0 < channels <= values.shape[1]:
-            why = "the first channels of the first tokens"
-            self._emit("v_grouper", why, f"{tensor}.v", {"v": values[None, :TOKENS, :channels]})
+        why, sizes = "the prompt's values of KV head 0", {"channels": v.shape[2]}
+        self._emit("v_grouper", why, f"{tensor}.v", {"v": v[None, :, 0]}, sizes)
         self._offsets(f"{tensor}.k", cache)
         if self._wants("bfp_converter"):
-            self._converter(f"{tensor}.v", values[:LANES, :COLUMNS], 1, "the first tokens and channels", {})
+            block = v.reshape(len(v), -1)[:LANES, :COLUMNS]
+            self._converter(f"{tensor}.v", block, 1, "the first tokens and channels", {})
         self._allocation(cache)
         self._attention(q[-1:], held)
 
@@ -211,20 +222,18 @@ class Taps:
 
     def _offsets(self, tensor: str, cache: HarmoniaCache) -> None:
         """The window, events in which the generator goes on by itself, later tokens."""
-        channels, words = self._sizes("k_offset").get("channels", 0), cache.first.reshape(len(cache.first), -1)
-        if not 0 < channels <= words.shape[1]:
+        if not self._wants("k_offset"):
             return
+        rule, words = cache.offsets, cache.first.reshape(len(cache.first), -1)
         inside = min(WINDOW, len(words))
-        idle = inside + max(channels // LANES, 1)
-        later = len(words) - inside
-        k = np.concatenate(
-            [words[:inside, :channels], np.zeros((idle, channels), np.uint16), words[inside:, :channels]]
-        )
+        idle = inside + rule.chosen
+        k = np.concatenate([words[:inside], np.zeros((idle, rule.channels), np.uint16), words[inside:]])
         valid, last = (np.zeros(len(k), np.uint8) for _ in range(2))
         valid[:inside], valid[inside + idle :] = 1, 1
         last[inside - 1] = inside < WINDOW
-        why = f"channels 0 to {channels - 1} of the window, and {later} later tokens"
-        self._emit("k_offset", why, tensor, _case({"k": k, "valid": valid, "last": last}))
+        why = f"the window, and the {len(words) - inside} later tokens of the prompt"
+        sizes = {"channels": rule.channels, "heads": rule.heads if rule.offset_scope == "head" else 1}
+        self._emit("k_offset", why, tensor, _case({"k": k, "valid": valid, "last": last}), sizes)
 
     def _allocation(self, cache: HarmoniaCache) -> None:
         steps = cache.taken - cache.prompt
@@ -248,6 +257,19 @@ class Taps:
             self._products(f"{tensor}.logits, {k_bits[key]} bits", left(along(query, 0)), *right, source)
         column = operand(v.sign[:, 0], v.mantissa[:, 0], v.exponent[:, 0])
         self._products(f"{tensor}.context", left(along(p, 0)), *codes(column, v_bits, self._config.high), source)
+
+
+def duration(rows: int, inner: int, columns: int) -> int:
+    """Events of a product at the dataflow controller, its start and its end among them."""
+    reads = count(rows, PASS_ROWS) * count(columns, PASS_COLUMNS) * count(inner, LANES)
+    return 2 + reads + len(list(FdgfController().tiles(rows, inner, columns)))
+
+
+def started(sizes: tuple[int, ...], events: int) -> dict[str, np.ndarray]:
+    """A product, M x N x K, at the ports of the dataflow controller: a start, then events of its own."""
+    inputs = np.zeros((6, 1, events), np.int64)
+    inputs[:4, 0, 0] = (1, *sizes)
+    return dict(zip(("start", "rows", "inner", "columns", "forced", "v"), inputs, strict=True))
 
 
 def _case(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -1,9 +1,11 @@
 """Dot products and tiles of a run, as the summing units take them.
 
-Per linear layer, two places. The sum of largest magnitude: its products one by one at `olive_mac` or `olive_pe8`, a
-load of 0 first, and its operations at `olive_edp`, c running over K. The input of largest magnitude: the tile around it
-at `mmaovp`, over the first chunks of K and over those from the large input on, and the corner of the matrices and the
-part around it at `olive_systolic`. What a tile has beyond the matrices are zero pairs.
+Per linear layer, two places, each over all of K, so that an answer is the layer's sum. The sum of largest magnitude:
+its products one by one at `olive_mac` or `olive_pe8`, a load of 0 first, and its operations at `olive_edp`, c running
+over K. The input of largest magnitude: the aligned tile around it at `mmaovp`, an instruction for every chunk of K, c
+running over them, and a tile with it at `olive_systolic`, as wide and high as those of the ready configurations where
+the matrices are, in a configuration that has the layer's K. What a tile of `mmaovp` has beyond the matrices are zero
+pairs.
 """
 
 from dataclasses import dataclass
@@ -16,12 +18,11 @@ from refemu import units
 from refemu.arith import integers
 from refemu.formats.olive.ovp import Ovp
 from refemu.models.schemes.olive.linear import TERMS, Part, Weight, pair_values
-from refemu.models.taps import Later, Watch, config_of, model_case
+from refemu.models.taps import Later, Watch, config_of, model_case, sized
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.olive_mac import ACC_BITS
 
 TILE = 8  #: rows and columns of the tile of `mmaovp`
-CHUNKS = 4  #: of K that are shown from the start, and from the largest input on
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ def _largest_sum(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
         inputs = Later(lambda: _events(names, (a, part.fmt), (b, weight.format)))
         layer_pass.watch.emit(part.layer, unit, model_case(why, config, tensor, part.layer, inputs, **source))
     kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
-    config = config_of("olive_edp", {**kinds, "overflow": part.overflow})
+    config = sized("olive_edp", {}, **kinds, overflow=part.overflow)
     if config is not None and _standard(part.fmt, weight.format):
         inputs = Later(lambda: _operations(a, b, part, weight))
         layer_pass.watch.emit(part.layer, "olive_edp", model_case(why, config, tensor, part.layer, inputs, **source))
@@ -117,68 +118,56 @@ def _tile(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
         return
     from refemu.units.olive import mmaovp
 
-    part, width = layer_pass.part, layer_pass.part.fmt.width
+    part = layer_pass.part
     types = {kind: name for name, kind in mmaovp.TYPES.items()}
     kinds = {f"{side}_type": types[decoder(fmt)["normal"]] for side, fmt in (("a", part.fmt), ("b", weight.format))}
-    config = config_of("mmaovp", {**kinds, "overflow": part.overflow})
+    config = sized("mmaovp", {}, **kinds, overflow=part.overflow)
     if config is None or not _standard(part.fmt, weight.format):
         return
     token = layer_pass.peak[0] // TILE * TILE
     row = int(np.argmax(sums[token : token + TILE].max(axis=0))) // TILE * TILE
-    total, at = -(-layer_pass.pairs.shape[1] // TERMS[width]), layer_pass.peak[1] // TERMS[width]
-    chunks = sorted({chunk for start in (0, at) for chunk in range(start, min(start + CHUNKS, total))})
-    source = layer_pass.source(
-        token=layer_pass.watch.first_token + token, row=row, chunks=chunks, largest=layer_pass.peak_value
-    )
-    inputs = Later(
-        lambda: _instructions(
-            layer_pass.pairs[token : token + TILE], weight.pairs()[row : row + TILE], chunks, part, weight
-        )
-    )
+    source = layer_pass.source(token=layer_pass.watch.first_token + token, row=row, largest=layer_pass.peak_value)
+    a, b = layer_pass.pairs[token : token + TILE], weight.pairs()[row : row + TILE]
+    inputs = Later(lambda: _instructions(a, b, part, weight))
     why, tensor = "tile around the largest input", f"{weight.name}.output"
     layer_pass.watch.emit(part.layer, "mmaovp", model_case(why, config, tensor, part.layer, inputs, **source))
 
 
-def _instructions(a: np.ndarray, b: np.ndarray, chunks: list[int], part: Part, weight: Weight) -> dict[str, np.ndarray]:
-    """`mmaovp` on some chunks of K; C is what the chunks before left."""
+def _instructions(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> dict[str, np.ndarray]:
+    """`mmaovp` on every chunk of K in order; C is what the chunks before left."""
     from refemu.units.olive import mmaovp
 
     pairs = TERMS[part.fmt.width]  # of a row in an instruction: two operations of half as many
     left, right = (padded(rows, TILE, pairs) for rows in (a, b))
-    c = running(left, right, part, weight)[: -1 : mmaovp.CHUNKS][chunks].reshape(len(chunks), -1)
-    a_pairs, b_pairs = (
-        rows.reshape(TILE, -1, pairs).transpose(1, 0, 2)[chunks].reshape(len(chunks), -1) for rows in (left, right)
-    )
-    return {"a_pairs": a_pairs, "b_pairs": b_pairs, "c": c, **_biases(len(c), part.fmt, weight.format)}
+    c = running(left, right, part, weight)[: -1 : mmaovp.CHUNKS]
+    a_pairs, b_pairs = (rows.reshape(TILE, -1, pairs).transpose(1, 0, 2).reshape(len(c), -1) for rows in (left, right))
+    return {
+        "a_pairs": a_pairs,
+        "b_pairs": b_pairs,
+        "c": c.reshape(len(c), -1),
+        **_biases(len(c), part.fmt, weight.format),
+    }
 
 
 def _array(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
-    """Two operations of the systolic array: the corner of the matrices, and the part around the largest input."""
+    """An operation of the systolic array: a tile of the sums, some tokens by some outputs."""
     part = layer_pass.part
-    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
-    config = config_of("olive_systolic", {**kinds, "overflow": part.overflow})
-    if config is None or not _standard(part.fmt, weight.format) or not layer_pass.watch.wants("olive_systolic"):
+    if not _standard(part.fmt, weight.format) or not layer_pass.watch.wants("olive_systolic"):
         return
-    sizes = units.find("olive_systolic").configs[config]
-    m, n, k = sizes["m"], sizes["n"], sizes["k"] // 2
-    token, pair = (
-        max(0, min(at, size - count))
-        for at, size, count in zip(layer_pass.peak, layer_pass.pairs.shape, (m, k), strict=True)
-    )
-    row = max(0, min(int(np.argmax(sums[layer_pass.peak[0]])), sums.shape[1] - n))
-    source = layer_pass.source(
-        token=layer_pass.watch.first_token + token, row=row, pair=pair, largest=layer_pass.peak_value
-    )
-    a, b = layer_pass.pairs, weight.pairs()
-    operands = [
-        [
-            padded(matrix[start : start + count, at : at + k][:, :k], count, k).reshape(-1)
-            for start, at in ((0, 0), (first, pair))
-        ]
-        for matrix, first, count in ((a, token, m), (b, row, n))
-    ]
-    inputs = {"a_pairs": np.array(operands[0]), "b_pairs": np.array(operands[1]), **_biases(2, part.fmt, weight.format)}
-    why, tensor = "corner of the matrices, and the part around the largest input", f"{weight.name}.output"
+    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    most = next(iter(units.find("olive_systolic").configs.values()))
+    m, n = min(most["m"], len(sums)), min(most["n"], sums.shape[1])
+    k = 2 * layer_pass.pairs.shape[1]
+    config = sized("olive_systolic", {}, **kinds, overflow=part.overflow, m=m, n=n, k=k)
+    if config is None:
+        return
+    token = min(layer_pass.peak[0], len(sums) - m)
+    row = min(int(np.argmax(sums[layer_pass.peak[0]])), sums.shape[1] - n)
+    source = layer_pass.source(token=layer_pass.watch.first_token + token, row=row, largest=layer_pass.peak_value)
+    operands = {"a": layer_pass.pairs[token : token + m], "b": weight.pairs()[row : row + n]}
+    inputs = {f"{side}_pairs": pairs.reshape(1, -1) for side, pairs in operands.items()}
+    inputs |= _biases(1, part.fmt, weight.format)
+    why, tensor = "tile of the largest input and of its largest sum", f"{weight.name}.output"
     layer_pass.watch.emit(part.layer, "olive_systolic", model_case(why, config, tensor, part.layer, inputs, **source))
 
 

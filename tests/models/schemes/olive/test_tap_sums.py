@@ -3,14 +3,17 @@
 import dataclasses
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from refemu import models, units
 from refemu.models import schemes
+from refemu.models.schemes.olive.linear import Part, Product
 from refemu.models.schemes.olive.tap_sums import padded
 from refemu.units.unit import Cases
+from tests.models.schemes.tap_cases import evaluated
 
 IDS = list(b"It is a truth. It is")
 SCHEMES = ["olive-4", "olive-8", "olive-8:overflow=saturate"]
@@ -34,8 +37,29 @@ def cases(scheme: str, unit: str, count: int = len(IDS)) -> list[Cases]:
     return [case for _, name, case in recorded(scheme, count) if name == unit]
 
 
-def answer(unit: str, case: Cases) -> Any:
-    return units.find(unit).evaluate(units.find(unit).configs[case.config], case.inputs)
+@cache
+def computed(scheme: str, count: int = len(IDS)) -> dict[str, np.ndarray]:
+    """The accumulators of every linear layer, (tokens, outputs), by the name of its output."""
+    sums: dict[str, np.ndarray] = {}
+    product, reduced = Part.__call__, Part._reduce
+
+    def reducing(self: Part, exact: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, int]:
+        acc, overflowed = reduced(self, exact, grid)
+        sums.update({f"{name}.output": acc[:, some].astype(np.int64) for name, some in self.columns.items()})
+        return acc, overflowed
+
+    def calling(self: Part, x: np.ndarray) -> Product:
+        with mock.patch.object(Part, "_reduce", reducing):
+            return product(self, x)
+
+    with mock.patch.object(Part, "__call__", calling):
+        models.run("tiny", IDS[:count], prepared(scheme))
+    return sums
+
+
+def model_s(scheme: str, case: Cases, count: int = len(IDS)) -> np.ndarray:
+    """The accumulators of the layer of a case, from its first token and output on."""
+    return computed(scheme, count)[case.source["tensor"]][case.source["token"] :, case.source["row"] :]
 
 
 def operands(scheme: str, case: Cases, count: int = len(IDS)) -> tuple[np.ndarray, np.ndarray]:
@@ -60,57 +84,50 @@ def test_every_linear_layer_has_its_largest_sum(scheme: str) -> None:
     for case, other in zip(made, operations, strict=True):
         x, w = operands(scheme, case)
         sums = x @ w.T
-        acc, last = answer(unit, case).acc[0, -1], answer("olive_edp", other)
+        acc, last = evaluated(unit, case).acc[0, -1], evaluated("olive_edp", other)
 
         assert case.inputs["load"].tolist() == [[1] + [0] * x.shape[1]] and not case.inputs["acc_in"].any()
         assert case.source["largest"] == abs(sums[case.source["token"], case.source["row"]]) == np.abs(sums).max()
-        assert acc == last.d[-1] == sums[case.source["token"], case.source["row"]]
+        assert acc == last.d[-1] == model_s(scheme, case)[0, 0] == sums[case.source["token"], case.source["row"]]
         assert last.d[:-1].tolist() == other.inputs["c"][1:].tolist() and other.inputs["c"][0] == 0
         assert not last.illegal.any()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_tiles_hold_the_largest_input_and_continue_each_other(scheme: str) -> None:
+def test_tiles_hold_the_largest_input_and_end_with_the_sums_of_the_model(scheme: str) -> None:
+    """An instruction for every chunk of K, whose C is the D of the one before."""
     tiles = cases(scheme, "mmaovp")
     terms = 32 if scheme == "olive-4" else 16
 
     assert len({case.source["tensor"] for case in tiles}) == len(tiles) == 3 * 7
     for case in tiles:
-        x, w = operands(scheme, case)
-        token, row, chunks = (case.source[name] for name in ("token", "row", "chunks"))
-        result = answer("mmaovp", case)
-        peak = np.unravel_index(np.argmax(np.abs(x)), x.shape)
+        x, _ = operands(scheme, case)
+        token, result = case.source["token"], evaluated("mmaovp", case)
+        sums = model_s(scheme, case)[:8, :8]
+        wanted = np.zeros((8, 8), np.int64)
+        wanted[: len(sums)] = sums
 
-        assert token <= peak[0] < token + 8 and peak[1] // terms in chunks
-        assert set(range(min(4, -(-x.shape[1] // terms)))) <= set(chunks)
-        for at, chunk in enumerate(chunks):
-            before, end = (
-                x[token : token + 8, :stop] @ w[row : row + 8, :stop].T for stop in (terms * chunk, terms * (chunk + 1))
-            )
-            wanted = np.zeros((2, 8, 8), object)
-            wanted[:, : before.shape[0], : before.shape[1]] = before, end
-            assert case.inputs["c"][at].tolist() == wanted[0].reshape(-1).tolist()
-            assert result.d[at].tolist() == wanted[1].reshape(-1).tolist()
+        assert token <= np.unravel_index(np.argmax(np.abs(x)), x.shape)[0] < token + 8
+        assert token % 8 == case.source["row"] % 8 == 0 and len(result.d) == -(-x.shape[1] // terms)
+        assert not case.inputs["c"][0].any() and np.array_equal(case.inputs["c"][1:], result.d[:-1])
+        assert np.array_equal(result.d[-1].reshape(8, 8), wanted)
 
 
 @pytest.mark.parametrize(("scheme", "count"), [*((scheme, len(IDS)) for scheme in SCHEMES), ("olive-4", 2)])
-def test_array_multiplies_the_corner_and_the_part_around_the_largest_input(scheme: str, count: int) -> None:
-    """Two tokens do not fill the array's five rows: the rest are zeros."""
+def test_a_tile_of_the_array_is_the_model_s_over_all_of_k(scheme: str, count: int) -> None:
+    """Five tokens, or as many as there are, by six outputs; the largest input is among them."""
     found = cases(scheme, "olive_systolic", count)
+    m = min(5, count)
 
-    assert found
+    assert len({case.source["tensor"] for case in found}) == len(found) == 3 * 7
     for case in found:
-        x, w = operands(scheme, case, count)
-        token, row, pair = (case.source[name] for name in ("token", "row", "pair"))
-        result = answer("olive_systolic", case)
-        peak = np.unravel_index(np.argmax(np.abs(x)), x.shape)
+        x, _ = operands(scheme, case, count)
+        config = units.find("olive_systolic").config(case.config)
+        token, result = case.source["token"], evaluated("olive_systolic", case)
 
-        assert token <= peak[0] < token + 5 and 2 * pair <= peak[1] < 2 * pair + 6
-        for at, (i, j, k) in enumerate(((0, 0, 0), (token, row, 2 * pair))):
-            wanted = np.zeros((5, 6), object)
-            part = x[i : i + 5, k : k + 6] @ w[j : j + 6, k : k + 6].T
-            wanted[: len(part)] = part
-            assert result.d[at].tolist() == wanted.reshape(-1).tolist()
+        assert token <= np.unravel_index(np.argmax(np.abs(x)), x.shape)[0] < token + m
+        assert (config["m"], config["n"], config["k"]) == (m, 6, x.shape[1])
+        assert np.array_equal(result.d.reshape(m, 6), model_s(scheme, case, count)[:m, :6])
 
 
 def test_zero_pairs_fill_what_a_unit_wants_and_a_matrix_has_not() -> None:

@@ -187,6 +187,8 @@ def test_a_tap_of_one_unit_hears_of_it_alone_and_the_same(unit: str) -> None:
 
 
 DECODERS = {"outlier_decoder-e2m1", "flint_decoder-flint4", "ovp_decoder-int4", "ovp_decoder-flint4"}
+KINDS = ("", "a=flint4,", "b=flint4,", "a=flint4,b=flint4,")
+ARRAYS = tuple(f"olive_systolic-rows=4,cols=4,m=5,n=6{k}" for k in ("", ",k=96"))  # K of 64 is the constructor's
 CONFIGURATIONS = {
     "olive-4:outliers=false": {
         "ovp_decoder-int4",
@@ -201,12 +203,18 @@ CONFIGURATIONS = {
         "mmaovp-i4_f4",
         "mmaovp-f4_i4",
         "mmaovp-f4_f4",
-        "olive_systolic-int4",
-        "olive_systolic-int4_flint4",
-        "olive_systolic-flint4",
+        *(f"{array},{kinds}".rstrip(",") for array in ARRAYS for kinds in KINDS),
     },
     "olive-8:preset=repo": {"ovp_encoder-int8_repo", "ovp_decoder-int8_repo", "outlier_decoder-e2m5", "olive_pe8-wrap"},
-    "olive-4:overflow=saturate": {"ovp_encoder-int4", "ovp_encoder-flint4", "olive_mac-saturate", *DECODERS},
+    "olive-4:overflow=saturate": {
+        "ovp_encoder-int4",
+        "ovp_encoder-flint4",
+        "olive_mac-saturate",
+        *(f"olive_edp-{kinds}overflow=saturate" for kinds in KINDS),
+        *(f"mmaovp-{kinds}overflow=saturate".replace("=flint4", "_type=ovpf4") for kinds in KINDS),
+        *(f"{array},{kinds}overflow=saturate" for array in ARRAYS for kinds in KINDS),
+        *DECODERS,
+    },
     "olive-8:overflow=saturate": {
         "ovp_encoder-int8",
         "ovp_decoder-int8",
@@ -214,14 +222,14 @@ CONFIGURATIONS = {
         "olive_pe8-saturate",
         "olive_edp-int8_int8_saturate",
         "mmaovp-i8_i8_saturate",
-        "olive_systolic-int8_saturate",
+        *(f"{array},a=int8,b=int8,overflow=saturate" for array in ARRAYS),
     },
     "olive-8:outliers=false": {
         "ovp_decoder-int8",
         "olive_pe8-wrap",
         "olive_edp-int8_int8",
         "mmaovp-i8_i8",
-        "olive_systolic-int8",
+        *(f"{array},a=int8,b=int8" for array in ARRAYS),
     },
 }
 
