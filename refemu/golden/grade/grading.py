@@ -51,7 +51,8 @@ class Grading:
         self._decisions: dict[str, np.ndarray] = {}  #: bool per row: tells some alternative of the decision
         self.telling: list[np.ndarray] = []  #: of every hole, bool per row of the pool
         chosen = [_known(each) for each in classes] if classes else QUICK
-        graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
+        with np.errstate(all="ignore"):  # a wrong device may divide by 0
+            graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
         self.grade = Grade(
             name,
             pool.unit.name,

@@ -28,6 +28,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         bits = [ones + config["n_local"] - 1 for ones in (0x55555, 0xAAAAA, 0x33333, 0xCCCCC)]
         groups = [32 * (ones + 1) + config["n_local"] - 2 for ones in (0x2AAA, 0x5555)]
         yield _cases(kind, why, [*bits, *groups], 40)
+        last = 32 * -(-config["n_initial"] // 32) + config["n_local"] + 32
+        why = "a case that ends as the first group of V falls, then a prompt: what it starts from"
+        yield _cases(kind, why, [last - 8, 78, last - 8, 0], 9, "D-harmonia-17")
     if kind == "random":
         drawn = words("bit_allocator/random/prefill", seed, 12).reshape(-1)
         lengths = drawn >> np.uint64(52)

@@ -40,6 +40,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         )
         why = "where the formula changes its mind: M below, at and above K"
         yield _case(kind, why, [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)], "D-harmonia-31")
+        why = "less than a tile of M and of K: the dataflow follows whole tiles, not their fraction"
+        yield _case(
+            kind, why, [(1, 32, 3, 0, 0), (2, 32, 5, 0, 0), (m // 2, 32, k // 2 + 1, 0, 0)], "D-harmonia-30", 24
+        )
         yield _restart(m, k)
         yield from _cut(m, k)
         why = "many tiles of one element's width, down the rows and along the columns: the tile counters rise"

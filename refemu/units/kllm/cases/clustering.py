@@ -49,6 +49,9 @@ def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
     why = "zeros, subnormals and the largest values under scales of all sizes: x^ overflows, underflows"
     yield _case("edge", why, columns(x=[x for x, _ in pairs], scale=[scale for _, scale in pairs]), book)
     size = len(book)
+    small = [0x8000 | 2 * step for step in range(size // 2, 0, -1)] + [2 * step for step in range(1, size // 2 + 1)]
+    x = [0x8000 | word for word in range(size + 2)] + list(range(size + 2))
+    yield _case("edge", "subnormal centroids and values", columns(x=x, scale=ONE), tuple(small), "D-arith-2")
     ties = [
         [0xBC00] * (size // 2) + [ONE] * (size // 2),
         [0] * size,

@@ -32,8 +32,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _column(
             kind, "every lane at one index, and at the highest amount", config, [1] * 48, [(1 << amounts) - 1] * 48
         )
-        yield _column(kind, "one index at 4,112 positions", config, [top] * 4112, [1] * 4112)
+        amount = max((1 << amounts) - 1, 1)
+        yield _column(kind, "one index at 4,112 positions", config, [top] * 4112, [amount] * 4112)
         yield _each_index(config)
+        why = "every index once in turn, sixteen a cycle: each counter rises within a column"
+        yield _column(kind, why, config, list(range(1 << bits)), [1] * (1 << bits))
         yield _two_columns(config)
         yield _not_cleared(config)
         yield _left_out(config)

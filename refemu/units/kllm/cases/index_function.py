@@ -32,6 +32,13 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _cases(kind, why, ports, np.array([0, MINUS] * (n // 2)), [(ONE, [0, MINUS]), (LARGEST, [1, MINUS | 1])])
         rows = [(ONE, [ONE, MINUS | ONE]), (0x4248, [0x3555, 0xB555])]
         yield _cases(kind, "repeated centroids at both ends", ports, np.array([MINUS | ONE, ONE]).repeat(n // 2), rows)
+        some = (
+            np.array([MINUS | 0x3A00, MINUS | 0x3600, 0x3600, 0x3A00]).repeat(n // 4)
+            if n > 2
+            else np.array([0x3A00] * n)
+        )
+        rows = [(scale, [scale, MINUS | scale]) for scale in (0x3C01, 0x3C03, 0x3E05, 0x4107, 0x4009, 0x380B)]
+        yield _cases(kind, "scale times centroid halfway between two fp16 values", ports, some, rows, "D-arith-2")
     if kind == "random":
         drawn = {port.name: random("index_function", port, (96,), seed) for port in ports}
         words = drawn["codebook"]

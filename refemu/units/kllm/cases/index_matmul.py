@@ -39,6 +39,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         )
         why = "all positions at one entry of the table: every counter reaches K"
         yield Cases(kind, why, _crowded(config, ports), "D-kllm-4")
+        if config["k"] <= LONG:
+            why = "one product: scaled halfway between two fp16 values, subnormal; none under an infinite scale"
+            yield Cases(kind, why, _rounded(config, ports), "D-arith-2")
+        if "a_mask" in {port.name for port in ports}:
+            why = "every position an outlier of A, weights that are not exact in fp16"
+            yield Cases(kind, why, _dequantized(config, ports), "D-kllm-32")
     if kind == "random":
         rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
         rows, few = (6, 2) if config["k"] > LONG else (rows, 12)
@@ -122,6 +128,36 @@ def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     if "b_scale" in inputs:
         inputs["b_scale"][:] = [0x0001, 0x7BFF, 0x7BFF, 0x0400]
     return inputs
+
+
+def _rounded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    """0.75 or its opposite in one position, 0 in the others and, in the last row, in this one too."""
+    scales = [0x3C01, 0x3C03, 0x3C05, 0x3C07] * 2 + [0x0C00, 0x0003, 0x7BFF]
+    inputs = _rows(config, ports, len(scales))
+    for name in ("a_index", "b_index", "a_mask", "b_mask", "a_outlier", "b_outlier"):
+        if name in inputs:
+            inputs[name][:] = 0
+    inputs["a_scale"][:] = scales
+    inputs["b_codebook"][:] = spread([0, 0x3A00], 1 << config["b_bits"])
+    inputs["b_codebook"][4:8, 1] = 0xBA00
+    inputs["b_index"][:-1, 0] = 1
+    if config["integer"]:
+        inputs["a_index"][:, 0] = 1
+        return inputs
+    inputs["a_codebook"][:] = ONE
+    inputs["b_scale"][-3:] = [0x1000, ONE, 0x7BFF]
+    return with_products(inputs)
+
+
+def _dequantized(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    """Two rows under scales of which no product with a centroid is exact."""
+    inputs = _rows(config, ports, 2)
+    inputs["a_mask"][:] = 1
+    inputs["a_outlier"][:] = 0x4900 + np.arange(config["k"]) % 256
+    inputs["b_index"][:] = np.arange(config["k"]) % (1 << config["b_bits"])
+    inputs["b_codebook"][:] = spread([0xAE66, 0xB555, 0x3555, 0x3A66], 1 << config["b_bits"])
+    inputs["b_scale"][:] = [0x3555, 0x2E66]
+    return with_products(inputs)
 
 
 def drawn(

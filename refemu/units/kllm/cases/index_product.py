@@ -34,6 +34,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         indices, masks = columns(a=[1] * 4, b=[1] * 4), columns(a_mask=[1] * 4, b_mask=[0] * 4)
         values = columns(a_value=[0x7BFF, 0x7BFF, 0x0001, 0x8001], b_value=[0x3C00, 0x3C01, 0x3800, 0x3801])
         yield Cases(kind, "products at the ends of fp16", {**indices, **masks, **values})
+        indices, masks = columns(a=[1] * 8, b=[1] * 8), columns(a_mask=[1] * 8, b_mask=[0] * 8)
+        ties = [0x3C01, 0x3C03, 0x4405, 0x4407]
+        values = columns(a_value=ties + [word | 0x8000 for word in ties], b_value=[0x3E00] * 8)
+        why = "products halfway between two fp16 values, of either sign"
+        yield Cases(kind, why, {**indices, **masks, **values}, "D-arith-2")
     if kind == "random":
         drawn = random_inputs("index_product", ports, (512,), seed)
         yield Cases(kind, "uniform indices and words, three of four products kept in fp16", drawn)

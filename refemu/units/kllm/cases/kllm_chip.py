@@ -23,6 +23,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         why = "no, one, all positions outliers of A: a MAC needs that many more cycles"
         yield Cases(kind, why, _rows(config, ports, [0, 1, config["k"]]), "D-kllm-31")
+        turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
+        beyond = _rows(config, ports, [0, 0]) | {
+            "a_scale": np.full(2, 0x7BFF),
+            "b_scale": np.where(turns, 0x7BFF, 0x0400),
+        }
+        yield Cases(kind, "every other column beyond fp16, then the others", beyond)
     if kind == "random":
         real, wild = index_matmul_cases.drawn("kllm_chip", config, ports, 16, 4, seed)
         yield Cases(kind, "normalized codebooks, one outlier in eight", real)

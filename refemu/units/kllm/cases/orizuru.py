@@ -15,6 +15,7 @@ from refemu.units.unit import Cases, Config, Kind
 FIG7 = (0x4200, 0x4700, 0x3C00, 0x4500, 0x4000, 0x4600, 0x4880, 0x4400)  #: 3 7 1 5 2 6 9 4, a row with Fig. 7's steps
 HIGH, INF, TINY, ONE = 0x7BFF, 0x7C00, 0x0001, 0x3C00
 MINUS = 0x8000  #: the sign
+WIDE = 32  #: more values than that have fewer random rows
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -27,9 +28,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config, n)
     if kind == "random":
         yield _block(
-            kind, "uniform finite words", random("orizuru", ports[0], (32 if n > 32 else 128,), seed).reshape(-1, n), n
+            kind,
+            "uniform finite words",
+            random("orizuru", ports[0], (32 if n > WIDE else 128,), seed).reshape(-1, n),
+            n,
         )
-        few = words("orizuru/ties/x", seed, (32 if n > 32 else 64) * n) >> np.uint64(62)
+        few = words("orizuru/ties/x", seed, (32 if n > WIDE else 64) * n) >> np.uint64(62)
         ties = np.array([0, MINUS, ONE, MINUS | ONE])[few.astype(np.int64)].reshape(-1, n)
         yield _block(kind, "rows of four values: ties everywhere", ties, n, "D-kllm-21")
 
@@ -45,11 +49,24 @@ def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:
     yield _cases(
         "edge", "subnormals and their neighbours", n, [[TINY, MINUS | TINY, 0], [0x03FF, 0x0400, 0x8400, 0x83FF]]
     )
+    if n > WIDE:
+        yield _block("edge", "the largest values and the smallest at each place in turn", _ends(n, config["k"]), n)
     rising = np.arange(n)
     yield _block("edge", "rising and falling rows", np.stack([ONE + rising, ONE + rising[::-1]]), n)
     if config["total_order"]:
         nan = [0x7E00, MINUS | 0x7E00, 0x7C01, 0x7FFF, 0xFFFF, 0xFC01]
         yield _cases("edge", "NaN beyond infinity, ordered by its payload", n, [nan, [*ends, *nan]], "D-kllm-27")
+
+
+def _ends(n: int, k: int) -> np.ndarray:
+    """Rows (ceil(n / 2k), n): as many values as are popped lie beyond the others, in places that follow each other."""
+    rows = -(-n // (2 * k))
+    words = np.broadcast_to(ONE + np.arange(n) % 7, (rows, n)).copy()
+    place = np.arange(n)
+    for row in range(rows):
+        words[row, place // k == 2 * row] += 0x1000
+        words[row, place // k == 2 * row + 1] |= MINUS
+    return words
 
 
 def _cases(kind: Kind, why: str, n: int, rows: Any, decision: str = "") -> Cases:
