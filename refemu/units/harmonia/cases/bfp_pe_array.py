@@ -119,10 +119,11 @@ def _flags(config: Config) -> Iterator[Cases]:
         side[2 * number + 1] = 1 - side[2 * number]
     base = _uniform(config, tiles)
     shape = _shape(tiles, groups, [M8] * tiles)
+    narrow = config["partial"] == "fp16"  # sums in FP32 leave FP16 without a flag
     for why, decision, low, high in (
         ("sums beyond FP16 in some rows and columns, numbers with a bit set", "D-harmonia-7", 15, 30),
         ("sums that vanish in FP16 in some rows and columns, numbers with a bit set", "D-harmonia-7", 15, 1),
-    ):
+    )[: 2 * narrow]:
         part = {
             "a_exp": np.where(chosen_rows == 1, high, low).repeat(groups, axis=1),
             "b_exp": np.where(chosen_columns == 1, high, low).repeat(groups, axis=1),

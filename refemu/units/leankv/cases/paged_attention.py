@@ -70,7 +70,7 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     yield _rows("edge", why, pages, config, more, 2.0)
     for first in range(4 * two):
         teeth = [(*longest, seed + first) for seed in (51, 67)]
-        teeth += [(full * high.tokens, low.tokens, seed + first) for seed in (55, 71)]
+        teeth += [(full * high.tokens, low.tokens, seed + first) for seed in (55, 71)[: 1 + (config["cells"] <= MANY)]]
         why = f"tokens {first}, {first + 4}, ... have most of the attention, more so the first half of them"
         yield _rows("edge", why, pages, config, teeth, 0.5, "", partial(_comb, first))
     if config["cells"] > MANY:  # what follows needs few tokens, and these pages are large
