@@ -62,6 +62,7 @@ PAPERS = {
     "kv_quantizer": "leankv",
     "mmaovp": "olive",
     "olive_edp": "olive",
+    "olive_edp_clocked": "olive",
     "olive_mac": "olive",
     "olive_pe8": "olive",
     "olive_systolic": "olive",

@@ -52,6 +52,7 @@ import refemu.units.leankv.significance
 import refemu.units.olive.flint_decoder
 import refemu.units.olive.mmaovp
 import refemu.units.olive.olive_edp
+import refemu.units.olive.olive_edp_clocked
 import refemu.units.olive.olive_mac
 import refemu.units.olive.olive_pe8
 import refemu.units.olive.olive_systolic
@@ -89,6 +90,7 @@ from refemu.units.leankv import kv_compressor as kv_compressor
 from refemu.units.leankv import kv_quantizer as kv_quantizer
 from refemu.units.olive import mmaovp as mmaovp
 from refemu.units.olive import olive_edp as olive_edp
+from refemu.units.olive import olive_edp_clocked as olive_edp_clocked
 from refemu.units.olive import olive_mac as olive_mac
 from refemu.units.olive import olive_pe8 as olive_pe8
 from refemu.units.olive import olive_systolic as olive_systolic
@@ -550,6 +552,37 @@ class _OliveEdpUnit(Unit[refemu.units.olive.olive_edp.State, _OliveEdpResult]):
     @cached_property
     def run_jit(self) -> _OliveEdpRun: ...
 
+class _OliveEdpClockedResult(Result):
+    d: numpy.ndarray
+    overflow: numpy.ndarray
+    illegal: numpy.ndarray
+    busy: numpy.ndarray
+    valid: numpy.ndarray
+    phase: numpy.ndarray
+    c_held: numpy.ndarray
+    a_exponent: numpy.ndarray
+    a_int: numpy.ndarray
+    b_exponent: numpy.ndarray
+    b_int: numpy.ndarray
+    shifts: numpy.ndarray
+    products: numpy.ndarray
+    shifted: numpy.ndarray
+    above: numpy.ndarray
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+
+class _OliveEdpClockedRun(Protocol):
+    def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8'] = ..., b: Literal['int4', 'flint4', 'int8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpClockedResult: ...
+
+class _OliveEdpClockedUnit(Unit[refemu.units.olive.olive_edp_clocked.State, _OliveEdpClockedResult]):
+    run: _OliveEdpClockedRun
+    unit_class: type[refemu.units.olive.olive_edp_clocked.ClockedDotProductUnit]
+    @cached_property
+    def run_jit(self) -> _OliveEdpClockedRun: ...
+
 class _OliveMacResult(Result):
     shift: numpy.ndarray
     product: numpy.ndarray
@@ -898,6 +931,8 @@ def find(name: Literal["kv_quantizer"]) -> _KvQuantizerUnit: ...
 def find(name: Literal["mmaovp"]) -> _MmaovpUnit: ...
 @overload
 def find(name: Literal["olive_edp"]) -> _OliveEdpUnit: ...
+@overload
+def find(name: Literal["olive_edp_clocked"]) -> _OliveEdpClockedUnit: ...
 @overload
 def find(name: Literal["olive_mac"]) -> _OliveMacUnit: ...
 @overload
