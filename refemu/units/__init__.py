@@ -67,6 +67,7 @@ PAPERS = {
     "olive_pe8": "olive",
     "olive_systolic": "olive",
     "orizuru": "kllm",
+    "orizuru_clocked": "kllm",
     "outlier_decoder": "olive",
     "ovp_decoder": "olive",
     "ovp_encoder": "olive",
