@@ -61,6 +61,7 @@ PAPERS = {
     "kv_compressor": "leankv",
     "kv_quantizer": "leankv",
     "mmaovp": "olive",
+    "mmaovp_clocked": "olive",
     "olive_edp": "olive",
     "olive_edp_clocked": "olive",
     "olive_mac": "olive",

@@ -82,8 +82,7 @@ UNIT: Unit[State, Result] = Unit(
     paper="olive §4.1, Fig. 6a",
     meaning="dot product of 16 (8-bit: 8) elements in pairs, plus c, an event per clock edge",
     configs={
-        "int4_int4": Config(a="int4", b="int4", overflow="wrap"),
-        "flint4_flint4": Config(a="flint4", b="flint4", overflow="wrap"),
+        "int4_flint4": Config(a="int4", b="flint4", overflow="wrap"),
         "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
     },
     ports=ports,
