@@ -1,4 +1,4 @@
-"""Which event of which operation stands in each row of the clocked form of a unit."""
+"""Plan of the rows of the clocked form of a unit: the operation of each, and the event of it that is executed."""
 
 from dataclasses import dataclass
 
