@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from refemu.units.config import Config
 from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Clocked, Stepped
 
@@ -145,12 +146,10 @@ def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:
     )
 
 
-Mark = Callable[[Mapping[str, Any], Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
+Mark = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
 
 
-def marks(
-    mark: Mark, config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any
-) -> dict[str, np.ndarray]:
+def marks(mark: Mark, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Rows of each flag: those that close an operation that `mark` of the whole operation flags.
 
     config, inputs, result: as for `mark`; of operands that are held, the registers stand for the inputs.

@@ -80,9 +80,8 @@ def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -
     return {name: table[:, :, column] for column, name in enumerate(names)}
 
 
-Edges: TypeAlias = Sequence[
-    tuple[int, int]
-]  #: rows of a case: `start`, and which operation's operands are on the ports
+#: rows of a case of the clocked form of a unit: `start`, and which operation's operands are on the ports
+Edges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def joined(blocks: Iterable[Mapping[str, np.ndarray]], few: int) -> dict[str, np.ndarray]:
@@ -97,8 +96,8 @@ def edges(operations: Mapping[str, np.ndarray], cases: Sequence[Edges]) -> dict[
     return {"start": table[..., 0]} | {name: array[table[..., 1]] for name, array in operations.items()}
 
 
-def in_turn(numbers: Sequence[int], events: int, gap: int = 0) -> Edges:
-    """Operations in turn; in rows that take nothing, operands of others, one after the other, none of the next one.
+def in_turn(numbers: Sequence[int], events: int, gap: int = 0) -> list[tuple[int, int]]:
+    """Operations in turn; rows that take nothing have the operands of those that follow, from the next but one on.
 
     events: of an operation. gap: idle rows between two operations.
     """

@@ -41,9 +41,9 @@ class Closed:
     def _shown(self, reset: Any, values: np.ndarray, valid: np.ndarray) -> np.ndarray:
         lanes = values.ndim - valid.ndim
         rows = np.arange(valid.shape[-1])
-        last = (
-            np.maximum.accumulate(np.where(valid, rows, -1), axis=-1) if not self.gated else np.where(valid, rows, -1)
-        )
+        last = np.where(valid, rows, -1)
+        if not self.gated:
+            last = np.maximum.accumulate(last, axis=-1)
         index = last.reshape(*last.shape, *[1] * lanes)
         kept = np.take_along_axis(values, np.maximum(index, 0), axis=valid.ndim - 1)
         return np.where(index >= 0, kept, np.asarray(0 if self.gated else reset, values.dtype)).astype(values.dtype)
@@ -70,7 +70,8 @@ def _with(unit_class: type[EventPerEdge[Any]], part: type[Any]) -> type[EventPer
         kind = type(part.__name__, (part, type(self.inner)), {})
         self.inner = kind(**{name: getattr(self, name) for name in names})
 
-    return (changed := type(f"{part.__name__}{unit_class.__name__}", (unit_class,), {"__init__": init}))
+    changed: type[Any] = type(f"{part.__name__}{unit_class.__name__}", (unit_class,), {"__init__": init})
+    return changed
 
 
 def alternatives(unit_class: type[EventPerEdge[Any]]) -> tuple[Alternative, ...]:

@@ -60,7 +60,7 @@ def plan(start: np.ndarray, length: int) -> Plan:
 
 
 @kernel
-def _planned(start, length, operation, before, phase, active):  # type: ignore[no-untyped-def]
+def _planned(start, length, operation, before, phase, active):
     count = np.int64(0)
     for d in range(start.shape[0]):
         now, last, at, left = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -76,7 +76,7 @@ def _planned(start, length, operation, before, phase, active):  # type: ignore[n
 
 
 @kernel
-def _summed(values, operation, phase, active):  # type: ignore[no-untyped-def]
+def _summed(values, operation, phase, active):
     total = np.int64(0)
     for d in range(operation.shape[0]):
         for t in range(operation.shape[1]):
