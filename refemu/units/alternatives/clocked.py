@@ -10,6 +10,7 @@ import numpy as np
 from refemu.units.alternative import Alternative
 from refemu.units.clocked import EventPerEdge
 from refemu.units.config import Config
+from refemu.units.unit import AnyUnit
 
 
 class Restarted(EventPerEdge[Any]):
@@ -49,19 +50,20 @@ class Closed:
         return np.where(index >= 0, kept, np.asarray(0 if self.gated else reset, values.dtype)).astype(values.dtype)
 
 
-def inner(unit_class: type[EventPerEdge[Any]], known: Sequence[Alternative]) -> tuple[Alternative, ...]:
-    """The alternatives of the whole operation that are parameters or classes of the inner unit.
+def inner(unit: AnyUnit, known: Sequence[Alternative]) -> tuple[Alternative, ...]:
+    """The alternatives of the whole operation that are other parameters than ready ones or classes of the inner unit.
 
-    unit_class: stepping class of the clocked form, with the parameters of the inner unit. known: of the inner unit.
+    unit: the clocked form, with the parameters of the inner unit. known: of the inner unit.
     """
-    return tuple(
-        each if each.variant is None else replace(each, variant=_with(unit_class, each.variant))
-        for each in known
-        if each.answer is None
-    )
+    configs = unit.configs.values()
+    parameters = [each for each in known if any(each.apply(config) != config for config in configs)]
+    classes = [
+        replace(each, variant=_with(unit.unit_class, each.variant)) for each in known if each.variant is not None
+    ]
+    return *parameters, *classes
 
 
-def _with(unit_class: type[EventPerEdge[Any]], part: type[Any]) -> type[EventPerEdge[Any]]:
+def _with(unit_class: type[Any], part: type[Any]) -> type[Any]:
     """`unit_class` whose inner unit has the methods of `part` too, beside those that another such class gave it."""
     names = tuple(inspect.signature(unit_class).parameters)
 
@@ -74,8 +76,9 @@ def _with(unit_class: type[EventPerEdge[Any]], part: type[Any]) -> type[EventPer
     return changed
 
 
-def alternatives(unit_class: type[EventPerEdge[Any]]) -> tuple[Alternative, ...]:
-    """Those of every clocked form. unit_class: its stepping class."""
+def alternatives(unit: AnyUnit) -> tuple[Alternative, ...]:
+    """Those of every clocked form."""
+    unit_class: type[Any] = unit.unit_class
 
     def variant(mixed: type[Any]) -> type[Any]:
         return type(f"{mixed.__name__}{unit_class.__name__}", (mixed, unit_class), {"__doc__": mixed.__doc__})

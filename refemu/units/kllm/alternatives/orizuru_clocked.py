@@ -3,9 +3,9 @@
 from refemu.units.alternative import Alternative
 from refemu.units.alternatives.clocked import alternatives, inner
 from refemu.units.kllm.alternatives import orizuru
-from refemu.units.kllm.orizuru_clocked import ClockedOrizuru
+from refemu.units.kllm.orizuru_clocked import UNIT
 
 ALTERNATIVES: tuple[Alternative, ...] = (
-    *alternatives(ClockedOrizuru),
-    *inner(ClockedOrizuru, orizuru.ALTERNATIVES),
+    *alternatives(UNIT),
+    *inner(UNIT, orizuru.ALTERNATIVES),
 )

@@ -3,9 +3,9 @@
 from refemu.units.alternative import Alternative
 from refemu.units.alternatives.clocked import alternatives, inner
 from refemu.units.olive.alternatives import mmaovp
-from refemu.units.olive.mmaovp_clocked import ClockedMmaOvp
+from refemu.units.olive.mmaovp_clocked import UNIT
 
 ALTERNATIVES: tuple[Alternative, ...] = (
-    *alternatives(ClockedMmaOvp),
-    *inner(ClockedMmaOvp, mmaovp.ALTERNATIVES),
+    *alternatives(UNIT),
+    *inner(UNIT, mmaovp.ALTERNATIVES),
 )

@@ -3,9 +3,9 @@
 from refemu.units.alternative import Alternative
 from refemu.units.alternatives.clocked import alternatives, inner
 from refemu.units.olive.alternatives import olive_edp
-from refemu.units.olive.olive_edp_clocked import ClockedDotProductUnit
+from refemu.units.olive.olive_edp_clocked import UNIT
 
 ALTERNATIVES: tuple[Alternative, ...] = (
-    *alternatives(ClockedDotProductUnit),
-    *inner(ClockedDotProductUnit, olive_edp.ALTERNATIVES),
+    *alternatives(UNIT),
+    *inner(UNIT, olive_edp.ALTERNATIVES),
 )
