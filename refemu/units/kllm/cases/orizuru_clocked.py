@@ -27,10 +27,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         popped = [2 + 2 * device.levels + pops * (1 + device.levels) for pops in (config["k"], 0)]
         yield from _edge(_rows(config, whole), events, popped)
     if kind == "random":
-        drawn = whole[0].inputs
-        rows = min(events + 8, 32 if config["n"] > 32 else 128)
         why = f"{whole[0].why}, others at every edge"
-        yield Cases(kind, why, streamed("orizuru_clocked/start", seed, drawn, rows, rare=2))
+        yield Cases(kind, why, streamed("orizuru_clocked/start", seed, whole[0].inputs, events + 8, rare=2))
 
 
 def _rows(config: Config, whole: list[Cases]) -> np.ndarray:
