@@ -80,7 +80,7 @@ def test_a_port_may_be_called_flags(manifest: dict) -> None:
     header = include.files(json.loads(text))["meter_vec.h"].decode()
 
     assert "METER_FLAGS_TYPE uint64_t\n" in header
-    assert "METER_ROW_FLAGS_TYPE uint32_t\n" in header
+    assert "METER_ROW_FLAGS_TYPE uint8_t\n" in header
 
 
 def test_two_meanings_of_one_name_are_refused(manifest: dict) -> None:

@@ -176,7 +176,7 @@ def test_a_changed_manifest_is_damaged(change: Any, message: str, data: bytes) -
         ("in.add", {"name": "in.clear"}, "an array is listed twice"),
         ("out.wide", {"role": "mask", "name": "st.x.care"}, "no array of role expected"),
         ("st.total", {"role": "mask", "name": "out.x.care"}, "out.x.care: is no mask of an array with as many bits"),
-        ("flags", {"bits": 31}, "flags: flags have 32 bits, got 31"),
+        ("flags", {"bits": 7}, "flags: flags have 8 bits, got 7"),
         ("flags", {"role": "state", "name": "st.x"}, "no array of role flags"),
     ],
 )

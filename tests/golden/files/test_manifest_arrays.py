@@ -53,7 +53,7 @@ def change(index: int, **values: Any) -> Callable[[dict[str, Any]], None]:
         (change(0, shape=[3]), r"in.x: shape must be [3, 4] for 3 rows and 4 lanes, got [3]"),
         (change(3, dtype="u2"), "st.acc: dtype must be u4 for 32 bits, got u2"),
         (change(3, encoding="f16"), "st.acc: encoding f16 has 16 bits, got 32"),
-        (change(4, bits=16, dtype="u2"), "flags: flags have 32 bits, got 16"),
+        (change(4, bits=16, dtype="u2"), "flags: flags have 8 bits, got 16"),
         (change(2, lanes=1, shape=[3]), "out.y.care: is no mask of an array with as many bits and lanes"),
         (change(2, name="out.z.care"), "out.z.care: is no mask of an array with as many bits and lanes"),
     ],

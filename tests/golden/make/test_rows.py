@@ -40,7 +40,7 @@ def test_flags_and_masks() -> None:
     block = blend(np.array([15, 5]), np.array([7, 0]))
 
     assert block.flags.tolist() == [[1], [0]]
-    assert np.uint32 == block.flags.dtype
+    assert np.uint8 == block.flags.dtype
     assert block.care["out.ratio"].tolist() == [[0xFFFF], [0]]
 
 

@@ -38,4 +38,22 @@ def test_edges_meet_the_sparse_path_of_both_operands(name: str, both: list[bool]
     assert marks["BOTH"].tolist() == both
     assert results[0].macs_sparse == sparse
     overflows = [result.overflow.tolist() for result in results[1:]]
-    assert overflows == [[False] * 3, [False, True, False, False], [False] * 4]
+    assert overflows[:3] == [[False] * 3, [False, True, False, False], [False] * 4]
+
+
+@pytest.mark.parametrize("name", UNIT.configs)
+def test_ties_subnormals_and_nan(name: str) -> None:
+    """Scaled products halfway between two fp16 values, of either sign where A has one; a subnormal; 0 times infinity."""
+    config = UNIT.configs[name]
+    blocks = [block for block in UNIT.cases(config, "edge", 0) if block.why.startswith("one product")]
+    if name == "long":
+        assert blocks == []
+        return
+    y = UNIT.evaluate(config, blocks[0].inputs).y
+    signs = [0x0000] * 8 if config["integer"] else [0x0000] * 4 + [0x8000] * 4
+    even = [0x3A02, 0x3A04, 0x3A08, 0x3A0A]  # of 0x3A00 times 1.5, 4.5, 7.5 and 10.5 halves of a last place
+
+    assert (y[:8] & 0x7FFF).tolist() == even * 2
+    assert (y[:8] & 0x8000).tolist() == ([0] * 4 + [0x8000] * 4 if config["integer"] else signs)
+    assert 0 < int(y[9]) < 0x0400
+    assert int(y[10]) == (0 if config["integer"] or config["preset"] == "exact" else 0x7E00)
