@@ -46,7 +46,7 @@ NAMED = [
     )
     for each in ALTERNATIVES
 ]
-#: told by no committed row: the five products of the core's sets have no such value
+#: told by no committed row: the products of the core's sets have no such value
 UNTOLD = (("harmonia_core", "D-harmonia-28"),)
 ROWS = 3  #: of some committed set that tell an alternative, at least
 
