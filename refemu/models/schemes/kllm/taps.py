@@ -128,7 +128,7 @@ class Taps:
                 "codebook": np.tile(a.codebook.values, (inliers.size, 1)),
             }
             parameters = {"bits": a.bits, "preset": self._config.preset}
-            source = {"largest": float(np.abs(x).max()), "token": token}
+            source: dict[str, Any] = {"largest": float(np.abs(x).max()), "token": token}
             self._emit("clustering", parameters, "inliers of the token with the largest value", full, inputs, **source)
 
     def _sorted(self, full: str, x: np.ndarray, token: int) -> None:

@@ -95,7 +95,8 @@ def _edge(config: Config) -> Iterator[Cases]:
         below: list[Head] = [([24, 8, 4, 20], low, (3, 16)) for low in ([7, 1], [1, 7], [4, 2, 2], [1])]
         why = "A2 where a low token is below T_l: it stays, and the moved token goes behind it"
         yield _case(config, "edge", why, below, "D-leankv-29")
-    yield _apart(config)
+    if config["slots"] >= 4:
+        yield _apart(config)
     if single:
         yield _budgets(config)
     elif config["slots"] <= LANES or config["policy"] == "diffkv":
