@@ -30,6 +30,7 @@ UNCITED = {
     "formats/spelling.py",
     "units/__init__.py",
     "units/alternative.py",
+    "units/clocked.py",
     "units/config.py",
     "units/parameters.py",
     "units/unit.py",
@@ -38,6 +39,7 @@ UNCITED = {
     "units/derived.py",
     "units/described.py",
     "units/events.py",
+    "units/kernels/clocked.py",
     "units/shown.py",
     "units/spelled.py",
 }

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.oracles import bits, exp, fp16, prng, rounding, sums
+from tests.oracles import bits, clocked, exp, fp16, prng, rounding, sums
 from tests.oracles.olive import ovp, units
 
 RAW_TIES = [-1.5, -0.5, 0.5, 1.5, 2.5]
@@ -324,3 +324,41 @@ def test_the_accumulator_wraps_or_saturates_and_says_so() -> None:
         (4, -15, 2**31 - 240, True),
     ]
     assert [acc for _, _, acc, _ in units.mac(events, "saturate")][1:] == [2**31 - 2, 2**31 - 1, 2**31 - 241]
+
+
+def test_a_dot_product_is_decoded_multiplied_shifted_and_reduced() -> None:
+    """[olive §4.2, §4.4] 48 * 5 + 0 * -3, plus 1."""
+    operands = [0x85] + [0] * 7, [0xD5] + [0] * 7, 2, 2, 1
+    decoded, multiplied, shifted, reduced = units.edp_events(operands, ("int4", "int4"), ((2, 1), (2, 1)), "wrap")
+
+    assert (decoded[0]["a_exponent"][:2], decoded[0]["a_int"][:2], decoded[0]["b_int"][:2]) == ([4, 0], [3, 0], [5, -3])
+    assert (multiplied[0]["shifts"][:2], multiplied[0]["products"][:2]) == ([4, 0], [15, 0])
+    assert (shifted[0]["shifted"][0], shifted[0]["above"][0]) == (240, 0)
+    assert reduced == ({"d": 241, "overflow": 0}, {"operations": 1, "overflows": 0, "illegal_operations": 0})
+
+
+def test_a_tile_takes_one_chunk_of_one_element_per_event() -> None:
+    """[olive §4.6] D-olive-33: 16 + 16 onto C, the second one beyond 32 bits."""
+    operands = [0x11] * 128, [0x11] * 128, 2, 2, [2**31 - 17] + [0] * 63
+    events = list(units.mmaovp_events(operands, ("int4", "int4"), ((2, 1), (2, 1)), "wrap"))
+
+    assert len(events) == 128
+    assert [event[0]["d"][:2] for event in events[:3]] == [[2**31 - 1, 0], [15 - 2**31, 0], [15 - 2**31, 16]]
+    assert [event[1]["overflows"] for event in events[:3]] == [0, 1, 0] and events[-1][0]["d"][1:] == [32] * 63
+    assert [number for number, event in enumerate(events) if event[1]["cycles"]] == list(range(15, 128, 16))
+
+
+def test_a_clocked_machine_takes_a_start_while_it_is_idle() -> None:
+    """Of two events each: the start in row 1 is not taken, that in row 2 is."""
+    edges = [(1, "a"), (1, "b"), (1, "c"), (0, "d"), (0, "e")]
+    rows = list(clocked.rows(edges, lambda x: [({"x": x}, {}), ({"x": x * 2}, {"n": 1})], {"x": "", "n": 0}))
+
+    assert [row["x"] for row in rows] == ["a", "aa", "c", "cc", "cc"]
+    assert [(row["busy"], row["valid"], row["phase"]) for row in rows] == [
+        (1, 0, 0),
+        (0, 1, 1),
+        (1, 0, 0),
+        (0, 1, 1),
+        (0, 0, 1),
+    ]
+    assert [row["n"] for row in rows] == [0, 1, 1, 2, 2]

@@ -249,3 +249,17 @@ def test_softmax_and_scores(preset: str) -> None:
     assert functions.quantize_scores(words(0.5, 0.25), (), 4, "max", preset)[0] == [15, 8]
     assert functions.quantize_scores(words(0.5, 0.25), (), 4, "fixed", preset)[0] == [8, 4]
     assert functions.quantize_scores(words(0, 0), words(1, 1), 4, "fold", preset) == ([0, 0], 1.0)
+
+
+def test_events_of_orizuru_are_those_of_figure_7_and_end_as_the_sort() -> None:
+    """[kllm §IV-C, Fig. 7] bits 1, 1, 0 lead to node 14; then its parent turns to the neighbour."""
+    x = words(3, 7, 1, 5, 2, 6, 9, 4)
+    events = list(units.orizuru_events(x, 2))
+    expected = units.orizuru(x, 2)
+    last = events[-1][0]
+
+    assert (events[3][0]["p"], events[6][0]["q"]) == ([1, 0, 1, 1, 1, 1, 0], [0, 1, 0, 0, 0, 0, 1])
+    assert (events[7][0]["node"], events[10][0]["p"]) == (14, [0, 0, 0, 1, 1, 1, 1])
+    assert (last["max_index"], last["min_index"], last["outlier_mask"]) == expected[:3]
+    assert (last["root_max"], last["root_min"]) == expected[3:5]
+    assert tuple(sum(added[name] for _, added in events) for name in events[0][1]) == expected[5:]

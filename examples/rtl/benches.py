@@ -38,6 +38,7 @@ DESIGNS = (
     Design("ovp_decoder", "int4", ("ovp_decoder.v",)),
     Design("orizuru", "n8", ("orizuru_core.v", "orizuru_n8.v")),
     Design("orizuru", "n16_total_order", ("orizuru_core.v", "orizuru_n16_total_order.v")),
+    Design("orizuru_clocked", "n8", ("orizuru_clocked.v",)),
     Design("index_counter", "w4a4", ("index_counter_core.v", "index_counter_w4a4.v")),
     Design("index_counter", "integer", ("index_counter_core.v", "index_counter_integer.v")),
     Design("bfp_aligner", "paper", ("bfp_aligner.v",)),

@@ -34,6 +34,7 @@ import refemu.units.kllm.index_norm.unit
 import refemu.units.kllm.index_product
 import refemu.units.kllm.kllm_chip.unit
 import refemu.units.kllm.orizuru.unit
+import refemu.units.kllm.orizuru_clocked
 import refemu.units.kllm.score_quantizer
 import refemu.units.kllm.weighted_sum
 import refemu.units.leankv.free_page_list
@@ -51,7 +52,9 @@ import refemu.units.leankv.prompt_compressor
 import refemu.units.leankv.significance
 import refemu.units.olive.flint_decoder
 import refemu.units.olive.mmaovp
+import refemu.units.olive.mmaovp_clocked
 import refemu.units.olive.olive_edp
+import refemu.units.olive.olive_edp_clocked
 import refemu.units.olive.olive_mac
 import refemu.units.olive.olive_pe8
 import refemu.units.olive.olive_systolic
@@ -88,11 +91,14 @@ from refemu.units.kllm import kllm_chip as kllm_chip
 from refemu.units.leankv import kv_compressor as kv_compressor
 from refemu.units.leankv import kv_quantizer as kv_quantizer
 from refemu.units.olive import mmaovp as mmaovp
+from refemu.units.olive import mmaovp_clocked as mmaovp_clocked
 from refemu.units.olive import olive_edp as olive_edp
+from refemu.units.olive import olive_edp_clocked as olive_edp_clocked
 from refemu.units.olive import olive_mac as olive_mac
 from refemu.units.olive import olive_pe8 as olive_pe8
 from refemu.units.olive import olive_systolic as olive_systolic
 from refemu.units.kllm import orizuru as orizuru
+from refemu.units.kllm import orizuru_clocked as orizuru_clocked
 from refemu.units.olive import outlier_decoder as outlier_decoder
 from refemu.units.olive import ovp_decoder as ovp_decoder
 from refemu.units.olive import ovp_encoder as ovp_encoder
@@ -523,6 +529,33 @@ class _MmaovpUnit(Unit[refemu.units.olive.mmaovp.State, _MmaovpResult]):
     @cached_property
     def run_jit(self) -> _MmaovpRun: ...
 
+class _MmaovpClockedResult(Result):
+    d: numpy.ndarray
+    overflow: numpy.ndarray
+    illegal: numpy.ndarray
+    busy: numpy.ndarray
+    valid: numpy.ndarray
+    phase: numpy.ndarray
+    a_pairs_held: numpy.ndarray
+    b_pairs_held: numpy.ndarray
+    bias_a_held: numpy.ndarray
+    bias_b_held: numpy.ndarray
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+    cycles: int
+
+class _MmaovpClockedRun(Protocol):
+    def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpClockedResult: ...
+
+class _MmaovpClockedUnit(Unit[refemu.units.olive.mmaovp_clocked.State, _MmaovpClockedResult]):
+    run: _MmaovpClockedRun
+    unit_class: type[refemu.units.olive.mmaovp_clocked.ClockedMmaOvp]
+    @cached_property
+    def run_jit(self) -> _MmaovpClockedRun: ...
+
 class _OliveEdpResult(Result):
     d: numpy.ndarray
     overflow: numpy.ndarray
@@ -549,6 +582,37 @@ class _OliveEdpUnit(Unit[refemu.units.olive.olive_edp.State, _OliveEdpResult]):
     unit_class: type[refemu.units.olive.olive_edp.DotProductUnit]
     @cached_property
     def run_jit(self) -> _OliveEdpRun: ...
+
+class _OliveEdpClockedResult(Result):
+    d: numpy.ndarray
+    overflow: numpy.ndarray
+    illegal: numpy.ndarray
+    busy: numpy.ndarray
+    valid: numpy.ndarray
+    phase: numpy.ndarray
+    c_held: numpy.ndarray
+    a_exponent: numpy.ndarray
+    a_int: numpy.ndarray
+    b_exponent: numpy.ndarray
+    b_int: numpy.ndarray
+    shifts: numpy.ndarray
+    products: numpy.ndarray
+    shifted: numpy.ndarray
+    above: numpy.ndarray
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+
+class _OliveEdpClockedRun(Protocol):
+    def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8'] = ..., b: Literal['int4', 'flint4', 'int8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpClockedResult: ...
+
+class _OliveEdpClockedUnit(Unit[refemu.units.olive.olive_edp_clocked.State, _OliveEdpClockedResult]):
+    run: _OliveEdpClockedRun
+    unit_class: type[refemu.units.olive.olive_edp_clocked.ClockedDotProductUnit]
+    @cached_property
+    def run_jit(self) -> _OliveEdpClockedRun: ...
 
 class _OliveMacResult(Result):
     shift: numpy.ndarray
@@ -614,6 +678,15 @@ class _OrizuruUnit(Unit[refemu.units.kllm.orizuru.unit.State, refemu.units.kllm.
     unit_class: type[refemu.units.kllm.orizuru.unit.Orizuru]
     @cached_property
     def run_jit(self) -> _OrizuruRun: ...
+
+class _OrizuruClockedRun(Protocol):
+    def __call__(self, start: ArrayLike, x: ArrayLike, *, n: int, k: int = ..., total_order: bool = ..., min_leaf: Literal['not_max', 'compare'] = ...) -> refemu.units.kllm.orizuru_clocked.Result: ...
+
+class _OrizuruClockedUnit(Unit[refemu.units.kllm.orizuru_clocked.State, refemu.units.kllm.orizuru_clocked.Result]):
+    run: _OrizuruClockedRun
+    unit_class: type[refemu.units.kllm.orizuru_clocked.ClockedOrizuru]
+    @cached_property
+    def run_jit(self) -> _OrizuruClockedRun: ...
 
 class _OutlierDecoderResult(Result):
     exponent: numpy.ndarray
@@ -897,7 +970,11 @@ def find(name: Literal["kv_quantizer"]) -> _KvQuantizerUnit: ...
 @overload
 def find(name: Literal["mmaovp"]) -> _MmaovpUnit: ...
 @overload
+def find(name: Literal["mmaovp_clocked"]) -> _MmaovpClockedUnit: ...
+@overload
 def find(name: Literal["olive_edp"]) -> _OliveEdpUnit: ...
+@overload
+def find(name: Literal["olive_edp_clocked"]) -> _OliveEdpClockedUnit: ...
 @overload
 def find(name: Literal["olive_mac"]) -> _OliveMacUnit: ...
 @overload
@@ -906,6 +983,8 @@ def find(name: Literal["olive_pe8"]) -> _OlivePe8Unit: ...
 def find(name: Literal["olive_systolic"]) -> _OliveSystolicUnit: ...
 @overload
 def find(name: Literal["orizuru"]) -> _OrizuruUnit: ...
+@overload
+def find(name: Literal["orizuru_clocked"]) -> _OrizuruClockedUnit: ...
 @overload
 def find(name: Literal["outlier_decoder"]) -> _OutlierDecoderUnit: ...
 @overload

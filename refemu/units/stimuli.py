@@ -3,7 +3,7 @@
 A module `cases/<unit>.py` cites what its unit cites, such as [olive §4.2].
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -78,3 +78,47 @@ def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -
     """
     table = np.array(events, np.int64)
     return {name: table[:, :, column] for column, name in enumerate(names)}
+
+
+#: rows of a case of the clocked form of a unit: `start`, and which operation's operands are on the ports
+Edges: TypeAlias = Sequence[tuple[int, int]]
+
+
+def joined(blocks: Iterable[Mapping[str, np.ndarray]], few: int) -> dict[str, np.ndarray]:
+    """The first `few` operations of every block of whole ones, one after the other."""
+    parts = list(blocks)
+    return {name: np.concatenate([part[name][:few] for part in parts]) for name in parts[0]}
+
+
+def edges(operations: Mapping[str, np.ndarray], cases: Sequence[Edges]) -> dict[str, np.ndarray]:
+    """Inputs of the clocked form of a unit; `cases` are of one length, and of `operations` each row has one."""
+    table = np.array(cases, np.int64)
+    return {"start": table[..., 0]} | {name: array[table[..., 1]] for name, array in operations.items()}
+
+
+def in_turn(numbers: Sequence[int], events: int, gap: int = 0) -> list[tuple[int, int]]:
+    """Operations in turn; rows that take nothing have the operands of those that follow, from the next but one on.
+
+    events: of an operation. gap: idle rows between two operations.
+    """
+    rows: list[tuple[int, int]] = []
+    for place, number in enumerate(numbers):
+        others = [numbers[(place + row) % len(numbers)] for row in range(2, events + gap + 1)]
+        rows += [(1, number), *((0, other) for other in others)]
+    return rows[: len(rows) - gap]
+
+
+def streamed(
+    label: str, seed: Seeds, operations: Mapping[str, np.ndarray], rows: int, rare: int = 1
+) -> dict[str, np.ndarray]:
+    """Other operands in each of at most `rows` rows of a case, one case per seed; `start` is drawn.
+
+    operations: of every seed in turn, equally many. rare: `start` is 1 in one row of 2**rare.
+    """
+    each = len(next(iter(operations.values()))) // (len(seed) if isinstance(seed, range) else 1)
+    rows = min(rows, each)
+    drawn = words(label, seed, rows) >> np.uint64(64 - rare)
+    first = first_of_each(operations, each, rows)
+    return {"start": (drawn == 0).astype(np.int64)} | {
+        name: array.reshape(len(drawn), rows, *array.shape[1:]) for name, array in first.items()
+    }

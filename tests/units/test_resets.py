@@ -26,6 +26,14 @@ def each(port: str, value: int) -> Callable[[Any], Any]:
     return lambda device: (value,) * next(p.lanes for p in device.ports.all if p.name == port)
 
 
+TREES: Reset = {
+    "k": lambda device: device.k,
+    "p_mask": lambda device: (1,) * device.n,
+    "q_mask": lambda device: (1,) * device.n,
+    "root_max_valid": always(1),
+    "root_min_valid": always(1),
+}
+
 #: registers that are not 0 after reset: a port's smallest legal value, a free list, an empty page, a tree of one's own
 NOT_ZERO: dict[str, Reset] = {
     "bfp_aligner": {"m": always(1)},
@@ -47,13 +55,8 @@ NOT_ZERO: dict[str, Reset] = {
     "k_offset": {"ready": always(1)},
     "kllm_chip": {"a_scale": always(1), "b_scale": each("b_scale", 1)},
     "kv_quantizer": {"bits": always(1)},
-    "orizuru": {
-        "k": lambda device: device.k,
-        "p_mask": lambda device: (1,) * device.n,
-        "q_mask": lambda device: (1,) * device.n,
-        "root_max_valid": always(1),
-        "root_min_valid": always(1),
-    },
+    "orizuru": TREES,
+    "orizuru_clocked": TREES,
     "page_manager": {
         "ids": each("ids", -1),
         "list_end": lambda device: device.shape.pages - 1,

@@ -47,7 +47,8 @@ def _c_values(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"{name}_TYPE", _C_TYPES[entry["dtype"]]
         if entry["role"] != "stimulus":  # whether a .care file says which bits count
             yield f"{name}_HAS_CARE", str(int(f"{entry['name']}.care" in masks))
-    yield "ROW_FLAGS_TYPE", "uint32_t"  # of flags.bin; a port may be called `flags`
+    (flags,) = (entry for entry in manifest["arrays"] if entry["role"] == "flags")
+    yield "ROW_FLAGS_TYPE", _C_TYPES[flags["dtype"]]  # of flags.bin; a port may be called `flags`
     for name, flag in sorted(manifest["flags"].items()):
         yield f"FLAG_{name}", f"{1 << flag['bit']:#x}u"
     yield from _parameters(manifest["config"], "CONFIG_")

@@ -9,7 +9,7 @@ import numpy as np
 from refemu.golden.files import case_ids
 
 KINDS = ("paper", "edge")
-ROWS = 2  #: of a block that are written out; of a longer one the first, and a digest of the others
+ROWS, WIDE = 2, 64  #: of a block that are written out, of one of WIDE words a row and more the first; then a digest
 WORDS = 3  #: of a port that are written out; of a wider one the first, and a digest of all
 
 
@@ -31,14 +31,23 @@ def _lines(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ite
 
 def _block(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], entry: Mapping[str, Any]) -> Iterator[str]:
     count = entry["cases"] * entry["rows"]
-    for number in range(min(count, ROWS)):
+    shown = min(count, ROWS if _words(arrays) < WIDE else 1)
+    for number in range(shown):
         case, event = divmod(number, entry["rows"])
         place = f"{case}.{event}" if entry["rows"] > 1 else f"{case}"
         yield f"  {place:>5}  {_row(manifest, arrays, entry['first'] + number)}"
-    if count > ROWS:
-        rows = slice(entry["first"] + ROWS, entry["first"] + count)
+    if count > shown:
+        rows = slice(entry["first"] + shown, entry["first"] + count)
         words = b"".join(np.ascontiguousarray(array[rows]).tobytes() for _, array in sorted(arrays.items()))
-        yield f"  ... {count - ROWS} more rows {hashlib.sha256(words).hexdigest()[:8]}"
+        yield f"  ... {count - shown} more rows {hashlib.sha256(words).hexdigest()[:8]}"
+
+
+def _words(arrays: Mapping[str, np.ndarray]) -> int:
+    """Words of a row."""
+    count = 0
+    for array in arrays.values():
+        count += array[:1].size
+    return count
 
 
 def _row(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], row: int) -> str:

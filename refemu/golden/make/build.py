@@ -8,7 +8,7 @@ import numpy as np
 
 from refemu import formats
 from refemu.golden.files import case_ids, manifest
-from refemu.golden.make.rows import TWIN_FROM, Block, columns, evaluate, led, stacked
+from refemu.golden.make.rows import FLAG_BITS, TWIN_FROM, Block, columns, evaluate, led, stacked
 from refemu.golden.rtl import keywords
 from refemu.units import parameters
 from refemu.units.ports import Port, Ports
@@ -126,7 +126,7 @@ def _array_entries(unit: AnyUnit, ports: Ports, arrays: Mapping[str, np.ndarray]
             entry = _array_entry(mask, "mask", port, arrays[mask], f"bits of {column.name} to compare")
             partial = unit.partial_care.get(column.name, "")
             yield {**entry, "partial": partial} if partial else entry
-    yield _array_entry("flags", "flags", Port("flags", 32), arrays["flags"], "one bit per name in `flags`")
+    yield _array_entry("flags", "flags", Port("flags", FLAG_BITS), arrays["flags"], "one bit per name in `flags`")
 
 
 def _array_entry(name: str, role: str, port: Port, array: np.ndarray, meaning: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases, Config, Kind
 
 TWIN_FROM = 32768  #: rows of a block from which the twin computes it: below, compiling costs more than it saves
+FLAG_BITS = 8  #: of the flags of a row
 #: where a first row is taken from if the wanted kinds have none
 _SPARE_KINDS: tuple[Kind, ...] = ("paper", "edge", "random")
 
@@ -136,14 +137,14 @@ def _unrowed(unit: AnyUnit, array: np.ndarray) -> np.ndarray:
 def _flags(
     unit: AnyUnit, config: Config, cases: Cases, inputs: Mapping[str, np.ndarray], result: Any, shape: tuple[int, int]
 ) -> np.ndarray:
-    """u4 per row; a decision behind the whole block sets UNSPECIFIED where the unit has that flag."""
+    """u1 per row; a decision behind the whole block sets UNSPECIFIED where the unit has that flag."""
     marks = dict(unit.mark(config, inputs, result)) if unit.mark else {}
     if cases.decision and "UNSPECIFIED" in unit.flags:
         marks["UNSPECIFIED"] = np.ones(shape, np.bool_)
-    word = np.zeros(shape, np.uint32)
+    word = np.zeros(shape, np.uint8)
     for name, mark in marks.items():
         rows = np.broadcast_to(np.asarray(mark, np.bool_).reshape(-1), shape[0] * shape[1]).reshape(shape)
-        word |= rows.astype(np.uint32) << np.uint32(unit.flags[name].bit)
+        word |= rows.astype(np.uint8) << np.uint8(unit.flags[name].bit)
     return word
 
 

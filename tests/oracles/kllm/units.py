@@ -10,16 +10,18 @@ follows from acc="exact".
     integer_column(q, ...)                    one output of integer x K-Means
     product(a, b, acc)                        element-wise index product
     orizuru(x, k, ...)                        pops, mask, roots, comparisons
+    orizuru_events(x, k, ...)                 the same event by event, with every register
 The norms, functions, softmax and the score quantizer are in `kllm_functions`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.oracles import fp16, sums
+from tests.oracles.clocked import Change
 from tests.oracles.fp16 import f32
 from tests.oracles.kllm import formats
 from tests.oracles.kllm.formats import Vector, exact
@@ -286,6 +288,58 @@ def orizuru(x: Sequence[int], k: int, total_order: bool = False, min_leaf: str =
         live,
         levels + k * (1 + levels),
     )
+
+
+def orizuru_events(x: Sequence[int], k: int, total_order: bool = False, min_leaf: str = "not_max") -> Iterator[Change]:
+    """[kllm §IV-C] a load, the levels of the max tree and of the min tree from below, the pops of each with repairs.
+
+    A register that is set says which half below it has the available leaf that comes first in the order of its tree.
+    """
+    n, size = len(x), 2 ** max(1, math.ceil(math.log2(len(x))))
+    orders = formats.largest(x, n, total_order), formats.smallest(x, n, total_order, min_leaf)
+    places = [{leaf: place for place, leaf in enumerate(order)} for order in orders]
+    bits, alive, popped, mask = [[0] * size, [0] * size], [set(range(n)), set(range(n))], [[0] * k, [0] * k], [0] * n
+
+    def halves(tree: int, node: int) -> list[list[int]]:
+        """Places in the order of the tree of what is available on either side of a node."""
+        spans = ((side * size // (1 << (side.bit_length() - 1)) - size, side) for side in (2 * node, 2 * node + 1))
+        widths = ((first, size >> (side.bit_length() - 1)) for first, side in spans)
+        return [[places[tree][i] for i in range(first, first + width) if i in alive[tree]] for first, width in widths]
+
+    def compared(tree: int, node: int) -> int:
+        """Set a register; 1 if both its sides are available."""
+        left, right = halves(tree, node)
+        bits[tree][node] = int(bool(right) and (not left or min(right) < min(left)))
+        return int(bool(left) and bool(right))
+
+    def shown(tree: int, node: int, comparisons: int, live: int) -> Change:
+        state: dict[str, Any] = {"x_held": list(x), "k": k, "node": node, "outlier_mask": list(mask)}
+        for name, side in (("max", 0), ("min", 1)):
+            place = 1
+            while place < size:
+                place = 2 * place + bits[side][place]
+            state |= {f"{name}_index": list(popped[side]), f"root_{name}": x[place - size]}
+            state |= {f"root_{name}_valid": int(place - size in alive[side]), "pq"[side]: bits[side][1:]}
+            state |= {f"{'pq'[side]}_mask": [int(i in alive[side]) for i in range(n)]}
+        return state, {"comparisons": comparisons, "comparisons_live": live, "cycles": int(tree == 0)}
+
+    yield shown(1, 0, 0, 0)
+    for tree in (0, 1):
+        first = size // 2
+        while first:
+            both = [compared(tree, node) for node in range(first, 2 * first)]
+            free = tree == 1 and first == size // 2 and min_leaf == "not_max"
+            yield shown(tree, first, 0 if free else first, 0 if free else sum(both))
+            first //= 2
+    for tree in (0, 1):
+        for pop, leaf in enumerate(orders[tree][:k]):
+            popped[tree][pop], mask[leaf] = leaf, 1
+            alive[tree].remove(leaf)
+            yield shown(tree, size + leaf, 0, 0)
+            node = (size + leaf) // 2
+            while node:
+                yield shown(tree, node, 1, compared(tree, node))
+                node //= 2
 
 
 def init_live(n: int, levels: int, lowest: int) -> int:

@@ -62,10 +62,10 @@ def _edge(config: Config) -> Iterator[Cases]:
 
 
 def _each(channels: int) -> np.ndarray:
-    """Two matrices per channel, of a token with a wide word in it and one of small words."""
-    tokens = np.zeros((2 * channels, 2, channels), np.int64)
-    tokens[:, 1] = 0x1234 + 0x0035 * np.arange(channels)
-    tokens[:, 1, ::2] |= 0x8000
+    """Two matrices per channel, of one token: a wide word among small ones."""
+    tokens = np.zeros((2 * channels, 1, channels), np.int64)
+    tokens[:, 0] = 0x1234 + 0x0035 * np.arange(channels)
+    tokens[:, 0, ::2] |= 0x8000
     for number in range(2 * channels):
         tokens[number, 0, number // 2] = (0xD955, 0x2EAA)[number % 2]
     return tokens

@@ -147,7 +147,7 @@ class Orizuru(Stepped[State]):
     @property
     def last(self) -> int:
         """Number of the last event of an operation."""
-        return 2 * self.levels + 2 * self.state.k * (1 + self.levels)
+        return last_event(self.n, self.state.k)
 
     @property
     def busy(self) -> bool:
@@ -492,6 +492,28 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
         root_max_valid=np.asarray(answer.root_max_valid)[()],
         root_min_valid=np.asarray(answer.root_min_valid)[()],
     )
+
+
+def last_event(n: int, k: int) -> int:
+    """Number of the last event of an operation: a load, the levels of both trees, and pops with their repairs.
+
+    Parameters
+    ----------
+    n : int
+        Inputs.
+    k : int
+        Pops of each tree.
+
+    Returns
+    -------
+    int
+        Number.
+
+    References
+    ----------
+    [kllm §IV-C]
+    """
+    return 2 * levels(n) + 2 * k * (1 + levels(n))
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

@@ -103,14 +103,14 @@ def _run(x, heap, gone, total, reuse, top, low, mask, roots, valid, bits, left):
         return True, live
     for r in range(x.shape[0]):
         mask[r, :] = False
-        _load(x[r], heap, gone, total, np.int64(1), np.int64(0))
+        load(x[r], heap, gone, total, np.int64(1), np.int64(0))
         live += _pop(heap, gone, top[r], mask[r], np.int64(0))
         _root(x[r], heap, gone, roots[r], valid[r], np.int64(0), np.int64(0))
-        _registers(heap, gone, bits[r, 0], left[r, 0])
-        _load(x[r], heap, gone, total, np.int64(-1), reuse)
+        registers(heap, gone, bits[r, 0], left[r, 0])
+        load(x[r], heap, gone, total, np.int64(-1), reuse)
         live += _pop(heap, gone, low[r], mask[r], reuse)
         _root(x[r], heap, gone, roots[r], valid[r], np.int64(1), reuse)
-        _registers(heap, gone, bits[r, 1], left[r, 1])
+        registers(heap, gone, bits[r, 1], left[r, 1])
     return False, live
 
 
@@ -124,7 +124,7 @@ def _peak(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _load(x, heap, gone, total, sign, swap):  # type: ignore[no-untyped-def]
+def load(x, heap, gone, total, sign, swap):  # type: ignore[no-untyped-def]
     """Winners of every node; leaf i counts as position i ^ swap, from the far end."""
     size = heap.size >> 1
     for i in range(x.size):
@@ -150,7 +150,7 @@ def _pop(heap, gone, popped, mask, swap):  # type: ignore[no-untyped-def]
     """Pop as many as `popped` holds. Returns the repairs that had an available value on both sides."""
     size, live = heap.size >> 1, np.int64(0)
     for p in range(popped.size):
-        leaf = _leaf(heap, swap)
+        leaf = best(heap, swap)
         popped[p] = leaf
         mask[leaf] = True
         node = size + leaf
@@ -166,7 +166,7 @@ def _pop(heap, gone, popped, mask, swap):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _registers(heap, gone, bits, left):  # type: ignore[no-untyped-def]
+def registers(heap, gone, bits, left):  # type: ignore[no-untyped-def]
     """Bits of nodes 1, 2, ...: the winner is that of the right child; and which elements are available."""
     size = heap.size >> 1
     for i in range(bits.size):
@@ -177,7 +177,8 @@ def _registers(heap, gone, bits, left):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _leaf(heap, swap):  # type: ignore[no-untyped-def]
+def best(heap, swap):  # type: ignore[no-untyped-def]
+    """The leaf of the winner at the root."""
     size = heap.size >> 1
     return (size - 1 - (np.int64(heap[1]) & (size - 1))) ^ swap
 
@@ -186,5 +187,5 @@ def _leaf(heap, swap):  # type: ignore[no-untyped-def]
 def _root(x, heap, gone, root, valid, tree, swap):  # type: ignore[no-untyped-def]
     """Word and validity of the root; all bits of an empty tree are 0, so it shows element 0."""
     alive = np.int64(np.int64(heap[1]) > gone)
-    root[tree] = x[_leaf(heap, swap) * alive]
+    root[tree] = x[best(heap, swap) * alive]
     valid[tree] = alive != 0

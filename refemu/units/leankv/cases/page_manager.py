@@ -39,7 +39,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(shape)
     if kind == "random":
-        drawn = random_inputs("page_manager", find("page_manager").ports(config).inputs, (3, 24), seed)
+        drawn = random_inputs("page_manager", find("page_manager").ports(config).inputs, (2, 20), seed)
         yield Cases(kind, "any history of calls", legal(config, drawn))
 
 

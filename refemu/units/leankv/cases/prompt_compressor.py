@@ -26,7 +26,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(n, worked, pair, alphas)
     if kind == "random":
-        drawn = random_inputs("prompt_compressor", find("prompt_compressor").ports(config).inputs, (24,), seed)
+        drawn = random_inputs("prompt_compressor", find("prompt_compressor").ports(config).inputs, (12,), seed)
         window = drawn["window"] % n + 1
         share = (drawn["share"] & 0xFFFFFF).astype(np.float32) / np.float32(1 << 24)
         share = share * share * share * np.float32(4 / n)

@@ -40,7 +40,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "heads that attend in turn: the maximum of the sums, not the sum of maxima"
         yield Cases(kind, why, {"p": _patterns(apart[None])}, "D-leankv-19")
     if kind == "random":
-        drawn = random_inputs("significance", find("significance").ports(config).inputs, (16,), seed)["p"]
+        drawn = random_inputs("significance", find("significance").ports(config).inputs, (8,), seed)["p"]
         yield Cases(kind, "uniform patterns up to 1: sums of values of very different size", {"p": drawn})
         small = (drawn % (1 << 20)).astype(np.float32) / np.float32(1 << 23)
         yield Cases(kind, "values of one size, whose sums round", {"p": small.view(np.uint32).astype(np.int64)})

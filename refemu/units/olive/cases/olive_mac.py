@@ -65,7 +65,7 @@ def _edge(top: int, most: int) -> Iterator[Cases]:
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("olive_mac", ports, (32, 32), seed)
+    drawn = random_inputs("olive_mac", ports, (16, 32), seed)
     drawn["load"] = ((np.arange(32) == 0) | (drawn["acc_in"] % 16 == 0)).astype(np.int64)  # row 0, then 1 of 16
     yield Cases("random", "uniform operands: large exponents overflow often", drawn)
     small = {port: drawn[port] & 3 for port in ("a_exp", "b_exp")} | {"acc_in": drawn["acc_in"] >> 16}

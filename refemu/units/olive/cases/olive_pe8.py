@@ -26,7 +26,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge()
     if kind == "random":
-        drawn = random_inputs("olive_pe8", find("olive_pe8").ports(config).inputs, (32, 32), seed)
+        drawn = random_inputs("olive_pe8", find("olive_pe8").ports(config).inputs, (16, 32), seed)
         drawn["load"] = ((np.arange(32) == 0) | (drawn["acc_in"] % 16 == 0)).astype(np.int64)  # row 0, then 1 of 16
         yield Cases(kind, "uniform operands: large exponents overflow often", drawn)
         none = {"x_exp": drawn["x_exp"] * 0, "y_exp": drawn["y_exp"] * 0, "acc_in": drawn["acc_in"] >> 12}

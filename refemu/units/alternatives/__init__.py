@@ -1,0 +1,1 @@
+"""Other answers to decisions that units of several papers take."""

@@ -1,0 +1,1 @@
+"""Kernels that twins of several papers share."""

@@ -1,0 +1,75 @@
+"""The clocked tensor core against the oracle, edge by edge: every output, register and counter."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu.arith import prng
+from refemu.arith.checks import Refused
+from refemu.units.olive import mmaovp_clocked
+from refemu.units.olive.mmaovp import TYPES
+from refemu.units.olive.mmaovp_clocked import EVENTS, UNIT, ClockedMmaOvp
+from refemu.units.olive.olive_edp import OUTLIER
+from tests.oracles import clocked
+from tests.oracles.olive import units
+from tests.units.clocked_rows import assert_rows, reset
+
+IMPLEMENTATIONS = [pytest.param(mmaovp_clocked.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+CONFIGS = [
+    ("ovpi4", "ovpf4", "wrap"),
+    ("ovpf4", "ovpi4", "saturate"),
+    ("ovpi4", "ovpi4", "wrap"),
+    ("ovpi8", "ovpi8", "saturate"),
+]
+
+
+def drawn(seed: int, rows: int, lanes: int, bits: int) -> np.ndarray:
+    """Uniform words, and where a word says so a victim on one side."""
+    words = prng.words(prng.stream("test_mmaovp_clocked", seed), 0, rows * lanes).reshape(rows, lanes) >> np.uint64(32)
+    pairs = words.astype(np.int64) & ((1 << 2 * bits) - 1)
+    return np.where(words >> np.uint64(28) < 4, pairs >> bits << bits | 1 << (bits - 1), pairs)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("a_type", "b_type", "overflow"), CONFIGS)
+def test_rows_equal_the_oracle(run: Any, a_type: Any, b_type: Any, overflow: Any) -> None:
+    """A start at once and often while busy, other operands in every row; one and a half tiles."""
+    bits, lanes, rows = (8, 64, 200) if a_type == "ovpi8" else (4, 128, 200)
+    start = drawn(0, rows, 1, 4)[:, 0] % 3 == 0
+    start[0] = start[EVENTS + 3 :] = True
+    start[EVENTS : EVENTS + 3] = False
+    a_pairs, b_pairs = drawn(1, rows, lanes, bits), drawn(2, rows, lanes, bits)
+    c = drawn(3, rows, 64, 16) - 2**31
+    bias_a, bias_b = drawn(4, rows, 2, 2).T
+    columns = [start.astype(np.int64), a_pairs, b_pairs, bias_a, bias_b, c]
+    config = {"a_type": a_type, "b_type": b_type, "overflow": overflow}
+    names = TYPES[a_type], TYPES[b_type]
+    expected = clocked.rows(
+        [(row[0], tuple(row[1:])) for row in zip(*(column.tolist() for column in columns), strict=True)],
+        lambda operands: units.mmaovp_events(operands, names, (OUTLIER[names[0]], OUTLIER[names[1]]), overflow),
+        reset(UNIT, config),
+    )
+
+    assert_rows(UNIT, config, run(*columns, **config), list(expected))
+
+
+def test_partial_sums_stand_in_d() -> None:
+    """[olive §4.6] C at the start; then one element after the other gets its first and its second chunk of K."""
+    core = ClockedMmaOvp()
+    tile, other = ([0x11] * 128, [0x11] * 128, 2, 2, list(range(64))), ([0] * 128, [0] * 128, 0, 0, [7] * 64)
+    states = [core.step(1, *tile), *(core.step(1, *other) for _ in range(EVENTS))]
+
+    assert [state.d[:3] for state in states[:4]] == [(16, 1, 2), (32, 1, 2), (32, 17, 2), (32, 33, 2)]
+    assert states[EVENTS - 1].d == tuple(place + 32 for place in range(64)) and states[EVENTS - 1].valid == 1
+    assert states[EVENTS].d == (7,) * 64 and states[EVENTS].phase == 0
+    assert [states[i].cycles for i in (14, 15, EVENTS - 1, EVENTS)] == [0, 1, 8, 8]
+
+
+def test_refuses_two_widths() -> None:
+    with pytest.raises(Refused, match="a_type and b_type must have one width, got ovpi4 and ovpi8"):
+        ClockedMmaOvp("ovpi4", "ovpi8")
+
+
+def test_repr_evaluates_back() -> None:
+    assert repr(ClockedMmaOvp()) == "ClockedMmaOvp(a_type='ovpi4', b_type='ovpi4', overflow='wrap')"
