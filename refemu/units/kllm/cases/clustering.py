@@ -70,7 +70,7 @@ def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iterator[Cases]:
-    drawn = random_inputs("clustering", ports, (128,), seed)
+    drawn = random_inputs("clustering", ports, (64,), seed)
     rows = len(drawn["x"])
     drawn["codebook"] = np.broadcast_to(np.array(book), (rows, len(book)))
     small = {"x": (drawn["x"] & 0x83FF) | (0x2000 + (drawn["x"] & 0x1C00) % 0x1C00), "scale": np.full(rows, ONE)}

@@ -41,8 +41,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "scales at both ends; no inlier beside a large scale: its quotient overflows"
         yield _cases(kind, why, config, ports, rows)
     if kind == "random":
-        drawn = {port.name: random("index_norm", port, (64,), seed) for port in ports}
-        marks = random("index_norm", ports[0], (64,), seed, "random/mask")
+        drawn = {port.name: random("index_norm", port, (40,), seed) for port in ports}
+        marks = random("index_norm", ports[0], (40,), seed, "random/mask")
         changed = {"mask": (marks % 8 == 0).astype(np.int64), "scale": 0x3000 + drawn["scale"] % 0x2000}
         why = "random indices and outliers of any size, one position in eight marked"
         yield Cases(kind, why, {**drawn, **tables(config, ports, (len(marks),)), **changed})

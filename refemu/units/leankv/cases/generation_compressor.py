@@ -98,7 +98,7 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _apart(config)
     if single:
         yield _budgets(config)
-    else:
+    elif config["slots"] <= LANES or config["policy"] == "diffkv":
         yield _rounded(config)
     if config["slots"] > LANES:
         yield _lanes(config)

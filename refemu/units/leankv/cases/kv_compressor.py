@@ -61,7 +61,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             kind, why, features, [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True
         )
     if kind == "random":
-        drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (1, 8), seed)
+        drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (2, 8), seed)
         yield Cases(kind, "uniform words and operations", legal(config, drawn))
         near = {name: drawn[name] & 0x83FF | 0x3800 | (drawn[name] & 0x400) for name in ("key", "value")}
         why = "features of one order of magnitude, as keys and values have them, and any operations"

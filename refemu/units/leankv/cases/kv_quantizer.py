@@ -27,7 +27,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(features)
     if kind == "random":
-        drawn = random_inputs("kv_quantizer", find("kv_quantizer").ports(config).inputs, (64,), seed)
+        drawn = random_inputs("kv_quantizer", find("kv_quantizer").ports(config).inputs, (32,), seed)
         drawn["bits"] = np.array(WIDTHS)[drawn["bits"] & 3]
         yield Cases("random", "uniform fp16 words: magnitudes of all orders", drawn)
         near = drawn["x"] & 0x83FF | 0x3800 | (drawn["x"] & 0x400)  # one or two binades

@@ -28,7 +28,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(config["cells"])
     if kind == "random":
-        drawn = random_inputs("page_table", find("page_table").ports(config).inputs, (4, 24), seed)
+        drawn = random_inputs("page_table", find("page_table").ports(config).inputs, (3, 24), seed)
         yield Cases(kind, "any history", legal(config, drawn))
 
 

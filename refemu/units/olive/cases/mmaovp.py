@@ -65,7 +65,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "a product of 2**31 that C brings back: products reduced to 32 bits before C overflow"
         yield Cases(kind, why, _inputs(heads * left, heads * right, bias, bias, c), "D-olive-34")
     if kind == "random":
-        drawn = random_inputs("mmaovp", ports, (5,), seed)
+        drawn = random_inputs("mmaovp", ports, (4,), seed)
         why = "uniform pairs at the formats' biases, C of 20 bits"
         yield Cases(kind, why, _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12))
         yield Cases(kind, "uniform pairs, biases and C", drawn)

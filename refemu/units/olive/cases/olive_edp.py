@@ -82,7 +82,7 @@ def _there_and_back(lanes: int, factor: int, plus: int, minus: int) -> tuple[np.
 
 
 def _random(ports: tuple[Port, ...], biases: tuple[int, int], seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("olive_edp", ports, (32,), seed)
+    drawn = random_inputs("olive_edp", ports, (16,), seed)
     yield Cases("random", "uniform pairs, biases and c", drawn)
     real = _inputs(drawn["a_pairs"], drawn["b_pairs"], *biases, drawn["c"] >> 12)
     yield Cases("random", "uniform pairs at the formats' biases, c of 20 bits", real)
