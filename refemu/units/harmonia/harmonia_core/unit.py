@@ -415,8 +415,8 @@ UNIT: Unit[State, Result] = Unit(
     meaning="one product through all steps of the accelerator",
     configs={
         "linear": _config("linear", 3, 40, 33, activation="silu"),
-        "k": _config("k", 9, 16, 32, head_dim=16),
-        "decode": _config("k", 2, 16, 16, head_dim=16, start=4000, rotation="interleaved"),
+        "k": _config("k", 9, 8, 32, head_dim=16),
+        "decode": _config("k", 2, 8, 16, head_dim=16, start=4000, rotation="interleaved"),
         "v": _config("v", 11, 32, 17, m=4),
         "score": _config("score", 3, 32, 35, "bfp8", start=30),
     },

@@ -12,6 +12,8 @@ from refemu.units.stimuli import Seeds, first_of_each, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 CYCLES = 16  #: of a random case
+LANES = 16  #: positions a cycle
+FEW = 6  #: bits of an index; where it has more, cases with one index each would be many
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -34,19 +36,17 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         )
         amount = max((1 << amounts) - 1, 1)
         yield _column(kind, "one index at 4,112 positions", config, [top] * 4112, [amount] * 4112)
-        yield _each_index(config)
-        why = "every index once in turn, sixteen a cycle: each counter rises within a column"
-        yield _column(kind, why, config, list(range(1 << bits)), [1] * (1 << bits))
+        yield _many(config) if bits > FEW else _each_index(config)
         yield _two_columns(config)
         yield _not_cleared(config)
         yield _left_out(config)
     if kind == "random":
-        each = 4 if bits < 8 else 2
+        each = 4 if bits <= FEW else 2
         drawn = random_inputs("index_counter", ports, (each, CYCLES), seed)
         drawn["clear"] = (np.arange(CYCLES) % 7 == 0) * np.ones_like(drawn["clear"])
         yield Cases("random", "uniform indices, half of them valid, a new column every seven cycles", drawn)
         full = {**drawn, "valid": np.ones_like(drawn["valid"])}
-        yield Cases("random", "uniform indices, all valid", first_of_each(full, each, 2))
+        yield Cases("random", "uniform indices, all valid", first_of_each(full, each, each // 2))
 
 
 def _column(kind: Kind, why: str, config: Config, indices: list[int], amounts: list[int] | None = None) -> Cases:
@@ -55,15 +55,18 @@ def _column(kind: Kind, why: str, config: Config, indices: list[int], amounts: l
 
 
 def _each_index(config: Config) -> Cases:
-    """31 positions at one index, with the highest amounts where there are any: the low bits of every counter.
-
-    15 positions where there are many indices.
-    """
+    """31 positions at one index, with the highest amounts where there are any: the low bits of every counter."""
     size, amount = 1 << config["bits"], max((1 << config["amount_bits"]) - 1, 1)
-    count = 31 if size <= 64 else 15
-    indices = [[index] * count for index in range(size)]
-    inputs = _inputs(config, indices, [[amount] * count] * size, [[1] * count] * size)
-    return Cases("edge", f"{count} positions at every index in turn", inputs)
+    indices = [[index] * 31 for index in range(size)]
+    inputs = _inputs(config, indices, [[amount] * 31] * size, [[1] * 31] * size)
+    return Cases("edge", "31 positions at every index in turn", inputs)
+
+
+def _many(config: Config) -> Cases:
+    """Eight cycles with the same sixteen indices, no two of them neighbours, then with the next ones."""
+    groups = np.arange(1 << config["bits"]).reshape(LANES, -1).T
+    indices = groups[:, None].repeat(8, axis=1).ravel().tolist()
+    return _column("edge", "sixteen indices at a time, eight times each: counters from 0 to 8", config, indices)
 
 
 def _not_cleared(config: Config) -> Cases:
@@ -87,7 +90,7 @@ def _left_out(config: Config) -> Cases:
 
 
 def _inputs(
-    config: Config, index: list[list[int]], amount: list[list[int]], valid: list[list[int]], lanes: int = 16
+    config: Config, index: list[list[int]], amount: list[list[int]], valid: list[list[int]], lanes: int = LANES
 ) -> dict[str, np.ndarray]:
     cases, cycles = len(index), -(-len(index[0]) // lanes)
 

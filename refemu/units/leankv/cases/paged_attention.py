@@ -60,6 +60,7 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
         (high.tokens + 1, (config["cells"] - 2) * low.tokens * two, 15),
         ((config["cells"] - two) * high.tokens, two, 16),
     ]
+    most = most[:3:2] if config["cells"] > MANY else most
     why = "every cell in use, moderate logits: the order of the exponentials, and of the products of a key"
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41")
     why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
@@ -70,7 +71,6 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     yield _rows("edge", why, pages, config, more, 2.0)
     for first in range(4 * two):
         teeth = [(*longest, seed + first) for seed in (51, 67)]
-        teeth += [(full * high.tokens, low.tokens, seed + first) for seed in (55, 71)[: 1 + (config["cells"] <= MANY)]]
         why = f"tokens {first}, {first + 4}, ... have most of the attention, more so the first half of them"
         yield _rows("edge", why, pages, config, teeth, 0.5, "", partial(_comb, first))
     if config["cells"] > MANY:  # what follows needs few tokens, and these pages are large
