@@ -297,7 +297,7 @@ UNIT: Unit[State, Result] = Unit(
     paper="leankv §2.2 Eq. (2), §6.2",
     meaning="one group of a KV vector to packed affine codes",
     configs={
-        "paper": Config(features=32, preset="paper", quantize_with="unrounded"),
+        "paper": Config(features=16, preset="paper", quantize_with="unrounded"),
         "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
         "stored": Config(features=32, preset="paper", quantize_with="stored"),
     },

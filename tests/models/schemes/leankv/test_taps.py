@@ -376,6 +376,23 @@ def test_a_prompt_of_one_token_and_a_group_that_no_quantizer_has() -> None:
     assert cases(ran(f"{WIDE},high=K16V16,low=none", True, 4, 1).calls, "kv_quantizer") == []
 
 
+def test_what_a_set_of_tiny_shows() -> None:
+    """Of 32 tokens and 32 steps; ready configurations have the sizes of three units, no window or page is cut."""
+    cases_ = model_cases.tapped(model_cases.source("tiny", TINY, None, 64))
+    pages = "head_size=16,page_bytes=112,cells=1025,k_vec=1,v_group=2,align=4+4"
+    pool = "pages=6150,layers=3,max_len=2048,slots=1,table_tokens=2"
+
+    assert {name: len(shown) for name, shown in cases_.items()} == {
+        ("significance", "tokens=32"): 2,
+        ("prompt_compressor", "paper"): 4,
+        ("kv_quantizer", "paper"): 8,
+        ("generation_compressor", "wide"): 8,
+        ("paged_attention", pages): 2,
+        ("page_manager", pool): 1,
+    }
+    assert cases_["page_manager", pool][0].inputs["op"].shape == (1, 34)
+
+
 @pytest.mark.parametrize("unit", ["significance", "generation_compressor"])
 def test_golden_cases_of_a_run_show_both_phases(unit: str) -> None:
     source = model_cases.source("tiny", TINY, "It is a truth universally", 24)
