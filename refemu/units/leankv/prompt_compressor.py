@@ -341,7 +341,7 @@ UNIT: Unit[State, Result] = Unit(
     paper="leankv §4",
     meaning="which tokens of a prompt are pruned, low, high, in order",
     configs={
-        "paper": Config(tokens=16, low_cumsum="total", **PRESETS["paper"]),
+        "paper": Config(tokens=32, low_cumsum="total", **PRESETS["paper"]),
         "diffkv": Config(tokens=16, **PRESETS["diffkv"]),
         "static": Config(tokens=16, rule="static", order="stable", keep_percent=50),
         "odd": Config(tokens=17, low_cumsum="total", **PRESETS["paper"]),

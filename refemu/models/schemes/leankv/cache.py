@@ -11,9 +11,8 @@ import numpy as np
 
 from refemu.models.cache import Caches
 from refemu.models.schemes.leankv.pool import Journal, Plan, Pool, Prompt, Undo
-from refemu.units.leankv.page_manager import PROMPT, RELEASE, STEP, Memory
-
-CALLS = 64  #: of the memory manager that are remembered
+from refemu.models.schemes.leankv.steps import Classes
+from refemu.units.leankv.page_manager import FINISH, PROMPT, RELEASE, STEP, Memory
 
 
 class Past:
@@ -44,24 +43,13 @@ class Call:
 
     op: int
     names: tuple[int, ...]
-    tokens: int  #: of the longest sequence, behind it
     arrays: dict[str, Any]  #: prompts; or high and low, (S, layers, H)
 
-    def of_layer(self, layer: int) -> dict[str, Any]:
-        """Port values of page_manager, as if this were the only layer."""
-        heads: dict[str, Any] = {
-            name: np.asarray(self.arrays[name])[:, layer].astype(np.int64)
-            for name in ("high", "low")
-            if name in self.arrays
-        }
+    def lanes(self) -> dict[str, np.ndarray]:
+        """What stands at the ports of page_manager that have lanes, in their order."""
+        ports = {"sequences": self.names, **self.arrays}
         return {
-            "op": self.op,
-            "members": len(self.names),
-            "sequences": np.array(self.names),
-            "prompts": np.array(self.arrays.get("prompts", [0] * len(self.names))),
-            "high": np.zeros(0, np.int64),
-            "low": np.zeros(0, np.int64),
-            **heads,
+            name: np.asarray(ports.get(name, ()), np.int64).ravel() for name in ("sequences", "prompts", "high", "low")
         }
 
 
@@ -75,7 +63,7 @@ class Pools:
         self.parts: list[slice] = [slice(first, first + size) for first in range(0, heads, size)]
         self.now: Past = Past()
         self._marked = True
-        self.calls: list[Call] = []  #: of the memory manager, the first CALLS, for taps
+        self.calls: list[Call] = []  #: of the first worker's memory manager, for taps
 
     def __repr__(self) -> str:
         return f"Pools({len(self.pools)} workers, {self.pools[0]!r})"
@@ -89,8 +77,12 @@ class Pools:
         """A new pass: what `note` is told belongs to it."""
         self._marked = False
         self.now.following = self.now = Past()  # from left to right: the old moment leads to the new one
-        calls = list(self.calls)
-        self.note(lambda: setattr(self, "calls", calls))
+        calls = len(self.calls)
+
+        def undo() -> None:
+            del self.calls[calls:]
+
+        self.note(undo)
 
     def note(self, undo: Undo) -> None:
         """Remember how to undo something."""
@@ -117,12 +109,15 @@ class Pools:
             self.note(pool.admit(prompts))
         self._called(PROMPT, list(prompts), prompts=list(prompts.values()))
 
-    def compress(self, prompts: Mapping[int, Prompt]) -> None:
-        """As `Pool.compress`."""
-        for pool, heads in zip(self.pools, self.parts, strict=True):
+    def compress(self, prompts: Mapping[int, Prompt]) -> list[list[Classes]]:
+        """As `Pool.compress`, for each pool."""
+        classes = [
             pool.compress({name: prompt.of_heads(heads) for name, prompt in prompts.items()})
+            for pool, heads in zip(self.pools, self.parts, strict=True)
+        ]
         lengths = self.pools[0].manager.lengths(list(prompts))
         self._called(RELEASE, list(prompts), high=lengths[..., 0], low=lengths[..., 1])
+        return classes
 
     def plan(self, names: Sequence[int]) -> list[Plan]:
         """As `Pool.plan`, in a new pass."""
@@ -143,16 +138,19 @@ class Pools:
         return plans
 
     def _called(self, op: int, names: Sequence[int], **arrays: Any) -> None:
-        """Remember a call of the first worker's manager, as long as there are few."""
-        if len(self.calls) < CALLS:
-            table = self.pools[0].manager.requests.table
-            self.calls.append(Call(op, tuple(names), max(table[name].seen for name in names), arrays))
+        """Remember a call of the first worker's manager."""
+        self.calls.append(Call(op, tuple(names), arrays))
 
-    def step(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """As `Pool.step`: out (S, H, G, F)."""
+    def write(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray) -> None:
+        """As `Pool.write`."""
+        for pool, plan, heads in zip(self.pools, plans, self.parts, strict=True):
+            pool.write(plan, layer, key[:, heads], value[:, heads])
+
+    def attend(self, plans: Sequence[Plan], layer: int, q: np.ndarray) -> np.ndarray:
+        """As `Pool.attend`: out (S, H, G, F)."""
         return np.concatenate(
             [
-                pool.step(plan, layer, key[:, heads], value[:, heads], q[:, heads])
+                pool.attend(plan, layer, q[:, heads])
                 for pool, plan, heads in zip(self.pools, plans, self.parts, strict=True)
             ],
             axis=1,
@@ -162,6 +160,7 @@ class Pools:
         """As `Pool.finish`, which is not undone."""
         for pool in self.pools:
             pool.finish(names)
+        self._called(FINISH, names)
         self.now, self._marked = Past(), True
 
     def memory(self) -> Memory:

@@ -167,8 +167,7 @@ class Engine:
             x = decoder(self.prepared, self.requests[name].prompt, held, self._watch)
             rows[name] = self.prepared.head(x[-1:], self._watch)[0]
             prompts[name] = held.current.prompt
-        self.pools.compress(prompts)
-        self.prepared.compressed(self.pools, list(names), self._watch)
+        self.prepared.compress(self.pools, prompts, self._watch)
         return rows
 
     def _generate(self) -> dict[int, np.ndarray]:

@@ -5,6 +5,7 @@ probabilities are the significance of its tokens (D-leankv-49). Steps attend to 
 """
 
 import copy
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -68,9 +69,10 @@ class LeanKv(Fp16):
             held.start_step()
             self.planned(held, watch)
         grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])
-        out = held.pools.step(held.current.plans, layer, cache.key, cache.value, grouped)
+        held.pools.write(held.current.plans, layer, cache.key, cache.value)
         if watch.taps is not None:
             taps.stepped(self.units, layer, held, cache, grouped, watch)
+        out = held.pools.attend(held.current.plans, layer, grouped)
         return out.reshape(len(q), -1)
 
     def _prompt(self, layer: int, held: Held, q: np.ndarray, watch: Watch) -> np.ndarray:
@@ -79,8 +81,7 @@ class LeanKv(Fp16):
             held.start_prompt(len(q))
         out = self.prompted(layer, held.current.prompt, held[layer], q, watch)
         if layer == len(held) - 1 and not held.engine:
-            held.pools.compress({held.names[0]: held.current.prompt})
-            self.compressed(held.pools, [held.names[0]], watch)
+            self.compress(held.pools, {held.names[0]: held.current.prompt}, watch)
         return out
 
     def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: Watch) -> np.ndarray:
@@ -97,12 +98,15 @@ class LeanKv(Fp16):
             taps.prompted(self.units, layer, q, cache, significance.share, self._scale, watch)
         return out.reshape(len(q), -1)
 
-    def compressed(self, pools: Pools, names: list[int], watch: Watch) -> None:
-        """Prompts are in their pages: count what became of the tokens, of all layers and KV heads."""
+    def compress(self, pools: Pools, prompts: Mapping[int, Prompt], watch: Watch) -> None:
+        """Put prompts into their pages, and count what became of the tokens, of all layers and KV heads."""
+        classes = pools.compress(prompts)
+        if watch.taps is not None:
+            taps.compressed(self.units, pools, list(prompts.values()), classes, watch)
         for pool in pools.pools:
-            prompts = [pool.manager.requests.table[name].prompt for name in names]
-            seen = sum_of(iter(prompts)) * self.model.blocks * pool.manager.shape.heads
-            kept = int(integers.total(pool.manager.lengths(names)))
+            sizes = [pool.manager.requests.table[name].prompt for name in prompts]
+            seen = sum_of(iter(sizes)) * self.model.blocks * pool.manager.shape.heads
+            kept = int(integers.total(pool.manager.lengths(list(prompts))))
             watch.count("tokens_written", kept)
             watch.count("tokens_pruned", seen - kept)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.models.schemes.leankv.steps import Units
+from refemu.models.schemes.leankv.steps import Classes, Units
 from refemu.units.leankv import page_table
 from refemu.units.leankv.kv_compressor import plan_prompt
 from refemu.units.leankv.page_manager import Memory, PageManager, Shape
@@ -128,8 +128,11 @@ class Pool:
 
         return undo
 
-    def compress(self, prompts: Mapping[int, Prompt]) -> None:
-        """Classify the tokens of admitted prompts, give back pages that are not needed, and fill the others."""
+    def compress(self, prompts: Mapping[int, Prompt]) -> list[Classes]:
+        """Classify the tokens of admitted prompts, give back pages that are not needed, and fill the others.
+
+        Returns what became of the tokens of each: (layers, H, N).
+        """
         names = list(prompts)
         classes = [self.units.classify(np.stack(prompt.shares)) for prompt in prompts.values()]
         self.manager.prompt_release(
@@ -141,6 +144,7 @@ class Pool:
         for entry, classified, prompt in zip(cells, classes, prompts.values(), strict=True):
             for layer in range(len(prompt.keys)):
                 self._write_prompt(entry[layer], classified.cls[layer], classified.order[layer], prompt, layer)
+        return classes
 
     def _write_prompt(self, cells: np.ndarray, cls: np.ndarray, order: np.ndarray, prompt: Prompt, layer: int) -> None:
         """Fill the pages of one layer's heads: cells (H, L), cls and order (H, N)."""
@@ -235,11 +239,8 @@ class Pool:
 
         return undo
 
-    def step(self, plan: Plan, layer: int, key: np.ndarray, value: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """One layer of a planned step: store the new tokens, attend, score.
-
-        key, value: (S, H, F), q: (S, H, G, F), fp16 values in float32, as what it returns, (S, H, G, F).
-        """
+    def write(self, plan: Plan, layer: int, key: np.ndarray, value: np.ndarray) -> None:
+        """Store the new tokens of a planned step in one layer: key, value (S, H, F), fp16 values in float32."""
         pages, slots = plan.high[:, layer].reshape(-1, 2).T
         position = np.repeat(plan.positions, key.shape[1]).astype(np.int32)
         page = self.layouts.high
@@ -247,6 +248,12 @@ class Pool:
         self._write(
             page, pages, slots, key.reshape(-1, key.shape[-1]), value.reshape(-1, value.shape[-1]), score, position
         )
+
+    def attend(self, plan: Plan, layer: int, q: np.ndarray) -> np.ndarray:
+        """Attend to the pages of one layer, and score their tokens.
+
+        q: (S, H, G, F), fp16 values in float32, as what it returns, (S, H, G, F).
+        """
         cells, lengths = plan.cells[:, layer], plan.lengths[:, layer]
         newest = np.broadcast_to(plan.positions[:, None], cells.shape[:-1])
         out: np.ndarray = self.units.unit("paged_attention").step(

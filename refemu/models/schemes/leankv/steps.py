@@ -94,17 +94,18 @@ class Units:
         return self.backend.attention(q, k, v, scale, 0), significance
 
     def _device(self, q: np.ndarray, k: np.ndarray) -> Significance:
-        config = self.config
-        queries, include_self = self.scores()
-        return Significance(
-            len(q),
-            q.shape[1] // k.shape[1],
-            queries,
-            include_self,
-            config.of("normalize"),
-            config.gqa,
-            config.gqa_order,
-        )
+        return Significance(len(q), q.shape[1] // k.shape[1], **self.scoring())
+
+    def scoring(self) -> dict[str, Any]:
+        """Parameters of significance but for its sizes."""
+        config, (queries, include_self) = self.config, self.scores()
+        return {
+            "score_queries": queries,
+            "include_self": include_self,
+            "normalize": config.of("normalize"),
+            "gqa": config.gqa,
+            "gqa_order": config.gqa_order,
+        }
 
     def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> Result:
         """Of the tokens of a prompt, (H, N); arguments as for `probabilities`."""
@@ -134,16 +135,13 @@ class Units:
 
     def classify(self, share: np.ndarray) -> Classes:
         """Classes and order of prompts: patterns (..., N) of their shares."""
-        config, rule, lanes = self.config, self.config.of("rule"), share.shape[-1]
+        lanes = share.shape[-1]
         compressed = self.unit("prompt_compressor").run(
             share if lanes > 1 else share[..., 0],
-            config.window,
-            patterns(config.thresholds(rule)),
+            self.config.window,
+            self.limits(),
             tokens=lanes,
-            rule=rule,
-            order=config.of("sort"),
-            low_cumsum=config.low_cumsum,
-            keep_percent=config.keep_percent,
+            **self.classifying(),
         )
         return Classes(
             compressed.cls.reshape(share.shape),
@@ -151,6 +149,20 @@ class Units:
             compressed.n_low.astype(np.int64),
             lanes - compressed.n_pruned.astype(np.int64) - compressed.n_low,
         )
+
+    def limits(self) -> np.ndarray:
+        """Thresholds of prompts, float32 patterns."""
+        return patterns(self.config.thresholds(self.config.of("rule")))
+
+    def classifying(self) -> dict[str, Any]:
+        """Parameters of prompt_compressor but for its tokens."""
+        config = self.config
+        return {
+            "rule": config.of("rule"),
+            "order": config.of("sort"),
+            "low_cumsum": config.low_cumsum,
+            "keep_percent": config.keep_percent,
+        }
 
     def deciding(self) -> dict[str, Any]:
         """Parameters of generation_compressor but for its slots."""

@@ -1,14 +1,23 @@
 """Taps of LeanKV's units: values at their ports while a model runs, layer by layer and KV head by KV head.
 
-Ready configurations are smaller than a model's tensors, so a tap shows a piece of what the scheme worked with: of a
-prompt its first tokens, which see no others; of shares those around the border of the window; of a vector features
-around the largest; of stored tokens some, moved to smaller pages as they are. What decides by all that a head stores is
-shown whole or not at all: a head of generation_compressor where a ready configuration has slots for it, and the memory
-manager, as that of one layer, as long as its calls fit a ready one.
+A tap shows operations as the scheme computes them, whole: all tokens of a prompt with all query heads of a KV head, a
+vector or group of a stored token, the pages of a head as attention finds them, all calls of the memory manager of all
+layers. The configuration of a case has every parameter and size of the scheme and the model, and is a ready one only
+where one has them. Two things differ from the scheme's own arrays and decide no bit: the pages of a head are numbered
+in their order in the pool, of which the unit sees no others; slots behind the last stored token are zeros, as many as
+the smallest ready configuration of generation_compressor that holds the head has, or else as a table entry has room
+for.
+
+No case shows the following:
+
+- kv_quantizer, a token that moves to the low precision: its features are decoded in float32, the port x takes fp16;
+- kv_quantizer, groups whose features are no multiple of 16, and vectors of 16 bits, which are not quantized;
+- page_manager, the pools of other workers than the first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +25,18 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16
 from refemu.formats.leankv import hetero_kv
-from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.models.schemes.leankv.cache import Held, LayerCache, Pools
+from refemu.formats.leankv.affine import WORD, Affine
+from refemu.models.schemes.leankv.cache import Call, Held, LayerCache, Pools
 from refemu.models.schemes.leankv.config import LeanKvConfig
-from refemu.models.schemes.leankv.pool import Plan, Pool
-from refemu.models.schemes.leankv.steps import Units, patterns
-from refemu.models.taps import Watch, config_of, model_case
-from refemu.units.leankv import generation_compressor, page_table
+from refemu.models.schemes.leankv.pool import Plan, Pool, Prompt
+from refemu.models.schemes.leankv.steps import Classes, Units, patterns
+from refemu.models.taps import Later, Watch, model_case, sized
+from refemu.units.leankv import generation_compressor, prompt_compressor
 from refemu.units.leankv.generation_compressor import GenerationCompressor
+from refemu.units.leankv.kv_quantizer import BITS
+from refemu.units.leankv.page_manager import Shape
 from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.leankv.paged_attention import CONSTANTS
 
 UNITS = (
     "generation_compressor",
@@ -37,7 +49,10 @@ UNITS = (
 ALGORITHM1, STATIC = ("W", "A1", "A2", "A3", "B1", "B2", "C"), ("STATIC_APPEND", "STATIC_DROP")
 DIFFKV = ("APPEND", "PRUNE", "SWAP", "DOWNGRADE")
 CHOICES = {getattr(generation_compressor, name): name for name in (*ALGORITHM1, *DIFFKV, *STATIC)}
-PAGES = (3, 2)  #: high and low pages of stored tokens that paged_attention shows
+STORED = {
+    HIGH: (prompt_compressor.HIGH, prompt_compressor.WINDOW),
+    LOW: (prompt_compressor.LOW,),
+}  #: section -> classes of the tokens in its pages
 
 
 def tapped(config: LeanKvConfig) -> tuple[str, ...]:
@@ -51,94 +66,88 @@ class Taps:
     def __init__(self, steps: Units, layer: int, watch: Watch) -> None:
         self._steps, self._config, self._layer, self._watch = steps, steps.config, layer, watch
 
-    def _emit(self, unit: str, config: str, why: str, head: int, inputs: Mapping[str, Any], **source: Any) -> None:
-        """inputs: arrays by port, without the axis of cases."""
-        tensor = f"blk.{self._layer}.attention"
-        first = {"first_token": self._watch.first_token, "kv_head": head, **source}
-        arrays = {name: np.asarray(array)[None] for name, array in inputs.items()}
-        self._watch.emit(self._layer, unit, model_case(why, config, tensor, self._layer, arrays, **first))
+    def _emit(
+        self,
+        unit: str,
+        config: str,
+        why: str,
+        inputs: Mapping[str, np.ndarray],
+        tensor: str = "attention",
+        **source: Any,
+    ) -> None:
+        """inputs: arrays by port, beginning with the axis of cases."""
+        full, first = f"blk.{self._layer}.{tensor}", {"first_token": self._watch.first_token, **source}
+        self._watch.emit(self._layer, unit, model_case(why, config, full, self._layer, inputs, **first))
 
-    def _find(self, unit: str, parameters: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-        """A ready configuration with these parameters, if anybody listens."""
-        name = config_of(unit, parameters) if self._watch.wants(unit) else None
-        return None if name is None else (name, units.find(unit).configs[name])
-
-    def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> None:
-        """The first queries of a prompt and the tokens that they see."""
-        config = self._config
-        target = self._find(
-            "significance", {"include_self": config.of("include_self"), "normalize": config.of("normalize")}
-        )
-        if target is None or (config.gqa, config.gqa_order) != ("max", "sums"):
+    def significance(self, q: np.ndarray, k: np.ndarray, shares: np.ndarray, scale: np.float32) -> None:
+        """What all queries of a prompt pay to all its tokens: q (N, H * G, F), k (N, H, F), shares (H, N)."""
+        if not self._watch.wants("significance"):
             return
-        (name, ready), group = target, q.shape[1] // k.shape[1]
-        tokens, heads = ready["tokens"], ready["heads"]
-        if len(q) >= tokens and group >= heads:
-            p = self._steps.probabilities(q[:tokens], k[:tokens], scale, 0, tokens)
-            for head in range(k.shape[1]):
-                shown = np.ascontiguousarray(p[head, :, :heads]).view(np.uint32).ravel()
-                self._emit("significance", name, "the first tokens of a prompt", head, {"p": shown}, query_heads=heads)
+        tokens, heads = len(q), q.shape[1] // k.shape[1]
+        name = _named("significance", tokens=tokens, heads=heads, **self._steps.scoring())
+        for head, share in enumerate(shares.view(np.float32)):
+            shared = q[:, head * heads : (head + 1) * heads], k[:, head : head + 1]
+            inputs = Later(partial(_paid, self._steps, *shared, scale))
+            why, largest = "all tokens of a prompt, all query heads of a KV head", float(share.max())
+            self._emit("significance", name, why, inputs, kv_head=head, largest=largest)
 
     def prompt(self, shares: np.ndarray) -> None:
-        """Shares (H, N) on both sides of the window's border."""
-        config, rule, window = self._config, self._config.of("rule"), self._config.window
-        wanted: dict[str, Any] = {"rule": rule, "order": config.of("sort")}
-        wanted |= {"keep_percent": config.keep_percent} if rule == "static" else {}
-        wanted |= {"low_cumsum": config.low_cumsum} if rule == "cumulative" else {}
-        target, total = self._find("prompt_compressor", wanted), shares.shape[-1]
-        if target is None or total < target[1]["tokens"]:
+        """Shares (H, N) of all tokens of a prompt."""
+        if not self._watch.wants("prompt_compressor"):
             return
-        name, tokens = target[0], target[1]["tokens"]
-        first = min(max(total - window - 3 * tokens // 4, 0), total - tokens)
-        inside = max(first + tokens - max(total - window, 0), 1)
+        name = _named("prompt_compressor", tokens=shares.shape[-1], **self._steps.classifying())
         for head, share in enumerate(shares):
             ports = {
-                "share": share[first : first + tokens],
-                "window": np.uint32(inside),
-                "thresholds": patterns(config.thresholds(rule)),
+                "share": _lanes(share),
+                "window": np.uint32(self._config.window),
+                "thresholds": self._steps.limits(),
             }
-            self._emit(
-                "prompt_compressor", name, "shares around the border of the window", head, ports, first_position=first
-            )
+            self._emit("prompt_compressor", name, "all tokens of a prompt", _case(ports), kv_head=head)
 
-    def vectors(self, cache: LayerCache) -> None:
-        """Keys and values around the largest one of each head."""
-        pair = hetero_kv.find(self._config.high)
-        target = self._find("kv_quantizer", {"preset": self._config.preset, "quantize_with": "unrounded"})
-        for tensor, x, bits, groups in (
-            ("key", cache.key, pair.k_bits, pair.k_groups),
-            ("value", cache.value, pair.v_bits, pair.v_groups),
-        ):
-            if target is None or bits > 8 or x.shape[-1] // groups < target[1]["features"]:
-                continue
-            size = target[1]["features"]
-            for head in range(x.shape[1]):
-                token, place = divmod(int(np.argmax(np.abs(x[:, head]))), x.shape[-1])
-                first = min(max(place - size // 2, 0), x.shape[-1] - size)
-                piece = fp16.bits(fp16.to_f16(x[token, head, first : first + size]))
-                self._emit(
-                    "kv_quantizer",
-                    target[0],
-                    f"{tensor} around the largest feature of a head",
-                    head,
-                    {"x": piece, "bits": np.uint8(bits)},
-                    largest=float(np.abs(x[:, head]).max()),
-                    token=token,
-                    first_feature=first,
-                )
+    def stored(self, key: np.ndarray, value: np.ndarray, cls: np.ndarray) -> None:
+        """Tokens as they are stored: key, value (N, H, F), cls (H, N); of each head the largest at each precision."""
+        if not self._watch.wants("kv_quantizer"):
+            return
+        for section, pair_name in ((HIGH, self._config.high), (LOW, self._config.low)):
+            pair = hetero_kv.find(pair_name) if pair_name else None
+            for head, classes in enumerate(cls):
+                tokens = np.flatnonzero(np.isin(classes, STORED[section]))
+                if pair and tokens.size:
+                    preset, name = self._config.preset, pair.name
+                    self._group(f"key of a token at {name}", key[:, head], tokens, pair.key(preset), head)
+                    self._group(f"value of a token at {name}", value[:, head], tokens, pair.value(preset), head)
 
-    def decision(self, plan: Plan, first_head: int) -> None:
-        """All slots of the heads of the first sequence, each in the smallest configuration that has so many."""
+    def _group(self, what: str, x: np.ndarray, tokens: np.ndarray, fmt: Affine, head: int) -> None:
+        """The group with the largest feature of these tokens: x (N, F)."""
+        if fmt.bits not in BITS or x.shape[-1] % (fmt.groups * WORD):
+            return
+        features = x.shape[-1] // fmt.groups
+        rank, place = divmod(int(np.argmax(np.abs(x[tokens]))), x.shape[-1])
+        token, group = int(tokens[rank]), place // features
+        piece = fp16.bits(fp16.to_f16(x[token, group * features : (group + 1) * features]))
+        name = _named("kv_quantizer", features=features, preset=self._config.preset, quantize_with=fmt.quantize_with)
+        self._emit(
+            "kv_quantizer",
+            name,
+            f"{what}, the {'vector' if fmt.groups == 1 else 'group'} with the largest feature",
+            _case({"x": piece, "bits": np.uint8(fmt.bits)}),
+            kv_head=head,
+            largest=float(np.abs(x[token, place])),
+            token=token,
+            group=group,
+        )
+
+    def decision(self, pool: Pool, plan: Plan, first_head: int) -> None:
+        """All slots of the heads of the first sequence."""
         if not self._watch.wants("generation_compressor"):
             return
-        ready, policy = _deciding(self._steps.deciding()), self._config.of("policy")
+        parameters, policy = self._steps.deciding(), self._config.of("policy")
+        ready, room = _deciding(parameters), _room(pool, plan)
         for head in range(plan.lengths.shape[2]):
             at, n = (0, self._layer, head), int(plan.positions[0])
             high, low = plan.before.lengths[at].tolist()
             wide = [(slots, name) for slots, name in ready if slots >= high + low]
-            if not wide:
-                continue
-            slots, name = min(wide)
+            slots, name = min(wide) if wide else (room, _named("generation_compressor", slots=room, **parameters))
             ports = {
                 "n_high": high,
                 "n_low": low,
@@ -151,68 +160,80 @@ class Taps:
                 ports[port] = np.zeros(slots, np.uint32)
                 ports[port][: high + low] = values[: high + low]
             choice = CHOICES[int(plan.decided.choice[at])]
-            why = f"slots of a head whose choice is {choice}"
-            self._emit("generation_compressor", name, why, first_head + head, ports, largest=n, stored=high + low)
+            why, stored = f"slots of a head whose choice is {choice}", high + low
+            source = {"kv_head": first_head + head, "largest": n, "stored": stored}
+            self._emit("generation_compressor", name, why, _case(ports), **source)
 
     def attention(self, pool: Pool, plan: Plan, q: np.ndarray, first_head: int) -> None:
-        """Some stored tokens of the first sequence, the newest among them, in pages of the ready size.
+        """All stored tokens of the first sequence, in the pages of its heads before attention adds to their scores.
 
         q: (S, H, G, F) of this worker's heads.
         """
-        wanted = asdict(self._steps.arithmetic) | {
-            "head_size": q.shape[-1],
-            "high": self._config.high,
-            "low": self._config.low,
-            "preset": self._config.preset,
-        }
-        del wanted["partition_tokens"]
-        target = self._find("paged_attention", wanted)
-        if target is None or q.shape[2] < target[1]["heads"]:
+        if not self._watch.wants("paged_attention"):
             return
-        name, ready = target
-        cells, lengths = plan.cells[0, self._layer], plan.lengths[0, self._layer]
-        for head in range(len(cells)):
-            images, counts = _small(pool, cells[head], lengths[head], plan.high[0, self._layer, head, 1], ready)
-            entry = np.arange(ready["cells"])
+        cells, lengths = plan.cells[0, self._layer], plan.lengths[0, self._layer].tolist()
+        layouts, config = pool.layouts, self._config
+        name = _named(
+            "paged_attention",
+            **asdict(self._steps.arithmetic),
+            **{name: getattr(layouts.high, name) for name in CONSTANTS},
+            head_size=q.shape[-1],
+            heads=q.shape[2],
+            high=config.high,
+            low=config.low,
+            page_bytes=layouts.high.size,
+            cells=cells.shape[-1],
+            preset=config.preset,
+        )
+        for head, (high, low) in enumerate(lengths):
+            entry, images = _pages(pool, cells[head], high, low)
             ports = {
-                "q": fp16.bits(fp16.to_f16(q[0, head, : ready["heads"]])).ravel(),
-                "images": images.ravel(),
-                "entry": entry,
-                "n_high": counts[HIGH],
-                "n_low": counts[LOW],
+                "q": fp16.bits(fp16.to_f16(q[0, head])).ravel(),
+                "entry": _lanes(entry),
+                "n_high": high,
+                "n_low": low,
                 "newest": int(plan.positions[0]),
             }
-            self._emit(
-                "paged_attention",
-                name,
-                "stored tokens, in smaller pages",
-                first_head + head,
-                ports,
-                largest=int(plan.positions[0]),
-                query_heads=ready["heads"],
-            )
+            inputs = Later(partial(_attended, ports, images, cells.shape[-1]))
+            why, source = "all stored tokens of a head", {"kv_head": first_head + head, "largest": high + low}
+            self._emit("paged_attention", name, why, inputs, **source)
 
     def manager(self, pools: Pools) -> None:
-        """All calls so far, as those of a manager of this layer."""
-        shape = pools.pools[0].manager.shape
-        wanted = {
-            name: getattr(shape, name)
-            for name in ("heads", "high_tokens", "low_tokens", "reserve_low", "lazy_pages", "table_extra", "scrub")
-        }
-        target = self._find("page_manager", {**wanted, "layers": 1})
-        if target is None or not pools.calls:
+        """All calls so far."""
+        if not self._watch.wants("page_manager"):
             return
-        name, ready = target
-        calls = [call.of_layer(self._layer) for call in pools.calls]
-        if max(call.tokens for call in pools.calls) > ready["max_len"] or len(pools.calls[0].names) > ready["slots"]:
-            return
-        lanes = {"sequences": ready["slots"], "prompts": ready["slots"]}
-        lanes |= dict.fromkeys(("high", "low"), ready["slots"] * shape.heads)
-        ports: dict[str, Any] = {name: np.array([call[name] for call in calls]) for name in ("op", "members")}
-        for port, count in lanes.items():
-            rows = [np.ravel(call[port]) for call in calls]
-            ports[port] = np.stack([np.pad(row, (0, count - row.size)) for row in rows])
-        self._emit("page_manager", name, "the calls of a session", 0, ports, largest=len(calls))
+        shape, calls = pools.pools[0].manager.shape, tuple(pools.calls)
+        inputs = Later(partial(_called, shape, calls))
+        name, why = _named("page_manager", **asdict(shape)), "all calls so far, of all layers"
+        self._emit("page_manager", name, why, inputs, "pages", largest=len(calls))
+
+
+def _named(unit: str, **parameters: Any) -> str:
+    """The configuration of a unit with exactly these parameters."""
+    return _sized(unit, tuple(parameters.items()))
+
+
+@lru_cache(maxsize=64)
+def _sized(unit: str, parameters: tuple[tuple[str, Any], ...]) -> str:
+    name = sized(unit, {}, **dict(parameters))
+    assert name is not None, "no parameter is asked of a ready one"
+    return name
+
+
+def _case(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Values by port as a case of one row."""
+    return {name: np.asarray(array)[None] for name, array in inputs.items()}
+
+
+def _paid(steps: Units, q: np.ndarray, k: np.ndarray, scale: np.float32) -> dict[str, np.ndarray]:
+    """Probabilities of a prompt as port values: q (N, G, F), k (N, 1, F)."""
+    p = steps.probabilities(q, k, scale, 0, len(q))
+    return {"p": _lanes(np.ascontiguousarray(p).view(np.uint32).reshape(1, -1))}
+
+
+def _lanes(array: np.ndarray) -> np.ndarray:
+    """Values of a port: one lane has no axis."""
+    return array if array.shape[-1] > 1 else array[..., 0]
 
 
 def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
@@ -231,26 +252,39 @@ def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
     ]
 
 
-def _small(pool: Pool, cells: np.ndarray, lengths: np.ndarray, newest: int, ready: Mapping[str, Any]) -> Any:
-    """Images (cells, words) of the ready size with some tokens of a head, and how many of each section."""
-    from refemu.formats.leankv.twins import kv_page as kv_page_jit
+def _room(pool: Pool, plan: Plan) -> int:
+    """Most tokens that the pages of a table entry take."""
+    return int(plan.cells.shape[-1] * max(page.tokens for page in pool.layouts.sections))
 
-    images, counts = None, [0, 0]
-    for section, layout in enumerate(pool.layouts.sections):
-        if section == LOW and pool.layouts.low is None:
-            break
-        page = UnifiedPage(layout.head_size, layout.config, ready["page_bytes"])
-        images = page.empty(ready["cells"]) if images is None else images
-        count = counts[section] = min(int(lengths[section]), PAGES[section] * page.tokens)
-        rank = np.arange(count)
-        if section == HIGH and newest >= count:
-            rank[-1] = newest
-        pages, slots = page_table.locate(np.broadcast_to(cells, (count, len(cells))), section, rank, layout.tokens)
-        records = kv_page_jit.read(layout, pool.images, pages, slots)
-        at = np.arange(count) // page.tokens
-        at = at if section == HIGH else ready["cells"] - 1 - at
-        kv_page_jit.write(page, images, at, np.arange(count) % page.tokens, records)
-    return images, counts
+
+def _pages(pool: Pool, cells: np.ndarray, high: int, low: int) -> tuple[np.ndarray, np.ndarray]:
+    """A table entry that numbers its own pages, first those in use in the order of the pool, and these pages."""
+    used = [-(-count // page.tokens) for count, page in zip((high, low), pool.layouts.sections, strict=True)]
+    inside = np.zeros(len(cells), np.bool_)
+    inside[: used[HIGH]] = inside[len(cells) - used[LOW] :] = True
+    order = np.lexsort((cells, ~inside))
+    entry = np.empty(len(cells), np.int64)
+    entry[order] = np.arange(len(cells))
+    return entry, pool.images[cells[order[: used[HIGH] + used[LOW]]]]
+
+
+def _attended(ports: Mapping[str, Any], images: np.ndarray, cells: int) -> dict[str, np.ndarray]:
+    """Port values of paged_attention with images in use and zeros behind them, one for each cell of the entry."""
+    return _case({**ports, "images": np.pad(images, ((0, cells - len(images)), (0, 0))).ravel()})
+
+
+def _called(shape: Shape, calls: Sequence[Call]) -> dict[str, np.ndarray]:
+    """Port values of page_manager (1, calls, lanes)."""
+    sizes = (shape.slots, shape.slots, shape.entries, shape.entries)
+    rows = [
+        [np.pad(array, (0, size - array.size)) for size, array in zip(sizes, call.lanes().values(), strict=True)]
+        for call in calls
+    ]
+    ports: dict[str, Any] = {"op": [call.op for call in calls], "members": [len(call.names) for call in calls]}
+    names = ("sequences", "prompts", "high", "low")
+    return _case(
+        ports | {name: _lanes(np.stack(row)) for name, row in zip(names, zip(*rows, strict=True), strict=True)}
+    )
 
 
 def prompted(
@@ -258,17 +292,27 @@ def prompted(
 ) -> None:
     """A prompt in one layer: q (N, H * G, F), shares (H, N)."""
     taps = Taps(steps, layer, watch)
-    taps.significance(q, cache.key, scale)
+    taps.significance(q, cache.key, shares, scale)
     taps.prompt(shares)
-    taps.vectors(cache)
+
+
+def compressed(
+    steps: Units, pools: Pools, prompts: Sequence[Prompt], classes: Sequence[Sequence[Classes]], watch: Watch
+) -> None:
+    """Prompts in their pages. classes: of each worker, prompt by prompt, (layers, H, N)."""
+    for prompt, parts in zip(prompts, zip(*classes, strict=True), strict=True):
+        cls = np.concatenate([part.cls for part in parts], axis=1)
+        for layer, (key, value) in enumerate(zip(prompt.keys, prompt.values, strict=True)):
+            Taps(steps, layer, watch).stored(key, value, cls[layer])
+    Taps(steps, 0, watch).manager(pools)
 
 
 def stepped(steps: Units, layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: Watch) -> None:
-    """A step in one layer: q (S, H, G, F)."""
+    """A step in one layer, its tokens stored, before it attends: q (S, H, G, F)."""
     taps = Taps(steps, layer, watch)
-    taps.vectors(cache)
+    taps.stored(cache.key, cache.value, np.full(cache.key.shape[1::-1], prompt_compressor.HIGH))
     for pool, plan, heads in zip(held.pools.pools, held.current.plans, held.pools.parts, strict=True):
-        taps.decision(plan, heads.start)
+        taps.decision(pool, plan, heads.start)
         taps.attention(pool, plan, q[:, heads], heads.start)
-    if len(held.pools.pools) == 1:
+    if layer == 0:
         taps.manager(held.pools)

@@ -137,10 +137,10 @@ def _tiny(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
 
 
 def _pages(config: Mapping[str, Any]) -> "Pages":
-    from refemu.units.leankv.paged_attention.arithmetic import Pages
+    from refemu.units.leankv.paged_attention.arithmetic import CONSTANTS, Pages
 
-    names = ("head_size", "high", "low", "page_bytes", "preset")
-    return Pages.of(**{name: config[name] for name in names})
+    names = {"head_size", "high", "low", "page_bytes", "preset", *CONSTANTS}
+    return Pages.of(**{name: value for name, value in config.items() if name in names})
 
 
 def _rows(

@@ -13,6 +13,7 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 WORKED = (24, 1, 2, 6, 5, 2, 16, 8)  #: shares * 64 of eight tokens; with W = 2 and thresholds 3 / 64, 16 / 64
+WIDE = 32  #: tokens of a prompt of which fewer rows are drawn
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -26,7 +27,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(n, worked, pair, alphas)
     if kind == "random":
-        drawn = random_inputs("prompt_compressor", find("prompt_compressor").ports(config).inputs, (12,), seed)
+        ports = find("prompt_compressor").ports(config).inputs
+        drawn = random_inputs("prompt_compressor", ports, (12 if n < WIDE else 8,), seed)
         window = drawn["window"] % n + 1
         share = (drawn["share"] & 0xFFFFFF).astype(np.float32) / np.float32(1 << 24)
         share = share * share * share * np.float32(4 / n)
@@ -75,7 +77,7 @@ def _rounded(n: int) -> Iterator[Cases]:
     """Thresholds that are the rounded sum of the first tokens, and of more of them."""
     share = np.float32(0.6 / n) * (1 + np.arange(n, dtype=np.float32) / np.float32(n))
     sums = np.add.accumulate(share, dtype=np.float32)
-    places = range(2, n - 4, 2)
+    places = range(2, n - 4, n // 8)
     why = "thresholds that a rounded sum meets: one cut off, or kept with more bits, is below or above"
     pairs = [(float(sums[place]), float(sums[place + 3])) for place in places]
     yield _case("edge", why, [share] * len(places), [1] * len(places), pairs, "D-arith-2")

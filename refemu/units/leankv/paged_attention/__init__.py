@@ -2,6 +2,7 @@
 
 from refemu.units.leankv.paged_attention.stored import get_scores, set_scores
 from refemu.units.leankv.paged_attention.unit import (
+    CONSTANTS,
     DIFFKV,
     EPSILON,
     PAPER,
@@ -16,6 +17,7 @@ from refemu.units.leankv.paged_attention.unit import (
 )
 
 __all__ = [
+    "CONSTANTS",
     "DIFFKV",
     "EPSILON",
     "PAPER",

@@ -6,7 +6,6 @@ maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-lea
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -56,6 +55,7 @@ class Arithmetic:
 PAPER = Arithmetic()  #: Arithmetic of the paper
 #: Arithmetic of the published code
 DIFFKV = Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, partition_tokens=4800, include_self=True)
+CONSTANTS = ("k_vec", "k_group", "v_vec", "v_group", "align")  #: Constants of the pages, as for `UnifiedPage`
 PRESETS = {"paper": PAPER, "diffkv": DIFFKV}
 
 
@@ -79,7 +79,13 @@ class Pages:
 
     @classmethod
     def of(
-        cls, head_size: int, high: PairName, low: PairName | None, page_bytes: int | None, preset: Preset
+        cls,
+        head_size: int,
+        high: PairName,
+        low: PairName | None,
+        page_bytes: int | None,
+        preset: Preset,
+        **constants: Any,
     ) -> "Pages":
         """Make the layouts of precisions by name.
 
@@ -95,14 +101,17 @@ class Pages:
             Bytes of a page.
         preset : {"paper", "diffkv"}
             Preset of the codes.
+        **constants : object
+            Those of `UnifiedPage` that are not the usual ones.
 
         Returns
         -------
         Pages
             Layouts.
         """
-        page = partial(UnifiedPage, head_size, page_bytes=page_bytes)
-        return cls(page(hetero_kv.find(high)), None if low is None else page(hetero_kv.find(low)), preset)
+        pairs = [hetero_kv.find(name) for name in (high, low) if name is not None]
+        layouts = [UnifiedPage(head_size, pair, page_bytes, **constants) for pair in pairs]
+        return cls(layouts[0], layouts[1] if len(layouts) > 1 else None, preset)
 
     @property
     def sections(self) -> tuple[UnifiedPage, UnifiedPage]:

@@ -15,10 +15,13 @@ from refemu.arith import fp16
 from refemu.arith.checks import plain, require_int
 from refemu.arith.fp32 import exp32
 from refemu.formats.leankv.hetero_kv import PairName
+from refemu.formats.leankv.kv_layout import ALIGN
+from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.cases import paged_attention as paged_attention_cases
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.paged_attention import phases
 from refemu.units.leankv.paged_attention.arithmetic import (
+    CONSTANTS,
     DIFFKV,
     EPSILON,
     PAPER,
@@ -40,6 +43,7 @@ from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = [
+    "CONSTANTS",
     "DIFFKV",
     "EPSILON",
     "PAPER",
@@ -89,6 +93,11 @@ class PagedAttention(Stepped[State]):
         partition_score: bool = PAPER.partition_score,
         include_self: bool = PAPER.include_self,
         gqa: Gqa = PAPER.gqa,
+        k_vec: int = UnifiedPage.k_vec,
+        k_group: int = UnifiedPage.k_group,
+        v_vec: int = UnifiedPage.v_vec,
+        v_group: int = UnifiedPage.v_group,
+        align: tuple[int, int] = ALIGN,
     ) -> None:
         """Configure pages and arithmetic.
 
@@ -126,6 +135,10 @@ class PagedAttention(Stepped[State]):
             Whether the newest token's p is added to its own score.
         gqa : {"max", "mean"}
             Join of the heads.
+        k_vec, k_group, v_vec, v_group : int
+            Constants of the pages, as for `UnifiedPage`, like the following.
+        align : tuple of 2 int
+            Bytes.
 
         Raises
         ------
@@ -141,7 +154,9 @@ class PagedAttention(Stepped[State]):
         self.page_bytes: int | None = plain(page_bytes)
         self.high: PairName = plain(high)
         self.low: PairName | None = plain(low)
-        self.layouts: Pages = self.layout.of(self.features, self.high, self.low, self.page_bytes, plain(preset))
+        constants: dict[str, Any] = dict(zip(CONSTANTS, plain((k_vec, k_group, v_vec, v_group, align)), strict=True))
+        pairs = self.high, self.low
+        self.layouts: Pages = self.layout.of(self.features, *pairs, self.page_bytes, plain(preset), **constants)
         self.ports: Ports = ports_of(self.layouts, self.heads, self.cells)
         self.state: State = self.reset(State, n_high=1, **dict.fromkeys(ARRAYS, b""))
 
@@ -382,11 +397,17 @@ class PagedAttention(Stepped[State]):
         return queries, pool, (entries + self.cells * np.arange(rows)[:, None]).astype(np.int32), lengths
 
     def __repr__(self) -> str:
-        arithmetic = "".join(f", {name}={value!r}" for name, value in asdict(self.arithmetic).items())
+        options = [*asdict(self.arithmetic).items(), *self._constants()]
+        listed = "".join(f", {name}={value!r}" for name, value in options)
         return (
             f"PagedAttention(head_size={self.features}, heads={self.heads}, high={self.high!r}, low={self.low!r}, "
-            f"page_bytes={self.page_bytes}, cells={self.cells}, preset={self.layouts.preset!r}{arithmetic})"
+            f"page_bytes={self.page_bytes}, cells={self.cells}, preset={self.layouts.preset!r}{listed})"
         )
+
+    def _constants(self) -> list[tuple[str, Any]]:
+        """Constants of the pages that are not the usual ones."""
+        pairs = [(name, getattr(self.layouts.high, name)) for name in CONSTANTS]
+        return [(name, value) for name, value in pairs if value != getattr(UnifiedPage, name)]
 
 
 def _words(part: slice) -> int:

@@ -59,7 +59,9 @@ def stepped(worker: Pool) -> np.ndarray:
         draw.normal(size=(1, HEADS, *rest)).astype(np.float16).astype(np.float32)
         for rest in ((SIZE,), (SIZE,), (2, SIZE))
     )
-    return np.stack([worker.step(plan, layer, key, value, query) for layer in range(LAYERS)])
+    for layer in range(LAYERS):
+        worker.write(plan, layer, key, value)
+    return np.stack([worker.attend(plan, layer, query) for layer in range(LAYERS)])
 
 
 def test_a_prompt_is_stored_in_classes() -> None:
@@ -126,12 +128,8 @@ def test_a_journal_goes_back_over_several_steps() -> None:
         plan, undo = worker.plan([7], journal)
         assert undo is None
         for layer in range(LAYERS):
-            worker.step(
-                plan,
-                layer,
-                *(np.ones((1, HEADS, SIZE), np.float32) for _ in range(2)),
-                np.ones((1, HEADS, 2, SIZE), np.float32),
-            )
+            worker.write(plan, layer, *(np.ones((1, HEADS, SIZE), np.float32) for _ in range(2)))
+            worker.attend(plan, layer, np.ones((1, HEADS, 2, SIZE), np.float32))
     assert state(worker) != before
     journal.undo()
 

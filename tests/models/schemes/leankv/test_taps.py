@@ -1,9 +1,12 @@
-"""What the taps of a LeanKV scheme are told: cases of ready configurations whose answers are the scheme's."""
+"""What the taps of a LeanKV scheme are told: whole operations, whose answers are the scheme's."""
 
 import re
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,10 +20,15 @@ from refemu.models import schemes
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.leankv import taps
+from refemu.models.schemes.leankv.engine import Engine
+from refemu.models.schemes.leankv.pool import Plan, Pool
+from refemu.models.schemes.leankv.steps import Units
+from refemu.units.leankv import page_table
+from refemu.units.leankv.paged_attention import get_scores
 from refemu.units.unit import Cases
 from tests.models.schemes.fp16.test_decoder import Small
 from tests.models.schemes.leankv.plain import CHANGES
-from tests.models.schemes.tap_cases import evaluated
+from tests.models.schemes.tap_cases import evaluated, require_ports
 
 TINY = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1"  #: pages of 2 and 4 tokens
 WIDE = "leankv:window=8,t_low=0.01,t_high=0.06"
@@ -29,17 +37,63 @@ SIZES = ModelConfig(blocks=2, width=8, ffn=6, heads=4, kv_heads=2, head_dim=64, 
 Call = tuple[int, str, Cases]
 
 
+class Run:
+    """A session, every call of its tap, and what the scheme itself computed."""
+
+    def __init__(self, scheme: str, wide: bool, prompt: int, steps: int) -> None:
+        self.calls: list[Call] = []
+        self.scores: list[Any] = []  #: significance of a prompt, layer by layer
+        self.classes: list[list[Any]] = []  #: of a prompt, worker by worker
+        self.plans: list[Plan] = []
+        self.attended: list[tuple[np.ndarray, np.ndarray]] = []  #: out, scores behind; step by step, layer by layer
+        config: Any = schemes.parse(scheme)
+        model = Model("wide", SIZES, Small(SIZES), "") if wide else models.load("tiny")
+        self.session: Any = models.session(models.prepare(model, config), lambda *call: self.calls.append(call))
+        with ExitStack() as patches:
+            for owner, name, keep in (
+                (Units, "prompt", lambda pool, found: self.scores.append(found[1])),
+                (Pool, "compress", lambda pool, found: self.classes.append(found)),
+                (Pool, "plan", lambda pool, found, *rest: self.plans.append(found[0])),
+                (Pool, "attend", self._attended),
+            ):
+                patches.enter_context(mock.patch.object(owner, name, watched(owner, name, keep)))
+            self.session.append(TEXT[:prompt])
+            if steps:
+                self.session.append(TEXT[prompt : prompt + steps])
+
+    @property
+    def pool(self) -> Pool:
+        """The pages of the first worker."""
+        pool: Pool = self.session._caches.pools.pools[0]
+        return pool
+
+    def _attended(self, pool: Pool, found: np.ndarray, plan: Plan, layer: int, *rest: Any) -> None:
+        cells, lengths = plan.cells[:, layer], plan.lengths[:, layer]
+        self.attended.append((found, get_scores(pool.layouts, pool.images, cells, lengths)[0]))
+
+
+def watched(owner: type, name: str, keep: Callable[..., None]) -> Callable[..., Any]:
+    """A method that also hands its object, its answer and its arguments to `keep`."""
+    method = getattr(owner, name)
+
+    def watching(self: Any, *arguments: Any) -> Any:
+        found = method(self, *arguments)
+        keep(self, found, *(arguments if name in ("plan", "attend") else ()))
+        return found
+
+    return watching
+
+
 @cache
+def ran(scheme: str, wide: bool, prompt: int, steps: int) -> Run:
+    """wide: heads of 64."""
+    return Run(scheme, wide, prompt, steps)
+
+
 def recorded(scheme: str, wide: bool, prompt: int, steps: int) -> tuple[Any, list[Call]]:
-    """A session, and every call of its tap; wide: heads of 64."""
-    config: Any = schemes.parse(scheme)
-    model = Model("wide", SIZES, Small(SIZES), "") if wide else models.load("tiny")
-    calls: list[Call] = []
-    session = models.session(models.prepare(model, config), lambda *call: calls.append(call))
-    session.append(TEXT[:prompt])
-    if steps:
-        session.append(TEXT[prompt : prompt + steps])
-    return session, calls
+    """A session, and every call of its tap."""
+    run = ran(scheme, wide, prompt, steps)
+    return run.session, run.calls
 
 
 def cases(calls: list[Call], unit: str) -> list[tuple[int, Cases]]:
@@ -52,35 +106,110 @@ def test_every_unit_is_tapped_in_every_layer_for_every_head() -> None:
     met = {name for _, name, _ in wide} | {name for _, name, _ in tiny}
 
     assert tuple(sorted(met)) == taps.UNITS == schemes.taps(schemes.SCHEMES["leankv"])
-    for unit in set(taps.UNITS) - {"page_manager"}:
-        assert {(layer, case.source["kv_head"]) for layer, case in cases(wide, unit)} == {
-            (layer, head) for layer in (0, 1) for head in (0, 1)
-        }
-    assert {layer for layer, _ in cases(tiny, "page_manager")} == {0, 1, 2}
+    for calls, layers in ((wide, 2), (tiny, 3)):
+        for unit in set(taps.UNITS) - {"page_manager"}:
+            assert {(layer, case.source["kv_head"]) for layer, case in cases(calls, unit)} == {
+                (layer, head) for layer in range(layers) for head in (0, 1)
+            }
+        assert {layer for layer, _ in cases(calls, "page_manager")} == {0}
 
 
-def test_every_case_is_admitted_by_its_unit() -> None:
-    for calls in (
-        recorded(WIDE, True, 20, 3)[1],
-        recorded(TINY, False, 8, 4)[1],
-        recorded(f"{WIDE},preset=diffkv,alpha_quant=3.0", True, 20, 3)[1],
-    ):
-        for _, unit, case in calls:
-            assert case.kind == "model"
-            evaluated(unit, case)
+SCHEMES = (
+    (WIDE, True),
+    (TINY, False),
+    (f"{WIDE},preset=diffkv,alpha_quant=3.0", True),
+    (f"{WIDE},high=K8V4_G12,low=K4V2_G24,workers=2", True),
+    (f"{TINY},low=none,high=K4V4,policy=static,keep_percent=60,score_queries=3,gqa=mean,gqa_order=queries", False),
+    (f"{TINY},order=sequential,fma=false,partition_tokens=8,softmax_div=recip_mul,sort=bitonic,scrub=true", False),
+)
 
 
-def test_significance_sees_the_first_tokens_as_a_prompt_of_their_own() -> None:
-    """Tokens see no later ones, so the unit answers what a prompt of eight tokens gets."""
-    session, calls = recorded(WIDE, True, 8, 0)
-    for layer, case in cases(calls, "significance"):
-        stored = session._caches.pools.pools[0].stored([0]).score[0, layer, case.source["kv_head"]]
-        assert evaluated("significance", case).sum.tobytes() == stored[:8].tobytes()
-    _, longer = recorded(WIDE, True, 20, 3)
+every = pytest.mark.parametrize(("scheme", "wide"), SCHEMES, ids=range(len(SCHEMES)))
 
-    assert [case.inputs["p"].tobytes() for _, case in cases(calls, "significance")] == [
-        case.inputs["p"].tobytes() for _, case in cases(longer, "significance")
-    ]
+
+@every
+def test_every_case_has_the_ports_of_its_unit(scheme: str, wide: bool) -> None:
+    require_ports(recorded(scheme, wide, 20, 3)[1])
+
+
+@every
+def test_significance_of_a_whole_prompt_is_that_of_the_scheme(scheme: str, wide: bool) -> None:
+    run = ran(scheme, wide, 20, 3)
+    shown = cases(run.calls, "significance")
+    for layer, case in shown:
+        found, model, head = evaluated("significance", case), run.scores[layer], case.source["kv_head"]
+        for name in ("sum", "mean", "share"):
+            assert getattr(found, name).ravel().tolist() == getattr(model, name)[head].tolist()
+        assert found.sum.size == 20
+    assert len(shown) == 2 * len(run.scores)
+
+
+@every
+def test_classes_of_a_whole_prompt_are_those_of_the_scheme(scheme: str, wide: bool) -> None:
+    run = ran(scheme, wide, 20, 3)
+    cls, order = (
+        np.concatenate([getattr(classes, name) for [classes] in run.classes], axis=1) for name in ("cls", "order")
+    )
+    shown = cases(run.calls, "prompt_compressor")
+    for layer, case in shown:
+        found, head = evaluated("prompt_compressor", case), case.source["kv_head"]
+        assert found.cls.ravel().tolist() == cls[layer, head].tolist()
+        assert found.order.ravel().tolist() == order[layer, head].tolist()
+    assert len(shown) == 2 * len(run.scores) and cls.shape[-1] == 20
+
+
+@every
+@pytest.mark.parametrize("steps", [0, 1])
+def test_codes_are_those_in_the_page(scheme: str, wide: bool, steps: int) -> None:
+    """Of a prompt and of a step: words, scale and zero point of the group, where the token stands."""
+    run = ran(scheme, wide, 20, steps)
+    last = 19 + steps
+    shown = [case for case in cases(run.calls, "kv_quantizer") if case[1].source["first_token"] == last * (steps > 0)]
+    for layer, case in shown:
+        found, words, meta = evaluated("kv_quantizer", case), *stored_group(run, layer, case)
+        assert found.words.ravel()[: len(words)].tolist() == words.tolist()
+        assert [int(found.scale.item()), int(found.zero.item())] == meta.tolist()
+    pairs = {case.why.split()[0] for _, case in shown}
+    assert pairs == {"key", "value"} and len(shown) >= 4 * len(run.scores)
+
+
+def stored_group(run: Run, layer: int, case: Cases) -> tuple[np.ndarray, np.ndarray]:
+    """Words and metadata of the group of a case as its page holds them."""
+    source, tensor, pair = case.source, case.why.split()[0], case.why.split(" at ")[1].split(",")[0]
+    pools = run.session._caches.pools
+    per = 2 // len(pools.pools)
+    pool, head = pools.pools[source["kv_head"] // per], source["kv_head"] % per
+    section = [page.config.name for page in pool.layouts.sections].index(pair)
+    page, stored = pool.layouts.sections[section], pool.stored([0])
+    high, low = stored.lengths[0, layer, head].tolist()
+    positions = stored.position[0, layer, head, : high + low].tolist()
+    rank = positions.index(source["first_token"] + source["token"]) - high * section
+    assert 0 <= rank < (high, low)[section]
+    at = page_table.locate(pool.manager.cells([0])[0, layer, head, None], section, np.array([rank]), page.tokens)
+    record = page.read(pool.images[int(at[0].item())], int(at[1].item()))
+    codes, meta = (
+        record[page.parts[name]] for name in (("key", "key_meta") if tensor == "key" else ("val", "val_meta"))
+    )
+    size = case.inputs["x"].shape[-1] * int(case.inputs["bits"].item()) // 16
+    group = source["group"]
+    return codes[group * size : (group + 1) * size], meta[2 * group : 2 * group + 2]
+
+
+@every
+def test_attention_over_all_pages_of_a_head_is_that_of_the_layer(scheme: str, wide: bool) -> None:
+    """The output that the layer goes on with, and the scores behind it."""
+    run = ran(scheme, wide, 20, 3)
+    workers, layers = len(run.classes), len(run.scores)
+    shown = cases(run.calls, "paged_attention")
+    for number, (layer, case) in enumerate(shown):
+        step, head = case.source["first_token"] - 20, case.source["kv_head"]
+        worker, own = divmod(head, 2 // workers)
+        out, scores = run.attended[(step * layers + layer) * workers + worker]
+        found, stored = evaluated("paged_attention", case), case.source["largest"]
+        assert number == (step * layers + layer) * 2 + head
+        assert fp16.values(found.out).ravel().tolist() == out[0, own].ravel().tolist()
+        assert found.score.ravel()[:stored].tolist() == scores[0, own, :stored].tolist()
+    assert len(shown) == 3 * layers * 2
 
 
 DECIDING = {  #: scheme -> the configuration that shows it
@@ -97,16 +226,26 @@ DECIDING = {  #: scheme -> the configuration that shows it
 def test_decisions_are_the_schemes_for_every_head_and_step(scheme: str, config: str) -> None:
     """The port shows what the head stored, no more and no less, so the unit answers what the model did."""
     prompt, steps = (20, 10) if "static" in scheme else (28, 10)
-    session, calls = recorded(scheme, False, prompt, steps)
-    found = cases(calls, "generation_compressor")
+    run = ran(scheme, False, prompt, steps)
+    found = cases(run.calls, "generation_compressor")
     stored = [case.source["stored"] for _, case in found]
 
     assert len(found) == steps * 3 * 2 and found[-1][1].inputs["n"].tolist() == [prompt + steps - 1]
     assert {case.config for _, case in found} == {config}
     assert [int(case.inputs["n_high"][0]) + int(case.inputs["n_low"][0]) for _, case in found] == stored
     assert contradictions([case for _, case in found]) == []
-    pool = session._caches.pools.pools[0].stored([0])
+    require_decisions(run, prompt)
+    pool = run.pool.stored([0])
     assert max(stored) <= pool.lengths.sum(axis=-1).max() and (config == "static" or max(stored) > 16)
+
+
+def require_decisions(run: Run, prompt: int) -> None:
+    """Every choice and every slot is the scheme's."""
+    for layer, case in cases(run.calls, "generation_compressor"):
+        plan, found = run.plans[case.source["first_token"] - prompt], evaluated("generation_compressor", case)
+        for name in ("choice", "victim", "low_slot", "delta_high", "delta_low"):
+            decided = getattr(plan.decided, name)[0, layer, case.source["kv_head"]]
+            assert getattr(found, name).tolist() == [decided], name
 
 
 def contradictions(shown: list[Cases]) -> list[str]:
@@ -115,7 +254,7 @@ def contradictions(shown: list[Cases]) -> list[str]:
     for config in sorted({case.config for case in shown}):
         own = [case for case in shown if case.config == config]
         rows = {name: np.concatenate([case.inputs[name] for case in own]) for name in own[0].inputs}
-        choices = unit.evaluate(unit.configs[config], rows).choice.tolist()
+        choices = unit.evaluate(unit.config(config), rows).choice.tolist()
         wrong += [
             case.why
             for case, choice in zip(own, choices, strict=True)
@@ -133,20 +272,25 @@ def contradictions(shown: list[Cases]) -> list[str]:
         "policy=static,low=none,keep_percent=60",
     ],
 )
-def test_schemes_that_no_configuration_decides_like_show_nothing(changed: str) -> None:
-    _, calls = recorded(f"{TINY},{changed}", False, 8, 2)
+def test_schemes_that_no_ready_configuration_decides_like_have_one_of_their_own(changed: str) -> None:
+    """With as many slots as the pages of a table entry, 1025 or 1026, have for tokens of the smaller precision."""
+    run = ran(f"{TINY},{changed}", False, 8, 2)
 
-    assert cases(calls, "generation_compressor") == []
+    assert {case.config.partition(",")[0] for _, case in cases(run.calls, "generation_compressor")} == {
+        "slots=2050" if "low=none" in changed else "slots=4104"
+    }
+    require_decisions(run, 8)
 
 
-def test_heads_that_no_configuration_holds_are_not_shown() -> None:
-    """Never cut: of a budget of half the tokens, those of 16 slots and less."""
-    scheme = f"{TINY},low=none,policy=static,keep_percent=50"
-    session, calls = recorded(scheme, False, 30, 6)
-    found = cases(calls, "generation_compressor")
+def test_heads_that_no_ready_configuration_holds_are_shown_whole() -> None:
+    """Of a budget of half the tokens, those of more than 16 slots."""
+    run = ran(f"{TINY},low=none,policy=static,keep_percent=50", False, 30, 6)
+    found = cases(run.calls, "generation_compressor")
+    wide = [int(case.inputs["n"][0]) for _, case in found if case.config != "static"]
 
-    assert {int(case.inputs["n"][0]) for _, case in found} == {30, 31, 32, 33}
-    assert session._caches.pools.pools[0].stored([0]).lengths.sum(axis=-1).max() == 18
+    assert wide == [n for n in (34, 35) for _ in range(6)]
+    assert {case.inputs["score"].shape for _, case in found if case.config != "static"} == {(1, 2050)}
+    require_decisions(run, 30)
 
 
 REAL = [pytest.mark.model, pytest.mark.slow]
@@ -179,43 +323,81 @@ def test_no_row_of_a_generated_set_contradicts_its_description(
     assert set(found) == choices
 
 
-def test_the_manager_is_that_of_one_layer() -> None:
-    """Its lengths after the last call are those of the session's own manager."""
-    session, calls = recorded(TINY, False, 8, 4)
-    manager = session._caches.pools.pools[0].manager
-    for layer in range(3):
-        *_, (_, case) = [one for one in cases(calls, "page_manager") if one[0] == layer]
-        found = evaluated("page_manager", case)
+@every
+def test_the_manager_has_all_calls_of_all_layers(scheme: str, wide: bool) -> None:
+    """Its table and its free pages after the last call are those of the session's own manager."""
+    run = ran(scheme, wide, 20, 3)
+    shown, manager = cases(run.calls, "page_manager"), run.pool.manager
+    *_, (_, case) = shown
+    found = evaluated("page_manager", case)
 
-        assert case.inputs["op"].tolist() == [[0, 1, 2, 2, 2, 2]]
-        assert found.tokens[0, -1, :4].tolist() == manager.lengths([0])[0, layer].ravel().tolist()
-        assert found.used[0, -1, :4].tolist() == manager.used([0])[0, layer].ravel().tolist()
-
-
-def test_quantized_pieces_hold_the_largest_feature() -> None:
-    _, calls = recorded(WIDE, True, 20, 3)
-    for _, case in cases(calls, "kv_quantizer"):
-        values = np.abs(fp16.values(case.inputs["x"]).astype(np.float32))
-
-        assert values.max() == np.float32(case.source["largest"])
-        assert case.inputs["bits"].tolist() == [8 if case.why.startswith("key") else 4]
+    assert [case.source["largest"] for _, case in shown] == [2, 3, 4, 5]
+    assert case.inputs["op"].tolist() == [[0, 1, 2, 2, 2]]
+    assert found.tokens[0, -1].tolist() == manager.lengths([0]).ravel().tolist()
+    assert found.used[0, -1].tolist() == manager.used([0]).ravel().tolist()
+    assert found.cells[0, -1].tolist() == manager.cells([0]).ravel().tolist()
+    assert found.free[0, -1] == manager.free
 
 
-def test_attention_over_a_piece_holds_the_newest_token() -> None:
-    _, calls = recorded(WIDE, True, 20, 3)
-    for _, case in cases(calls, "paged_attention"):
-        found = evaluated("paged_attention", case)
-        p = np.ascontiguousarray(found.p).view(np.float32).reshape(2, -1)
+def test_the_manager_of_an_engine_has_all_requests() -> None:
+    """Three requests in two slots, each with its prompt, its steps and its end."""
+    calls: list[Call] = []
+    engine = Engine(models.prepare(models.load("tiny"), TINY), slots=2, taps=lambda *call: calls.append(call))
+    for first in range(3):
+        engine.submit(TEXT[first : first + 6 + first], 3)
+    ops: set[int] = set()
+    while (done := engine.step()) is not None:
+        *_, (_, case) = cases(calls, "page_manager")
+        require_ports([(0, "page_manager", case)])
+        found, manager = evaluated("page_manager", case), engine.pools.pools[0].manager
+        ops |= set(case.inputs["op"].ravel().tolist())
+        assert found.free[0, -1] == manager.free or done.kind == "finish"
+    assert ops == {0, 1, 2, 3} and case.config.startswith("pages=12300,layers=3")
 
-        assert np.allclose(p.astype(np.float64).sum(axis=1), 1, atol=1e-5)
-        assert 1 <= case.inputs["n_high"][0] <= 9
+
+def test_calls_that_are_taken_back_are_not_shown() -> None:
+    calls: list[Call] = []
+    session: Any = models.session(models.prepare(models.load("tiny"), TINY), lambda *call: calls.append(call))
+    session.append(TEXT[:8])
+    mark = session._caches.mark()
+    session.append(TEXT[8:10])
+    session._caches.rewind(8, mark)
+    session.append(TEXT[8:9])
+    *_, (_, case) = cases(calls, "page_manager")
+
+    assert case.inputs["op"].tolist() == [[0, 1, 2]]
+
+
+def test_a_prompt_of_one_token_and_a_group_that_no_quantizer_has() -> None:
+    run = ran(f"{TINY},high=K8V4_G12,low=none,page_bytes=none", False, 1, 2)
+    require_ports(run.calls)
+
+    assert {case.why.split()[0] for _, case in cases(run.calls, "kv_quantizer")} == {"key"}
+    assert cases(ran(f"{WIDE},high=K16V16,low=none", True, 4, 1).calls, "kv_quantizer") == []
+
+
+def test_what_a_set_of_tiny_shows() -> None:
+    """Of 32 tokens and 32 steps; ready configurations have the sizes of three units, no window or page is cut."""
+    cases_ = model_cases.tapped(model_cases.source("tiny", TINY, None, 64))
+    pages = "head_size=16,page_bytes=112,cells=1025,k_vec=1,v_group=2,align=4+4"
+    pool = "pages=6150,layers=3,max_len=2048,slots=1,table_tokens=2"
+
+    assert {name: len(shown) for name, shown in cases_.items()} == {
+        ("significance", "tokens=32"): 2,
+        ("prompt_compressor", "paper"): 4,
+        ("kv_quantizer", "features=16"): 8,
+        ("generation_compressor", "wide"): 8,
+        ("paged_attention", pages): 2,
+        ("page_manager", pool): 1,
+    }
+    assert cases_["page_manager", pool][0].inputs["op"].shape == (1, 34)
 
 
 @pytest.mark.parametrize("unit", ["significance", "generation_compressor"])
 def test_golden_cases_of_a_run_show_both_phases(unit: str) -> None:
     source = model_cases.source("tiny", TINY, "It is a truth universally", 24)
     found = model_cases.tapped(source, units_=[unit])
-    expected = {"significance": {(unit, "paper")}, "generation_compressor": {(unit, "paper"), (unit, "wide")}}[unit]
+    expected = {"significance": {(unit, "tokens=12")}, "generation_compressor": {(unit, "paper"), (unit, "wide")}}[unit]
     first = {case.source["first_token"] for shown in found.values() for case in shown}
 
     assert set(found) == expected
