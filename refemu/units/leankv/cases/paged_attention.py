@@ -60,9 +60,9 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
         (high.tokens + 1, (config["cells"] - 2) * low.tokens * two, 15),
         ((config["cells"] - two) * high.tokens, two, 16),
     ]
-    most = most[:3:2] if config["cells"] > MANY else most
+    few = most[:3:2] if config["cells"] > MANY else most
     why = "every cell in use, moderate logits: the order of the exponentials, and of the products of a key"
-    yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41")
+    yield _rows("edge", why, pages, config, few, 1.0, "D-leankv-41")
     why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
     longest = (high.tokens, (config["cells"] - 1) * low.tokens) if two else (config["cells"] * high.tokens, 0)
