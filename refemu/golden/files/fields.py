@@ -76,6 +76,11 @@ def holds_floats(port: Port) -> bool:
     return port.kind in _FLOATS
 
 
+def infinity(port: Port) -> int:
+    """Word of infinity at a port of floats."""
+    return _FLOATS[port.kind][1]
+
+
 def is_nan(codes: np.ndarray, port: Port) -> np.ndarray:
     """Which words of a port are NaN: bool, False throughout where it holds no floats."""
     if not holds_floats(port):

@@ -24,13 +24,13 @@ _wrap, _saturate = integers.wrap, integers.saturate
 
 def faults(answers: Answers) -> Iterator[Fault]:
     """Those of the primitives that the unit uses."""
-    used = _used(answers)
-    for name, says, changes in _library():
-        if name.split("/")[0] in used:
+    present = used(answers)
+    for name, says, changes in library():
+        if name.split("/")[0] in present:
             yield Fault(name, says, partial(_wrong, changes), parts.tried)
 
 
-def _library() -> Iterator[tuple[str, str, list[Change]]]:
+def library() -> Iterator[tuple[str, str, list[Change]]]:
     """Id, what the device does, and the functions that are exchanged; an id starts with the primitive."""
     for mode in ("truncate", "half_away", "half_up", "half_down", "odd", "flush", "saturate"):
         yield f"fp16/{mode}", f"fp16 results: {mode}", [(fp16, "_round", partial(rounded16, mode))]
@@ -106,7 +106,7 @@ def _fused(request: Any) -> Any:
 
 def _wrong(changes: list[Change], answers: Answers) -> np.ndarray:
     different = np.zeros(answers.rows, np.bool_)
-    with _exchanged(changes):
+    with exchanged(changes):
         for first, block in parts.parts(answers):
             try:
                 got = model.answer(answers.unit, answers, block)
@@ -119,7 +119,7 @@ def _wrong(changes: list[Change], answers: Answers) -> np.ndarray:
     return different
 
 
-def _used(answers: Answers) -> set[str]:
+def used(answers: Answers) -> set[str]:
     """Primitives that the readable unit calls in the first cases."""
     seen: set[str] = set()
 
@@ -147,14 +147,14 @@ def _used(answers: Answers) -> set[str]:
         (integers, "wrap", spy("wrap", _wrap)),
         (integers, "saturate", spy("saturate", _saturate)),
     ]
-    with _exchanged(changes):
+    with exchanged(changes):
         for _, (_, block) in zip(range(3), parts.parts(answers), strict=False):
             model.answer(answers.unit, answers, block)
     return seen
 
 
 @contextmanager
-def _exchanged(changes: list[Change]) -> Iterator[None]:
+def exchanged(changes: list[Change]) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, function in changes:
             stack.callback(setattr, module, name, getattr(module, name))

@@ -17,7 +17,7 @@ Change = Callable[[np.ndarray, Port], np.ndarray]  #: words as the device gives 
 def faults(answers: Answers) -> Iterator[Fault]:
     """Those that the widths and encodings of the outputs allow."""
     for name, port in answers.ports.items():
-        for id, says, change in _changes(port):
+        for id, says, change in changes(port):
             yield Fault(f"{id}/{name}", f"{name}: {says}", partial(_changed, name, change))
     for left, right in combinations(answers.ports, 2):
         if _size(answers.ports[left]) == _size(answers.ports[right]):
@@ -30,7 +30,7 @@ def _size(port: Port) -> tuple[int, int]:
     return port.bits, port.lanes
 
 
-def _changes(port: Port) -> Iterator[tuple[str, str, Change]]:
+def changes(port: Port) -> Iterator[tuple[str, str, Change]]:
     if port.bits > 8 and port.bits % 8 == 0:
         yield "bytes", "its bytes come in the other order", _bytes
     if port.bits % 8 == 0:

@@ -1,0 +1,73 @@
+"""What a prediction is worth: bits for every cell that is still wrong, and bits for the search."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from refemu.golden.explain.guess import Prediction
+from refemu.golden.explain.table import Table, Words
+
+GAIN = 12.0  #: bits that a story saves, at least, after the price of the search
+CHANGED = 0.9  #: share of the cells it changes that come out right, at least
+RIGHT = 0.5  #: share of the wrong rows that become wholly right, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A prediction held against the answers of the device, over the rows of a table."""
+
+    cost: float  #: bits of the cells that are still wrong
+    wrong: dict[str, np.ndarray]  #: cells that are still wrong: bool (rows, lanes) by array
+    changed: int  #: cells in which it differs from the set
+    put_right: int  #: of these the cells that the device gives too
+    rows_wrong: np.ndarray  #: bool: rows with a cell that is still wrong
+    rows_changed: np.ndarray  #: bool: rows in which it differs from the set
+
+    @property
+    def perfect(self) -> bool:
+        """Whether no row is wrong."""
+        return not self.rows_wrong.any()
+
+
+def score(table: Table, prediction: Prediction) -> Score:
+    """Score of a prediction."""
+    bits = math.log2(max(2, cells(table)))
+    wrong, changed, right, cost = {}, 0, 0, 0.0
+    rows_wrong, rows_changed = np.zeros(len(table.rows), np.bool_), np.zeros(len(table.rows), np.bool_)
+    for name, port in table.ports.items():
+        words = prediction.words[name]
+        cells_wrong = table.unlike(name, words) != 0
+        if name in prediction.excused:
+            cost += port.bits * float(np.count_nonzero(cells_wrong & prediction.excused[name]))
+            cells_wrong = cells_wrong & ~prediction.excused[name]
+        wrong[name] = cells_wrong
+        cost += (bits + port.bits) * float(np.count_nonzero(cells_wrong))
+        rows_wrong |= cells_wrong.any(axis=1)
+        if words is not table.want[name]:
+            cells_changed = table.changed(name, words) != 0
+            changed += int(np.count_nonzero(cells_changed))
+            right += int(np.count_nonzero(cells_changed & ~cells_wrong))
+            rows_changed |= cells_changed.any(axis=1)
+        if name in prediction.excused:
+            rows_changed |= prediction.excused[name].any(axis=1) & (table.changed(name, table.got[name]) != 0).any(axis=1)
+    return Score(cost, wrong, changed, right, rows_wrong, rows_changed)
+
+
+def cells(table: Table) -> int:
+    """Cells of a table: rows by ports and lanes."""
+    count = 0
+    for port in table.ports.values():
+        count += port.lanes
+    return count * len(table.rows)
+
+
+def lanes_better(table: Table, new: Words, old: Words) -> dict[int, np.ndarray]:
+    """By number of lanes: the change in wrong cells of each lane, where `new` stands in place of `old`."""
+    change: dict[int, np.ndarray] = {}
+    for name, port in table.ports.items():
+        if port.lanes == 1 or new[name] is old[name]:
+            continue
+        before, after = (np.count_nonzero(table.unlike(name, words[name]), axis=0) for words in (old, new))
+        change[port.lanes] = change.get(port.lanes, np.zeros(port.lanes, np.int64)) + after - before
+    return change

@@ -1,0 +1,229 @@
+"""A beam search: guesses, alone and composed up to three, scored over the rows of a table."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from refemu.golden.explain import bits, choosing, running, wiring
+from refemu.golden.explain.guess import Guess, Prediction, Story, restricted
+from refemu.golden.explain.scoring import Score, lanes_better, score
+from refemu.golden.explain.table import Table, Words, screen
+
+DEPTH, WIDTH = 3, 4
+FINALISTS = 8  #: stories that are held against all rows
+PROMISING = 12  #: slow devices that are tried on the whole sample after the screen
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A prediction and what it is worth."""
+
+    prediction: Prediction
+    score: Score
+    price: float  #: bits of the search and of the parameters
+
+    @property
+    def total(self) -> float:
+        """Bits in all: less is better."""
+        return self.score.cost + self.price
+
+    @property
+    def story(self) -> Story:
+        """What it predicts from."""
+        return self.prediction.story
+
+
+@dataclass(eq=False)
+class Search:
+    """Search on one table. `tried`: number of hypotheses so far."""
+
+    table: Table
+    tried: int = 0
+    scored: list[Scored] = field(default_factory=list)  #: everything that is worth more than nothing
+
+    def run(self) -> list[Scored]:
+        """The best stories first, those of equal predictions side by side."""
+        none = self.predicted(Story())
+        beam = [Scored(none, score(self.table, none), 0.0)]
+        nothing = beam[0]
+        for _ in range(DEPTH):
+            grown = [scored for start in beam for scored in self._grown(start)]
+            better = [scored for scored in grown if scored.total < nothing.total]
+            self.scored += better
+            beam = _distinct(self.table, sorted(better, key=_rank))[:WIDTH]
+            if not beam or any(scored.score.perfect for scored in self.scored):
+                break
+        return sorted(self.scored, key=_rank)
+
+    def _grown(self, start: Scored) -> Iterator[Scored]:
+        """The story of `start` with each further guess."""
+        words = start.prediction.words
+        options = list(self._changes(words))
+        fast, slow = self._devices(start)
+        self.tried += len(options) + len(fast) + len(slow)
+        price = start.price + math.log2(max(2, len(options) + len(fast) + len(slow)))
+        grown = [self._one(start, guess, price) for guess in (*options, *fast)]
+        grown += [self._one(start, guess, price) for guess in self._promising(start, slow)]
+        if not any(scored and scored.score.perfect for scored in grown) and not self._has_arithmetic(start):
+            library = list(self._arithmetic)
+            self.tried += len(library)
+            grown += [self._one(start, guess, price) for guess in self._promising(start, library)]
+        grown += [self._lane(start, price)]
+        yield from (scored for scored in grown if scored is not None and scored.total < start.total)
+
+    def _changes(self, words: Words) -> Iterator[Guess]:
+        yield from bits.guesses(self.table, words)
+        yield from wiring.guesses(self.table, words)
+
+    def _devices(self, start: Scored) -> tuple[list[Guess], list[Guess]]:
+        """Guesses for which the unit runs, compiled and readable ones."""
+        fast: list[Guess] = []
+        slow: list[Guess] = []
+        running_now = [guess for guess in start.story.guesses if guess.runs]
+        decisions = {guess.id for guess in running_now}
+        for guess in self._choices:
+            clash = guess.kind == "decision" and guess.id in decisions and guess.id != "parameter"
+            if clash or any(guess is each for each in running_now):
+                continue
+            device = running.device(self.table, [*running_now, guess])
+            if device is not None and self._same_ports(device.config):
+                (slow if running.is_slow([*running_now, guess], device) else fast).append(guess)
+        return fast, slow
+
+    def _same_ports(self, config: object) -> bool:
+        sizes = [
+            [(port.name, port.bits, port.lanes) for port in (*ports.inputs, *ports.outputs)]
+            for ports in (self.table.unit.ports(self.table.config), self.table.unit.ports(config))  # type: ignore[arg-type]
+        ]
+        return sizes[0] == sizes[1]
+
+    @property
+    def _choices(self) -> list[Guess]:
+        if "choices" not in self.__dict__:
+            self.__dict__["choices"] = [*choosing.decisions(self.table), *wiring.stimuli(self.table)]
+        return list(self.__dict__["choices"])
+
+    @property
+    def _arithmetic(self) -> list[Guess]:
+        if "library" not in self.__dict__:
+            self.__dict__["library"] = list(choosing.arithmetic(self.table))
+        return list(self.__dict__["library"])
+
+    def _has_arithmetic(self, start: Scored) -> bool:
+        return any(guess.arithmetic is not None for guess in start.story.guesses)
+
+    def _promising(self, start: Scored, guesses: Sequence[Guess]) -> list[Guess]:
+        """Slow devices that put cells right on a few cases, the best first."""
+        few = screen(self.table, start.score.rows_wrong)
+        if few is self.table:
+            return list(guesses)
+        search = Search(few)
+        base = search.predicted(start.story)
+        before = score(few, base)
+        gains = []
+        for guess in guesses:
+            prediction = search.predicted(start.story.with_(guess))
+            after = score(few, prediction)
+            better = [change.min() < 0 for change in lanes_better(few, prediction.words, base.words).values()]
+            if after.cost < before.cost or any(better):
+                gains.append((after.cost - before.cost, len(gains), guess))
+        return [guess for _, _, guess in sorted(gains, key=lambda gain: gain[:2])[:PROMISING]]
+
+    def _one(self, start: Scored, guess: Guess, price: float) -> Scored | None:
+        """The story with a guess more, in all lanes or in those that it makes better; None where it does nothing."""
+        old = start.prediction.words
+        prediction = self.predicted(start.story.with_(guess))
+        whole = self._rated(prediction, price)
+        if guess.lanes:
+            return whole
+        best = whole
+        for count, change in lanes_better(self.table, prediction.words, old).items():
+            better = np.flatnonzero(change < 0)
+            if not len(better) or not (change > 0).any():
+                continue
+            price_of = guess.price + _choice(len(better), count)
+            some = replace(guess, lanes=tuple(better.tolist()), only=count, price=price_of)
+            rated = self._rated(self.predicted(start.story.with_(some)), price)
+            best = rated if rated.total < best.total else best
+        return best
+
+    def _rated(self, prediction: Prediction, price: float) -> Scored:
+        return Scored(prediction, score(self.table, prediction), price + prediction.story.price)
+
+    def _lane(self, start: Scored, price: float) -> Scored | None:
+        """Whatever is still wrong in one lane of one array, of which no word is predicted."""
+        bad = [name for name, wrong in start.score.wrong.items() if wrong.any()]
+        if len(bad) != 1 or self.table.ports[bad[0]].lanes == 1:
+            return None
+        wrong = start.score.wrong[bad[0]]
+        lanes = np.flatnonzero(wrong.any(axis=0))
+        if len(lanes) != 1:
+            return None
+        lane, count = int(lanes[0]), int(np.count_nonzero(wrong))
+        port = bad[0].partition(".")[2]
+        says = f"right if all that is left, {count} words, is a mistake of its own in lane {lane} of {port}"
+        guess = Guess("structure", "lane", says, {"port": port}, excuses=bad[0], lanes=(lane,))
+        excused = {bad[0]: np.broadcast_to(np.arange(wrong.shape[1]) == lane, wrong.shape)}
+        story = Story((*start.story.guesses, guess))
+        prediction = Prediction(story, start.prediction.words, start.prediction.known, excused)
+        rated = score(self.table, prediction)
+        saved = (count - 1) * math.log2(wrong.shape[1])  # by chance they would lie in any lane
+        cost = start.score.cost - saved
+        return Scored(prediction, replace(rated, cost=cost), price)
+
+    def predicted(self, story: Story) -> Prediction:
+        """What a device answers of which a story is true."""
+        words, known = dict(self.table.want), np.ones(len(self.table.rows), np.bool_)
+        runs: list[Guess] = []
+        excused: dict[str, np.ndarray] = {}
+        for guess in story.guesses:
+            if guess.excuses:
+                lanes = np.arange(words[guess.excuses].shape[1])
+                excused[guess.excuses] = np.broadcast_to(lanes == guess.lanes[0], words[guess.excuses].shape)
+                continue
+            new, taken = self._changed(guess, runs, words)
+            known &= taken
+            words = restricted(new, words, guess.lanes, guess.only) if guess.only else new
+        return Prediction(story, words, known, excused)
+
+    def _changed(self, guess: Guess, runs: list[Guess], words: Words) -> tuple[Words, np.ndarray]:
+        """Words after one guess more, and the rows that such a device can take. runs: earlier ones, which it joins."""
+        if guess.change is not None:
+            return guess.change(self.table, words), np.ones(len(self.table.rows), np.bool_)
+        device = running.device(self.table, [*runs, guess])
+        if device is None:
+            return words, np.zeros(len(self.table.rows), np.bool_)
+        runs.append(guess)
+        return running.words(self.table, runs, device, words)
+
+
+def _choice(some: int, count: int) -> float:
+    """Bits that name some of so many lanes."""
+    few = min(some, count - some)
+    return math.log2(count) + math.lgamma(count + 1) / math.log(2) - (
+        math.lgamma(few + 1) + math.lgamma(count - few + 1)
+    ) / math.log(2)
+
+
+def _rank(scored: Scored) -> tuple[float, int, int]:
+    return round(scored.total, 3), *scored.story.order
+
+
+def _distinct(table: Table, ranked: Sequence[Scored]) -> list[Scored]:
+    """The first of each prediction."""
+    seen: set[tuple[bytes, ...]] = set()
+    kept = []
+    for scored in ranked:
+        key = fingerprint(table, scored.prediction)
+        if key not in seen:
+            seen.add(key)
+            kept.append(scored)
+    return kept
+
+
+def fingerprint(table: Table, prediction: Prediction) -> tuple[bytes, ...]:
+    """Equal where two predictions are, in all bits that count."""
+    parts = [table.changed(name, words).tobytes() for name, words in prediction.words.items()]
+    return (*parts, *(array.tobytes() for array in prediction.excused.values()))

@@ -1,0 +1,220 @@
+"""The rows of a set on which explanations are tried: stimulus, what is wanted, and what the device answered."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from refemu import units
+from refemu.golden.compare import dut
+from refemu.golden.files import fields, masks, sets
+from refemu.golden.files.sets import Golden
+from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit, Config
+
+Words: TypeAlias = dict[str, np.ndarray]  #: by array of the set: bit patterns, (rows, lanes)
+ROWS, CELLS, VALUES = 4096, 1 << 19, 1 << 21  #: of a sample, at most: rows, lanes of outputs, values of the stimulus
+SCREEN = 1 << 11  #: values of the stimulus on which a slow device is tried first
+NEIGHBOURS = 4  #: rows of a unit without registers that are kept together, so that late rows can be seen
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Cases of one length."""
+
+    rows: np.ndarray  #: of the set: (cases, rows of each)
+    inputs: Mapping[str, np.ndarray]  #: by port, as the unit takes them
+
+    def pick(self, cases: slice) -> "Group":
+        """Some of the cases."""
+        return Group(self.rows[cases], {name: array[cases] for name, array in self.inputs.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of a set, grouped by the length of their cases."""
+
+    golden: Golden
+    answer: dut.Answer
+    cases: np.ndarray  #: first row of every case that is here, ascending
+
+    @cached_property
+    def unit(self) -> AnyUnit:
+        """Unit of the set."""
+        return units.find(self.golden.manifest["unit"])
+
+    @cached_property
+    def config(self) -> Config:
+        """Configuration of the set."""
+        return self.unit.config(self.golden.config)
+
+    @cached_property
+    def ports(self) -> dict[str, Port]:
+        """Arrays that the device answered."""
+        names = [entry["name"] for entry in self.golden.manifest["arrays"]]
+        return {name: sets.port_of(self.golden.array(name)) for name in names if name in self.answer.arrays}
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Cases by length, with their stimulus."""
+        lengths = _lengths(self.golden, self.cases)
+        return [
+            _group(self.golden, self.cases[lengths == length], int(length)) for length in np.unique(lengths).tolist()
+        ]
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Row of the set of each row here."""
+        return np.concatenate([group.rows.reshape(-1) for group in self.groups])
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """Row here of each row of the set; -1 where it is not here."""
+        place = np.full(self.golden.rows, -1, np.int64)
+        place[self.rows] = np.arange(len(self.rows))
+        return place
+
+    @cached_property
+    def want(self) -> Words:
+        """Answers of the set."""
+        return {name: self._flat(self.golden.arrays[name], port) for name, port in self.ports.items()}
+
+    @cached_property
+    def got(self) -> Words:
+        """Answers of the device."""
+        return {name: self._flat(self.answer.arrays[name], port) for name, port in self.ports.items()}
+
+    @cached_property
+    def _care(self) -> Words:
+        care = self.golden.arrays
+        return {
+            name: self._flat(care[f"{name}.care"], port) for name, port in self.ports.items() if f"{name}.care" in care
+        }
+
+    @cached_property
+    def _unknown(self) -> Words:
+        return {name: self._flat(bits, self.ports[name]) for name, bits in self.answer.unknown.items()}
+
+    def unlike(self, name: str, words: np.ndarray) -> np.ndarray:
+        """Bits that count in which the device does not give `words`: of their shape, 0 where it does."""
+        return self._differing(name, words, self.got[name], self._unknown.get(name))
+
+    def changed(self, name: str, words: np.ndarray) -> np.ndarray:
+        """Bits that count in which `words` are not the answers of the set."""
+        return self._differing(name, self.want[name], words, None)
+
+    def _differing(self, name: str, want: np.ndarray, got: np.ndarray, unknown: np.ndarray | None) -> np.ndarray:
+        loose = name in self.answer.any_nan
+        return masks.differing(want, got, self.ports[name], self._care.get(name), unknown, loose)
+
+    def first(self, rows: np.ndarray) -> np.ndarray:
+        """First row of the case of each of these rows of the set."""
+        return self.cases[np.searchsorted(self.cases, rows, side="right") - 1]
+
+    def _flat(self, array: np.ndarray, port: Port) -> np.ndarray:
+        return array.reshape(self.golden.rows, port.lanes)[self.rows]
+
+
+def whole(golden: Golden, answer: dut.Answer) -> Table:
+    """All rows of a set."""
+    return Table(golden, answer, _starts(golden))
+
+
+def sample(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Table:
+    """At most so many cases as a search takes, wrong ones first, spread over the set. wrong: bool per row of it."""
+    starts = _starts(golden)
+    runs = np.add.reduceat(wrong, starts) > 0
+    most = max(2, int(len(starts) * _share(golden)))
+    if most >= len(starts):
+        return Table(golden, answer, starts)
+    together = NEIGHBOURS if golden.manifest["timing"] != "event" else 1
+    bad, good = np.flatnonzero(runs), np.flatnonzero(~runs)
+    room = max(1, most // together)
+    chosen = _spread(bad, max(room - len(good), room * 3 // 4))
+    chosen = np.concatenate([chosen, _spread(good, room - len(chosen))])
+    near = (chosen[:, None] + np.arange(1 - together, 1)).reshape(-1)
+    return Table(golden, answer, starts[np.unique(near[near >= 0])])
+
+
+def screen(table: Table, wrong: np.ndarray) -> Table:
+    """A few cases of a table for devices that are slow: wrong ones first. wrong: bool per row of the table."""
+    starts = table.cases
+    by_case = np.zeros(len(starts), np.bool_)
+    by_case[np.searchsorted(starts, table.first(table.rows[wrong]))] = True
+    room = max(8, SCREEN // max(1, _values(table.golden) * _length(table)))
+    if room >= len(starts):
+        return table
+    chosen = _spread(np.flatnonzero(by_case), room * 3 // 4)
+    chosen = np.concatenate([chosen, _spread(np.flatnonzero(~by_case), room - len(chosen))])
+    return Table(table.golden, table.answer, starts[np.sort(chosen)])
+
+
+def pieces(table: Table, values: int) -> Iterator[Table]:
+    """The cases of a table in parts with about so many values of stimulus and answers."""
+    each = max(1, (_values(table.golden) + _answers(table.golden)) * _length(table))
+    count = max(1, values // each)
+    for start in range(0, len(table.cases), count):
+        yield Table(table.golden, table.answer, table.cases[start : start + count])
+
+
+def _starts(golden: Golden) -> np.ndarray:
+    """First rows of all cases."""
+    parts = [
+        np.arange(entry["first"], entry["first"] + entry["cases"] * entry["rows"], entry["rows"])
+        for entry in golden.manifest["cases"]
+    ]
+    return np.concatenate(parts)
+
+
+def _lengths(golden: Golden, cases: np.ndarray) -> np.ndarray:
+    """Rows of each case."""
+    firsts = np.array([entry["first"] for entry in golden.manifest["cases"]])
+    rows = np.array([entry["rows"] for entry in golden.manifest["cases"]])
+    return np.asarray(rows[np.searchsorted(firsts, cases, side="right") - 1])
+
+
+def _group(golden: Golden, cases: np.ndarray, length: int) -> Group:
+    rows = cases[:, None] + np.arange(length)
+    inputs = {}
+    for entry in golden.manifest["arrays"]:
+        if entry["role"] == "stimulus":
+            port = sets.port_of(entry)
+            values = fields.decode(golden.arrays[entry["name"]][rows], port)
+            inputs[port.name] = values if golden.manifest["timing"] == "event" else values[:, 0]
+    return Group(rows, inputs)
+
+
+def _spread(cases: np.ndarray, count: int) -> np.ndarray:
+    """At most so many of the cases, evenly."""
+    if count <= 0:
+        return cases[:0]
+    return cases if len(cases) <= count else cases[np.linspace(0, len(cases) - 1, count).astype(np.int64)]
+
+
+def _share(golden: Golden) -> float:
+    """Share of the rows that a sample holds."""
+    rows, answers, values = golden.rows, _answers(golden), _values(golden)
+    return min(1.0, ROWS / rows, CELLS / (rows * answers), VALUES / (rows * values))
+
+
+def _length(table: Table) -> int:
+    return -(-len(table.rows) // len(table.cases))
+
+
+def _values(golden: Golden) -> int:
+    """Lanes of the stimulus of a row."""
+    return _lanes(golden, "stimulus")
+
+
+def _answers(golden: Golden) -> int:
+    """Lanes of the answers to a row."""
+    return _lanes(golden, "expected")
+
+
+def _lanes(golden: Golden, role: str) -> int:
+    count = 0
+    for entry in golden.manifest["arrays"]:
+        count += entry["lanes"] if entry["role"] == role else 0
+    return max(1, count)

@@ -1,0 +1,163 @@
+"""What a device did, as far as its answers tell: few explanations, each counted over all rows, or none."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refemu.golden.compare import dut
+from refemu.golden.explain import table as tables
+from refemu.golden.explain.guess import Guess, Kind, Story
+from refemu.golden.explain.scoring import CHANGED, GAIN, RIGHT, score
+from refemu.golden.explain.search import FINALISTS, Scored, Search, fingerprint
+from refemu.golden.explain.table import Table
+from refemu.golden.files.sets import Golden
+
+MOST = 5  #: explanations of which a verdict tells
+PIECE = 1 << 22  #: values that are held against the set at a time
+SECONDS = 10.0  #: for the rows beyond the sample; the verdict says how many it reached
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One of the mistakes of which a device is made, and the rows that speak for it."""
+
+    kind: Kind  #: other answer to a decision, or a structural mistake
+    id: str  #: of the decision, or name of the structural class
+    detail: str  #: "right if ..."
+    parameters: Mapping[str, Any]  #: what is needed to repeat it
+    rows_explained: int  #: wrong rows that become right
+    rows_distinguishing: int  #: rows that tell it from the answers of the set
+    refused_rows: int  #: rows that such a device cannot take
+    lanes: tuple[int, ...]  #: lanes that are concerned; () for all
+    equivalent: tuple[str, ...]  #: ids that no row tells from this one
+    together: tuple[str, ...]  #: the other ids of the same composition
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of a search for what a device did."""
+
+    hypotheses: int = 0  #: number that were tried
+    rows: int = 0  #: rows on which they were tried
+    verified: int = 0  #: rows that the explanations were held against
+    stories: tuple[tuple[Explanation, ...], ...] = ()  #: best first; several parts of one that is composed
+    rivals: tuple[Story, ...] = field(default=(), repr=False)  #: of the best, those that no row tells apart
+
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """All parts of all stories, the best story first."""
+        return tuple(part for story in self.stories for part in story)
+
+
+@dataclass(eq=False)
+class _Counted:
+    """A story held against rows, piece by piece."""
+
+    scored: Scored
+    rows: int = 0
+    wrong: int = 0
+    explained: int = 0
+    distinguishing: int = 0
+    refused: int = 0
+    changed: int = 0
+    put_right: int = 0
+
+    def add(self, table: Table, wrong: np.ndarray) -> None:
+        """Count the rows of a table. wrong: bool, those of them that differ from the set."""
+        prediction = Search(table).predicted(self.scored.story)
+        rated = score(table, prediction)
+        self.rows += len(table.rows)
+        self.wrong += int(np.count_nonzero(wrong))
+        self.explained += int(np.count_nonzero(wrong & ~rated.rows_wrong))
+        self.distinguishing += int(np.count_nonzero(rated.rows_changed))
+        self.refused += int(np.count_nonzero(~prediction.known))
+        self.changed += rated.changed
+        self.put_right += rated.put_right
+
+    @property
+    def holds(self) -> bool:
+        """Whether it may be printed."""
+        enough = self.explained >= max(1.0, RIGHT * self.wrong)
+        return enough and self.put_right >= CHANGED * self.changed
+
+
+def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
+    """What the device did. wrong: bool per row of the set, those in which the device differs; at least one."""
+    table = tables.sample(golden, answer, wrong)
+    search = Search(table)
+    ranked = search.run()
+    nothing = score(table, search.predicted(Story())).cost
+    ranked = [scored for scored in ranked if nothing - scored.total > GAIN]
+    groups = _groups(table, ranked)[:FINALISTS]
+    counted = [_Counted(group[0]) for group in groups]
+    verified = _count(counted, golden, answer, wrong, table)
+    kept = [(each, group) for each, group in zip(counted, groups, strict=True) if each.holds]
+    if kept:
+        best = min(each.scored.total for each, _ in kept)
+        kept = [(each, group) for each, group in kept if each.scored.total <= best + GAIN]
+        kept.sort(key=lambda pair: (-pair[0].explained, pair[0].scored.total))
+    stories = tuple(tuple(_explanations(each, group)) for each, group in kept[:MOST])
+    rivals = tuple(scored.story for scored in kept[0][1]) if kept else ()
+    return Verdict(search.tried, len(table.rows), verified, stories, rivals)
+
+
+def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
+    """Stories of equal prediction, of as few guesses as the first of them, decisions first."""
+    groups: dict[tuple[bytes, ...], list[Scored]] = {}
+    for scored in ranked[: 8 * FINALISTS]:
+        groups.setdefault(fingerprint(table, scored.prediction), []).append(scored)
+    result = []
+    for group in groups.values():
+        group.sort(key=lambda scored: scored.story.order)
+        few = len(group[0].story.guesses)
+        result.append([scored for scored in group if len(scored.story.guesses) == few])
+    return result
+
+
+def _count(
+    counted: Sequence[_Counted], golden: Golden, answer: dut.Answer, wrong: np.ndarray, table: Table
+) -> int:
+    """Hold the stories against all rows, as many as the time allows; returns how many. The sample comes first."""
+    for each in counted:
+        each.add(table, wrong[table.rows])
+    verified = len(table.rows)
+    if not counted or verified == golden.rows:
+        return verified
+    whole = tables.whole(golden, answer)
+    rest = whole.cases[~np.isin(whole.cases, table.cases)]
+    start = time.perf_counter()
+    for piece in tables.pieces(Table(golden, answer, rest), PIECE):
+        if time.perf_counter() - start > SECONDS:
+            break
+        for each in counted:
+            each.add(piece, wrong[piece.rows])
+        verified += len(piece.rows)
+    return verified
+
+
+def _explanations(counted: _Counted, group: Sequence[Scored]) -> Iterator[Explanation]:
+    """The parts of a story."""
+    guesses = counted.scored.story.guesses
+    for place, guess in enumerate(guesses):
+        same = [_matching(scored.story.guesses, place, guess) for scored in group[1:]]
+        equivalent = dict.fromkeys(each.id for each in same if each is not None and each.detail != guess.detail)
+        yield Explanation(
+            guess.kind,
+            guess.id,
+            guess.detail,
+            dict(guess.parameters),
+            counted.explained,
+            counted.distinguishing,
+            counted.refused,
+            guess.lanes,
+            tuple(equivalent),
+            tuple(each.id for each in guesses if each is not guess),
+        )
+
+
+def _matching(guesses: Sequence[Guess], place: int, guess: Guess) -> Guess | None:
+    """The guess that stands in the place of another in a story that predicts the same."""
+    return guesses[place] if place < len(guesses) else None

@@ -1,0 +1,194 @@
+"""Changes of whole answers: rows late or early, lanes in another order or dead, ports exchanged."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from math import log2
+
+import numpy as np
+
+from refemu.golden.explain.guess import Guess, Inputs
+from refemu.golden.explain.table import Group, Table, Words
+from refemu.golden.files import fields
+from refemu.golden.grade import words as other_words
+from refemu.units.ports import Port
+
+LATE = (1, 2, 3, 4, -1, -2)  #: rows late
+PAIRS = 1 << 25  #: comparisons of lanes with lanes, at most
+
+
+def guesses(table: Table, words: Words) -> Iterator[Guess]:
+    """Changes of rows, lanes and ports that could be."""
+    wrong = {name: table.unlike(name, words[name]) != 0 for name in table.ports}
+    bad = [name for name, cells in wrong.items() if cells.any()]
+    yield from _late(table, bad)
+    yield from _lanes(table, words, bad, wrong)
+    for left, right in combinations(table.ports, 2):
+        if _size(table.ports[left]) == _size(table.ports[right]) and {left, right} & set(bad):
+            ports = [_short(left), _short(right)]
+            detail = f"right if {ports[0]} and {ports[1]} are exchanged"
+            yield _change("port_swap", detail, partial(_exchanged, left, right), {"ports": ports})
+
+
+def stimuli(table: Table) -> Iterator[Guess]:
+    """What a device may see of its inputs: late, exchanged, with words or lanes in another order."""
+    ports = {port.name: port for port in table.unit.ports(table.config).inputs}
+    for name, port in ports.items():
+        for id, says, change in other_words.changes(port):
+            known = {"bytes": "byte_swap", "nibbles": "nibble_swap"}
+            if id in known:
+                yield _seen(known[id], f"input {name}: {says}", partial(_respelled, port, change), {"port": name})
+        if port.lanes > 1:
+            order = list(range(port.lanes))[::-1]
+            parameters = {"port": name, "permutation": order}
+            yield _seen("lane_permutation", f"the lanes of input {name} are reversed", partial(_reversed, name), parameters)
+    for name in ports:
+        yield _seen("row_shift", f"input {name} is a row late", partial(_delayed, name), {"rows": 1, "port": name})
+    for left, right in combinations(ports, 2):
+        if _size(ports[left]) == _size(ports[right]) and ports[left].signed == ports[right].signed:
+            detail = f"inputs {left} and {right} are exchanged"
+            yield _seen("port_swap", detail, partial(_crossed, left, right), {"ports": [left, right]})
+
+
+def _change(
+    id: str, detail: str, change: Callable[[Table, Words], Words], parameters: Mapping[str, object], price: float = 0.0
+) -> Guess:
+    return Guess("structure", id, detail, parameters, price, change=change)
+
+
+def _seen(
+    id: str, says: str, stimulus: Callable[[Table, int, Inputs], Inputs], parameters: Mapping[str, object]
+) -> Guess:
+    return Guess("structure", id, f"right if {says}", parameters, 1.0, stimulus=stimulus)
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[2]
+
+
+def _size(port: Port) -> tuple[int, int]:
+    return port.bits, port.lanes
+
+
+def _late(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
+    """All outputs, or one of them, some rows late or early."""
+    event = table.unit.timing == "event"
+    groups = [list(table.ports), *([name] for name in bad if len(table.ports) > 1)]
+    for names in groups:
+        for rows in LATE:
+            for within in (True, False) if event else (False,):
+                what = "the answers are" if len(names) == len(table.ports) else f"{_short(names[0])} is"
+                says = f"{abs(rows)} row{'s' * (abs(rows) > 1)} {'late' if rows > 0 else 'early'}"
+                says += ", a case begins anew" if within else ""
+                parameters: dict[str, object] = {"rows": rows}
+                if len(names) < len(table.ports):
+                    parameters["port"] = _short(names[0])
+                yield _change("row_shift", f"right if {what} {says}", partial(_shifted, names, rows, within), parameters)
+
+
+def _shifted(names: Sequence[str], late: int, within: bool, table: Table, words: Words) -> Words:
+    """Rows without a source stay as they are."""
+    source = table.rows - late
+    inside = (source >= 0) & (source < table.golden.rows)
+    place = np.where(inside, table.place[np.where(inside, source, 0)], -1)
+    if within:
+        place = np.where((place >= 0) & (table.first(table.rows) == table.first(np.where(inside, source, 0))), place, -1)
+    place = np.where(place < 0, np.arange(len(place)), place)
+    return {**words, **{name: words[name][place] for name in names}}
+
+
+def _exchanged(left: str, right: str, table: Table, words: Words) -> Words:
+    return {**words, left: words[right], right: words[left]}
+
+
+def _lanes(table: Table, words: Words, bad: Sequence[str], wrong: Mapping[str, np.ndarray]) -> Iterator[Guess]:
+    for name in bad:
+        lanes = table.ports[name].lanes
+        got = table.got[name]
+        constant = (got == got[:1]).all(axis=0) & wrong[name].any(axis=0)
+        for lane in np.flatnonzero(constant)[:4].tolist():
+            value = int(got[0, lane])
+            detail = f"right if lane {lane} of {_short(name)} is always {value:#x}"
+            parameters = {"port": _short(name), "value": value}
+            price = float(min(table.ports[name].bits, 2 * value.bit_length())) + log2(lanes)
+            yield replace(_change("lane", detail, partial(_dead, name, lane, value), parameters, price), lanes=(lane,))
+        if lanes == 1:
+            continue
+        source = _sources(table, words, name)
+        moved = np.flatnonzero(source != np.arange(lanes))
+        if not len(moved):
+            continue
+        for names in ([name], [other for other in table.ports if table.ports[other].lanes == lanes]):
+            if len(names) == 1 or (names[0] == name and set(names) <= set(bad)):
+                yield _moved(source, moved, names)
+
+
+def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str]) -> Guess:
+    lanes, order = len(source), source.tolist()
+    whole = np.array_equal(np.sort(source), np.arange(lanes))
+    if order == list(range(lanes))[::-1]:
+        says, price = "the lanes are reversed", 1.0
+    elif whole and len(set(((source - np.arange(lanes)) % lanes).tolist())) == 1:
+        says, price = f"the lanes are rotated by {int(source[0])}", 1.0 + log2(lanes)
+    else:
+        places = ", ".join(f"{lane} gives {order[lane]}" for lane in moved.tolist()[:8])
+        says, price = f"lane {places}{', ...' * (len(moved) > 8)}", len(moved) * log2(lanes)
+    parameters: dict[str, object] = {"port": _short(names[0]), "permutation": order}
+    if len(names) > 1:
+        parameters["ports"] = [_short(name) for name in names]
+    detail = f"right if of {', '.join(map(_short, names))} {says}"
+    guess = _change("lane_permutation" if whole else "lane", detail, partial(_permuted, names, source), parameters, price)
+    return guess if whole else replace(guess, lanes=tuple(moved.tolist()))
+
+
+def _sources(table: Table, words: Words, name: str) -> np.ndarray:
+    """Lane of the prediction that each lane of the device agrees with most often, its own among equals."""
+    got, want = table.got[name], words[name]
+    lanes = got.shape[1]
+    bad = np.flatnonzero((table.unlike(name, want) != 0).any(axis=1))
+    bad = bad[: max(4, PAIRS // (lanes * lanes))]
+    agree = np.zeros((lanes, lanes), np.int64)
+    for row in bad.tolist():
+        agree += got[row][:, None] == want[row][None, :]
+    own = agree[np.diag_indices(lanes)]
+    best = np.argmax(agree, axis=1)
+    return np.where(agree.max(axis=1) > own, best, np.arange(lanes))
+
+
+def _permuted(names: Sequence[str], source: np.ndarray, table: Table, words: Words) -> Words:
+    return {**words, **{name: words[name][:, source] for name in names}}
+
+
+def _dead(name: str, lane: int, value: int, table: Table, words: Words) -> Words:
+    array = words[name].copy()
+    array[:, lane] = value
+    return {**words, name: array}
+
+
+def _respelled(port: Port, change: other_words.Change, table: Table, number: int, inputs: Inputs) -> Inputs:
+    codes = fields.encode(inputs[port.name], port, port.name)
+    mask = codes.dtype.type(fields.mask_of(port.bits))
+    return {**inputs, port.name: fields.decode(np.asarray(change(codes, port) & mask, codes.dtype), port)}
+
+
+def _reversed(name: str, table: Table, number: int, inputs: Inputs) -> Inputs:
+    return {**inputs, name: inputs[name][..., ::-1]}
+
+
+def _crossed(left: str, right: str, table: Table, number: int, inputs: Inputs) -> Inputs:
+    return {**inputs, left: inputs[right], right: inputs[left]}
+
+
+def _delayed(name: str, table: Table, number: int, inputs: Inputs) -> Inputs:
+    """The input in the row before; in the first row its own."""
+    group: Group = table.groups[number]
+    array = inputs[name]
+    if table.unit.timing == "event":
+        return {**inputs, name: np.concatenate([array[:, :1], array[:, :-1]], axis=1)}
+    late = np.concatenate([array[:1], array[:-1]])
+    follows = np.diff(group.rows[:, 0], prepend=-2) == 1
+    shape = (-1, *(1,) * (array.ndim - 1))
+    return {**inputs, name: np.where(follows.reshape(shape), late, array)}
+
+
