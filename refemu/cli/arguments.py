@@ -130,7 +130,9 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "dut", metavar="DUT", help=".npz with out.* arrays, a set directory, or a text file like gold.mem"
     )
-    command.add_argument("--explain", action="store_true", help="name the decisions that make every row agree")
+    command.add_argument("--explain", action="store_true", help="say what the device did, as far as its answers tell")
+    _word(command, "--write-missing", "DIR", "as --explain; write a set of rows that tell the best explanations apart")
+    command.add_argument("--full", action="store_true", help="show every lane of the first wrong row")
     command.add_argument(
         "--cases", action="store_true", help="compare two versions of a set case by case: added, removed, changed"
     )

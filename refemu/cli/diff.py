@@ -6,6 +6,8 @@ from typing import Any
 
 from refemu.cli.output import print_json
 
+WIDE = 4  #: lanes of an input that are shown
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; returns 0 if every compared bit is equal, else 1."""
@@ -14,11 +16,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.cases:
         return _cases(arguments)
-    explain = arguments.explain
+    explain = arguments.explain or arguments.write_missing is not None
     ports = arguments.ports.split(",") if arguments.ports else None
     difference = golden.diff(arguments.golden, arguments.dut, explain=explain, ports=ports, any_nan=arguments.any_nan)
+    if arguments.write_missing and difference.verdict:
+        _write_missing(arguments, difference)
     if arguments.json:
-        print_json({"equal": difference.equal, "remark": difference.remark, **dataclasses.asdict(difference)})
+        print_json(_json(difference))
         return int(not difference.equal)
     if difference.not_compared:
         print(f"not compared, the answer lacks them: {', '.join(difference.not_compared)}")
@@ -28,9 +32,41 @@ def run(arguments: argparse.Namespace) -> int:
             f"{masks.remark(difference.any_nan)}"
         )
         return 0
-    for line in _lines(difference, difference.first, masks.remark(difference.any_nan)):
+    for line in _lines(difference, difference.first, masks.remark(difference.any_nan), arguments.full):
         print(line)
     return 1
+
+
+def _json(difference: Any) -> dict[str, Any]:
+    """The contract of `diff --json`: what it compared, where it differs, and with --explain what the device did."""
+    plain = {
+        field.name: getattr(difference, field.name)
+        for field in dataclasses.fields(difference)
+        if field.name not in ("first", "where", "verdict")
+    }
+    first = dataclasses.asdict(difference.first) if difference.first else None
+    document = {"equal": difference.equal, "remark": difference.remark, **plain, "first": first}
+    document |= {"wrong_rows": difference.rows_differ, "where": dataclasses.asdict(difference.where)}
+    verdict = difference.verdict
+    searched = {"hypotheses": verdict.hypotheses, "rows": verdict.rows, "verified": verdict.verified} if verdict else {}
+    return {**document, "searched": searched, "explanations": [_part(part) for part in difference.explanations]}
+
+
+def _part(part: Any) -> dict[str, Any]:
+    document = dataclasses.asdict(part)
+    document["with"] = document.pop("together")
+    return document
+
+
+def _write_missing(arguments: argparse.Namespace, difference: Any) -> None:
+    """A set of rows that tell the best explanations apart, where the set has none."""
+    from pathlib import Path
+
+    from refemu.golden.explain import apart
+
+    target = apart.write(arguments.golden, difference.verdict, Path(arguments.write_missing))
+    if not arguments.json:
+        print(f"rows that tell the explanations apart: {target or 'none is missing, or none is known'}")
 
 
 def _cases(arguments: argparse.Namespace) -> int:
@@ -38,8 +74,8 @@ def _cases(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.arith.checks import Refused
 
-    if arguments.explain or arguments.ports or arguments.any_nan:
-        raise Refused("diff: --cases compares two sets: leave out --explain, --ports and --any-nan")
+    if arguments.explain or arguments.ports or arguments.any_nan or arguments.write_missing:
+        raise Refused("diff: --cases compares two sets: leave out --explain, --ports, --any-nan and --write-missing")
     changes = golden.diff_cases(arguments.golden, arguments.dut)
     if arguments.json:
         print_json({"same": changes.same, **dataclasses.asdict(changes)})
@@ -59,12 +95,14 @@ def _cases(arguments: argparse.Namespace) -> int:
     return int(not changes.same)
 
 
-def _lines(difference: Any, first: Any, nan: str) -> list[str]:
+def _lines(difference: Any, first: Any, nan: str, full: bool) -> list[str]:
     """What a person with a waveform open wants to know, the place first. nan: the end of the verdict."""
+    from refemu.golden.explain import telling
+
     ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
     lines = [
         f"{difference.set}: row {first.row} of case {first.case}, {first.id} ({first.why})",
-        *(f"  in  {port:12} {'  '.join(map(_shown, lanes))}" for port, lanes in first.stimulus.items()),
+        *(f"  in  {port:12} {_lanes(lanes, first, full)}" for port, lanes in first.stimulus.items()),
         f"  {first.array}, lane {first.lane}",
         f"  got  {_shown(first.got)}",
         f"  want {_shown(first.want)}",
@@ -76,7 +114,18 @@ def _lines(difference: Any, first: Any, nan: str) -> list[str]:
         + (f"; {difference.remark}" if difference.remark else "")
         + nan
     )
-    return [*lines, *(f"explanation: {sentence}" for sentence in difference.explanation)]
+    if difference.verdict:
+        lines += telling.lines(difference.verdict, difference.where, difference.rows, difference.rows_differ)
+    return lines
+
+
+def _lanes(lanes: Any, first: Any, full: bool) -> str:
+    """The lanes of an input; of a wide one the lane concerned, or the first of them."""
+    if full or len(lanes) <= WIDE:
+        return "  ".join(map(_shown, lanes))
+    if len(lanes) == first.lanes:
+        return f"lane {first.lane} of {len(lanes)}: {_shown(lanes[first.lane])}"
+    return f"{'  '.join(lane.hex for lane in lanes[:WIDE])}  ... {len(lanes)} lanes, --full shows them"
 
 
 def _shown(value: Any) -> str:

@@ -1,7 +1,7 @@
 """A device's answer against a set: the first difference, decoded, and how many there are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.golden.compare import dut
 from refemu.golden.compare.decode import Value, value
-from refemu.golden.compare.explain import explanations
+from refemu.golden.explain.verdict import Explanation, Verdict, verdict
+from refemu.golden.explain.where import Where, where
 from refemu.golden.files import sets
 from refemu.golden.files.sets import Golden
 
@@ -25,6 +26,7 @@ class Mismatch:
     id: str  #: of the case, "edge/ties/3", which `refemu step --case` takes too
     row: int  #: row of the set
     lane: int  #: lane of the port
+    lanes: int  #: that the port has
     kind: str  #: kind of the case
     why: str  #: reason of the case
     decision: str  #: id behind the expected answer, or ""
@@ -49,12 +51,18 @@ class Difference:
     ports: Mapping[str, int]  #: array -> rows in which it differs, only those with any
     flags: Mapping[str, int]  #: flag -> differing rows that carry it; "" for rows without any
     first: Mismatch | None  #: first difference, None where there is none
-    explanation: tuple[str, ...]  #: with `explain`: which other decision would make the device right
+    where: Where = field(default_factory=Where)  #: where it differs
+    verdict: Verdict | None = None  #: with `explain`, of a device that differs: what it did
 
     @property
     def equal(self) -> bool:
         """Whether every compared bit is as expected."""
         return self.rows_differ == 0
+
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """Mistakes of which the device is made, the likeliest first; () where nothing explains the difference."""
+        return self.verdict.explanations if self.verdict else ()
 
     @property
     def remark(self) -> str:
@@ -79,7 +87,7 @@ def diff(
     dut_path : str or Path
         An .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`.
     explain : bool
-        Look for another decision that would make the device right.
+        Look for what the device did: other decisions, structural mistakes, and compositions of them.
     ports : sequence of str, optional
         Outputs that count; by default all.
     any_nan : bool
@@ -108,6 +116,7 @@ def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Diffe
         raise Refused(f"{golden.name}: nothing was compared: no array of the answer has a bit that counts")
     rows = {name: mask.reshape(golden.rows, -1).any(axis=1) for name, mask in wrong.items()}
     any_row = np.any(list(rows.values()), axis=0)
+    flags = _flag_counts(golden, any_row)
     first = _mismatch(golden, answer, entries, wrong, int(np.argmax(any_row))) if any_row.any() else None
     return Difference(
         golden.name,
@@ -119,9 +128,10 @@ def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Diffe
         tuple(name for name in compared if name in answer.any_nan),
         int(np.count_nonzero(any_row)),
         {name: int(np.count_nonzero(mask)) for name, mask in rows.items() if mask.any()},
-        _flag_counts(golden, any_row),
+        flags,
         first,
-        explanations(golden, answer, any_row, first.row) if explain_ and first else (),
+        where(golden, answer, any_row, flags),
+        verdict(golden, answer, any_row) if explain_ and first else None,
     )
 
 
@@ -164,6 +174,7 @@ def _mismatch(
         golden.case_id(row),
         row,
         lane,
+        port.lanes,
         entry["kind"],
         entry["why"],
         entry.get("decision", ""),

@@ -256,7 +256,9 @@ def _added(table: Table, words: Words, name: str, port: Port, unlike: np.ndarray
     for value in added:
         signed = value - (1 << port.bits) if value >> (port.bits - 1) else value
         says = f"{abs(signed)} is {'added' if signed > 0 else 'subtracted'}"
-        yield guess(name, "constant", says, partial(_plus, value), min(port.bits, 2 * log2(1 + abs(signed))), added=signed)
+        yield guess(
+            name, "constant", says, partial(_plus, value), min(port.bits, 2 * log2(1 + abs(signed))), added=signed
+        )
 
 
 def _commonest(values: np.ndarray) -> int:

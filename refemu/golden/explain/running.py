@@ -1,5 +1,6 @@
 """Runs of the unit as another device: with other decisions, other arithmetic, or another stimulus."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -30,12 +31,9 @@ def is_slow(guesses: Sequence[Guess], device: Device) -> bool:
     return device.run is not device.unit.run_jit or any(guess.arithmetic is not None for guess in guesses)
 
 
-def words(table: Table, guesses: Sequence[Guess], device: Device, base: Words) -> tuple[Words, np.ndarray]:
-    """Answers of a device to the rows of a table, and the rows that it can take: bool.
-
-    base: words of the rows that it cannot take, or that it takes longer for than any device may.
-    """
-    answers = {name: array.copy() for name, array in base.items()}
+def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words, np.ndarray]:
+    """Answers of a device to the rows of a table, those of the set where it cannot take a row, and which it can: bool."""
+    answers = {name: array.copy() for name, array in table.want.items()}
     known, first = np.zeros(len(table.rows), np.bool_), 0
     with _arithmetic(guesses):
         for number, group in enumerate(table.groups):
@@ -49,6 +47,15 @@ def words(table: Table, guesses: Sequence[Guess], device: Device, base: Words) -
                 known[rows] = True
             first += group.rows.size
     return answers, known
+
+
+def pace(table: Table) -> float:
+    """Seconds that the readable unit takes for a case: of the first case of the longest group."""
+    group = max(table.groups, key=lambda group: group.rows.shape[1]).pick(slice(0, 1))
+    right = other.right(table.unit, table.config)
+    start = time.perf_counter()
+    right.evaluate(group.inputs, jit=False)
+    return time.perf_counter() - start
 
 
 def _seen(table: Table, number: int, group: Group, guesses: Sequence[Guess]) -> Inputs:

@@ -42,6 +42,7 @@ class Search:
     table: Table
     tried: int = 0
     scored: list[Scored] = field(default_factory=list)  #: everything that is worth more than nothing
+    _run: dict[object, tuple[Words, np.ndarray]] = field(default_factory=dict)  #: answers of devices that ran
 
     def run(self) -> list[Scored]:
         """The best stories first, those of equal predictions side by side."""
@@ -65,11 +66,11 @@ class Search:
         self.tried += len(options) + len(fast) + len(slow)
         price = start.price + math.log2(max(2, len(options) + len(fast) + len(slow)))
         grown = [self._one(start, guess, price) for guess in (*options, *fast)]
-        grown += [self._one(start, guess, price) for guess in self._promising(start, slow)]
+        grown += self._slow(start, slow, price)
         if not any(scored and scored.score.perfect for scored in grown) and not self._has_arithmetic(start):
             library = list(self._arithmetic)
             self.tried += len(library)
-            grown += [self._one(start, guess, price) for guess in self._promising(start, library)]
+            grown += self._slow(start, library, price)
         grown += [self._lane(start, price)]
         yield from (scored for scored in grown if scored is not None and scored.total < start.total)
 
@@ -114,11 +115,24 @@ class Search:
     def _has_arithmetic(self, start: Scored) -> bool:
         return any(guess.arithmetic is not None for guess in start.story.guesses)
 
-    def _promising(self, start: Scored, guesses: Sequence[Guess]) -> list[Guess]:
-        """Slow devices that put cells right on a few cases, the best first."""
+    def _slow(self, start: Scored, guesses: Sequence[Guess], price: float) -> list[Scored | None]:
+        """Slow devices on the whole table, the most promising first; after a perfect one only those that may equal it."""
+        grown: list[Scored | None] = []
+        least = math.inf
+        for cost, guess in self._promising(start, guesses):
+            if cost > least:
+                break
+            scored = self._one(start, guess, price)
+            grown.append(scored)
+            if scored and scored.score.perfect:
+                least = cost
+        return grown
+
+    def _promising(self, start: Scored, guesses: Sequence[Guess]) -> list[tuple[float, Guess]]:
+        """Slow devices that put cells right on a few cases, and what is still wrong there, the best first."""
         few = screen(self.table, start.score.rows_wrong)
         if few is self.table:
-            return list(guesses)
+            return [(0.0, guess) for guess in guesses]
         search = Search(few)
         base = search.predicted(start.story)
         before = score(few, base)
@@ -128,8 +142,8 @@ class Search:
             after = score(few, prediction)
             better = [change.min() < 0 for change in lanes_better(few, prediction.words, base.words).values()]
             if after.cost < before.cost or any(better):
-                gains.append((after.cost - before.cost, len(gains), guess))
-        return [guess for _, _, guess in sorted(gains, key=lambda gain: gain[:2])[:PROMISING]]
+                gains.append((after.cost, len(gains), guess))
+        return [(cost, guess) for cost, _, guess in sorted(gains, key=lambda gain: gain[:2])[:PROMISING]]
 
     def _one(self, start: Scored, guess: Guess, price: float) -> Scored | None:
         """The story with a guess more, in all lanes or in those that it makes better; None where it does nothing."""
@@ -196,15 +210,23 @@ class Search:
         if device is None:
             return words, np.zeros(len(self.table.rows), np.bool_)
         runs.append(guess)
-        return running.words(self.table, runs, device, words)
+        key = tuple((id(each.alternative), id(each.arithmetic), id(each.stimulus)) for each in runs)
+        if key not in self._run:
+            self._run[key] = running.words(self.table, runs, device)
+        new, taken = self._run[key]
+        if taken.all():
+            return new, taken
+        return {name: np.where(taken[:, None], new[name], words[name]) for name in words}, taken
 
 
 def _choice(some: int, count: int) -> float:
     """Bits that name some of so many lanes."""
     few = min(some, count - some)
-    return math.log2(count) + math.lgamma(count + 1) / math.log(2) - (
-        math.lgamma(few + 1) + math.lgamma(count - few + 1)
-    ) / math.log(2)
+    return (
+        math.log2(count)
+        + math.lgamma(count + 1) / math.log(2)
+        - (math.lgamma(few + 1) + math.lgamma(count - few + 1)) / math.log(2)
+    )
 
 
 def _rank(scored: Scored) -> tuple[float, int, int]:

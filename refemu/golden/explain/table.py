@@ -122,11 +122,14 @@ def whole(golden: Golden, answer: dut.Answer) -> Table:
     return Table(golden, answer, _starts(golden))
 
 
-def sample(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Table:
-    """At most so many cases as a search takes, wrong ones first, spread over the set. wrong: bool per row of it."""
+def sample(golden: Golden, answer: dut.Answer, wrong: np.ndarray, limit: int | None = None) -> Table:
+    """At most so many cases as a search takes, wrong ones first, spread over the set.
+
+    wrong: bool per row of the set; limit: cases, at most.
+    """
     starts = _starts(golden)
     runs = np.add.reduceat(wrong, starts) > 0
-    most = max(2, int(len(starts) * _share(golden)))
+    most = min(max(2, int(len(starts) * _share(golden))), limit or len(starts))
     if most >= len(starts):
         return Table(golden, answer, starts)
     together = NEIGHBOURS if golden.manifest["timing"] != "event" else 1
@@ -143,7 +146,7 @@ def screen(table: Table, wrong: np.ndarray) -> Table:
     starts = table.cases
     by_case = np.zeros(len(starts), np.bool_)
     by_case[np.searchsorted(starts, table.first(table.rows[wrong]))] = True
-    room = max(8, SCREEN // max(1, _values(table.golden) * _length(table)))
+    room = max(4, SCREEN // max(1, _values(table.golden) * _length(table)))
     if room >= len(starts):
         return table
     chosen = _spread(np.flatnonzero(by_case), room * 3 // 4)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from refemu.golden.compare import dut
+from refemu.golden.explain import running
 from refemu.golden.explain import table as tables
 from refemu.golden.explain.guess import Guess, Kind, Story
 from refemu.golden.explain.scoring import CHANGED, GAIN, RIGHT, score
@@ -17,6 +18,8 @@ from refemu.golden.files.sets import Golden
 
 MOST = 5  #: explanations of which a verdict tells
 PIECE = 1 << 22  #: values that are held against the set at a time
+PACE = 0.3  #: seconds that a readable device takes for all rows of the sample, about
+CASES = 24  #: that a sample has at least, where there are so many
 SECONDS = 10.0  #: for the rows beyond the sample; the verdict says how many it reached
 
 
@@ -65,10 +68,10 @@ class _Counted:
     changed: int = 0
     put_right: int = 0
 
-    def add(self, table: Table, wrong: np.ndarray) -> None:
-        """Count the rows of a table. wrong: bool, those of them that differ from the set."""
-        prediction = Search(table).predicted(self.scored.story)
-        rated = score(table, prediction)
+    def add(self, table: Table, wrong: np.ndarray, scored: Scored | None = None) -> None:
+        """Count the rows of a table. wrong: bool, those of them that differ from the set; scored: if that is known."""
+        prediction = scored.prediction if scored else Search(table).predicted(self.scored.story)
+        rated = scored.score if scored else score(table, prediction)
         self.rows += len(table.rows)
         self.wrong += int(np.count_nonzero(wrong))
         self.explained += int(np.count_nonzero(wrong & ~rated.rows_wrong))
@@ -86,7 +89,7 @@ class _Counted:
 
 def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
     """What the device did. wrong: bool per row of the set, those in which the device differs; at least one."""
-    table = tables.sample(golden, answer, wrong)
+    table = _table(golden, answer, wrong)
     search = Search(table)
     ranked = search.run()
     nothing = score(table, search.predicted(Story())).cost
@@ -104,6 +107,13 @@ def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
     return Verdict(search.tried, len(table.rows), verified, stories, rivals)
 
 
+def _table(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Table:
+    """Sample on which also readable devices end in time."""
+    table = tables.sample(golden, answer, wrong)
+    limit = max(CASES, int(PACE / running.pace(table)))
+    return table if len(table.cases) <= limit else tables.sample(golden, answer, wrong, limit)
+
+
 def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
     """Stories of equal prediction, of as few guesses as the first of them, decisions first."""
     groups: dict[tuple[bytes, ...], list[Scored]] = {}
@@ -117,12 +127,10 @@ def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
     return result
 
 
-def _count(
-    counted: Sequence[_Counted], golden: Golden, answer: dut.Answer, wrong: np.ndarray, table: Table
-) -> int:
+def _count(counted: Sequence[_Counted], golden: Golden, answer: dut.Answer, wrong: np.ndarray, table: Table) -> int:
     """Hold the stories against all rows, as many as the time allows; returns how many. The sample comes first."""
     for each in counted:
-        each.add(table, wrong[table.rows])
+        each.add(table, wrong[table.rows], each.scored)
     verified = len(table.rows)
     if not counted or verified == golden.rows:
         return verified

@@ -42,7 +42,9 @@ def stimuli(table: Table) -> Iterator[Guess]:
         if port.lanes > 1:
             order = list(range(port.lanes))[::-1]
             parameters = {"port": name, "permutation": order}
-            yield _seen("lane_permutation", f"the lanes of input {name} are reversed", partial(_reversed, name), parameters)
+            yield _seen(
+                "lane_permutation", f"the lanes of input {name} are reversed", partial(_reversed, name), parameters
+            )
     for name in ports:
         yield _seen("row_shift", f"input {name} is a row late", partial(_delayed, name), {"rows": 1, "port": name})
     for left, right in combinations(ports, 2):
@@ -84,7 +86,9 @@ def _late(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
                 parameters: dict[str, object] = {"rows": rows}
                 if len(names) < len(table.ports):
                     parameters["port"] = _short(names[0])
-                yield _change("row_shift", f"right if {what} {says}", partial(_shifted, names, rows, within), parameters)
+                yield _change(
+                    "row_shift", f"right if {what} {says}", partial(_shifted, names, rows, within), parameters
+                )
 
 
 def _shifted(names: Sequence[str], late: int, within: bool, table: Table, words: Words) -> Words:
@@ -93,7 +97,9 @@ def _shifted(names: Sequence[str], late: int, within: bool, table: Table, words:
     inside = (source >= 0) & (source < table.golden.rows)
     place = np.where(inside, table.place[np.where(inside, source, 0)], -1)
     if within:
-        place = np.where((place >= 0) & (table.first(table.rows) == table.first(np.where(inside, source, 0))), place, -1)
+        place = np.where(
+            (place >= 0) & (table.first(table.rows) == table.first(np.where(inside, source, 0))), place, -1
+        )
     place = np.where(place < 0, np.arange(len(place)), place)
     return {**words, **{name: words[name][place] for name in names}}
 
@@ -138,7 +144,9 @@ def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str]) -> Guess
     if len(names) > 1:
         parameters["ports"] = [_short(name) for name in names]
     detail = f"right if of {', '.join(map(_short, names))} {says}"
-    guess = _change("lane_permutation" if whole else "lane", detail, partial(_permuted, names, source), parameters, price)
+    guess = _change(
+        "lane_permutation" if whole else "lane", detail, partial(_permuted, names, source), parameters, price
+    )
     return guess if whole else replace(guess, lanes=tuple(moved.tolist()))
 
 
@@ -190,5 +198,3 @@ def _delayed(name: str, table: Table, number: int, inputs: Inputs) -> Inputs:
     follows = np.diff(group.rows[:, 0], prepend=-2) == 1
     shape = (-1, *(1,) * (array.ndim - 1))
     return {**inputs, name: np.where(follows.reshape(shape), late, array)}
-
-

@@ -28,18 +28,20 @@ def build(
     source: Mapping[str, Any] | None = None,
     version: str = manifest.RELEASES[-1],
     twin_from: int = TWIN_FROM,
+    lead: bool = True,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest (without exports and digest) and arrays of `unit` in its ready configuration `config`.
 
     generator: kind -> function and seed, as the manifest has it. source: the run behind the cases of kind "model".
-    version: the release to be named as the last that changed the set. twin_from: as for `rows.evaluate`. Refused:
-    no cases, ports that are keywords or not unique, values that do not fit their port, and cases of which none
-    tells a working device from an absent one.
+    version: the release to be named as the last that changed the set. twin_from: as for `rows.evaluate`. lead:
+    whether a case that tells a working device from an absent one comes first; else rows are in the order of the cases.
+    Refused: no cases, ports that are keywords or not unique, values that do not fit their port, and cases of which none
+    can lead.
     """
     ports = unit.ports(unit.config(config))
     _require_names(unit, ports)
     evaluated = [evaluate(unit, unit.config(config), block, twin_from) for block in cases]
-    blocks = led(unit, unit.config(config), evaluated, twin_from)
+    blocks = led(unit, unit.config(config), evaluated, twin_from) if lead else evaluated
     arrays = _joined(ports, blocks)
     described = _described(unit, config, blocks, arrays)
     kinds = {kind: manifest.plain(entry) for kind, entry in generator.items()}
