@@ -19,7 +19,7 @@ _CLASSES = {"order": "order", "fused": "fused", "separate": "fused", "wrap": "sa
 
 def decisions(table: Table) -> Iterator[Guess]:
     """One for each alternative of the unit, then for parameters that other ready configurations have."""
-    changed = set()
+    changed: set[str] = set()
     for alternative in table.unit.alternatives:
         parameters = _parameters(table.config, alternative)
         changed.update(parameters)

@@ -32,7 +32,7 @@ def is_slow(guesses: Sequence[Guess], device: Device) -> bool:
 
 
 def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words, np.ndarray]:
-    """Answers of a device to the rows of a table, those of the set where it cannot take a row, and which it can: bool."""
+    """Answers of a device to the rows of a table, and which rows it can take: bool; in others those of the set."""
     answers = {name: array.copy() for name, array in table.want.items()}
     known, first = np.zeros(len(table.rows), np.bool_), 0
     with _arithmetic(guesses):

@@ -50,9 +50,8 @@ def score(table: Table, prediction: Prediction) -> Score:
             right += int(np.count_nonzero(cells_changed & ~cells_wrong))
             rows_changed |= cells_changed.any(axis=1)
         if name in prediction.excused:
-            rows_changed |= prediction.excused[name].any(axis=1) & (table.changed(name, table.got[name]) != 0).any(
-                axis=1
-            )
+            other = table.changed(name, table.got[name]) != 0
+            rows_changed |= (other & prediction.excused[name]).any(axis=1)
     return Score(cost, wrong, changed, right, rows_wrong, rows_changed)
 
 

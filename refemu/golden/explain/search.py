@@ -116,7 +116,7 @@ class Search:
         return any(guess.arithmetic is not None for guess in start.story.guesses)
 
     def _slow(self, start: Scored, guesses: Sequence[Guess], price: float) -> list[Scored | None]:
-        """Slow devices on the whole table, the most promising first; after a perfect one only those that may equal it."""
+        """Slow devices on the whole table, the most promising first; after a perfect one those that may equal it."""
         grown: list[Scored | None] = []
         least = math.inf
         for cost, guess in self._promising(start, guesses):
@@ -136,7 +136,7 @@ class Search:
         search = Search(few)
         base = search.predicted(start.story)
         before = score(few, base)
-        gains = []
+        gains: list[tuple[float, int, Guess]] = []
         for guess in guesses:
             prediction = search.predicted(start.story.with_(guess))
             after = score(few, prediction)

@@ -43,7 +43,8 @@ class Table:
     @cached_property
     def unit(self) -> AnyUnit:
         """Unit of the set."""
-        return units.find(self.golden.manifest["unit"])
+        unit: AnyUnit = units.find(self.golden.manifest["unit"])
+        return unit
 
     @cached_property
     def config(self) -> Config:
@@ -114,7 +115,7 @@ class Table:
         return self.cases[np.searchsorted(self.cases, rows, side="right") - 1]
 
     def _flat(self, array: np.ndarray, port: Port) -> np.ndarray:
-        return array.reshape(self.golden.rows, port.lanes)[self.rows]
+        return np.asarray(array.reshape(self.golden.rows, port.lanes)[self.rows])
 
 
 def whole(golden: Golden, answer: dut.Answer) -> Table:

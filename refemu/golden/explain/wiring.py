@@ -159,9 +159,9 @@ def _sources(table: Table, words: Words, name: str) -> np.ndarray:
     agree = np.zeros((lanes, lanes), np.int64)
     for row in bad.tolist():
         agree += got[row][:, None] == want[row][None, :]
-    own = agree[np.diag_indices(lanes)]
+    straight = agree[np.diag_indices(lanes)]
     best = np.argmax(agree, axis=1)
-    return np.where(agree.max(axis=1) > own, best, np.arange(lanes))
+    return np.where(agree.max(axis=1) > straight, best, np.arange(lanes))
 
 
 def _permuted(names: Sequence[str], source: np.ndarray, table: Table, words: Words) -> Words:
