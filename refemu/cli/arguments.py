@@ -117,6 +117,7 @@ def _check(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _word(command, "--unit", "U", "with --stdin: the unit that the device is held against, as for `generate`")
     _word(command, "--config", "C", "with --stdin: a configuration, or parameter=value,...; default the first")
     command.add_argument("--any-nan", action="store_true", help="with --stdin: take any NaN for any NaN")
+    command.add_argument("--explain", action="store_true", help="with --stdin: say what a wrong device did")
     _count(
         command,
         "--rows",

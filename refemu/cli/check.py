@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refemu.cli.output import print_json, print_table, progress
 
@@ -19,6 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.arith.checks import Refused
 
+    if arguments.explain:
+        raise Refused("check: --explain goes with --stdin; for a set's answers there is `refemu diff --explain`")
     if arguments.any_nan:
         raise Refused("check: --any-nan goes with --stdin; a regenerated set is compared byte for byte")
     if arguments.rows is not None:
@@ -57,14 +59,25 @@ def _stream(arguments: argparse.Namespace) -> int:
     unit, config = units.choose(arguments.unit, arguments.config)
     if sys.stdin is None:
         raise Refused("check: standard input is closed: nothing was compared")
-    verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan)
+    verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan, arguments.explain)
     if arguments.json:
-        print_json({"passed": verdict.passed, **dataclasses.asdict(verdict)})
+        print_json(_plain(verdict))
     elif verdict.passed:
         print(f"PASS {verdict.rows}{masks.remark(verdict.any_nan)}")
     else:
         print("\n".join(_failed(verdict, f"{unit.name}-{config}{masks.remark(verdict.any_nan)}")))
     return int(not verdict.passed)
+
+
+def _plain(verdict: "Verdict") -> dict[str, Any]:
+    """The verdict as JSON has it; with --explain as `refemu diff` has explanations."""
+    fields = [field.name for field in dataclasses.fields(verdict) if field.name != "explained"]
+    document = {"passed": verdict.passed, **{name: getattr(verdict, name) for name in fields}}
+    seen = verdict.explained
+    if seen is None:
+        return document
+    parts = [part.plain() for part in seen.verdict.explanations]
+    return {**document, "where": dataclasses.asdict(seen.where), "explanations": parts}
 
 
 def _failed(verdict: "Verdict", name: str) -> Iterator[str]:
@@ -77,3 +90,5 @@ def _failed(verdict: "Verdict", name: str) -> Iterator[str]:
         )
     if verdict.lost:
         yield f"FAIL {verdict.lost}"
+    if verdict.explained is not None:
+        yield from verdict.explained.lines

@@ -49,13 +49,7 @@ def _json(difference: Any) -> dict[str, Any]:
     document |= {"wrong_rows": difference.rows_differ, "where": dataclasses.asdict(difference.where)}
     verdict = difference.verdict
     searched = {"hypotheses": verdict.hypotheses, "rows": verdict.rows, "verified": verdict.verified} if verdict else {}
-    return {**document, "searched": searched, "explanations": [_part(part) for part in difference.explanations]}
-
-
-def _part(part: Any) -> dict[str, Any]:
-    document = dataclasses.asdict(part)
-    document["with"] = document.pop("together")
-    return document
+    return {**document, "searched": searched, "explanations": [part.plain() for part in difference.explanations]}
 
 
 def _write_missing(arguments: argparse.Namespace, difference: Any) -> None:

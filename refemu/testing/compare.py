@@ -28,6 +28,8 @@ class Failure:
 
 
 last: Failure | None = None  #: of `hold`: after a failed test the smallest that hypothesis found
+tried: list[Failure] = []  #: what `hold` has compared in this test, as far as there is room: evidence for explanations
+ROOM = 4096  #: values of the stimulus that are kept
 
 
 def assert_bits_equal(got: object, want: object, fmt: Element | Ovp | None = None) -> None:
@@ -136,13 +138,26 @@ def hold(
         for port in answers
         if fields.holds_floats(ports[port]) and (any_nan or np.asarray(answers[port]).dtype.kind == "f")
     ]
+    attempt = Failure(target, name, dict(inputs), got, any_nan)
+    _keep(attempt)
     for port, codes in want.items():
         unlike = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose) != 0
         if unlike.any():
-            last = Failure(target, name, dict(inputs), got, any_nan)
+            last = attempt
             raise AssertionError(
                 _sentence(target, name, ports[port], inputs, got[port], codes, unlike) + masks.remark(loose)
             )
+
+
+def _keep(attempt: Failure) -> None:
+    """Remember a comparison; the earliest make room."""
+    tried.append(attempt)
+    held = 0
+    for at, each in reversed(list(enumerate(tried))):
+        held += len(next(iter(each.answers.values())).reshape(-1))
+        if held > ROOM and at < len(tried) - 1:
+            del tried[: at + 1]
+            return
 
 
 def _given(values: ArrayLike, port: Port, want: np.ndarray, unit: str) -> np.ndarray:

@@ -32,17 +32,23 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     compare: Any = sys.modules.get("refemu.testing.compare")
     if compare is not None:
         compare.last = None
+        compare.tried.clear()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> Generator[None, Any, Any]:
-    """Save the counterexample of a failed test, and say where."""
+    """Say what the design of a failed test did, and with `--refemu-save` keep the counterexample."""
     report = yield
     compare: Any = sys.modules.get("refemu.testing.compare")
-    folder = item.config.getoption("refemu_save")
-    if folder and report.when == "call" and report.failed and compare is not None and compare.last is not None:
-        from refemu.testing import save
+    if report.when != "call" or not report.failed or compare is None or compare.last is None:
+        return report
+    from refemu.testing import explain, save
 
+    lines = explain.lines(compare.last, compare.tried)
+    if lines:
+        report.sections.append(("refemu: what the design did", "\n".join(lines)))
+    folder = item.config.getoption("refemu_save")
+    if folder:
         report.sections.append(("refemu", save.save(compare.last, Path(folder), item.nodeid)))
     return report

@@ -17,6 +17,8 @@ from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.golden.compare import decode
 from refemu.golden.compare.pipe_end import Ledger, end_line
+from refemu.golden.explain import stimulus as stimulus_
+from refemu.golden.explain.stimulus import Answered, Explained
 from refemu.golden.files import fields, hexfile, masks
 from refemu.golden.make.rows import Block, evaluate, stacked
 from refemu.units.ports import Port
@@ -37,6 +39,7 @@ class Verdict:
     first: dict[str, Any] | None  #: of the first difference: line, stimulus, port, lane, got, want
     any_nan: tuple[str, ...] = ()  #: ports at which any NaN was taken for any NaN
     lost: str = ""  #: how it shows that not every row that was sent came back; "" if all did
+    explained: Explained | None = None  #: what the device did, seen on the first lines that differ and those around
 
     @property
     def passed(self) -> bool:
@@ -57,27 +60,37 @@ def stimulus(unit: AnyUnit, config: str, kinds: Iterable[Kind], seed: int) -> It
     yield end_line(rows, sent.hexdigest())
 
 
-def check(unit: AnyUnit, config: str, stream: BinaryIO, rows: int | None = None, any_nan: bool = False) -> Verdict:
+def check(
+    unit: AnyUnit,
+    config: str,
+    stream: BinaryIO,
+    rows: int | None = None,
+    any_nan: bool = False,
+    explain: bool = False,
+) -> Verdict:
     """Hold every line of `stream` against the unit in every bit that counts, and their number against the rows sent.
 
-    rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. Refused:
-    lines of another form, and where there is none.
+    rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. explain:
+    whether to say what a wrong device did. Refused: lines of another form, and where there is none.
     """
     floats = [port.name for port in unit.ports(unit.config(config)).outputs if fields.holds_floats(port)]
     loose = tuple(floats) if any_nan else ()
     ledger = Ledger(rows)
     total = differ = 0
     first: dict[str, Any] | None = None
+    explained: Explained | None = None
     for lines in _chunks(unit, unit.config(config), stream):
         if lines[0].startswith(COMMENT):
             ledger.end(lines[0])
             continue
         verdict = _compared(unit, unit.config(config), lines, total, loose)
         ledger.count(lines)
+        if explain and verdict.first and first is None:
+            explained = _explained(unit, config, lines, total, loose)
         total, differ, first = total + verdict.rows, differ + verdict.rows_differ, first or verdict.first
     if total == 0:
         raise Refused("check: nothing came through standard input: nothing was compared")
-    return Verdict(total, differ, first, loose, ledger.lost())
+    return Verdict(total, differ, first, loose, ledger.lost(), explained)
 
 
 def _layouts(unit: AnyUnit, config: Config) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -184,21 +197,44 @@ def _read(
                 f"check: line {before + number + 1} must be the stimulus word, a space and the answer, "
                 f"got {lines[number].strip()[:60]!r}"
             )
-    stimulus_, answer = _layouts(unit, config)
-    asked, _ = hexfile.read(b"\n".join(pair[0] for pair in words) + b"\n", stimulus_, len(words), "check: stimulus")
+    question, answer = _layouts(unit, config)
+    asked, _ = hexfile.read(b"\n".join(pair[0] for pair in words) + b"\n", question, len(words), "check: stimulus")
     answers, unknown = hexfile.read(b"\n".join(pair[1] for pair in words) + b"\n", answer, len(words), "check: answer")
     return asked, answers, unknown
 
 
 def _expected(unit: AnyUnit, config: Config, asked: dict[str, np.ndarray]) -> Iterator[Block]:
     """The unit's answers to the words that came back, a block for every run of equally long cases."""
-    ports = unit.ports(config)
-    for start, cases, rows in _runs(unit, asked):
-        inputs = {}
-        for port in ports.inputs:
-            values = fields.decode(asked[port.name][start : start + cases * rows], port)
-            inputs[port.name] = values.reshape(cases, rows, *values.shape[1:]) if unit.timing == "event" else values
+    for run in _runs(unit, asked):
+        inputs = _inputs(unit, config, asked, run)
         yield evaluate(unit, config, Cases("random", "read from a pipe", inputs), keep_nan=True)
+
+
+def _inputs(
+    unit: AnyUnit, config: Config, asked: dict[str, np.ndarray], run: tuple[int, int, int]
+) -> dict[str, np.ndarray]:
+    """Stimulus of a run of cases, by port."""
+    start, cases, rows = run
+    inputs = {}
+    for port in unit.ports(config).inputs:
+        values = fields.decode(asked[port.name][start : start + cases * rows], port)
+        inputs[port.name] = values.reshape(cases, rows, *values.shape[1:]) if unit.timing == "event" else values
+    return inputs
+
+
+def _explained(
+    unit: AnyUnit, config: str, lines: Sequence[bytes], before: int, any_nan: Sequence[str]
+) -> Explained | None:
+    """What a device did that is wrong in some of these lines."""
+    asked, answers, unknown = _read(unit, unit.config(config), lines, before)
+    parts = []
+    for start, cases, rows in _runs(unit, asked):
+        some = slice(start, start + cases * rows)
+        inputs = _inputs(unit, unit.config(config), asked, (start, cases, rows))
+        parts.append(
+            Answered(inputs, *({port: array[some] for port, array in of.items()} for of in (answers, unknown)))
+        )
+    return stimulus_.explained(unit, config, parts, frozenset(any_nan))
 
 
 def _runs(unit: AnyUnit, asked: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int]]:

@@ -1,10 +1,12 @@
 """Explanations of answers that belong to no set: rows that a test or a pipe has held against a unit."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from refemu.golden.compare import dut
+from refemu.golden.explain import telling
 from refemu.golden.explain.verdict import Verdict, verdict
 from refemu.golden.explain.where import Where, where
 from refemu.golden.files import manifest as manifests
@@ -16,29 +18,58 @@ from refemu.units.unit import AnyUnit, Cases
 WHY = "held against a device"  #: reason of the cases
 
 
-def explained(
-    unit: AnyUnit,
-    config: str,
-    parts: Sequence[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]],
-    any_nan: frozenset[str] = frozenset(),
-) -> tuple[Verdict, Where, int, int]:
-    """What a device did: verdict, where it differs, number of rows and of wrong ones.
+@dataclass(frozen=True)
+class Answered:
+    """Cases of one length that a device answered."""
 
-    parts: inputs by port as `Cases` have them, and answers by output port as bit patterns of their shape; every part
-    has the same outputs. any_nan: outputs at which any NaN is as good as another.
+    inputs: Mapping[str, np.ndarray]  #: by port, as `Cases` have them
+    answers: Mapping[str, np.ndarray]  #: bit patterns by output port
+    unknown: Mapping[str, np.ndarray] = field(default_factory=dict)  #: bits that were x or z, by output port
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What a device did, and on how many rows that was seen."""
+
+    verdict: Verdict
+    where: Where
+    rows: int
+    wrong: int
+
+    @property
+    def lines(self) -> list[str]:
+        """For people."""
+        return list(telling.lines(self.verdict, self.where, self.rows, self.wrong))
+
+
+def explained(
+    unit: AnyUnit, config: str, parts: Sequence[Answered], any_nan: frozenset[str] = frozenset()
+) -> Explained | None:
+    """What a device did; None where it is right. Every part has the same outputs.
+
+    any_nan: outputs at which any NaN is as good as another.
     """
-    cases = [Cases("model", WHY, inputs) for inputs, _ in parts]
-    manifest, arrays = build.build(
-        unit, config, cases, generator={"model": {"function": SAVED, "seed": 0}}, twin_from=1, lead=False
-    )
+    cases = [Cases("model", WHY, part.inputs) for part in parts]
+    generator = {"model": {"function": SAVED, "seed": 0}}
+    manifest, arrays = build.build(unit, config, cases, generator=generator, twin_from=1, lead=False)
     golden = Golden(manifests.sealed({**manifest, "hex": {}, "bin": {}}), arrays)
     answers = {
-        f"out.{port}": np.concatenate([codes[port].reshape(-1, *arrays[f"out.{port}"].shape[1:]) for _, codes in parts])
-        for port in parts[0][1]
+        f"out.{port}": _joined(golden, port, [part.answers[port] for part in parts]) for port in parts[0].answers
     }
-    answer = dut.Answer(answers, {}, frozenset(f"out.{port}" for port in any_nan))
+    unknown = {
+        f"out.{port}": _joined(golden, port, [part.unknown[port] for part in parts]) for port in parts[0].unknown
+    }
+    answer = dut.Answer(answers, unknown, frozenset(f"out.{port}" for port in any_nan))
     wrong = np.zeros(golden.rows, np.bool_)
     for name in answers:
         wrong |= (answer.differing(golden, name).reshape(golden.rows, -1) != 0).any(axis=1)
+    if not wrong.any():
+        return None
     places = where(golden, answer, wrong, {})
-    return verdict(golden, answer, wrong), places, golden.rows, int(np.count_nonzero(wrong))
+    return Explained(verdict(golden, answer, wrong), places, golden.rows, int(np.count_nonzero(wrong)))
+
+
+def _joined(golden: Golden, port: str, parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The rows of all parts in the shape of the set's array."""
+    shape = golden.arrays[f"out.{port}"].shape
+    return np.concatenate([part.reshape(-1, *shape[1:]) for part in parts])

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,18 @@ class Explanation:
     lanes: tuple[int, ...]  #: lanes that are concerned; () for all
     equivalent: tuple[str, ...]  #: ids that no row tells from this one
     together: tuple[str, ...]  #: the other ids of the same composition
+
+    def plain(self) -> dict[str, Any]:
+        """Item of `explanations` in the JSON of `refemu diff`.
+
+        Returns
+        -------
+        dict
+            The fields by name; `together` is named `with`.
+        """
+        document = asdict(self)
+        document["with"] = document.pop("together")
+        return document
 
 
 @dataclass(frozen=True)
