@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"refemu {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for build in (_list, _show, _generate, _check, _diff, _grade, _export, _step, _ppl, _study, _models):
+    for build in (_list, _show, _generate, _check, _diff, _explain, _grade, _export, _step, _ppl, _study, _models):
         build(commands)
     return top
 
@@ -141,6 +141,15 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--any-nan", action="store_true", help="take any NaN for any NaN in words too; default: bit by bit"
     )
+
+
+def _explain(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(
+        commands, "explain", "the decisions of a unit, and the other answers that `diff --explain` tries"
+    )
+    command.add_argument("unit", metavar="UNIT", help="NAME, NAME:CONFIG or NAME:parameter=value,...")
+    _word(command, "--config", "C", "a configuration, or parameter=value,...; default the first")
+    command.add_argument("--set", type=_path, metavar="SET", help="a golden set: also count its rows that tell each")
 
 
 def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:

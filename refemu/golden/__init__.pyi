@@ -11,6 +11,9 @@ from .compare.cases import CaseChanges, diff_cases
 from .compare.check import Checked, Finding, Report, check
 from .compare.decode import Value
 from .compare.diff import Difference, Mismatch, diff
+from .explain.listing import Choice, alternatives
+from .explain.verdict import Explanation, Verdict
+from .explain.where import Where
 from .files.sets import Golden, case_inputs, load
 from .grade.entry import grade_set, grade_stimulus
 from .grade.grade import Counts, Grade, Survivor
@@ -20,8 +23,10 @@ from .make.generate import Summary, generate
 __all__ = [
     "CaseChanges",
     "Checked",
+    "Choice",
     "Counts",
     "Difference",
+    "Explanation",
     "Finding",
     "Golden",
     "Grade",
@@ -31,6 +36,9 @@ __all__ = [
     "Summary",
     "Survivor",
     "Value",
+    "Verdict",
+    "Where",
+    "alternatives",
     "case_inputs",
     "check",
     "diff",

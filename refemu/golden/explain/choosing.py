@@ -21,10 +21,10 @@ def decisions(table: Table) -> Iterator[Guess]:
     """One for each alternative of the unit, then for parameters that other ready configurations have."""
     changed: set[str] = set()
     for alternative in table.unit.alternatives:
-        parameters = _parameters(table.config, alternative)
-        changed.update(parameters)
+        values = parameters(table.config, alternative)
+        changed.update(values)
         detail = f"right if {alternative.decision}: {alternative.says}"
-        yield Guess("decision", alternative.decision, detail, parameters, alternative=alternative)
+        yield Guess("decision", alternative.decision, detail, values, alternative=alternative)
     for parameter, current in table.config.items():
         for value in _candidates(table, parameter, current):
             if parameter not in changed:
@@ -58,7 +58,7 @@ def _only(table: Table) -> str:
     return names[0] if len(names) == 1 else ", ".join(names)
 
 
-def _parameters(config: Config, alternative: Alternative) -> Mapping[str, Any]:
+def parameters(config: Config, alternative: Alternative) -> Mapping[str, Any]:
     """Parameters that an alternative sets; of one that changes the device itself what it says."""
     try:
         changed = alternative.apply(config)
