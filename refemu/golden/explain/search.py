@@ -50,7 +50,7 @@ class Search:
         beam = [Scored(none, score(self.table, none), 0.0)]
         nothing = beam[0]
         for _ in range(DEPTH):
-            grown = [scored for start in beam for scored in self._grown(start)]
+            grown = [scored for place, start in enumerate(beam) for scored in self._grown(start, place == 0)]
             better = [scored for scored in grown if scored.total < nothing.total]
             self.scored += better
             beam = _distinct(self.table, sorted(better, key=_rank))[:WIDTH]
@@ -58,8 +58,8 @@ class Search:
                 break
         return sorted(self.scored, key=_rank)
 
-    def _grown(self, start: Scored) -> Iterator[Scored]:
-        """The story of `start` with each further guess."""
+    def _grown(self, start: Scored, best: bool) -> Iterator[Scored]:
+        """The story of `start` with each further guess; with other arithmetic only of the best story so far."""
         words = start.prediction.words
         options = list(self._changes(words))
         fast, slow = self._devices(start)
@@ -67,7 +67,8 @@ class Search:
         price = start.price + math.log2(max(2, len(options) + len(fast) + len(slow)))
         grown = [self._one(start, guess, price) for guess in (*options, *fast)]
         grown += self._slow(start, slow, price)
-        if not any(scored and scored.score.perfect for scored in grown) and not self._has_arithmetic(start):
+        perfect = any(scored and scored.score.perfect for scored in grown)
+        if best and not perfect and not self._has_arithmetic(start):
             library = list(self._arithmetic)
             self.tried += len(library)
             grown += self._slow(start, library, price)

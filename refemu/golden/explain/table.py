@@ -17,6 +17,7 @@ from refemu.units.unit import AnyUnit, Config
 Words: TypeAlias = dict[str, np.ndarray]  #: by array of the set: bit patterns, (rows, lanes)
 ROWS, CELLS, VALUES = 4096, 1 << 19, 1 << 21  #: of a sample, at most: rows, lanes of outputs, values of the stimulus
 SCREEN = 1 << 11  #: values of the stimulus on which a slow device is tried first
+PART = 8  #: share of the cases of a table that such a device is tried on at most: one of so many
 NEIGHBOURS = 4  #: rows of a unit without registers that are kept together, so that late rows can be seen
 
 
@@ -147,7 +148,7 @@ def screen(table: Table, wrong: np.ndarray) -> Table:
     starts = table.cases
     by_case = np.zeros(len(starts), np.bool_)
     by_case[np.searchsorted(starts, table.first(table.rows[wrong]))] = True
-    room = max(4, SCREEN // max(1, _values(table.golden) * _length(table)))
+    room = max(4, min(len(starts) // PART, SCREEN // max(1, _values(table.golden) * _length(table))))
     if room >= len(starts):
         return table
     chosen = _spread(np.flatnonzero(by_case), room * 3 // 4)

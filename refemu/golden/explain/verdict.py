@@ -18,9 +18,11 @@ from refemu.golden.files.sets import Golden
 
 MOST = 5  #: explanations of which a verdict tells
 PIECE = 1 << 22  #: values that are held against the set at a time
-PACE = 0.3  #: seconds that a readable device takes for all rows of the sample, about
+PACE = 0.15  #: seconds that a readable device takes for all rows of the sample, about
 CASES = 24  #: that a sample has at least, where there are so many
-SECONDS = 10.0  #: for the rows beyond the sample; the verdict says how many it reached
+SLOW = 1 << 9  #: the same of a device that has no compiled twin
+SECONDS = 8.0  #: for the rows beyond the sample, of the best story; the verdict says how many it reached
+OTHERS = 0.3  #: of any other
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,17 @@ class _Counted:
         self.changed += rated.changed
         self.put_right += rated.put_right
 
+    def is_fast(self, table: Table) -> bool:
+        """Whether every run of the unit is one of its compiled twin."""
+        runs = [guess for guess in self.scored.story.guesses if guess.runs]
+        device = running.device(table, runs)
+        return device is None or not running.is_slow(runs, device)
+
+    @property
+    def share(self) -> float:
+        """Share of the wrong rows that come out right, of those that were looked at."""
+        return self.explained / max(1, self.wrong)
+
     @property
     def holds(self) -> bool:
         """Whether it may be printed."""
@@ -113,7 +126,7 @@ def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
     if kept:
         best = min(each.scored.total for each, _ in kept)
         kept = [(each, group) for each, group in kept if each.scored.total <= best + GAIN]
-        kept.sort(key=lambda pair: (-pair[0].explained, pair[0].scored.total))
+        kept.sort(key=lambda pair: (-pair[0].share, pair[0].scored.total))
     stories = tuple(tuple(_explanations(each, group)) for each, group in kept[:MOST])
     rivals = tuple(scored.story for scored in kept[0][1]) if kept else ()
     return Verdict(search.tried, len(table.rows), verified, stories, rivals)
@@ -140,22 +153,20 @@ def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
 
 
 def _count(counted: Sequence[_Counted], golden: Golden, answer: dut.Answer, wrong: np.ndarray, table: Table) -> int:
-    """Hold the stories against all rows, as many as the time allows; returns how many. The sample comes first."""
+    """Hold the stories against all rows, as many as the time allows; returns how many the best one reached."""
     for each in counted:
         each.add(table, wrong[table.rows], each.scored)
-    verified = len(table.rows)
-    if not counted or verified == golden.rows:
-        return verified
+    if not counted or len(table.rows) == golden.rows:
+        return len(table.rows)
     whole = tables.whole(golden, answer)
-    rest = whole.cases[~np.isin(whole.cases, table.cases)]
-    start = time.perf_counter()
-    for piece in tables.pieces(Table(golden, answer, rest), PIECE):
-        if time.perf_counter() - start > SECONDS:
-            break
-        for each in counted:
+    rest = Table(golden, answer, whole.cases[~np.isin(whole.cases, table.cases)])
+    for each, seconds in zip(counted, (SECONDS, *[OTHERS] * len(counted)), strict=False):
+        start = time.perf_counter()
+        for piece in tables.pieces(rest, PIECE if each.is_fast(table) else SLOW):
             each.add(piece, wrong[piece.rows])
-        verified += len(piece.rows)
-    return verified
+            if time.perf_counter() - start > seconds:
+                break
+    return counted[0].rows
 
 
 def _explanations(counted: _Counted, group: Sequence[Scored]) -> Iterator[Explanation]:
