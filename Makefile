@@ -11,7 +11,7 @@ LIMIT  := 900
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-slow conformance test-pythons arm64 lint bench kernels rtl vectors grades clean
+.PHONY: help golden test test-slow conformance test-pythons arm64 lint bench kernels rtl vectors grades alternatives clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
@@ -23,6 +23,7 @@ help:
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
 	@echo "make grades   grade the committed sets: vectors/GRADES.md"
+	@echo "make alternatives   other answers to decisions, and the rows that tell them: docs/alternatives.md"
 	@echo "make vectors  regenerate the committed sets under vectors/"
 
 golden:
@@ -83,6 +84,10 @@ rtl:
 grades:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m tools.grades $(GRADES)
+
+alternatives:
+	@$(PYTHON) tools/bootstrap.py $(VENV) test
+	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m tools.alternatives
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models

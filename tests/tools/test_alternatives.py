@@ -1,0 +1,29 @@
+"""The page of alternatives against what the units offer."""
+
+import pytest
+
+from refemu import golden, units
+from tools import alternatives
+from tools.grades import VECTORS
+
+
+def test_the_page_lists_every_other_answer_that_a_committed_set_can_meet() -> None:
+    listed = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in _escaped(alternatives.lines())}
+    offered = set()
+    for unit in units.names():
+        for name in alternatives.sets_of(unit):
+            for choice in golden.alternatives(unit, golden.load(VECTORS / name).config):
+                offered.add((choice.decision, choice.says.replace("|", "/")))
+    assert listed == offered
+
+
+@pytest.mark.parametrize("unit", ["olive_mac", "concat"])
+def test_counts_are_those_of_the_committed_set(unit: str) -> None:
+    page = alternatives.lines()
+    for decision, says, name, count in alternatives.telling(unit):
+        assert f"| {decision} | {says} | {name} | {count} |" in page
+        assert count >= 3
+
+
+def _escaped(lines: list[str]) -> list[str]:
+    return [line.replace("\\|", "/") for line in lines]
