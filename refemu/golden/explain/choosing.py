@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from refemu.arith.checks import Refused
+from refemu.formats import spelling
 from refemu.golden.explain.guess import Guess
 from refemu.golden.explain.table import Table
 from refemu.golden.grade import answers as answers_of
@@ -65,14 +66,13 @@ def parameters(config: Config, alternative: Alternative) -> Mapping[str, Any]:
     except Refused:
         return {}
     pairs = {name: value for name, value in changed.items() if repr(value) != repr(config.get(name))}
-    if not pairs:
-        return {"device": alternative.says}
-    return {name: _plain(value) for name, value in pairs.items()}
+    return {name: _plain(value) for name, value in pairs.items()} or {"device": alternative.says}
 
 
 def _plain(value: Any) -> Any:
+    """A number or word as it is; an object as a command line has it."""
     value = value.value if isinstance(value, Enum) else value
-    return value if isinstance(value, int | float | str | bool | type(None)) else str(value)
+    return value if isinstance(value, int | float | str | bool | type(None)) else spelling.write(value)
 
 
 def _candidates(table: Table, parameter: str, current: Any) -> list[Any]:

@@ -45,7 +45,7 @@ def score(table: Table, prediction: Prediction) -> Score:
         cost += (bits + port.bits) * float(np.count_nonzero(cells_wrong))
         rows_wrong |= cells_wrong.any(axis=1)
         if words is not table.want[name]:
-            cells_changed = table.changed(name, words) != 0
+            cells_changed = (table.changed(name, words) != 0) & prediction.known[:, None]
             changed += int(np.count_nonzero(cells_changed))
             right += int(np.count_nonzero(cells_changed & ~cells_wrong))
             rows_changed |= cells_changed.any(axis=1)
