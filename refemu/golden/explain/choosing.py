@@ -65,8 +65,9 @@ def parameters(config: Config, alternative: Alternative) -> Mapping[str, Any]:
         changed = alternative.apply(config)
     except Refused:
         return {}
-    pairs = {name: value for name, value in changed.items() if repr(value) != repr(config.get(name))}
-    return {name: _plain(value) for name, value in pairs.items()} or {"device": alternative.says}
+    texts = {name: (_plain(config.get(name)), _plain(value)) for name, value in changed.items()}
+    pairs = {name: new for name, (old, new) in texts.items() if f"{old}[]" != new and old != new}
+    return pairs or {"device": alternative.says}
 
 
 def _plain(value: Any) -> Any:

@@ -50,10 +50,11 @@ def alternatives(unit: str, config: str | None = None, path: str | Path | None =
     rows = None if path is None else answers.of_set(_required(sets.load(path), descriptor.name, name))
     choices = []
     for each in descriptor.alternatives:
-        if other.device(descriptor, descriptor.config(name), [each]) is None:
+        values = parameters(descriptor.config(name), each)
+        same = "device" in values and each.variant is None and each.answer is None
+        if same or other.device(descriptor, descriptor.config(name), [each]) is None:
             continue  # this is the configuration's own answer, or one that it cannot have
-        count = None if rows is None else _telling(rows, each)
-        choices.append(Choice(each.decision, each.says, parameters(descriptor.config(name), each), count))
+        choices.append(Choice(each.decision, each.says, values, None if rows is None else _telling(rows, each)))
     return tuple(choices)
 
 

@@ -174,7 +174,7 @@ def _explanations(counted: _Counted, group: Sequence[Scored]) -> Iterator[Explan
     guesses = counted.scored.story.guesses
     for place, guess in enumerate(guesses):
         same = [_matching(scored.story.guesses, place, guess) for scored in group[1:]]
-        equivalent = dict.fromkeys(each.id for each in same if each is not None and each.detail != guess.detail)
+        equivalent = dict.fromkeys(each.id for each in same if each is not None and each.id != guess.id)
         yield Explanation(
             guess.kind,
             guess.id,
