@@ -35,7 +35,7 @@ def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words
     """Answers of a device to the rows of a table, and which rows it can take: bool; in others those of the set."""
     answers = {name: array.copy() for name, array in table.want.items()}
     known, first = np.zeros(len(table.rows), np.bool_), 0
-    with _arithmetic(guesses):
+    with _arithmetic(guesses), np.errstate(all="ignore"):
         for number, group in enumerate(table.groups):
             seen = _seen(table, number, group, guesses)
             for start, stop, result in _parts(device, seen, len(group.rows), any(g.arithmetic for g in guesses)):

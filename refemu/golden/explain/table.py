@@ -148,7 +148,7 @@ def screen(table: Table, wrong: np.ndarray) -> Table:
     starts = table.cases
     by_case = np.zeros(len(starts), np.bool_)
     by_case[np.searchsorted(starts, table.first(table.rows[wrong]))] = True
-    room = max(4, min(len(starts) // PART, SCREEN // max(1, _values(table.golden) * _length(table))))
+    room = max(3, min(len(starts) // PART, SCREEN // max(1, _values(table.golden) * _length(table))))
     if room >= len(starts):
         return table
     chosen = _spread(np.flatnonzero(by_case), room * 3 // 4)

@@ -19,7 +19,7 @@ from refemu.golden.files.sets import Golden
 MOST = 5  #: explanations of which a verdict tells
 PIECE = 1 << 22  #: values that are held against the set at a time
 PACE = 0.15  #: seconds that a readable device takes for all rows of the sample, about
-CASES = 24  #: that a sample has at least, where there are so many
+CASES = 16  #: that a sample has at least, where there are so many
 SLOW = 1 << 9  #: the same of a device that has no compiled twin
 SECONDS = 8.0  #: for the rows beyond the sample, of the best story; the verdict says how many it reached
 OTHERS = 0.3  #: of any other

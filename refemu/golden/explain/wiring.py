@@ -24,6 +24,7 @@ def guesses(table: Table, words: Words) -> Iterator[Guess]:
     bad = [name for name, cells in wrong.items() if cells.any()]
     yield from _late(table, bad)
     yield from _lanes(table, words, bad, wrong)
+    yield from _orders(table, bad)
     for left, right in combinations(table.ports, 2):
         if _size(table.ports[left]) == _size(table.ports[right]) and {left, right} & set(bad):
             ports = [_short(left), _short(right)]
@@ -130,6 +131,20 @@ def _lanes(table: Table, words: Words, bad: Sequence[str], wrong: Mapping[str, n
                 yield _moved(source, moved, names)
 
 
+def _orders(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
+    """Orders of lanes that designs have: reversed, rotated by one, neighbours exchanged; of all arrays of one size."""
+    for lanes in sorted({table.ports[name].lanes for name in bad} - {1}):
+        names = [name for name, port in table.ports.items() if port.lanes == lanes]
+        straight = np.arange(lanes)
+        orders = {
+            order.tobytes(): order for order in (straight[::-1].copy(), np.roll(straight, 1), np.roll(straight, -1))
+        }
+        if lanes % 2 == 0:
+            orders.setdefault((straight ^ 1).tobytes(), straight ^ 1)
+        for order in orders.values():
+            yield _moved(order, np.flatnonzero(order != straight), names)
+
+
 def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str]) -> Guess:
     lanes, order = len(source), source.tolist()
     whole = np.array_equal(np.sort(source), np.arange(lanes))
@@ -137,6 +152,8 @@ def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str]) -> Guess
         says, price = "the lanes are reversed", 1.0
     elif whole and len(set(((source - np.arange(lanes)) % lanes).tolist())) == 1:
         says, price = f"the lanes are rotated by {int(source[0])}", 1.0 + log2(lanes)
+    elif lanes % 2 == 0 and np.array_equal(source, np.arange(lanes) ^ 1):
+        says, price = "neighbouring lanes are exchanged", 2.0
     else:
         places = ", ".join(f"{lane} gives {order[lane]}" for lane in moved.tolist()[:8])
         says, price = f"lane {places}{', ...' * (len(moved) > 8)}", len(moved) * log2(lanes)
