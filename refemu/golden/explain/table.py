@@ -18,7 +18,7 @@ Words: TypeAlias = dict[str, np.ndarray]  #: by array of the set: bit patterns, 
 ROWS, CELLS, VALUES = 4096, 1 << 19, 1 << 21  #: of a sample, at most: rows, lanes of outputs, values of the stimulus
 SCREEN = 1 << 11  #: values of the stimulus on which a slow device is tried first
 PART = 8  #: share of the cases of a table that such a device is tried on at most: one of so many
-NEIGHBOURS = 4  #: rows of a unit without registers that are kept together, so that late rows can be seen
+NEIGHBOURS = 3  #: rows of a unit without registers that are kept together, so that late rows can be seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def sample(golden: Golden, answer: dut.Answer, wrong: np.ndarray, limit: int | N
     most = min(max(2, int(len(starts) * _share(golden))), limit or len(starts))
     if most >= len(starts):
         return Table(golden, answer, starts)
-    together = NEIGHBOURS if golden.manifest["timing"] != "event" else 1
+    together = 2 if golden.manifest["timing"] == "event" else NEIGHBOURS
     bad, good = np.flatnonzero(runs), np.flatnonzero(~runs)
     room = max(1, most // together)
     chosen = _spread(bad, max(room - len(good), room * 3 // 4))

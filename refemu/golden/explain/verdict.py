@@ -154,15 +154,17 @@ def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
 
 def _count(counted: Sequence[_Counted], golden: Golden, answer: dut.Answer, wrong: np.ndarray, table: Table) -> int:
     """Hold the stories against all rows, as many as the time allows; returns how many the best one reached."""
-    for each in counted:
-        each.add(table, wrong[table.rows], each.scored)
     if not counted or len(table.rows) == golden.rows:
+        for each in counted:
+            each.add(table, wrong[table.rows], each.scored)
         return len(table.rows)
     whole = tables.whole(golden, answer)
     rest = Table(golden, answer, whole.cases[~np.isin(whole.cases, table.cases)])
     for each, seconds in zip(counted, (SECONDS, *[OTHERS] * len(counted)), strict=False):
-        start = time.perf_counter()
-        for piece in tables.pieces(rest, PIECE if each.is_fast(table) else SLOW):
+        start, fast = time.perf_counter(), each.is_fast(table)
+        if not fast:
+            each.add(table, wrong[table.rows], each.scored)
+        for piece in tables.pieces(whole, PIECE) if fast else tables.pieces(rest, SLOW):
             each.add(piece, wrong[piece.rows])
             if time.perf_counter() - start > seconds:
                 break
