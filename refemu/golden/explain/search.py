@@ -61,7 +61,7 @@ class Search:
     def _grown(self, start: Scored, best: bool) -> Iterator[Scored]:
         """The story of `start` with each further guess; with other arithmetic only of the best story so far."""
         words = start.prediction.words
-        options = list(self._changes(words))
+        options = [guess for guess in self._changes(words) if not _again(start.story, guess)]
         fast, slow = self._devices(start)
         self.tried += len(options) + len(fast) + len(slow)
         price = start.price + math.log2(max(2, len(options) + len(fast) + len(slow)))
@@ -87,7 +87,7 @@ class Search:
         decisions = {guess.id for guess in running_now}
         for guess in self._choices:
             clash = guess.kind == "decision" and guess.id in decisions and guess.id != "parameter"
-            if clash or any(guess is each for each in running_now):
+            if clash or any(guess is each for each in running_now) or _again(start.story, guess):
                 continue
             device = running.device(self.table, [*running_now, guess])
             if device is not None and self._same_ports(device.config):
@@ -218,6 +218,12 @@ class Search:
         if taken.all():
             return new, taken
         return {name: np.where(taken[:, None], new[name], words[name]) for name in words}, taken
+
+
+def _again(story: Story, guess: Guess) -> bool:
+    """Whether a story already has rows, or lanes, in another order: twice is no order that a design has."""
+    orders = ("row_shift", "lane_permutation")
+    return guess.id in orders and any(each.id == guess.id for each in story.guesses)
 
 
 def _choice(some: int, count: int) -> float:

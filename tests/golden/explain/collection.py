@@ -6,6 +6,7 @@ Devices answer the stimulus of a committed set. A truth is a list of parts, each
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 
 from refemu import units
 from refemu.golden.compare import dut
-from refemu.golden.explain import running
+from refemu.golden.explain import choosing, running
 from refemu.golden.explain import table as tables
+from refemu.golden.explain.guess import Guess
 from refemu.golden.explain.verdict import Verdict, verdict
 from refemu.golden.files import fields, sets
 from refemu.golden.files.sets import Golden
@@ -74,6 +76,7 @@ def rated(wrong: Wrong, result: Verdict) -> str:
     best = 0
     for story in result.stories[:2]:
         ids = {id for part in story for id in (part.id, *part.equivalent)}
+        ids |= {"D"} if any(part.kind == "decision" for part in story) else set()
         best = max(best, len([names for names in wrong.truth if names & ids]))
     return "right" if best == len(wrong.truth) else "vague" if best else "wrong lead"
 
@@ -159,10 +162,18 @@ def structural(name: str) -> Iterator[Wrong]:
             yield Wrong(name, f"{port}: bit 0 inverted", names("bit_inverted|constant"), partial(of, _inverted))
             yield Wrong(name, f"{port}: bits 0 and 1 crossed", names("bit_swap"), partial(of, _crossed))
             yield Wrong(name, f"{port}: 3 added", names("constant"), partial(of, _added))
+            yield Wrong(name, f"{port}: the upper half is cut off", names("width|bit_stuck"), partial(of, _narrow))
         if bits % 16 == 0:
             yield Wrong(name, f"{port}: bytes", names("byte_swap"), partial(of, _bytes))
+        if bits % 8 == 0:
+            yield Wrong(name, f"{port}: nibbles", names("nibble_swap"), partial(of, _nibbles))
         if fields.holds_floats(described):
             yield Wrong(name, f"{port}: sign", names("sign|bit_stuck|bit_inverted|width"), partial(of, _negated))
+            yield Wrong(name, f"{port}: NaN has its lowest bit set", names("nan|constant"), partial(of, _payload))
+            yield Wrong(name, f"{port}: infinity is finite", names("saturate|D-arith-2"), partial(of, _finite))
+            yield Wrong(name, f"{port}: no subnormals", names("flush|D-arith-2"), partial(of, _flushed))
+        elif bits > 3 and not described.signed:
+            yield Wrong(name, f"{port}: stops at a third", names("saturate|bit_stuck|width"), partial(of, _third))
         if lanes > 1:
             last = lanes - 1
             yield Wrong(name, f"{port}: last lane dead", names("lane|bit_stuck|width"), partial(of, _dead, lane=last))
@@ -170,9 +181,37 @@ def structural(name: str) -> Iterator[Wrong]:
                 yield Wrong(
                     name, f"{port}: 1 added in lane 1", names("constant|bit_inverted"), partial(of, _one, lane=1)
                 )
+    for left, right in combinations(ports(name), 2):
+        if (ports(name)[left].bits, ports(name)[left].lanes) == (ports(name)[right].bits, ports(name)[right].lanes):
+            yield Wrong(name, f"{left} and {right} exchanged", names("port_swap"), partial(exchanged, left, right))
     for lanes in sorted({port.lanes for port in ports(name).values()} - {1}):
         order = list(range(lanes))[::-1]
         yield Wrong(name, f"{lanes} lanes reversed", names("lane_permutation"), partial(permuted, order, lanes=lanes))
+
+
+def arithmetic(name: str) -> Iterator[Wrong]:
+    """One device for each primitive of arithmetic that the unit uses, done otherwise."""
+    right = tables.whole(golden(name), dut.Answer(outputs(golden(name)), {}))
+    for guess in choosing.arithmetic(right):
+        yield Wrong(name, guess.detail.removeprefix("right if "), names(f"{guess.id}|D"), partial(computed, guess))
+
+
+def computed(guess: Guess, golden: Golden) -> Arrays:
+    """Answers of the readable unit with other arithmetic."""
+    table = tables.whole(golden, dut.Answer(outputs(golden), {}))
+    device = running.device(table, [guess])
+    assert device is not None
+    words, _ = running.words(table, [guess], device)
+    arrays = outputs(golden)
+    for name, array in arrays.items():
+        array[table.rows] = words[name].reshape(-1, *array.shape[1:])
+    return arrays
+
+
+def exchanged(left: str, right: str, golden: Golden) -> Arrays:
+    """Two outputs exchanged."""
+    arrays = outputs(golden)
+    return {**arrays, f"out.{left}": arrays[f"out.{right}"], f"out.{right}": arrays[f"out.{left}"]}
 
 
 def _changed(port: str, change: Change, golden: Golden, lane: int | None = None) -> Arrays:
@@ -206,6 +245,37 @@ def _bytes(codes: np.ndarray, port: Port) -> Any:
 
 def _negated(codes: np.ndarray, port: Port) -> Any:
     return codes ^ codes.dtype.type(1 << (port.bits - 1))
+
+
+def _narrow(codes: np.ndarray, port: Port) -> Any:
+    return codes & codes.dtype.type(fields.mask_of(port.bits // 2))
+
+
+def _nibbles(codes: np.ndarray, port: Port) -> Any:
+    low = codes.dtype.type(int("0F" * (port.bits // 8), 16))
+    return (codes & low) << codes.dtype.type(4) | codes >> codes.dtype.type(4) & low
+
+
+def _payload(codes: np.ndarray, port: Port) -> Any:
+    return np.where(fields.is_nan(codes, port), codes | codes.dtype.type(1), codes)
+
+
+def _magnitude(codes: np.ndarray, port: Port) -> Any:
+    return codes & codes.dtype.type(fields.mask_of(port.bits - 1))
+
+
+def _finite(codes: np.ndarray, port: Port) -> Any:
+    infinite = _magnitude(codes, port) == {16: 0x7C00, 32: 0x7F800000}[port.bits]
+    return np.where(infinite, codes - codes.dtype.type(1), codes)
+
+
+def _flushed(codes: np.ndarray, port: Port) -> Any:
+    small = _magnitude(codes, port) < {16: 0x0400, 32: 0x00800000}[port.bits]
+    return np.where(small, codes & codes.dtype.type(1 << (port.bits - 1)), codes)
+
+
+def _third(codes: np.ndarray, port: Port) -> Any:
+    return np.minimum(codes, codes.max() // 3)
 
 
 def _dead(codes: np.ndarray, port: Port) -> Any:
