@@ -15,6 +15,7 @@ from refemu.golden.grade import words as other_words
 from refemu.units.ports import Port
 
 LATE = (1, 2, 3, 4, -1, -2)  #: rows late
+NARROW = 8  #: bits of an input that is tried with fewer, at most
 PAIRS = 1 << 25  #: comparisons of lanes with lanes, at most
 
 
@@ -40,12 +41,14 @@ def stimuli(table: Table) -> Iterator[Guess]:
             known = {"bytes": "byte_swap", "nibbles": "nibble_swap"}
             if id in known:
                 yield _seen(known[id], f"input {name}: {says}", partial(_respelled, port, change), {"port": name})
-        if port.lanes > 1:
-            order = list(range(port.lanes))[::-1]
-            parameters = {"port": name, "permutation": order}
-            yield _seen(
-                "lane_permutation", f"the lanes of input {name} are reversed", partial(_reversed, name), parameters
-            )
+        if port.signed:
+            yield _seen("sign", f"input {name} has no sign", partial(_respelled, port, _magnitude), {"port": name})
+        for bits in range(max(1, port.bits // 2), port.bits) if port.bits <= NARROW else ():
+            says = f"input {name} has {bits} of its {port.bits} bits"
+            yield _seen("width", says, partial(_respelled, port, partial(_low, bits)), {"port": name, "bits": bits})
+        for says, order in _usual(port.lanes):
+            parameters = {"port": name, "permutation": order.tolist()}
+            yield _seen("lane_permutation", f"of input {name} {says}", partial(_ordered, name, order), parameters)
     for name in ports:
         yield _seen("row_shift", f"input {name} is a row late", partial(_delayed, name), {"rows": 1, "port": name})
     for left, right in combinations(ports, 2):
@@ -132,31 +135,37 @@ def _lanes(table: Table, words: Words, bad: Sequence[str], wrong: Mapping[str, n
 
 
 def _orders(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
-    """Orders of lanes that designs have: reversed, rotated by one, neighbours exchanged; of all arrays of one size."""
+    """Orders of lanes that designs have, in all arrays of one size."""
     for lanes in sorted({table.ports[name].lanes for name in bad} - {1}):
         names = [name for name, port in table.ports.items() if port.lanes == lanes]
-        straight = np.arange(lanes)
-        orders = {
-            order.tobytes(): order for order in (straight[::-1].copy(), np.roll(straight, 1), np.roll(straight, -1))
-        }
-        if lanes % 2 == 0:
-            orders.setdefault((straight ^ 1).tobytes(), straight ^ 1)
-        for order in orders.values():
-            yield _moved(order, np.flatnonzero(order != straight), names)
+        for says, order in _usual(lanes):
+            yield _moved(order, np.flatnonzero(order != np.arange(lanes)), names, says)
 
 
-def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str]) -> Guess:
+def _usual(lanes: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Orders that designs have, and their names: reversed, rotated by one, neighbours exchanged, transposed."""
+    straight = np.arange(lanes)
+    orders = {"the lanes are reversed": straight[::-1].copy(), "neighbouring lanes are exchanged": straight ^ 1}
+    orders |= {f"the lanes are rotated by {by}": np.roll(straight, -by) for by in (1, -1)}
+    for rows in range(2, lanes // 2 + 1):
+        if lanes % rows == 0:
+            says = f"the lanes are read column by column, {rows} rows of {lanes // rows}"
+            orders[says] = straight.reshape(rows, -1).T.reshape(-1)
+    seen = {straight.tobytes()}
+    for says, order in orders.items():
+        if order.tobytes() not in seen and order.max(initial=0) < lanes:
+            seen.add(order.tobytes())
+            yield says, order
+
+
+def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str], says: str = "") -> Guess:
+    """Lanes that come from others. says: name of an order that designs have."""
     lanes, order = len(source), source.tolist()
     whole = np.array_equal(np.sort(source), np.arange(lanes))
-    if order == list(range(lanes))[::-1]:
-        says, price = "the lanes are reversed", 1.0
-    elif whole and len(set(((source - np.arange(lanes)) % lanes).tolist())) == 1:
-        says, price = f"the lanes are rotated by {int(source[0])}", 1.0 + log2(lanes)
-    elif lanes % 2 == 0 and np.array_equal(source, np.arange(lanes) ^ 1):
-        says, price = "neighbouring lanes are exchanged", 2.0
-    else:
+    price = 1.0 if says else len(moved) * log2(lanes)
+    if not says:
         places = ", ".join(f"{lane} gives {order[lane]}" for lane in moved.tolist()[:8])
-        says, price = f"lane {places}{', ...' * (len(moved) > 8)}", len(moved) * log2(lanes)
+        says = f"lane {places}{', ...' * (len(moved) > 8)}"
     parameters: dict[str, object] = {"port": _short(names[0]), "permutation": order}
     if len(names) > 1:
         parameters["ports"] = [_short(name) for name in names]
@@ -197,8 +206,20 @@ def _respelled(port: Port, change: other_words.Change, table: Table, number: int
     return {**inputs, port.name: fields.decode(np.asarray(change(codes, port) & mask, codes.dtype), port)}
 
 
-def _reversed(name: str, table: Table, number: int, inputs: Inputs) -> Inputs:
-    return {**inputs, name: inputs[name][..., ::-1]}
+def _ordered(name: str, order: np.ndarray, table: Table, number: int, inputs: Inputs) -> Inputs:
+    return {**inputs, name: inputs[name][..., order]}
+
+
+def _low(bits: int, codes: np.ndarray, port: Port) -> np.ndarray:
+    """The low bits, at least one, with their sign where the port is signed."""
+    low = codes & codes.dtype.type(fields.mask_of(bits))
+    sign = codes.dtype.type(1 << (bits - 1) if port.signed else 0)
+    return np.asarray((low ^ sign) - sign)
+
+
+def _magnitude(codes: np.ndarray, port: Port) -> np.ndarray:
+    """All bits but the sign, as if it were not there."""
+    return np.asarray(codes & codes.dtype.type(fields.mask_of(port.bits - 1)))
 
 
 def _crossed(left: str, right: str, table: Table, number: int, inputs: Inputs) -> Inputs:

@@ -6,5 +6,7 @@ from refemu.units.alternative import Alternative, choices
 ODD = ((0, 0), (0, 1), (1, 1), (0, 3), (4, 1), (3, 1), (2, 1), (1, 3))
 #: 8 = <3,1>, 4 = <0,4>: the range of exponents is cut in another place
 MIXED = ((0, 0), (0, 1), (0, 2), (0, 3), (3, 2), (3, 1), (1, 2), (1, 3))
+#: 4 = <1,2>, 6 = <1,3>, 8 = <3,1>
+SHORT = ((0, 0), (0, 1), (0, 2), (0, 3), (4, 1), (3, 1), (1, 2), (1, 3))
 
-ALTERNATIVES: tuple[Alternative, ...] = choices("D-olive-16", "pairs", ODD, MIXED)
+ALTERNATIVES: tuple[Alternative, ...] = choices("D-olive-16", "pairs", ODD, MIXED, SHORT)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -46,16 +47,39 @@ class RoundedFirst(OvpEncoder):
         return LEFT if left > right else RIGHT
 
 
+class LeftOnTie(OvpEncoder):
+    """Of two outliers of one magnitude the left one stays."""
+
+    def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
+        if all(outliers) and abs(first) == abs(second) and self.format.winner != "left":
+            return LEFT
+        return super().kind_of(first, second, outliers)
+
+
 class OutlierTies(OvpEncoder):
     """Outliers round ties away from 0, whatever normal values do."""
 
     def outlier_code(self, v: float) -> int:
-        fmt = self.format
-        try:
-            self.format = dataclasses.replace(fmt, rounding="half_up" if fmt.rounding == "half_away" else "half_away")
+        with _other_ties(self):
             return super().outlier_code(v)
-        finally:
-            self.format = fmt
+
+
+class NormalTies(OvpEncoder):
+    """Normal values round ties away from 0, whatever outliers do."""
+
+    def normal_code(self, v: float) -> int:
+        with _other_ties(self):
+            return super().normal_code(v)
+
+
+@contextmanager
+def _other_ties(encoder: OvpEncoder) -> Iterator[None]:
+    fmt = encoder.format
+    encoder.format = dataclasses.replace(fmt, rounding="half_up" if fmt.rounding == "half_away" else "half_away")
+    try:
+        yield
+    finally:
+        encoder.format = fmt
 
 
 class NotClamped(OvpEncoder):
@@ -127,7 +151,9 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
     _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
     Alternative("D-olive-2", "a negative value is never an outlier", variant=SignedThreshold),
+    Alternative("D-olive-5", "of two outliers of one magnitude the left one stays", variant=LeftOnTie),
     Alternative("D-olive-6", "two outliers are compared after rounding", variant=RoundedFirst),
+    Alternative("D-olive-7", "ties of normal values round away from 0", variant=NormalTies),
     Alternative("D-olive-8", "ties of outliers round away from 0", variant=OutlierTies),
     Alternative("D-olive-9", "a normal value beyond the largest keeps its low bits", variant=NotClamped),
     Alternative("D-olive-10", "an outlier below the smallest gets the reserved code", variant=ReservedCode),

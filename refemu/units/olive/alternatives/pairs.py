@@ -15,6 +15,6 @@ DECODERS: tuple[tuple[str, str, type[OvpDecoder]], ...] = (
 
 
 def exchanged(decoders: Any, kind: type[OvpDecoder]) -> list[OvpDecoder]:
-    """Decoders of another class with the same parameters; with halves swapped those of the second operand only."""
-    parts = [kind(each.normal, each.outlier) for each in decoders]
+    """Decoders that are also of another class; with halves swapped those of the second operand only."""
+    parts = [type(kind.__name__, (kind, type(each)), {})(each.normal, each.outlier) for each in decoders]
     return [decoders[0], parts[1]] if kind is ovp_decoder.LeftHigh else parts
