@@ -13,6 +13,9 @@ def lines(verdict: Verdict, where: Where, rows: int, wrong: int) -> Iterator[str
     searched = f"{verdict.hypotheses} hypotheses on {verdict.rows} rows"
     if not verdict.stories:
         yield f"verdict: no explanation among {searched}"
+        if verdict.possible:
+            yield f"  too few rows differ to say more than what would fit, {len(verdict.possible)} in all:"
+            yield from (f"  - {guess}" for guess in verdict.possible[:MOST])
         yield from _where(where, rows)
         return
     best = verdict.stories[0]

@@ -62,6 +62,7 @@ class Verdict:
     verified: int = 0  #: rows that the explanations were held against
     stories: tuple[tuple[Explanation, ...], ...] = ()  #: best first; several parts of one that is composed
     rivals: tuple[Story, ...] = field(default=(), repr=False)  #: of the best, those that no row tells apart
+    possible: tuple[str, ...] = ()  #: without stories: single guesses that fit, but too few rows differ to say so
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:
@@ -116,9 +117,9 @@ def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
     """What the device did. wrong: bool per row of the set, those in which the device differs; at least one."""
     table = _table(golden, answer, wrong)
     search = Search(table)
-    ranked = search.run()
+    every = search.run()
     nothing = score(table, search.predicted(Story())).cost
-    ranked = [scored for scored in ranked if nothing - scored.total > GAIN]
+    ranked = [scored for scored in every if nothing - scored.total > GAIN]
     groups = _groups(table, ranked)[:FINALISTS]
     counted = [_Counted(group[0]) for group in groups]
     verified = _count(counted, golden, answer, wrong, table)
@@ -129,7 +130,8 @@ def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
         kept.sort(key=lambda pair: (-pair[0].share, pair[0].scored.total))
     stories = tuple(tuple(_explanations(each, group)) for each, group in kept[:MOST])
     rivals = tuple(scored.story for scored in kept[0][1]) if kept else ()
-    return Verdict(search.tried, len(table.rows), verified, stories, rivals)
+    possible = () if stories else _possible(every)
+    return Verdict(search.tried, len(table.rows), verified, stories, rivals, possible)
 
 
 def _table(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Table:
@@ -137,6 +139,13 @@ def _table(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Table:
     table = tables.sample(golden, answer, wrong)
     limit = max(CASES, int(PACE / running.pace(table)))
     return table if len(table.cases) <= limit else tables.sample(golden, answer, wrong, limit)
+
+
+def _possible(ranked: Sequence[Scored]) -> tuple[str, ...]:
+    """What each single guess says that puts all rows of the sample right, decisions first."""
+    fitting = [scored for scored in ranked if scored.score.perfect and len(scored.story.guesses) == 1]
+    fitting.sort(key=lambda scored: scored.story.order)
+    return tuple(dict.fromkeys(scored.story.guesses[0].detail for scored in fitting))
 
 
 def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
