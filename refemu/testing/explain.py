@@ -1,4 +1,4 @@
-"""What a design did that `hold` found wrong, from all that it compared in a test."""
+"""Explanation of a design that `hold` found wrong, from all that it compared in a test."""
 
 from collections.abc import Sequence
 

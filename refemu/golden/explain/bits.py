@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import log2
 from typing import Any
 
 import numpy as np
 
-from refemu.golden.explain.guess import Guess
+from refemu.arith import integers
+from refemu.golden.explain.guess import Guess, bits_of
 from refemu.golden.explain.table import Table, Words
 from refemu.golden.files import fields
 from refemu.golden.grade import words as other_words
@@ -30,7 +30,7 @@ def guesses(table: Table, words: Words) -> Iterator[Guess]:
             yield from _added(table, words, name, port, unlike)
 
 
-def guess(name: str, id: str, says: str, change: Change, price: float = 0.0, **parameters: Any) -> Guess:
+def guess(name: str, id: str, says: str, change: Change, price: int = 0, **parameters: Any) -> Guess:
     """A change of the words of one array."""
     port = name.partition(".")[2]
     detail = f"right if {port}: {says}"
@@ -45,7 +45,7 @@ def _apply(name: str, change: Change, table: Table, words: Words) -> Words:
 
 def _single(table: Table, words: Words, name: str, port: Port, unlike: np.ndarray) -> Iterator[Guess]:
     """Bits that are constant in some lane, or the opposite."""
-    got, price = table.got[name], log2(2 * port.bits)
+    got, price = table.got[name], bits_of(2 * port.bits)
     always: dict[int, list[int]] = {0: [], 1: []}
     for bit in range(port.bits):
         here = unlike >> unlike.dtype.type(bit) & unlike.dtype.type(1)
@@ -88,16 +88,16 @@ def _crossed(table: Table, words: Words, name: str, port: Port, unlike: np.ndarr
     got, want = (array[name][:, lanes].reshape(-1) for array in (table.got, words))
     some = np.flatnonzero(unlike[:, lanes].reshape(-1))[:CROSSED]
     a, b = (_bits(array[some], port.bits) for array in (got, want))
-    agree = a.T @ b + (1 - a).T @ (1 - b)  # exact: small integers
+    agree = integers.matmul(a.T, b) + integers.matmul((1 - a).T, 1 - b)
     agree[np.diag_indices(port.bits)] *= 2  # a wire that may be straight is
     source = np.argmax(agree, axis=1)
     moved = np.flatnonzero(source != np.arange(port.bits))
-    if len(moved) and np.array_equal(np.sort(source), np.arange(port.bits)):
+    if len(moved) and np.array_equal(np.sort(source, kind="stable"), np.arange(port.bits)):
         permutation = source.tolist()
         says = f"bits {', '.join(map(str, moved.tolist()))} come from {', '.join(str(permutation[b]) for b in moved)}"
-        price = len(moved) * log2(port.bits)
+        price = len(moved) * bits_of(port.bits)
         if permutation == list(range(port.bits))[::-1]:
-            says, price = "its bits are reversed", 1.0
+            says, price = "its bits are reversed", 1
         yield guess(name, "bit_swap", says, partial(_permuted, permutation), price, permutation=permutation)
 
 
@@ -214,14 +214,14 @@ def _narrow(table: Table, name: str, port: Port) -> Iterator[Guess]:
     bits = largest.bit_length()
     if 0 < bits < port.bits:
         says = f"it has {bits} of its {port.bits} bits"
-        yield guess(name, "width", says, partial(_low, bits), log2(port.bits), bits=bits)
+        yield guess(name, "width", says, partial(_low, bits), bits_of(port.bits), bits=bits)
     if port.signed:
         values = fields.decode(got, port)
         low, high = int(values.min()), int(values.max())
         bits = max(high, ~low).bit_length() + 1
         if 0 < bits < port.bits:
             says = f"it has {bits} of its {port.bits} bits, the highest of them the sign"
-            yield guess(name, "width", says, partial(_extended, bits), log2(port.bits), bits=bits)
+            yield guess(name, "width", says, partial(_extended, bits), bits_of(port.bits), bits=bits)
             yield guess(name, "saturate", f"it stops at {low} and {high}", partial(_clipped, low, high), port.bits)
     elif not fields.holds_floats(port) and 0 < largest < fields.mask_of(port.bits):
         yield guess(name, "saturate", f"it stops at {largest}", partial(_stopped, largest), port.bits)
@@ -256,7 +256,7 @@ def _added(table: Table, words: Words, name: str, port: Port, unlike: np.ndarray
     for value in added:
         signed = value - (1 << port.bits) if value >> (port.bits - 1) else value
         says = f"{abs(signed)} is {'added' if signed > 0 else 'subtracted'}"
-        price = min(port.bits, 2 * log2(1 + abs(signed)))
+        price = min(port.bits, 2 * abs(signed).bit_length())
         yield guess(name, "constant", says, partial(_plus, value), price, added=signed)
 
 

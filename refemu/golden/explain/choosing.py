@@ -32,7 +32,7 @@ def decisions(table: Table) -> Iterator[Guess]:
                 says = f"{parameter} is {text(value)} (here {text(current)})"
                 alternative = Alternative("", says, partial(_with, parameter, value))
                 shown = {parameter: text(value)}
-                yield Guess("decision", "parameter", f"right if {says}", shown, 1.0, alternative=alternative)
+                yield Guess("decision", "parameter", f"right if {says}", shown, 1, alternative=alternative)
 
 
 def arithmetic(table: Table) -> Iterator[Guess]:

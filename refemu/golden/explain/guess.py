@@ -1,6 +1,5 @@
 """Guesses about what a device did: other decisions, a changed stimulus or arithmetic, and changes of the answers."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -14,6 +13,11 @@ Kind: TypeAlias = Literal["decision", "structure"]
 Inputs: TypeAlias = Mapping[str, np.ndarray]
 
 
+def bits_of(count: int) -> int:
+    """Bits that say which of so many it is."""
+    return max(0, count - 1).bit_length()
+
+
 @dataclass(frozen=True, eq=False)
 class Guess:
     """One change that would make a device wrong."""
@@ -22,7 +26,7 @@ class Guess:
     id: str  #: of the decision, or name of the structural class
     detail: str  #: what the device does, for people
     parameters: Mapping[str, Any]
-    price: float = 0.0  #: bits that its own parameters cost
+    price: int = 0  #: bits that its own parameters cost
     alternative: Alternative | None = None  #: of a decision
     arithmetic: Any = None  #: primitives that are exchanged, as grade.rounding has them
     stimulus: Callable[[Table, int, Inputs], Inputs] | None = None  #: what the device sees of group `int` of a table
@@ -44,9 +48,12 @@ class Story:
     guesses: tuple[Guess, ...] = ()
 
     @property
-    def price(self) -> float:
+    def price(self) -> int:
         """Bits that the parameters of all guesses cost."""
-        return math.fsum(guess.price for guess in self.guesses)
+        bits = 0
+        for guess in self.guesses:
+            bits += guess.price
+        return bits
 
     @property
     def order(self) -> tuple[int, int]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.explain.choosing import parameters
@@ -70,6 +72,6 @@ def _telling(rows: answers.Answers, alternative: other.Alternative) -> int | Non
     if wrong is None:
         return None
     try:
-        return int(device.wrong(rows, wrong).sum())
+        return int(np.count_nonzero(device.wrong(rows, wrong)))
     except (Refused, RefusedType):
         return None

@@ -1,14 +1,13 @@
-"""What a prediction is worth: bits for every cell that is still wrong, and bits for the search."""
+"""Worth of a prediction: bits for every cell that is still wrong, and bits for the search."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.golden.explain.guess import Prediction
+from refemu.golden.explain.guess import Prediction, bits_of
 from refemu.golden.explain.table import Table, Words
 
-GAIN = 12.0  #: bits that a story saves, at least, after the price of the search
+GAIN = 12  #: bits that a story saves, at least, after the price of the search
 CHANGED = 0.9  #: share of the cells it changes that come out right, at least
 RIGHT = 0.5  #: share of the wrong rows that become wholly right, at least
 
@@ -17,7 +16,7 @@ RIGHT = 0.5  #: share of the wrong rows that become wholly right, at least
 class Score:
     """A prediction held against the answers of the device, over the rows of a table."""
 
-    cost: float  #: bits of the cells that are still wrong
+    cost: int  #: bits of the cells that are still wrong
     wrong: dict[str, np.ndarray]  #: cells that are still wrong: bool (rows, lanes) by array
     changed: int  #: cells in which it differs from the set
     put_right: int  #: of these the cells that the device gives too
@@ -32,17 +31,17 @@ class Score:
 
 def score(table: Table, prediction: Prediction) -> Score:
     """Score of a prediction."""
-    bits = math.log2(max(2, cells(table)))
-    wrong, changed, right, cost = {}, 0, 0, 0.0
+    bits = bits_of(cells(table))
+    wrong, changed, right, cost = {}, 0, 0, 0
     rows_wrong, rows_changed = np.zeros(len(table.rows), np.bool_), np.zeros(len(table.rows), np.bool_)
     for name, port in table.ports.items():
         words = prediction.words[name]
         cells_wrong = table.unlike(name, words) != 0
         if name in prediction.excused:
-            cost += port.bits * float(np.count_nonzero(cells_wrong & prediction.excused[name]))
+            cost += port.bits * int(np.count_nonzero(cells_wrong & prediction.excused[name]))
             cells_wrong = cells_wrong & ~prediction.excused[name]
         wrong[name] = cells_wrong
-        cost += (bits + port.bits) * float(np.count_nonzero(cells_wrong))
+        cost += (bits + port.bits) * int(np.count_nonzero(cells_wrong))
         rows_wrong |= cells_wrong.any(axis=1)
         if words is not table.want[name]:
             cells_changed = (table.changed(name, words) != 0) & prediction.known[:, None]

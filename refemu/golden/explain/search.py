@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from refemu.golden.explain import bits, choosing, running, wiring
-from refemu.golden.explain.guess import Guess, Prediction, Story, restricted
+from refemu.golden.explain.guess import Guess, Prediction, Story, bits_of, restricted
 from refemu.golden.explain.scoring import Score, lanes_better, score
 from refemu.golden.explain.table import Table, Words, screen
 
@@ -22,10 +22,10 @@ class Scored:
 
     prediction: Prediction
     score: Score
-    price: float  #: bits of the search and of the parameters
+    price: int  #: bits of the search and of the parameters
 
     @property
-    def total(self) -> float:
+    def total(self) -> int:
         """Bits in all: less is better."""
         return self.score.cost + self.price
 
@@ -47,7 +47,7 @@ class Search:
     def run(self) -> list[Scored]:
         """The best stories first, those of equal predictions side by side."""
         none = self.predicted(Story())
-        beam = [Scored(none, score(self.table, none), 0.0)]
+        beam = [Scored(none, score(self.table, none), 0)]
         nothing = beam[0]
         for _ in range(DEPTH):
             grown = [scored for place, start in enumerate(beam) for scored in self._grown(start, place == 0)]
@@ -64,7 +64,7 @@ class Search:
         options = [guess for guess in self._changes(words) if not _again(start.story, guess)]
         fast, slow = self._devices(start)
         self.tried += len(options) + len(fast) + len(slow)
-        price = start.price + math.log2(max(2, len(options) + len(fast) + len(slow)))
+        price = start.price + bits_of(len(options) + len(fast) + len(slow))
         grown = [self._one(start, guess, price) for guess in (*options, *fast)]
         grown += self._slow(start, slow, price)
         perfect = any(scored and scored.score.perfect for scored in grown)
@@ -116,10 +116,10 @@ class Search:
     def _has_arithmetic(self, start: Scored) -> bool:
         return any(guess.arithmetic is not None for guess in start.story.guesses)
 
-    def _slow(self, start: Scored, guesses: Sequence[Guess], price: float) -> list[Scored | None]:
+    def _slow(self, start: Scored, guesses: Sequence[Guess], price: int) -> list[Scored | None]:
         """Slow devices on the whole table, the most promising first; after a perfect one those that may equal it."""
         grown: list[Scored | None] = []
-        least = math.inf
+        least: float = math.inf
         for cost, guess in self._promising(start, guesses):
             if cost > least:
                 break
@@ -129,15 +129,15 @@ class Search:
                 least = cost
         return grown
 
-    def _promising(self, start: Scored, guesses: Sequence[Guess]) -> list[tuple[float, Guess]]:
+    def _promising(self, start: Scored, guesses: Sequence[Guess]) -> list[tuple[int, Guess]]:
         """Slow devices that put cells right on a few cases, and what is still wrong there, the best first."""
         few = screen(self.table, start.score.rows_wrong)
         if few is self.table:
-            return [(0.0, guess) for guess in guesses]
+            return [(0, guess) for guess in guesses]
         search = Search(few)
         base = search.predicted(start.story)
         before = score(few, base)
-        gains: list[tuple[float, int, Guess]] = []
+        gains: list[tuple[int, int, Guess]] = []
         for guess in guesses:
             prediction = search.predicted(start.story.with_(guess))
             after = score(few, prediction)
@@ -146,7 +146,7 @@ class Search:
                 gains.append((after.cost, len(gains), guess))
         return [(cost, guess) for cost, _, guess in sorted(gains, key=lambda gain: gain[:2])[:PROMISING]]
 
-    def _one(self, start: Scored, guess: Guess, price: float) -> Scored | None:
+    def _one(self, start: Scored, guess: Guess, price: int) -> Scored | None:
         """The story with a guess more, in all lanes or in those that it makes better; None where it does nothing."""
         old = start.prediction.words
         prediction = self.predicted(start.story.with_(guess))
@@ -164,10 +164,10 @@ class Search:
             best = rated if rated.total < best.total else best
         return best
 
-    def _rated(self, prediction: Prediction, price: float) -> Scored:
+    def _rated(self, prediction: Prediction, price: int) -> Scored:
         return Scored(prediction, score(self.table, prediction), price + prediction.story.price)
 
-    def _lane(self, start: Scored, price: float) -> Scored | None:
+    def _lane(self, start: Scored, price: int) -> Scored | None:
         """Whatever is still wrong in one lane of one array, of which no word is predicted."""
         bad = [name for name, wrong in start.score.wrong.items() if wrong.any()]
         if len(bad) != 1 or self.table.ports[bad[0]].lanes == 1:
@@ -184,7 +184,7 @@ class Search:
         story = Story((*start.story.guesses, guess))
         prediction = Prediction(story, start.prediction.words, start.prediction.known, excused)
         rated = score(self.table, prediction)
-        saved = (count - 1) * math.log2(wrong.shape[1])  # by chance they would lie in any lane
+        saved = (count - 1) * (wrong.shape[1].bit_length() - 1)  # by chance they would lie in any lane
         cost = start.score.cost - saved
         return Scored(prediction, replace(rated, cost=cost), price)
 
@@ -226,18 +226,13 @@ def _again(story: Story, guess: Guess) -> bool:
     return guess.id in orders and any(each.id == guess.id for each in story.guesses)
 
 
-def _choice(some: int, count: int) -> float:
+def _choice(some: int, count: int) -> int:
     """Bits that name some of so many lanes."""
-    few = min(some, count - some)
-    return (
-        math.log2(count)
-        + math.lgamma(count + 1) / math.log(2)
-        - (math.lgamma(few + 1) + math.lgamma(count - few + 1)) / math.log(2)
-    )
+    return bits_of(count) + bits_of(math.comb(count, some))
 
 
-def _rank(scored: Scored) -> tuple[float, int, int]:
-    return round(scored.total, 3), *scored.story.order
+def _rank(scored: Scored) -> tuple[int, int, int]:
+    return scored.total, *scored.story.order
 
 
 def _distinct(table: Table, ranked: Sequence[Scored]) -> list[Scored]:

@@ -153,7 +153,7 @@ def screen(table: Table, wrong: np.ndarray) -> Table:
         return table
     chosen = _spread(np.flatnonzero(by_case), room * 3 // 4)
     chosen = np.concatenate([chosen, _spread(np.flatnonzero(~by_case), room - len(chosen))])
-    return Table(table.golden, table.answer, starts[np.sort(chosen)])
+    return Table(table.golden, table.answer, starts[np.sort(chosen, kind="stable")])
 
 
 def pieces(table: Table, values: int) -> Iterator[Table]:

@@ -1,4 +1,4 @@
-"""What a device did, as far as its answers tell: few explanations, each counted over all rows, or none."""
+"""Verdict on a wrong device: few explanations of what it did, each counted over all rows, or none."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -127,7 +127,7 @@ def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
     if kept:
         best = min(each.scored.total for each, _ in kept)
         kept = [(each, group) for each, group in kept if each.scored.total <= best + GAIN]
-        kept.sort(key=lambda pair: (-pair[0].share, pair[0].scored.total))
+        kept = sorted(kept, key=lambda pair: (-pair[0].share, pair[0].scored.total))
     stories = tuple(tuple(_explanations(each, group)) for each, group in kept[:MOST])
     rivals = tuple(scored.story for scored in kept[0][1]) if kept else ()
     possible = () if stories else _possible(every)
@@ -144,8 +144,8 @@ def _table(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Table:
 def _possible(ranked: Sequence[Scored]) -> tuple[str, ...]:
     """What each single guess says that puts all rows of the sample right, decisions first."""
     fitting = [scored for scored in ranked if scored.score.perfect and len(scored.story.guesses) == 1]
-    fitting.sort(key=lambda scored: scored.story.order)
-    return tuple(dict.fromkeys(scored.story.guesses[0].detail for scored in fitting))
+    ordered = sorted(fitting, key=lambda scored: scored.story.order)
+    return tuple(dict.fromkeys(scored.story.guesses[0].detail for scored in ordered))
 
 
 def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
@@ -155,9 +155,9 @@ def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
         groups.setdefault(fingerprint(table, scored.prediction), []).append(scored)
     result = []
     for group in groups.values():
-        group.sort(key=lambda scored: scored.story.order)
-        few = len(group[0].story.guesses)
-        result.append([scored for scored in group if len(scored.story.guesses) == few])
+        ordered = sorted(group, key=lambda scored: scored.story.order)
+        few = len(ordered[0].story.guesses)
+        result.append([scored for scored in ordered if len(scored.story.guesses) == few])
     return result
 
 

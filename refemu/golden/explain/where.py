@@ -12,7 +12,7 @@ from refemu.golden.files.sets import Golden
 
 @dataclass(frozen=True)
 class Where:
-    """Where a device differs. Counts of rows by port, kind and flag; of words by lane and bit of each port."""
+    """Places in which a device differs: rows by port, kind and flag, words by lane and bit of each port."""
 
     ports: Mapping[str, int] = field(default_factory=dict)  #: output -> rows
     lanes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: output -> lane -> words

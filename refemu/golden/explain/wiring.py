@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
-from math import log2
 
 import numpy as np
 
-from refemu.golden.explain.guess import Guess, Inputs
+from refemu.golden.explain.guess import Guess, Inputs, bits_of
 from refemu.golden.explain.table import Group, Table, Words
 from refemu.golden.files import fields
 from refemu.golden.grade import words as other_words
@@ -58,7 +57,7 @@ def stimuli(table: Table) -> Iterator[Guess]:
 
 
 def _change(
-    id: str, detail: str, change: Callable[[Table, Words], Words], parameters: Mapping[str, object], price: float = 0.0
+    id: str, detail: str, change: Callable[[Table, Words], Words], parameters: Mapping[str, object], price: int = 0
 ) -> Guess:
     return Guess("structure", id, detail, parameters, price, change=change)
 
@@ -66,7 +65,7 @@ def _change(
 def _seen(
     id: str, says: str, stimulus: Callable[[Table, int, Inputs], Inputs], parameters: Mapping[str, object]
 ) -> Guess:
-    return Guess("structure", id, f"right if {says}", parameters, 1.0, stimulus=stimulus)
+    return Guess("structure", id, f"right if {says}", parameters, 1, stimulus=stimulus)
 
 
 def _short(name: str) -> str:
@@ -121,7 +120,7 @@ def _lanes(table: Table, words: Words, bad: Sequence[str], wrong: Mapping[str, n
             value = int(got[0, lane])
             detail = f"right if lane {lane} of {_short(name)} is always {value:#x}"
             parameters = {"port": _short(name), "value": value}
-            price = float(min(table.ports[name].bits, 2 * value.bit_length())) + log2(lanes)
+            price = min(table.ports[name].bits, 2 * value.bit_length()) + bits_of(lanes)
             yield replace(_change("lane", detail, partial(_dead, name, lane, value), parameters, price), lanes=(lane,))
         if lanes == 1:
             continue
@@ -161,8 +160,8 @@ def _usual(lanes: int) -> Iterator[tuple[str, np.ndarray]]:
 def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str], says: str = "") -> Guess:
     """Lanes that come from others. says: name of an order that designs have."""
     lanes, order = len(source), source.tolist()
-    whole = np.array_equal(np.sort(source), np.arange(lanes))
-    price = 1.0 if says else len(moved) * log2(lanes)
+    whole = np.array_equal(np.sort(source, kind="stable"), np.arange(lanes))
+    price = 1 if says else len(moved) * bits_of(lanes)
     if not says:
         places = ", ".join(f"{lane} gives {order[lane]}" for lane in moved.tolist()[:8])
         says = f"lane {places}{', ...' * (len(moved) > 8)}"

@@ -155,6 +155,7 @@ def used(answers: Answers) -> set[str]:
 
 @contextmanager
 def exchanged(changes: list[Change]) -> Iterator[None]:
+    """Functions of modules exchanged for others, and put back at the end."""
     with ExitStack() as stack:
         for module, name, function in changes:
             stack.callback(setattr, module, name, getattr(module, name))

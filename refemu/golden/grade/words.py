@@ -31,6 +31,7 @@ def _size(port: Port) -> tuple[int, int]:
 
 
 def changes(port: Port) -> Iterator[tuple[str, str, Change]]:
+    """Id, what the device does and the words it gives, of each mistake that such a port can have."""
     if port.bits > 8 and port.bits % 8 == 0:
         yield "bytes", "its bytes come in the other order", _bytes
     if port.bits % 8 == 0:
