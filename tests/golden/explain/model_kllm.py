@@ -1,0 +1,289 @@
+"""The KLLM units once more, in a few lines of NumPy and Python, each with mistakes that it can be asked for."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from refemu.golden.files.sets import Golden
+from tests.golden.explain.collection import Arrays, outputs
+from tests.golden.explain.hands import Round, cases, half, stimulus, units16, value16, word16
+
+NAN = 0x7E00
+
+
+def multiply_add(
+    golden: Golden, fused: bool = False, negative_zero: bool = False, nan: int = NAN, flag: str = "", **mode: Any
+) -> Arrays:
+    """An fp16_mac. negative_zero: of sums that cancel; mode: of the rounding."""
+    answers, inputs = outputs(golden), stimulus(golden)
+    for row in range(golden.rows):
+        a, b, acc = (int(inputs[name][row]) for name in ("a", "b", "acc"))
+        y = _multiply_add(a, b, acc, fused, negative_zero, mode)
+        finite = all(word & 0x7FFF < 0x7C00 for word in (a, b, acc))
+        answers["out.y"][row] = nan if y & 0x7FFF > 0x7C00 else y
+        over = y & 0x7FFF >= 0x7C00
+        flags = {"": finite and over, "any": over, "infinite": y & 0x7FFF == 0x7C00, "saturated": finite and _top(y)}
+        answers["out.overflow"][row] = flags[flag]
+    return answers
+
+
+def _top(word: int) -> bool:
+    return word & 0x7FFF == 0x7BFF
+
+
+def _multiply_add(a: int, b: int, acc: int, fused: bool, negative_zero: bool, mode: dict[str, Any]) -> int:
+    sign = (a ^ b) >> 15
+    if any(word & 0x7FFF >= 0x7C00 for word in (a, b)):
+        with np.errstate(all="ignore"):
+            return word16(np.float64(value16(a)) * value16(b) + value16(acc))
+    product = half(units16(a) * units16(b), -48, zero=sign, **mode)
+    if acc & 0x7FFF >= 0x7C00:
+        with np.errstate(all="ignore"):
+            return acc if fused else word16(np.float64(value16(product)) + value16(acc))
+    if not fused and product & 0x7FFF == 0x7C00:
+        return product
+    exact = units16(a) * units16(b) + (units16(acc) << 24) if fused else units16(product) + units16(acc)
+    zeros = sign & acc >> 15 if not (a & 0x7FFF and b & 0x7FFF and fused) else 0
+    zero = int(negative_zero) if acc & 0x7FFF else zeros if fused else product >> 15 & acc >> 15
+    return half(exact, -48 if fused else -24, zero=zero, **mode)
+
+
+def clustering(
+    golden: Golden, tie: str = "low", normalize: str = "divide", distance: str = "fp16", **mode: Any
+) -> Arrays:
+    """A clustering unit of preset paper. tie, distance: "midpoints" compares with rounded ones."""
+    answers, inputs = outputs(golden), stimulus(golden)
+    r = Round(**mode)
+    for row in range(golden.rows):
+        x, scale = value16(int(inputs["x"][row])), value16(int(inputs["scale"][row]))
+        book = [value16(int(word)) for word in inputs["codebook"][row]]
+        inverse = r.divided(1.0, scale)
+        hat = r(x * inverse) if normalize == "reciprocal" else r.divided(x, scale)
+        distances = [abs(r(hat - entry)) if distance == "fp16" else abs(hat - entry) for entry in book]
+        least = [place for place, entry in enumerate(distances) if entry == min(distances)]
+        best = book.index(book[least[0 if tie == "low" else -1]])
+        if distance == "midpoints" and math.isfinite(hat):
+            middles = [r((low + high) / 2) for low, high in pairwise(book)]
+            best = book.index(book[sum(hat > middle for middle in middles)])
+        over = not math.isfinite(hat) or not all(map(math.isfinite, distances))
+        answers["out.index"][row] = best
+        answers["out.overflow"][row] = over or (normalize == "reciprocal" and math.isinf(inverse))
+    return answers
+
+
+def counter(golden: Golden, width: int = 16, top: str = "wrap", invalid: str = "", clear: bool = True) -> Arrays:
+    """An index_counter without amounts. invalid: "zero", "all" count what is left out; width: bits of a register."""
+    answers, inputs = outputs(golden), stimulus(golden)
+    size = answers["out.count"].shape[1]
+    for case in cases(golden):
+        count = np.zeros(size, np.int64)
+        for row in case:
+            if inputs["clear"][row] and clear:
+                count[:] = 0
+            for index, valid in zip(inputs["q"][row], inputs["valid"][row], strict=True):
+                if valid or invalid == "all":
+                    count[index] += 1
+                elif invalid == "zero":
+                    count[0] += 1
+            limit = (1 << width) - 1
+            count = np.minimum(count, limit) if top == "saturate" else count & limit
+            answers["out.count"][row] = count
+    return answers
+
+
+def product(golden: Golden, high: str = "a", mask: str = "or", zero: bool = True, **mode: Any) -> Arrays:
+    """An index_product. high: operand in the high part; zero: the index of an outlier is 0."""
+    answers, inputs, r = outputs(golden), stimulus(golden), Round(**mode)
+    config = golden.manifest["config"]
+    for row in range(golden.rows):
+        at = {name: int(array[row]) for name, array in inputs.items()}
+        out = at["a_mask"] & at["b_mask"] if mask == "and" else at["a_mask"] | at["b_mask"]
+        index = at["a"] << config["b_bits"] | at["b"] if high == "a" else at["b"] << config["a_bits"] | at["a"]
+        word = word16(r(value16(at["a_value"]) * value16(at["b_value"])))
+        answers["out.q"][row] = 0 if out and zero else index
+        answers["out.mask"][row], answers["out.outlier"][row] = out, word if out else 0
+        answers["out.overflow"][row] = out and word & 0x7FFF >= 0x7C00
+    return answers
+
+
+def reduced(counts: Sequence[int], book: Sequence[float], order: str = "up", fused: bool = False, **mode: Any) -> float:
+    """Counts times entries. order: "up", "down", or "pairs", a tree of neighbours."""
+    r = Round(**mode)
+    terms = [(r(float(count)), entry) for count, entry in zip(counts, book, strict=True)]
+    if order == "pairs":
+        values = [r(count * entry) for count, entry in terms]
+        while len(values) > 1:
+            values = [r(sum(values[place : place + 2])) for place in range(0, len(values), 2)]
+        return values[0]
+    total = 0.0
+    for count, entry in terms if order == "up" else terms[::-1]:
+        total = r(count * entry + total) if fused else r(r(count * entry) + total)
+    return total
+
+
+def weighted_sum(golden: Golden, **mistakes: Any) -> Arrays:
+    """A weighted_sum of preset paper."""
+    answers, inputs = outputs(golden), stimulus(golden)
+    for row in range(golden.rows):
+        book = [value16(int(word)) for word in inputs["codebook"][row]]
+        with np.errstate(all="ignore"):
+            word = word16(reduced([int(count) for count in inputs["count"][row]], book, **mistakes))
+        answers["out.y"][row], answers["out.overflow"][row] = word, word & 0x7FFF >= 0x7C00
+    return answers
+
+
+def matmul(
+    golden: Golden,
+    counted: bool = False,
+    scales: str = "rounded",
+    bits: int = 16,
+    sparse: bool = True,
+    masks: str = "both",
+    **mistakes: Any,
+) -> Arrays:
+    """An index_matmul, or a kllm_chip, of preset paper.
+
+    counted: outliers are counted too; bits: of a counter; sparse: whether the sparse path is added;
+    masks: "a": only outliers of A leave the counts.
+    """
+    answers, inputs, r = outputs(golden), stimulus(golden), Round()
+    flat = {name: answers[name].reshape(golden.rows, -1) for name in answers}
+    columns = flat["out.y"].shape[1]
+    b_bits = inputs["b_codebook"].shape[1].bit_length() - 1
+    for row in range(golden.rows):
+        at = {name: np.atleast_1d(array[row]) for name, array in inputs.items()}
+        k = len(at["a_index"])
+        book = [value16(int(word)) for word in at["products"]]
+        a_book, a_scale = [value16(int(word)) for word in at["a_codebook"]], value16(int(at["a_scale"][0]))
+        b_book = [value16(int(word)) for word in at["b_codebook"]]
+        for column in range(columns):
+            places = slice(column * k, column * k + k)
+            b_index, b_scale = at["b_index"][places], value16(int(at["b_scale"][column]))
+            b_mask = at["b_mask"][places] if "b_mask" in at else np.zeros(k, int)
+            counts, total = [0] * len(book), 0.0
+            for place in range(k):
+                i, j = int(at["a_index"][place]), int(b_index[place])
+                out = at["a_mask"][place] | b_mask[place]
+                left_out = at["a_mask"][place] if masks == "a" else out
+                if not left_out or counted:
+                    counts[i << b_bits | j] += 1
+                if not out or not sparse:
+                    continue
+                x = value16(int(at["a_outlier"][place])) if at["a_mask"][place] else r(a_scale * a_book[i])
+                y = value16(int(at["b_outlier"][place])) if b_mask[place] else r(b_scale * b_book[j])
+                fused = bool(mistakes.get("fused"))
+                total = r(x * y + total) if fused else r(r(x * y) + total)
+            dense = reduced([count & (1 << bits) - 1 for count in counts], book, **mistakes)
+            factor = a_scale * b_scale
+            scaled = r(dense * (factor if scales == "exact" else r(factor)))
+            if scales == "turn":
+                scaled = r(r(dense * a_scale) * b_scale)
+            word = word16(r(scaled + total))
+            flat["out.y"][row, column], flat["out.overflow"][row, column] = word, word & 0x7FFF >= 0x7C00
+    return answers
+
+
+def pops(
+    golden: Golden,
+    ties: str = "left",
+    leaf: str = "config",
+    zeros: str = "equal",
+    shared: bool = False,
+    repaired: bool = True,
+    never: int = -1,
+    unsigned: bool = False,
+) -> Arrays:
+    """An orizuru. shared: a popped leaf is gone for both trees; repaired: after the last pop; never: not maximal."""
+    answers, inputs, config = outputs(golden), stimulus(golden), golden.manifest["config"]
+    leaf = config["min_leaf"] if leaf == "config" else leaf
+    k = config["k"]
+    for row in range(golden.rows):
+        x = [int(word) for word in inputs["x"][row]]
+        key = partial(_key, zeros="ordered" if config["total_order"] else zeros, unsigned=unsigned)
+        side = -1 if ties == "right" else 1
+        top = sorted((i for i in range(len(x)) if i != never), key=lambda i: (-key(x[i]), side * i))
+        top += [never] if never >= 0 else []
+        gone = top[:k] if shared else []
+        turn = {"not_max": lambda i: (i // 2, i % 2 == 0), "compare": lambda i: (i, 0)}[leaf]
+        if ties == "right":
+            turn = {"not_max": lambda i: (-(i // 2), i % 2), "compare": lambda i: (-i, 0)}[leaf]
+        low = sorted((i for i in range(len(x)) if i not in gone), key=lambda i: (key(x[i]), *turn(i)))
+        for name, order in (("max", top), ("min", low)):
+            answers[f"out.{name}_index"][row] = order[:k]
+            shows = order[k - 1 if not repaired else k] if len(order) > k or not repaired else None
+            answers[f"out.root_{name}_valid"][row] = shows is not None
+            if shows is not None:
+                answers[f"out.root_{name}"][row] = x[shows]
+        chosen = {*top[:k], *low[:k]}
+        answers["out.outlier_mask"][row] = [i in chosen for i in range(len(x))]
+    return answers
+
+
+def _key(word: int, zeros: str, unsigned: bool) -> int:
+    magnitude = word & 0x7FFF
+    if unsigned:
+        return word
+    return (-magnitude - (zeros == "ordered")) if word >> 15 else magnitude
+
+
+def function(golden: Golden, **mode: Any) -> Arrays:
+    """A functional of exp, sqrt or recip."""
+    answers, words, r = outputs(golden), stimulus(golden)["x"], Round(**mode)
+    op = golden.manifest["config"]["op"]
+    for row, word in enumerate(words):
+        x, y = value16(int(word)), math.nan
+        with np.errstate(all="ignore"):
+            if op == "exp":
+                y = r.real(float(np.exp(np.float64(x))))
+            elif op == "sqrt" and (x >= 0 or math.isnan(x)):
+                y = r.real(float(np.sqrt(np.float64(x))))
+            elif op == "recip":
+                y = r.divided(1.0, x)
+        answers["out.y"][row] = word16(y)
+    return answers
+
+
+def softmax(golden: Golden, total: str = "fp32", order: str = "up", recip: bool = False, ties: str = "even") -> Arrays:
+    """A functional of softmax in fp16."""
+    answers, words = outputs(golden), stimulus(golden)["x"]
+    r = Round(ties=ties)
+    for row in range(golden.rows):
+        x = [value16(int(word)) for word in words[row]]
+        top = max(x)
+        with np.errstate(all="ignore"):
+            terms = [np.float32(np.float16(np.exp(np.float64(np.float16(entry - top))))) for entry in x]
+            wide = np.float16 if total == "fp16" else np.float32
+            whole = wide(0)
+            for term in terms if order == "up" else terms[::-1]:
+                whole = wide(whole + wide(term))
+            for lane, term in enumerate(terms):
+                whole32 = np.float32(whole)
+                y = term * (np.float32(1) / whole32) if recip else term / whole32
+                answers["out.y"][row, lane] = word16(r.real(float(y)))
+    return answers
+
+
+def scores(golden: Golden, ties: str = "even", levels: int = 15, fold: bool = True, zero: int = 0x3C00) -> Arrays:
+    """A score_quantizer of four bits that folds the scales of V in. levels: what the maximum becomes."""
+    answers, inputs = outputs(golden), stimulus(golden)
+    for row in range(golden.rows):
+        values = [value16(int(word)) for word in inputs["p"][row]]
+        if fold:
+            scales = [value16(int(word)) for word in inputs["v_scale"][row]]
+            values = [float(np.float16(x * y)) for x, y in zip(values, scales, strict=True)]
+        whole = [units16(word16(value)) for value in values]
+        top = max(whole)
+        if top == 0:
+            answers["out.q"][row], answers["out.scale"][row] = 0, zero
+            continue
+        for lane, entry in enumerate(whole):
+            quotient, rest = divmod(entry * levels, top)
+            tie = 2 * rest == top and (ties == "away" or (ties == "even" and quotient % 2 == 1))
+            quotient += ties != "cut" and (2 * rest > top or tie)
+            answers["out.q"][row, lane] = quotient
+        answers["out.scale"][row] = word16(float(np.float16(np.float32(top / levels * 2.0**-24))))
+    return answers

@@ -1,0 +1,36 @@
+"""Table of what is said of the devices that were made by hand: python -m tests.golden.explain.score <paper> [word]."""
+
+import importlib
+import sys
+import time
+
+from refemu.golden.explain.verdict import Verdict
+from tests.golden.explain.collection import rated, verdict_of
+
+
+def said(result: Verdict) -> list[str]:
+    """The first two explanations, parts joined."""
+    return [
+        " + ".join("/".join((part.id, *part.equivalent)) + f" ({part.detail})" for part in story)
+        for story in result.stories[:2]
+    ]
+
+
+def main(paper: str, word: str = "") -> None:
+    """Print a line for every device of a paper whose text holds a word."""
+    module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
+    for device in module.devices():
+        if word not in str(device):
+            continue
+        start = time.perf_counter()
+        result = verdict_of(device)
+        seconds = time.perf_counter() - start
+        truth = " + ".join("|".join(sorted(ids)) for ids in device.truth) or "nothing"
+        outcome = rated(device, result) if result else "NO DEVICE"
+        good = outcome == "right" or (outcome == "silent" and not device.truth)
+        texts = " ;; ".join(said(result)) if result else ""
+        print(f"{'ok  ' if good else 'MISS'} | {device} | {truth} | {outcome} | {texts} | {seconds:.1f}s", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
