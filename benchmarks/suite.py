@@ -24,6 +24,7 @@ from benchmarks.rows import (
     elementwise,
     exactness,
     formats,
+    grades,
     growth,
     kllm,
     kmeans,
@@ -59,9 +60,11 @@ MODULES = (
     tools,
     growth,
     budgets,
+    grades,
 )
 THREADED = (threads, campaign)  #: modules whose rows take several threads
-WARM = (kllm, model, vectors, tools, growth, budgets, *THREADED)  #: of commands, or of kernels that other rows compile
+#: of commands, or of kernels that other rows compile
+WARM = (kllm, model, vectors, tools, growth, budgets, grades, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[Row | Absent]]

@@ -110,6 +110,7 @@ def _edge() -> Iterator[Cases]:
     ]
     why = "sums beyond FP16, and infinities of both signs"
     yield _case("edge", why, [over[0], over[1]], [over[2], over[3]], [over[1], over[3]], decision="D-harmonia-7")
+    yield _case("edge", "a NaN, and a new output: its flag falls", [over[1], over[3], worked(M8, 1)])
     small = [Group(mode, (1,), (sign,), a, b) for mode in (M4, M8) for sign in (1, -1) for a, b in ((1, 8), (0, 0))]
     yield _case(
         "edge", "sums that become subnormal or 0 in FP16", *[[group] for group in small], decision="D-harmonia-7"

@@ -44,11 +44,15 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _codes(channels: int) -> np.ndarray:
-    """Three groups: in each, other tokens reach the exponent, with mantissas 0xAA of 8 bits; the others have 0x55."""
-    token, channel = np.arange(96)[:, None], np.arange(channels)
-    largest = (token + channel) % 3 == token // GROUP
-    sign = ((token // GROUP + channel + token // 2) % 2) << 15
-    return (np.where(largest, 0x3D50, 0x3954) | sign)[None]
+    """Four groups: in each, other tokens reach the exponent, with mantissas 0xAA of 8 bits; the others have 0x55.
+
+    The exponent is 15 and 16 in turn.
+    """
+    token, channel = np.arange(4 * GROUP)[:, None], np.arange(channels)
+    group = token // GROUP
+    largest = (token + channel) % 3 == group % 3
+    sign = ((group + channel + token // 2) % 2) << 15
+    return (np.where(largest, 0x3D50, 0x3954) + 0x0400 * (group % 2) | sign)[None]
 
 
 def _near(channels: int, word: int) -> np.ndarray:

@@ -40,6 +40,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _two_columns(config)
         yield _not_cleared(config)
         yield _left_out(config)
+        yield _together(config)
     if kind == "random":
         each = 4 if bits <= FEW else 2
         drawn = random_inputs("index_counter", ports, (each, CYCLES), seed)
@@ -81,6 +82,19 @@ def _two_columns(config: Config) -> Cases:
     small = [[i % (1 << config["bits"]) for i in column] for column in (first, second)]
     inputs = _inputs(config, [small[0] + small[1]], [[1] * 32], [[1] * 32])
     return Cases("edge", "a second column starts in the cycle after the first", {**inputs, "clear": np.array([[1, 1]])})
+
+
+def _together(config: Config) -> Cases:
+    """All lanes at each index in turn, then all but one: adders of the columns go to their ends and back."""
+    size, amount = 1 << config["bits"], max((1 << config["amount_bits"]) - 1, 1)
+    turns = np.array([*range(size), 0] if config["bits"] <= FEW else [1, 2, 1])
+    indices = turns.repeat(2 * LANES).tolist()
+    valid = np.ones((2 * len(turns), LANES), np.int64)
+    valid[1::2][np.arange(len(turns)), np.arange(len(turns)) % LANES] = 0
+    inputs = _inputs(config, [indices], [[amount] * len(indices)], [valid.reshape(-1).tolist()])
+    return Cases(
+        "edge", "all lanes at one index after another, at the highest amount, then all but one of them", inputs
+    )
 
 
 def _left_out(config: Config) -> Cases:

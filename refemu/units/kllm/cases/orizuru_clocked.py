@@ -26,6 +26,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         popped = [2 + 2 * device.levels + pops * (1 + device.levels) for pops in (config["k"], 0)]
         yield from _edge(_rows(config, whole), events, popped)
+        rows = _alternating(config)
+        why = "rows whose bits alternate; each element in turn is among the largest, and the smallest"
+        yield Cases(kind, why, edges({"x": rows}, [in_turn(range(len(rows)), events)]))
     if kind == "random":
         why = f"{whole[0].why}, others at every edge"
         yield Cases(kind, why, streamed("orizuru_clocked/start", seed, whole[0].inputs, events + 8, rare=2))
@@ -43,6 +46,17 @@ def _ranked(config: Config) -> np.ndarray:
     n = config["n"]
     rank = (7 * np.arange(n) + 2 * config["k"] * np.arange(3)[:, None]) % n - n // 2
     return np.where(rank < 0, 0x8000, 0) | 0x0A6B * np.abs(rank) % 0x7BFF
+
+
+def _alternating(config: Config) -> np.ndarray:
+    """Rows of words 0x5555 or 0xAAAA, but for k larger and k smaller ones that move on from row to row."""
+    n, k = config["n"], config["k"]
+    row = np.arange(-(-n // k) + 1)[:, None]
+    place = (np.arange(n) - k * row) % n
+    odd = row % 2 == 1
+    larger, smaller = np.where(odd, 0x5555, 0x6AAA), np.where(odd, 0xEAAA, 0xD555)
+    rest = np.where(odd, 0xAAAA, 0x5555)
+    return np.where(place < k, larger, np.where(place >= n - k, smaller, rest))
 
 
 def _edge(x: np.ndarray, events: int, popped: list[int]) -> Iterator[Cases]:

@@ -15,6 +15,7 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
+BIASES = ((0, 0), (5, 10), (12, 12))  #: of outliers on either side of every pair
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -69,6 +70,27 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     yield Cases(
         "edge", "biases at the end of their range", _inputs(tops, tops, [15, 0, 15], [15, 15, 0], 1), "D-olive-20"
     )
+    why = "outliers in the first or second values of all pairs, by others, at several biases"
+    yield Cases("edge", why, sided(ports[0].lanes, wide))
+
+
+def sided(lanes: int, wide: bool) -> dict[str, np.ndarray]:
+    """Outliers by outliers on either side of every pair, at every pair of BIASES."""
+    codes = (1, 3, 7, 0x15, 0x2B, 0x3F, 0x7F, 0x6A, 0x95, 0xEB, 0xFF) if wide else (1, 1, 1, 2, 5, 6, 7, 7, 9, 14, 15)
+    by = (
+        (1, 0x82, 0x86, 0xFF, 0xEB, 0x95, 0x6A, 0x7F, 0x3F, 0x2B, 0x15)
+        if wide
+        else (9, 1, 15, 14, 9, 6, 7, 15, 5, 2, 1)
+    )
+    width = 8 if wide else 4
+    mark = 1 << (width - 1)
+    a, b = (
+        np.array([*(code | mark << width for code in each), *(code << width | mark for code in each)])
+        for each in (codes, by)
+    )
+    biases = np.repeat(BIASES, len(a), axis=0)
+    a_pairs, b_pairs = (np.tile(words, len(BIASES))[:, None].repeat(lanes, axis=1) for words in (a, b))
+    return _inputs(a_pairs, b_pairs, biases[:, 0], biases[:, 1], 0)
 
 
 def _there_and_back(lanes: int, factor: int, plus: int, minus: int) -> tuple[np.ndarray, np.ndarray]:

@@ -23,11 +23,20 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "[olive §4.2] an outlier beside its victim: decode, multiply, shift, reduce, and an idle edge"
         yield Cases(kind, why, edges(whole[0].inputs, [[*in_turn([0], EVENTS), (0, 0)]]))
     if kind == "edge":
+        yield _sided(config)
         yield from _edge(joined([*(block.inputs for block in whole), _mixed(config)], few=2), bad=_illegal(whole))
     if kind == "random":
         for block in whole:
             label = f"olive_edp_clocked/{block.why}/start"
             yield Cases(kind, f"{block.why}, others at every edge", streamed(label, seed, block.inputs, 16))
+
+
+def _sided(config: Config) -> Cases:
+    """Operations that set and clear each bit of the registers of every lane."""
+    wide = config["a"] == "int8"
+    operations = olive_edp_cases.sided(4 if wide else 8, wide)
+    why = "outliers on either side of all pairs, back to back: every bit of exponents, integers, products and shifts"
+    return Cases("edge", why, edges(operations, [in_turn(range(len(operations["c"])), EVENTS)]))
 
 
 def _mixed(config: Config) -> dict[str, np.ndarray]:

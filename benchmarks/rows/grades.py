@@ -1,0 +1,142 @@
+"""Grading of sets, generation with and without registers, and memory that generation takes."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.pairs import Absent, First, Row, absolute, pairs, row
+from refemu import golden, units
+from refemu.golden.files import sets
+from refemu.golden.grade.grade import Grade
+from refemu.golden.make import build, generate
+from refemu.units.ports import Ports
+from refemu.units.unit import AnyUnit, Config, Kind
+
+KINDS: tuple[Kind, ...] = ("paper", "edge", "random")  #: of a committed set, all that need no model
+SIMPLE = ("bits", "lanes", "order", "words")  #: classes that run no device
+FEW = 3  #: samples where one takes a second
+#: a set of one step, of many registers, the widest one, and those that need most rows beside the set
+QUICK = ("olive_mac-wrap", "page_manager-paper", "harmonia_core-k", "bfp_pe_array-exact", "paged_attention-long")
+#: set -> seconds allowed of all classes but mutants
+WHOLE = {"olive_mac-wrap": 60, "page_manager-paper": 60, "paged_attention-long": 60, "harmonia_core-k": 300}
+#: set -> seeds of its random rows; registers many times as wide as the outputs, or few beside them
+REGISTERS = {"olive_edp-int8_int8": 3200, "orizuru-n16": 200, "page_manager-paper": 100, "significance-paper": 400}
+ALLOWED_MB = 1000  #: of a process that generates a set
+#: what a child runs: a set is generated, and the process says what it held at most
+CHILD = """import sys
+from refemu import golden
+golden.generate(sys.argv[1], units=[sys.argv[2]])
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))"""
+
+
+def quick() -> list[Row]:
+    """Classes that compare answers alone; rows beside the set are drawn where it lets a fault pass."""
+    return [_graded("GRADE-QUICK", name, 1, f"{name}, {', '.join(SIMPLE)}", SIMPLE) for name in QUICK]
+
+
+def whole() -> list[Row]:
+    """All classes that need no mutants."""
+    return [_graded("GRADE", name, allowed, f"{name}, every class but model") for name, allowed in WHOLE.items()]
+
+
+def _graded(id: str, name: str, allowed: float, what: str, classes: tuple[str, ...] | None = None) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        unit, _, config = name.partition("-")
+        golden.generate(folder, units=[f"{unit}:{config}"], kinds=KINDS)
+        if classes is None:
+            return _once(id, what, allowed, Path(folder) / name)
+        return absolute(
+            id,
+            what,
+            f"goal: {allowed} s",
+            allowed,
+            lambda: golden.grade_set(Path(folder) / name, classes),
+            lambda grade: _complete(grade, classes),
+            count=FEW,
+            clock=time.perf_counter,
+        )
+
+
+def _once(id: str, what: str, allowed: float, folder: Path) -> Row:
+    """A grade that takes minutes, behind another one that compiles what it needs."""
+    golden.grade_set(folder, SIMPLE, pool=1)
+    begin = time.perf_counter()
+    grade = golden.grade_set(folder)
+    seconds = time.perf_counter() - begin
+    first = First(seconds, 0.0, grade)
+    return row(id, what, f"goal: {allowed} s", [(allowed, seconds)], first, 1.0, _complete(grade, ()))
+
+
+def _complete(grade: Grade, classes: tuple[str, ...]) -> bool:
+    """Whether all classes were tried."""
+    return len(grade.classes) == (len(classes) or 9) and grade.rows > 0
+
+
+def registers() -> list[Row]:
+    """Random rows as a campaign makes them, beside the same without registers in the files."""
+    return [_beside_outputs(name, seeds) for name, seeds in REGISTERS.items()]
+
+
+def _beside_outputs(name: str, seeds: int) -> Row:
+    text, _, config = name.partition("-")
+    unit = units.find(text)
+    bare = replace(unit, ports=lambda config: _bare(unit, config))
+    rows = build_set(unit, config, seeds)[0]
+
+    def of(unit: AnyUnit) -> Callable[[], int]:
+        return lambda: build_set(unit, config, seeds)[1]
+
+    made = pairs(
+        "GEN-REGISTERS",
+        f"{rows} random rows of {name} with registers",
+        "without registers in the files",
+        of(bare),
+        of(unit),
+        lambda theirs, ours: 0 < theirs < ours,
+        goal=1 / 3,
+        clock=time.perf_counter,
+    )
+    return replace(made, what=f"{made.what}: {rows / made.ours_s:,.0f} rows/s")
+
+
+def build_set(unit: AnyUnit, config: str, seeds: int) -> tuple[int, int]:
+    """Rows and bytes of a set of random cases, answers by the compiled twin."""
+    blocks = generate.random_cases(unit, config, 0, seeds)
+    entry = {"function": generate.function_of(unit), "seed": 0, "seeds": seeds}
+    manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, twin_from=1)
+    return len(arrays["flags"]), len(sets.render(manifest, arrays)[sets.VECTORS])
+
+
+def _bare(unit: AnyUnit, config: Config) -> Ports:
+    return replace(unit.ports(config), state=())
+
+
+def memory() -> list[Row | Absent]:
+    """A process for every ready configuration; the row is of the one that held most."""
+    if not Path("/proc/self/status").exists():
+        return [Absent("MEM-GENERATE", "memory of a process that generates a set", "no /proc")]
+    held = {f"{unit}:{config}": 0.0 for unit in units.names() for config in units.find(unit).configs}
+    begin = time.perf_counter()
+    for name in held:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", CHILD, folder, name]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
+        held[name] = int(done.stdout.split()[-1]) * 1.024e-3
+    seconds = time.perf_counter() - begin
+    most = max(held, key=held.__getitem__)
+    what = f"generating each of {len(held)} sets, at most: {most} {held[most]:.0f} MB"
+    made = row("MEM-GENERATE", what, "1 GB", [(ALLOWED_MB, held[most])], First(0.0, 0.0, None), 1.0, True)
+    return [replace(made, ours_s=seconds, rival_s=0.0, peak_mb=held[most])]
+
+
+ROWS: dict[str, Callable[[], list[Row] | list[Row | Absent]]] = {
+    "GRADE-QUICK": quick,
+    "GRADE": whole,
+    "GEN-REGISTERS": registers,
+    "MEM-GENERATE": memory,
+}

@@ -1,0 +1,95 @@
+"""Bits of outputs and registers that do not both rise and fall in the golden sets of Harmonia's units, and why.
+
+Keys: `[configurations: ]ports[lanes] bits`; without configurations all ready ones, without lanes none of them toggles
+the bits, and `[some]` says that others do.
+"""
+
+CONSTANT = {
+    "bfp_accumulator": {
+        "exact: out.flags 0-2": "an exact sum raises no flag",
+        "paper: out.value 0-1": "a product of two fp16 numbers: 22 significant bits",
+    },
+    "bfp_converter": {
+        "exact: st.emax, st.align_emax[8-15] 4": (
+            "the same unit but for the sign of zeros: the set paper has these bits"
+        ),
+        "st.filled, st.position 6": "64 columns end a block and are never held: the register is 0 then",
+    },
+    "bfp_pe": {
+        "exact: out.flags 0-2": "an exact sum raises no flag",
+        "paper: st.value 0-1": "a product of two fp16 numbers: 22 significant bits",
+    },
+    "bfp_pe_array": {
+        "exact: out.flags 0-2": "an exact sum raises no flag",
+        "st.col 0-3": "the last column leaves at the end of an operation, which a row shows",
+    },
+    "bit_allocator": {
+        "out.tokens 9,13-15,17-31": (
+            "tokens are only counted up: 21 bits, of which the upper ones change once in thousands of tokens"
+        ),
+        "out.demote_k 0": (
+            "a cache only grows: once the K of a token falls, that of another one falls in every later event"
+        ),
+        "local16: out.k_token 20-31": (
+            "tokens of 20 bits, counted up; upper bits fall and rise once in thousands of tokens"
+        ),
+        "paper: out.k_token 11-31": (
+            "tokens of 20 bits, counted up; upper bits fall and rise once in thousands of tokens"
+        ),
+        "out.v_group 15-31": "groups of 32 tokens, of 2**20 tokens at most",
+        "local16: out.low_tokens 10-31": (
+            "tokens are only counted up: 20 bits, of which the upper ones change once in thousands of tokens"
+        ),
+        "paper: out.low_tokens 9-31": (
+            "tokens are only counted up: 20 bits, of which the upper ones change once in thousands of tokens"
+        ),
+        "local16: out.low_groups 4,6-31": (
+            "groups are only counted up: 15 bits, of which the upper ones change once in thousands of tokens"
+        ),
+        "paper: out.low_groups 4-31": (
+            "groups are only counted up: 15 bits, of which the upper ones change once in thousands of tokens"
+        ),
+    },
+    "fdgf": {
+        "out.mt 5-11": "tiles of the matrices of the set: larger ones take millions of events",
+        "paper: out.kt 6-11": "tiles of the matrices of the set: larger ones take millions of events",
+        "small: out.kt 5-11": "tiles of the matrices of the set: larger ones take millions of events",
+        "paper: out.count 23-29": "elements of the operations of the set: more take millions of events",
+        "small: out.count 22-29": "elements of the operations of the set: more take millions of events",
+        "out.a_address 8-23": "addresses of the matrices of the set: larger ones take millions of events",
+        "out.b_address 7-23": "addresses of the matrices of the set: larger ones take millions of events",
+        "paper: st.fetched 1-3,23-47": (
+            "elements are only counted up, by whole tiles, and more than 2**22 take millions of events"
+        ),
+        "small: st.fetched 22-47": (
+            "elements are only counted up, by whole tiles, and more than 2**22 take millions of events"
+        ),
+    },
+    "harmonia_core": {
+        "score: out.sign 0": "probabilities have no sign",
+        "score: out.mantissa[27] 5": "the share of an early token among few: bits that other lanes set and clear",
+        "score: out.mantissa[31-34,67-69,103-104] 0-7": (
+            "probabilities of tokens to come are 0; one bit falls where softmax of these rows does not"
+        ),
+        "score: out.exponent 4": "probabilities, at most 1; of tokens to come all are 0",
+        "score: out.exponent[0,2] 3": "probabilities, at most 1; of tokens to come all are 0",
+        "score: out.exponent[1,3] 0-3": "probabilities, at most 1; of tokens to come all are 0",
+        "score: out.y 14-15": "probabilities, at most 1; those of tokens to come are 0",
+        "score: out.y[27] 9": "the share of an early token among few: bits that other lanes set and clear",
+        "score: out.y[31-34,67-69,103-104] 0-13": "probabilities, at most 1; those of tokens to come are 0",
+    },
+    "k_offset": {
+        "out.offset 0-15": "chosen once, at the end of a window, and never taken back in a case",
+        "out.selected 0": "chosen once, at the end of a window, and never taken back in a case",
+        "out.peak 14-15": "magnitudes that only grow in a window: no sign, and the top bits rise but do not fall",
+        "head, small: out.peak[some] 0-13": (
+            "magnitudes that only grow in a window: a bit falls only where a larger peak has it not"
+        ),
+        "paper: out.peak[some] 5,8,10-13": (
+            "magnitudes that only grow in a window: a bit falls only where a larger peak has it not"
+        ),
+    },
+    "v_grouper": {
+        "out.tokens 7-31": "counted up alone: upper bits take more events than a set has",
+    },
+}

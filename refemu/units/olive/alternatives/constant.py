@@ -1,0 +1,39 @@
+"""Bits of outputs and registers that do not both rise and fall in the golden sets of OliVe's units, and why.
+
+Keys: `[configurations: ]ports[lanes] bits`; without configurations all ready ones, without lanes none of them toggles
+the bits, and `[some]` says that others do.
+"""
+
+CONSTANT = {
+    "flint_decoder": {
+        "out.exponent 0,3": "even exponents up to 6",
+    },
+    "mmaovp_clocked": {
+        "out.d[some] 0-18,20-31": (
+            "128 edges make a tile of 64 wide sums: two whole tiles are in the set; mmaovp has them all"
+        ),
+        "out.illegal 0": "raised by a tile, and cleared by the next one: none is whole behind it; mmaovp has both",
+        "st.a_pairs_held 3,5,7": (
+            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
+        ),
+        "st.a_pairs_held[some] 0-2,4,6": (
+            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
+        ),
+        "st.b_pairs_held 3-5,7": (
+            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
+        ),
+        "st.b_pairs_held[some] 0-2,6": (
+            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
+        ),
+        "st.bias_a_held 0-3": (
+            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
+        ),
+        "st.bias_b_held 0,2-3": (
+            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
+        ),
+    },
+    "olive_pe8": {
+        "saturate, wrap: out.partial[3] 8-9": "a product of the low halves, which are unsigned: 0 to 225",
+        "out.shift[3] 6": "the shift of the low halves has no 8 in it: 62 at most",
+    },
+}
