@@ -21,8 +21,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield Cases(kind, "[kllm §III-B1, Fig. 3] one row by ten columns, no outliers", _rows(config, ports, [0]))
     if kind == "edge":
-        why = "no, one, all positions outliers of A: a MAC needs that many more cycles"
-        yield Cases(kind, why, _rows(config, ports, [0, 1, config["k"]]), "D-kllm-31")
+        why = "no, one, all positions outliers of A, the others at one index: a MAC needs that many more cycles"
+        yield Cases(kind, why, _alike(config, _rows(config, ports, [0, 1, config["k"]])), "D-kllm-31")
         turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
         beyond = _rows(config, ports, [0, 0]) | {
             "a_scale": np.full(2, 0x7BFF),
@@ -53,6 +53,13 @@ def _rows(config: Config, ports: tuple[Port, ...], outliers: list[int]) -> dict[
             index_matmul_cases.spread([0xBB00, 0xB400, 0x3400, 0x3900][:size], size), (count, 1)
         )
     return index_matmul_cases.with_products(drawn)
+
+
+def _alike(config: Config, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows with one index in all positions of A and of each column: the largest counts."""
+    column = np.arange(config["n"]).repeat(config["k"]) % (1 << config["b_bits"])
+    top = (1 << config["a_bits"]) - 1
+    return rows | {"a_index": np.full_like(rows["a_index"], top), "b_index": np.tile(column, (len(rows["b_index"]), 1))}
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

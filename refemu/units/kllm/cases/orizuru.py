@@ -59,13 +59,13 @@ def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:
 
 
 def _ends(n: int, k: int) -> np.ndarray:
-    """Rows (ceil(n / 2k), n): as many values as are popped lie beyond the others, in places that follow each other."""
-    rows = -(-n // (2 * k))
+    """Rows (ceil(n / k), n): as many values as are popped lie beyond the others; every leaf is popped by either tree."""
+    rows = -(-n // k)
     words = np.broadcast_to(ONE + np.arange(n) % 7, (rows, n)).copy()
     place = np.arange(n)
     for row in range(rows):
-        words[row, place // k == 2 * row] += 0x1000
-        words[row, place // k == 2 * row + 1] |= MINUS
+        words[row, place // k == row] += 0x1000
+        words[row, place // k == (row + 1) % rows] |= MINUS
     return words
 
 

@@ -1,0 +1,207 @@
+"""Wrong devices of KLLM that golden sets once let pass, each convicted by rows of today's."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.golden.grade import device, use
+from refemu.golden.grade.answers import Answers
+from refemu.units.alternative import Alternative
+from refemu.units.kllm.index_matmul.problem import Column
+from refemu.units.kllm.index_matmul.unit import IndexMatmul, State
+from refemu.units.kllm.kllm_chip import unit as chip
+from refemu.units.kllm.orizuru.unit import Orizuru
+from refemu.units.kllm.orizuru.unit import State as Trees
+from refemu.units.ports import fields, lanes
+from refemu.units.stepped import Stepped
+from tests.golden import convicting
+
+COUNTERS = [f"index_counter-{config}" for config in units.find("index_counter").configs]
+MATMULS = [
+    f"index_matmul-{name}" for name, config in units.find("index_matmul").configs.items() if config["preset"] == "paper"
+]
+CHIPS = ["kllm_chip-column", "kllm_chip-counter"]
+TREES = ["orizuru-n8", "orizuru-n16", "orizuru-n16_total_order"]
+Change = Callable[[int], int]
+
+
+def alternative(name: str, says: str) -> Alternative:
+    (chosen,) = (each for each in units.find(name).alternatives if each.says == says)
+    return chosen
+
+
+def counting(change: Change) -> type[IndexMatmul]:
+    """index_matmul whose counters have changed before they are reduced."""
+
+    class Changed(IndexMatmul):
+        def _reduce(self, before: State, column: Column) -> State:
+            counts = tuple(map(change, before.count))
+            return replace(super()._reduce(replace(before, count=counts), column), count=before.count)
+
+    return Changed
+
+
+def chip_of(change: Change) -> type[Stepped[Any]]:
+    """A chip whose counters have changed before they are reduced."""
+
+    class Changed(chip.KllmChip):
+        def __init__(self, **parameters: Any) -> None:
+            super().__init__(**parameters)
+            self.matmul = counting(change)(self.k, self.a_bits, self.b_bits, False, self.preset)
+
+    return Changed
+
+
+@pytest.mark.parametrize("name", [*COUNTERS, *MATMULS, *CHIPS, "orizuru-n8", "orizuru-n64"])
+def test_the_right_device_passes(name: str) -> None:
+    assert convicting.right(convicting.rows_of(name))
+
+
+def narrow(answers: Answers, bits: int) -> np.ndarray:
+    return answers.differs("out.count", answers.outputs["out.count"] & ((1 << bits) - 1))
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_counter_of_fewer_bits_is_convicted(name: str) -> None:
+    """AUD-kllm-1: 6 bits passed for 13."""
+    answers = convicting.drawn(name)
+    bits, count = answers.config["counter_bits"], answers.outputs["out.count"]
+    for fewer in range(1, bits):
+        assert "edge/one-index-at-4-112-positions" in convicting.ids(answers, narrow(answers, fewer)), fewer
+    assert answers.differs("out.count", np.minimum(count, (1 << (bits - 1)) - 1)).any()
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_counter_without_a_reset_is_convicted(name: str) -> None:
+    """AUD-vec-2: every case began with `clear`."""
+    answers = convicting.rows_of(name)
+    assert "edge/a-column-after-reset-without-clear" in convicting.ids(answers, device.kept(answers))
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_every_counter_reaches_fifteen(name: str) -> None:
+    """AUD-vec-3: 28 of 256 counters stayed 0, and 144 never passed 1."""
+    assert (convicting.rows_of(name).outputs["out.count"].max(axis=0) >= 15).all()
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_counter_with_an_input_that_is_not_connected_is_convicted(name: str) -> None:
+    answers = convicting.rows_of(name)
+    faults = [each for each in use.faults(answers) if each.id.startswith("unconnected/")]
+    assert faults and all(each.wrong(answers).any() for each in faults)
+
+
+@pytest.mark.parametrize("name", MATMULS)
+def test_counts_of_three_bits_are_convicted(name: str) -> None:
+    """AUD-kllm-2: they passed all 72 rows."""
+    assert convicting.by(convicting.rows_of(name), counting(lambda count: count & 7))
+
+
+@pytest.mark.parametrize("name", MATMULS)
+def test_counts_that_saturate_are_convicted(name: str) -> None:
+    """AUD-kllm-2: of those at 2, one row in 72 told."""
+    rows = convicting.rows_of(name)
+    assert convicting.by(rows, counting(lambda count: min(count, 2)))
+    assert convicting.by(rows, counting(lambda count: min(count, 7)))
+
+
+@pytest.mark.parametrize("name", MATMULS)
+def test_counts_of_one_bit_less_than_a_column_needs_are_convicted(name: str) -> None:
+    """AUD-kllm-2: of columns of 512 positions, counts of nine bits."""
+    rows = convicting.rows_of(name)
+    bits = int(rows.config["k"]).bit_length() - 1
+    assert convicting.by(rows, counting(lambda count: count & ((1 << bits) - 1)))
+
+
+@pytest.mark.parametrize("name", MATMULS)
+def test_a_fused_reduction_is_convicted(name: str) -> None:
+    """AUD-kllm-2: it passed all 72 rows."""
+    fused = alternative("index_matmul", "a MAC rounds once")
+    assert convicting.by(convicting.rows_of(name), fused)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@pytest.mark.parametrize("bits", [3, 4])
+def test_a_chip_with_narrow_counts_is_convicted(name: str, bits: int) -> None:
+    """AUD-kllm-2: three bits passed 240 of 240 outputs; a column has twenty positions."""
+    assert convicting.by(convicting.drawn(name), chip_of(lambda count: count & ((1 << bits) - 1)))
+
+
+class Neighbour(chip.KllmChip):
+    """The second column of a tile is reduced with the scale of the first."""
+
+    def _column(self, before: chip.State, n: int) -> chip.State:
+        scales = list(fields(before.b_scale))
+        scales[n] = scales[n - n % 2]
+        after = super()._column(replace(before, b_scale=lanes(scales)), n)
+        return replace(after, b_scale=before.b_scale)
+
+
+class LastTile(chip.KllmChip):
+    """Columns of the last tile, which is not full, stay 0."""
+
+    def _column(self, before: chip.State, n: int) -> chip.State:
+        after = super()._column(before, n)
+        size = self.chip.lanes * self.chip.macs
+        return after if n < self.n - self.n % size else replace(after, y=before.y, overflow=before.overflow)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@pytest.mark.parametrize("wrong", [Neighbour, LastTile])
+def test_a_chip_that_mixes_up_its_columns_is_convicted(name: str, wrong: type[Stepped[Any]]) -> None:
+    """AUD-kllm-12: outputs that stayed 0 passed all tests of the chip alone."""
+    assert convicting.by(convicting.rows_of(name), wrong)
+
+
+def test_sizes_of_the_paper_are_ready() -> None:
+    """AUD-kllm-5, AUD-kllm-7: activations of 3 bits by weights of 4, and a unit of 16 inputs by the paper's rule."""
+    w4a3, n16 = units.find("index_matmul").configs["w4a3"], units.find("orizuru").configs["n16"]
+    assert (w4a3["a_bits"], w4a3["b_bits"]) == (3, 4)
+    assert (n16["n"], n16["total_order"], n16["min_leaf"]) == (16, False, "not_max")
+
+
+class Swapped(IndexMatmul):
+    """The index of a pair is b followed by a: the table is read with the halves exchanged."""
+
+    def _begin(self, before: State, column: Column) -> State:
+        after = super()._begin(before, column)
+        q = tuple((j << self.a_bits) | i for i, j in zip(column.a.tolist(), column.b.tolist(), strict=True))
+        self.state = replace(after, q=q)
+        return self.state
+
+
+def test_halves_of_an_index_that_are_exchanged_are_convicted() -> None:
+    """AUD-kllm-5: 3 by 4 bits, where the halves differ in width."""
+    assert convicting.by(convicting.rows_of("index_matmul-w4a3"), Swapped)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_registers_of_both_trees_are_seen_both_ways(name: str) -> None:
+    """AUD-kllm-6: no bit of P and Q and of their masks is constant."""
+    blocks = convicting.drawn(name).blocks
+    for register in ("st.p", "st.q", "st.p_mask", "st.q_mask"):
+        bits = np.concatenate([block.arrays[register][:, 0] for block in blocks])
+        assert np.flatnonzero(bits.min(axis=0) == bits.max(axis=0)).tolist() == [], register
+
+
+class Stuck(Orizuru):
+    """The mask of leaf 42 is 0 in the tree of the largest."""
+
+    def _load(self, words: tuple[int, ...], k: int) -> Trees:
+        after = super()._load(words, k)
+        mask = list(fields(after.p_mask))
+        mask[42] = 0
+        self._enter(replace(after, p_mask=lanes(mask)))
+        return self.state
+
+
+def test_a_leaf_that_is_never_popped_is_convicted() -> None:
+    """Of 64 leaves the tree of the largest never popped 32, 42, 43 and 49, that of the smallest seven others."""
+    answers = convicting.drawn("orizuru-n64")
+    assert "edge/the-largest-values-and-the-smallest" in convicting.by(answers, Stuck)
+    for port in ("out.max_index", "out.min_index"):
+        assert np.unique(answers.outputs[port]).tolist() == list(range(64))
