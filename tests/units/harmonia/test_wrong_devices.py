@@ -1,0 +1,97 @@
+"""Wrong devices of Harmonia that golden sets once let pass, each convicted by rows of today's."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.golden.grade import device, use
+from refemu.units.unit import Config
+from tests.golden import convicting
+
+ALIGNERS = [f"bfp_aligner-{config}" for config in units.find("bfp_aligner").configs]
+CLOCKED = [
+    f"{name}-{config}"
+    for name in ("bfp_accumulator", "bfp_converter", "bfp_pe", "k_offset", "v_grouper", "fdgf")
+    for config in units.find(name).configs
+]
+CORES = ["harmonia_core-score"]
+
+
+def low_mantissa_bit(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> Mapping[str, np.ndarray]:
+    """Mantissas whose upper bits are constant."""
+    return {"mantissa": result.mantissa & 1 | 0x554}
+
+
+@pytest.mark.parametrize("name", [*ALIGNERS, *CLOCKED, *CORES])
+def test_the_right_device_passes(name: str) -> None:
+    assert convicting.right(convicting.drawn(name))
+
+
+@pytest.mark.parametrize("name", ALIGNERS)
+def test_a_mantissa_with_constant_upper_bits_is_convicted(name: str) -> None:
+    """AUD-vec-1: only bit 0 was compared."""
+    assert "paper" in {id.partition("/")[0] for id in convicting.by(convicting.drawn(name), low_mantissa_bit)}
+
+
+@pytest.mark.parametrize("name", ALIGNERS)
+def test_every_bit_of_a_mantissa_takes_both_values(name: str) -> None:
+    """AUD-vec-3: 80 of 88 bits of the mantissas did not."""
+    rows = convicting.drawn(name)
+    words, counts = rows.outputs["out.mantissa"], rows.care["out.mantissa"]
+    bits = units.find("bfp_aligner").ports(rows.config).outputs
+    wide = next(port.bits for port in bits if port.name == "mantissa")
+    for bit in range(wide):
+        seen, cared = words >> bit & 1, (counts >> bit & 1).astype(np.bool_)
+        for value in (0, 1):
+            assert (cared & (seen == value)).any(axis=0).all(), (bit, value)
+
+
+@pytest.mark.parametrize("name", CLOCKED)
+def test_a_device_without_a_reset_is_convicted(name: str) -> None:
+    """AUD-vec-2: the converters' cases ended on `last`, and no set started a busy fdgf."""
+    rows = convicting.drawn(name)
+    assert convicting.ids(rows, device.kept(rows))
+
+
+def unnoticed(name: str) -> list[str]:
+    """Inputs that may stay unconnected; a device that refuses what it then sees says nothing."""
+    rows = convicting.drawn(name)
+    silent = []
+    for fault in use.faults(rows):
+        if fault.id.startswith("unconnected/"):
+            with suppress(Refused):
+                silent += [] if fault.wrong(rows).any() else [fault.id]
+    return silent
+
+
+@pytest.mark.parametrize("name", [name for name in CLOCKED if "fdgf" not in name])  # it refuses tiles of size 0
+def test_an_input_that_is_not_connected_is_convicted(name: str) -> None:
+    assert unnoticed(name) == []
+
+
+@pytest.mark.parametrize("name", ["bfp_pe-paper", "bfp_accumulator-paper"])
+def test_every_flag_takes_both_values(name: str) -> None:
+    """AUD-vec-3: three of three did not; arithmetic that is exact raises none."""
+    rows = convicting.drawn(name)
+    flags = rows.outputs["out.flags"]
+    wide = next(port.bits for port in rows.unit.ports(rows.config).outputs if port.name == "flags")
+    assert [bit for bit in range(wide) if len(np.unique(flags >> bit & 1)) < 2] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("harmonia_core-score", "scores are scaled in FP16"),
+        ("bfp_pe-paper", "the nibbles' sums are converted apart, then added in FP32"),
+        ("bfp_accumulator-paper", "the nibbles' sums are converted apart, then added in FP32"),
+    ],
+)
+def test_a_wrong_order_of_steps_is_convicted(name: str, says: str) -> None:
+    """AUD-harmonia-2 and 5: scales and the join of nibbles in another order."""
+    (wrong,) = (each for each in units.find(name.partition("-")[0]).alternatives if each.says == says)
+    assert convicting.by(convicting.drawn(name), wrong)
