@@ -436,22 +436,10 @@ class _IndexProductUnit(Unit[refemu.units.kllm.index_product.State, refemu.units
     @cached_property
     def run_jit(self) -> _IndexProductRun: ...
 
-class _KOffsetResult(Result):
-    offset: numpy.ndarray
-    selected: numpy.ndarray
-    k_out: numpy.ndarray
-    out_valid: numpy.ndarray
-    ready: numpy.ndarray
-    peak: numpy.ndarray
-    comparisons: int
-    select_comparisons: int
-    subtractions: int
-    gated_tokens: int
-
 class _KOffsetRun(Protocol):
-    def __call__(self, k: ArrayLike, valid: ArrayLike, last: ArrayLike, *, channels: int = ..., window: int = ..., offset_k: int | None = ..., offset_scope: Literal['layer', 'head'] = ..., heads: int = ..., offset_sign: Literal['signed', 'unsigned'] = ...) -> _KOffsetResult: ...
+    def __call__(self, k: ArrayLike, valid: ArrayLike, last: ArrayLike, *, channels: int = ..., window: int = ..., offset_k: int | None = ..., offset_scope: Literal['layer', 'head'] = ..., heads: int = ..., offset_sign: Literal['signed', 'unsigned'] = ...) -> refemu.units.harmonia.k_offset.Result: ...
 
-class _KOffsetUnit(Unit[refemu.units.harmonia.k_offset.State, _KOffsetResult]):
+class _KOffsetUnit(Unit[refemu.units.harmonia.k_offset.State, refemu.units.harmonia.k_offset.Result]):
     run: _KOffsetRun
     unit_class: type[refemu.units.harmonia.k_offset.KOffsetGenerator]
     @cached_property
@@ -878,22 +866,10 @@ class _SubPeUnit(Unit[refemu.units.harmonia.sub_pe.State, _SubPeResult]):
     @cached_property
     def run_jit(self) -> _SubPeRun: ...
 
-class _VGrouperResult(Result):
-    commit: numpy.ndarray
-    count: numpy.ndarray
-    sign: numpy.ndarray
-    mantissa: numpy.ndarray
-    exponent: numpy.ndarray
-    tokens: numpy.ndarray
-    conversions: int
-    commits: int
-    converted_elements: int
-    residual_reads: int
-
 class _VGrouperRun(Protocol):
-    def __call__(self, v: ArrayLike, *, channels: int = ..., high: int = ..., growth: Literal['reconvert', 'realign'] = ..., rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ...) -> _VGrouperResult: ...
+    def __call__(self, v: ArrayLike, *, channels: int = ..., high: int = ..., growth: Literal['reconvert', 'realign'] = ..., rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ...) -> refemu.units.harmonia.v_grouper.Result: ...
 
-class _VGrouperUnit(Unit[refemu.units.harmonia.v_grouper.State, _VGrouperResult]):
+class _VGrouperUnit(Unit[refemu.units.harmonia.v_grouper.State, refemu.units.harmonia.v_grouper.Result]):
     run: _VGrouperRun
     unit_class: type[refemu.units.harmonia.v_grouper.VGrouper]
     @cached_property

@@ -78,7 +78,7 @@ COUNTERS = ("comparisons", "select_comparisons", "subtractions", "gated_tokens")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result(stepped.Result):
-    """Outputs and registers as arrays, lanes last, then counters."""
+    """Outputs and registers, then counters."""
 
     offset: np.ndarray
     selected: np.ndarray
