@@ -284,6 +284,10 @@ class _FdgfResult(Result):
     a_address: numpy.ndarray
     b_address: numpy.ndarray
     fetched: numpy.ndarray
+    sizes: numpy.ndarray
+    blocks_v: numpy.ndarray
+    place: numpy.ndarray
+    group: numpy.ndarray
     fetches: int
     computes: int
     reads: int
