@@ -183,6 +183,14 @@ class _BfpPeResult(Result):
     psum: numpy.ndarray
     value: numpy.ndarray
     slot: numpy.ndarray
+    latched: numpy.ndarray
+    current_sign: numpy.ndarray
+    current_mag: numpy.ndarray
+    current_exp: numpy.ndarray
+    next_sign: numpy.ndarray
+    next_mag: numpy.ndarray
+    next_exp: numpy.ndarray
+    todo: numpy.ndarray
     passes: int
     cycles: int
     macs: int
