@@ -495,6 +495,8 @@ class _KvQuantizerResult(Result):
     zero: numpy.ndarray
     words: numpy.ndarray
     status: numpy.ndarray
+    element: numpy.ndarray
+    written: numpy.ndarray
     comparisons: int
     divisions: int
     multiplications: int
@@ -812,6 +814,7 @@ class _PagedAttentionUnit(Unit[refemu.units.leankv.paged_attention.ports.State, 
 
 class _PrefixSumResult(Result):
     inclusive: numpy.ndarray
+    level: numpy.ndarray
     levels: int
     adds: int
 
@@ -824,23 +827,10 @@ class _PrefixSumUnit(Unit[refemu.units.leankv.prefix_sum.State, _PrefixSumResult
     @cached_property
     def run_jit(self) -> _PrefixSumRun: ...
 
-class _PromptCompressorResult(Result):
-    cls: numpy.ndarray
-    order: numpy.ndarray
-    n_pruned: numpy.ndarray
-    n_low: numpy.ndarray
-    n_high: numpy.ndarray
-    keys: numpy.ndarray
-    sorted: numpy.ndarray
-    running: numpy.ndarray
-    comparisons: int
-    exchanges: int
-    classified: int
-
 class _PromptCompressorRun(Protocol):
-    def __call__(self, share: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, tokens: int = ..., rule: Literal['cumulative', 'per_token', 'static'] = ..., order: Literal['stable', 'bitonic'] = ..., low_cumsum: Literal['total', 'restart'] = ..., keep_percent: int = ...) -> _PromptCompressorResult: ...
+    def __call__(self, share: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, tokens: int = ..., rule: Literal['cumulative', 'per_token', 'static'] = ..., order: Literal['stable', 'bitonic'] = ..., low_cumsum: Literal['total', 'restart'] = ..., keep_percent: int = ...) -> refemu.units.leankv.prompt_compressor.Result: ...
 
-class _PromptCompressorUnit(Unit[refemu.units.leankv.prompt_compressor.State, _PromptCompressorResult]):
+class _PromptCompressorUnit(Unit[refemu.units.leankv.prompt_compressor.State, refemu.units.leankv.prompt_compressor.Result]):
     run: _PromptCompressorRun
     unit_class: type[refemu.units.leankv.prompt_compressor.PromptCompressor]
     @cached_property
