@@ -183,6 +183,14 @@ class _BfpPeResult(Result):
     psum: numpy.ndarray
     value: numpy.ndarray
     slot: numpy.ndarray
+    latched: numpy.ndarray
+    current_sign: numpy.ndarray
+    current_mag: numpy.ndarray
+    current_exp: numpy.ndarray
+    next_sign: numpy.ndarray
+    next_mag: numpy.ndarray
+    next_exp: numpy.ndarray
+    todo: numpy.ndarray
     passes: int
     cycles: int
     macs: int
@@ -284,6 +292,10 @@ class _FdgfResult(Result):
     a_address: numpy.ndarray
     b_address: numpy.ndarray
     fetched: numpy.ndarray
+    sizes: numpy.ndarray
+    blocks_v: numpy.ndarray
+    place: numpy.ndarray
+    group: numpy.ndarray
     fetches: int
     computes: int
     reads: int
@@ -436,22 +448,10 @@ class _IndexProductUnit(Unit[refemu.units.kllm.index_product.State, refemu.units
     @cached_property
     def run_jit(self) -> _IndexProductRun: ...
 
-class _KOffsetResult(Result):
-    offset: numpy.ndarray
-    selected: numpy.ndarray
-    k_out: numpy.ndarray
-    out_valid: numpy.ndarray
-    ready: numpy.ndarray
-    peak: numpy.ndarray
-    comparisons: int
-    select_comparisons: int
-    subtractions: int
-    gated_tokens: int
-
 class _KOffsetRun(Protocol):
-    def __call__(self, k: ArrayLike, valid: ArrayLike, last: ArrayLike, *, channels: int = ..., window: int = ..., offset_k: int | None = ..., offset_scope: Literal['layer', 'head'] = ..., heads: int = ..., offset_sign: Literal['signed', 'unsigned'] = ...) -> _KOffsetResult: ...
+    def __call__(self, k: ArrayLike, valid: ArrayLike, last: ArrayLike, *, channels: int = ..., window: int = ..., offset_k: int | None = ..., offset_scope: Literal['layer', 'head'] = ..., heads: int = ..., offset_sign: Literal['signed', 'unsigned'] = ...) -> refemu.units.harmonia.k_offset.Result: ...
 
-class _KOffsetUnit(Unit[refemu.units.harmonia.k_offset.State, _KOffsetResult]):
+class _KOffsetUnit(Unit[refemu.units.harmonia.k_offset.State, refemu.units.harmonia.k_offset.Result]):
     run: _KOffsetRun
     unit_class: type[refemu.units.harmonia.k_offset.KOffsetGenerator]
     @cached_property
@@ -495,6 +495,8 @@ class _KvQuantizerResult(Result):
     zero: numpy.ndarray
     words: numpy.ndarray
     status: numpy.ndarray
+    element: numpy.ndarray
+    written: numpy.ndarray
     comparisons: int
     divisions: int
     multiplications: int
@@ -812,6 +814,7 @@ class _PagedAttentionUnit(Unit[refemu.units.leankv.paged_attention.ports.State, 
 
 class _PrefixSumResult(Result):
     inclusive: numpy.ndarray
+    level: numpy.ndarray
     levels: int
     adds: int
 
@@ -824,23 +827,10 @@ class _PrefixSumUnit(Unit[refemu.units.leankv.prefix_sum.State, _PrefixSumResult
     @cached_property
     def run_jit(self) -> _PrefixSumRun: ...
 
-class _PromptCompressorResult(Result):
-    cls: numpy.ndarray
-    order: numpy.ndarray
-    n_pruned: numpy.ndarray
-    n_low: numpy.ndarray
-    n_high: numpy.ndarray
-    keys: numpy.ndarray
-    sorted: numpy.ndarray
-    running: numpy.ndarray
-    comparisons: int
-    exchanges: int
-    classified: int
-
 class _PromptCompressorRun(Protocol):
-    def __call__(self, share: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, tokens: int = ..., rule: Literal['cumulative', 'per_token', 'static'] = ..., order: Literal['stable', 'bitonic'] = ..., low_cumsum: Literal['total', 'restart'] = ..., keep_percent: int = ...) -> _PromptCompressorResult: ...
+    def __call__(self, share: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, tokens: int = ..., rule: Literal['cumulative', 'per_token', 'static'] = ..., order: Literal['stable', 'bitonic'] = ..., low_cumsum: Literal['total', 'restart'] = ..., keep_percent: int = ...) -> refemu.units.leankv.prompt_compressor.Result: ...
 
-class _PromptCompressorUnit(Unit[refemu.units.leankv.prompt_compressor.State, _PromptCompressorResult]):
+class _PromptCompressorUnit(Unit[refemu.units.leankv.prompt_compressor.State, refemu.units.leankv.prompt_compressor.Result]):
     run: _PromptCompressorRun
     unit_class: type[refemu.units.leankv.prompt_compressor.PromptCompressor]
     @cached_property
@@ -878,22 +868,10 @@ class _SubPeUnit(Unit[refemu.units.harmonia.sub_pe.State, _SubPeResult]):
     @cached_property
     def run_jit(self) -> _SubPeRun: ...
 
-class _VGrouperResult(Result):
-    commit: numpy.ndarray
-    count: numpy.ndarray
-    sign: numpy.ndarray
-    mantissa: numpy.ndarray
-    exponent: numpy.ndarray
-    tokens: numpy.ndarray
-    conversions: int
-    commits: int
-    converted_elements: int
-    residual_reads: int
-
 class _VGrouperRun(Protocol):
-    def __call__(self, v: ArrayLike, *, channels: int = ..., high: int = ..., growth: Literal['reconvert', 'realign'] = ..., rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ...) -> _VGrouperResult: ...
+    def __call__(self, v: ArrayLike, *, channels: int = ..., high: int = ..., growth: Literal['reconvert', 'realign'] = ..., rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ...) -> refemu.units.harmonia.v_grouper.Result: ...
 
-class _VGrouperUnit(Unit[refemu.units.harmonia.v_grouper.State, _VGrouperResult]):
+class _VGrouperUnit(Unit[refemu.units.harmonia.v_grouper.State, refemu.units.harmonia.v_grouper.Result]):
     run: _VGrouperRun
     unit_class: type[refemu.units.harmonia.v_grouper.VGrouper]
     @cached_property

@@ -44,6 +44,7 @@ EVENTS = ("idle", "start", "fetch_a", "fetch_b", "compute", "read", "store", "do
 IDLE, START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(8)
 PASS_ROWS, PASS_COLUMNS, LANES = 8, 16, 32  #: of the array, and elements of a group
 SIZE_BITS = 17  #: of M, N and K: the widest layer of the paper's models has 16,384 columns
+GROUP_BITS = 12  #: of the number of a group, as so many columns have
 A_BITS = Fraction(293, 32)  #: stored bits of an element of A, 8-bit mantissas
 EmaUnit = Literal["elements", "bits"]  #: Unit of external memory access
 EMA_UNITS: tuple[EmaUnit, ...] = ("elements", "bits")  #: The choices of `EmaUnit`
@@ -130,8 +131,8 @@ class FdgfController(Clocked[State]):
                 raise Refused(f"{self.name}: {name} must be a multiple of {LANES}, got {value}")
         self.ema_unit = require_choice(ema_unit, EMA_UNITS, self.name, "ema_unit")
         self.b_type = require_choice(b_type, B_BITS, self.name, "b_type")
-        self.ports: Ports = ports({})
-        self.state: State = self.reset(State, event="idle", sizes=(0, 0, 0))
+        self.ports: Ports = ports({"m": self.m, "k": self.k})
+        self.state: State = self.reset(State, event="idle")
 
     def ema(self, rows: int, inner: int, columns: int, dataflow: int, literal: bool = False) -> Fraction:
         """External accesses to A and B in units of `ema_unit`; dataflow 1 fetches A for every tile of columns.
@@ -394,7 +395,8 @@ def require_sizes(name: str, rows: ArrayLike, inner: ArrayLike, columns: ArrayLi
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths; the same in every configuration."""
+    """Widths in one configuration."""
+    most = config.get("m", 64) // PASS_ROWS * (config.get("k", 64) // PASS_COLUMNS)
     return Ports(
         inputs=(
             Port("start", 1, meaning="begin a product of these sizes"),
@@ -413,7 +415,13 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("a_address", 24, meaning="read: group of A, row8 * G + g"),
             Port("b_address", 24, meaning="read: group of B, col16 * G + g"),
         ),
-        state=(Port("fetched", 48, meaning="elements fetched since the start"),),
+        state=(
+            Port("fetched", 48, meaning="elements fetched since the start"),
+            Port("sizes", SIZE_BITS, 3, meaning="M, N, K of the product under way"),
+            Port("blocks_v", 1, meaning="its v"),
+            Port("place", most.bit_length(), meaning="array pass of the tile that is read next"),
+            Port("group", GROUP_BITS, meaning="group of the pass that is read next"),
+        ),
     )
 
 

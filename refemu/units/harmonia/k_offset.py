@@ -6,7 +6,7 @@ token is shifted, by offsets frozen after the window), D-harmonia-13 (a differen
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.units import stepped
 from refemu.units.harmonia.cases import k_offset as k_offset_cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Result
+from refemu.units.stepped import Clocked
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "WINDOW",
     "KOffsetGenerator",
     "Offsets",
+    "Result",
     "Scope",
     "Sign",
     "State",
@@ -36,6 +38,7 @@ __all__ = [
 
 
 WINDOW = 32  #: Tokens that are tracked [harmonia §III-C]
+SMALL = 64  #: Words of a temporary SRAM that is shown whole
 
 Scope = Literal["layer", "head"]  #: Channels among which some are chosen: those of the layer, or of each head
 SCOPES: tuple[Scope, ...] = ("layer", "head")  #: The choices of `Scope`
@@ -58,11 +61,12 @@ class State:
     out_valid: int
     ready: int
     peak: Lanes
-    value: tuple[int, ...]  #: the words that had them
-    rows: tuple[tuple[int, ...], ...]  #: tokens of the window, which wait in the temporary SRAM
-    frozen: bool  #: the window is over
+    negative: Lanes  #: signs of the words that had them
+    rows: Lanes  #: tokens of the window, one after the other: the temporary SRAM in which they wait
+    written: int  #: tokens in `rows`
+    read: int  #: of them put out
+    frozen: int  #: the window is over
     chosen: int  #: channels selected so far
-    applied: int  #: tokens put out
     comparisons: int  #: of magnitudes, while tracking
     select_comparisons: int  #: comparisons of peaks, while selecting
     subtractions: int  #: offsets subtracted
@@ -70,6 +74,28 @@ class State:
 
 
 COUNTERS = ("comparisons", "select_comparisons", "subtractions", "gated_tokens")  #: Counters of a run
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(stepped.Result):
+    """Outputs and registers, then counters."""
+
+    offset: np.ndarray
+    selected: np.ndarray
+    k_out: np.ndarray
+    out_valid: np.ndarray
+    ready: np.ndarray
+    peak: np.ndarray
+    negative: np.ndarray
+    written: np.ndarray
+    read: np.ndarray
+    chosen: np.ndarray
+    frozen: np.ndarray
+    rows: np.ndarray | None = None  #: None for a temporary SRAM of more than `SMALL` words
+    comparisons: int
+    select_comparisons: int
+    subtractions: int
+    gated_tokens: int
 
 
 @parameters
@@ -92,6 +118,7 @@ class Offsets:
             raise Refused(f"k_offset: channels must be a multiple of heads, got {self.channels} and {self.heads}")
         if self.offset_k is not None:
             require_int(self.offset_k, 0, self.scope, "k_offset", "offset_k")
+        require_int(self.channels * self.window, 1, 1 << 24, "k_offset", "channels times window")
 
     @property
     def scope(self) -> int:
@@ -158,8 +185,8 @@ class KOffsetGenerator(Clocked[State]):
         self.offset_k: int | None = rule.offset_k
         self.offset_scope: Scope = rule.offset_scope
         self.offset_sign: Sign = rule.offset_sign
-        self.ports: Ports = ports({"channels": self.channels})
-        self.state: State = self.reset(State, ready=1, value=(0,) * self.channels, rows=(), frozen=False)
+        self.ports: Ports = ports(asdict(rule))
+        self.state: State = self.reset(State, ready=1, rows=lanes((0,) * (self.window * self.channels)))
 
     def step(self, k: Sequence[int] | int, valid: int, last: int) -> State:
         """Execute one event.
@@ -174,7 +201,7 @@ class KOffsetGenerator(Clocked[State]):
         if valid and not self.state.ready:
             raise Refused(f"{self.name}: token in event {number} while the window's tokens are inside")
         after = self._next(fields(k), valid, last)
-        inside = after.frozen and after.applied < len(after.rows)
+        inside = after.frozen and after.read < after.written
         self.state = replace(after, k=k, valid=valid, last=last, index=number, ready=int(not inside))
         return self.state
 
@@ -186,8 +213,9 @@ class KOffsetGenerator(Clocked[State]):
             return self._select()
         if valid:
             return self._apply(row, gated=1)
-        if state.frozen and state.applied < len(state.rows):
-            return self._apply(state.rows[state.applied], gated=0)
+        if state.frozen and state.read < state.written:
+            start = state.read * self.channels
+            return self._apply(fields(state.rows)[start : start + self.channels], gated=0)
         return replace(state, event="idle", out_valid=0, k_out=self._none)
 
     def track(self, k: ArrayLike, last: bool = False) -> State:
@@ -225,7 +253,7 @@ class KOffsetGenerator(Clocked[State]):
             Registers after the last choice.
         """
         if not self.state.frozen:
-            self.state = replace(self.state, frozen=True, ready=int(not self.state.rows))
+            self.state = replace(self.state, frozen=1, ready=int(not self.state.written))
         while self.state.chosen < self.rule.chosen:
             self._open(self._none, 0, 0)
         return self.state
@@ -279,7 +307,7 @@ class KOffsetGenerator(Clocked[State]):
         words = fields(self.accept(offset, 0, 0)[0])
         require_offsets(self.name, "offset", np.array(words), self.rule.chosen)
         chosen = lanes([int(word & 0x7FFF != 0) for word in words])
-        self.state = replace(self.state, offset=lanes(words), selected=chosen, frozen=True, chosen=self.rule.chosen)
+        self.state = replace(self.state, offset=lanes(words), selected=chosen, frozen=1, chosen=self.rule.chosen)
         return self.state
 
     @property
@@ -292,20 +320,21 @@ class KOffsetGenerator(Clocked[State]):
 
     def _track(self, row: tuple[int, ...], last: int) -> State:
         """Every channel compares with its peak; strictly greater, so that the first token of equal ones stays."""
-        state, peak, value = self.state, list(fields(self.state.peak)), list(self.state.value)
+        state, peak, negative = self.state, list(fields(self.state.peak)), list(fields(self.state.negative))
         for channel, word in enumerate(row):
             if self._exceeds(word, peak[channel]):
-                peak[channel], value[channel] = word & 0x7FFF, word
-        rows = (*state.rows, row)
+                peak[channel], negative[channel] = word & 0x7FFF, word >> 15
+        rows, start, written = fields(state.rows), state.written * self.channels, state.written + 1
         return replace(
             state,
             event="track",
             peak=lanes(peak),
-            value=tuple(value),
-            rows=rows,
+            negative=lanes(negative),
+            rows=lanes((*rows[:start], *row, *rows[start + self.channels :])),
+            written=written,
             out_valid=0,
             k_out=self._none,
-            frozen=bool(last) or len(rows) == self.rule.window,
+            frozen=int(last or written == self.rule.window),
             comparisons=state.comparisons + len(row),
         )
 
@@ -326,7 +355,7 @@ class KOffsetGenerator(Clocked[State]):
         left = [channel for channel in range(start, start + rule.scope) if not selected[channel]]
         best = self._best(left)
         selected[best] = 1
-        offset[best] = self.half(state.value[best])
+        offset[best] = self.half(fields(state.peak)[best] | fields(state.negative)[best] << 15)
         return replace(
             state,
             event="select",
@@ -372,7 +401,7 @@ class KOffsetGenerator(Clocked[State]):
             event="apply",
             k_out=lanes(out),
             out_valid=1,
-            applied=state.applied + 1,
+            read=state.read + 1 - gated,
             subtractions=state.subtractions + self.rule.chosen,
             gated_tokens=state.gated_tokens + gated,
         )
@@ -403,7 +432,9 @@ def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
-    channels = config["channels"]
+    rule = Offsets(**config)
+    channels = rule.channels
+    rows = Port("rows", 16, rule.window * channels, encoding="f16", meaning="the temporary SRAM, token by token")
     return Ports(
         inputs=(
             Port("k", 16, channels, encoding="f16", meaning="a token's keys, after the rotary embedding"),
@@ -417,6 +448,14 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("out_valid", 1, meaning="a token is put out"),
             Port("ready", 1, meaning="the next event may bring a token"),
             Port("peak", 16, channels, encoding="f16", meaning="largest magnitude of the window so far"),
+        ),
+        state=(
+            Port("negative", 1, channels, meaning="sign of the word that has it"),
+            Port("written", rule.window.bit_length(), meaning="tokens in the temporary SRAM"),
+            Port("read", rule.window.bit_length(), meaning="of them put out"),
+            Port("chosen", max(rule.chosen.bit_length(), 1), meaning="channels selected so far"),
+            Port("frozen", 1, meaning="the window is over: no token is tracked"),
+            *([rows] if rows.lanes <= SMALL else []),
         ),
     )
 
@@ -443,6 +482,7 @@ UNIT: Unit[State, Result] = Unit(
     unit_class=KOffsetGenerator,
     cases=k_offset_cases.cases,
     counters=COUNTERS,
+    result=Result,
     mark=k_offset_cases.mark,
     legal=k_offset_cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},

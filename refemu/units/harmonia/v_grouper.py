@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_int
 from refemu.formats import Bfp, BfpTensor
+from refemu.units import stepped
 from refemu.units.harmonia.bfp_aligner import Rounding
 from refemu.units.harmonia.cases import v_grouper as v_grouper_cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Result
+from refemu.units.stepped import Clocked
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-__all__ = ["COUNTERS", "GROUP", "GROWTHS", "UNIT", "Codes", "Growth", "State", "VGrouper", "run"]
+__all__ = ["COUNTERS", "GROUP", "GROWTHS", "UNIT", "Codes", "Growth", "Result", "State", "VGrouper", "run"]
 
 
 GROUP = 32  #: Tokens under one exponent
@@ -49,7 +50,7 @@ class State:
     mantissa: tuple[int, ...]
     exponent: Lanes
     tokens: int  #: tokens stored
-    residual: tuple[tuple[int, ...], ...]  #: fp16 words of the rows that wait
+    residual: tuple[int, ...]  #: fp16 words of the rows that wait, token by token; 0 for tokens to come
     committed: tuple[Codes, ...]  #: full groups
     temporary: Codes | None  #: conversion of the residual
     conversions: int  #: of a group of all channels, temporary ones included
@@ -59,6 +60,23 @@ class State:
 
 
 COUNTERS = ("conversions", "commits", "converted_elements", "residual_reads")  #: Counters of a run
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(stepped.Result):
+    """Outputs and registers, then counters."""
+
+    commit: np.ndarray
+    count: np.ndarray
+    sign: np.ndarray
+    mantissa: np.ndarray
+    exponent: np.ndarray
+    tokens: np.ndarray
+    residual: np.ndarray | None = None  #: None for growth "realign", which does not read it
+    conversions: int
+    commits: int
+    converted_elements: int
+    residual_reads: int
 
 
 class VGrouper(Clocked[State]):
@@ -100,8 +118,8 @@ class VGrouper(Clocked[State]):
         self.format: Bfp = Bfp(high, GROUP, rounding)
         self.high: int = self.format.mantissa_bits
         self.rounding = self.format.rounding
-        self.ports: Ports = ports({"channels": self.channels, "high": self.high})
-        self.state: State = self.reset(State, residual=(), committed=(), temporary=None)
+        self.ports: Ports = ports({"channels": self.channels, "high": self.high, "growth": self.growth})
+        self.state: State = self.reset(State, residual=self._filled(np.zeros(0)), committed=(), temporary=None)
 
     def step(self, v: Sequence[int] | int) -> State:
         """Append one row of fp16 words."""
@@ -154,7 +172,7 @@ class VGrouper(Clocked[State]):
         words = self._words(v, (len(np.atleast_1d(v)), self.channels))
         codes = [self._encode(words[start : start + GROUP]) for start in range(0, len(words), GROUP)]
         full = len(words) // GROUP
-        residual = tuple(map(tuple, words[full * GROUP :].tolist()))
+        residual = self._filled(words[full * GROUP :])
         temporary = codes[full] if len(codes) > full else None
         shown = self._shown(codes[-1], len(words) - GROUP * (len(codes) - 1), temporary is None) if codes else {}
         self.state = replace(
@@ -184,24 +202,29 @@ class VGrouper(Clocked[State]):
 
     def _open(self, v: Any) -> State:
         before, row = self.state, fields(v)
-        residual = (*before.residual, row)
+        count = before.count % GROUP + 1  # a full group waits no longer
+        rows = np.array([*before.residual[: (count - 1) * self.channels], *row], np.uint16).reshape(count, -1)
         realigned = self.growth == "realign" and before.temporary is not None
-        codes = self._grow(before.temporary, row) if realigned else self._encode(np.array(residual, np.uint16))
-        full = len(residual) == GROUP
+        codes = self._grow(before.temporary, row) if realigned else self._encode(rows)
+        full = count == GROUP
         self.state = self.latched(
             v,
-            **self._shown(codes, len(residual), full),
+            **self._shown(codes, count, full),
             event="commit" if full else "convert",
             tokens=before.tokens + 1,
-            residual=() if full else residual,
+            residual=self._filled(rows[:0] if full else rows),
             committed=(*before.committed, codes) if full else before.committed,
             temporary=None if full else codes,
             conversions=before.conversions + 1,
             commits=before.commits + int(full),
-            converted_elements=before.converted_elements + len(residual) * self.channels,
-            residual_reads=before.residual_reads + (1 if realigned else len(residual)),
+            converted_elements=before.converted_elements + rows.size,
+            residual_reads=before.residual_reads + (1 if realigned else count),
         )
         return self.state
+
+    def _filled(self, rows: np.ndarray) -> tuple[int, ...]:
+        """The residual: rows that wait, 31 at most, then zeros."""
+        return (*rows.reshape(-1).tolist(), *(0,) * ((GROUP - 1) * self.channels - rows.size))
 
     def _encode(self, rows: np.ndarray) -> Codes:
         """A conversion from FP16, along tokens."""
@@ -263,6 +286,9 @@ def _codes(tensor: BfpTensor) -> Codes:
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     channels = config["channels"]
+    residual = Port(
+        "residual", 16, (GROUP - 1) * channels, encoding="f16", meaning="rows that wait; 0 for those to come"
+    )
     return Ports(
         inputs=(Port("v", 16, channels, encoding="f16", meaning="the row of a token"),),
         outputs=(
@@ -273,6 +299,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("exponent", 5, channels, meaning="of every channel"),
             Port("tokens", 32, meaning="tokens so far"),
         ),
+        state=() if config.get("growth") == "realign" else (residual,),
     )
 
 
@@ -287,6 +314,7 @@ UNIT: Unit[State, Result] = Unit(
     unit_class=VGrouper,
     cases=v_grouper_cases.cases,
     counters=COUNTERS,
+    result=Result,
     mark=v_grouper_cases.mark,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
 )

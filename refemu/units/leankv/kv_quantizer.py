@@ -44,7 +44,7 @@ class State:
     words: tuple[int, ...]  #: packed codes; words that the width does not need are 0
     status: int
     element: int  #: elements compared so far
-    packed: int  #: words packed so far
+    written: int  #: words packed so far
     comparisons: int  #: 2 per element after the first
     divisions: int  #: of the range by R, of 1 by the step, of a distance by the step
     multiplications: int  #: of a distance by the reciprocal
@@ -94,7 +94,7 @@ class KvQuantizer(Stepped[State]):
     def busy(self) -> bool:
         """Whether elements are still to be compared or codes to be packed."""
         state = self.state
-        return state.event in ("minmax", "scale") or (state.event == "word" and state.packed < self._count(state.bits))
+        return state.event in ("minmax", "scale") or (state.event == "word" and state.written < self._count(state.bits))
 
     def _count(self, bits: int) -> int:
         """Words of a group."""
@@ -108,7 +108,7 @@ class KvQuantizer(Stepped[State]):
         return self._stepped(x=x, bits=bits)
 
     def _open(self, x: tuple[int, ...], bits: int) -> State:
-        zeros = dict.fromkeys(("mn", "mx", "s32", "inv32", "scale", "zero", "status", "element", "packed"), 0)
+        zeros = dict.fromkeys(("mn", "mx", "s32", "inv32", "scale", "zero", "status", "element", "written"), 0)
         self.state = self.latched(x, bits, words=(0,) * (self.features // 2), **zeros)
         self._minmax()
         return self.state
@@ -194,15 +194,15 @@ class KvQuantizer(Stepped[State]):
     def _word(self) -> None:
         """The codes of one pack."""
         before, per_word = self.state, WORD // self.state.bits
-        first = before.packed * per_word
+        first = before.written * per_word
         codes = [self.code(value16(pattern)) for pattern in before.x[first : first + per_word]]
-        words = (*before.words[: before.packed], self._packed(codes), *before.words[before.packed + 1 :])
+        words = (*before.words[: before.written], self._packed(codes), *before.words[before.written + 1 :])
         multiplies = self._format.quant_div == "recip_mul"
         self.state = replace(
             before,
             event="word",
             words=words,
-            packed=before.packed + 1,
+            written=before.written + 1,
             divisions=before.divisions + (0 if multiplies else per_word),
             multiplications=before.multiplications + (per_word if multiplies else 0),
             roundings=before.roundings + per_word,
@@ -288,6 +288,10 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("zero", 16, encoding="f16", meaning="stored zero point"),
             Port("words", 16, features // 2, meaning="packed codes, feature 0 in the lowest bits of word 0"),
             Port("status", 4, meaning="1 scale underflow, 2 scale overflow, 4 zero overflow, 8 constant group"),
+        ),
+        state=(
+            Port("element", features.bit_length(), most=features, meaning="features compared"),
+            Port("written", (features // 2).bit_length(), most=features // 2, meaning="words packed"),
         ),
     )
 

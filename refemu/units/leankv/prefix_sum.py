@@ -180,6 +180,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("base", BITS, meaning="place in the ring where the first region begins"),
         ),
         outputs=(Port("inclusive", BITS, elements, meaning="where the region of every head ends"),),
+        state=(Port("level", max(depth(elements).bit_length(), 1), meaning="levels of the operation done"),),
     )
 
 

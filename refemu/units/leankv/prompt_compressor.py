@@ -14,9 +14,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
+from refemu.units import stepped
 from refemu.units.leankv.cases import prompt_compressor as prompt_compressor_cases
 from refemu.units.ports import Port, Ports, fields
-from refemu.units.stepped import Result, Stepped
+from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "LowCumsum",
     "Order",
     "PromptCompressor",
+    "Result",
     "Rule",
     "State",
     "run",
@@ -77,6 +79,27 @@ class State:
     comparisons: int  #: of the network
     exchanges: int  #: pairs that the network exchanged
     classified: int  #: tokens classified since reset
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(stepped.Result):
+    """Outputs and registers, then counters."""
+
+    cls: np.ndarray
+    order: np.ndarray
+    n_pruned: np.ndarray
+    n_low: np.ndarray
+    n_high: np.ndarray
+    keys: np.ndarray
+    sorted: np.ndarray
+    running: np.ndarray
+    rank: np.ndarray
+    size: np.ndarray | None = None  #: None without a network, here and for the next two
+    distance: np.ndarray | None = None
+    lower: np.ndarray | None = None
+    comparisons: int
+    exchanges: int
+    classified: int
 
 
 class PromptCompressor(Stepped[State]):
@@ -311,6 +334,11 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
     tokens = config["tokens"]
     wide = places(tokens, config.get("order", "stable"))
+    network = (
+        Port("size", wide.bit_length(), meaning="of the blocks that the network merges; 0 = sorted"),
+        Port("distance", wide.bit_length(), meaning="of the elements it compares"),
+        Port("lower", max((wide - 1).bit_length(), 1), meaning="lower element of its next pair"),
+    )
     most = 0x3F80_0000 if config.get("rule", "cumulative") == "cumulative" else LARGEST
     return Ports(
         inputs=(
@@ -331,6 +359,8 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port(
                 "running", 32, encoding="f32", meaning="sum of the shares outside the window, as T_h is compared with"
             ),
+            Port("rank", tokens.bit_length(), most=tokens, meaning="tokens classified"),
+            *(network if config.get("order") == "bitonic" else ()),
         ),
     )
 
@@ -352,6 +382,7 @@ UNIT: Unit[State, Result] = Unit(
     unit_class=PromptCompressor,
     cases=prompt_compressor_cases.cases,
     counters=("comparisons", "exchanges", "classified"),
+    result=Result,
     legal=prompt_compressor_cases.legal,
 )
 run: RunFunction[Result] = UNIT.run

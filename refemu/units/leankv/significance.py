@@ -87,6 +87,8 @@ class Result(stepped.Result):
     count: np.ndarray  #: (..., N) uint32
     of_heads: np.ndarray  #: (..., heads * N) uint32, or (..., N)
     total: np.ndarray  #: (...) uint32
+    row: np.ndarray  #: (...), N
+    token: np.ndarray  #: (...), N
     adds: int
     comparisons: int
     divisions: int
@@ -515,7 +517,7 @@ def of_prompts(
     states = [state for state in device.operations([patterns]) if not device.busy]
     columns = collect(states, device.ports.outputs + device.ports.state, (len(states),))
     shaped = {
-        name: column.reshape(tuple(lead) if name == "total" else (*lead, column[0].size))
+        name: column.reshape(tuple(lead) if name in ("total", "row", "token") else (*lead, column[0].size))
         for name, column in columns.items()
     }
     return Result(**shaped, **{name: getattr(device.state, name) for name in COUNTERS})
@@ -551,6 +553,8 @@ def ports(config: Mapping[str, Any]) -> Ports:
                 "of_heads", 32, sums * tokens, encoding="f32", meaning="sums head by head; of all heads joined before"
             ),
             Port("total", 32, encoding="f32", meaning="sum of the means; 0 where shares are not normalized"),
+            Port("row", tokens.bit_length(), most=tokens, meaning="queries added"),
+            Port("token", tokens.bit_length(), most=tokens, meaning="tokens finished, of means and then of shares"),
         ),
     )
 

@@ -21,6 +21,7 @@ IMPLEMENTATIONS = [pytest.param(bfp_pe.run, id="unit"), pytest.param(bfp_pe.UNIT
 PRESETS = [pytest.param("paper", "fp16", id="paper"), pytest.param("exact", "fp32", id="exact")]
 COUNTERS = ("macs4x8", "macs", "psums", "fusions", "fp_converts", "scale_mults", "fp32_adds", "cycles")
 ONE = 0x3C00
+FILES = tuple(f"{file}_{part}" for file in ("current", "next") for part in ("sign", "mag", "exp"))
 
 
 def lanes(values: Any) -> np.ndarray:
@@ -166,7 +167,8 @@ def test_low_nibbles_of_0_order_of_elements_and_zero_groups_change_nothing(run: 
     if blank["mode"] == M8W4:
         blank["w_scale"] = 0x3C00  # 0 times an infinite scale would be NaN
 
-    assert run(**together(moved)).equals(base)
+    after = run(**together(moved))
+    assert replace(after, **{name: getattr(base, name) for name in FILES}).equals(base)
     assert run(**together(wide)).acc.tolist() == base.acc.tolist()
     assert run(**together([blank, *groups])).acc.tolist()[1:] == base.acc.tolist()
 
@@ -228,9 +230,12 @@ def test_events_show_the_registers() -> None:
     assert [s.psum for s in states] == [0, -3246, 48, -51888, -51888]
     assert [s.slot for s in states] == [0, 0, 1, 1, 1] and [s.cycles for s in states] == [0, 1, 2, 2, 2]
     assert states[2].latched == (-3246, 0, 48, 0)  # sub-PE 0 of both wrappers
-    assert states[0].next[0][:3] == (0, 1, 0) and states[0].current == ((0,) * LANES, (0,) * LANES, 0)
-    assert states[1].current == states[0].next and states[3].value == states[4].acc == 0xC1CAC000
-    assert [s.group for s in states] == [0] * 5 and [s.acc for s in states[:4]] == [0] * 4
+    assert states[0].next_sign[:3] == (0, 1, 0) and states[0].next_mag[:3] == (201, 50, 6) and states[0].next_exp == 17
+    assert not any((*states[0].current_sign, *states[0].current_mag, states[0].current_exp))
+    for part in ("sign", "mag", "exp"):
+        assert getattr(states[1], f"current_{part}") == getattr(states[0], f"next_{part}")
+    assert states[3].value == states[4].acc == 0xC1CAC000
+    assert [s.todo for s in states] == [4, 3, 2, 1, 0] and [s.acc for s in states[:4]] == [0] * 4
 
 
 @pytest.mark.parametrize(
@@ -333,3 +338,22 @@ def test_public_names_are_here() -> None:
 
 def test_repr_evaluates_back() -> None:
     assert repr(BfpPe("fp32", "fp16")) == "BfpPe(partial='fp32', product='fp16')"
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@settings(deadline=None, max_examples=20)
+@given(groups=reductions())
+def test_registers_behind_every_group(run: Any, groups: list[dict[str, Any]]) -> None:
+    """[harmonia §IV-B, Fig. 13] Both register files hold the group; sums of sub-PEs stay until their slot returns."""
+    result, latched = run(**together(groups)), [0] * SLOTS
+    for number, group in enumerate(groups):
+        for name in FILES:
+            assert np.array_equal(getattr(result, name)[number], group["a_" + name.split("_")[1]])
+        a = np.where(group["a_sign"], -group["a_mag"], group["a_mag"])
+        if group["mode"] == M8M8:
+            signs, last = np.where(group["b_sign"], -1, 1), int(result.slot[number])
+            latched[last // 2] = int(a @ (signs * (group["b"] >> 4)))
+            latched[2 + last // 2] = int(a @ (signs * (group["b"] & 15)))
+        else:
+            latched[result.slot[number]] = int(result.psum[number])
+        assert result.latched[number].tolist() == latched and result.todo[number] == 0

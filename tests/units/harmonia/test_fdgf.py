@@ -266,3 +266,22 @@ def test_a_dataflow_that_does_not_exist_is_refused() -> None:
 
 def test_repr_evaluates_back() -> None:
     assert repr(FdgfController(32)) == "FdgfController(m=32, k=64, ema_unit='elements', b_type='int4')"
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("flow", FLOWS)
+@settings(deadline=None, max_examples=10)
+@given(given=sizes, v=st.integers(0, 1))
+def test_registers_say_what_is_under_way(run: Any, flow: int, given: tuple[int, int, int], v: int) -> None:
+    """[harmonia §IV-D] Sizes and `v` as at the start; pass and group of the next read, 0 outside of the reads."""
+    start = np.zeros(600, np.int64)
+    start[1] = 1
+    others = np.where(start == 1, np.array(given)[:, None], 7)
+    result = run(start, *others, np.where(start == 1, flow, 0), np.where(start == 1, v, 1 - v), m=64, k=32)
+    groups, reads = -(-given[1] // 32), 0
+
+    assert result.sizes.tolist() == [[0, 0, 0]] + [list(given)] * 599
+    assert result.blocks_v.tolist() == [False] + [bool(v)] * 599
+    for code, place, group in zip(*(x.tolist() for x in (result.code, result.place, result.group)), strict=True):
+        reads = reads + 1 if EVENTS[code] == "read" else 0
+        assert (place, group) == divmod(reads, groups)

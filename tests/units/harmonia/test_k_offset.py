@@ -272,3 +272,25 @@ def test_repr_evaluates_back() -> None:
     text = "KOffsetGenerator(channels=8, window=4, offset_k=2, offset_scope='head', heads=2, offset_sign='unsigned')"
 
     assert repr(KOffsetGenerator(8, 4, 2, "head", 2, "unsigned")) == text
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@settings(deadline=None, max_examples=10)
+@given(data=st.data(), tokens=st.integers(1, 7))
+def test_registers_after_every_event(run: Any, data: st.DataObject, tokens: int) -> None:
+    """Signs of the peaks, the temporary SRAM, and how far writing, choosing and reading are: window 4, two channels."""
+    some = np.resize(np.array(data.draw(st.lists(words, min_size=1, max_size=40)), np.uint16), (tokens, 8))
+    result, inside = run(**events(some, 4, 2), channels=8, window=4, offset_k=2), min(tokens, 4)
+    at = np.arange(inside + 2 + tokens)
+    written, chosen = np.minimum(at + 1, inside), np.clip(at + 1 - inside, 0, 2)
+
+    assert result.written.tolist() == written.tolist() and result.chosen.tolist() == chosen.tolist()
+    assert result.read.tolist() == np.clip(at - 1 - inside, 0, inside).tolist()
+    assert result.frozen.tolist() == (written == inside).tolist()
+    for event, count in enumerate(written.tolist()):
+        rows = np.zeros((4, 8), np.uint16)
+        rows[:count] = some[:count]
+        assert result.rows[event].tolist() == rows.reshape(-1).tolist()
+        signs = [max(column.tolist(), key=lambda word: word & 0x7FFF) for column in some[:count].T]
+        assert result.negative[event].tolist() == [bool(word & 0x7FFF) and word > 0x7FFF for word in signs]
+    assert run(some, 1, 0, channels=8, window=tokens + 8).rows is None

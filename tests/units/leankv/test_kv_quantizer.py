@@ -66,8 +66,11 @@ def test_events_of_one_group() -> None:
     states = list(KvQuantizer(16).steps(halves(*range(16)), 4))
 
     assert [s.event for s in states] == ["minmax"] * 16 + ["scale"] + ["word"] * 4
-    assert [s.element for s in states[:16]] == list(range(1, 17)) and [s.packed for s in states[17:]] == [1, 2, 3, 4]
+    assert [s.element for s in states[:16]] == list(range(1, 17)) and [s.written for s in states[17:]] == [1, 2, 3, 4]
     assert [np.uint32(s.mx).view(np.float32) for s in states[:3]] == [0, 1, 2]
+    for run in (kv_quantizer.run, kv_quantizer.UNIT.run_jit):
+        result = run(np.tile(halves(*range(16)), (4, 1)), [1, 2, 4, 8], features=16)
+        assert result.element.tolist() == [16] * 4 and result.written.tolist() == [1, 2, 4, 8]
 
 
 def test_no_input_while_a_group_is_on_its_way() -> None:

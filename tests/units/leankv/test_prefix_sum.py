@@ -34,7 +34,7 @@ def test_sums_are_those_of_a_loop(run: Any, counts: list[int], base: int) -> Non
     sums, levels, adds = memory.prefix(counts, base)
 
     assert result.inclusive.ravel().tolist() == sums == [base + total for total in accumulate(counts)]
-    assert (result.levels, result.adds) == (levels, adds)
+    assert (result.levels, result.adds) == (levels, adds) and result.level == levels
 
 
 def test_levels_double_their_reach() -> None:
@@ -47,7 +47,7 @@ def test_levels_double_their_reach() -> None:
         (11, 13, 16, 20, 14),
         (11, 13, 16, 20, 25),
     ]
-    assert [state.adds for state in states] == [0, 4, 7, 8]
+    assert [state.adds for state in states] == [0, 4, 7, 8] and [state.level for state in states] == [0, 1, 2, 3]
 
 
 def test_scan_of_nothing_is_empty() -> None:

@@ -158,6 +158,12 @@ def test_comparisons_of_the_network(n: int, pairs: int) -> None:
 
     assert [s.event for s in states] == ["compare_exchange"] * pairs + ["classify"] * n
     assert states[-1].comparisons == pairs == prompt_compressor_jit.comparisons(n)
+    blocks = [2 << level for level in range((n - 1).bit_length()) for _ in range(level + 1)]
+    wide = blocks[-1]
+    assert [s.size for s in states[: pairs - 1]] == [size for size in blocks for _ in range(wide // 2)][1:]
+    assert all(s.lower & s.distance == 0 and s.lower < wide for s in states[: pairs - 1])
+    last = prompt_compressor.run(np.zeros(n, np.uint32), 1, patterns(0, 0), tokens=n, rule="per_token", order="bitonic")
+    assert (last.size, last.distance, last.lower, last.rank) == (0, wide, 0, n)
 
 
 def test_events_of_a_sorted_prompt() -> None:

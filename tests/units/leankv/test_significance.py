@@ -270,3 +270,17 @@ def test_a_prompt_without_probabilities_is_left_to_the_slow_way() -> None:
 
     assert significance_jit.attended(Significance(3, 2), q, k, k, np.float32(1)) is None
     assert significance_jit.attended(Significance(3, 2, gqa_order="queries"), k, k, k, np.float32(1)) is None
+
+
+def test_rows_and_tokens_are_numbered() -> None:
+    """[leankv §4] Queries first, then the means of all tokens, then their shares."""
+    device = Significance(3, 1)
+    states = list(device.steps(np.zeros(9, np.uint32)))
+
+    assert [(s.event, s.row, s.token) for s in states] == [
+        *[("query", row, 0) for row in (1, 2, 3)],
+        *[("mean", 3, token) for token in (1, 2, 3)],
+        *[("share", 3, token) for token in (1, 2, 3)],
+    ]
+    result = significance.run(np.zeros((2, 9), np.uint32), tokens=3, heads=1)
+    assert result.row.tolist() == result.token.tolist() == [3, 3]

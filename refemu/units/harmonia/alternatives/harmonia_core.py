@@ -96,9 +96,10 @@ class ByRow(HarmoniaCore):
         if action.row + action.rows >= window:
             generator.select()
             first = 0 if action.row < window else action.row
-            words = [generator.state.rows[row] if row < window else tuple(y[row].tolist()) for row in range(len(y))]
+            words = self._matrix(generator.state.rows)
             for row in range(first, action.row + action.rows):
-                y[row] = generator._shifted(words[row], int(row >= window))
+                word = y[row] if row >= window else words[row]
+                y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
         return replace(before, y=self._words(y), offsets=registers(generator), offset=generator.state.offset)
 
 

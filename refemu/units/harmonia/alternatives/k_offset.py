@@ -47,13 +47,13 @@ class Following(KOffsetGenerator):
 
     def _apply(self, row: tuple[int, ...], gated: int) -> State:
         if gated:
-            state, peak, value = self.state, list(fields(self.state.peak)), list(self.state.value)
+            state, peak, negative = self.state, list(fields(self.state.peak)), list(fields(self.state.negative))
             for channel, word in enumerate(row):
                 if self._exceeds(word, peak[channel]):
-                    peak[channel], value[channel] = word & 0x7FFF, word
-            chosen = fields(state.selected)
-            offset = [self.half(word) * each for word, each in zip(value, chosen, strict=True)]
-            self.state = replace(state, peak=lanes(peak), value=tuple(value), offset=lanes(offset))
+                    peak[channel], negative[channel] = word & 0x7FFF, word >> 15
+            columns = zip(peak, negative, fields(state.selected), strict=True)
+            offset = [self.half(size | sign << 15) * each for size, sign, each in columns]
+            self.state = replace(state, peak=lanes(peak), negative=lanes(negative), offset=lanes(offset))
         return super()._apply(row, gated)
 
 

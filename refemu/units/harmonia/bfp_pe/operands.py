@@ -112,9 +112,9 @@ def draw(state: Any) -> str:
     factor = f", factor {np.uint16(state.w_scale).view(np.float16)!s}" if state.mode == M8W4 else f", E {state.b_exp}"
     return "\n".join(
         [
-            f"{MODES[state.mode]}, group {state.group}, slot {state.slot}, cycle {state.cycles}",
-            f"next       {_file(state.next)}",
-            f"current    {_file(state.current)}",
+            f"{MODES[state.mode]}, group {state.index}, slot {state.slot}, cycle {state.cycles}",
+            f"next       {_file(state.next_sign, state.next_mag, state.next_exp)}",
+            f"current    {_file(state.current_sign, state.current_mag, state.current_exp)}",
             f"b          {_values(b)}{factor}",
             *wrappers,
             f"sum {state.psum}, value {_float(state.value)}, acc {_float(state.acc)}, flags {flags}",
@@ -126,9 +126,9 @@ def _signed(signs: Any, magnitudes: Any) -> list[int]:
     return [-magnitude if sign else magnitude for sign, magnitude in zip(signs, magnitudes, strict=True)]
 
 
-def _file(activations: Any) -> str:
+def _file(signs: Any, magnitudes: Any, exponent: int) -> str:
     """A register file: 32 elements and their exponent."""
-    return f"{_values(_signed(*activations[:2]))}, E {activations[2]}"
+    return f"{_values(_signed(signs, magnitudes))}, E {exponent}"
 
 
 def _values(values: list[int]) -> str:

@@ -54,9 +54,6 @@ __all__ = [
 
 EVENTS = (("psum", "scale", "accumulate"), ("psum", "accumulate"), ("psum", "psum", "fuse", "accumulate"))  #: by mode
 
-Activations = tuple[tuple[int, ...], tuple[int, ...], int]  #: what a register file holds: signs, magnitudes, exponent
-NOTHING: Activations = (0,) * LANES, (0,) * LANES, 0
-
 
 @dataclass(frozen=True)
 class State:
@@ -73,15 +70,18 @@ class State:
     b_sign: tuple[int, ...]
     b_exp: int
     w_scale: int
-    todo: tuple[str, ...]  #: events of this group that are still to come
-    group: int  #: of the output, from 0
+    todo: int  #: events of this group that are still to come
     slot: int  #: of the pass
     psum: int  #: sum of the last sub-PE; after `fuse` that of 8 by 8 bits
     value: int  #: word of float32: what is to be added
     acc: int  #: word of float32
     flags: int  #: sticky since `clear`
-    current: Activations  #: register file that the sub-PEs read
-    next: Activations  #: register file that `load` fills
+    current_sign: tuple[int, ...]  #: register file that the sub-PEs read
+    current_mag: tuple[int, ...]
+    current_exp: int
+    next_sign: tuple[int, ...]  #: register file that `load` fills
+    next_mag: tuple[int, ...]
+    next_exp: int
     latched: tuple[int, ...]  #: sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1
     passes: int  #: passes begun
     cycles: int  #: slots used
@@ -136,8 +136,7 @@ class BfpPe(Clocked[State]):
         self.product = require_choice(product, PRECISIONS, self.name, "product")
         self.accumulator: Accumulator = Accumulator(self.partial, self.product)
         self.ports: Ports = ports({})
-        registers = {"current": NOTHING, "next": NOTHING, "latched": (0,) * SLOTS}
-        self.state: State = self.reset(State, todo=(), group=-1, slot=SLOTS - 1, **registers)
+        self.state: State = self.reset(State, slot=SLOTS - 1)
 
     @property
     def busy(self) -> bool:
@@ -211,7 +210,7 @@ class BfpPe(Clocked[State]):
         """Fill the next register file, and say which slot comes: a pass ends with its slots, a mode, an output."""
         before = self.state
         begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
-        acc, flags, group = (0, 0, -1) if clear else (before.acc, before.flags, before.group)
+        acc, flags = (0, 0) if clear else (before.acc, before.flags)
         self.state = self.latched(
             mode,
             clear,
@@ -223,35 +222,37 @@ class BfpPe(Clocked[State]):
             b_exp,
             w_scale,
             event="load",
-            todo=EVENTS[mode],
-            group=group + 1,
+            todo=len(EVENTS[mode]),
             slot=0 if begins else before.slot + 1,
             acc=acc,
             flags=flags,
-            next=(a_sign, a_mag, a_exp),
+            next_sign=a_sign,
+            next_mag=a_mag,
+            next_exp=a_exp,
             passes=before.passes + int(begins),
         )
         return self.state
 
     def _continue(self) -> State:
-        event, *todo = self.state.todo
-        before = replace(self.state, event=event, todo=tuple(todo))
+        event = EVENTS[self.state.mode][-self.state.todo]
+        before = replace(self.state, event=event, todo=self.state.todo - 1)
         events = {"psum": self._psum, "fuse": self._fuse, "scale": self._scale, "accumulate": self._add}
         self.state = events[event](before)
         return self.state
 
     def _psum(self, before: State) -> State:
         """One slot: a sub-PE works, its sum is latched; one that needs no fusing is converted at once."""
-        low = before.todo[:1] == ("fuse",)  # the second slot of M8M8
-        current = before.current if low else before.next
+        low = before.mode == M8M8 and before.todo == 2  # its second slot
+        if not low:
+            signs, magnitudes, exponent = before.next_sign, before.next_mag, before.next_exp
+            before = replace(before, current_sign=signs, current_mag=magnitudes, current_exp=exponent)
         slot = before.slot + low
         signs, nibbles = self._operand(before, 0 if low else 4)
-        total = sub_pe.psum(current[0], current[1], signs, nibbles)
+        total = sub_pe.psum(before.current_sign, before.current_mag, signs, nibbles)
         place = seat(before.mode, slot)
         after = replace(
             before,
             slot=slot,
-            current=current,
             psum=total,
             cycles=before.cycles + 1,
             latched=(*before.latched[:place], total, *before.latched[place + 1 :]),
@@ -301,6 +302,15 @@ class BfpPe(Clocked[State]):
         return operands.draw(state)
 
 
+def _file(name: str, which: str) -> Sequence[Port]:
+    """An activation register file."""
+    return (
+        Port(f"{name}_sign", 1, LANES, meaning=f"signs of the register file {which}"),
+        Port(f"{name}_mag", 8, LANES, meaning="its mantissas"),
+        Port(f"{name}_exp", 5, meaning="its exponent"),
+    )
+
+
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths; the same in every configuration."""
     return Ports(
@@ -323,6 +333,10 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("psum", 22, signed=True, meaning="exact sum of the group"),
             Port("value", 32, encoding="f32", meaning="what was added"),
             Port("slot", 2, meaning="slot of the pass in which it was added"),
+            Port("latched", 18, SLOTS, signed=True, meaning="sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1"),
+            *_file("current", "that the sub-PEs read"),
+            *_file("next", "that is filled"),
+            Port("todo", 3, most=4, meaning="events of the group that are left"),
         ),
     )
 

@@ -18,10 +18,14 @@ NAMES = ("start", "rows", "inner", "columns", "forced", "v")
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     m, k = config["m"], config["k"]
+    long = m == 64 or k == 64
     if kind == "paper":
         why = "[harmonia §IV-D] two by two tiles in each dataflow, blocks of tokens and of V"
         yield _case(
-            kind, why, [(2 * m, 32, 2 * k, flow, v) for v in (0, 1) for flow in (COLUMN_MAJOR, ROW_MAJOR)], events=150
+            kind,
+            why,
+            [(2 * m, 32, 2 * k, flow, v) for v in (0, 1) for flow in (COLUMN_MAJOR, ROW_MAJOR)],
+            events=150 if long else 60,
         )
     if kind == "edge":
         edges = [
@@ -47,10 +51,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _restart(m, k)
         yield from _cut(m, k)
         why = "many tiles of one element's width, down the rows and along the columns: the tile counters rise"
-        yield _case(kind, why, [(131_071, 1, 1, 1, 0), (1, 1, 131_071, 2, 0)], events=600 if m == 64 else 300)
+        yield _case(kind, why, [(131_071, 1, 1, 1, 0), (1, 1, 131_071, 2, 0)], events=600 if long else 300)
         why = "sizes whose bits alternate, up to the largest: what is fetched, and the first addresses"
         ends = [(0x15555, 0xAAAA, 0x15555), (0xAAAA, 0x15555, 0xAAAA), (131_071, 131_071, 131_071), (1, 131_071, 1)]
         yield _case(kind, why, [(*each, flow, 0) for each in ends for flow in (1, 2)], events=12)
+        yield _starts()
         why = "a reduction of 40 groups: addresses of later passes step over as many"
         yield _case(kind, why, [(40, 1280, 48, 1, 0), (40, 1280, 48, 2, 1)], events=240)
     if kind == "random":
@@ -61,7 +66,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             (1 + int(a) % (3 * m), 1 + int(b) % 160, 1 + int(c) % (3 * k), int(d) % 3, int(e) % 2)
             for a, b, c, d, e in sizes
         ]
-        yield _case(kind, "products of up to three by three tiles", rows, events=128)
+        yield _case(kind, "products of up to three by three tiles", rows, events=128 if long else 96)
 
 
 def _case(kind: Kind, why: str, products: list[Any], decision: str = "", events: int = 64) -> Cases:
@@ -72,9 +77,18 @@ def _case(kind: Kind, why: str, products: list[Any], decision: str = "", events:
     return Cases(kind, why, {name: table[:, :, column] for column, name in enumerate(NAMES)}, decision)
 
 
+def _starts() -> Cases:
+    """A start at every event."""
+    table = np.zeros((1, 4, len(NAMES)), np.int64)
+    for event, sizes in enumerate([(0x15555, 0xAAAA, 0x15555), (0xAAAA, 0x15555, 0xAAAA)] * 2):
+        table[0, event] = 1, *sizes, ROW_MAJOR - event % 2, event % 2
+    why = "products that start one behind the other, with sizes whose bits alternate"
+    return Cases("edge", why, {name: table[:, :, column] for column, name in enumerate(NAMES)})
+
+
 def _restart(m: int, k: int) -> Cases:
     """A second start before the first product is done, and inputs that count only at a start."""
-    table = np.zeros((1, 64, len(NAMES)), np.int64)
+    table = np.zeros((1, 32, len(NAMES)), np.int64)
     table[0, :, 1:] = 3, 3, 3, 1, 1
     table[0, 0], table[0, 20] = (1, m, 64, k, ROW_MAJOR, 0), (1, 8, 64, 16, COLUMN_MAJOR, 0)
     why = "a start while a product is under way; sizes without a start say nothing"

@@ -34,12 +34,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _case(
             kind, why, np.stack([np.roll(least, c // 2) for c in range(channels)], axis=1)[None], "D-harmonia-3"
         )
+        why = "words of all but one bit: each row of the residual holds them until the commit"
+        yield _case(kind, why, np.full((1, 32, channels), 0xFBFF), "D-harmonia-33")
         why = "a group that is cut off, then one that begins anew"
         yield _case(kind, why, np.stack([_near(channels, 0x6C00), _near(channels, 0x3C00)]))
     if kind == "random":
         yield _case(kind, "words of any kind", _words((33, channels), seed, 0xFFFF, after=1))
         yield _case(
-            kind, "exponents within 8 of each other, as real tensors have them", _words((66, channels), seed, after=2)
+            kind, "exponents within 8 of each other, as real tensors have them", _words((34, channels), seed, after=2)
         )
 
 

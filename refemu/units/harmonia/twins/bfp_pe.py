@@ -22,14 +22,19 @@ NIBBLES = (1, 1, 2)  # slots of a group, by mode
 def run(pe: BfpPe, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All groups; devices side by side."""
     mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale = inputs
-    acc, flags, psum, value, slot = outputs
-    lanes = [array.reshape(-1, LANES) for array in (a_sign, a_mag, b, b_sign)]
-    group_sums(mode.reshape(-1), *lanes, psum.reshape(-1))
-    passes = _slots(mode, clear, slot)
+    acc, flags, psum, value, slot, latched, *files, todo = outputs
+    for register, array in zip(files, (a_sign, a_mag, a_exp) * 2, strict=True):
+        register[:] = array
+    low = np.empty_like(psum)
+    for nibbles, sums in ((b & 15, low), (b, psum)):
+        lanes = [array.reshape(-1, LANES) for array in (a_sign, a_mag, nibbles, b_sign)]
+        group_sums(mode.reshape(-1), *lanes, sums.reshape(-1))
+    latched[:], todo[:] = 0, 0
+    passes = _slots(mode, clear, psum, low, slot, latched)
     value[:], acc[:], flags[:] = accumulate(pe.accumulator, mode, clear, psum, a_exp, b_exp, w_scale)
     groups, fused = psum.size, int(np.count_nonzero(mode == M8M8))
-    sums, scaled = groups + fused, int(np.count_nonzero(mode == M8W4))
-    return passes, sums, LANES * groups, LANES * sums, sums, fused, groups, scaled, groups
+    cycles, scaled = groups + fused, int(np.count_nonzero(mode == M8W4))
+    return passes, cycles, LANES * groups, LANES * cycles, cycles, fused, groups, scaled, groups
 
 
 @kernel
@@ -52,8 +57,11 @@ def group_sums(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped
 
 
 @kernel
-def _slots(mode, clear, slot):  # type: ignore[no-untyped-def]
-    """Slot of the pass in which each group is added; returns the number of passes."""
+def _slots(mode, clear, psum, low, slot, latched):  # type: ignore[no-untyped-def]
+    """Slot of the pass in which each group is added, and sums of the sub-PEs; returns the number of passes.
+
+    low: sums of the low nibbles; in M8M8 they and those of the high ones have slots of their own.
+    """
     passes = np.int64(0)
     for d in range(mode.shape[0]):
         last = np.int64(3)
@@ -63,4 +71,10 @@ def _slots(mode, clear, slot):  # type: ignore[no-untyped-def]
             passes += begins
             last = (last + 1) * (1 - begins) + NIBBLES[mode[d, g]] - 1
             slot[d, g] = last
+            for place in range(4):
+                latched[d, g, place] = latched[d, max(g - 1, 0), place]
+            if mode[d, g] == 2:
+                latched[d, g, last // 2], latched[d, g, 2 + last // 2] = (psum[d, g] - low[d, g]) >> 4, low[d, g]
+            else:
+                latched[d, g, last] = low[d, g]
     return passes

@@ -18,9 +18,10 @@ def run(device: FdgfController, inputs: Arrays, outputs: Arrays) -> Sequence[int
     flow = forced.copy()
     for place in zip(*np.nonzero((start == 1) & (forced == 0)), strict=True):
         flow[place] = device.choose(*(int(sizes[place]) for sizes in (rows, inner, columns)))
-    out, counts = np.zeros((len(outputs), *start.shape), np.int64), np.zeros(4, np.int64)
+    out, counts = np.zeros((14, *start.shape), np.int64), np.zeros(4, np.int64)
     _events(start, rows, inner, columns, flow, v, np.int64(device.m), np.int64(device.k), out, counts)
-    for output, values in zip(outputs, out, strict=True):
+    single = [output for output in outputs if output.ndim == 2]
+    for output, values in zip((*single, *np.moveaxis(outputs[8], -1, 0)), out, strict=True):
         output[:] = values
     return counts.tolist()
 
@@ -29,8 +30,8 @@ def run(device: FdgfController, inputs: Arrays, outputs: Arrays) -> Sequence[int
 def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: ignore[no-untyped-def]
     for d in range(start.shape[0]):
         code, way, wide_blocks, fetched = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        size_m, size_n, size_k = np.int64(1), np.int64(1), np.int64(1)
-        mt, kt, row8, col16, g = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        size_m, size_n, size_k = np.int64(0), np.int64(0), np.int64(0)
+        mt, kt, row8, col16, place, g = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         for t in range(start.shape[1]):
             count, a_address, b_address = np.int64(0), np.int64(0), np.int64(0)
             outer, passing = 2 + np.int64(way == 1), 3 - np.int64(way == 1)  # what is fetched and stays; what passes
@@ -38,7 +39,14 @@ def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: i
             if start[d, t]:
                 code, way, wide_blocks, fetched = np.int64(START), flow[d, t], v[d, t], np.int64(0)
                 size_m, size_n, size_k = rows[d, t], inner[d, t], columns[d, t]
-                mt, kt, row8, col16, g = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+                mt, kt, row8, col16, place, g = (
+                    np.int64(0),
+                    np.int64(0),
+                    np.int64(0),
+                    np.int64(0),
+                    np.int64(0),
+                    np.int64(0),
+                )
             elif code == START:
                 fetch = outer
             elif code == outer:
@@ -53,7 +61,7 @@ def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: i
                 if row8 == high or col16 == wide:
                     code = np.int64(STORE)
                     count = min(m, size_m - mt * m) * min(k, size_k - kt * k)
-                    row8, col16 = np.int64(0), np.int64(0)
+                    row8, col16, place = np.int64(0), np.int64(0), np.int64(0)
                     counts[3] += 1
                 else:
                     code, count = np.int64(READ), np.int64(1)
@@ -61,7 +69,7 @@ def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: i
                     counts[2] += 1
                     g += 1
                     if g == groups:
-                        g = np.int64(0)
+                        g, place = np.int64(0), place + 1
                         row8, col16 = _next_pass(row8, col16, high, wide, way, wide_blocks)
             elif code == STORE:
                 more_m, more_k = (mt + 1) * m < size_m, (kt + 1) * k < size_k
@@ -80,6 +88,8 @@ def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: i
                 counts[0] += 1
             out[0, d, t], out[1, d, t], out[2, d, t], out[3, d, t] = code, way, mt, kt
             out[4, d, t], out[5, d, t], out[6, d, t], out[7, d, t] = count, a_address, b_address, fetched
+            out[8, d, t], out[9, d, t], out[10, d, t] = wide_blocks, place, g
+            out[11, d, t], out[12, d, t], out[13, d, t] = size_m, size_n, size_k
 
 
 @kernel

@@ -23,17 +23,22 @@ def run(device: KOffsetGenerator, inputs: Arrays, outputs: Arrays) -> Sequence[i
     rule, channels = device.rule, device.channels
     valid, last = (flag.astype(np.int64) for flag in inputs[1:])
     words = inputs[0].reshape(*valid.shape, channels)
-    offset, selected, k_out, out_valid, ready, peak = (
-        array.reshape(*valid.shape, channels) if place in (0, 1, 2, 5) else array for place, array in enumerate(outputs)
-    )
-    for array in (offset, selected, k_out, ready, peak):
+    wide = [array.reshape(*valid.shape, channels) for place, array in enumerate(outputs) if place in (0, 1, 2, 5, 6)]
+    offset, selected, k_out, peak, negative = wide
+    shown = outputs[11] if len(outputs) > 11 else np.zeros(0, np.uint16)
+    rows = shown.reshape(*valid.shape, rule.window if shown.size else 0, channels)
+    for array in (*wide, rows):
         array.fill(0)
-    source, chosen = (np.full(valid.shape, -1, np.int64) for _ in range(2))
+    out_valid, ready = outputs[3:5]
+    source = np.full(valid.shape, -1, np.int64)
+    written, _, chosen, _ = counts = np.zeros((4, *valid.shape), np.int64)
     tracked, gated = np.zeros(len(valid), np.int64), np.zeros(len(valid), np.int64)
-    if _schedule(valid, last, rule.window, rule.chosen, source, chosen, tracked, gated, ready):
+    if _schedule(valid, last, rule.window, rule.chosen, source, counts, tracked, gated, ready):
         refuse_as(UNIT.run, *inputs, **asdict(rule))
+    for output, count in zip(outputs[7:11], counts, strict=True):
+        output[:] = count
     taken = np.zeros(words.shape, np.uint16)
-    _peaks(words, tracked, valid, peak)
+    _peaks(words, written, peak, negative, rows)
     halves, order = _ranked(rule, words, valid, tracked)
     _fill(words, halves, order, chosen, source, offset, selected, taken)
     out_valid[:] = source >= 0
@@ -126,42 +131,52 @@ def _fill(words, halves, order, chosen, source, offset, selected, taken):  # typ
 
 
 @kernel
-def _peaks(words, tracked, valid, peak):  # type: ignore[no-untyped-def]
-    """peak[d, t] <- the largest magnitudes of the tracked tokens up to t."""
+def _peaks(words, written, peak, negative, rows):  # type: ignore[no-untyped-def]
+    """peak, negative <- the largest magnitudes of the tracked tokens up to t, their signs; rows <- tokens, if shown."""
     for d in range(words.shape[0]):
         count = np.int64(0)
         for t in range(words.shape[1]):
-            takes = valid[d, t] * np.int64(count < tracked[d])
-            count += takes
+            before = max(t - 1, 0)
+            takes = np.int64(written[d, t]) - count
+            for n in range(min(count, rows.shape[2])):
+                for c in range(words.shape[2]):
+                    rows[d, t, n, c] = rows[d, before, n, c]
             for c in range(words.shape[2]):
-                before = np.int64(peak[d, max(t - 1, 0), c])
-                peak[d, t, c] = max(before, (np.int64(words[d, t, c]) & 0x7FFF) * takes)
+                peak[d, t, c], negative[d, t, c] = peak[d, before, c], negative[d, before, c]
+                size = (np.int64(words[d, t, c]) & 0x7FFF) * takes
+                if size > np.int64(peak[d, t, c]):
+                    peak[d, t, c], negative[d, t, c] = size, np.int64(words[d, t, c]) >> 15
+                if takes == 1 and count < rows.shape[2]:
+                    rows[d, t, count, c] = words[d, t, c]
+            count += takes
 
 
 @kernel
-def _schedule(valid, last, window, choose, source, chosen, tracked, gated, ready):  # type: ignore[no-untyped-def]
-    """Which event puts out which event's token, and how many channels are chosen then. Returns 1 for a refusal."""
+def _schedule(valid, last, window, choose, source, counts, tracked, gated, ready):  # type: ignore[no-untyped-def]
+    """Which event puts out which event's token. counts <- tokens written and read, channels chosen, whether frozen.
+
+    Returns 1 for a refusal.
+    """
     for d in range(valid.shape[0]):
         rows = np.zeros(valid.shape[1], np.int64)
-        count, picked, applied = 0, 0, 0
-        frozen = False
+        count, picked, out, later = 0, 0, 0, 0
+        over = False
         for t in range(valid.shape[1]):
-            if valid[d, t] == 1 and frozen and applied < count:
+            if valid[d, t] == 1 and over and out < count:
                 return 1
-            if valid[d, t] == 1 and not frozen:
+            if valid[d, t] == 1 and not over:
                 rows[count] = t
                 count += 1
-                frozen = last[d, t] == 1 or count == window
-            elif frozen and picked < choose:
+                over = last[d, t] == 1 or count == window
+            elif over and picked < choose:
                 picked += 1
             elif valid[d, t] == 1:
                 source[d, t] = t
-                applied += 1
-                gated[d] += 1
-            elif frozen and applied < count:
-                source[d, t] = rows[applied]
-                applied += 1
-            chosen[d, t] = picked
-            ready[d, t] = not frozen or applied >= count
-        tracked[d] = count
+                later += 1
+            elif over and out < count:
+                source[d, t] = rows[out]
+                out += 1
+            counts[0, d, t], counts[1, d, t], counts[2, d, t], counts[3, d, t] = count, out, picked, over
+            ready[d, t] = not over or out >= count
+        tracked[d], gated[d] = count, later
     return 0

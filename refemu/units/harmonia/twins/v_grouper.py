@@ -23,11 +23,13 @@ def run(grouper: VGrouper, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     groups = np.zeros((devices, tokens, GROUP, grouper.channels), np.uint16)
     _groups(inputs[0].reshape(devices, tokens, grouper.channels), groups)
     encoded = bfp_jit.encode(grouper.format, groups, 2, bits=True)
-    commit, count, sign, mantissa, exponent, number = outputs
+    commit, count, sign, mantissa, exponent, number, *registers = outputs
     count[:] = np.arange(tokens) % GROUP + 1
     commit[:], number[:] = count == GROUP, np.arange(tokens) + 1
     for output, codes in ((sign, encoded.sign), (mantissa, encoded.mantissa), (exponent, encoded.exponent)):
         output[:] = codes.reshape(output.shape)
+    for residual in registers:
+        residual[:] = np.where(commit[..., None, None], np.uint16(0), groups[:, :, :-1]).reshape(residual.shape)
     rows = _rows(tokens)
     reads = tokens if grouper.growth == "realign" else rows
     return [devices * each for each in (tokens, tokens // GROUP, rows * grouper.channels, reads)]

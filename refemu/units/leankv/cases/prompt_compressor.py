@@ -77,10 +77,11 @@ def _rounded(n: int) -> Iterator[Cases]:
     """Thresholds that are the rounded sum of the first tokens, and of more of them."""
     share = np.float32(0.6 / n) * (1 + np.arange(n, dtype=np.float32) / np.float32(n))
     sums = np.add.accumulate(share, dtype=np.float32)
-    places = range(2, n - 4, n // 8)
+    places = range(2, n - 4, max(n // 8, 1))
     why = "thresholds that a rounded sum meets: one cut off, or kept with more bits, is below or above"
     pairs = [(float(sums[place]), float(sums[place + 3])) for place in places]
-    yield _case("edge", why, [share] * len(places), [1] * len(places), pairs, "D-arith-2")
+    if places:
+        yield _case("edge", why, [share] * len(places), [1] * len(places), pairs, "D-arith-2")
 
 
 def _case(

@@ -74,6 +74,7 @@ class Result(stepped.Result):
     total: np.ndarray  #: uint32
     shares: np.ndarray  #: uint32, slots
     slots: np.ndarray  #: int32, 2
+    done: np.ndarray  #: slots whose means are there
     divisions: int
     comparisons: int
 
@@ -174,5 +175,6 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("total", 32, encoding="f32", meaning="sum of the means, slot by slot"),
             Port("shares", 32, slots, encoding="f32", meaning="what a slot is compared by: share, running sum or mean"),
             Port("slots", 32, 2, signed=True, meaning="least slot of the high and of the low candidates; -1 for none"),
+            Port("done", slots.bit_length(), most=slots, meaning="slots whose means are there"),
         ),
     )

@@ -110,9 +110,9 @@ class Heads:
         return self.slots[:, section], np.where(some, best, NONE)
 
     def registers(self) -> list[np.ndarray]:
-        """`means`, `total`, `shares` and `slots` as `run` returns them."""
+        """`means`, `total`, `shares`, `slots` and `done` as `run` returns them."""
         patterns = [np.ascontiguousarray(x).view(np.uint32) for x in (self.mean, self.total[:, 0], self.share)]
-        return [*patterns, self.slots]
+        return [*patterns, self.slots, self.n_high + self.n_low]
 
 
 @twin(UNIT)

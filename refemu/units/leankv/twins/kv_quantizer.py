@@ -17,8 +17,8 @@ from refemu.units.leankv.kv_quantizer import UNIT, KvQuantizer
 def run(device: KvQuantizer, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Width by width, the tensors of the compiled format."""
     x, width = fp16.values(inputs[0]), inputs[1]
-    *columns, words, status = outputs
-    words[...] = 0
+    *columns, words, status, element, written = outputs
+    words[...], element[...] = 0, device.features
     for bits, fmt in device.formats.items():
         rows = np.flatnonzero(width == bits)
         if not rows.size:
@@ -27,8 +27,9 @@ def run(device: KvQuantizer, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         values = *ends, tensor.s32, tensor.inv32, tensor.scale, tensor.zero
         for column, value in zip((*columns, status), (*values, tensor.status), strict=True):
             column[rows] = np.asarray(value)[:, 0]
-        packed = tensor.words()
-        words[rows, : packed.shape[1]] = packed
+        codes = tensor.words()
+        written[rows] = codes.shape[1]
+        words[rows, : codes.shape[1]] = codes
     return [len(width) * count for count in counters(device)]
 
 

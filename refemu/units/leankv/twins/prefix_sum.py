@@ -18,7 +18,8 @@ def run(device: PrefixSum, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     counts, base = inputs
     rows = counts.reshape(len(base), device.elements)
     sums = np.cumsum(rows, axis=-1, dtype=np.uint64) + base[:, None]
-    outputs[0][...] = sums.astype(np.uint32).reshape(counts.shape)
+    inclusive, level = outputs
+    inclusive[...], level[...] = sums.astype(np.uint32).reshape(counts.shape), depth(device.elements)
     return [len(base) * count for count in network(device.elements)]
 
 

@@ -32,8 +32,12 @@ def run(device: PromptCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[i
     np.put_along_axis(cls, ranked, ordered, 1)
     counts = [integers.total(ordered == wanted, axis=1) for wanted in (PRUNED, LOW, HIGH)]
     registers = np.ascontiguousarray(keys).view(np.uint32), places, np.ascontiguousarray(running).view(np.uint32)
-    for output, column in zip(outputs, (cls, order, *counts, *registers), strict=True):
+    *columns, rank = outputs[:9]
+    for output, column in zip(columns, (cls, order, *counts, *registers), strict=True):
         output[...] = column.reshape(output.shape)
+    rank[...] = tokens
+    for output, value in zip(outputs[9:], (0, network * keys.shape[1], 0), strict=False):  # a stable sort has none
+        output[...] = value
     return comparisons(tokens) * int(np.count_nonzero(network)), exchanges, cls.size
 
 

@@ -29,9 +29,8 @@ def run(device: Significance, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All prompts side by side, as `of_prompts` has them."""
     p = inputs[0].reshape(-1, device.tokens, device.heads, device.tokens).view(np.float32)
     result = _measured(device, p)
-    columns = result.sum, result.mean, result.share, result.count, result.of_heads, result.total
-    for output, column in zip(outputs, columns, strict=True):
-        output[...] = column.reshape(output.shape)
+    for port, output in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
+        output[...] = getattr(result, port.name).reshape(output.shape)
     return result.adds, result.comparisons, result.divisions
 
 
@@ -109,6 +108,7 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
     prompts = total_sum.size // device.tokens
     adds, comparisons, divisions = _counters(device, prompts, int(np.count_nonzero(total)))
     patterns = [value.view(np.uint32) for value in values]
+    all_done = np.full(total.shape[:-1], device.tokens, device.ports.state[-1].result_dtype)
     return Result(
         sum=patterns[0],
         mean=patterns[1],
@@ -116,6 +116,8 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
         count=np.broadcast_to(count.astype(np.uint32), mean.shape).copy(),
         of_heads=np.ascontiguousarray(sums).view(np.uint32).reshape(*mean.shape[:-1], device.sums * device.tokens),
         total=np.ascontiguousarray(total[..., 0]).view(np.uint32),
+        row=all_done,
+        token=all_done,
         adds=adds,
         comparisons=comparisons,
         divisions=divisions,
