@@ -30,6 +30,7 @@ F32 = SMALL32 + MIDDLE32 + LARGE32
 NAN = {16: 0x7E00, 32: 0x7FC00000}
 INFINITY = {16: 0x7C00, 32: 0x7F800000}
 PATCHES = 4  #: special codes, and copies, in one array
+LARGEST = 4200  #: bytes that are drawn for a row; hypothesis has 8,192 for an example, and wider rows repeat theirs
 PATCH = struct.Struct(f"<B{4 * PATCHES}H")  #: how many of both; for each of all a position and a code, or two positions
 
 
@@ -204,8 +205,15 @@ def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[
     """Rows drawn one by one, so that a failing one is what is left when the others are dropped."""
     columns = [_Column(port) for port in ports]
     size = PATCH.size + int(total([column.size * column.port.lanes for column in columns]))
-    row = st.binary(min_size=size, max_size=size)
+    length = min(size, LARGEST)
+    row = st.binary(min_size=length, max_size=length).map(partial(_repeated, size))
     return st.lists(row, min_size=low, max_size=high).map(partial(_arrays, columns))
+
+
+def _repeated(size: int, raw: bytes) -> bytes:
+    """Bytes of a row from those that were drawn: what follows the patches, over and over."""
+    values = raw[PATCH.size :]
+    return raw[: PATCH.size] + (values * (1 + size // max(1, len(values))))[: size - PATCH.size]
 
 
 class _Column:

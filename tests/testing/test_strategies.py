@@ -11,12 +11,8 @@ from refemu.testing import codebooks, codes, float16s, float32s, inputs, port_va
 from refemu.units.ports import Port
 from refemu.units.unit import Config
 
-LARGE = ("paged_attention-long",)  #: stimuli that are more than hypothesis draws
 CONFIGS = [
-    pytest.param(name, config, id=f"{name}-{config}")
-    for name in units.names()
-    for config in units.find(name).configs
-    if f"{name}-{config}" not in LARGE
+    pytest.param(name, config, id=f"{name}-{config}") for name in units.names() for config in units.find(name).configs
 ]
 QUICK = settings(max_examples=4, deadline=None, database=None, suppress_health_check=[HealthCheck.large_base_example])
 SEARCH = settings(deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
@@ -59,6 +55,16 @@ def test_ports_get_every_end(port: Port) -> None:
         assert found.dtype == port.dtype
         assert found.shape[0] == 4
         port.admit(found, "unit")
+
+
+@pytest.mark.parametrize("first", [0, 2000, 5000])
+def test_rows_wider_than_an_example_reach_all_lanes(first: int) -> None:
+    """They repeat what is drawn."""
+    wide = port_values(Port("p", 16, 7000), 1)
+    unshrunk = settings(SEARCH, phases=[Phase.generate])
+    found = find(wide, lambda values: bool((values[0, first : first + 2000] == 0xFFFF).any()), settings=unshrunk)
+
+    assert found.shape == (1, 7000)
 
 
 def test_a_wrong_tie_shrinks_to_one_row_with_one_word() -> None:
