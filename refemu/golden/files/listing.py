@@ -54,6 +54,10 @@ def _row(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], row: int
     groups = []
     for role in ("stimulus", "expected", "state"):
         names = [entry["name"] for entry in manifest["arrays"] if entry["role"] == role]
+        if role == "state" and names and _words(arrays) >= WIDE:
+            words = b"".join(arrays[name][row].tobytes() for name in names)
+            groups.append(f"{len(names)} registers {hashlib.sha256(words).hexdigest()[:8]}")
+            continue
         groups.append("  ".join(f"{name.partition('.')[2]}={_port(manifest, arrays, name, row)}" for name in names))
     flags = int(arrays["flags"][row])
     raised = [name for name, flag in manifest["flags"].items() if flags >> flag["bit"] & 1]

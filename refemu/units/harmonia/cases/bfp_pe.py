@@ -179,7 +179,7 @@ def _edge() -> Iterator[Cases]:
 
 
 def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("bfp_pe", find("bfp_pe").ports(config).inputs, (4, 8), seed)
+    drawn = random_inputs("bfp_pe", find("bfp_pe").ports(config).inputs, (3, 8), seed)
     drawn |= {"mode": (drawn["mode"] % 3)[:, :1] + np.zeros((1, 8), np.int64), "clear": drawn["clear"] & 0}
     yield Cases("random", "uniform groups, eight to an output", legal(config, drawn))
     near = {

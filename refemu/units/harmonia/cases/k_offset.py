@@ -52,7 +52,7 @@ def _edge(config: Config) -> Iterator[Cases]:
         "edge", "the largest values: differences leave fp16", config, np.stack([large, large ^ 0x8000]), "D-harmonia-13"
     )
     why = "each channel alone is the widest, with peaks whose bits alternate"
-    yield _case("edge", why, config, _each(channels), "D-harmonia-24")
+    yield _case("edge", why, config, _each(channels), "D-harmonia-24", slack=1)
     why = "differences halfway between two fp16 values, beside them, and subnormal ones"
     yield _case("edge", why, config, _ties(channels), "D-arith-2")
     why = "peaks that fall from channel to channel, and rise: the first are chosen, and those behind them are not"
@@ -126,12 +126,12 @@ def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int =
     return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
 
 
-def _case(kind: Kind, why: str, config: Config, tokens: np.ndarray, decision: str = "") -> Cases:
+def _case(kind: Kind, why: str, config: Config, tokens: np.ndarray, decision: str = "", slack: int = SLACK) -> Cases:
     """A case of each matrix of tokens: the window (ended early by `last` if short), events without a token until all
     are out, then the rest and the first token again."""
     count, length, channels = tokens.shape
     inside = min(config["window"], length)
-    idle = inside + _chosen(config) + SLACK
+    idle = inside + _chosen(config) + slack
     nothing = np.zeros((count, idle, channels), np.int64)
     k = np.concatenate([tokens[:, :inside], nothing, tokens[:, inside:], tokens[:, :1]], axis=1)
     valid = [1] * inside + [0] * idle + [1] * (length - inside + 1)
