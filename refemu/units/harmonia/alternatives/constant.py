@@ -16,6 +16,10 @@ CONSTANT = {
         "st.filled, st.position 6": "64 columns end a block and are never held: the register is 0 then",
     },
     "bfp_pe": {
+        "st.latched[3] 8,10,13": (
+            "the fourth of four sums: it falls with the pass behind it only, which few cases begin"
+        ),
+        "st.todo 0-2": "0 once an operation has ended, which is what a row shows",
         "exact: out.flags 0-2": "an exact sum raises no flag",
         "paper: st.value 0-1": "a product of two fp16 numbers: 22 significant bits",
     },
@@ -51,6 +55,7 @@ CONSTANT = {
         ),
     },
     "fdgf": {
+        "st.group 6-11": "groups of a reduction: more than 63 take thousands of reads",
         "out.mt 5-11": "tiles of the matrices of the set: larger ones take millions of events",
         "paper: out.kt 6-11": "tiles of the matrices of the set: larger ones take millions of events",
         "small: out.kt 5-11": "tiles of the matrices of the set: larger ones take millions of events",
@@ -79,6 +84,18 @@ CONSTANT = {
         "score: out.y[31-34,67-69,103-104] 0-13": "probabilities, at most 1; those of tokens to come are 0",
     },
     "k_offset": {
+        "head, small: st.negative[0,1,3,4,5,7] 0": (
+            "sign of the largest word so far: it falls where a larger one has none"
+        ),
+        "paper: st.negative[13] 0": "sign of the largest word so far: it falls where a larger one has none",
+        "head, small: st.written, st.read 2": (
+            "tokens of a window are only counted up: its length is reached once in a case"
+        ),
+        "paper: st.written, st.read 5": "tokens of a window are only counted up: its length is reached once in a case",
+        "head, small: st.chosen 1": "channels with an offset are only counted up: the last is reached once in a case",
+        "paper: st.chosen 0": "channels with an offset are only counted up: the last is reached once in a case",
+        "st.frozen 0": "offsets stay once they are chosen, until the next reset",
+        "head, small: st.rows 0-15": "each word of the window is written once in a case",
         "out.offset 0-15": "chosen once, at the end of a window, and never taken back in a case",
         "out.selected 0": "chosen once, at the end of a window, and never taken back in a case",
         "out.peak 14-15": "magnitudes that only grow in a window: no sign, and the top bits rise but do not fall",
@@ -90,6 +107,8 @@ CONSTANT = {
         ),
     },
     "v_grouper": {
+        "paper: st.residual[1] 1": "written once a group: of the few groups of a set none clears it",
+        "paper: st.residual[3] 7": "written once a group: of the few groups of a set none clears it",
         "out.tokens 7-31": "counted up alone: upper bits take more events than a set has",
     },
 }

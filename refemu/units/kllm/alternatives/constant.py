@@ -73,12 +73,6 @@ CONSTANT = {
         "n11_drained: st.p_mask, st.q_mask 0": (
             "not popped in a row of this wide set, while narrower sets pop every element; of a drained tree all are"
         ),
-        "n64: st.p_mask[37] 0": (
-            "not popped in a row of this wide set, while narrower sets pop every element; of a drained tree all are"
-        ),
-        "n64: st.q_mask[24,32,48] 0": (
-            "not popped in a row of this wide set, while narrower sets pop every element; of a drained tree all are"
-        ),
     },
     "orizuru_clocked": {
         "n16_total_order: st.k 0-4": "the k of the configuration, a constant",

@@ -59,7 +59,7 @@ def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:
 
 
 def _ends(n: int, k: int) -> np.ndarray:
-    """Rows (ceil(n / k), n): as many values as are popped lie beyond the others; every leaf is popped by either tree."""
+    """Rows (ceil(n / k), n): as many values as are popped lie beyond the others; either tree pops every leaf."""
     rows = -(-n // k)
     words = np.broadcast_to(ONE + np.arange(n) % 7, (rows, n)).copy()
     place = np.arange(n)

@@ -33,6 +33,12 @@ CONSTANT = {
         "paper: st.tail 7-47": "counts up alone: upper bits need thousands of transfers",
     },
     "generation_compressor": {
+        "diffkv: st.done 5-6": (
+            "tokens of a step are counted up to the slots in use, at the end of which a row shows them"
+        ),
+        "wide_cumulative: st.done 6": (
+            "tokens of a step are counted up to the slots in use, at the end of which a row shows them"
+        ),
         "cumulative, paper, wide, wide_cumulative: out.choice 3": "codes of the choices of another rule",
         "diffkv: out.choice 2-3": "codes of the choices of another rule",
         "static: out.choice 1-3": "codes of the choices of another rule",
@@ -89,6 +95,8 @@ CONSTANT = {
         ),
     },
     "kv_quantizer": {
+        "st.element 0-5": "the number of elements once an operation has ended, which is what a row shows",
+        "st.written 0": "codes are written to whole words: an even number of bytes once an operation has ended",
         "out.mn, out.mx 0-12": "an fp16 number: 11 significant bits",
         "out.s32 31": "a difference of largest and smallest: no sign",
         "diffkv: out.inv32 31": "a reciprocal of a step: no sign; 0 where the rule divides",
@@ -218,6 +226,20 @@ CONSTANT = {
         ),
     },
     "prompt_compressor": {
+        "diffkv, odd, odd_diffkv, odd_static, static: st.rank 0-4": (
+            "the last place once an operation has ended, which is what a row shows"
+        ),
+        "paper: st.rank 0-5": "the last place once an operation has ended, which is what a row shows",
+        "diffkv: st.size 0-4": "the last step of the network once an operation has ended, which is what a row shows",
+        "odd_diffkv: st.size 0-5": (
+            "the last step of the network once an operation has ended, which is what a row shows"
+        ),
+        "diffkv: st.distance, st.lower 0-3": (
+            "the last step of the network once an operation has ended, which is what a row shows"
+        ),
+        "odd_diffkv: st.distance, st.lower 0-4": (
+            "the last step of the network once an operation has ended, which is what a row shows"
+        ),
         "diffkv, static: out.cls[15] 0-1": "the newest token is of the window, always",
         "odd, odd_diffkv, odd_static: out.cls[16] 0-1": "the newest token is of the window, always",
         "paper: out.cls[31] 0-1": "the newest token is of the window, always",
@@ -277,6 +299,7 @@ CONSTANT = {
         "odd, paper: st.running 31": "a sum of shares has no sign; rules without a sum leave it 0",
     },
     "significance": {
+        "st.row, st.token 0-3": "the last place once an operation has ended, which is what a row shows",
         "out.sum, st.of_heads 31": (
             "a sum of shares has no sign, and of few queries is below 2; none looks at the newest token"
         ),
@@ -307,5 +330,9 @@ CONSTANT = {
         ),
         "diffkv: st.total 0-31": "a sum without a sign; 0 where shares are not normalized",
         "paper: st.total 31": "a sum without a sign; 0 where shares are not normalized",
+    },
+    "prefix_sum": {
+        "odd: st.level 0-2": "the last level once an operation has ended, which is what a row shows",
+        "paper: st.level 0-1": "the last level once an operation has ended, which is what a row shows",
     },
 }
