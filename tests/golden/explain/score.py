@@ -1,6 +1,10 @@
-"""Table of what is said of the devices that were made by hand: python -m tests.golden.explain.score <paper> [word]."""
+"""Table of what is said of the devices that were made by hand.
+
+python -m tests.golden.explain.score <paper> [word [skip]]
+"""
 
 import importlib
+import itertools
 import sys
 import time
 
@@ -16,10 +20,10 @@ def said(result: Verdict) -> list[str]:
     ]
 
 
-def main(paper: str, word: str = "") -> None:
-    """Print a line for every device of a paper whose text holds a word."""
+def main(paper: str, word: str = "", skip: str = "0") -> None:
+    """Print a line for every device of a paper whose text holds a word, but the first few."""
     module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
-    for device in module.devices():
+    for device in itertools.islice(module.devices(), int(skip), None):
         if word not in str(device):
             continue
         start = time.perf_counter()
