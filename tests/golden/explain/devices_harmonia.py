@@ -46,9 +46,9 @@ def aligners() -> Iterator[Wrong]:
         names("D-harmonia-2|rounding", "D-harmonia-4|flush", "D-harmonia-5"),
         partial(aligner, flush=True, special="hw", **even),
     )
-    shifted = names("D-harmonia-2|rounding", "bit_swap|width|lane|lane_permutation")
+    shifted = names("D-harmonia-2|rounding", "D-harmonia-1|bit_swap|width|lane")
     yield Wrong(name, "half_even, lane 7 shifted", shifted, partial(aligner, last=LANE7, **even))
-    yield Wrong(name, "lane 7 shifted", names("bit_swap|width|lane"), partial(aligner, last=LANE7))
+    yield Wrong(name, "lane 7 shifted", names("D-harmonia-1|bit_swap|width|lane"), partial(aligner, last=LANE7))
     yield Wrong(name, "half_even without clamp", names("D-harmonia-2|rounding"), partial(aligner, clamp=False, **even))
     yield Wrong(name, "lane 7 alone half_even", names("D-harmonia-2|rounding"), partial(aligner, last=even))
     yield Wrong(name, "lanes reversed", names("lane_permutation"), _reversed)
@@ -97,6 +97,8 @@ def converters() -> Iterator[Wrong]:
     clamped = partial(wired, y=lambda words: np.where(words & 0x7FFF == 0x7C00, words - 1, words))
     yield Wrong(name, "infinities are 65504", names("D-harmonia-13|saturate|D-arith-2"), clamped)
     yield Wrong(name, "truncates", names(ROUNDING), partial(halves, ties="cut"))
+    toward = partial(halves, ties="cut", top="max")
+    yield Wrong(name, "truncates, to 65504", names(ROUNDING), toward)
     yield Wrong(name, "half away", names(ROUNDING), partial(halves, ties="away"))
     yield Wrong(name, "half up", names(ROUNDING), partial(halves, ties="up"))
     yield Wrong(name, "flushes", names(FLUSHES), partial(halves, flush=True))
@@ -141,6 +143,7 @@ def elements() -> Iterator[Wrong]:
         yield Wrong(name, "nibbles apart, in FP16", names("D-harmonia-11"), partial(element, nibbles="fp16"))
         yield Wrong(name, "partial sums are FP32", names("D-harmonia-7"), partial(element, partial="fp32"))
         yield Wrong(name, "truncates", names(ROUNDING), partial(element, ties="cut"))
+        yield Wrong(name, "truncates, to 65504", names(ROUNDING), partial(element, ties="cut", top="max"))
         yield Wrong(name, "saturates", names(SATURATES), partial(element, top="max"))
         yield Wrong(name, "flushes", names(FLUSHES), partial(element, flush=True))
         yield Wrong(

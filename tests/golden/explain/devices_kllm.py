@@ -118,6 +118,8 @@ def trees() -> Iterator[Wrong]:
     yield Wrong(name, "min tree compares", names("D-kllm-21"), partial(pops, leaf="compare"))
     yield Wrong(name, "trees exclude each other", names("D-kllm-26"), partial(pops, shared=True))
     yield Wrong(name, "no repair after the last pop", names("D-kllm-23"), partial(pops, repaired=False))
+    shown = partial(pops, repaired=False, valid=True)
+    yield Wrong(name, "no repair after the last pop, roots are valid", names("D-kllm-23"), shown)
     yield Wrong(name, "input 7 is never maximal", (), partial(pops, never=7))
     yield Wrong(name, "keys are unsigned", (), partial(pops, unsigned=True))
     yield Wrong(

@@ -194,10 +194,15 @@ def pops(
     zeros: str = "equal",
     shared: bool = False,
     repaired: bool = True,
+    valid: bool = False,
     never: int = -1,
     unsigned: bool = False,
 ) -> Arrays:
-    """An orizuru. shared: a popped leaf is gone for both trees; repaired: after the last pop; never: not maximal."""
+    """An orizuru.
+
+    shared: a popped leaf is gone for both trees; repaired: after the last pop;
+    valid: a root that is not; never: not maximal.
+    """
     answers, inputs, config = outputs(golden), stimulus(golden), golden.manifest["config"]
     leaf = config["min_leaf"] if leaf == "config" else leaf
     k = config["k"]
@@ -215,7 +220,7 @@ def pops(
         for name, order in (("max", top), ("min", low)):
             answers[f"out.{name}_index"][row] = order[:k]
             shows = order[k - 1 if not repaired else k] if len(order) > k or not repaired else None
-            answers[f"out.root_{name}_valid"][row] = shows is not None
+            answers[f"out.root_{name}_valid"][row] = shows is not None and (repaired or valid)
             if shows is not None:
                 answers[f"out.root_{name}"][row] = x[shows]
         chosen = {*top[:k], *low[:k]}
