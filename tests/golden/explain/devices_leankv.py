@@ -105,8 +105,8 @@ def compressors() -> Iterator[Wrong]:
     yield Wrong(name, "what equals a threshold is below", names("D-leankv-27"), below)
     yield Wrong(name, "running sums", names("D-leankv-27"), partial(ran, score_rule="cumulative"))
     yield Wrong(name, "deltas exchanged", names("port_swap"), _deltas)
-    exchanged = partial(ran, change=lambda inputs: {"thresholds": inputs["thresholds"][..., ::-1]})
-    yield Wrong(name, "thresholds exchanged", names("lane_permutation"), exchanged)
+    backwards = partial(ran, change=lambda inputs: {"score": inputs["score"][..., ::-1]})
+    yield Wrong(name, "scores reversed", names("lane_permutation"), backwards)
     yield Wrong(
         name,
         "running sums, victim from 1",
@@ -193,7 +193,7 @@ def lists() -> Iterator[Wrong]:
     yield Wrong(name, "page is one more", names("constant"), partial(wired, page=plus(1)))
     yield Wrong(name, "ids reversed", names("lane_permutation"), partial(wired, ids=lambda words: words[:, ::-1]))
     yield Wrong(name, "page a row late", names("row_shift"), partial(wired, page=hands.late))
-    yield Wrong(name, "sections exchanged", names("bit_inverted|sign|constant"), partial(ran, change=_sections))
+    yield Wrong(name, "first of the ids stale", names("row_shift"), partial(wired, ids=in_lane(0, hands.late)))
     yield Wrong(
         name,
         "counts exchanged, page is one more",
@@ -217,10 +217,6 @@ def lists() -> Iterator[Wrong]:
         name, "page ids one more", names("constant"), partial(wired, ids=lambda words: words + (words < 1 << 31))
     )
     yield Wrong(name, "scrambled rows", (), partial(wired, ids=hands.scrambled))
-
-
-def _sections(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {"section": np.where(inputs["op"] == 1, 1 - inputs["section"].astype(int), inputs["section"])}
 
 
 def _counts(golden: Golden) -> Arrays:

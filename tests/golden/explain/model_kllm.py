@@ -65,7 +65,7 @@ def clustering(
         hat = r(x * inverse) if normalize == "reciprocal" else r.divided(x, scale)
         distances = [abs(r(hat - entry)) if distance == "fp16" else abs(hat - entry) for entry in book]
         least = [place for place, entry in enumerate(distances) if entry == min(distances)]
-        best = book.index(book[least[0 if tie == "low" else -1]])
+        best = book.index(book[least[0 if tie == "low" else -1]]) if least else 0
         if distance == "midpoints" and math.isfinite(hat):
             middles = [r((low + high) / 2) for low, high in pairwise(book)]
             best = book.index(book[sum(hat > middle for middle in middles)])

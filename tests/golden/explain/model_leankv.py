@@ -1,6 +1,5 @@
 """LeanKV's units once more, in a few lines of NumPy and Python, each with mistakes that they can be asked for."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -86,6 +85,9 @@ def quantizer(
         answers["out.words"][row] = [number >> 16 * word & 0xFFFF for word in range(16)]
         answers["out.s32"][row] = int(step.view(np.uint32))
         answers["out.scale"][row], answers["out.zero"][row] = scale, minimum
+        if reciprocal and step:
+            with np.errstate(all="ignore"):
+                answers["out.inv32"][row] = (np.float32(1) / step).view(np.uint32)
     return answers
 
 
@@ -125,7 +127,8 @@ def significance(
 
 
 def _quotient(a: Any, b: Any, reciprocal: bool) -> Any:
-    return a * (np.float32(1) / b) if reciprocal else a / b
+    with np.errstate(all="ignore"):
+        return a * (np.float32(1) / b) if reciprocal else a / b
 
 
 def prompts(
@@ -163,10 +166,5 @@ def prompts(
 
 
 def raised(thresholds: np.ndarray) -> np.ndarray:
-    """Words of the next floats: what equals a threshold is below it."""
-    return thresholds + (thresholds < 0x7F800000).astype(thresholds.dtype)
-
-
-def power(value: float) -> int:
-    """Exponent of a float."""
-    return math.frexp(value)[1]
+    """Words of the next floats, up to 1: what equals a threshold is below it."""
+    return thresholds + (thresholds < 0x3F800000).astype(thresholds.dtype)

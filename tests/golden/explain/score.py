@@ -8,6 +8,7 @@ import itertools
 import sys
 import time
 
+from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.explain.verdict import Verdict
 from tests.golden.explain.collection import rated, verdict_of
 
@@ -27,7 +28,11 @@ def main(paper: str, word: str = "", skip: str = "0") -> None:
         if word not in str(device):
             continue
         start = time.perf_counter()
-        result = verdict_of(device)
+        try:
+            result = verdict_of(device)
+        except (Refused, RefusedType) as refusal:
+            print(f"MISS | {device} | REFUSED {refusal}", flush=True)
+            continue
         seconds = time.perf_counter() - start
         truth = " + ".join("|".join(sorted(ids)) for ids in device.truth) or "nothing"
         outcome = rated(device, result) if result else "NO DEVICE"
