@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tests.golden.explain.hands import in_lane, plus, ran, wired
 from tests.golden.explain.model_harmonia import aligner, allocator, element, encoded, grouper, halves, sums
 
 ROUNDING, SATURATES, FLUSHES = "D-arith-2|rounding", "D-arith-2|saturate", "D-arith-2|flush"
-LANE7 = {"extra": 1}
+LANE7: dict[str, Any] = {"extra": 1}
 
 
 def devices() -> Iterator[Wrong]:
@@ -33,7 +34,7 @@ def aligners() -> Iterator[Wrong]:
     yield Wrong(name, "flushes", names("D-harmonia-4|flush"), partial(aligner, flush=True))
     yield Wrong(name, "infinity is legal", names("D-harmonia-5"), partial(aligner, special="hw"))
     yield Wrong(name, "sign of 0", names("D-harmonia-6"), partial(aligner, zero_sign="canonical"))
-    even = {"rounding": "half_even"}
+    even: dict[str, Any] = {"rounding": "half_even"}
     yield Wrong(
         name,
         "half_even, flushes",
@@ -302,6 +303,6 @@ def cores() -> Iterator[Wrong]:
     yield Wrong("harmonia_core-k", "all a row late", names("row_shift"), partial(late, 1))
 
 
-def _converted(golden: Golden, rounding: str, **parameters: str) -> Arrays:
+def _converted(golden: Golden, rounding: str, **parameters: Any) -> Arrays:
     y = (ran(golden, **parameters) if parameters else outputs(golden))["out.y"]
     return encoded(golden, y, int(golden.manifest["config"]["columns"]), rounding)

@@ -85,7 +85,7 @@ def compressors() -> Iterator[Wrong]:
     negated = partial(ran, change=lambda inputs: {"key": inputs["key"] ^ np.uint16(0x8000)})
     yield Wrong(name, "keys negated", names("sign|bit_inverted"), negated)
     yield Wrong(name, "ulp in every seventh row", (), partial(wired, written=hands.seventh))
-    name = "prompt_compressor-paper"
+    name = "prompt_compressor-odd"
     yield Wrong(name, "what meets a threshold is below", names("D-leankv-22"), partial(prompts, strict=False))
     yield Wrong(name, "low tokens count from 0", names("D-leankv-21"), partial(prompts, restart=True))
     yield Wrong(name, "the later of equal shares goes first", names("D-leankv-23"), partial(prompts, ties="last"))

@@ -108,7 +108,8 @@ def element(
                     value = np.float32(np.float16(converted[0] + converted[1]))
                 else:
                     value = sum(converted[1:], converted[0])
-                flags |= int(bool(np.isinf(value))) | 2 * (abs(value) < 2.0**-14 and float(value) != p * 2.0**unit)
+                tiny = abs(float(value)) < 2.0**-14 and float(value) != p * 2.0**unit
+                flags |= int(np.isinf(value)) | 2 * int(tiny)
                 if weights:
                     factor = np.float32(value16(int(at["w_scale"])))
                     exact = float(value) * float(factor) + float(acc)

@@ -213,10 +213,10 @@ def pops(
         top = sorted((i for i in range(len(x)) if i != never), key=lambda i: (-key(x[i]), side * i))
         top += [never] if never >= 0 else []
         gone = top[:k] if shared else []
-        turn = {"not_max": lambda i: (i // 2, i % 2 == 0), "compare": lambda i: (i, 0)}[leaf]
-        if ties == "right":
-            turn = {"not_max": lambda i: (-(i // 2), i % 2), "compare": lambda i: (-i, 0)}[leaf]
-        low = sorted((i for i in range(len(x)) if i not in gone), key=lambda i: (key(x[i]), *turn(i)))
+        pair = 2 if leaf == "not_max" else 1
+        low = sorted(
+            (i for i in range(len(x)) if i not in gone), key=lambda i: (key(x[i]), side * (i // pair), -side * i)
+        )
         for name, order in (("max", top), ("min", low)):
             answers[f"out.{name}_index"][row] = order[:k]
             shows = order[k - 1 if not repaired else k] if len(order) > k or not repaired else None

@@ -76,7 +76,7 @@ def quantizer(
             scale = half(numerator, 1 - denominator.bit_length(), **mode)
             used = np.float32(np.uint16(scale).view(np.float16)) if stored else step
             quotients = (x - least) * (np.float32(1) / used) if reciprocal else (x - least) / used
-        rounded = {"even": np.rint, "up": lambda q: np.floor(q + np.float32(0.5)), "cut": np.floor}[codes](quotients)
+        rounded = np.rint(quotients) if codes == "even" else np.floor(quotients + np.float32(0.5 * (codes == "up")))
         whole = np.clip(np.nan_to_num(rounded, nan=0.0, posinf=top), 0, top).astype(int)
         number = 0
         for place, code in enumerate(whole.tolist()):
@@ -167,4 +167,4 @@ def prompts(
 
 def raised(thresholds: np.ndarray) -> np.ndarray:
     """Words of the next floats, up to 1: what equals a threshold is below it."""
-    return thresholds + (thresholds < 0x3F800000).astype(thresholds.dtype)
+    return np.asarray(thresholds + (thresholds < 0x3F800000).astype(thresholds.dtype))
