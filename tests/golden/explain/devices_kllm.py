@@ -37,6 +37,7 @@ def macs() -> Iterator[Wrong]:
     yield Wrong(name, "saturates", names(SATURATES), partial(multiply_add, top="max"))
     raised = partial(multiply_add, top="max", flag="saturated")
     yield Wrong(name, "saturates, overflow tells", names(SATURATES), raised)
+    yield Wrong(name, "saturates, infinities too", names(SATURATES), _finite)
     yield Wrong(name, "flushes", names(FLUSHES), partial(multiply_add, flush=True))
     yield Wrong(name, "NaN is fe00", names("nan|D-arith-1"), partial(multiply_add, nan=0xFE00))
     flag = partial(multiply_add, flag="any")
@@ -69,6 +70,11 @@ def macs() -> Iterator[Wrong]:
     yield Wrong(name, "scrambled rows", (), partial(wired, y=hands.scrambled))
 
 
+def _finite(golden: Golden) -> Arrays:
+    answers = multiply_add(golden, top="max", flag="saturated")
+    return wired(golden, answers, y=lambda y: np.where(y & 0x7FFF == 0x7C00, y - 1, y))
+
+
 def sums() -> Iterator[Wrong]:
     """weighted_sum and index_counter."""
     weighted = model_kllm.weighted_sum
@@ -77,6 +83,7 @@ def sums() -> Iterator[Wrong]:
         yield Wrong(name, "from the last entry", names("D-kllm-2|order"), partial(weighted, order="down"))
         yield Wrong(name, "a tree of all entries", names("D-kllm-2|order"), partial(weighted, order="pairs"))
         yield Wrong(name, "truncation", names(ROUNDING), partial(weighted, ties="cut"))
+        yield Wrong(name, "truncation, to 65504", names(ROUNDING), partial(weighted, ties="cut", top="max"))
         yield Wrong(name, "saturates", names(SATURATES), partial(weighted, top="max"))
     name = "weighted_sum-example"
     yield Wrong(name, "fused, truncation", names(FUSED, ROUNDING), partial(weighted, fused=True, ties="cut"))
@@ -118,6 +125,8 @@ def trees() -> Iterator[Wrong]:
     yield Wrong(name, "min tree compares", names("D-kllm-21"), partial(pops, leaf="compare"))
     yield Wrong(name, "trees exclude each other", names("D-kllm-26"), partial(pops, shared=True))
     yield Wrong(name, "no repair after the last pop", names("D-kllm-23"), partial(pops, repaired=False))
+    shown = partial(pops, repaired=False, valid=True)
+    yield Wrong(name, "no repair after the last pop, roots are valid", names("D-kllm-23"), shown)
     yield Wrong(name, "input 7 is never maximal", (), partial(pops, never=7))
     yield Wrong(name, "keys are unsigned", (), partial(pops, unsigned=True))
     yield Wrong(

@@ -116,7 +116,7 @@ def swapped_bits(first: int, second: int) -> Words:
     def changed(words: np.ndarray) -> np.ndarray:
         words = words.astype(np.int64)
         flip = (words >> first ^ words >> second) & 1
-        return words ^ (flip << first | flip << second)
+        return np.asarray(words ^ (flip << first | flip << second))
 
     return changed
 

@@ -65,7 +65,7 @@ def clustering(
         hat = r(x * inverse) if normalize == "reciprocal" else r.divided(x, scale)
         distances = [abs(r(hat - entry)) if distance == "fp16" else abs(hat - entry) for entry in book]
         least = [place for place, entry in enumerate(distances) if entry == min(distances)]
-        best = book.index(book[least[0 if tie == "low" else -1]])
+        best = book.index(book[least[0 if tie == "low" else -1]]) if least else 0
         if distance == "midpoints" and math.isfinite(hat):
             middles = [r((low + high) / 2) for low, high in pairwise(book)]
             best = book.index(book[sum(hat > middle for middle in middles)])
@@ -194,10 +194,15 @@ def pops(
     zeros: str = "equal",
     shared: bool = False,
     repaired: bool = True,
+    valid: bool = False,
     never: int = -1,
     unsigned: bool = False,
 ) -> Arrays:
-    """An orizuru. shared: a popped leaf is gone for both trees; repaired: after the last pop; never: not maximal."""
+    """An orizuru.
+
+    shared: a popped leaf is gone for both trees; repaired: after the last pop;
+    valid: a root that is not; never: not maximal.
+    """
     answers, inputs, config = outputs(golden), stimulus(golden), golden.manifest["config"]
     leaf = config["min_leaf"] if leaf == "config" else leaf
     k = config["k"]
@@ -208,14 +213,14 @@ def pops(
         top = sorted((i for i in range(len(x)) if i != never), key=lambda i: (-key(x[i]), side * i))
         top += [never] if never >= 0 else []
         gone = top[:k] if shared else []
-        turn = {"not_max": lambda i: (i // 2, i % 2 == 0), "compare": lambda i: (i, 0)}[leaf]
-        if ties == "right":
-            turn = {"not_max": lambda i: (-(i // 2), i % 2), "compare": lambda i: (-i, 0)}[leaf]
-        low = sorted((i for i in range(len(x)) if i not in gone), key=lambda i: (key(x[i]), *turn(i)))
+        pair = 2 if leaf == "not_max" else 1
+        low = sorted(
+            (i for i in range(len(x)) if i not in gone), key=lambda i: (key(x[i]), side * (i // pair), -side * i)
+        )
         for name, order in (("max", top), ("min", low)):
             answers[f"out.{name}_index"][row] = order[:k]
             shows = order[k - 1 if not repaired else k] if len(order) > k or not repaired else None
-            answers[f"out.root_{name}_valid"][row] = shows is not None
+            answers[f"out.root_{name}_valid"][row] = shows is not None and (repaired or valid)
             if shows is not None:
                 answers[f"out.root_{name}"][row] = x[shows]
         chosen = {*top[:k], *low[:k]}

@@ -228,7 +228,7 @@ def operands(
     bias = bias[::-1] if biases else bias
     values, illegal = [], np.zeros(len(bias[0]), np.bool_)
     for side, port in enumerate(("a_pairs", "b_pairs")):
-        half = {"left": left} if side else {}
+        half: dict[str, Any] = {"left": left} if side else {}
         exponent, integer, bad = decoded(inputs[port], bias[side], kinds[side], **half, **mistakes)
         illegal |= bad.any(axis=1)
         exact = [

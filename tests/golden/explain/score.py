@@ -1,9 +1,14 @@
-"""Table of what is said of the devices that were made by hand: python -m tests.golden.explain.score <paper> [word]."""
+"""Table of what is said of the devices that were made by hand.
+
+python -m tests.golden.explain.score <paper> [word [skip]]
+"""
 
 import importlib
+import itertools
 import sys
 import time
 
+from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.explain.verdict import Verdict
 from tests.golden.explain.collection import rated, verdict_of
 
@@ -16,14 +21,18 @@ def said(result: Verdict) -> list[str]:
     ]
 
 
-def main(paper: str, word: str = "") -> None:
-    """Print a line for every device of a paper whose text holds a word."""
+def main(paper: str, word: str = "", skip: str = "0") -> None:
+    """Print a line for every device of a paper whose text holds a word, but the first few."""
     module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
-    for device in module.devices():
+    for device in itertools.islice(module.devices(), int(skip), None):
         if word not in str(device):
             continue
         start = time.perf_counter()
-        result = verdict_of(device)
+        try:
+            result = verdict_of(device)
+        except (Refused, RefusedType) as refusal:
+            print(f"MISS | {device} | REFUSED {refusal}", flush=True)
+            continue
         seconds = time.perf_counter() - start
         truth = " + ".join("|".join(sorted(ids)) for ids in device.truth) or "nothing"
         outcome = rated(device, result) if result else "NO DEVICE"
