@@ -18,6 +18,7 @@ from refemu.units.harmonia.harmonia_core.ports import State
 from refemu.units.harmonia.harmonia_core.unit import HarmoniaCore, registers
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
+from refemu.units.ports import fields
 
 
 class Even(HarmoniaCore):
@@ -96,7 +97,7 @@ class ByRow(HarmoniaCore):
         if action.row + action.rows >= window:
             generator.select()
             first = 0 if action.row < window else action.row
-            words = self._matrix(generator.state.rows)
+            words = np.array(fields(generator.state.rows)).reshape(-1, self.columns)
             for row in range(first, action.row + action.rows):
                 word = y[row] if row >= window else words[row]
                 y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
