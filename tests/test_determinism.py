@@ -29,6 +29,7 @@ EXCEPTIONS = {
     ("cli/grade.py", "module time"): "seconds of a report, never a vector",
     ("golden/grade/executed.py", "module time"): "how long a mutant may take before it counts as one that does not end",
     ("golden/explain/running.py", "module time"): "how large a sample a slow device leaves time for, never a vector",
+    ("golden/explain/search.py", "module time"): "how long slow devices are tried for an explanation, never a vector",
     ("golden/explain/verdict.py", "module time"): "how many rows of a large set a verdict reaches, which it says",
     ("arith/integers.py", "operator @"): "BLAS on integers below 2**24 or 2**53: every partial sum is exact",
     ("arith/integers.py", "reduction sum"): "`total`, the one integer sum: int64 after a bound check",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from refemu.units.ports import Port
 
 Change = Callable[[np.ndarray, Port], Any]  #: words as the device gives them
 ALMOST = 0.6  #: share of the cells of a lane in which a bit must differ to be inverted
+FEW = 8  #: bits of a port of which every two are tried crossed, at most
 CROSSED = 1024  #: cells from which crossed wires are read, at most
 
 
@@ -25,6 +27,7 @@ def guesses(table: Table, words: Words) -> Iterator[Guess]:
         if unlike.any():
             yield from _single(table, words, name, port, unlike)
             yield from _crossed(table, words, name, port, unlike)
+            yield from _few(name, port)
             yield from _whole(name, port)
             yield from _narrow(table, name, port)
             yield from _added(table, words, name, port, unlike)
@@ -57,18 +60,19 @@ def _single(table: Table, words: Words, name: str, port: Port, unlike: np.ndarra
             if (constant & (of_lane > 0)).any():
                 always[value].append(bit)
                 says = f"bit {bit} is always {value}"
-                yield guess(name, "bit_stuck", says, partial(_stuck, (bit,), value), price, bit=bit, value=value)
+                yield guess(name, "bit_stuck", says, partial(stuck, (bit,), value), price, bit=bit, value=value)
         if (of_lane >= ALMOST * len(got)).any():
-            flipped = partial(_flipped, 1 << bit)
-            yield guess(name, "bit_inverted", f"bit {bit} is inverted", flipped, price, bit=bit)
+            change = partial(flipped, 1 << bit)
+            yield guess(name, "bit_inverted", f"bit {bit} is inverted", change, price, bit=bit)
     for value, bits in always.items():
         if len(bits) > 1:
             says = f"bits {', '.join(map(str, bits))} are always {value}"
-            change = partial(_stuck, tuple(bits), value)
+            change = partial(stuck, tuple(bits), value)
             yield guess(name, "bit_stuck", says, change, price * len(bits), bit=bits[0], value=value, bits=bits)
 
 
-def _stuck(bits: tuple[int, ...], value: int, codes: np.ndarray, port: Port) -> Any:
+def stuck(bits: tuple[int, ...], value: int, codes: np.ndarray, port: Port) -> Any:
+    """Words in which some bits are always `value`."""
     word = 0
     for bit in bits:
         word |= 1 << bit
@@ -76,7 +80,8 @@ def _stuck(bits: tuple[int, ...], value: int, codes: np.ndarray, port: Port) -> 
     return codes | mask if value else codes & ~mask
 
 
-def _flipped(word: int, codes: np.ndarray, port: Port) -> Any:
+def flipped(word: int, codes: np.ndarray, port: Port) -> Any:
+    """Words with the bits of `word` inverted."""
     return codes ^ codes.dtype.type(word)
 
 
@@ -98,7 +103,19 @@ def _crossed(table: Table, words: Words, name: str, port: Port, unlike: np.ndarr
         price = len(moved) * bits_of(port.bits)
         if permutation == list(range(port.bits))[::-1]:
             says, price = "its bits are reversed", 1
-        yield guess(name, "bit_swap", says, partial(_permuted, permutation), price, permutation=permutation)
+        yield guess(name, "bit_swap", says, partial(permuted, permutation), price, permutation=permutation)
+
+
+def _few(name: str, port: Port) -> Iterator[Guess]:
+    """All bits inverted, and every two wires of a narrow port crossed, which seldom set bits do not show."""
+    if 1 < port.bits <= FEW:
+        every = list(range(port.bits))
+        all_ = partial(flipped, (1 << port.bits) - 1)
+        yield guess(name, "bit_inverted", "all its bits are inverted", all_, 1, bit=0, bits=every)
+        for left, right in combinations(every, 2):
+            order = [right if bit == left else left if bit == right else bit for bit in every]
+            says = f"bits {left} and {right} are crossed"
+            yield guess(name, "bit_swap", says, partial(permuted, order), bits_of(port.bits), permutation=order)
 
 
 def _bits(codes: np.ndarray, bits: int) -> np.ndarray:
@@ -107,7 +124,8 @@ def _bits(codes: np.ndarray, bits: int) -> np.ndarray:
     return np.asarray(codes[:, None] >> places & codes.dtype.type(1), np.int64)
 
 
-def _permuted(permutation: list[int], codes: np.ndarray, port: Port) -> Any:
+def permuted(permutation: list[int], codes: np.ndarray, port: Port) -> Any:
+    """Words in which each bit comes from another."""
     out = np.zeros_like(codes)
     for bit, source in enumerate(permutation):
         out |= (codes >> codes.dtype.type(source) & codes.dtype.type(1)) << codes.dtype.type(bit)
@@ -120,8 +138,8 @@ def _whole(name: str, port: Port) -> Iterator[Guess]:
         known = {"bytes": "byte_swap", "nibbles": "nibble_swap", "sign_magnitude": "sign"}
         yield guess(name, known.get(id, id), says, change)
     if port.bits % 16 == 0 and port.bits > 16:
-        yield guess(name, "byte_swap", "the bytes of its halves are swapped", partial(_blocks, 16, 8))
-        yield guess(name, "byte_swap", "its halves are swapped", partial(_blocks, port.bits, port.bits // 2))
+        yield guess(name, "byte_swap", "the bytes of its halves are swapped", partial(blocks, 16, 8))
+        yield guess(name, "byte_swap", "its halves are swapped", partial(blocks, port.bits, port.bits // 2))
     if port.bits % 8 == 0 and port.bits > 8:
         yield guess(name, "nibble_swap", "its nibbles come in the other order", _nibbles)
     if port.signed:
@@ -139,7 +157,7 @@ def _whole(name: str, port: Port) -> Iterator[Guess]:
         yield guess(name, "nan", "NaN is 0", _zero_nan)
 
 
-def _blocks(block: int, part: int, codes: np.ndarray, port: Port) -> Any:
+def blocks(block: int, part: int, codes: np.ndarray, port: Port) -> Any:
     """The two parts of every block exchanged."""
     word = 0
     for low in range(0, port.bits, block):

@@ -5,6 +5,9 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.formats import spelling
 from refemu.golden.explain.guess import Guess
@@ -40,13 +43,24 @@ def arithmetic(table: Table) -> Iterator[Guess]:
     group = table.groups[0].pick(slice(0, 4))
     block = answers_of.of_cases(table.unit, table.config, [Cases("edge", "a wrong answer", group.inputs)])
     present = rounding.used(block)
-    for name, says, changes in rounding.library():
+    for name, says, changes in (*rounding.library(), *_infinite()):
         first, _, mode = name.partition("/")
         if first not in present:
             continue
         id = _CLASSES.get(first, mode if mode in ("flush", "saturate") else "rounding")
         parameters = {"port": _only(table), "mode": mode} if id == "rounding" else {}
         yield Guess("structure", id, f"right if {says}", parameters, arithmetic=changes)
+
+
+def _infinite() -> Iterator[tuple[str, str, list[Any]]]:
+    """Truncation as of a unit that rounds nothing up, and yet overflows to infinity."""
+    says = "fp16 results: truncate, infinity where they overflow"
+    yield "fp16/truncate", says, [(fp16, "_round", partial(_overflowing, "truncate"))]
+
+
+def _overflowing(rule: str, x: np.ndarray, mode: fp16.Fp16Mode) -> np.ndarray:
+    nearest = rounding.rounded16("half_away", x, mode)
+    return np.where(np.isinf(nearest), nearest, rounding.rounded16(rule, x, mode))
 
 
 def text(value: Any) -> str:

@@ -1,6 +1,7 @@
 """A beam search: guesses, alone and composed up to three, scored over the rows of a table."""
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,7 @@ from refemu.golden.explain.scoring import Score, lanes_better, score
 from refemu.golden.explain.table import Table, Words, screen
 
 DEPTH, WIDTH = 3, 4
+SECONDS = 15.0  #: of processor time, after which no device without a twin is begun
 FINALISTS = 8  #: stories that are held against all rows
 PROMISING = 12  #: slow devices that are tried on the whole sample after the screen
 
@@ -41,6 +43,7 @@ class Search:
 
     table: Table
     tried: int = 0
+    until: float = field(default_factory=lambda: time.process_time() + SECONDS)  #: for devices without a twin
     scored: list[Scored] = field(default_factory=list)  #: everything that is worth more than nothing
     _run: dict[object, tuple[Words, np.ndarray]] = field(default_factory=dict)  #: answers of devices that ran
 
@@ -121,7 +124,7 @@ class Search:
         grown: list[Scored | None] = []
         least: float = math.inf
         for cost, guess in self._promising(start, guesses):
-            if cost > least:
+            if cost > least or time.process_time() > self.until:
                 break
             scored = self._one(start, guess, price)
             grown.append(scored)
@@ -139,6 +142,8 @@ class Search:
         before = score(few, base)
         gains: list[tuple[int, int, Guess]] = []
         for guess in guesses:
+            if time.process_time() > self.until:
+                break  # what was found so far is said
             prediction = search.predicted(start.story.with_(guess))
             after = score(few, prediction)
             better = [change.min() < 0 for change in lanes_better(few, prediction.words, base.words).values()]

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from refemu.golden.explain import bits
 from refemu.golden.explain.guess import Guess, Inputs, bits_of
 from refemu.golden.explain.table import Group, Table, Words
 from refemu.golden.files import fields
@@ -14,6 +15,8 @@ from refemu.golden.grade import words as other_words
 from refemu.units.ports import Port
 
 LATE = (1, 2, 3, 4, -1, -2)  #: rows late
+FEW = 4  #: bits of an input of which each is tried stuck and inverted, at most; of others the ends
+LANES = 32  #: lanes of an input of which each is tried dead, at most
 NARROW = 8  #: bits of an input that is tried with fewer, at most
 PAIRS = 1 << 25  #: comparisons of lanes with lanes, at most
 
@@ -42,18 +45,51 @@ def stimuli(table: Table) -> Iterator[Guess]:
                 yield _seen(known[id], f"input {name}: {says}", partial(_respelled, port, change), {"port": name})
         if port.signed:
             yield _seen("sign", f"input {name} has no sign", partial(_respelled, port, _magnitude), {"port": name})
-        for bits in range(max(1, port.bits // 2), port.bits) if port.bits <= NARROW else ():
-            says = f"input {name} has {bits} of its {port.bits} bits"
-            yield _seen("width", says, partial(_respelled, port, partial(_low, bits)), {"port": name, "bits": bits})
+        for few in range(max(1, port.bits // 2), port.bits) if port.bits <= NARROW else ():
+            says = f"input {name} has {few} of its {port.bits} bits"
+            yield _seen("width", says, partial(_respelled, port, partial(_low, few)), {"port": name, "bits": few})
         for says, order in _usual(port.lanes):
             parameters = {"port": name, "permutation": order.tolist()}
             yield _seen("lane_permutation", f"of input {name} {says}", partial(_ordered, name, order), parameters)
+    for name, port in ports.items():
+        yield from _tampered(name, port)
     for name in ports:
         yield _seen("row_shift", f"input {name} is a row late", partial(_delayed, name), {"rows": 1, "port": name})
     for left, right in combinations(ports, 2):
         if _size(ports[left]) == _size(ports[right]) and ports[left].signed == ports[right].signed:
             detail = f"inputs {left} and {right} are exchanged"
             yield _seen("port_swap", detail, partial(_crossed, left, right), {"ports": [left, right]})
+
+
+def _tampered(name: str, port: Port) -> Iterator[Guess]:
+    """Bits and lanes of an input that a device does not see as they are."""
+    seen = partial(_seen_words, name, port)
+    top = port.bits - 1
+    for bit in range(port.bits) if port.bits <= FEW else (top, 0):
+        for value in (0, 1):
+            yield seen(
+                "bit_stuck", f"bit {bit} is always {value}", partial(bits.stuck, (bit,), value), bit=bit, value=value
+            )
+        yield seen("bit_inverted", f"bit {bit} is inverted", partial(bits.flipped, 1 << bit), bit=bit)
+    if port.bits > 1:
+        order = list(range(port.bits))[::-1]
+        yield seen("bit_swap", "its bits are reversed", partial(bits.permuted, order), permutation=order)
+    if port.bits == 32:
+        yield seen("byte_swap", "its halves are exchanged", partial(bits.blocks, 32, 16))
+    for lane in range(port.lanes) if 1 < port.lanes <= LANES else ():
+        detail = f"right if lane {lane} of input {name} is always 0"
+        parameters = {"port": name, "value": 0}
+        yield Guess("structure", "lane", detail, parameters, 3, stimulus=partial(_unseen, name, lane), lanes=(lane,))
+
+
+def _seen_words(name: str, port: Port, id: str, says: str, change: bits.Change, **parameters: object) -> Guess:
+    return _seen(id, f"input {name}: {says}", partial(_respelled, port, change), {"port": name, **parameters})
+
+
+def _unseen(name: str, lane: int, table: Table, number: int, inputs: Inputs) -> Inputs:
+    array = np.array(inputs[name])
+    array[..., lane] = 0
+    return {**inputs, name: array}
 
 
 def _change(
@@ -209,10 +245,10 @@ def _ordered(name: str, order: np.ndarray, table: Table, number: int, inputs: In
     return {**inputs, name: inputs[name][..., order]}
 
 
-def _low(bits: int, codes: np.ndarray, port: Port) -> np.ndarray:
+def _low(few: int, codes: np.ndarray, port: Port) -> np.ndarray:
     """The low bits, at least one, with their sign where the port is signed."""
-    low = codes & codes.dtype.type(fields.mask_of(bits))
-    sign = codes.dtype.type(1 << (bits - 1) if port.signed else 0)
+    low = codes & codes.dtype.type(fields.mask_of(few))
+    sign = codes.dtype.type(1 << (few - 1) if port.signed else 0)
     return np.asarray((low ^ sign) - sign)
 
 

@@ -1,0 +1,50 @@
+"""Tables of small sets that are generated here, and wrong answers to them."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from refemu import units
+from refemu.golden.compare import dut
+from refemu.golden.explain import table as tables
+from refemu.golden.explain.table import Table
+from refemu.golden.files import manifest as manifests
+from refemu.golden.files.sets import Golden
+from refemu.golden.make import build
+from refemu.units.unit import Cases, Kind
+
+Arrays = dict[str, np.ndarray]
+KINDS: tuple[Kind, ...] = ("paper", "edge", "random")
+
+
+@lru_cache
+def golden(unit: str, config: str, kinds: tuple[Kind, ...] = KINDS) -> Golden:
+    """A set in memory."""
+    descriptor = units.find(unit)
+    cases: Sequence[Cases] = [
+        block for kind in kinds for block in descriptor.stimuli(descriptor.config(config), kind, 0)
+    ]
+    generator = {kind: {"function": f"{unit}.cases", "seed": 0} for kind in kinds}
+    manifest, arrays = build.build(descriptor, config, cases, generator=generator, twin_from=1)
+    return Golden(manifests.sealed({**manifest, "hex": {}, "bin": {}}), arrays)
+
+
+def outputs(rows: Golden) -> Arrays:
+    """Right answers, writable."""
+    names = [entry["name"] for entry in rows.manifest["arrays"] if entry["role"] == "expected"]
+    return {name: rows.arrays[name].copy() for name in names}
+
+
+def wrong(rows: Golden, arrays: Arrays) -> np.ndarray:
+    """Rows in which answers differ."""
+    answer = dut.Answer(arrays, {})
+    unlike = np.zeros(rows.rows, np.bool_)
+    for name in arrays:
+        unlike |= (answer.differing(rows, name).reshape(rows.rows, -1) != 0).any(axis=1)
+    return unlike
+
+
+def table(rows: Golden, arrays: Arrays) -> Table:
+    """All rows, and what a device answered."""
+    return tables.whole(rows, dut.Answer(arrays, {}))

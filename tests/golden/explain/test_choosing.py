@@ -1,0 +1,28 @@
+"""Guesses for which the unit runs."""
+
+from refemu import units
+from refemu.golden.explain import choosing
+from tests.golden.explain import made
+
+
+def test_every_alternative_is_a_guess_with_its_field_and_value() -> None:
+    rows = made.golden("ovp_encoder", "int4")
+    guesses = list(choosing.decisions(made.table(rows, made.outputs(rows))))
+    unit = units.find("ovp_encoder")
+
+    assert [guess.id for guess in guesses[: len(unit.alternatives)]] == [each.decision for each in unit.alternatives]
+    assert {"fmt": "OVP_INT4[left=high]"} in [guess.parameters for guess in guesses]
+    assert {"device": "a negative value is never an outlier"} in [guess.parameters for guess in guesses]
+
+
+def test_parameters_without_a_decision_are_guesses_too() -> None:
+    rows = made.golden("orizuru", "n8")
+    guesses = [each for each in choosing.decisions(made.table(rows, made.outputs(rows))) if each.id == "parameter"]
+    assert {"k": "4"} in [guess.parameters for guess in guesses]
+
+
+def test_only_arithmetic_that_the_unit_uses() -> None:
+    mac, decoder = made.golden("fp16_mac", "paper"), made.golden("ovp_decoder", "int4")
+    ids = {guess.id for guess in choosing.arithmetic(made.table(mac, made.outputs(mac)))}
+    assert ids >= {"rounding", "flush", "saturate"}
+    assert list(choosing.arithmetic(made.table(decoder, made.outputs(decoder)))) == []

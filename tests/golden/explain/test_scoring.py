@@ -1,0 +1,44 @@
+"""Scores by hand."""
+
+import numpy as np
+
+from refemu.golden.explain.guess import Prediction, Story
+from refemu.golden.explain.scoring import cells, lanes_better, score
+from tests.golden.explain import made
+
+
+def test_a_wrong_word_costs_its_bits_and_its_place() -> None:
+    rows = made.golden("ovp_decoder", "int4")
+    arrays = made.outputs(rows)
+    arrays["out.exponent"][5, 1] ^= 3
+    table = made.table(rows, arrays)
+    right = Prediction(Story(), dict(table.want), np.ones(rows.rows, np.bool_))
+    place = (rows.rows * 5 - 1).bit_length()  # exponent and base_int of two lanes, illegal
+
+    assert cells(table) == rows.rows * 5
+    assert score(table, right).cost == place + table.ports["out.exponent"].bits
+    assert np.flatnonzero(score(table, right).rows_wrong).tolist() == [table.place[5]]
+
+
+def test_cells_that_a_prediction_changes_and_puts_right() -> None:
+    rows = made.golden("ovp_decoder", "int4")
+    arrays = made.outputs(rows)
+    arrays["out.exponent"][:8, 0] ^= 1
+    table = made.table(rows, arrays)
+    words = {name: array.copy() for name, array in table.want.items()}
+    words["out.exponent"][table.place[:10], 0] ^= 1
+    known = np.ones(rows.rows, np.bool_)
+
+    rated = score(table, Prediction(Story(), words, known))
+    assert (rated.changed, rated.put_right, int(rated.rows_wrong.sum())) == (10, 8, 2)
+    known[table.place[9]] = False  # a row that the device refuses speaks neither for it nor against it
+    assert score(table, Prediction(Story(), words, known)).changed == 9
+
+
+def test_lanes_in_which_a_prediction_is_better() -> None:
+    rows = made.golden("ovp_decoder", "int4")
+    arrays = made.outputs(rows)
+    arrays["out.exponent"][:, 1] ^= 1
+    table = made.table(rows, arrays)
+    words = {**table.want, "out.exponent": table.want["out.exponent"] ^ 1}
+    assert lanes_better(table, words, table.want)[2].tolist() == [rows.rows, -rows.rows]

@@ -1,0 +1,74 @@
+"""The rule by which something is said, and the counts."""
+
+import numpy as np
+import pytest
+
+from refemu.golden.compare import dut
+from refemu.golden.explain import table as tables
+from refemu.golden.explain.verdict import verdict
+from tests.golden.explain import made
+from tests.golden.explain.test_search import decided
+
+
+def said(rows: made.Golden, arrays: made.Arrays) -> list[tuple[str, int, int]]:
+    result = verdict(rows, dut.Answer(arrays, {}), made.wrong(rows, arrays))
+    return [(part.id, part.rows_explained, part.rows_distinguishing) for part in result.explanations]
+
+
+def test_counts_are_over_all_rows_though_the_search_sees_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "ROWS", 100)
+    rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
+    result = verdict(rows, dut.Answer(arrays, {}), made.wrong(rows, arrays))
+    (part,) = result.explanations
+
+    assert result.rows <= 100 + 3 and result.verified == rows.rows
+    assert (part.id, part.rows_explained) == ("D-kllm-3", int(made.wrong(rows, arrays).sum()))
+    assert part.parameters == {"rounding": "fp16_fma"} and part.refused_rows == 0
+
+
+def test_equal_predictions_are_one_candidate_decision_first() -> None:
+    rows, arrays = decided("ovp_decoder", "int4", "the left element is in the high half")
+    result = verdict(rows, dut.Answer(arrays, {}), made.wrong(rows, arrays))
+    (part,) = result.explanations
+    assert (part.kind, part.id) == ("decision", "D-olive-1")
+    assert {"lane_permutation", "nibble_swap"} <= set(part.equivalent) and len(result.rivals) >= 3
+
+
+def test_nothing_is_said_of_one_wrong_word_but_what_would_fit() -> None:
+    rows = made.golden("bfp_aligner", "paper", ("paper",))
+    arrays = made.outputs(rows)
+    arrays["out.mantissa"][1, 0] += 1  # as half to even, and many others
+    result = verdict(rows, dut.Answer(arrays, {}), made.wrong(rows, arrays))
+    assert result.stories == () and any("D-harmonia-2" in text for text in result.possible)
+
+
+@pytest.mark.parametrize("unit", ["ovp_decoder", "fp16_mac", "orizuru"])
+@pytest.mark.parametrize("share", [0, 50, 3])
+def test_random_words_get_no_explanation(unit: str, share: int) -> None:
+    config = {"ovp_decoder": "int4", "fp16_mac": "paper", "orizuru": "n8"}[unit]
+    rows = made.golden(unit, config)
+    arrays, random = made.outputs(rows), np.random.default_rng(share)
+    for array in arrays.values():
+        flat = array.reshape(-1)
+        places = random.integers(0, flat.size, flat.size // share if share else 3)
+        flat[places] ^= random.integers(0, 2, len(places)).astype(flat.dtype)
+    assert said(rows, arrays) == []
+
+
+def test_a_guess_that_changes_right_rows_is_not_printed() -> None:
+    """Nine tenths of what it changes must come out right: here a half does."""
+    rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
+    right = made.outputs(rows)
+    wrong = np.flatnonzero(made.wrong(rows, arrays))
+    for name in arrays:
+        arrays[name][wrong[::2]] = right[name][wrong[::2]]
+    assert said(rows, arrays) == []
+
+
+def test_parts_of_a_composition_name_each_other() -> None:
+    rows, arrays = decided("bfp_aligner", "paper", "rounding is 'half_even'")
+    arrays["out.mantissa"][:, 7] ^= 1
+    first, second = verdict(rows, dut.Answer(arrays, {}), made.wrong(rows, arrays)).stories[0]
+    assert (first.together, second.together) == ((second.id,), (first.id,))
+    assert first.rows_explained == second.rows_explained == int(made.wrong(rows, arrays).sum())
+    assert first.plain()["with"] == (second.id,) and "together" not in first.plain()
