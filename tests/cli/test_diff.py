@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import refemu.golden
 from refemu.cli import main
 
 
@@ -51,3 +52,43 @@ def test_unreadable_and_empty_answers_are_unusable(
     for name in ("broken.npz", "empty.npz", "missing.npz"):
         assert main(["diff", str(golden), str(tmp_path / name)]) == 2
         assert name in capsys.readouterr().err
+
+
+def test_explanations_in_json(golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The contract that tools outside read."""
+    arrays = answers(golden)
+    arrays["out.exponent"][:, 1] = arrays["out.exponent"][:, 1] + 1 & 15
+    np.savez(tmp_path / "dut.npz", **arrays)
+
+    assert main(["diff", str(golden), str(tmp_path / "dut.npz"), "--explain", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    rows = document["rows"]
+    assert (document["equal"], document["wrong_rows"]) == (False, rows)
+    assert document["where"]["ports"] == {"exponent": rows} and document["where"]["lanes"] == {"exponent": {"1": rows}}
+    assert set(document["where"]) == {"ports", "lanes", "bits", "kinds", "flags"}
+    assert document["searched"]["hypotheses"] > 10 and document["searched"]["rows"] <= rows
+    (part,) = document["explanations"]
+    assert part == {
+        "kind": "structure",
+        "id": "constant",
+        "detail": "right if exponent: 1 is added",
+        "parameters": {"port": "exponent", "added": 1},
+        "rows_explained": rows,
+        "rows_distinguishing": rows,
+        "refused_rows": 0,
+        "lanes": [1],
+        "equivalent": [],
+        "with": [],
+    }
+
+
+def test_only_the_lane_concerned_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refemu.golden.generate(tmp_path, units=["bfp_aligner:paper"], kinds=["paper"])
+    arrays = {name: array for name, array in answers(tmp_path / "bfp_aligner-paper").items() if "care" not in name}
+    arrays["out.mantissa"][0, 6] ^= 1
+    np.savez(tmp_path / "dut.npz", **arrays)
+
+    assert main(["diff", str(tmp_path / "bfp_aligner-paper"), str(tmp_path / "dut.npz")]) == 1
+    assert "in  x            lane 6 of 8: 0x" in capsys.readouterr().out
+    assert main(["diff", str(tmp_path / "bfp_aligner-paper"), str(tmp_path / "dut.npz"), "--full"]) == 1
+    assert "lane 6 of 8" not in capsys.readouterr().out

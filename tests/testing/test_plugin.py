@@ -38,6 +38,7 @@ def test_a_wrong_rule_is_found_shrunk_saved_and_explained(tmp_path: Path, capsys
     ran = pytest_on(tmp_path, "--refemu-save", "found", "-k", "encoder")
 
     assert "1 failed" in ran.stdout, ran.stdout + ran.stderr
+    assert "refemu: what the design did" in ran.stdout and "D-olive-5" in ran.stdout
     assert "refemu diff found/test_mine_py_test_my_encoder/ovp_encoder-int4" in ran.stdout
     saved = tmp_path / "found" / "test_mine_py_test_my_encoder"
     made = golden.load(saved / "ovp_encoder-int4")

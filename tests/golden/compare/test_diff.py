@@ -40,7 +40,7 @@ def test_equal(folder: Path) -> None:
     found = golden.diff(folder, answer(folder, lambda arrays: None))
 
     assert found.equal
-    assert (found.first, found.rows_differ, found.ports, found.flags, found.remark, found.explanation) == (
+    assert (found.first, found.rows_differ, found.ports, found.flags, found.remark, found.explanations) == (
         None,
         0,
         {},
@@ -166,18 +166,21 @@ def test_nothing_compared_is_refused(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_explains(folder: Path, made: Path) -> None:
     found = golden.diff(folder, made / "blender-saturate", explain=True)
 
-    assert found.explanation[0] == (
-        "the device is right in every row if overflow is 'saturate' (here 'wrap'); "
-        f"{found.rows_differ} of 28 rows can tell that from the set's answers"
+    (part,) = found.explanations
+    assert (part.kind, part.parameters, part.rows_explained) == (
+        "decision",
+        {"overflow": "'saturate'"},
+        found.rows_differ,
     )
-    assert "the expected answer follows D-fake-1; see docs/decisions.md" in found.explanation
-    assert golden.diff(folder, made / "blender-saturate").explanation == ()
+    assert golden.diff(folder, made / "blender-saturate").explanations == ()
 
 
 def test_everything_goes_into_json(folder: Path) -> None:
     found = golden.diff(folder, answer(folder, flip("out.odd", 1, None, 0)))
 
-    assert json.loads(json.dumps(asdict(found)))["first"]["port"] == "odd"
+    assert found.first is not None
+    assert json.loads(json.dumps(asdict(found.first)))["port"] == "odd"
+    assert json.loads(json.dumps(asdict(found.where)))["ports"] == {"odd": found.rows_differ}
 
 
 def test_only_the_named_outputs_count(made: Path) -> None:

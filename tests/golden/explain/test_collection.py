@@ -1,0 +1,79 @@
+"""Wrong devices as hardware teams make them: each is named, none gets a wrong lead, random words get nothing."""
+
+import importlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import pytest
+
+from refemu import units
+from tests.golden import committed
+from tests.golden.explain import collection
+from tests.golden.explain.collection import Wrong
+
+PAPERS = ("olive", "kllm", "harmonia", "leankv")
+QUICK = ("ovp_decoder-int4", "fp16_mac-fma", "orizuru-n8", "bfp_aligner-paper", "free_page_list-small", "concat-a4")
+#: sets whose unit has words, lanes, ports of one size, floats: every structural class is tried on six of them and more
+STRUCTURE = (
+    *QUICK,
+    "score_quantizer-max8",
+    "clustering-paper",
+    "kv_quantizer-paper",
+    "functional-exp",
+    "fp2half-paper",
+)
+NAMED = 0.9  #: share of devices whose mistakes are all among the first two explanations
+
+
+def outcomes(devices: Iterator[Wrong] | Sequence[Wrong]) -> tuple[Counter[str], list[str]]:
+    """How many devices got which verdict, and those that got a wrong lead."""
+    counts: Counter[str] = Counter()
+    leads = []
+    for device in devices:
+        result = collection.verdict_of(device)
+        if result is not None:
+            outcome = collection.rated(device, result)
+            counts["right" if outcome == "silent" and not device.truth else outcome] += 1
+            leads += [str(device)] if outcome == "wrong lead" else []
+    return counts, leads
+
+
+def required(counts: Counter[str], leads: list[str], least: int) -> None:
+    assert leads == [] and counts.total() >= least
+    assert counts["right"] >= NAMED * counts.total(), counts
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_some_structure_and_random_words(name: str) -> None:
+    required(
+        *outcomes([*islice(collection.structural(name), 0, None, 5), *islice(collection.corrupted(name), 1, 2)]), 2
+    )
+
+
+@pytest.mark.parametrize("name", ["ovp_decoder-int4", "olive_mac-wrap", "concat-a4", "bfp_aligner-paper"])
+def test_decisions(name: str) -> None:
+    required(*outcomes(collection.decisions(name)), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", (*QUICK, *WIDE))
+def test_structure_and_arithmetic(name: str) -> None:
+    required(*outcomes([*collection.structural(name), *collection.arithmetic(name)]), 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", units.names())
+def test_every_decision_of_every_unit(unit: str) -> None:
+    name = next(name for name in committed.NAMES if name.rpartition("-")[0] == unit)
+    counts, leads = outcomes([*collection.decisions(name), *collection.corrupted(name)])
+    required(counts, leads, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", PAPERS)
+def test_devices_made_by_hand(paper: str) -> None:
+    module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
+    counts, leads = outcomes(module.devices())
+    assert counts.total() >= 3 * len([name for name in units.names() if units.find(name).paper.startswith(paper)])
+    assert len(leads) <= 2 and counts["right"] >= 0.85 * counts.total(), (counts, leads)
