@@ -57,7 +57,7 @@ def test_decisions(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", (*QUICK, *WIDE))
+@pytest.mark.parametrize("name", STRUCTURE)
 def test_structure_and_arithmetic(name: str) -> None:
     required(*outcomes([*collection.structural(name), *collection.arithmetic(name)]), 5)
 
